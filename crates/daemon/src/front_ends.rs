@@ -2,7 +2,7 @@
 
 use crate::ops::exports::Exports;
 use crate::ops::ha::HaTargets;
-use crate::ops::restore::Mounts;
+use crate::ops::mounts::restore::Mounts;
 use crate::serve::zones::ZoneSockets;
 use crate::state::daemon::Daemon;
 use crate::state::front_end::FrontEnd;

@@ -1,6 +1,6 @@
 //! The decoders of untrusted text, for `fuzz/`.
 
-pub use crate::ops::delegation::read_grants as grants;
+pub use crate::ops::users::delegation::read_grants as grants;
 use crate::serve::metrics::server::check_request;
 use crate::state::memory::Remembered;
 

@@ -31,10 +31,10 @@ mod tests;
 
 pub use failure::Failure;
 pub use host::crypto;
-pub use host::input::at_end_of_input;
 pub use host::listen::{Bound, listen_beside, listen_privately};
-pub use host::tokens::{TOKEN_HELPER, token_modules};
-pub use ops::anchor_line;
-pub use ops::container_tokens;
-pub use ops::features::{FORMAT_VERSION, known_features};
+pub use host::pkcs11::{TOKEN_HELPER, token_modules};
+pub use host::process::input::at_end_of_input;
+pub use ops::mappings::container_tokens;
+pub use ops::pools::features::{FORMAT_VERSION, known_features};
+pub use ops::snapshots::anchor_line;
 pub use run::{ServeOptions, leave_terminal, serve};

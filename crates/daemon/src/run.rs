@@ -13,17 +13,20 @@ use protocol::client::TAKEN;
 use crate::failure::{Failure, Result};
 use crate::front_ends::FRONT_ENDS;
 use crate::host::crypto::Decisions;
-use crate::host::input::at_end_of_input;
 use crate::host::listen::{Listening, listen};
 use crate::host::log::start_log;
-use crate::host::statedir::state_dir_at;
-use crate::host::tokens::choose_list;
-use crate::host::{notify, statedir};
+use crate::host::pkcs11::choose_list;
+use crate::host::process::input::at_end_of_input;
+use crate::host::process::notify;
+use crate::host::state_dir;
+use crate::host::state_dir::state_dir_at;
 use crate::serve::metrics::server as metrics;
 use crate::serve::unix::Served;
-use crate::state::context::Context;
+use crate::state::callers::command_connections::{
+    SIGNALLED, STOPPED, attend, raise_descriptor_limit,
+};
+use crate::state::callers::context::Context;
 use crate::state::daemon::Daemon;
-use crate::state::guests::{SIGNALLED, STOPPED, attend, raise_descriptor_limit};
 
 /// The start waits at most this long for the keys of all pools together. A later key is used when it arrives.
 const KEYS_AT_START: Duration = Duration::from_secs(20);
@@ -98,10 +101,10 @@ fn start(options: &ServeOptions) -> Result<Started> {
     let mut listening = listen(&options.socket)?;
     let given = options.state_dir.clone();
     let state_dir = given.map_or_else(|| state_dir_at(&options.socket), Ok)?;
-    let state_lock = statedir::lock(&state_dir, &options.socket)?;
+    let state_lock = state_dir::lock(&state_dir, &options.socket)?;
     start_log(options.detached, &state_dir)?;
     if options.state_dir.is_some() {
-        statedir::remember(&options.socket, &state_dir);
+        state_dir::remember(&options.socket, &state_dir);
     }
     if options.detached {
         let _ = rustix::process::setsid();
@@ -196,7 +199,7 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
         altroot: None,
         checkpoint: Default::default(),
     };
-    let mut nobody = crate::state::channel::NonInteractive::default();
+    let mut nobody = crate::state::callers::channel::NonInteractive::default();
     let mut context = Context::internal("import at start", &mut nobody);
     let result = daemon.import_pools(&import, Some(keys_until), &mut context);
     nobody.log();

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::failure::{Failure, Result};
-use crate::ops::layers::{Carrier, below, by_layer};
+use crate::ops::devices::layers::{Carrier, below, by_layer};
 use crate::ops::offers::WithdrawnOffers;
-use crate::state::active_pool::{ActivePool, Admin};
+use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
-use crate::state::decision::Internal;
 use crate::state::front_end::InPool;
+use crate::state::pools::active_pool::{ActivePool, Admin};
 
 impl Daemon {
     /// Unmounts everything, ends all exports, and exports all pools. The next start imports them again. If something is

@@ -13,15 +13,15 @@ use secret::Secret;
 use crate::failure::Result;
 use crate::front_ends::FRONT_ENDS;
 use crate::host::identity::this_host;
-use crate::host::system::System;
-use crate::state::active_pool::ActivePool;
-use crate::state::channel::Channel;
-use crate::state::channel::NonInteractive;
-use crate::state::context::Context;
+use crate::host::process::system::System;
+use crate::state::callers::channel::Channel;
+use crate::state::callers::channel::NonInteractive;
+use crate::state::callers::context::Context;
+use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
-use crate::state::decision::Internal;
 use crate::state::exports::listen::Protocol;
 use crate::state::memory::KnownPool;
+use crate::state::pools::active_pool::ActivePool;
 
 mod imports;
 

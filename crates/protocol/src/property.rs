@@ -1,7 +1,7 @@
 //! The properties of datasets: one table, from which parsing, help, columns, completion and rights follow.
 //!
 //! A new property is a new row in [`PROPERTIES`] (`table.rs`). What it does is beside the code that does it: a setting that an
-//! open dataset follows in `daemon::state::properties::settings`, a computed value in `daemon::ops::list`.
+//! open dataset follows in `daemon::state::datasets::properties::settings`, a computed value in `daemon::ops::datasets::list`.
 
 mod find;
 mod known;

@@ -13,7 +13,7 @@ use protocol::api::FailureKind;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
-use crate::host::statedir::state_dir_at;
+use crate::host::state_dir::state_dir_at;
 
 /// The policy file and its directory.
 pub struct Decisions {

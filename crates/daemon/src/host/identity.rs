@@ -5,7 +5,7 @@ use std::path::Path;
 use block::Claimant;
 use pool::Host;
 
-use crate::host::users::host_name;
+use crate::host::callers::users::host_name;
 
 /// The context of the derivation, so that other programs derive other numbers from the same file.
 const CONTEXT: &str = "strongroom 2026 hostid of a machine";

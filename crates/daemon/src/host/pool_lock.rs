@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_pool_has_one_owner_until_that_lets_it_go() {
-        let guid = crate::host::system::new_guid();
+        let guid = crate::host::process::system::new_guid();
         let held = PoolLock::take("tank", guid).unwrap();
         let refused = PoolLock::take("tank", guid).unwrap_err();
         assert_eq!(refused.kind, FailureKind::Busy);

@@ -6,9 +6,9 @@ use pool::Entry;
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::front_end::{Going, Held, InPool, Withdrawn};
+use crate::state::pools::active_pool::ActivePool;
 
 impl Daemon {
     /// Tries again to offer what could not be offered before, and to open mappings that wait for a device.

@@ -10,11 +10,11 @@ use pool::{Entry, Reach};
 use protocol::api::{DatasetRow, FailureKind, Props, Value};
 
 use crate::failure::{Failure, Result};
-use crate::host::users::Peer;
+use crate::host::callers::users::Peer;
 use crate::serve::subjects::{Subjects, replaced};
-use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
-use crate::state::properties;
+use crate::state::datasets::properties;
+use crate::state::pools::active_pool::ActivePool;
 
 /// The permissions to receive into a dataset, or into a new dataset below it.
 const RECEIVE: &[&str] = &["receive", "create", "mount"];

@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use protocol::api::{Command, FailureKind};
 
 use crate::failure::{Failure, Result};
-use crate::host::users::Peer;
+use crate::host::callers::users::Peer;
 use crate::serve::authorize::Check;
 use crate::serve::commands::{Serve, served};
 use crate::serve::scope;
 use crate::serve::subjects::{Subjects, replaced};
+use crate::state::callers::decision::{DatasetGuid, Decide};
 use crate::state::daemon::Daemon;
-use crate::state::decision::{DatasetGuid, Decide};
 use crate::state::zones::view::View;
 
 /// A command, and the caller who may or may not carry it out.

@@ -8,12 +8,12 @@ use protocol::api::{Ask, Command, FailureKind, Reply, Request};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
+use crate::host::callers::users::Peer;
 use crate::host::log::{cut, log_for};
-use crate::host::users::Peer;
 use crate::serve::decision::Decision;
-use crate::state::budget::{Payer, Work};
-use crate::state::channel::{Channel, Data};
-use crate::state::context::Context;
+use crate::state::callers::budget::{Payer, Work};
+use crate::state::callers::channel::{Channel, Data};
+use crate::state::callers::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::zones::view::View;
 

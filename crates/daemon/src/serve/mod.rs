@@ -4,11 +4,11 @@ pub(crate) mod authorize;
 pub(crate) mod commands;
 mod decision;
 pub(crate) mod dispatch;
-pub(crate) mod hurried;
 pub(crate) mod metrics;
-#[cfg(test)]
-mod rights;
+pub(crate) mod read_deadline;
 mod scope;
 mod subjects;
+#[cfg(test)]
+mod tests;
 pub(crate) mod unix;
 pub(crate) mod zones;

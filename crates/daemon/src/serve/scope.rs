@@ -4,7 +4,7 @@
 use protocol::api::Command;
 
 use crate::failure::Result;
-use crate::host::users::Peer;
+use crate::host::callers::users::Peer;
 use crate::serve::authorize::refused;
 
 /// The effect of a command, for tokens that only read.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::api::FailureKind;
 
 use crate::failure::Failure;
-use crate::state::decision::DatasetGuid;
+use crate::state::callers::decision::DatasetGuid;
 
 /// The datasets that a decision was about.
 #[derive(Default)]

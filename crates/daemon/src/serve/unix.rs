@@ -15,15 +15,15 @@ use rustix::io::Errno;
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
+use crate::host::callers::users::Peer;
 use crate::host::log::cut_to;
-use crate::host::users::Peer;
 use crate::serve::commands::served;
 use crate::serve::dispatch::Outcome;
-use crate::serve::hurried::Hurried;
-use crate::state::channel::{Channel, Data, Dialogue, StreamWriter};
+use crate::serve::read_deadline::Hurried;
+use crate::state::callers::channel::{Channel, Data, Dialogue, StreamWriter};
+use crate::state::callers::command_connections::Guest;
+use crate::state::callers::tokens::Shown;
 use crate::state::daemon::Daemon;
-use crate::state::guests::Guest;
-use crate::state::tokens::Shown;
 use crate::state::zones::zone::Zone;
 
 /// The time limit for a client to send its request.

@@ -9,7 +9,7 @@ use pool::Entry;
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::ActivePool;
+use crate::state::pools::active_pool::ActivePool;
 
 /// The things that a command is about to take away, or to use alone.
 pub(crate) enum Going<'a> {

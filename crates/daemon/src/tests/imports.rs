@@ -7,8 +7,8 @@ use secret::Secret;
 
 use super::{command, create_pool, daemon};
 use crate::failure::Result;
-use crate::state::channel::Channel;
-use crate::state::context::Context;
+use crate::state::callers::channel::Channel;
+use crate::state::callers::context::Context;
 
 /// A caller who goes away while several pools are imported ends the import before the next pool.
 #[test]

@@ -8,12 +8,12 @@ use pool::Entry as PoolEntry;
 use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::exports::device::Exportable;
 use crate::state::exports::offers::Offered;
 use crate::state::exports::registry::{Definition, Entry, State, VolumeGuid};
 use crate::state::front_end::{FrontEnd, Going, Held};
+use crate::state::pools::active_pool::ActivePool;
 
 /// The front end of the exports.
 pub(crate) struct Exports;

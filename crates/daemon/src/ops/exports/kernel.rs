@@ -15,12 +15,12 @@ use protocol::api::{ExportRow, FailureKind, command};
 use protocol::device_name::DeviceName;
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::{Place, Protocol};
 use crate::state::exports::offers::Offered;
 use crate::state::exports::registry::{Definition, KeptIdentity, State, VolumeGuid};
+use crate::state::pools::active_pool::ActivePool;
 
 impl Daemon {
     /// Attaches a device to the kernel.

@@ -11,7 +11,7 @@ use crate::state::daemon::Daemon;
 use crate::state::exports::device::Exportable;
 use crate::state::exports::offers::Offered;
 use crate::state::exports::registry::{Definition, Entry, State};
-use crate::state::last_end::LastEnd;
+use crate::state::pools::last_end::LastEnd;
 
 /// A device that takes longer does not hold up the end of the daemon.
 const LIMIT: Duration = Duration::from_secs(5);

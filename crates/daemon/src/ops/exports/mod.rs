@@ -6,6 +6,8 @@
 mod front_end;
 mod kernel;
 mod last_flush;
+pub(crate) mod losses;
+pub(crate) mod sessions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +19,7 @@ use protocol::api::{ExportRow, FailureKind, command};
 use protocol::ha_file::HaIdentity;
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::ActivePool;
-use crate::state::channel::Channel;
+use crate::state::callers::channel::Channel;
 use crate::state::daemon::Daemon;
 use crate::state::exports::chap::{ChapSources, Secrets};
 use crate::state::exports::device::Exportable;
@@ -28,6 +29,7 @@ use crate::state::exports::offers::{Offered, Offers};
 use crate::state::exports::registry::{
     Definition, Entry, ExportNow, KeptIdentity, State, VolumeGuid,
 };
+use crate::state::pools::active_pool::ActivePool;
 
 pub(crate) use front_end::Exports;
 use last_flush::Unflushed;

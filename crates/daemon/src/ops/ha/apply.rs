@@ -15,14 +15,16 @@ use protocol::ha_file::Refused;
 use super::plan::{plan, warnings};
 use super::volume::LUN_PROPERTY;
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::ActivePool;
-use crate::state::context::Context;
+use crate::state::callers::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::exports::ha_targets::{
+    Plan, PlannedTarget, PlannedUnit, ServedUnit, Serving, UnitNow,
+};
 use crate::state::exports::keeper::InPool;
 use crate::state::exports::listen::{Place, Protocol};
 use crate::state::exports::offers::Offers;
 use crate::state::exports::registry::Definition;
-use crate::state::ha::{Plan, PlannedTarget, PlannedUnit, ServedUnit, Serving, UnitNow};
+use crate::state::pools::active_pool::ActivePool;
 
 /// Secrets of targets, by name.
 type Secrets = BTreeMap<String, Arc<dyn Chap>>;

@@ -13,13 +13,13 @@ use protocol::api::command;
 use super::plan::warnings;
 use crate::failure::{Failure, Result};
 use crate::host::pool_lock::PoolLock;
-use crate::host::system::System;
-use crate::ops::import_scan::{SCAN, choose};
-use crate::state::active_pool::ActivePool;
-use crate::state::channel::NonInteractive;
-use crate::state::context::Context;
+use crate::host::process::system::System;
+use crate::ops::imports::scan::{SCAN, choose};
+use crate::state::callers::channel::NonInteractive;
+use crate::state::callers::context::Context;
+use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
-use crate::state::decision::Internal;
+use crate::state::pools::active_pool::ActivePool;
 
 impl Daemon {
     /// Reports what would fail if this machine imported the pool and served its file.

@@ -8,11 +8,11 @@ use protocol::ha_file::{HaFile, LEN_MAX, STMF_NAME, Spelling, TOML_NAME};
 use vfs::{Attr, Caller, FileSystem, Kind, ROOT};
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::ActivePool;
-use crate::state::context::Context;
+use crate::state::callers::context::Context;
+use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
-use crate::state::decision::Internal;
-use crate::state::how_to_mount::{Hiding, HowToMount};
+use crate::state::mounts::mount_options::{Hiding, HowToMount};
+use crate::state::pools::active_pool::ActivePool;
 
 /// The file of a pool, and its name in messages.
 pub(super) struct Found {

@@ -6,9 +6,9 @@ use pool::Entry;
 use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::front_end::{FrontEnd, Going, Held};
+use crate::state::pools::active_pool::ActivePool;
 
 /// The targets of pools. `Exports`, the front end of other exports, holds the lock that both change under.
 pub(crate) struct HaTargets;

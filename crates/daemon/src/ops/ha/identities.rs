@@ -12,8 +12,8 @@ use protocol::ha_file::{HaFile, HaIdentity, Refused, STMF_PROPERTY};
 use super::volume::Volume;
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
+use crate::state::exports::ha_targets::Plan;
 use crate::state::exports::listen::Protocol;
-use crate::state::ha::Plan;
 
 /// The identity of a unit, and its number if that is given.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,7 @@ mod file;
 mod front_end;
 mod identities;
 mod plan;
+mod unit_events;
 mod volume;
-mod waiting;
 
 pub(crate) use front_end::HaTargets;

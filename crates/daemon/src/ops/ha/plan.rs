@@ -9,8 +9,8 @@ use super::identities::{GivenIdentity, identities};
 use super::volume::Volume;
 
 use crate::state::exports::chap::ChapSources;
+use crate::state::exports::ha_targets::{Plan, PlannedTarget, PlannedUnit, PlannedView};
 use crate::state::exports::listen::Place;
-use crate::state::ha::{Plan, PlannedTarget, PlannedUnit, PlannedView};
 
 /// The most views of units that a plan can have, over all targets and initiators.
 const VIEWS_MAX: usize = 100_000;

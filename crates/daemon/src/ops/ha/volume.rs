@@ -6,10 +6,10 @@ use pool::{DatasetKind, Entry};
 use protocol::ha_file::STMF_PROPERTY;
 
 use crate::failure::Result;
-use crate::ops::delegation::{has_grants, is_delegated};
-use crate::state::active_pool::ActivePool;
+use crate::ops::users::delegation::{has_grants, is_delegated};
 use crate::state::daemon::Daemon;
 use crate::state::exports::registry::VolumeGuid;
+use crate::state::pools::active_pool::ActivePool;
 
 /// The property of a volume that stores the number of its unit. Users cannot set a property with this name.
 pub(super) const LUN_PROPERTY: &str = "@lun";

@@ -13,11 +13,11 @@ use pool::Entry;
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::ActivePool;
-use crate::state::channel::NonInteractive;
-use crate::state::context::Context;
+use crate::state::callers::channel::NonInteractive;
+use crate::state::callers::context::Context;
+use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
-use crate::state::decision::Internal;
+use crate::state::pools::active_pool::ActivePool;
 
 /// The number of key sources that are read at the same time.
 const AT_ONCE: usize = 8;

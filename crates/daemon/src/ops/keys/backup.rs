@@ -13,13 +13,13 @@ use pool::{Entry, NewKeyring, Origin};
 use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
-use crate::host::system::now_secs;
+use crate::host::process::system::now_secs;
 use crate::ops::keys::change::check_has_keyring;
-use crate::state::active_pool::ActivePool;
-use crate::state::channel::Channel;
-use crate::state::decision::Decide;
-use crate::state::key_material::{material, unlocked};
-use crate::state::keyring::{changed_meanwhile, keyring_of};
+use crate::state::callers::channel::Channel;
+use crate::state::callers::decision::Decide;
+use crate::state::keys::key_material::{material, unlocked};
+use crate::state::keys::keyring::{changed_meanwhile, keyring_of};
+use crate::state::pools::active_pool::ActivePool;
 
 impl ActivePool {
     /// Copies the keyring of a dataset, and those of the datasets that inherit its key; of the root dataset of a pool, all

@@ -14,16 +14,16 @@ use pool::{Entry, MakeKeyring, NewKeyring, NewKeys, Origin, Reseal, SealInput};
 use protocol::api::{FailureKind, command};
 
 use crate::failure::{Failure, Result};
-use crate::host::system::now_secs;
-use crate::ops::keys::handing::Handed;
-use crate::state::active_pool::ActivePool;
-use crate::state::channel::Channel;
-use crate::state::context::Context;
-use crate::state::decision::Decide;
-use crate::state::key_material::{material, unlocked};
-use crate::state::keyring::{
+use crate::host::process::system::now_secs;
+use crate::ops::keys::rewrap_right::Handed;
+use crate::state::callers::channel::Channel;
+use crate::state::callers::context::Context;
+use crate::state::callers::decision::Decide;
+use crate::state::keys::key_material::{material, unlocked};
+use crate::state::keys::keyring::{
     changed_meanwhile, cost, keyring_of, new_wrapping, numbers, replace_slots,
 };
+use crate::state::pools::active_pool::ActivePool;
 
 /// The text in the history for a keyring that was wrapped with another key.
 const REWRAPPED: &str = "keyring rewrapped";

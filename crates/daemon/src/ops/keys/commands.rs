@@ -7,11 +7,11 @@ use pool::{Entry, Origin};
 use protocol::api::{FailureKind, Rotation, command};
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::ActivePool;
-use crate::state::changed_facts::Facts;
-use crate::state::context::{Context, first_of};
+use crate::state::callers::context::{Context, first_of};
 use crate::state::daemon::Daemon;
-use crate::state::leases::Thing;
+use crate::state::datasets::changed_facts::Facts;
+use crate::state::devices::leases::Thing;
+use crate::state::pools::active_pool::ActivePool;
 
 /// The datasets of one pool whose keys a command works on.
 type KeyTargets = (Arc<ActivePool>, Vec<Arc<Entry>>);

@@ -4,6 +4,6 @@ pub(crate) mod at_start;
 pub(crate) mod backup;
 pub(crate) mod change;
 pub(crate) mod commands;
-pub(crate) mod handing;
 pub(crate) mod reencrypt;
+pub(crate) mod rewrap_right;
 pub(crate) mod slots;

@@ -15,10 +15,10 @@ use protocol::api::{FailureKind, GenerationRow};
 
 use crate::failure::{Failure, Result};
 use crate::ops::keys::change::check_has_keyring;
-use crate::state::active_pool::ActivePool;
-use crate::state::decision::{Decide, Internal};
-use crate::state::keyring::numbers;
-use crate::state::pool_worker::COMMIT_INTERVAL;
+use crate::state::callers::decision::{Decide, Internal};
+use crate::state::keys::keyring::numbers;
+use crate::state::pools::active_pool::ActivePool;
+use crate::state::pools::pool_worker::COMMIT_INTERVAL;
 
 const PROPERTY: &str = "@reencrypt";
 /// The bytes that are encrypted again before a commit.

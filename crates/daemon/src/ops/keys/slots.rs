@@ -6,13 +6,13 @@ use pool::{Entry, NewKeyring, Origin};
 use protocol::api::{SlotRow, command};
 
 use crate::failure::{Failure, Result};
-use crate::host::system::now_secs;
+use crate::host::process::system::now_secs;
 use crate::ops::keys::change::{SlotChange, check_has_keyring, still_opens};
-use crate::state::active_pool::ActivePool;
-use crate::state::context::Context;
-use crate::state::decision::Decide;
-use crate::state::key_material::material;
-use crate::state::keyring::{cost, replace_slots};
+use crate::state::callers::context::Context;
+use crate::state::callers::decision::Decide;
+use crate::state::keys::key_material::material;
+use crate::state::keys::keyring::{cost, replace_slots};
+use crate::state::pools::active_pool::ActivePool;
 
 impl ActivePool {
     /// Adds a slot that a new key opens, and returns its number. Takes the lock of the pool, but not while a user is

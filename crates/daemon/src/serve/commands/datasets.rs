@@ -8,11 +8,11 @@ use super::done;
 use super::line::{Line, property, size};
 use crate::serve::authorize::one_by_one;
 use crate::serve::zones::Names;
-use crate::state::account_property::AccountProperty;
-use crate::state::context::reach;
-use crate::state::properties;
-use crate::state::row_stream::RowStream;
-use crate::state::written_property::WrittenSince;
+use crate::state::callers::context::reach;
+use crate::state::callers::row_stream::RowStream;
+use crate::state::datasets::account_property::AccountProperty;
+use crate::state::datasets::properties;
+use crate::state::datasets::written_property::WrittenSince;
 use crate::state::zones::rules::denied;
 
 serve!(

@@ -77,7 +77,7 @@ use protocol::api::{Command, Reply};
 use crate::failure::Result;
 use crate::serve::authorize::Check;
 use crate::serve::zones::Names;
-use crate::state::context::Context;
+use crate::state::callers::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::zones::view::View;
 use line::Line;

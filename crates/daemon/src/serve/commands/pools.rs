@@ -4,8 +4,8 @@ use protocol::api::{CheckpointUse, DeviceChange, Props, Reply, Sweep};
 
 use super::done;
 use super::line::{Line, size};
-use crate::ops::health;
-use crate::ops::sweeps::kind;
+use crate::ops::pools::health;
+use crate::ops::pools::sweeps::kind;
 
 root_only!(
     PoolCreate,

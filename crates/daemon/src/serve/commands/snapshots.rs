@@ -7,8 +7,8 @@ use super::done;
 use super::line::Line;
 use crate::serve::authorize::refused;
 use crate::serve::zones::Names;
-use crate::state::context::reach;
-use crate::state::row_stream::RowStream;
+use crate::state::callers::context::reach;
+use crate::state::callers::row_stream::RowStream;
 
 serve!(
     Snapshot,

@@ -4,7 +4,7 @@ use protocol::api::{ReceiveName, Reply, SendWhat, command};
 
 use super::done;
 use super::line::{LEFT_OUT, Line};
-use crate::host::users::Peer;
+use crate::host::callers::users::Peer;
 use crate::serve::authorize::{Check, only_root};
 use crate::serve::zones::Names;
 use crate::state::zones::rules::{denied, refused};

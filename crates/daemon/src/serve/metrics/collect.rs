@@ -10,12 +10,12 @@ use meter::{CacheTotals, Times, Totals};
 use protocol::api::{DeviceRow, Fullness, PoolReport};
 
 use crate::failure::Result;
-use crate::ops::metered_devices;
-use crate::ops::pool_report;
+use crate::ops::devices::meters;
+use crate::ops::pools::report;
 use crate::serve::metrics::text::{Labels, Page};
-use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::exports::registry::ExportNow;
+use crate::state::pools::active_pool::ActivePool;
 
 /// The state of a pool at one moment.
 struct PoolNow {
@@ -93,11 +93,11 @@ impl Daemon {
 }
 
 fn pool_now(active: &Arc<ActivePool>) -> Result<PoolNow> {
-    let mut report = pool_report::report(active, false)?;
+    let mut report = report::report(active, false)?;
     let key_roots = key_roots_now(active)?;
     let rows = std::mem::take(&mut report.devices);
     let devices = rows.into_iter().map(|row| DeviceNow {
-        operations: metered_devices::meter(&row.path)
+        operations: meters::meter(&row.path)
             .map(|open| device_totals(&open.meter))
             .unwrap_or_default(),
         row,

@@ -3,8 +3,8 @@
 use super::collect::{device_totals, with_op};
 use super::text::{Labels, Page};
 use crate::state::daemon::Daemon;
+use crate::state::exports::ha_targets::UnitNow;
 use crate::state::exports::registry::ExportNow;
-use crate::state::ha::UnitNow;
 
 /// A target at one moment. That of an export has one unit, with the number 0.
 struct TargetNow {

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use admission::StopSignal;
 
 use crate::failure::{Failure, Result};
-use crate::host::users::Peer;
-use crate::serve::hurried::Hurried;
+use crate::host::callers::users::Peer;
 use crate::serve::metrics::text::CONTENT_TYPE;
+use crate::serve::read_deadline::Hurried;
+use crate::state::callers::command_connections::{Guest, attend};
 use crate::state::daemon::Daemon;
-use crate::state::guests::{Guest, attend};
 
 /// The largest request.
 const REQUEST_MAX: usize = 8 << 10;

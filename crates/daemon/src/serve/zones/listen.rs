@@ -11,8 +11,8 @@ use admission::StopSignal;
 use crate::failure::{Failure, Result};
 use crate::host::listen::{Bound, bind};
 use crate::serve::unix::Served;
+use crate::state::callers::command_connections::attend;
 use crate::state::daemon::Daemon;
-use crate::state::guests::attend;
 
 use crate::state::zones::zone::{Zone, ZoneListener};
 

@@ -18,11 +18,11 @@ use pool::Entry;
 use protocol::api::{FailureKind, ZoneProfile, ZoneRow, command};
 
 use crate::failure::{Failure, Result};
-use crate::host::users::Peer;
-use crate::state::active_pool::ActivePool;
-use crate::state::context::Context;
+use crate::host::callers::users::Peer;
+use crate::state::callers::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::front_end::{FrontEnd, Going};
+use crate::state::pools::active_pool::ActivePool;
 use crate::state::zones::view::View;
 use crate::state::zones::zone::{Definition, Owner, RememberedZone, Zone};
 

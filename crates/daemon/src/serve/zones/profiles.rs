@@ -11,10 +11,10 @@ use pool::Entry;
 use protocol::api::{ZoneProfile, command};
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::ActivePool;
-use crate::state::context::Context;
+use crate::state::callers::context::Context;
 use crate::state::daemon::Daemon;
-use crate::state::properties;
+use crate::state::datasets::properties;
+use crate::state::pools::active_pool::ActivePool;
 use crate::state::zones::zone::Zone;
 
 const READONLY: &str = "readonly";

@@ -17,10 +17,10 @@ use pool::{Entry, Reach};
 use protocol::api::{FailureKind, Props, SendWhat};
 
 use crate::failure::{Failure, Result};
-use crate::ops::piece::Piece;
+use crate::ops::streams::piece::Piece;
 use crate::serve::authorize::{below, dataset_of};
-use crate::state::active_pool::ActivePool;
-use crate::state::decision::DatasetGuid;
+use crate::state::callers::decision::DatasetGuid;
+use crate::state::pools::active_pool::ActivePool;
 
 use crate::state::zones::rules::{denied, may_set};
 use crate::state::zones::view::View;
@@ -296,7 +296,7 @@ impl View {
     }
 
     /// Checks a receive. Properties in the stream are accepted only if the tenant may set them
-    /// ([`crate::state::context::Context::forbidden`]). A tenant cannot keep a partial receive: it would count against
+    /// ([`crate::state::callers::context::Context::forbidden`]). A tenant cannot keep a partial receive: it would count against
     /// the quotas of the global zone, and its token would show the origin.
     pub(in crate::serve) fn receive(
         &self,

@@ -14,7 +14,7 @@ use secret::Secret;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
-use crate::state::channel::Channel;
+use crate::state::callers::channel::Channel;
 
 /// The shortest secret on a network without encryption (RFC 7143, section 9.2.1).
 const SECRET_MIN: usize = 12;

@@ -7,7 +7,7 @@ use protocol::nbd_uri::NbdUri;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
-use crate::state::device_name;
+use crate::state::devices::device_name;
 
 /// An exportable device, by its name. Another kind is another variant, and an arm in each of these functions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,9 +8,9 @@ use block::LossNotice;
 use dataset::{SyncMode, WriteCache};
 use iscsi::Keeper;
 
-use crate::state::active_pool::ActivePool;
+use crate::state::datasets::properties;
 use crate::state::memory::StateDir;
-use crate::state::properties;
+use crate::state::pools::active_pool::ActivePool;
 
 /// The property of a volume with the reservations. No user can set a property with such a name.
 const PROPERTY: &str = "@scsi";

@@ -2,6 +2,7 @@
 
 pub(crate) mod chap;
 pub(crate) mod device;
+pub(crate) mod ha_targets;
 pub(crate) mod keeper;
 pub(crate) mod listen;
 pub(crate) mod offers;

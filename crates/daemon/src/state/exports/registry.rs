@@ -11,13 +11,13 @@ use protocol::ha_file::HaIdentity;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::ActivePool;
-use crate::state::device_name;
+use crate::state::devices::device_name;
 use crate::state::exports::chap::{ChapSources, Typed};
 use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::Place;
 use crate::state::exports::offers::{Offered, Offers, Running};
-use crate::state::last_end::LastEnd;
+use crate::state::pools::active_pool::ActivePool;
+use crate::state::pools::last_end::LastEnd;
 
 /// The table of exports.
 #[derive(Default)]

@@ -4,8 +4,8 @@ use protocol::api::FailureKind;
 use protocol::property::{Property, Tenant};
 
 use crate::failure::Failure;
-use crate::state::account_property::AccountProperty;
-use crate::state::properties;
+use crate::state::datasets::account_property::AccountProperty;
+use crate::state::datasets::properties;
 
 /// Whether a tenant may set a property.
 pub(crate) fn may_set(property: &str, on_root: bool) -> bool {

@@ -13,8 +13,8 @@ use protocol::api::{
 use protocol::property::Property;
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::ActivePool;
-use crate::state::leases::without_names;
+use crate::state::devices::leases::without_names;
+use crate::state::pools::active_pool::ActivePool;
 
 use crate::state::zones::rules;
 

@@ -12,10 +12,10 @@ use protocol::api::{FailureKind, ZoneProfile};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
+use crate::host::callers::users::Peer;
 use crate::host::listen::Bound;
-use crate::host::users::Peer;
-use crate::state::connections::Connections;
-use crate::state::guests::STOPPED;
+use crate::state::callers::command_connections::STOPPED;
+use crate::state::callers::connections::Connections;
 
 /// The number of commands of a tenant that may run at the same time.
 const COMMANDS_MAX: usize = 64;

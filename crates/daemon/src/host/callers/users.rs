@@ -1,0 +1,94 @@
+//! The user who sent a command, for the history and for permissions.
+
+use std::os::unix::net::UnixStream;
+
+use protocol::accounts::{Account, groups_of, user_name};
+use protocol::api::FailureKind;
+use rustix::process::Uid;
+
+use crate::failure::{Failure, Result};
+use crate::host::callers::scope::{BoundDataset, BoundScope, PeerToken};
+
+/// The other end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    /// All groups that it is in, by number.
+    pub(crate) groups: Vec<u32>,
+    /// Whether it is root, or the daemon's own user, who may do everything, and shows no token for a dataset.
+    pub(crate) is_admin: bool,
+    /// The token that the caller showed.
+    pub(crate) token: Option<PeerToken>,
+    /// `user on host`
+    pub(crate) who: String,
+}
+
+impl Peer {
+    /// The user at the other end of a connection.
+    pub(crate) fn of(stream: &UnixStream) -> Result<Peer> {
+        let unknown = |error| Failure::other(format!("the user of the caller is unknown: {error}"));
+        let credentials = rustix::net::sockopt::socket_peercred(stream).map_err(unknown)?;
+        let (uid, gid) = (credentials.uid, credentials.gid.as_raw());
+        let name = user_name(uid.as_raw());
+        Ok(Peer::new(uid, gid, name, None))
+    }
+
+    /// The user of a token, with this account.
+    pub(crate) fn of_token(uid: u32, account: Account, id: &str, scope: BoundScope) -> Peer {
+        let uid = Uid::from_raw(uid);
+        let token = PeerToken {
+            id: id.to_owned(),
+            scope,
+            is_of_admin: is_admin(uid),
+        };
+        Peer::new(uid, account.gid, Some(account.name), Some(token))
+    }
+
+    /// The dataset to which the token limits the caller.
+    pub(crate) fn dataset(&self) -> Option<&BoundDataset> {
+        self.token.as_ref()?.scope.dataset.as_ref()
+    }
+
+    fn new(uid: Uid, gid: u32, name: Option<String>, token: Option<PeerToken>) -> Peer {
+        let mut groups = name.as_deref().map_or_else(Vec::new, groups_of);
+        let mut name = name.unwrap_or_else(|| uid.as_raw().to_string());
+        groups.push(gid);
+        if let Some(token) = &token {
+            name += &format!(" (token {})", token.id);
+        }
+        Peer {
+            uid: uid.as_raw(),
+            gid,
+            groups,
+            is_admin: is_admin(uid) && !token.as_ref().is_some_and(PeerToken::has_dataset),
+            token,
+            who: format!("{name} on {}", host_name()),
+        }
+    }
+
+    /// The user of a connection, if that user may do everything.
+    pub(crate) fn admin_of(stream: &UnixStream) -> Result<Peer> {
+        let peer = Peer::of(stream)?;
+        match peer.is_admin {
+            true => Ok(peer),
+            false => Err(Failure::new(
+                FailureKind::Permission,
+                "only root and the user who runs the daemon may use it",
+            )),
+        }
+    }
+}
+
+/// Whether a user may do everything: root, or the daemon's own user.
+pub(crate) fn is_admin(uid: Uid) -> bool {
+    uid.is_root() || uid == rustix::process::geteuid()
+}
+
+/// The name of this machine.
+pub(crate) fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}

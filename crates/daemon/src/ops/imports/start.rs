@@ -1,0 +1,144 @@
+//! Imports the pools and opens the mappings of the last run when the daemon starts.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use protocol::api::{CheckpointUse, command};
+use protocol::device_name::DeviceName;
+
+use crate::failure::Result;
+use crate::ops::devices::layers::{Carrier, below, by_layer};
+use crate::state::callers::channel::NonInteractive;
+use crate::state::callers::context::Context;
+use crate::state::daemon::Daemon;
+use crate::state::devices::mapping_table::KnownMapping;
+use crate::state::memory::KnownPool;
+
+/// A pool or a mapping that the daemon opens at its start.
+enum Start {
+    Pool(String, KnownPool),
+    Mapping(String, Box<KnownMapping>),
+}
+
+impl Start {
+    fn carrier(&self) -> Carrier {
+        match self {
+            Start::Pool(name, _) => Carrier::Pool(name.clone()),
+            Start::Mapping(name, _) => Carrier::Mapping(name.clone()),
+        }
+    }
+
+    fn places(&self) -> Vec<PathBuf> {
+        match self {
+            Start::Pool(_, known) => known.paths(),
+            Start::Mapping(_, known) => known.places().map(Path::to_owned).collect(),
+        }
+    }
+
+    fn below(&self) -> Vec<Carrier> {
+        below(self.places().iter().map(PathBuf::as_path))
+    }
+
+    fn is_remote(&self) -> bool {
+        let places = self.places();
+        let mut places = places.iter();
+        places.any(|path| DeviceName::parse(path).kind().may_wait)
+    }
+}
+
+impl Daemon {
+    /// Imports again the pools that were imported when the daemon last ran, and opens the mappings of the table: those on
+    /// which others lie come first.
+    pub(crate) fn import_remembered(self: &Arc<Self>, keys_until: Instant) {
+        let remembered = self.recall();
+        let mappings = self.recall_mappings();
+        let places = remembered.paths();
+        let pools = remembered.pools.into_iter();
+        let mappings = mappings.into_iter();
+        let all = { mappings.map(|(name, known)| Start::Mapping(name, Box::new(known))) }
+            .chain(pools.map(|(name, known)| Start::Pool(name, known)))
+            .collect();
+        let layers = by_layer(all, Start::carrier, Start::below);
+        // What lies on local devices does not wait for servers that others need.
+        let layers = layers.into_iter().map(|mut layer| {
+            layer.sort_by_key(Start::is_remote);
+            layer
+        });
+        for one in layers.flatten() {
+            match one {
+                Start::Mapping(name, _) => drop(self.open_known(&name)),
+                Start::Pool(name, known) => self.import_again(&name, &known, &places, keys_until),
+            }
+        }
+    }
+
+    /// Imports a pool that was imported before. If that is impossible, the pool is remembered, with the reason.
+    pub(crate) fn import_again(
+        self: &Arc<Self>,
+        name: &str,
+        known: &KnownPool,
+        places: &[PathBuf],
+        keys_until: Instant,
+    ) {
+        if let Some((mapping, reason)) = self.awaited_mapping(known) {
+            let mapping = mapping.open.name;
+            let reason = format!("it waits for the mapping '{mapping}': {reason}");
+            tracing::error!(pool = name, reason, "the pool waits");
+            self.note_absent(name, &reason);
+            return;
+        }
+        let mut nobody = NonInteractive::default();
+        let mut context = Context::internal("import at start", &mut nobody);
+        let keys = Some(keys_until);
+        let result = self.import_known(name, known, places, keys, &mut context);
+        nobody.log();
+        match result {
+            Ok(()) => tracing::info!(pool = name, "imported"),
+            Err(failure) => {
+                let reason = failure.0.message;
+                self.note_absent(name, &reason);
+                tracing::error!(
+                    pool = name,
+                    reason,
+                    "could not be imported; try again with 'strongroom pool import'"
+                );
+            }
+        }
+    }
+
+    fn import_known(
+        self: &Arc<Self>,
+        name: &str,
+        known: &KnownPool,
+        places: &[PathBuf],
+        keys_until: Option<Instant>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let import = command::PoolImport {
+            search: known.paths(),
+            pool: Some(name.to_owned()),
+            new_name: None,
+            temporary_name: false,
+            temporary: false,
+            read_only: known.read_only,
+            force: false,
+            no_mount: false,
+            load_keys: true,
+            without_logs: false,
+            without_reservations: false,
+            // An older program imported it. It read the keys from the places in the properties.
+            accept: known.guid.is_none(),
+            altroot: known.altroot.clone(),
+            checkpoint: CheckpointUse::Keep,
+        };
+        match known.guid {
+            None => self.import_pools(&import, keys_until, context).map(|_| ()),
+            Some(guid) => {
+                let candidate = self.known_candidate(name, guid, known, places)?;
+                self.import_one(&candidate, &import, keys_until, context)
+                    .map(|_| ())
+            }
+        }
+    }
+}

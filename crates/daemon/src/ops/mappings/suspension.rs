@@ -1,0 +1,184 @@
+//! Mappings without their key: suspended by one command, resumed by another that has the key.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::FileLock;
+use luks::{Container, Failing, Mapping};
+use protocol::api::{Borrowing, FailureKind, command};
+use secret::Secret;
+
+use crate::failure::{Failure, Result};
+use crate::ops::mappings::commands::no_such_mapping;
+use crate::ops::mappings::key::unlock;
+use crate::state::callers::channel::Channel;
+use crate::state::daemon::Daemon;
+use crate::state::devices::mapping_table::{Entry, HeaderLoan, Used};
+use crate::state::exports::device::Exportable;
+
+/// How long to wait for another program that has the file of the header locked.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The container of a mapping. Nobody changes it while this exists.
+struct Held {
+    container: Container,
+    lock: Option<FileLock>,
+    _loan: HeaderLoan,
+}
+
+impl Daemon {
+    /// Wipes the key of a mapping. Its requests wait then.
+    pub(crate) fn suspend_mapping(&self, name: &str) -> Result<()> {
+        let (mapping, device) = self.mapping_of_container(name)?;
+        if mapping.is_suspended() {
+            return Err(Failure::usage(format!(
+                "the mapping '{name}' is suspended already"
+            )));
+        }
+        self.refuse_under_pool(name)?;
+        let held = self.hold_container(&device)?;
+        Ok(mapping.suspend(&held.container)?)
+    }
+
+    /// Gives a mapping its key again.
+    pub(crate) fn resume_mapping(
+        self: &Arc<Self>,
+        what: &command::LuksResume,
+        channel: &mut dyn Channel,
+    ) -> Result<()> {
+        let name = &what.name;
+        let (mapping, device) = self.mapping_of_container(name)?;
+        if !mapping.is_suspended() {
+            return Err(Failure::usage(format!(
+                "the mapping '{name}' is not suspended"
+            )));
+        }
+        drop(mapping);
+        let open = |given: &Secret| self.resume_with(what, &device, given);
+        let slot = unlock(&device, what.with_key_file, channel, open)?;
+        if let Some(Entry::Open(open)) = self.mappings.all.lock().get_mut(name) {
+            open.slot = Some(slot);
+        }
+        // What could not be offered while it was suspended.
+        self.restore_offers();
+        Ok(())
+    }
+
+    /// Says which key slot it was.
+    fn resume_with(&self, what: &command::LuksResume, device: &str, given: &Secret) -> Result<u32> {
+        let mut held = self.hold_container(device)?;
+        // It may have been closed while the passphrase was asked for.
+        let (mapping, _) = self.mapping_of_container(&what.name)?;
+        let container = &held.container;
+        if container.is_in_reencryption() {
+            let keys = container.unlock_both(given)?;
+            mapping.resume_in_reencryption(container, &keys)?;
+            // Other programs must not continue it below the mapping.
+            self.read_header_again(Path::new(device), held.lock.take());
+            return Ok(keys.slot);
+        }
+        let unlocked = container.unlock(given, what.key_slot)?;
+        mapping.resume(container, &unlocked.key)?;
+        Ok(unlocked.slot)
+    }
+
+    /// An open mapping, and its device.
+    fn mapping_of_container(&self, name: &str) -> Result<(Arc<Mapping>, String)> {
+        match self.mappings.all.lock().get(name) {
+            Some(Entry::Open(open)) if open.on.is_none() => Err(Failure::usage(format!(
+                "the mapping '{name}' has no header to recognise its key by, so it is not suspended: close it"
+            ))),
+            Some(Entry::Open(open)) => Ok((Arc::clone(&open.mapping), open.device.clone())),
+            _ => Err(no_such_mapping(name)),
+        }
+    }
+
+    /// Takes the container that is open on a device. It cannot be closed while the result exists.
+    fn hold_container(&self, device: &str) -> Result<Held> {
+        let loan = self.header_loan(Path::new(device), Borrowing::ChangeHeader)?;
+        let loan = loan.ok_or_else(|| {
+            Failure::new(
+                FailureKind::NotFound,
+                format!("{device} is not open any more"),
+            )
+        })?;
+        let lock = { loan.file.as_ref() }.map(|file| file.lock(PATIENCE));
+        Ok(Held {
+            lock: lock.transpose()?,
+            container: Container::look(Arc::clone(loan.device()))?,
+            _loan: loan,
+        })
+    }
+
+    /// Makes the requests for a suspended mapping fail while this user, if it is the only one, is ended by force.
+    /// Otherwise the end would wait for a key.
+    pub(crate) fn fail_suspended(&self, device: &Exportable, user: &str) -> Option<Failing> {
+        let Exportable::Luks(name) = device else {
+            return None;
+        };
+        let users = self.mappings.leases.users(&Used::Mapping(name.clone()));
+        match self.mappings.all.lock().get(name) {
+            Some(Entry::Open(open)) if open.mapping.is_suspended() && users == [user] => {
+                Some(open.mapping.fail_while_suspended())
+            }
+            _ => None,
+        }
+    }
+
+    /// Refuses to detach a device of the kernel from a suspended mapping: what the kernel has to write would wait.
+    pub(crate) fn may_detach_suspended(&self, device: &Exportable) -> Result<()> {
+        let Exportable::Luks(name) = device else {
+            return Ok(());
+        };
+        match self.mappings.all.lock().get(name) {
+            Some(Entry::Open(open)) => Daemon::check_not_suspended(name, &open.mapping),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses to end the daemon while a suspended mapping is in use: its users could not write what they have.
+    pub(crate) fn may_end_suspended(&self) -> Result<()> {
+        let all = self.mappings.all.lock();
+        for (name, entry) in &*all {
+            let Entry::Open(open) = entry else { continue };
+            let users = self.mappings.leases.users(&Used::Mapping(name.clone()));
+            if let (true, Some(user)) = (open.mapping.is_suspended(), users.first()) {
+                return Err(Failure::new(
+                    FailureKind::Busy,
+                    format!(
+                        "the mapping '{name}' is suspended, and {user} uses it; resume it: strongroom luks resume {name}"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes all requests for suspended mappings fail from now on, because the daemon ends.
+    pub(crate) fn give_up_suspended(&self) {
+        self.cut_suspended_devices();
+        for (name, entry) in &*self.mappings.all.lock() {
+            if let Entry::Open(open) = entry {
+                if open.mapping.is_suspended() {
+                    tracing::warn!(mapping = name, "it is suspended; requests that wait fail");
+                }
+                // A mapping may be suspended while the daemon ends.
+                open.mapping.give_up();
+            }
+        }
+    }
+
+    /// Refuses to use a mapping that is suspended: the new user would wait.
+    pub(super) fn check_not_suspended(name: &str, mapping: &Mapping) -> Result<()> {
+        match mapping.is_suspended() {
+            false => Ok(()),
+            true => Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "the mapping '{name}' is suspended; resume it first: strongroom luks resume {name}"
+                ),
+            )),
+        }
+    }
+}

@@ -1,0 +1,537 @@
+//! Makes, imports, exports and destroys pools.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use block::Access;
+use pool::{Pool, PoolState, Superblock};
+use protocol::api::{CheckpointUse, FailureKind, ImportablePool, command};
+use protocol::device_name::DeviceName;
+use store::{CreateOptions, LateDevice, Store};
+use vfs::Caller;
+
+use crate::failure::{Failure, Result};
+use crate::host::identity::{this_claimant, this_host};
+use crate::host::pool_lock::PoolLock;
+use crate::host::process::memory;
+use crate::host::process::system::now_secs;
+use crate::host::process::system::{System, new_guid};
+use crate::ops::datasets::spec::DatasetSpec;
+use crate::ops::devices::commands::keeps_keys;
+use crate::ops::devices::commands::{redundancy, refuse_mixed};
+use crate::ops::devices::meters::pool_user;
+use crate::ops::devices::new_pool::MadeFiles;
+use crate::ops::imports::disk_reservations::{claim_late, explain_unreserved, release_unwanted};
+use crate::ops::imports::last_host::{is_same, refuse_other_host};
+use crate::ops::imports::scan::{FoundPool, ImportScan, choose};
+use crate::ops::pools::checkpoints::{at_checkpoint, is_temporary, refuse_use_of_checkpoint};
+use crate::state::callers::context::{Context, first_of};
+use crate::state::callers::decision::Internal;
+use crate::state::daemon::{Daemon, already_imported, name_is_taken};
+use crate::state::front_end::Going;
+use crate::state::mounts::mountpoints;
+use crate::state::pools::active_pool::ActivePool;
+use crate::state::pools::last_end::LastEnd;
+
+/// How long an export waits for devices that do not answer.
+const LATE: Duration = Duration::from_secs(5);
+
+impl Daemon {
+    pub(crate) fn create_pool(
+        self: &Arc<Self>,
+        new: &command::PoolCreate,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        pool::check_pool_name(&new.pool)?;
+        let name = new.temporary_name.as_ref().unwrap_or(&new.pool);
+        if self.pool(name).is_ok() {
+            return Err(name_is_taken(name));
+        }
+        let groups = &new.devices.groups;
+        if groups.is_empty() || groups.iter().any(|group| group.devices.is_empty()) {
+            return Err(Failure::usage(
+                "a pool, and each of its groups, needs at least one file or disk",
+            ));
+        }
+        if !new.devices.logs.is_empty() || !new.devices.caches.is_empty() {
+            return Err(Failure::usage(
+                "log and cache devices join a pool that is there: make it first, then use 'pool add'",
+            ));
+        }
+        for group in &new.devices.groups {
+            self.may_go(&Going::Devices(&group.devices))?;
+        }
+        if !new.force {
+            refuse_mixed(new.devices.groups.iter().map(redundancy))?;
+        }
+        if new.dry_run {
+            return self.try_create(new);
+        }
+        let plan = DatasetSpec::new(0, &new.pool, &new.props, context.channel)?;
+        // Another command may have been faster while a key was asked for.
+        if self.pool(name).is_ok() {
+            return Err(name_is_taken(name));
+        }
+        let (mut top, key) = plan.carry_out(None, &new.pool)?;
+        context.record_owner(&mut top.props);
+        let made = MadeFiles::default();
+        let groups = self.open_groups(new, &made)?;
+        let spares = self.open_devices(&new.devices.spares, new, &made)?;
+        let members = groups.iter().flat_map(|group| &group.devices);
+        let count = members.chain(&spares).count();
+        let options = CreateOptions {
+            pool_guid: new_guid(),
+            device_guids: (0..count).map(|_| new_guid()).collect(),
+            created: now_secs(),
+            force: new.force,
+        };
+        let is_wish = |(key, value): &(String, String)| key == "reservations" && value == "on";
+        let by = this_claimant(options.pool_guid);
+        let by = new.props.iter().any(is_wish).then_some(&by);
+        let lock = PoolLock::take(name, options.pool_guid)?;
+        let store = Arc::new(Store::create_by(groups, spares, &options, by)?);
+        let pool = Pool::create(Arc::clone(&store), Arc::new(System), &new.pool, top)?;
+        pool.record(&context.origin())?;
+        pool.claim(this_host())?;
+        pool.beat()?;
+        if let Some(name) = &new.temporary_name {
+            pool.name_temporarily(name)?;
+        }
+        store.commit_labels()?;
+        made.keep();
+        let active = ActivePool::new(
+            (pool, lock),
+            &self.accepted,
+            &self.wakeup,
+            &self.events,
+            &self.mounted_dirs,
+            new.altroot.clone(),
+        );
+        self.set_remembered(active.pool.guid(), new.temporary_name.is_none());
+        let entry = active.pool.top()?;
+        if let Some(key) = key {
+            active.keys.lock().insert(entry.id, key);
+            active.accept_as_set(entry.id);
+        }
+        self.take_in(&active)?;
+        self.events.add("pool_create", name, "the pool was created");
+        if !new.no_mount {
+            let _admin = active.lock(context.decision)?;
+            let failures = self.offer_datasets(&active, &[entry], context.caller());
+            let created = |failure: Failure| {
+                failure.context(format_args!("'{name}' was created, but not mounted"))
+            };
+            first_of(failures.into_iter().map(created).collect(), context)?;
+        }
+        Ok(())
+    }
+
+    /// The pools on the devices in these places that are not imported here.
+    pub(crate) fn importable(&self, search: &[PathBuf]) -> Result<Vec<ImportablePool>> {
+        let mut all = Vec::new();
+        let ImportScan { pools, failures } = self.scan_for_pools(search);
+        if let (true, Some(failure)) = (pools.is_empty(), failures.into_iter().next()) {
+            return Err(failure);
+        }
+        for candidate in pools.into_iter().filter(|found| !found.is_destroyed()) {
+            if self
+                .pools()
+                .iter()
+                .any(|active| active.pool.guid() == candidate.guid)
+            {
+                continue;
+            }
+            let mut pool = ImportablePool {
+                name: "?".into(),
+                guid: candidate.guid,
+                state: "ONLINE".into(),
+                host: String::new(),
+                host_id: 0,
+                last_written: 0,
+                active: false,
+                devices: candidate
+                    .paths
+                    .iter()
+                    .map(|path| path.display().to_string())
+                    .collect(),
+                missing: candidate.missing,
+            };
+            if candidate.is_degraded {
+                pool.state = "DEGRADED".into();
+            }
+            match candidate.superblock {
+                Ok(superblock) => {
+                    pool.active = superblock.state == PoolState::Active;
+                    pool.name = superblock.name;
+                    pool.host = superblock.host.name;
+                    pool.host_id = superblock.host.id;
+                    pool.last_written = superblock.time;
+                }
+                Err(failure) => pool.state = failure.0.message,
+            }
+            all.push(pool);
+        }
+        Ok(all)
+    }
+
+    /// Imports pools, and returns their names. It waits for keys until `keys_until`; without a limit if that is `None`.
+    pub(crate) fn import_pools(
+        self: &Arc<Self>,
+        import: &command::PoolImport,
+        keys_until: Option<Instant>,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<String>> {
+        let ImportScan { pools, failures } = self.scan_for_pools(&import.search);
+        if let (None, true, Some(failure)) = (&import.pool, pools.is_empty(), failures.first()) {
+            return Err(failure.clone());
+        }
+        let chosen = choose(pools, import.pool.as_deref(), &import.search, &failures)?;
+        context.tell(failures);
+        let names = self.import_all(&chosen, import, keys_until, context);
+        // Even after a failure: other pools are imported, or the pool is there without its keys.
+        if !import.no_mount {
+            self.restore_offers();
+        }
+        names
+    }
+
+    fn import_all(
+        self: &Arc<Self>,
+        chosen: &[FoundPool],
+        import: &command::PoolImport,
+        keys_until: Option<Instant>,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        // Of several pools, one that cannot be imported does not keep the others away.
+        let mut failures = Vec::new();
+        for candidate in chosen {
+            let pools = self.pools();
+            let mut pools = pools.iter().map(|active| &active.pool);
+            match (
+                pools.find(|pool| pool.guid() == candidate.guid),
+                &import.pool,
+            ) {
+                (None, None) if candidate.is_destroyed() => {}
+                (None, _) if !context.channel.pause(Duration::ZERO) => {
+                    let failure = broken_off(&names);
+                    tracing::warn!(reason = failure.message, "an import ends");
+                    failures.push(failure);
+                    break;
+                }
+                (None, _) => match self.import_one(candidate, import, keys_until, context) {
+                    Ok(name) => names.push(name),
+                    Err(failure) => failures.push(failure),
+                },
+                (Some(pool), Some(wanted)) => {
+                    let name = pool.name();
+                    let alias = match *wanted == name {
+                        true => String::new(),
+                        false => format!(", as '{name}'"),
+                    };
+                    return Err(Failure::new(
+                        FailureKind::Exists,
+                        format!("the pool '{wanted}' is imported already{alias}"),
+                    ));
+                }
+                (Some(_), None) => {}
+            }
+        }
+        first_of(failures, context).map(|()| names)
+    }
+
+    pub(crate) fn import_one(
+        self: &Arc<Self>,
+        candidate: &FoundPool,
+        import: &command::PoolImport,
+        keys_until: Option<Instant>,
+        context: &mut Context<'_>,
+    ) -> Result<String> {
+        let superblock = candidate.superblock.as_ref().map_err(Clone::clone)?;
+        let name = import.new_name.as_ref().unwrap_or(&superblock.name);
+        if self.pool(name).is_ok() {
+            return Err(already_imported(name));
+        }
+        // An attacker with the devices can have written any name there.
+        pool::check_pool_name(name).map_err(|error| {
+            let mut failure = Failure::from(error);
+            failure.message += "; import the pool by its guid under a new name";
+            failure
+        })?;
+        if import.read_only && import.new_name.is_some() && !import.temporary_name {
+            return Err(Failure::usage(
+                "a new name is written to the devices; import the pool without readonly=on, or use -t for a \
+                 name that is not written",
+            ));
+        }
+        self.refuse_impostor(name, candidate, import)?;
+        refuse_other_host(superblock, import)?;
+        refuse_use_of_checkpoint(superblock, import)?;
+        // Before the first write.
+        let lock = match import.read_only {
+            true => PoolLock::none(),
+            false => PoolLock::take(name, candidate.guid)?,
+        };
+        let store = match import.read_only {
+            true => self.open_store(&candidate.paths, Access::ReadOnly, &pool_user(name))?,
+            false => self.open_for_import(candidate, import, name, context)?,
+        };
+        let store = Arc::new(store);
+        let unreserved = match store.is_claimed() {
+            true => store.passed_over().to_vec(),
+            false => Vec::new(),
+        };
+        let pool = match import.without_logs {
+            true => open_without_logs(store, import, context),
+            false => {
+                let at = at_checkpoint(import.checkpoint);
+                Pool::open_at(store, Arc::new(System), import.read_only, at).map_err(Failure::from)
+            }
+        };
+        let pool = pool.map_err(|failure| explain_unreserved(failure, &unreserved))?;
+        let last_end = self.last_end_of(&pool, superblock);
+        if !import.read_only {
+            claim_late(&pool, import, context)?;
+            pool.claim(this_host())?;
+            pool.beat()?;
+            if import.new_name.is_some() && !import.temporary_name {
+                pool.rename_pool(name, &context.origin())?;
+            } else {
+                pool.record(&context.origin())?;
+            }
+            release_unwanted(&pool, import, context)?;
+        }
+        if import.temporary_name {
+            pool.name_temporarily(name)?;
+        }
+        let active = ActivePool::new(
+            (pool, lock),
+            &self.accepted,
+            &self.wakeup,
+            &self.events,
+            &self.mounted_dirs,
+            import.altroot.clone(),
+        );
+        if import.accept {
+            active.accept_all()?;
+        }
+        if import.checkpoint == CheckpointUse::Rewind {
+            self.accepted.seen.forget_pool(active.pool.guid());
+        }
+        let guid = active.pool.guid();
+        active.note_losses(last_end, self.last_run.has_lost(guid));
+        self.last_run.note_pool(guid, last_end == LastEnd::Machine);
+        self.set_remembered(active.pool.guid(), !is_temporary(import));
+        self.take_in(&active)?;
+        self.events
+            .add("pool_import", name, "the pool was imported");
+        active.open_caches(self, context);
+        if import.load_keys {
+            self.load_keys_of(&active, keys_until, context)?;
+        }
+        if !import.no_mount {
+            let _admin = active.lock(context.decision)?;
+            let entries = active.all_heads()?;
+            let failures = self.offer_datasets(&active, &entries, Caller::default());
+            context.tell(failures);
+        }
+        if !is_temporary(import) {
+            self.tell_of_ha(&active, context)?;
+        }
+        Ok(active.pool.name())
+    }
+
+    /// How the use of a pool ended that is being imported.
+    fn last_end_of(&self, pool: &Pool, superblock: &Superblock) -> LastEnd {
+        if superblock.state != PoolState::Active {
+            return LastEnd::Clean;
+        }
+        if self.last_run.has_lost(pool.guid()) {
+            return LastEnd::Machine;
+        }
+        let is_own = self.absent().values().any(|it| it.is_of(pool.guid()));
+        let was_own = is_own && is_same(&superblock.host, &this_host());
+        LastEnd::of_pool(pool, was_own.then_some(self.last_run.end))
+    }
+
+    /// Adds a pool to the imported pools. If this fails, it exports the pool again.
+    fn take_in(&self, active: &Arc<ActivePool>) -> Result<()> {
+        let added = self.add(Arc::clone(active));
+        if added.is_err() {
+            let mut admin = active.lock(&Internal)?;
+            active.export(&mut admin)?;
+        }
+        self.open_to_delegates();
+        added
+    }
+
+    pub(crate) fn export_pool(
+        self: &Arc<Self>,
+        name: &str,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let active = match self.pool(name) {
+            Ok(active) => active,
+            // If the pool could not be imported at the start, this ends the attempts.
+            Err(_) if self.remove(name) => return Ok(()),
+            Err(failure) => return Err(failure),
+        };
+        if !force {
+            self.may_change_waiting(&active, None)?;
+        }
+        let leave = || self.export_in(&active, force, context);
+        self.without_offers(&active, force, "its pool was exported", leave)?;
+        self.forget_ha(&active);
+        close(active, context);
+        Ok(())
+    }
+
+    fn export_in(
+        self: &Arc<Self>,
+        active: &Arc<ActivePool>,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut admin = active.lock(context.decision)?;
+        let own_dirs = active.all_own_dirs();
+        let withdrawn = self.withdraw(&[(active, active.used_ids())], force)?;
+        context.tell_cuts(active);
+        let is_writable = !active.pool.is_read_only() && active.pool.suspended().is_none();
+        let recorded = match is_writable {
+            true => active.pool.record(&context.origin()),
+            false => Ok(()),
+        };
+        let exported = match recorded {
+            Err(error) if active.pool.suspended().is_none() => Err(error.into()),
+            _ => active.export(&mut admin),
+        };
+        if exported.is_err() {
+            context.tell(withdrawn.offer_again(self));
+            return exported;
+        }
+        self.events
+            .add("pool_export", &active.pool.name(), "the pool was exported");
+        // A server of another host is not asked for pools without a reason.
+        let devices = active.known().paths().into_iter();
+        let here = devices.filter(|path| DeviceName::parse(path).is_path());
+        self.exported_pools.add(active.pool.guid(), here.collect());
+        self.remove(&active.pool.name());
+        mountpoints::remove_dirs(own_dirs);
+        Ok(())
+    }
+
+    pub(crate) fn destroy_pool(
+        self: &Arc<Self>,
+        name: &str,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let active = self.pool(name)?;
+        let destroy = || self.destroy_in_whole(&active, force, context);
+        let (left, destroyed) =
+            self.without_offers(&active, force, "its pool was destroyed", destroy)?;
+        let is_inside = |volume: &str| volume.split('/').next() == Some(name);
+        let forgotten = self.forget_offers(&active, is_inside);
+        self.forget_ha(&active);
+        close(active, context);
+        for device in left {
+            context.channel.notice(keeps_keys(&device));
+        }
+        destroyed.and(forgotten)
+    }
+
+    /// Returns the devices that keep their keys, and whether the rest of the destruction succeeded. An error means that
+    /// the pool stays.
+    fn destroy_in_whole(
+        self: &Arc<Self>,
+        active: &Arc<ActivePool>,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<(Vec<pool::DeviceInfo>, Result<()>)> {
+        let mut admin = active.lock(context.decision)?;
+        let own_dirs = active.all_own_dirs();
+        let withdrawn = self.withdraw(&[(active, active.used_ids())], force)?;
+        context.tell_cuts(active);
+        active.stop_worker();
+        let mut left = active.pool.devices();
+        left.retain(|device| !active.reach(self, device, context));
+        let destroyed = active.pool.destroy().map_err(Failure::from);
+        if destroyed.is_err() && active.pool.superblock().state != PoolState::Destroyed {
+            active.start_worker();
+            context.tell(withdrawn.offer_again(self));
+            return destroyed.map(|()| (left, Ok(())));
+        }
+        self.events.add(
+            "pool_destroy",
+            &active.pool.name(),
+            "the pool was destroyed",
+        );
+        active.keys.lock().clear();
+        admin.let_go();
+        self.remove(&active.pool.name());
+        mountpoints::remove_dirs(own_dirs);
+        Ok((left, destroyed))
+    }
+}
+
+/// Waits until a pool that is not used any more has closed its devices, so that they can be used again.
+fn close(active: Arc<ActivePool>, context: &mut Context<'_>) {
+    let notifier = active.close_notifier();
+    let late = active.pool.late_devices();
+    drop(active);
+    let is_closed = notifier.wait();
+    await_late(late, context);
+    memory::give_back_soon();
+    if !is_closed {
+        let text = "another command still has the devices of the pool open; they are free when that command \
+                    ends";
+        context.channel.notice(text.into());
+    }
+}
+
+/// Waits for requests that were given up, and names the devices that do not answer them either.
+fn await_late(mut late: Vec<LateDevice>, context: &mut Context<'_>) {
+    let limit = Instant::now() + LATE;
+    late.retain(|device| !device.has_answered());
+    while !late.is_empty() && Instant::now() < limit && context.channel.pause(LATE / 50) {
+        late.retain(|device| !device.has_answered());
+    }
+    for LateDevice { name, .. } in late {
+        context.channel.notice(format!(
+            "{name} has not answered writes that the pool did without; they may still reach it, and this process has it \
+             open until then. Another machine that uses it before that has to scrub the pool afterwards"
+        ));
+    }
+}
+
+/// Opens a pool without the records on its missing log devices, and reports what is lost.
+fn open_without_logs(
+    store: Arc<Store>,
+    import: &command::PoolImport,
+    context: &mut Context<'_>,
+) -> Result<Pool> {
+    if import.read_only {
+        return Err(Failure::usage(
+            "-m gives up logs, and with readonly=on nothing changes; leave out -m to read the pool: its logs \
+             stay, and their data is not visible",
+        ));
+    }
+    let (pool, given_up) = Pool::open_without_logs(store, Arc::new(System))?;
+    for line in given_up {
+        context.channel.notice(line);
+    }
+    Ok(pool)
+}
+
+/// The failure of an import whose caller has gone.
+fn broken_off(imported: &[String]) -> Failure {
+    Failure::other(match imported {
+        [] => "the import was broken off, and no pool is imported".into(),
+        names => format!(
+            "the import was broken off; imported before: '{}'",
+            names.join("', '")
+        ),
+    })
+}

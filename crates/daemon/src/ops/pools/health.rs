@@ -1,0 +1,265 @@
+//! The health of a pool's devices, and advice for the administrator.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use pool::{
+    DeviceInfo, DeviceState, Expandable, Pool, Purpose, ResilverStatus, ScrubStatus, Until,
+};
+use protocol::api::{DeviceRow, Fullness};
+
+use crate::ops::devices::meters::meter;
+use crate::state::pools::active_pool::ActivePool;
+use crate::state::pools::events::state_name;
+
+/// Whether a member of a group is not online.
+pub(crate) fn degraded(devices: &[DeviceInfo]) -> bool {
+    let mut members = devices.iter().filter(|device| device.group.is_some());
+    members.any(|device| device.state != DeviceState::Online)
+}
+
+/// A device with requests that is silent for so long does not answer. A disk that works may be silent for a while: when it
+/// spins up, when its cache is flushed, when a network finds another path.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// The device that has not answered for the longest time, and this time.
+pub(crate) fn silent(devices: &[DeviceInfo]) -> Option<(&str, Duration)> {
+    silences(devices).max_by_key(|found| found.1)
+}
+
+/// The devices with requests that were not answered, and for how long. Devices that are not used any more are left out.
+fn silences(devices: &[DeviceInfo]) -> impl Iterator<Item = (&str, Duration)> {
+    let silence = |device: &DeviceInfo| meter(&device.path)?.meter.silence();
+    let used = devices.iter().filter(|device| is_used(device));
+    used.filter_map(move |device| Some((device.path.as_str(), silence(device)?)))
+}
+
+fn is_used(device: &DeviceInfo) -> bool {
+    matches!(device.state, DeviceState::Online | DeviceState::Resilvering)
+}
+
+/// Tells of devices that do not answer any more, or again: slow ones, that the pool does without, among them. Returns
+/// whether nothing waits for a device.
+pub(crate) fn note_stalled(active: &ActivePool, devices: &[DeviceInfo]) -> bool {
+    let stalled = silences(devices).filter(|(_, time)| *time >= SILENCE_MAX);
+    let mut stalled: BTreeSet<String> = stalled.map(|(path, _)| path.to_owned()).collect();
+    let none_waits = stalled.is_empty();
+    let slow = devices.iter().filter(|device| device.is_slow);
+    stalled.extend(slow.map(|device| device.path.clone()));
+    let caches = active.pool.caches();
+    let slow = caches.iter().filter(|cache| cache.is_slow);
+    stalled.extend(slow.map(|cache| cache.path.clone()));
+    active.note_stalled(stalled, |path| {
+        let found = devices.iter().find(|device| device.path == path);
+        found.is_some_and(is_used) || caches.iter().any(|cache| cache.path == path)
+    });
+    none_waits
+}
+
+/// The advice for a suspended pool.
+pub(crate) fn end_of_suspension(pool: &Pool) -> String {
+    let name = pool.name();
+    match pool.suspended_until() {
+        Some(Until::Imported) => format!(
+            "Repair the device, then run 'strongroom pool export -f {name}' and 'strongroom pool import {name}'."
+        ),
+        _ => format!("Run 'strongroom pool clear {name}' when the device works."),
+    }
+}
+
+/// A device that lacks data although the resilver has ended.
+pub(crate) fn incomplete<'a>(
+    devices: &'a [DeviceInfo],
+    resilver: &ResilverStatus,
+) -> Option<&'a DeviceInfo> {
+    let mut devices = devices.iter().filter(|_| !resilver.is_running());
+    devices.find(|device| device.state == DeviceState::Resilvering)
+}
+
+/// The message for data without a good copy, and the advice.
+pub(crate) fn advice_on_data(
+    pool: &str,
+    devices: &[DeviceInfo],
+    scrub: &ScrubStatus,
+    resilver: &ResilverStatus,
+) -> (Option<String>, Option<String>) {
+    if let Some(new) = incomplete(devices, resilver) {
+        let old = devices.iter().find(|device| device.guid == new.replaces);
+        let stays = old.map_or(String::new(), |old| {
+            format!(" {} stays in the pool until they are copied.", old.path)
+        });
+        let is_for_good = |old: &&DeviceInfo| !new.was_spare && old.replaces == 0;
+        let or_lose = old.filter(is_for_good).map_or(String::new(), |old| {
+            format!(
+                ", or what it lacks: 'strongroom pool detach -f {pool} {}'",
+                old.path
+            )
+        });
+        let (path, errors) = (&new.path, resilver.progress.errors);
+        return (
+            Some(format!(
+                "{path} lacks {errors} records or nodes, of which the resilver found no good copy.{stays}"
+            )),
+            Some(format!(
+                "Bring back devices that have a copy, or delete what is damaged ('pool status -v' names it). Then \
+                 resilver again: 'strongroom pool clear {pool}'. Or give up {path}: 'strongroom pool detach {pool} \
+                 {path}'{or_lose}."
+            )),
+        );
+    }
+    match scrub {
+        ScrubStatus { errors: 0, .. } => (None, None),
+        scrub if scrub.errors == scrub.unreadable => (
+            Some(
+                "Some data cannot be read, because a device fails. No other good copy was found."
+                    .into(),
+            ),
+            Some(format!(
+                "Repair the device or bring back others that have a copy. Then run 'strongroom pool scrub {pool}'."
+            )),
+        ),
+        _ => (
+            Some("Some data is damaged in every copy.".into()),
+            Some(format!(
+                "Restore the damaged files from a backup or a snapshot. 'strongroom pool status -v {pool}' names them."
+            )),
+        ),
+    }
+}
+
+/// The message for the worst problem of a pool, and the advice.
+pub(crate) fn advice(pool: &str, devices: &[DeviceInfo]) -> (Option<String>, Option<String>) {
+    let some = |state| {
+        let mut members = devices.iter().filter(|device| device.group.is_some());
+        members
+            .find(|device| device.state == state)
+            .map(|device| device.path.as_str())
+    };
+    let say = |trouble: String, action: String| (Some(trouble), Some(action));
+    if let Some(path) = some(DeviceState::Faulted) {
+        return say(
+            format!("{path} failed and is not used any more. The pool works without it."),
+            format!(
+                "Replace it: 'strongroom pool replace {pool} {path} NEW'. If it works again: 'strongroom pool \
+                 clear {pool} {path}'."
+            ),
+        );
+    }
+    if let Some(path) = some(DeviceState::Missing) {
+        return say(
+            format!("{path} is missing. The pool works without it."),
+            format!(
+                "Attach it and run 'strongroom pool online {pool} {path}', or replace it: \
+                 'strongroom pool replace {pool} {path} NEW'."
+            ),
+        );
+    }
+    if some(DeviceState::Resilvering).is_some() {
+        return say(
+            "A device is being resilvered. The pool works meanwhile.".into(),
+            "Wait for the resilver to end.".into(),
+        );
+    }
+    if let Some(path) = some(DeviceState::Offline) {
+        return say(
+            format!("{path} was taken offline. The pool works without it."),
+            format!("Bring it back with 'strongroom pool online {pool} {path}'."),
+        );
+    }
+    let has_failed = |device: &&DeviceInfo| device.errors != Default::default();
+    match devices.iter().find(has_failed) {
+        Some(device) => say(
+            format!(
+                "{} had errors. They were repaired where another copy was good.",
+                device.path
+            ),
+            format!(
+                "If errors continue, replace it: 'strongroom pool replace {pool} {}'. To reset the counts: \
+                 'strongroom pool clear {pool}'.",
+                device.path
+            ),
+        ),
+        None => (None, None),
+    }
+}
+
+/// The message about a pool that fills up, and the advice.
+pub(crate) fn fullness(pool: &str, full: Fullness) -> (Option<String>, Option<String>) {
+    let end = match full.level {
+        0 => return (None, None),
+        1 => "",
+        2 => " Little is left.",
+        _ => " Programs will soon get ENOSPC.",
+    };
+    (
+        Some(format!("{} % of the space is in use.{end}", full.percent)),
+        Some(format!(
+            "To see what takes it: 'strongroom list -o space -r {pool}'. Free space, or add a device."
+        )),
+    )
+}
+
+/// The message about space that the pool could gain from larger devices, if it has no problem.
+pub(crate) fn growth(
+    pool: &str,
+    devices: &[DeviceInfo],
+    expandable: &[Expandable],
+) -> (Option<String>, Option<String>) {
+    let found = expandable
+        .iter()
+        .max_by_key(|device| (device.unused, device.gain));
+    let device = found.and_then(|found| devices.iter().find(|d| d.guid == found.guid));
+    let Some(DeviceInfo { path, .. }) = device else {
+        return (None, None);
+    };
+    let what = match found.is_some_and(|found| found.unused > 0) {
+        true => format!("{path} became larger, and the pool does not use all of it."),
+        false => format!("The devices beside {path} are larger than the pool uses."),
+    };
+    let action = format!(
+        "To use all of it: 'strongroom pool online -e {pool} {path}'. To do so each time: 'strongroom set \
+         autoexpand=on {pool}'."
+    );
+    (Some(what), Some(action))
+}
+
+/// The rows of the devices for a report.
+pub(crate) fn rows(
+    devices: &[DeviceInfo],
+    expandable: &[Expandable],
+    resilver: &ResilverStatus,
+) -> Vec<DeviceRow> {
+    let unused_of = |guid: u64| {
+        let found = expandable.iter().find(|device| device.guid == guid);
+        found.map_or(0, |device| device.unused)
+    };
+    let path_of = |guid: u64| {
+        let replaced = devices.iter().find(|device| device.guid == guid);
+        replaced.map(|device| device.path.clone())
+    };
+    let row = |device: &DeviceInfo| DeviceRow {
+        path: device.path.clone(),
+        guid: device.guid,
+        size: device.size,
+        unused: unused_of(device.guid),
+        state: match device.state {
+            DeviceState::Online if device.purpose == Purpose::Leaving => "REMOVING",
+            DeviceState::Resilvering if !resilver.is_running() => "INCOMPLETE",
+            DeviceState::Online if device.is_slow => "SLOW",
+            state => state_name(state),
+        }
+        .into(),
+        group: device.group,
+        is_log: device.purpose == Purpose::Logs,
+        is_cache: false,
+        parity: device.shape.parity(),
+        column: device.column,
+        replaces: path_of(device.replaces),
+        was_spare: device.was_spare,
+        read: device.errors.read,
+        write: device.errors.write,
+        checksum: device.errors.checksum,
+        io: device.io_mode.map(|mode| mode.as_str().into()),
+    };
+    devices.iter().map(row).collect()
+}

@@ -1,0 +1,10 @@
+//! Snapshots, and all that is made of them: clones, bookmarks, differences, anchors, schedules.
+
+pub mod anchor_line;
+pub(crate) mod anchors;
+pub(crate) mod bookmarks;
+pub(crate) mod clones;
+pub(crate) mod commands;
+pub(crate) mod deferral;
+pub(crate) mod diff;
+pub(crate) mod schedules;

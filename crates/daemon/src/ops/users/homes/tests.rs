@@ -1,0 +1,156 @@
+use std::cell::Cell;
+
+use protocol::api::Props;
+
+use super::*;
+use crate::state::callers::channel::Channel;
+use crate::state::callers::decision::{DatasetGuid, Decide};
+use crate::state::devices::leases::Thing;
+use crate::tests::{create_pool, daemon, unmounted};
+
+/// A home.
+const HOME: &str = "/home/ann-of-this-test";
+
+/// The passphrase of the home, before and after the change.
+const PASSPHRASES: [&str; 2] = ["correct horse", "battery staple"];
+
+/// Types passphrases. Something happens before the new one is typed.
+struct Typist<'a> {
+    typed: Vec<&'static str>,
+    meanwhile: &'a dyn Fn(),
+}
+
+impl Channel for Typist<'_> {
+    fn ask(&mut self, ask: Ask) -> Result<Option<Secret>> {
+        if ask.twice {
+            (self.meanwhile)();
+        }
+        let typed = self.typed.remove(0);
+        Ok(Some(Secret::from_slice(typed.as_bytes())?))
+    }
+
+    fn notice(&mut self, _: String) {}
+}
+
+/// A decision that can be withdrawn.
+#[derive(Default)]
+struct Withdrawn(Cell<bool>);
+
+impl Decide for Withdrawn {
+    fn again(&self) -> Result<()> {
+        match self.0.get() {
+            true => Err(Failure::new(FailureKind::Permission, "withdrawn")),
+            false => Ok(()),
+        }
+    }
+
+    fn check_caller(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn covers(&self, _: DatasetGuid, _: &str) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct Site {
+    _dir: tempfile::TempDir,
+    daemon: Arc<Daemon>,
+    active: Arc<ActivePool>,
+    home: Arc<Entry>,
+}
+
+impl Site {
+    /// With a home whose key is not loaded.
+    fn new() -> Site {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = daemon(dir.path());
+        let active = create_pool(&daemon, dir.path(), "tank");
+        let props = [
+            ("encryption", "on"),
+            ("keysource", "passphrase,prompt"),
+            ("canmount", "noauto"),
+            ("mountpoint", HOME),
+        ];
+        let props: Props = props
+            .map(|(name, value)| (name.into(), value.into()))
+            .into();
+        let mut typist = Typist {
+            typed: vec![PASSPHRASES[0]],
+            meanwhile: &|| {},
+        };
+        let mut context = Context::internal("test", &mut typist);
+        let new = unmounted("tank/ann", &props);
+        daemon.create(&new, &mut context).unwrap();
+        let home = active.pool.find("tank/ann").unwrap();
+        active.keys.lock().remove(&home.id);
+        Site {
+            _dir: dir,
+            daemon,
+            active,
+            home,
+        }
+    }
+
+    fn step(
+        &self,
+        step: HomeStep,
+        typed: &[&'static str],
+        decision: &Withdrawn,
+        meanwhile: &dyn Fn(),
+    ) -> Result<HomeRow> {
+        let mut typist = Typist {
+            typed: typed.into(),
+            meanwhile,
+        };
+        let mut context = Context::internal("test", &mut typist);
+        context.decision = decision;
+        let home = command::Home {
+            step,
+            dir: HOME.into(),
+            uid: rustix::process::geteuid().as_raw(),
+            dataset: None,
+        };
+        self.daemon.home(&home, &mut context)
+    }
+
+    fn change(&self, decision: &Withdrawn, meanwhile: &dyn Fn()) -> Result<HomeRow> {
+        self.step(HomeStep::Change, &PASSPHRASES, decision, meanwhile)
+    }
+
+    fn opens(&self, passphrase: &'static str) -> bool {
+        let decision = Withdrawn::default();
+        let checked = self.step(HomeStep::Check, &[passphrase], &decision, &|| {});
+        checked.is_ok()
+    }
+}
+
+#[test]
+fn a_home_that_another_session_opens_meanwhile_gets_the_new_passphrase() {
+    let site = Site::new();
+    let lease = Cell::new(None);
+    let opens = || {
+        let key = Thing::Key(site.home.id);
+        lease.set(Some(site.active.leases.take(key, "another session")));
+    };
+    site.change(&Withdrawn::default(), &opens).unwrap();
+    // What is in use stays.
+    assert!(site.active.has_key(site.home.id));
+    assert_eq!(
+        PASSPHRASES.map(|passphrase| site.opens(passphrase)),
+        [false, true]
+    );
+}
+
+#[test]
+fn a_change_leaves_no_key_loaded() {
+    let site = Site::new();
+    let decision = Withdrawn::default();
+    site.change(&decision, &|| decision.0.set(true))
+        .unwrap_err();
+    assert!(!site.active.has_key(site.home.id));
+    assert!(site.opens(PASSPHRASES[0]));
+    site.change(&Withdrawn::default(), &|| {}).unwrap();
+    assert!(!site.active.has_key(site.home.id));
+    assert!(site.opens(PASSPHRASES[1]));
+}

@@ -1,0 +1,3 @@
+//! Tests of the rights of callers.
+
+mod rights;

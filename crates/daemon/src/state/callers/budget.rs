@@ -1,0 +1,264 @@
+//! The budget of each user: how much work the daemon does for one user at a time.
+//!
+//! A small request can ask for much work. So listings and streams are counted for each user. A tenant is counted by its
+//! zone, and a token as its user. Root and the daemon's own user have no limit here, so a user cannot take their share.
+//! Rows of answers leave the daemon in pieces ([`crate::state::callers::row_stream`]), so an answer needs little memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use keys::HashPayer;
+use parking_lot::{Condvar, Mutex};
+use protocol::api::{Command, FailureKind};
+
+use crate::failure::{Failure, Result};
+use crate::host::callers::users::Peer;
+use crate::state::callers::channel::Channel;
+
+/// The largest number of listings of one user at a time.
+const LISTINGS: usize = 4;
+/// The largest number of streams of one user at a time.
+const STREAMS: usize = 16;
+/// The longest wait for other listings of the same user.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The time between two checks that a waiting caller is still there.
+const CHECK: Duration = Duration::from_millis(200);
+
+/// The largest answer of a user, in bytes.
+const ANSWER: u64 = 64 << 20;
+/// The largest answer of root and of the daemon's own user, in bytes.
+const ANSWER_OF_ROOT: u64 = 1 << 30;
+/// The most memory for a comparison of a user, in bytes.
+const COMPARISON: u64 = 64 << 20;
+/// The most memory for a comparison of root and of the daemon's own user, in bytes.
+const COMPARISON_OF_ROOT: u64 = 2 << 30;
+
+/// The user who is charged for work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Payer {
+    /// Root and the daemon's own user.
+    Root,
+    /// A user, by uid.
+    User(u32),
+    /// All users of a zone, by the guid of its root.
+    Tenant(u64),
+    /// The logins of a user, by uid. Root asks for them, and each local user can have it ask.
+    Login(u32),
+}
+
+impl Payer {
+    /// The payer for the commands of a caller, in the zone whose root has this guid.
+    pub(crate) fn of(peer: &Peer, zone: Option<u64>) -> Payer {
+        match zone {
+            // Also for root of a container.
+            Some(root) => Payer::Tenant(root),
+            _ if peer.is_admin => Payer::Root,
+            None => Payer::User(peer.uid),
+        }
+    }
+
+    /// The payer for a command of this payer.
+    pub(crate) fn of_command(self, command: &Command) -> Payer {
+        match (self, command) {
+            (Payer::Root, Command::Home(home)) => Payer::Login(home.uid),
+            _ => self,
+        }
+    }
+
+    /// The largest answer to one command, in bytes.
+    pub(crate) fn answer_max(self) -> u64 {
+        match self {
+            Payer::Root => ANSWER_OF_ROOT,
+            Payer::User(_) | Payer::Tenant(_) | Payer::Login(_) => ANSWER,
+        }
+    }
+
+    /// The most memory for the comparison of two states of a dataset, in bytes.
+    pub(crate) fn comparison_max(self) -> u64 {
+        match self {
+            Payer::Root => COMPARISON_OF_ROOT,
+            Payer::User(_) | Payer::Tenant(_) | Payer::Login(_) => COMPARISON,
+        }
+    }
+}
+
+impl From<Payer> for HashPayer {
+    fn from(payer: Payer) -> HashPayer {
+        match payer {
+            Payer::Root => HashPayer::Root,
+            Payer::User(uid) => HashPayer::User(uid),
+            Payer::Tenant(root) => HashPayer::Tenant(root),
+            Payer::Login(uid) => HashPayer::Login(uid),
+        }
+    }
+}
+
+/// Work that is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Work {
+    /// Reads and answers with many rows.
+    Listing,
+    /// Sends or receives a stream.
+    Stream,
+}
+
+impl Work {
+    /// The kind of work of a command, if it is counted.
+    pub(crate) fn of(command: &Command) -> Option<Work> {
+        match command {
+            Command::Get(_)
+            | Command::Holds(_)
+            | Command::KeyStatus(_)
+            | Command::Userspace(_)
+            | Command::Diff(_)
+            | Command::Permissions(_)
+            | Command::Mounts => Some(Work::Listing),
+            Command::Send(_) | Command::Receive(_) => Some(Work::Stream),
+            _ => None,
+        }
+    }
+
+    fn most(self) -> usize {
+        match self {
+            Work::Listing => LISTINGS,
+            Work::Stream => STREAMS,
+        }
+    }
+}
+
+/// The work that runs, of all users except root.
+#[derive(Default)]
+pub(crate) struct Budgets {
+    /// No number is 0.
+    running: Mutex<BTreeMap<(Payer, Work), usize>>,
+    ended: Condvar,
+}
+
+/// Counts as work while it exists.
+pub(crate) struct RunningWork {
+    all: Arc<Budgets>,
+    /// `None` for root, whose work is not counted.
+    counted: Option<(Payer, Work)>,
+}
+
+impl Budgets {
+    /// Begins work. A listing waits for others of the same user, as long as the caller is there.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        payer: Payer,
+        work: Work,
+        caller: &mut dyn Channel,
+    ) -> Result<RunningWork> {
+        let until = match work {
+            Work::Listing => Instant::now() + PATIENCE,
+            Work::Stream => Instant::now(),
+        };
+        loop {
+            if let Some(begun) = self.try_begin(payer, work) {
+                return Ok(begun);
+            }
+            if Instant::now() >= until {
+                return Err(too_many(work));
+            }
+            if !caller.pause(Duration::ZERO) {
+                return Err(Failure::other("the caller went away"));
+            }
+            let mut running = self.running.lock();
+            let is_full = |all: &mut BTreeMap<_, _>| is_full(all, payer, work);
+            self.ended.wait_while_for(&mut running, is_full, CHECK);
+        }
+    }
+
+    fn try_begin(self: &Arc<Self>, payer: Payer, work: Work) -> Option<RunningWork> {
+        let counted = (payer != Payer::Root).then_some((payer, work));
+        if let Some(key) = counted {
+            let mut running = self.running.lock();
+            if is_full(&running, payer, work) {
+                return None;
+            }
+            *running.entry(key).or_default() += 1;
+        }
+        Some(RunningWork {
+            all: Arc::clone(self),
+            counted,
+        })
+    }
+}
+
+fn is_full(running: &BTreeMap<(Payer, Work), usize>, payer: Payer, work: Work) -> bool {
+    let count = running.get(&(payer, work));
+    count.is_some_and(|count| *count >= work.most())
+}
+
+fn too_many(work: Work) -> Failure {
+    let why = match work {
+        Work::Listing => "too many of your listings run at the same time; wait until one has ended",
+        Work::Stream => "too many of your streams run at the same time; wait until one has ended",
+    };
+    Failure::new(FailureKind::Busy, why)
+}
+
+impl Drop for RunningWork {
+    fn drop(&mut self) {
+        let Some(key) = self.counted else { return };
+        let mut running = self.all.running.lock();
+        if let Some(count) = running.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                running.remove(&key);
+            }
+        }
+        drop(running);
+        self.all.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::api::Ask;
+    use secret::Secret;
+
+    use super::*;
+
+    /// A caller that has gone.
+    struct Gone;
+
+    impl Channel for Gone {
+        fn ask(&mut self, _: Ask) -> Result<Option<Secret>> {
+            Ok(None)
+        }
+
+        fn notice(&mut self, _: String) {}
+
+        fn pause(&mut self, _: Duration) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn each_user_has_its_own_share_and_root_has_no_limit() {
+        let budgets = Arc::new(Budgets::default());
+        let begin = |payer, work| budgets.begin(payer, work, &mut Gone);
+        for (work, most) in [(Work::Listing, LISTINGS), (Work::Stream, STREAMS)] {
+            for payer in [Payer::User(1001), Payer::User(1002), Payer::Tenant(1001)] {
+                let mut all: Vec<_> = (0..most).map(|_| begin(payer, work).unwrap()).collect();
+                let root: Vec<_> = (0..2 * most).map(|_| begin(Payer::Root, work)).collect();
+                assert!(root.iter().all(Result::is_ok));
+                begin(payer, work).err().unwrap();
+                all.pop();
+                begin(payer, work).unwrap();
+            }
+        }
+        assert!(budgets.running.lock().is_empty());
+    }
+
+    #[test]
+    fn a_stream_does_not_wait_for_another() {
+        let budgets = Arc::new(Budgets::default());
+        let begin = || budgets.begin(Payer::User(1), Work::Stream, &mut Gone);
+        let all: Vec<_> = (0..STREAMS).map(|_| begin().unwrap()).collect();
+        assert_eq!(begin().err().unwrap().kind, FailureKind::Busy);
+        drop(all);
+    }
+}

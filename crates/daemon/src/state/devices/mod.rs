@@ -1,0 +1,7 @@
+//! Devices that have one user at a time: volumes, mappings, exports of other servers.
+
+pub(crate) mod device_name;
+pub(crate) mod leases;
+pub(crate) mod mapping_table;
+pub(crate) mod reencryption_lock;
+pub(crate) mod remote_exports;

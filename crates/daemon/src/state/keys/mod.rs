@@ -1,0 +1,8 @@
+//! Keys of datasets: their sources, the loaded keys, and their users.
+
+pub(crate) mod acceptances;
+pub(crate) mod accepted_sources;
+pub(crate) mod key_material;
+pub(crate) mod key_uses;
+pub(crate) mod keyring;
+pub(crate) mod wrong_tries;

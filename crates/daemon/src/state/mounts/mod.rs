@@ -1,0 +1,8 @@
+//! Mounts: their directories, and their records for the next start.
+
+pub(crate) mod metered_files;
+pub(crate) mod mount_options;
+pub(crate) mod mount_records;
+pub(crate) mod mounted_dirs;
+pub(crate) mod mountpoints;
+pub(crate) mod nfs_share;

@@ -1,0 +1,368 @@
+//! An imported pool: its keys, its mounts and its pool worker.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use dataset::{Dataset, SnapshotDirFs};
+use fuse::Place;
+use keys::WrappingKey;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use pool::{Entry, Pool};
+use protocol::api::{Allowed, FailureKind};
+
+use crate::failure::{Failure, Result};
+use crate::host::pool_lock::PoolLock;
+use crate::host::process::huge_pages::Counted;
+use crate::host::process::wakeup::Wakeup;
+use crate::state::callers::channel::Data;
+use crate::state::callers::decision::Decide;
+use crate::state::datasets::seen_states::Compared;
+use crate::state::datasets::snapshot_schedule::LookedAt;
+use crate::state::datasets::volume_state::VolumeInUse;
+use crate::state::devices::leases::{Lease, Leases, Thing};
+use crate::state::keys::acceptances::Acceptances;
+use crate::state::keys::key_uses::{KeyUse, KeyUses};
+use crate::state::keys::wrong_tries::WrongTries;
+use crate::state::memory::{KnownDevice, KnownPool};
+use crate::state::mounts::metered_files::FilesMeter;
+use crate::state::mounts::mount_options::Hiding;
+use crate::state::mounts::mount_records::MountRecord;
+use crate::state::mounts::mounted_dirs::{MountedDir, MountedDirs};
+use crate::state::mounts::nfs_share::NfsShare;
+use crate::state::pools::events::{Events, Observed};
+use crate::state::pools::last_end::VolumeLosses;
+use crate::state::pools::schedule::Schedule;
+use crate::state::pools::watcher::Watcher;
+
+/// Threads that still use an exported pool end within this time.
+const CLOSE_MAX: Duration = Duration::from_secs(2);
+
+/// An imported pool.
+pub(crate) struct ActivePool {
+    pub(crate) pool: Pool,
+    /// The places of keys that may be read.
+    pub(crate) accepted: Arc<Acceptances>,
+    /// Commands that change the pool run one after the other. True once the pool is exported.
+    admin: Mutex<bool>,
+    /// Wrapping keys that are loaded, by the id of the dataset whose slots unwrap them.
+    pub(crate) keys: Mutex<HashMap<u64, WrappingKey>>,
+    /// Wrong keys that users tried.
+    pub(crate) wrong_tries: WrongTries,
+    /// Commands that have data keys now.
+    pub(crate) key_uses: Arc<KeyUses>,
+    /// The mounts, by the id of the dataset or snapshot.
+    pub(crate) mounts: Mutex<BTreeMap<u64, MountState>>,
+    /// Lines about mounts in use that the present command has ended.
+    pub(crate) cuts: Mutex<Vec<String>>,
+    /// Datasets that were mounted before a crash and are not mounted again: a command had mounted them, or their key is
+    /// missing.
+    pub(crate) not_mounted_again: Mutex<BTreeSet<u64>>,
+    /// Datasets whose directory lies in that of a dataset that waits for its key, with that one. They are mounted after it.
+    pub(crate) waiting_for_parents: Mutex<BTreeMap<u64, u64>>,
+    /// Volumes in use, by id.
+    pub(crate) volumes: Mutex<BTreeMap<u64, Arc<VolumeInUse>>>,
+    /// What clients of volumes have to be told of.
+    pub(crate) losses: VolumeLosses,
+    /// The datasets whose states are noted for the next import.
+    pub(crate) compared: Compared,
+    /// The leases of datasets, volumes and keys.
+    pub(crate) leases: Leases<Thing>,
+    /// The reasons why re-encryptions wait, by the id of the dataset.
+    pub(crate) reencryption_waits: Mutex<BTreeMap<u64, String>>,
+    /// The time when the schedules of snapshots were last checked.
+    pub(crate) snapshots_looked_at: LookedAt,
+    pub(crate) events: Arc<Events>,
+    /// The directories of the mounts of all pools.
+    pub(crate) dirs: Arc<MountedDirs>,
+    /// The directory below which all mountpoints are.
+    pub(crate) altroot: Option<PathBuf>,
+    /// The state of the pool at the last search for events.
+    pub(super) observed: Mutex<Observed>,
+    /// The devices that did not answer when that was last looked for.
+    stalled: Mutex<BTreeSet<String>>,
+    /// The schedule of scrubs.
+    pub(crate) scrubs: Schedule,
+    pub(super) wakeup: Arc<Wakeup>,
+    /// Tells the threads that run now to end.
+    pub(super) leaving: Mutex<Arc<AtomicBool>>,
+    pub(super) worker: Mutex<Option<JoinHandle<()>>>,
+    /// The threads for heartbeats and reservations.
+    pub(super) watchers: Mutex<Vec<Watcher>>,
+    /// Keeps other processes of this host from using the pool. It is dropped after the devices are closed.
+    _lock: PoolLock,
+    /// The last field, so that it is dropped after the devices are closed.
+    open: Open,
+}
+
+/// Exists as long as the devices of a pool are open.
+#[derive(Default)]
+struct Open(Arc<CloseNotifier>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        *self.0.gone.lock() = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Notifies when the devices of an exported pool are closed. A thread that still uses the pool, such as one that cleans
+/// up after a mount, may end a moment after the command.
+#[derive(Default)]
+pub(crate) struct CloseNotifier {
+    gone: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl CloseNotifier {
+    /// Waits until they are closed. False if something keeps them open: a command that waits for the user to type a
+    /// key.
+    pub(crate) fn wait(&self) -> bool {
+        let mut gone = self.gone.lock();
+        let is_open = |gone: &mut bool| !*gone;
+        self.changed.wait_while_for(&mut gone, is_open, CLOSE_MAX);
+        *gone
+    }
+}
+
+/// The right to change a pool, its loaded keys and its mounts.
+pub(crate) struct Admin<'a>(MutexGuard<'a, bool>);
+
+impl Admin<'_> {
+    /// Makes waiting commands fail: the pool is no longer imported.
+    pub(crate) fn let_go(&mut self) {
+        *self.0 = true;
+    }
+}
+
+/// A mount.
+pub(crate) struct MountState {
+    pub(crate) mount: fuse::Mount,
+    pub(crate) dataset: Arc<Dataset>,
+    /// The dataset with its snapshots; `None` for the mount of a snapshot.
+    pub(crate) mounted: Option<Arc<SnapshotDirFs>>,
+    /// The counts of its operations.
+    pub(crate) meter: Arc<FilesMeter>,
+    pub(crate) place: Place,
+    pub(crate) read_only: bool,
+    /// What the kernel keeps, from the property as it was at the mount.
+    pub(crate) kernel_cache: fuse::KernelCache,
+    /// Whether the property chose the place, and not the command.
+    pub(crate) by_property: bool,
+    pub(crate) hiding: Hiding,
+    /// The options of the command that mounted it.
+    pub(crate) allowed: Allowed,
+    /// Its export by the kernel's NFS server.
+    pub(crate) shared: Option<NfsShare>,
+    /// Tells the start after a crash of the mount.
+    pub(crate) _record: MountRecord,
+    /// Finds the mount by its directories.
+    pub(crate) _dirs: Vec<MountedDir>,
+    /// Counts the mount for huge pages.
+    pub(crate) _counted: Counted,
+    pub(crate) _lease: Lease<Thing>,
+}
+
+impl MountState {
+    /// The directory of the mount.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.place.path()
+    }
+}
+
+impl ActivePool {
+    /// Takes over an imported pool, with its lock on this host.
+    pub(crate) fn new(
+        (pool, lock): (Pool, PoolLock),
+        accepted: &Arc<Acceptances>,
+        wakeup: &Arc<Wakeup>,
+        events: &Arc<Events>,
+        dirs: &Arc<MountedDirs>,
+        altroot: Option<PathBuf>,
+    ) -> Arc<ActivePool> {
+        let active = Arc::new(ActivePool {
+            pool,
+            accepted: Arc::clone(accepted),
+            admin: Mutex::default(),
+            keys: Mutex::default(),
+            wrong_tries: WrongTries::default(),
+            key_uses: Arc::default(),
+            mounts: Mutex::default(),
+            cuts: Mutex::default(),
+            not_mounted_again: Mutex::default(),
+            waiting_for_parents: Mutex::default(),
+            volumes: Mutex::default(),
+            losses: VolumeLosses::default(),
+            compared: Compared::default(),
+            leases: Leases::default(),
+            reencryption_waits: Mutex::default(),
+            snapshots_looked_at: LookedAt::default(),
+            events: Arc::clone(events),
+            dirs: Arc::clone(dirs),
+            altroot,
+            observed: Mutex::default(),
+            stalled: Mutex::default(),
+            scrubs: Schedule::default(),
+            wakeup: Arc::clone(wakeup),
+            leaving: Mutex::default(),
+            worker: Mutex::default(),
+            watchers: Mutex::default(),
+            _lock: lock,
+            open: Open::default(),
+        });
+        *active.observed.lock() = Observed::of(&active.pool, []);
+        active.follow_deadline();
+        active.start_worker();
+        active
+    }
+
+    /// Adds an event, and a line to the log, for each device that does not answer any more, or answers again. `now` are
+    /// those that do not answer. Those that are not used any more have not answered.
+    pub(crate) fn note_stalled(&self, now: BTreeSet<String>, is_used: impl Fn(&str) -> bool) {
+        let name = self.pool.name();
+        let mut before = self.stalled.lock();
+        for path in now.difference(&before) {
+            tracing::warn!(pool = name, device = path, "a device does not answer");
+            let text = format!("{path} does not answer");
+            self.events.add("device_stall", &name, &text);
+        }
+        for path in before.difference(&now).filter(|path| is_used(path)) {
+            tracing::info!(pool = name, device = path, "the device answers again");
+            let text = format!("{path} answers again");
+            self.events.add("device_answer", &name, &text);
+        }
+        *before = now;
+    }
+
+    /// Whether the calling thread could take the lock of the pool. The pool worker holds it for a moment only.
+    #[cfg(test)]
+    pub(crate) fn is_lockable(&self) -> bool {
+        self.admin.try_lock_for(Duration::from_secs(10)).is_some()
+    }
+
+    /// Waits until no other command changes the pool, and decides again then. The decision stays true as long as the
+    /// lock is held. Do not ask the user while holding it.
+    pub(crate) fn lock(&self, decision: &dyn Decide) -> Result<Admin<'_>> {
+        #[cfg(test)]
+        waits::pass();
+        let gone = self.admin.lock();
+        if *gone {
+            return Err(Failure::new(
+                FailureKind::NotFound,
+                format!("pool '{}' was exported meanwhile", self.pool.name()),
+            ));
+        }
+        decision.again()?;
+        // Those of a command that failed before it told them.
+        self.cuts.lock().clear();
+        Ok(Admin(gone))
+    }
+
+    /// As [`ActivePool::lock`], but without waiting: `None` while another command works on the pool. The pool worker
+    /// uses it, because a command that exports the pool waits for the worker.
+    pub(crate) fn try_lock(&self) -> Option<Admin<'_>> {
+        self.admin.try_lock().filter(|gone| !**gone).map(Admin)
+    }
+
+    /// Exports the pool, and forgets its keys. Nothing of it may be mounted. If this fails, the pool stays imported.
+    pub(crate) fn export(self: &Arc<Self>, admin: &mut Admin<'_>) -> Result<()> {
+        self.stop_worker();
+        self.seal_before_export();
+        match self.pool.export() {
+            Err(error) if self.pool.suspended().is_none() => {
+                self.start_worker();
+                Err(error.into())
+            }
+            // Of a suspended pool nothing can be written any more; what was synced is there.
+            _ => {
+                self.note_seen();
+                self.keys.lock().clear();
+                admin.let_go();
+                Ok(())
+            }
+        }
+    }
+
+    /// The whole names of datasets and snapshots.
+    pub(crate) fn names_of(&self, entries: &[Arc<Entry>]) -> Result<Vec<String>> {
+        let names = entries.iter().map(|entry| self.pool.name_of(entry.id));
+        Ok(names.collect::<pool::Result<_>>()?)
+    }
+
+    /// Forgets the keys of datasets that are gone.
+    pub(crate) fn drop_keys(&self, ids: &[u64]) {
+        let mut keys = self.keys.lock();
+        ids.iter().for_each(|id| drop(keys.remove(id)));
+    }
+
+    /// Lines about the mounts in use that the present command has ended. The caller has the lock of the pool.
+    pub(crate) fn take_cuts(&self) -> Vec<String> {
+        std::mem::take(&mut *self.cuts.lock())
+    }
+
+    /// Every dataset and snapshot in use, by id.
+    pub(crate) fn used_ids(&self) -> Vec<u64> {
+        let things = self.leases.things().into_iter();
+        let ids = things.filter_map(|thing| match thing {
+            Thing::Dataset(id) => Some(id),
+            Thing::Key(_) => None,
+        });
+        ids.collect()
+    }
+
+    /// See [`KeyUses::begin`]. `user` is the command, in messages.
+    pub(crate) fn use_key(&self, root: u64, user: &str, data: Option<&Arc<dyn Data>>) -> KeyUse {
+        let lease = self.leases.take(Thing::Key(root), user);
+        self.key_uses.begin(root, lease, data)
+    }
+
+    /// The facts that the state directory remembers.
+    pub(crate) fn known(&self) -> KnownPool {
+        let devices = self.pool.devices().into_iter();
+        KnownPool {
+            guid: Some(self.pool.guid()),
+            becomes: None,
+            devices: devices
+                .map(|device| KnownDevice {
+                    path: device.path.into(),
+                    guid: Some(device.guid),
+                })
+                .collect(),
+            read_only: self.pool.is_read_only(),
+            altroot: self.altroot.clone(),
+            reason: None,
+        }
+    }
+
+    /// The notifier for the end of its devices.
+    pub(crate) fn close_notifier(&self) -> Arc<CloseNotifier> {
+        Arc::clone(&self.open.0)
+    }
+}
+
+/// Work of a test at the moments when a command begins to wait for the lock of a pool.
+#[cfg(test)]
+pub(crate) mod waits {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+
+    type Work = Arc<dyn Fn()>;
+
+    thread_local! {
+        static WORK: RefCell<Option<Work>> = const { RefCell::new(None) };
+    }
+
+    /// Does this at each wait of this thread.
+    pub(crate) fn meanwhile(work: Work) {
+        WORK.with(|place| *place.borrow_mut() = Some(work));
+    }
+
+    pub(super) fn pass() {
+        if let Some(work) = WORK.with(|place| place.borrow().clone()) {
+            work();
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! The pool worker: the thread of a pool that commits and does the background work.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use dataset::Dataset;
+use pool::{Pool, Sweep};
+use protocol::property::Property;
+
+use crate::host::identity::this_claimant;
+use crate::host::process::wakeup::Wakeup;
+use crate::state::pools::active_pool::ActivePool;
+use crate::state::pools::events::{Observed, changes};
+use crate::state::pools::watcher::Watcher;
+
+/// The longest time that a transaction group stays open.
+pub(crate) const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
+/// The sleep of the thread for heartbeats while there are none, and of the one for reservations. A change of the
+/// property wakes them.
+const IDLE: Duration = Duration::from_secs(3600);
+/// The bytes that a scrub reads at a time.
+const SCRUB_STEP: u64 = 32 << 20;
+/// The bytes that a trim discards at a time.
+const TRIM_STEP: u64 = 128 << 20;
+
+impl ActivePool {
+    /// Starts the worker, and the threads for heartbeats and reservations.
+    pub(crate) fn start_worker(self: &Arc<Self>) {
+        if self.pool.is_read_only() {
+            return;
+        }
+        let leaving = Arc::new(AtomicBool::new(false));
+        *self.leaving.lock() = Arc::clone(&leaving);
+        let weak = Arc::downgrade(self);
+        let wakeup = Arc::clone(&self.wakeup);
+        let own = Arc::clone(&leaving);
+        let worker = std::thread::Builder::new()
+            .name("pool-worker".into())
+            .spawn(move || run(&weak, &wakeup, &own))
+            .expect("threads can be started");
+        *self.worker.lock() = Some(worker);
+        for watch in [&HEARTBEATS, &RESERVATIONS] {
+            let weak = Arc::downgrade(self);
+            let wakeup = Arc::clone(&self.wakeup);
+            let leaving = Arc::clone(&leaving);
+            let work = move || watch.run(&weak, &wakeup, &leaving);
+            let watcher = Watcher::start(watch.thread, watch.may_stay, work);
+            self.watchers.lock().push(watcher);
+        }
+    }
+
+    /// Reserves the devices before a property says that they are.
+    pub(crate) fn claim_for(
+        &self,
+        changes: &[(String, Option<String>)],
+    ) -> pool::Result<ClaimsInAccord<'_>> {
+        let is_wish = |(key, value): &(String, Option<String>)| {
+            key == "reservations" && value.as_deref() == Some("on")
+        };
+        if changes.iter().any(is_wish) && !self.pool.is_claimed() {
+            let by = this_claimant(self.pool.guid());
+            self.pool.claim_devices(&by)?;
+        }
+        Ok(ClaimsInAccord(self))
+    }
+
+    /// Applies a change of the property `multihost` to the heartbeats.
+    pub(crate) fn follow_multihost<'a>(
+        &self,
+        mut changed: impl Iterator<Item = &'a str>,
+    ) -> pool::Result<()> {
+        if !changed.any(|key| matches!(key, "multihost" | "reservations")) {
+            return Ok(());
+        }
+        self.pool.beat()?;
+        // The thread that goes on sleeps long.
+        self.wake();
+        Ok(())
+    }
+
+    /// Applies the property `devicedeadline`: how long a write waits for a device that the pool can do without.
+    pub(crate) fn follow_deadline(&self) {
+        const NAME: &str = "devicedeadline";
+        let Ok(top) = self.pool.top() else { return };
+        let word = top.props.get(NAME).map(String::as_str);
+        let word = word.or_else(|| Property::find(NAME).map(|property| property.default));
+        let word = word.unwrap_or_default();
+        let seconds = word
+            .strip_suffix('s')
+            .and_then(|number| number.parse().ok());
+        self.pool
+            .set_device_deadline(seconds.map_or(Duration::MAX, Duration::from_secs));
+    }
+
+    /// Wakes the worker, because there may be new work.
+    pub(crate) fn wake(&self) {
+        self.wakeup.wake();
+    }
+
+    /// The open datasets that can be changed. Only in these can space be freed.
+    fn open_files(&self) -> Vec<Arc<Dataset>> {
+        let dataset = self
+            .used_ids()
+            .into_iter()
+            .filter_map(|id| self.files_of(id));
+        dataset
+            .filter(|dataset| dataset.is_writable() && !dataset.settings().read_only)
+            .collect()
+    }
+
+    /// Does periodic work. Returns whether there is more work now, and a failure. A failure does not stop other work.
+    fn tend(&self) -> (bool, pool::Result<()>) {
+        let pool = &self.pool;
+        if let Err(error) = pool.commit() {
+            return (false, Err(error));
+        }
+        self.note_seen_in_time();
+        let mut more = self.give_space_back();
+        more |= self.tend_reencryption(&self.open_files());
+        more |= pool.space().freeing > 0;
+        let jobs = [
+            pool.use_spares().map(|_| false),
+            pool.heal().map(|_| false),
+            self.expand_by_itself().map(|()| false),
+            self.snapshots_by_schedule().map(|()| false),
+            self.destroy_due().map(|()| false),
+            self.scrub_by_schedule().map(|()| false),
+            pool.resilver_step(SCRUB_STEP),
+            pool.removal_step(SCRUB_STEP),
+            pool.scrub_step(SCRUB_STEP),
+            pool.sweep_step(Sweep::Trim, TRIM_STEP),
+            pool.sweep_step(Sweep::Initialize, SCRUB_STEP),
+        ];
+        let mut outcome = Ok(());
+        for job in jobs {
+            match job {
+                Ok(has_more) => more |= has_more,
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        (more, outcome)
+    }
+
+    /// Destroys the snapshots that wait for it, unless a command works on the pool. That one wakes the worker again, or it
+    /// comes again by itself.
+    fn destroy_due(&self) -> pool::Result<()> {
+        match self.try_lock() {
+            None => Ok(()),
+            Some(_admin) => self.pool.destroy_due(),
+        }
+    }
+
+    /// Frees the space of deleted data. True if more waits for the next commit.
+    fn give_space_back(&self) -> bool {
+        let mut more = false;
+        for dataset in self.open_files() {
+            if dataset.has_dead() {
+                let emptied = dataset.free_dead_slots();
+                if let Err(error) = emptied.and_then(|()| Ok(self.pool.commit()?)) {
+                    tracing::warn!(%error, dataset = dataset.name(), "space could not be given back yet");
+                }
+            }
+            // What was added to the list since waits for the next commit.
+            more |= dataset.has_dead();
+        }
+        more
+    }
+
+    /// Adds the events since the last call.
+    pub(crate) fn observe(&self) {
+        // Held until the events are told, so that they are told once and in order.
+        let mut before = self.observed.lock();
+        let keys: Vec<u64> = self.keys.lock().keys().copied().collect();
+        let now = Observed::of(&self.pool, keys).after(&before);
+        for (class, text) in changes(&before, &now) {
+            self.events.add(class, &self.pool.name(), &text);
+        }
+        *before = now;
+    }
+
+    /// Whether the worker runs.
+    #[cfg(test)]
+    pub(crate) fn has_worker(&self) -> bool {
+        self.worker
+            .lock()
+            .as_ref()
+            .is_some_and(|worker| !worker.is_finished())
+    }
+
+    /// Ends the threads of the pool, and waits for them.
+    pub(crate) fn stop_worker(&self) {
+        self.leaving.lock().store(true, Ordering::Release);
+        self.wakeup.wake();
+        let worker = self.worker.lock().take();
+        let watchers = std::mem::take(&mut *self.watchers.lock());
+        let watchers = watchers.into_iter().filter_map(Watcher::ending);
+        for thread in worker.into_iter().chain(watchers) {
+            if thread.join().is_err() {
+                tracing::error!(
+                    pool = self.pool.name(),
+                    "a thread of the pool had died; this is a defect of the program"
+                );
+            }
+        }
+    }
+}
+
+/// Ends the reservations when this is dropped, if no property asks for them.
+pub(crate) struct ClaimsInAccord<'a>(&'a ActivePool);
+
+impl Drop for ClaimsInAccord<'_> {
+    fn drop(&mut self) {
+        let pool = &self.0.pool;
+        if pool.is_claimed() && matches!(pool.wants_claims(), Ok(false)) {
+            pool.release_devices();
+        }
+    }
+}
+
+/// A thread that shows, or makes sure, that the pool is this host's own. It waits for no other work on the pool, and one
+/// such thread does not wait for another: a disk may take long to answer.
+struct Watch {
+    thread: &'static str,
+    step: fn(&Pool) -> pool::Result<()>,
+    /// Whether the properties of the pool ask for it.
+    is_wanted: fn(&Pool) -> bool,
+    /// Whether the pool can be exported while it waits for a disk: it writes nothing.
+    may_stay: bool,
+}
+
+const HEARTBEATS: Watch = Watch {
+    thread: "pool-heartbeat",
+    step: Pool::beat,
+    is_wanted: |pool| pool.is_multihost().unwrap_or(false),
+    may_stay: false,
+};
+
+const RESERVATIONS: Watch = Watch {
+    thread: "pool-claims",
+    step: Pool::check_claims,
+    is_wanted: Pool::is_claimed,
+    may_stay: true,
+};
+
+impl Watch {
+    fn run(&self, active: &Weak<ActivePool>, wakeup: &Wakeup, leaving: &AtomicBool) {
+        let mut woken = 0;
+        let mut trouble = None;
+        loop {
+            let time = match active.upgrade() {
+                None => return,
+                Some(_) if leaving.load(Ordering::Acquire) => return,
+                Some(active) => {
+                    let error = (self.step)(&active.pool).err();
+                    let error = error.map(|error| error.to_string());
+                    if let Some(error) = error.as_ref().filter(|it| trouble.as_ref() != Some(*it)) {
+                        let pool = active.pool.name();
+                        tracing::error!(
+                            pool,
+                            error,
+                            "this host cannot show that the pool is its own"
+                        );
+                    }
+                    trouble = error;
+                    match (self.is_wanted)(&active.pool) {
+                        true => pool::HEARTBEAT_INTERVAL,
+                        false => IDLE,
+                    }
+                }
+            };
+            woken = wakeup.wait(woken, time);
+        }
+    }
+}
+
+fn run(active: &Weak<ActivePool>, wakeup: &Wakeup, leaving: &AtomicBool) {
+    let Some(name) = active.upgrade().map(|active| active.pool.name()) else {
+        return;
+    };
+    // What the layers below say is about this pool.
+    let _span = tracing::error_span!("pool-worker", pool = name).entered();
+    let mut woken = 0;
+    let mut trouble = None;
+    loop {
+        let more = match active.upgrade() {
+            None => return,
+            Some(_) if leaving.load(Ordering::Acquire) => return,
+            Some(active) => {
+                // Where it may not, the thread of the device has said so.
+                let _ = block::be_flusher();
+                let (more, outcome) = active.tend();
+                active.observe();
+                let error = outcome.err().map(|error| error.to_string());
+                // It comes again every few seconds; it is said once.
+                if let Some(error) = error
+                    .as_ref()
+                    .filter(|error| trouble.as_ref() != Some(*error))
+                {
+                    tracing::error!(error, "the pool needs attention: strongroom pool status");
+                }
+                trouble = error;
+                more
+            }
+        };
+        if !more {
+            woken = wakeup.wait(woken, COMMIT_INTERVAL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::host::pool_lock::PoolLock;
+    use block::MemoryDevice;
+    use pool::{DatasetKind, Host, NewDataset, Origin};
+    use store::{CreateOptions, Store};
+
+    use super::*;
+    use crate::host::process::system::System;
+    use crate::state::keys::acceptances::Acceptances;
+    use crate::state::memory::StateDir;
+
+    #[test]
+    fn heartbeats_follow_each_other_once_they_are_switched_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = CreateOptions {
+            pool_guid: 7,
+            device_guids: vec![8],
+            created: 1,
+            force: false,
+        };
+        let device = Arc::new(MemoryDevice::new(64 << 20));
+        let store = Arc::new(Store::create(vec![device], &options).unwrap());
+        let top = NewDataset {
+            kind: DatasetKind::FileSystem,
+            guid: 9,
+            suite: 0,
+            keyring: None,
+            is_key_root: false,
+            props: [].into(),
+        };
+        let pool = Pool::create(Arc::clone(&store), Arc::new(System), "tank", top).unwrap();
+        let host = Host {
+            id: 1,
+            name: "a".into(),
+        };
+        pool.claim(host).unwrap();
+        store.commit_labels().unwrap();
+        let accepted = Acceptances::new(&Arc::new(StateDir::new(dir.path())));
+        let active = ActivePool::new(
+            (pool, PoolLock::none()),
+            &accepted,
+            &Arc::default(),
+            &Arc::default(),
+            &Arc::default(),
+            None,
+        );
+        let last = || store.heartbeats().unwrap().into_iter().map(|it| it.0).max();
+        assert_eq!(last(), None);
+        let origin = Origin {
+            who: "test".into(),
+            text: "test".into(),
+        };
+        let on = ("multihost".to_owned(), Some("on".to_owned()));
+        active
+            .pool
+            .set_props(&["tank".into()], &[on], &origin)
+            .unwrap();
+        active.follow_multihost(["multihost"].into_iter()).unwrap();
+        assert!(last().is_some());
+        while last() < Some(3) {
+            std::thread::yield_now();
+        }
+        // And by which time a device has to answer.
+        assert_eq!(store.deadline(), Duration::from_secs(10));
+        for (word, deadline) in [("30s", Duration::from_secs(30)), ("off", Duration::MAX)] {
+            let change = ("devicedeadline".to_owned(), Some(word.to_owned()));
+            let set = active.pool.set_props(&["tank".into()], &[change], &origin);
+            set.unwrap();
+            active.follow_deadline();
+            assert!(store.deadline() >= deadline.min(Duration::from_millis(u64::MAX)));
+        }
+        active.stop_worker();
+    }
+}
