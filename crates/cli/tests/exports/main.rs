@@ -1,0 +1,15 @@
+//! Exports by NBD, iSCSI and NFS, failover, and the CSI driver.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod acknowledged;
+mod iscsi;
+mod iscsi_kernel;
+mod iscsi_reservations;
+mod nbd;
+mod nbd_kernel;
+mod nfs;
+mod remote_exports;
+mod reservations;
+mod sharenfs;

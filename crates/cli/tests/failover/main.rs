@@ -1,0 +1,9 @@
+//! Pools that move between machines, and the drivers that move them.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod csi;
+mod ha;
+mod ocf;
+mod stmf_ha;

@@ -1,0 +1,16 @@
+//! Mounts of datasets, judged by the tools and tests of Linux, and their mountpoints.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod closed_dirs;
+mod held_mounts;
+mod holetest;
+mod judges;
+mod linux_files;
+mod mount_as_linux;
+mod mounted;
+mod overlay;
+mod take_in;
+mod unmounted;
+mod unmounted_users;

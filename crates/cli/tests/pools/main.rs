@@ -1,0 +1,17 @@
+//! Pools: devices, capacity, checkpoints, features of older versions.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod caches;
+mod checkpoint;
+mod full;
+mod golden_features;
+mod golden_pools;
+mod growing;
+mod one_owner;
+mod pool_commands;
+mod pool_files;
+mod split;
+mod suspended;
+mod under_load;

@@ -1,0 +1,11 @@
+//! Rights of delegates, tenants and other users.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/web.rs"]
+mod site;
+
+mod delegation;
+mod other_users;
+mod small_requests;
+mod zones;

@@ -1,0 +1,13 @@
+//! The HTTP API, the dashboard and metrics.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/web.rs"]
+mod site;
+
+mod admission;
+mod api;
+mod callers;
+mod dashboard;
+mod metrics;
+mod streams;
