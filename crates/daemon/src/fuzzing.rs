@@ -2,7 +2,7 @@
 
 pub use crate::ops::users::delegation::read_grants as grants;
 use crate::serve::metrics::server::check_request;
-use crate::state::memory::Remembered;
+use crate::state::memory::RememberedPools;
 
 /// Reads a request for the metrics.
 pub fn metrics_request(mut bytes: &[u8]) {
@@ -11,8 +11,8 @@ pub fn metrics_request(mut bytes: &[u8]) {
 
 /// Reads the list of pools that were imported.
 pub fn remembered(bytes: &[u8]) {
-    if let Ok(remembered) = serde_json::from_slice::<Remembered>(bytes) {
+    if let Ok(remembered) = serde_json::from_slice::<RememberedPools>(bytes) {
         let text = serde_json::to_vec(&remembered).expect("it was read just now");
-        serde_json::from_slice::<Remembered>(&text).expect("it was written just now");
+        serde_json::from_slice::<RememberedPools>(&text).expect("it was written just now");
     }
 }

@@ -31,7 +31,7 @@ mod tests;
 
 pub use failure::Failure;
 pub use host::crypto;
-pub use host::listen::{Bound, listen_beside, listen_privately};
+pub use host::listen::{SocketFile, listen_beside, listen_privately};
 pub use host::pkcs11::{TOKEN_HELPER, token_modules};
 pub use host::process::input::at_end_of_input;
 pub use ops::mappings::container_tokens;

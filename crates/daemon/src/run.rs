@@ -13,7 +13,7 @@ use protocol::client::TAKEN;
 use crate::failure::{Failure, Result};
 use crate::front_ends::FRONT_ENDS;
 use crate::host::crypto::Decisions;
-use crate::host::listen::{Listening, listen};
+use crate::host::listen::{DaemonSockets, listen};
 use crate::host::log::start_log;
 use crate::host::pkcs11::choose_list;
 use crate::host::process::input::at_end_of_input;
@@ -21,11 +21,11 @@ use crate::host::process::notify;
 use crate::host::state_dir;
 use crate::host::state_dir::state_dir_at;
 use crate::serve::metrics::server as metrics;
-use crate::serve::unix::Served;
+use crate::serve::unix::ConnectionEnd;
 use crate::state::callers::command_connections::{
     SIGNALLED, STOPPED, attend, raise_descriptor_limit,
 };
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 
 /// The start waits at most this long for the keys of all pools together. A later key is used when it arrives.
@@ -86,15 +86,15 @@ pub fn serve(options: ServeOptions) -> Result<()> {
 }
 
 /// A daemon that listens.
-struct Started {
+struct RunningDaemon {
     daemon: Arc<Daemon>,
     /// Held as long as the daemon writes there.
     _state_lock: Option<File>,
-    listening: Listening,
+    listening: DaemonSockets,
     stop: StopSignal,
 }
 
-fn start(options: &ServeOptions) -> Result<Started> {
+fn start(options: &ServeOptions) -> Result<RunningDaemon> {
     if let Some(list) = &options.pkcs11_list {
         choose_list(list.clone());
     }
@@ -137,7 +137,7 @@ fn start(options: &ServeOptions) -> Result<Started> {
     if let Some(listener) = listening.metrics.take() {
         metrics::serve(&daemon, listener)?;
     }
-    Ok(Started {
+    Ok(RunningDaemon {
         daemon,
         _state_lock: state_lock,
         listening,
@@ -200,7 +200,7 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
         checkpoint: Default::default(),
     };
     let mut nobody = crate::state::callers::channel::NonInteractive::default();
-    let mut context = Context::internal("import at start", &mut nobody);
+    let mut context = CallerContext::internal("import at start", &mut nobody);
     let result = daemon.import_pools(&import, Some(keys_until), &mut context);
     nobody.log();
     if let Err(failure) = result {
@@ -212,8 +212,8 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
 }
 
 /// Serves commands until the daemon has to end.
-fn accept(started: &Started) {
-    let Started {
+fn accept(started: &RunningDaemon) {
+    let RunningDaemon {
         daemon,
         listening,
         stop,
@@ -227,7 +227,7 @@ fn accept(started: &Started) {
             let daemon = Arc::clone(daemon);
             let stop = stop.clone();
             Daemon::serve_on_thread("command", move || {
-                if daemon.serve_one(&stream, None, &mut guest) == Served::Stop {
+                if daemon.serve_one(&stream, None, &mut guest) == ConnectionEnd::Stop {
                     stop.tell(STOPPED);
                     // Open until the process has ended: the caller waits for that.
                     std::mem::forget(stream);

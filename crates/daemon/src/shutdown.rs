@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::failure::{Failure, Result};
 use crate::ops::devices::layers::{Carrier, below, by_layer};
-use crate::ops::offers::WithdrawnOffers;
+use crate::ops::front_end_calls::WithdrawnOffers;
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
-use crate::state::front_end::InPool;
+use crate::state::front_end::PoolEntries;
 use crate::state::pools::active_pool::{ActivePool, Admin};
 
 impl Daemon {
@@ -64,20 +64,20 @@ impl Daemon {
     /// Exports all pools, and closes the mappings on volumes: what lies on others comes before these.
     fn leave_all(self: &Arc<Self>, force: bool, cuts: &mut Vec<String>) -> Result<()> {
         let mut result = Ok(());
-        let pools = self.pools().into_iter().map(InUse::Pool);
+        let pools = self.pools().into_iter().map(OpenLayer::Pool);
         let mappings = self.mappings_on_lent().into_iter();
-        let mappings = mappings.map(|(name, places)| InUse::Mapping(name, places));
+        let mappings = mappings.map(|(name, places)| OpenLayer::Mapping(name, places));
         let mut layers = by_layer(
             pools.chain(mappings).collect(),
-            InUse::carrier,
-            InUse::below,
+            OpenLayer::carrier,
+            OpenLayer::below,
         );
         while let Some(layer) = layers.pop() {
             let (mut pools, mut mappings) = (Vec::new(), Vec::new());
             for one in layer {
                 match one {
-                    InUse::Pool(active) => pools.push(active),
-                    InUse::Mapping(name, _) => mappings.push(name),
+                    OpenLayer::Pool(active) => pools.push(active),
+                    OpenLayer::Mapping(name, _) => mappings.push(name),
                 }
             }
             let notifiers: Vec<_> = pools.iter().map(|active| active.close_notifier()).collect();
@@ -109,7 +109,7 @@ impl Daemon {
             .iter()
             .filter_map(|active| Some((active, active.lock(&Internal).ok()?)))
             .collect();
-        let wanted: Vec<InPool<'_>> = held
+        let wanted: Vec<PoolEntries<'_>> = held
             .iter()
             .map(|(active, _)| (*active, active.used_ids()))
             .collect();
@@ -138,26 +138,26 @@ impl Daemon {
 }
 
 /// A pool or a mapping that is open when the daemon ends.
-enum InUse {
+enum OpenLayer {
     Pool(Arc<ActivePool>),
     Mapping(String, Vec<PathBuf>),
 }
 
-impl InUse {
+impl OpenLayer {
     fn carrier(&self) -> Carrier {
         match self {
-            InUse::Pool(active) => Carrier::Pool(active.pool.name()),
-            InUse::Mapping(name, _) => Carrier::Mapping(name.clone()),
+            OpenLayer::Pool(active) => Carrier::Pool(active.pool.name()),
+            OpenLayer::Mapping(name, _) => Carrier::Mapping(name.clone()),
         }
     }
 
     fn below(&self) -> Vec<Carrier> {
         match self {
-            InUse::Pool(active) => {
+            OpenLayer::Pool(active) => {
                 let devices = active.pool.devices();
                 below(devices.iter().map(|device| Path::new(&device.path)))
             }
-            InUse::Mapping(_, places) => below(places.iter().map(PathBuf::as_path)),
+            OpenLayer::Mapping(_, places) => below(places.iter().map(PathBuf::as_path)),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::host::identity::this_host;
 use crate::host::process::system::System;
 use crate::state::callers::channel::Channel;
 use crate::state::callers::channel::NonInteractive;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
 use crate::state::exports::listen::Protocol;
@@ -33,9 +33,9 @@ pub(crate) fn daemon(dir: &Path) -> Arc<Daemon> {
 }
 
 /// Runs `work` as a command that cannot ask for input.
-pub(crate) fn command<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
+pub(crate) fn command<T>(work: impl FnOnce(&mut CallerContext<'_>) -> T) -> T {
     let mut nobody = NonInteractive::default();
-    work(&mut Context::internal("test", &mut nobody))
+    work(&mut CallerContext::internal("test", &mut nobody))
 }
 
 pub(crate) fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<ActivePool> {
@@ -132,7 +132,7 @@ impl Channel for Slow {
 
 /// Has a command ask, does something before the answer comes, and returns what became of the command.
 fn while_asked<T: Send>(
-    work: impl FnOnce(&mut Context<'_>) -> T + Send,
+    work: impl FnOnce(&mut CallerContext<'_>) -> T + Send,
     meanwhile: impl FnOnce(),
 ) -> T {
     let (asked, was_asked) = channel();
@@ -143,7 +143,7 @@ fn while_asked<T: Send>(
                 asked,
                 answer: answers,
             };
-            work(&mut Context::internal("test", &mut slow))
+            work(&mut CallerContext::internal("test", &mut slow))
         });
         was_asked.recv().unwrap();
         let begin = Instant::now();

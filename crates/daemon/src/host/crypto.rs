@@ -35,7 +35,7 @@ pub struct FipsCost {
 
 /// The tests that a program has passed.
 #[derive(Serialize, Deserialize)]
-struct Passed {
+struct SelfTestRecord {
     boot: String,
     /// Device, inode, size and times of the file.
     file: [i64; 6],
@@ -133,7 +133,7 @@ impl Decisions {
         let begin = Instant::now();
         let memory = self.dir.join("crypto.tested.json");
         let (boot, file) = (boot()?, program_file()?);
-        let passed: Option<Passed> = std::fs::read(&memory)
+        let passed: Option<SelfTestRecord> = std::fs::read(&memory)
             .ok()
             .and_then(|text| serde_json::from_slice(&text).ok());
         // The file is the same if nothing about it has changed; else it may still have the same contents.
@@ -145,7 +145,7 @@ impl Decisions {
         };
         // Another provider, or code without an instruction, was not tested then.
         let under = format!("{}{}", Policy::current(), cipher::hardware());
-        let is_same = |passed: &Passed| passed.boot == boot && passed.under == under;
+        let is_same = |passed: &SelfTestRecord| passed.boot == boot && passed.under == under;
         if let Some(passed) = passed.filter(is_same)
             && (passed.file == file || passed.program == identify()?)
         {
@@ -161,7 +161,7 @@ impl Decisions {
         let begin = Instant::now();
         let tested = passed_all(&cipher::test_mechanisms(Policy::current()))?;
         let tests = begin.elapsed();
-        let passed = Passed {
+        let passed = SelfTestRecord {
             boot,
             file,
             program,

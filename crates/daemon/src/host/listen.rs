@@ -14,27 +14,27 @@ use rustix::io::Errno;
 use crate::failure::{Failure, Result};
 
 /// A socket for commands, a socket for metrics, and the lock of the daemon that has them.
-pub(crate) struct Listening {
+pub(crate) struct DaemonSockets {
     pub(crate) listener: UnixListener,
     /// The socket for metrics; `None` once it was taken.
     pub(crate) metrics: Option<UnixListener>,
-    _sockets: [Bound; 2],
+    _sockets: [SocketFile; 2],
     /// Held until the process ends. The file stays: if it were removed, two daemons could hold the lock.
     _lock: File,
 }
 
 /// A socket that this process made. Dropping this removes it, unless another process has replaced it.
 #[derive(Debug)]
-pub struct Bound {
+pub struct SocketFile {
     path: PathBuf,
     /// Device and inode, to detect a socket that replaced it.
     id: Option<(u64, u64)>,
 }
 
-impl Bound {
-    pub(crate) fn new(path: PathBuf) -> Bound {
+impl SocketFile {
+    pub(crate) fn new(path: PathBuf) -> SocketFile {
         let id = id_of(&path);
-        Bound { path, id }
+        SocketFile { path, id }
     }
 }
 
@@ -43,7 +43,7 @@ fn id_of(path: &Path) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-impl Drop for Bound {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.id == id_of(&self.path) {
             let _ = std::fs::remove_file(&self.path);
@@ -52,7 +52,7 @@ impl Drop for Bound {
 }
 
 /// Listens at the socket of the daemon.
-pub(crate) fn listen(socket: &Path) -> Result<Listening> {
+pub(crate) fn listen(socket: &Path) -> Result<DaemonSockets> {
     let failed = |what: &str, error: std::io::Error| {
         Failure::other(format!("cannot {what} {}: {error}", socket.display()))
     };
@@ -68,10 +68,10 @@ pub(crate) fn listen(socket: &Path) -> Result<Listening> {
         return Err(taken(socket));
     }
     let metrics = metrics_socket(socket);
-    Ok(Listening {
+    Ok(DaemonSockets {
         listener: bind(socket)?,
         metrics: Some(bind(&metrics)?),
-        _sockets: [socket.to_owned(), metrics].map(Bound::new),
+        _sockets: [socket.to_owned(), metrics].map(SocketFile::new),
         _lock: lock,
     })
 }
@@ -82,7 +82,7 @@ pub(crate) fn listen(socket: &Path) -> Result<Listening> {
 /// # Errors
 /// [`FailureKind::Permission`] for a directory in which another user could replace the socket; other kinds if the
 /// socket cannot be made.
-pub fn listen_privately(socket: &Path) -> Result<(UnixListener, Bound)> {
+pub fn listen_privately(socket: &Path) -> Result<(UnixListener, SocketFile)> {
     let failed = |error: std::io::Error| {
         Failure::other(format!(
             "cannot make the directory of {}: {error}",
@@ -93,7 +93,7 @@ pub fn listen_privately(socket: &Path) -> Result<(UnixListener, Bound)> {
         make_private_dir(dir).map_err(failed)?;
         check_private(dir, "--socket")?;
     }
-    Ok((bind(socket)?, Bound::new(socket.to_owned())))
+    Ok((bind(socket)?, SocketFile::new(socket.to_owned())))
 }
 
 /// Listens at a socket in a directory in which no other user can replace it. Dropping the second value removes the
@@ -101,11 +101,11 @@ pub fn listen_privately(socket: &Path) -> Result<(UnixListener, Bound)> {
 ///
 /// # Errors
 /// As [`listen_privately`]; also if there is no such directory.
-pub fn listen_beside(socket: &Path, option: &str) -> Result<(UnixListener, Bound)> {
+pub fn listen_beside(socket: &Path, option: &str) -> Result<(UnixListener, SocketFile)> {
     if let Some(dir) = socket.parent() {
         check_private(dir, option)?;
     }
-    Ok((bind(socket)?, Bound::new(socket.to_owned())))
+    Ok((bind(socket)?, SocketFile::new(socket.to_owned())))
 }
 
 /// Allows or forbids connections of users other than root. The daemon checks the user of each connection. With

@@ -3,12 +3,12 @@
 pub(crate) mod datasets;
 pub(crate) mod devices;
 pub(crate) mod exports;
+pub(crate) mod front_end_calls;
 pub(crate) mod ha;
 pub(crate) mod imports;
 pub(crate) mod keys;
 pub(crate) mod mappings;
 pub(crate) mod mounts;
-pub(crate) mod offers;
 pub(crate) mod pools;
 pub(crate) mod snapshots;
 pub(crate) mod streams;

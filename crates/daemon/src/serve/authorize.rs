@@ -26,7 +26,7 @@ const NOTHING: &str = "you have no permission on it";
 type LookedUp = HashMap<(u64, u64, Option<String>), bool>;
 
 /// A delegate whose permissions are checked.
-pub(crate) struct Check<'a> {
+pub(crate) struct PermissionCheck<'a> {
     pub(super) daemon: &'a Daemon,
     pub(super) peer: &'a Peer,
     /// The datasets that the decision is about, if it is to be made again.
@@ -37,7 +37,7 @@ pub(crate) struct Check<'a> {
 impl Daemon {
     /// Whether a caller has a permission on a dataset, or on that of a snapshot or bookmark.
     pub(crate) fn may_see(&self, peer: &Peer, name: &str) -> bool {
-        let check = Check::new(self, peer);
+        let check = PermissionCheck::new(self, peer);
         peer.is_admin || check.something_of(dataset_of(name)).is_ok()
     }
 
@@ -46,7 +46,7 @@ impl Daemon {
         if peer.is_admin {
             return rows;
         }
-        let check = Check::new(self, peer);
+        let check = PermissionCheck::new(self, peer);
         for prop in rows.iter_mut().flat_map(|row| &mut row.props) {
             if let ("clones" | "origin", Value::Text(names)) = (&*prop.property, &prop.value) {
                 prop.value = match check.seen(names) {
@@ -59,10 +59,10 @@ impl Daemon {
     }
 }
 
-impl<'a> Check<'a> {
+impl<'a> PermissionCheck<'a> {
     /// A check whose decision is not made again.
-    pub(super) fn new(daemon: &'a Daemon, peer: &'a Peer) -> Check<'a> {
-        Check {
+    pub(super) fn new(daemon: &'a Daemon, peer: &'a Peer) -> PermissionCheck<'a> {
+        PermissionCheck {
             daemon,
             peer,
             subjects: None,
@@ -75,10 +75,10 @@ impl<'a> Check<'a> {
         daemon: &'a Daemon,
         peer: &'a Peer,
         subjects: &'a RefCell<Subjects>,
-    ) -> Check<'a> {
-        Check {
+    ) -> PermissionCheck<'a> {
+        PermissionCheck {
             subjects: Some(subjects),
-            ..Check::new(daemon, peer)
+            ..PermissionCheck::new(daemon, peer)
         }
     }
 

@@ -6,19 +6,19 @@ use protocol::api::{Command, FailureKind};
 
 use crate::failure::{Failure, Result};
 use crate::host::callers::users::Peer;
-use crate::serve::authorize::Check;
+use crate::serve::authorize::PermissionCheck;
 use crate::serve::commands::{Serve, served};
 use crate::serve::scope;
 use crate::serve::subjects::{Subjects, replaced};
 use crate::state::callers::decision::{DatasetGuid, Decide};
 use crate::state::daemon::Daemon;
-use crate::state::zones::view::View;
+use crate::state::zones::view::ZoneView;
 
 /// A command, and the caller who may or may not carry it out.
 pub(crate) struct Decision<'a> {
     daemon: &'a Daemon,
     peer: Peer,
-    view: Option<&'a View>,
+    view: Option<&'a ZoneView>,
     /// The command as it was sent: in a zone with the names of the tenant.
     command: Command,
     subjects: RefCell<Subjects>,
@@ -28,7 +28,7 @@ impl<'a> Decision<'a> {
     pub(super) fn new(
         daemon: &'a Daemon,
         peer: &Peer,
-        view: Option<&'a View>,
+        view: Option<&'a ZoneView>,
         command: Command,
     ) -> Decision<'a> {
         Decision {
@@ -45,7 +45,7 @@ impl<'a> Decision<'a> {
         scope::check(&self.peer, &self.command)?;
         let mut command = served(self.command.clone());
         self.subjects.borrow_mut().begin();
-        let check = Check::of(self.daemon, &self.peer, &self.subjects);
+        let check = PermissionCheck::of(self.daemon, &self.peer, &self.subjects);
         match self.view {
             Some(view) => command.admit(view)?,
             None if self.peer.is_admin => {}

@@ -11,25 +11,25 @@ use crate::failure::{Failure, Result};
 use crate::host::callers::users::Peer;
 use crate::host::log::{cut, log_for};
 use crate::serve::decision::Decision;
-use crate::state::callers::budget::{Payer, Work};
-use crate::state::callers::channel::{Channel, Data};
-use crate::state::callers::context::Context;
+use crate::state::callers::budget::{BudgetedWork, Payer};
+use crate::state::callers::channel::{Channel, DataChannel};
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
-use crate::state::zones::view::View;
+use crate::state::zones::view::ZoneView;
 
 /// The outcome of a request.
-pub(crate) enum Outcome {
+pub(crate) enum RequestOutcome {
     Reply(Reply),
     Stop,
 }
 
 /// A channel to a caller. It translates names into those that a tenant uses in a zone.
-struct Seen<'a> {
+struct TranslatingChannel<'a> {
     channel: &'a mut dyn Channel,
-    view: Option<&'a View>,
+    view: Option<&'a ZoneView>,
 }
 
-impl Channel for Seen<'_> {
+impl Channel for TranslatingChannel<'_> {
     fn ask(&mut self, ask: Ask) -> Result<Option<Secret>> {
         self.channel.ask(match self.view {
             Some(view) => view.ask(ask),
@@ -55,13 +55,13 @@ impl Channel for Seen<'_> {
         self.channel.pause(time)
     }
 
-    fn data(&self) -> Result<Arc<dyn Data>> {
+    fn data(&self) -> Result<Arc<dyn DataChannel>> {
         self.channel.data()
     }
 }
 
 /// The memory for one password hash that a request allows, in KiB. Only root and the daemon's user may raise it.
-fn hash_memory_of(request: &Request, peer: &Peer, view: Option<&View>) -> Result<u64> {
+fn hash_memory_of(request: &Request, peer: &Peer, view: Option<&ZoneView>) -> Result<u64> {
     match request.hash_memory {
         None => Ok(0),
         Some(mib) if peer.is_admin && view.is_none() => Ok(mib.saturating_mul(1024)),
@@ -89,9 +89,9 @@ impl Daemon {
         self: &Arc<Self>,
         request: Request,
         peer: Peer,
-        view: Option<&View>,
+        view: Option<&ZoneView>,
         channel: &mut dyn Channel,
-    ) -> Result<Outcome> {
+    ) -> Result<RequestOutcome> {
         let payer = Payer::of(&peer, view.map(|view| view.root.guid)).of_command(&request.command);
         let _lines = log_for(match payer {
             Payer::Root => None,
@@ -112,9 +112,9 @@ impl Daemon {
         payer: Payer,
         request: Request,
         peer: Peer,
-        view: Option<&View>,
+        view: Option<&ZoneView>,
         channel: &mut dyn Channel,
-    ) -> Result<Outcome> {
+    ) -> Result<RequestOutcome> {
         let _hashes = keys::hash_for(HashCaller {
             payer: payer.into(),
             allowed_kib: hash_memory_of(&request, &peer, view)?,
@@ -126,7 +126,7 @@ impl Daemon {
         });
         let stops = request.command.ends_daemon();
         let is_look = is_look(&request.command);
-        let work = Work::of(&request.command);
+        let work = BudgetedWork::of(&request.command);
         let begin = |work| self.budgets.begin(payer, work, channel);
         let _running = work.map(begin).transpose()?;
         let decision = Decision::new(self, &peer, view, request.command);
@@ -137,9 +137,9 @@ impl Daemon {
             true => tracing::debug!(who = peer.who, command = said, "command"),
             false => tracing::info!(who = peer.who, command = said, "command"),
         }
-        let mut seen = Seen { channel, view };
+        let mut seen = TranslatingChannel { channel, view };
         let pools = || self.pools();
-        let mut context = Context {
+        let mut context = CallerContext {
             peer,
             view,
             pools: &pools,
@@ -155,14 +155,14 @@ impl Daemon {
                 .for_each(|text| context.channel.notice(text));
         }
         if stops && result.is_ok() {
-            return Ok(Outcome::Stop);
+            return Ok(RequestOutcome::Stop);
         }
         let seen = match (view, result) {
             (None, result) => result,
             (Some(view), Ok(reply)) => view.reply(reply),
             (Some(view), Err(failure)) => Err(view.failure(failure)),
         };
-        seen.map(Outcome::Reply)
+        seen.map(RequestOutcome::Reply)
     }
 }
 

@@ -5,12 +5,12 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 /// A connection with one time limit for all data, and not one for each piece.
-pub(crate) struct Hurried<'a> {
+pub(crate) struct DeadlineReader<'a> {
     pub(crate) stream: &'a UnixStream,
     pub(crate) until: Instant,
 }
 
-impl Read for Hurried<'_> {
+impl Read for DeadlineReader<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {

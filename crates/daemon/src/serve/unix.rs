@@ -18,11 +18,11 @@ use crate::failure::{Failure, Result};
 use crate::host::callers::users::Peer;
 use crate::host::log::cut_to;
 use crate::serve::commands::served;
-use crate::serve::dispatch::Outcome;
-use crate::serve::read_deadline::Hurried;
-use crate::state::callers::channel::{Channel, Data, Dialogue, StreamWriter};
-use crate::state::callers::command_connections::Guest;
-use crate::state::callers::tokens::Shown;
+use crate::serve::dispatch::RequestOutcome;
+use crate::serve::read_deadline::DeadlineReader;
+use crate::state::callers::channel::{Channel, DataChannel, Dialogue, StreamWriter};
+use crate::state::callers::command_connections::CommandPermit;
+use crate::state::callers::tokens::AcceptedToken;
 use crate::state::daemon::Daemon;
 use crate::state::zones::zone::Zone;
 
@@ -37,17 +37,17 @@ const DELEGATE_REQUEST_MAX: u32 = 1 << 20;
 const MESSAGE_MAX: usize = 16 << 10;
 
 /// The caller at the other end of a connection.
-struct Connected {
+struct ConnectedCaller {
     stream: Arc<UnixStream>,
     /// Notices that were not sent yet. A command may have the lock of a pool when it gives one, and the caller need not
     /// read it.
     notices: Mutex<Vec<String>>,
 }
 
-impl Connected {
-    fn new(stream: &Arc<UnixStream>) -> Connected {
+impl ConnectedCaller {
+    fn new(stream: &Arc<UnixStream>) -> ConnectedCaller {
         let (stream, notices) = (Arc::clone(stream), Mutex::default());
-        Connected { stream, notices }
+        ConnectedCaller { stream, notices }
     }
 
     /// Sends the notices. Waits until the caller reads them, so the command may have no lock.
@@ -59,13 +59,13 @@ impl Connected {
     }
 }
 
-impl Drop for Connected {
+impl Drop for ConnectedCaller {
     fn drop(&mut self) {
         self.send_notices();
     }
 }
 
-impl Channel for Connected {
+impl Channel for ConnectedCaller {
     fn ask(&mut self, ask: Ask) -> Result<Option<Secret>> {
         let lost =
             |error| Failure::new(FailureKind::NoKey, format!("the caller went away: {error}"));
@@ -94,9 +94,9 @@ impl Channel for Connected {
         !ends_within(&self.stream, time)
     }
 
-    fn data(&self) -> Result<Arc<dyn Data>> {
+    fn data(&self) -> Result<Arc<dyn DataChannel>> {
         self.send_notices();
-        Ok(Arc::clone(&self.stream) as Arc<dyn Data>)
+        Ok(Arc::clone(&self.stream) as Arc<dyn DataChannel>)
     }
 }
 
@@ -116,7 +116,7 @@ fn ends_within(stream: &UnixStream, time: Duration) -> bool {
     }
 }
 
-impl Data for UnixStream {
+impl DataChannel for UnixStream {
     fn reader(&self) -> io::Result<Box<dyn Read + '_>> {
         let mut stream = self;
         wire::send(&mut stream, &Answer::Ready)?;
@@ -160,8 +160,8 @@ impl Daemon {
         self: &Arc<Self>,
         stream: &Arc<UnixStream>,
         zone: Option<&Zone>,
-        guest: &mut Guest,
-    ) -> Served {
+        guest: &mut CommandPermit,
+    ) -> ConnectionEnd {
         let outcome = Peer::of(stream).and_then(|peer| match zone {
             Some(zone) => self.hear_tenant(peer, stream, zone, guest),
             None => self.hear(peer, stream, guest),
@@ -176,7 +176,7 @@ impl Daemon {
         let source = admission::ClientSource::local_user(peer.uid);
         let guest = &mut self.guests.greet(&stream, source);
         let outcome = self.hear(peer, &stream, guest);
-        assert_eq!(answer(&stream, outcome), Served::Done);
+        assert_eq!(answer(&stream, outcome), ConnectionEnd::Done);
     }
 
     /// Serves one connection of the tenant of a zone.
@@ -187,7 +187,7 @@ impl Daemon {
         let source = admission::ClientSource::local_user(peer.uid);
         let guest = &mut self.guests.greet(&stream, source);
         let outcome = self.hear_tenant(peer, &stream, zone, guest);
-        assert_eq!(answer(&stream, outcome), Served::Done);
+        assert_eq!(answer(&stream, outcome), ConnectionEnd::Done);
     }
 
     /// Reads a request, and carries it out. A user without any permission is refused before the request is read. If
@@ -196,8 +196,8 @@ impl Daemon {
         self: &Arc<Self>,
         peer: Peer,
         stream: &Arc<UnixStream>,
-        guest: &mut Guest,
-    ) -> Result<Outcome> {
+        guest: &mut CommandPermit,
+    ) -> Result<RequestOutcome> {
         let max = self.request_max(&peer);
         let time = match max {
             Some(_) => {
@@ -212,7 +212,7 @@ impl Daemon {
         let first = in_time(stream, time, |stream| wire::receive_first(stream, max))?;
         match first {
             First::Request(request) => {
-                let caller = &mut Connected::new(stream);
+                let caller = &mut ConnectedCaller::new(stream);
                 self.carry_out(understood(*request)?, peer, None, caller)
             }
             First::Token(token) => self.hear_token(&peer, &token, stream, guest),
@@ -259,9 +259,9 @@ impl Daemon {
         from: &Peer,
         token: &Secret,
         stream: &Arc<UnixStream>,
-        guest: &mut Guest,
-    ) -> Result<Outcome> {
-        let Some(Shown { id, token, account }) = self.tokens.shown(token) else {
+        guest: &mut CommandPermit,
+    ) -> Result<RequestOutcome> {
+        let Some(AcceptedToken { id, token, account }) = self.tokens.shown(token) else {
             return Err(self.bad_token(from));
         };
         self.guests.admit(guest, token.uid)?;
@@ -274,7 +274,7 @@ impl Daemon {
         }
         let max = self.request_max(&peer).ok_or_else(unknown)?;
         let request = receive_in_time(stream, max)?;
-        self.carry_out(request, peer, None, &mut Connected::new(stream))
+        self.carry_out(request, peer, None, &mut ConnectedCaller::new(stream))
     }
 
     /// Carries out a tenant's request, and answers with the tenant's names.
@@ -283,11 +283,11 @@ impl Daemon {
         mut peer: Peer,
         stream: &Arc<UnixStream>,
         zone: &Zone,
-        guest: &mut Guest,
-    ) -> Result<Outcome> {
+        guest: &mut CommandPermit,
+    ) -> Result<RequestOutcome> {
         zone.check(&peer)?;
         self.guests.admit(guest, peer.uid)?;
-        let mut caller = Connected::new(stream);
+        let mut caller = ConnectedCaller::new(stream);
         let _running = zone.callers.begin(&caller.data()?)?;
         let request = receive_in_time(stream, DELEGATE_REQUEST_MAX)?;
         peer.who = format!("{}:{}", peer.who, zone.name);
@@ -307,12 +307,12 @@ fn unknown() -> Failure {
 }
 
 /// Sends the outcome of a command to the caller.
-fn answer(mut stream: &UnixStream, outcome: Result<Outcome>) -> Served {
+fn answer(mut stream: &UnixStream, outcome: Result<RequestOutcome>) -> ConnectionEnd {
     let answer = match outcome {
-        Ok(Outcome::Reply(reply)) => Answer::Done(reply),
-        Ok(Outcome::Stop) => {
+        Ok(RequestOutcome::Reply(reply)) => Answer::Done(reply),
+        Ok(RequestOutcome::Stop) => {
             let _ = wire::send(&mut stream, &Answer::Done(Reply::Nothing));
-            return Served::Stop;
+            return ConnectionEnd::Stop;
         }
         Err(mut failure) => {
             failure.message = cut_to(std::mem::take(&mut failure.message), MESSAGE_MAX);
@@ -323,7 +323,7 @@ fn answer(mut stream: &UnixStream, outcome: Result<Outcome>) -> Served {
     if let Err(error) = wire::send(&mut stream, &answer) {
         tracing::debug!(%error, "a caller did not wait for its answer");
     }
-    Served::Done
+    ConnectionEnd::Done
 }
 
 /// Receives a request of at most `max` bytes, within [`REQUEST_TIME`].
@@ -337,10 +337,10 @@ fn receive_in_time(stream: &UnixStream, max: u32) -> Result<Request> {
 fn in_time<T>(
     stream: &UnixStream,
     time: Duration,
-    receive: impl FnOnce(&mut Hurried<'_>) -> io::Result<T>,
+    receive: impl FnOnce(&mut DeadlineReader<'_>) -> io::Result<T>,
 ) -> Result<T> {
     let until = Instant::now() + time;
-    let received = receive(&mut Hurried { stream, until })
+    let received = receive(&mut DeadlineReader { stream, until })
         .map_err(|error| Failure::other(format!("the request cannot be understood: {error}")))?;
     // Who is asked for a passphrase then may think.
     stream
@@ -360,7 +360,7 @@ fn understood(request: std::result::Result<Request, u32>) -> Result<Request> {
 
 /// What the daemon does after a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Served {
+pub(crate) enum ConnectionEnd {
     /// It continues.
     Done,
     /// It ends.
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn a_caller_that_goes_away_ends_a_pause() {
         let (here, there) = UnixStream::pair().unwrap();
-        let mut caller = Connected::new(&Arc::new(here));
+        let mut caller = ConnectedCaller::new(&Arc::new(here));
         assert!(caller.pause(Duration::from_millis(1)));
         drop(there);
         assert!(!caller.pause(Duration::from_secs(3600)));
@@ -388,7 +388,7 @@ mod tests {
         const MANY: usize = 10_000;
         let (here, mut there) = UnixStream::pair().unwrap();
         let here = Arc::new(here);
-        let mut caller = Connected::new(&here);
+        let mut caller = ConnectedCaller::new(&here);
         // More than the socket takes.
         (0..MANY).for_each(|number| caller.notice(format!("{number} {}", "x".repeat(100))));
         std::thread::scope(|scope| {
@@ -408,7 +408,7 @@ mod tests {
         let (here, mut there) = UnixStream::pair().unwrap();
         there.write_all(b"J").unwrap();
         let until = Instant::now();
-        let mut late = Hurried {
+        let mut late = DeadlineReader {
             stream: &here,
             until,
         };

@@ -18,20 +18,20 @@ use crate::failure::{Failure, Result};
 use crate::host::process::system::System;
 use crate::host::process::wakeup::Wakeup;
 use crate::state::callers::budget::Budgets;
-use crate::state::callers::command_connections::Guests;
+use crate::state::callers::command_connections::CommandConnections;
 use crate::state::callers::connections::Connections;
 use crate::state::callers::tokens::Tokens;
 use crate::state::devices::mapping_table::Mappings;
 use crate::state::devices::remote_exports::RemoteExports;
-use crate::state::exports::ha_targets::Served;
-use crate::state::exports::registry::Exported;
+use crate::state::exports::ha_targets::HaTable;
+use crate::state::exports::registry::ExportTable;
 use crate::state::front_end::FrontEnd;
 use crate::state::keys::acceptances::Acceptances;
-use crate::state::memory::{KnownDevice, KnownPool, Remembered, StateDir};
-use crate::state::mounts::mount_records::{MountRecords, Mounted};
+use crate::state::memory::{KnownDevice, KnownPool, RememberedPools, StateDir};
+use crate::state::mounts::mount_records::{MountRecords, RecordedMount};
 use crate::state::mounts::mounted_dirs::MountedDirs;
 use crate::state::pools::active_pool::ActivePool;
-use crate::state::pools::events::Events;
+use crate::state::pools::events::EventLog;
 use crate::state::pools::exported_pools::ExportedPools;
 use crate::state::pools::last_end::LastRun;
 use crate::state::zones::zone::Zones;
@@ -53,22 +53,22 @@ pub(crate) struct Daemon {
     /// Connections of commands that send or receive.
     pub(crate) transfers: Connections,
     /// Connections at all sockets.
-    pub(crate) guests: Arc<Guests>,
+    pub(crate) guests: Arc<CommandConnections>,
     /// Work for users other than root.
     pub(crate) budgets: Arc<Budgets>,
-    pub(crate) events: Arc<Events>,
+    pub(crate) events: Arc<EventLog>,
     /// The directories of the mounts of all pools.
     pub(crate) mounted_dirs: Arc<MountedDirs>,
     pub(crate) exported_pools: ExportedPools,
     pub(crate) zones: Zones,
-    pub(crate) exported: Exported,
-    pub(crate) served: Served,
+    pub(crate) exported: ExportTable,
+    pub(crate) served: HaTable,
     pub(crate) mappings: Mappings,
     /// Exports of other servers that are in use.
     pub(crate) remote_exports: Arc<RemoteExports>,
     pub(crate) front_ends: &'static [&'static dyn FrontEnd<Daemon>],
     /// The mounts of a killed daemon, until they are mounted again.
-    pub(crate) dead_mounts: Mutex<Vec<(Mounted, Listed)>>,
+    pub(crate) dead_mounts: Mutex<Vec<(RecordedMount, Listed)>>,
     /// How the last daemon with this state directory ended.
     pub(crate) last_run: LastRun,
     /// The mounts of this process, for the start after a crash.
@@ -81,7 +81,7 @@ struct Pools {
     active: BTreeMap<String, Arc<ActivePool>>,
     /// Pools that are not imported now, although no command exported them: they could not be imported at the start, or
     /// were exported when the daemon ended.
-    absent: Remembered,
+    absent: RememberedPools,
     /// Devices that are about to join a pool, by its name. If the daemon ends before it is known whether they have
     /// joined, the next start searches them too.
     joining: Vec<(String, KnownDevice)>,
@@ -131,13 +131,13 @@ impl Daemon {
             state,
             pools: Mutex::default(),
             transfers: Connections::new(usize::MAX),
-            guests: Arc::new(Guests::new()),
+            guests: Arc::new(CommandConnections::new()),
             budgets: Arc::default(),
             events: Arc::default(),
             mounted_dirs: Arc::default(),
             zones: Zones::default(),
-            exported: Exported::default(),
-            served: Served::default(),
+            exported: ExportTable::default(),
+            served: HaTable::default(),
             mappings: Mappings::default(),
             remote_exports: Arc::default(),
             front_ends,
@@ -281,8 +281,8 @@ impl Daemon {
 
     /// Reads the pools that were imported when the daemon last ran. Even if they cannot be imported now, they stay
     /// remembered until they are imported and exported again.
-    pub(crate) fn recall(&self) -> Remembered {
-        let remembered: Remembered = self.recall_from(MEMORY, "strongroom pool import");
+    pub(crate) fn recall(&self) -> RememberedPools {
+        let remembered: RememberedPools = self.recall_from(MEMORY, "strongroom pool import");
         self.pools.lock().absent = remembered.clone();
         remembered
     }
@@ -304,7 +304,7 @@ impl Daemon {
         Daemon::to_remember(&self.pools.lock()).paths()
     }
 
-    fn to_remember(pools: &Pools) -> Remembered {
+    fn to_remember(pools: &Pools) -> RememberedPools {
         let mut remembered = pools.absent.clone();
         let is_remembered =
             |active: &&Arc<ActivePool>| !pools.unremembered.contains(&active.pool.guid());

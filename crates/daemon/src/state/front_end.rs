@@ -1,6 +1,6 @@
 //! Front ends: parts of the daemon that offer datasets and devices to other programs: mounts, exports, zones.
 //!
-//! `front_ends::FRONT_ENDS` lists them. `ops::offers` calls all of them.
+//! `front_ends::FRONT_ENDS` lists them. `ops::front_end_calls` calls all of them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::state::pools::active_pool::ActivePool;
 
 /// The things that a command is about to take away, or to use alone.
-pub(crate) enum Going<'a> {
+pub(crate) enum ExclusiveUse<'a> {
     /// Files and disks, by their paths.
     Devices(&'a [PathBuf]),
     /// Datasets that are destroyed or renamed.
@@ -22,7 +22,7 @@ pub(crate) enum Going<'a> {
 }
 
 /// Datasets and snapshots of a pool, by id.
-pub(crate) type InPool<'a> = (&'a Arc<ActivePool>, Vec<u64>);
+pub(crate) type PoolEntries<'a> = (&'a Arc<ActivePool>, Vec<u64>);
 
 /// A part of the daemon that offers datasets or devices to other programs. `D` is the daemon.
 pub(crate) trait FrontEnd<D>: Sync {
@@ -52,19 +52,19 @@ pub(crate) trait FrontEnd<D>: Sync {
     fn withdraw(
         &self,
         _daemon: &Arc<D>,
-        _wanted: &[InPool<'_>],
+        _wanted: &[PoolEntries<'_>],
         _force: bool,
-    ) -> Result<Option<Box<dyn Withdrawn<D>>>> {
+    ) -> Result<Option<Box<dyn WithdrawnDatasets<D>>>> {
         Ok(None)
     }
 
     /// As `withdraw` by force, for good. Continues after a failure, and returns all failures.
-    fn withdraw_what_can(&self, _wanted: &[InPool<'_>]) -> Vec<Failure> {
+    fn withdraw_what_can(&self, _wanted: &[PoolEntries<'_>]) -> Vec<Failure> {
         Vec::new()
     }
 
     /// Refuses if it offers one of these things, and names the user.
-    fn may_go(&self, _daemon: &D, _going: &Going<'_>) -> Result<()> {
+    fn may_go(&self, _daemon: &D, _going: &ExclusiveUse<'_>) -> Result<()> {
         Ok(())
     }
 
@@ -74,7 +74,7 @@ pub(crate) trait FrontEnd<D>: Sync {
     }
 
     /// Prevents new offers until this is dropped. It is taken before the lock of a pool.
-    fn hold<'a>(&self, _daemon: &'a D) -> Option<Box<dyn Held + 'a>> {
+    fn hold<'a>(&self, _daemon: &'a D) -> Option<Box<dyn FrontEndGuard + 'a>> {
         None
     }
 
@@ -93,7 +93,7 @@ pub(crate) trait FrontEnd<D>: Sync {
 }
 
 /// Datasets that a front end offered until they were withdrawn.
-pub(crate) trait Withdrawn<D> {
+pub(crate) trait WithdrawnDatasets<D> {
     /// Removes their remains, such as the directory of a mount.
     fn clear(&self);
 
@@ -102,7 +102,7 @@ pub(crate) trait Withdrawn<D> {
 }
 
 /// A front end that only one thread changes.
-pub(crate) trait Held {
+pub(crate) trait FrontEndGuard {
     /// Ends the offers of volumes that go away. Clients lose them at once. They are remembered, and offered again when
     /// the volumes can be opened.
     fn suspend(&self, volumes: &[String], why: &str) -> Result<()>;

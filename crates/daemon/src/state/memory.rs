@@ -157,7 +157,7 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
 /// Pools that were imported and not exported, for the next start.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(from = "StoredPools")]
-pub(crate) struct Remembered {
+pub(crate) struct RememberedPools {
     /// The pools by name.
     pub(crate) pools: BTreeMap<String, KnownPool>,
 }
@@ -204,8 +204,8 @@ enum StoredPool {
     Paths(Vec<PathBuf>),
 }
 
-impl From<StoredPools> for Remembered {
-    fn from(stored: StoredPools) -> Remembered {
+impl From<StoredPools> for RememberedPools {
+    fn from(stored: StoredPools) -> RememberedPools {
         let known = |(name, pool): (String, StoredPool)| {
             let pool = match pool {
                 StoredPool::Known(pool) => pool,
@@ -223,13 +223,13 @@ impl From<StoredPools> for Remembered {
             };
             (name, pool)
         };
-        Remembered {
+        RememberedPools {
             pools: stored.pools.into_iter().map(known).collect(),
         }
     }
 }
 
-impl Remembered {
+impl RememberedPools {
     pub(crate) fn insert(&mut self, name: String, pool: KnownPool) {
         self.pools.insert(name, pool);
     }
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn what_older_programs_wrote_is_read() {
         let old = r#"{"pools": {"tank": ["/a", "/b"], "safe": ["/c"]}, "read_only": ["safe"]}"#;
-        let read: Remembered = serde_json::from_str(old).unwrap();
+        let read: RememberedPools = serde_json::from_str(old).unwrap();
         assert_eq!(
             read.pools["tank"].paths(),
             [Path::new("/a"), Path::new("/b")]
@@ -284,7 +284,7 @@ mod tests {
         assert!(read.pools["tank"].guid.is_none() && !read.pools["tank"].read_only);
         assert!(read.pools["safe"].read_only);
         let text = serde_json::to_string(&read).unwrap();
-        let again: Remembered = serde_json::from_str(&text).unwrap();
+        let again: RememberedPools = serde_json::from_str(&text).unwrap();
         assert_eq!(serde_json::to_string(&again).unwrap(), text);
     }
 

@@ -8,7 +8,7 @@ use secret::Secret;
 use super::{command, create_pool, daemon};
 use crate::failure::Result;
 use crate::state::callers::channel::Channel;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 
 /// A caller who goes away while several pools are imported ends the import before the next pool.
 #[test]
@@ -49,7 +49,11 @@ fn an_import_of_several_pools_ends_with_its_caller() {
         checkpoint: Default::default(),
     };
     let mut caller = Leaving(1);
-    let ended = daemon.import_pools(&import, None, &mut Context::internal("test", &mut caller));
+    let ended = daemon.import_pools(
+        &import,
+        None,
+        &mut CallerContext::internal("test", &mut caller),
+    );
     let pools: Vec<String> = daemon.pools().iter().map(|it| it.pool.name()).collect();
     let [only] = &pools[..] else {
         panic!("{pools:?}");

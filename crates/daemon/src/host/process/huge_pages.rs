@@ -12,20 +12,20 @@ const FEW: usize = 32;
 static MOUNTS: Mutex<usize> = Mutex::new(0);
 
 /// Exists as long as a mount.
-pub(crate) struct Counted(());
+pub(crate) struct MountCount(());
 
-impl Counted {
-    pub(crate) fn new() -> Counted {
+impl MountCount {
+    pub(crate) fn new() -> MountCount {
         let mut mounts = MOUNTS.lock();
         *mounts += 1;
         if *mounts == FEW + 1 {
             allow(false);
         }
-        Counted(())
+        MountCount(())
     }
 }
 
-impl Drop for Counted {
+impl Drop for MountCount {
     fn drop(&mut self) {
         let mut mounts = MOUNTS.lock();
         if *mounts == FEW + 1 {

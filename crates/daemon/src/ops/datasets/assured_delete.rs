@@ -18,9 +18,9 @@ use protocol::api::{FailureKind, ShredReport, Survivor};
 use crate::failure::{Failure, Result};
 use crate::host::process::system::now_secs;
 use crate::ops::devices::commands::is_away;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
-use crate::state::front_end::Going;
+use crate::state::front_end::ExclusiveUse;
 use crate::state::keys::keyring::has_generation;
 use crate::state::pools::active_pool::ActivePool;
 
@@ -36,7 +36,7 @@ impl Daemon {
         reach: Reach,
         force: bool,
         dry_run: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<ShredReport> {
         if name.contains('@') {
             return Err(Failure::usage(format!(
@@ -63,7 +63,7 @@ impl Daemon {
             return Ok(report);
         }
         active.pool.check_writable()?;
-        self.may_go(&Going::Datasets(&active, &doomed))?;
+        self.may_go(&ExclusiveUse::Datasets(&active, &doomed))?;
         let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
         active.close_snapshots(&ids);
         let own_dirs = active.own_dirs(ids.iter().copied());
@@ -242,7 +242,7 @@ impl ActivePool {
     }
 
     /// Says how many devices keep wrapped keys that a command has just replaced. They are not named: a tenant may see this.
-    pub(crate) fn tell_old_keys(&self, context: &mut Context<'_>) {
+    pub(crate) fn tell_old_keys(&self, context: &mut CallerContext<'_>) {
         let away = self.pool.devices().iter().filter(|it| is_away(it)).count();
         if away > 0 {
             context.channel.notice(format!(
@@ -311,8 +311,9 @@ mod tests {
         let blocks = active.key_blocks(&heads).unwrap();
 
         let mut report = ShredReport::default();
-        let forgotten =
-            |context: &mut Context<'_>| active.forget_keys(&heads, &context.origin(), &mut report);
+        let forgotten = |context: &mut CallerContext<'_>| {
+            active.forget_keys(&heads, &context.origin(), &mut report)
+        };
         command(forgotten).unwrap();
         let now = active.pool.find("tank/a").unwrap();
         let keyring = active.keyring(&now).unwrap();

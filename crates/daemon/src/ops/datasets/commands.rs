@@ -12,22 +12,22 @@ use crate::failure::{Failure, Result};
 use crate::ops::datasets::spec::DatasetSpec;
 use crate::ops::datasets::volumes;
 use crate::ops::mounts::nfs_shares::check_server;
-use crate::ops::mounts::unmounts::Unmounted;
-use crate::state::callers::context::{Context, ENTRY_TEXTS, first_of};
+use crate::ops::mounts::unmounts::EndedMount;
+use crate::state::callers::context::{CallerContext, ENTRY_TEXTS, first_of};
 use crate::state::daemon::Daemon;
 use crate::state::datasets::properties::{self, Mountpoint};
-use crate::state::front_end::Going;
+use crate::state::front_end::ExclusiveUse;
 use crate::state::pools::active_pool::ActivePool;
 
 /// The pools that a command works on, each with the entries that the command names.
-type Selection = Vec<(Arc<ActivePool>, Vec<Arc<Entry>>)>;
+type NamedEntries = Vec<(Arc<ActivePool>, Vec<Arc<Entry>>)>;
 
 impl Daemon {
     /// Makes a dataset. With `dry_run` it makes nothing. Returns the names of what it makes or would make.
     pub(crate) fn create(
         self: &Arc<Self>,
         new: &command::Create,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<Vec<String>> {
         let (name, props) = (new.name.as_str(), &new.props);
         let command::Create {
@@ -107,7 +107,7 @@ impl Daemon {
         reach: Reach,
         force: bool,
         dry_run: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<Reply> {
         // The name may be a pattern for several snapshots.
         let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
@@ -154,7 +154,7 @@ impl Daemon {
         self: &Arc<Self>,
         name: &str,
         guid: u64,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let active = self.pool_of(name)?;
         let doomed = || {
@@ -180,8 +180,8 @@ impl Daemon {
         active: &Arc<ActivePool>,
         force: bool,
         doomed: impl Fn() -> Result<Vec<Arc<Entry>>>,
-        context: &mut Context<'_>,
-        destroy: impl FnOnce(&mut Context<'_>) -> Result<Vec<String>>,
+        context: &mut CallerContext<'_>,
+        destroy: impl FnOnce(&mut CallerContext<'_>) -> Result<Vec<String>>,
     ) -> Result<Vec<String>> {
         // Checked before anything is unmounted.
         active.pool.check_writable()?;
@@ -192,7 +192,7 @@ impl Daemon {
             || {
                 let _admin = active.lock(context.decision)?;
                 let doomed = doomed()?;
-                self.may_go(&Going::Datasets(active, &doomed))?;
+                self.may_go(&ExclusiveUse::Datasets(active, &doomed))?;
                 let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
                 active.close_snapshots(&ids);
                 active.close_snapshots(&active.pool.freed_by(&doomed));
@@ -225,7 +225,7 @@ impl Daemon {
         names: &[String],
         props: &Props,
         force: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         if props.is_empty() {
             return Err(Failure::usage(
@@ -253,7 +253,7 @@ impl Daemon {
         names: &[String],
         prop: &str,
         recursive: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let prop = properties::whole_name(prop)?;
         match Property::settable(&prop) {
@@ -282,8 +282,8 @@ impl Daemon {
     }
 
     /// The named datasets and snapshots, by pool.
-    fn select(&self, names: &[String]) -> Result<Selection> {
-        let mut selection = Selection::new();
+    fn select(&self, names: &[String]) -> Result<NamedEntries> {
+        let mut selection = NamedEntries::new();
         for name in names {
             let (active, entry) = self.find(name)?;
             let of_pool = selection
@@ -300,9 +300,9 @@ impl Daemon {
     /// Sets or unsets properties. In each pool this is done for all entries or for none.
     fn change_props(
         self: &Arc<Self>,
-        selection: Selection,
+        selection: NamedEntries,
         changes: &[(String, Option<String>)],
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         for (active, mut entries) in selection {
             let _admin = active.lock(context.decision)?;
@@ -373,7 +373,7 @@ impl Daemon {
         entries: &[Arc<Entry>],
         names: &[String],
         changes: &[(String, Option<String>)],
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let mut heads = BTreeMap::new();
         for entry in entries {
@@ -394,14 +394,14 @@ impl Daemon {
         active.pool.check_writable()?;
         let own_dirs = active.own_dirs(heads.keys().copied());
         let unmounted = self.unmount_all(active, &moving, false)?;
-        unmounted.iter().rev().for_each(Unmounted::remove_dir);
+        unmounted.iter().rev().for_each(EndedMount::remove_dir);
         let before = unmounted.clone();
         let entries = entries.iter().map(|entry| active.pool.entry(entry.id));
         let entries: Vec<Arc<Entry>> = entries.collect::<pool::Result<_>>()?;
         let changed = active.pool.set_props(names, changes, &context.origin());
         active.remove_left_dirs(own_dirs);
         context.tell(active.apply_settings()?);
-        let still_has_place = |was: &Unmounted| {
+        let still_has_place = |was: &EndedMount| {
             let entry = active.pool.entry(was.id)?;
             let (now, _) = properties::mountpoint(active, &entry)?;
             Ok::<_, Failure>(matches!(now, Mountpoint::Path(_)))
@@ -441,12 +441,12 @@ impl Daemon {
         (entries, names): (&[Arc<Entry>], &[String]),
         changes: &[(String, Option<String>)],
         moved: Vec<u64>,
-        before: Vec<Unmounted>,
-        context: &mut Context<'_>,
+        before: Vec<EndedMount>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let own_dirs = active.own_dirs(moved.iter().copied());
         let moved = self.unmount_all(active, &moved, false)?;
-        moved.iter().rev().for_each(Unmounted::remove_dir);
+        moved.iter().rev().for_each(EndedMount::remove_dir);
         let mut origin = context.origin();
         origin.text += ", taken back: a mount failed";
         for (entry, name) in entries.iter().zip(names) {
@@ -469,7 +469,7 @@ impl Daemon {
         &self,
         target: Option<&str>,
         force: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let Some(target) = target else {
             let mut failures = Vec::new();
@@ -550,7 +550,7 @@ fn would_create(
 fn create_all(
     active: &Arc<ActivePool>,
     specs: Vec<(String, DatasetSpec)>,
-    context: &mut Context<'_>,
+    context: &mut CallerContext<'_>,
 ) -> Result<Vec<Arc<Entry>>> {
     let first = specs.first().and_then(|(name, _)| name.rsplit_once('/'));
     let Some((above, _)) = first else {

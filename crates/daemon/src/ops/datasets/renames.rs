@@ -5,9 +5,9 @@ use std::sync::Arc;
 use protocol::api::{Props, command};
 
 use crate::failure::{Failure, Result};
-use crate::state::callers::context::{Context, all_done};
+use crate::state::callers::context::{CallerContext, all_done};
 use crate::state::daemon::Daemon;
-use crate::state::front_end::Going;
+use crate::state::front_end::ExclusiveUse;
 use crate::state::pools::active_pool::ActivePool;
 
 impl Daemon {
@@ -15,7 +15,7 @@ impl Daemon {
     pub(crate) fn rename(
         self: &Arc<Self>,
         wanted: &command::Rename,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let (from, to) = (wanted.from.as_str(), wanted.to.as_str());
         let active = self.pool_of(from)?;
@@ -40,7 +40,7 @@ impl Daemon {
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
         wanted: &command::Rename,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let (from, to) = (wanted.from.as_str(), wanted.to.as_str());
         let _admin = active.lock(context.decision)?;
@@ -56,7 +56,7 @@ impl Daemon {
         active.pool.check_writable()?;
         // The kernel's table of mounts has the name, and the mount point may depend on the name.
         let moving = active.heads_below(&entry)?;
-        self.may_go(&Going::Datasets(active, &moving))?;
+        self.may_go(&ExclusiveUse::Datasets(active, &moving))?;
         let ids: Vec<u64> = moving.iter().map(|entry| entry.id).collect();
         // Also with force: what uses a volume would not get it back.
         for id in &ids {
@@ -79,7 +79,7 @@ impl Daemon {
         active: &Arc<ActivePool>,
         from: &str,
         to: &str,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         // What cannot be done is refused before anything is made.
         active.pool.find(from)?;

@@ -13,7 +13,7 @@ use crate::host::process::system::new_guid;
 use crate::state::callers::channel::Channel;
 use crate::state::datasets::properties;
 use crate::state::keys::key_material::material;
-use crate::state::keys::keyring::{NewKey, OwnKey, new_keyring, new_wrapping};
+use crate::state::keys::keyring::{KeyOrigin, OwnKey, new_keyring, new_wrapping};
 use crate::state::pools::active_pool::ActivePool;
 
 /// The properties and the key of a new dataset, as decided from a command.
@@ -138,7 +138,7 @@ impl DatasetSpec {
         above: Option<(&ActivePool, &Entry)>,
         name: &str,
         family: u64,
-    ) -> Result<(Option<NewKeys>, BTreeMap<String, String>)> {
+    ) -> Result<(Option<NewDatasetKeys>, BTreeMap<String, String>)> {
         if above.map_or(0, |(_, parent)| parent.suite) != self.suite_above {
             return Err(Failure::new(
                 FailureKind::Busy,
@@ -149,14 +149,14 @@ impl DatasetSpec {
             return Ok((None, self.props));
         };
         let key = match (self.own, above) {
-            (Some(own), _) => NewKey::Own(own),
+            (Some(own), _) => KeyOrigin::Own(own),
             (None, Some((active, parent))) => {
-                NewKey::Inherited(active.loaded_key(active.key_root(parent)?)?)
+                KeyOrigin::Inherited(active.loaded_key(active.key_root(parent)?)?)
             }
             (None, None) => return Err(Failure::other("a pool has no key to inherit")),
         };
         let (keyring, own) = new_keyring(key, family, suite)?;
-        let keys = NewKeys {
+        let keys = NewDatasetKeys {
             suite,
             keyring,
             own,
@@ -166,7 +166,7 @@ impl DatasetSpec {
 }
 
 /// The keys of a new dataset.
-pub(crate) struct NewKeys {
+pub(crate) struct NewDatasetKeys {
     pub(crate) suite: Suite,
     pub(crate) keyring: MakeKeyring,
     /// Its wrapping key, if it has one of its own.

@@ -13,16 +13,19 @@ use protocol::api::{AccountRow, FailureKind, OwnerKind, Props, Reply, Source, Va
 use protocol::sizes;
 
 use crate::failure::{Failure, Result};
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::callers::row_stream::RowStream;
 use crate::state::daemon::Daemon;
-use crate::state::datasets::account_property::{AccountProperty, Field};
+use crate::state::datasets::account_property::{AccountProperty, AccountPropertyKind};
 use crate::state::pools::active_pool::ActivePool;
 
 impl AccountProperty<'_> {
     /// The number that a quota is set to; 0 for none.
     fn limit(&self, value: &str) -> Result<u64> {
-        if !matches!(self.field, Field::Quota | Field::ObjectQuota) {
+        if !matches!(
+            self.field,
+            AccountPropertyKind::Quota | AccountPropertyKind::ObjectQuota
+        ) {
             return Err(Failure::usage(format!(
                 "the property '{}' cannot be set",
                 self.name
@@ -53,10 +56,10 @@ impl AccountProperty<'_> {
             limit => (show(limit), Source::Local),
         };
         Ok(match self.field {
-            Field::Used => (Value::Bytes(account.used.bytes), Source::None),
-            Field::ObjectsUsed => (Value::Number(account.used.objects), Source::None),
-            Field::Quota => limit(account.quota, Value::Bytes),
-            Field::ObjectQuota => limit(account.object_quota, Value::Number),
+            AccountPropertyKind::Used => (Value::Bytes(account.used.bytes), Source::None),
+            AccountPropertyKind::ObjectsUsed => (Value::Number(account.used.objects), Source::None),
+            AccountPropertyKind::Quota => limit(account.quota, Value::Bytes),
+            AccountPropertyKind::ObjectQuota => limit(account.object_quota, Value::Number),
         })
     }
 }
@@ -67,7 +70,7 @@ impl Daemon {
         &self,
         names: &[String],
         props: &Props,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<bool> {
         let of_accounts: Vec<_> = props
             .iter()
@@ -105,7 +108,7 @@ impl Daemon {
             active.again(&entry, name, context.decision)?;
             for (owner, field, limit) in &limits {
                 dataset.set_account_limits(*owner, |account| match field {
-                    Field::ObjectQuota => account.object_quota = *limit,
+                    AccountPropertyKind::ObjectQuota => account.object_quota = *limit,
                     _ => account.quota = *limit,
                 })?;
             }
@@ -120,7 +123,7 @@ impl Daemon {
         name: &str,
         kind: OwnerKind,
         check: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<Vec<AccountRow>> {
         let (active, entry) = self.find(name)?;
         let entry = active.again(&entry, name, context.decision)?;

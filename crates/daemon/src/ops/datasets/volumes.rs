@@ -17,11 +17,11 @@ use protocol::property::{Applies, Property};
 use protocol::sizes;
 
 use crate::failure::{Failure, Result};
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::datasets::properties;
 use crate::state::datasets::volume_state::VolumeInUse;
-use crate::state::devices::leases::{Lease, Thing};
+use crate::state::devices::leases::{Lease, LeasedObject};
 use crate::state::pools::active_pool::ActivePool;
 
 /// The default block size, in bytes.
@@ -88,7 +88,7 @@ pub(crate) struct LentVolume {
     pool: Weak<ActivePool>,
     id: u64,
     /// `None` only while this is dropped.
-    lease: Option<Lease<Thing>>,
+    lease: Option<Lease<LeasedObject>>,
 }
 
 impl Drop for LentVolume {
@@ -229,13 +229,13 @@ impl Daemon {
         if alone && !entry.is_snapshot() {
             active
                 .leases
-                .may_go(&Thing::Dataset(entry.id), &format!("'{name}'"))?;
+                .may_go(&LeasedObject::Dataset(entry.id), &format!("'{name}'"))?;
         }
         Ok(LentVolume {
             device: Arc::clone(device),
             pool: Arc::downgrade(&active),
             id: entry.id,
-            lease: Some(active.leases.take(Thing::Dataset(entry.id), user)),
+            lease: Some(active.leases.take(LeasedObject::Dataset(entry.id), user)),
         })
     }
 
@@ -264,7 +264,7 @@ impl Daemon {
         names: &[String],
         props: &Props,
         force: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<bool> {
         let Some((_, size)) = props.iter().find(|(name, _)| name == "volsize") else {
             return Ok(false);
@@ -297,7 +297,7 @@ impl Daemon {
         name: &str,
         size: u64,
         force: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let old = entry.volume().filter(|_| !entry.is_snapshot());
         let old = old.ok_or_else(|| Failure::usage(format!("'{name}' is not a volume")))?;
@@ -329,12 +329,17 @@ impl Daemon {
 
 impl ActivePool {
     /// Ends the use of a volume; after the last it is closed.
-    fn return_volume(&self, id: u64, device: &Arc<VolumeInUse>, lease: Option<Lease<Thing>>) {
+    fn return_volume(
+        &self,
+        id: u64,
+        device: &Arc<VolumeInUse>,
+        lease: Option<Lease<LeasedObject>>,
+    ) {
         let mut volumes = self.volumes.lock();
         drop(lease);
         let is_there = volumes.get(&id).is_some_and(|is| Arc::ptr_eq(is, device));
         // The volume may have been closed by force, and opened again for other users.
-        if is_there && self.leases.users(&Thing::Dataset(id)).is_empty() {
+        if is_there && self.leases.users(&LeasedObject::Dataset(id)).is_empty() {
             // The next user waits until it is closed.
             volumes.remove(&id);
             device.take_away();
@@ -350,10 +355,10 @@ impl ActivePool {
         if !force {
             let name = self.pool.name_of(id)?;
             self.leases
-                .may_go(&Thing::Dataset(id), &format!("'{name}'"))?;
+                .may_go(&LeasedObject::Dataset(id), &format!("'{name}'"))?;
         }
         if let Some(device) = volumes.remove(&id) {
-            self.leases.end(&Thing::Dataset(id));
+            self.leases.end(&LeasedObject::Dataset(id));
             device.take_away();
         }
         Ok(())

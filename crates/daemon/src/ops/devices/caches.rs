@@ -7,13 +7,13 @@ use protocol::api::{DeviceChange, DeviceRow};
 
 use crate::failure::{Failure, Result};
 use crate::ops::devices::commands::is_named;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
 
 impl ActivePool {
     /// Opens the cache devices at the paths where they were last. The pool works without them.
-    pub(crate) fn open_caches(&self, daemon: &Daemon, context: &mut Context<'_>) {
+    pub(crate) fn open_caches(&self, daemon: &Daemon, context: &mut CallerContext<'_>) {
         if self.pool.is_read_only() {
             return;
         }
@@ -37,7 +37,7 @@ impl ActivePool {
         &self,
         daemon: &Daemon,
         change: &DeviceChange,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Option<Result<()>> {
         let (DeviceChange::Attach { device, .. }
         | DeviceChange::Replace { device, .. }
@@ -78,7 +78,7 @@ impl ActivePool {
         &self,
         daemon: &Daemon,
         cache: &CacheInfo,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         if cache.state != CacheState::Online {
             let _ = self.online_cache(daemon, cache);

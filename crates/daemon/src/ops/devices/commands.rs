@@ -10,7 +10,7 @@ use store::NewMember;
 use crate::failure::{Failure, Result};
 use crate::host::process::system::new_guid;
 use crate::host::process::system::now_secs;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
 
@@ -22,7 +22,7 @@ impl Daemon {
         &self,
         pool: &str,
         change: &DeviceChange,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let active = self.pool(pool)?;
         {
@@ -55,7 +55,7 @@ impl ActivePool {
         &self,
         daemon: &Daemon,
         change: &DeviceChange,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let pool = &self.pool;
         let origin = context.origin();
@@ -157,7 +157,7 @@ impl ActivePool {
         daemon: &Daemon,
         new: &PoolDevices,
         (force, dry_run): (bool, bool),
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         if !force {
             let known = redundancies(&self.pool);
@@ -215,7 +215,7 @@ impl ActivePool {
         &self,
         daemon: &Daemon,
         device: &DeviceInfo,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> bool {
         match device.state {
             DeviceState::Online | DeviceState::Resilvering | DeviceState::Spare => true,
@@ -291,7 +291,7 @@ impl ActivePool {
     }
 
     /// Looks again for the missing devices, and reports those that are still missing.
-    fn reopen(&self, daemon: &Daemon, context: &mut Context<'_>) -> Result<()> {
+    fn reopen(&self, daemon: &Daemon, context: &mut CallerContext<'_>) -> Result<()> {
         let devices = self.pool.devices().into_iter();
         let missing = devices.filter(|device| device.state == DeviceState::Missing);
         for device in missing {
@@ -310,7 +310,7 @@ impl ActivePool {
         &self,
         daemon: &Daemon,
         device: Option<&str>,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let find_wanted = || match device {
             Some(device) => Ok(vec![find(&self.pool, device)?]),

@@ -10,13 +10,13 @@ use store::Store;
 
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
-use crate::state::front_end::Going;
+use crate::state::front_end::ExclusiveUse;
 
 impl Daemon {
     /// Overwrites the labels on a device, with the superblocks and wrapped keys beside them. Refuses a device in use.
     /// With `force` its pool may be exported, or another host may use it.
     pub(crate) fn clear_label(&self, path: &Path, force: bool) -> Result<()> {
-        self.may_go(&Going::Devices(&[path.to_owned()]))?;
+        self.may_go(&ExclusiveUse::Devices(&[path.to_owned()]))?;
         let user = "a command that clears its label";
         let device = self.open_device(path, Access::Exclusive, user)?;
         match store::probe(device.as_ref()) {

@@ -14,7 +14,7 @@ use protocol::wire;
 
 use crate::failure::{Failure, Result};
 use crate::ops::mappings::commands::USER;
-use crate::state::callers::channel::{Data, Dialogue};
+use crate::state::callers::channel::{DataChannel, Dialogue};
 use crate::state::daemon::Daemon;
 use crate::state::devices::mapping_table::HeaderLoan;
 
@@ -35,7 +35,12 @@ struct Loan {
 
 impl Daemon {
     /// Lends a device to the other end of a connection.
-    pub(crate) fn lend(&self, device: &Path, how: Borrowing, data: &Arc<dyn Data>) -> Result<()> {
+    pub(crate) fn lend(
+        &self,
+        device: &Path,
+        how: Borrowing,
+        data: &Arc<dyn DataChannel>,
+    ) -> Result<()> {
         let _running = self.transfers.begin(data)?;
         let loan = self.loan(device, how)?;
         let file = loan.header.as_ref().and_then(|header| header.file.as_ref());

@@ -10,15 +10,15 @@ use protocol::api::FailureKind;
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
 use crate::state::exports::device::Exportable;
-use crate::state::exports::offers::Offered;
-use crate::state::exports::registry::{Definition, Entry, State, VolumeGuid};
-use crate::state::front_end::{FrontEnd, Going, Held};
+use crate::state::exports::registry::{Entry, ExportDefinition, State, VolumeGuid};
+use crate::state::exports::servers::ServerExport;
+use crate::state::front_end::{ExclusiveUse, FrontEnd, FrontEndGuard};
 use crate::state::pools::active_pool::ActivePool;
 
 /// The front end of the exports.
-pub(crate) struct Exports;
+pub(crate) struct ExportFrontEnd;
 
-impl FrontEnd<Daemon> for Exports {
+impl FrontEnd<Daemon> for ExportFrontEnd {
     /// Ends devices of the kernel that the last daemon did not leave on purpose, even if their volumes cannot be opened
     /// later: their requests would wait for ever.
     fn prepare(&self, daemon: &Daemon) {
@@ -42,7 +42,7 @@ impl FrontEnd<Daemon> for Exports {
     /// Opens all exports that are not open, those from the last run of the daemon included.
     fn restore(&self, daemon: &Daemon) {
         let _changing = daemon.exported.changing.lock();
-        let closed: Vec<(String, Definition)> = {
+        let closed: Vec<(String, ExportDefinition)> = {
             let mut all = daemon.exported.all.lock();
             for (name, is) in daemon.recall_exports() {
                 let state = State::Opening;
@@ -77,15 +77,15 @@ impl FrontEnd<Daemon> for Exports {
         }
     }
 
-    fn may_go(&self, daemon: &Daemon, going: &Going<'_>) -> Result<()> {
+    fn may_go(&self, daemon: &Daemon, going: &ExclusiveUse<'_>) -> Result<()> {
         let all = daemon.exported.all.lock();
         let holds = |entry: &Entry| match going {
-            Going::Devices(paths) => {
+            ExclusiveUse::Devices(paths) => {
                 !matches!(entry.state, State::Failed(_)) && entry.is.device.is_at(paths)
             }
             // The leases of volumes and mappings check this.
-            Going::Datasets(..) => false,
-            Going::Guid(active) => {
+            ExclusiveUse::Datasets(..) => false,
+            ExclusiveUse::Guid(active) => {
                 let volume = entry.is.volume;
                 volume.is_some_and(|volume| volume.pool == active.pool.guid())
             }
@@ -111,7 +111,7 @@ impl FrontEnd<Daemon> for Exports {
         Ok(!daemon.exports_of(is_it).is_empty())
     }
 
-    fn hold<'a>(&self, daemon: &'a Daemon) -> Option<Box<dyn Held + 'a>> {
+    fn hold<'a>(&self, daemon: &'a Daemon) -> Option<Box<dyn FrontEndGuard + 'a>> {
         Some(Box::new(HeldExports {
             daemon,
             _changing: daemon.exported.changing.lock(),
@@ -138,7 +138,7 @@ impl FrontEnd<Daemon> for Exports {
         let all = daemon.exported.entries();
         for (name, entry) in all.iter().filter(|_| !force) {
             match &entry.state {
-                State::Open(Offered::Kernel(attachment), _) => attachment.may_detach()?,
+                State::Open(ServerExport::Kernel(attachment), _) => attachment.may_detach()?,
                 State::Open(export, _) if export.clients() > 0 => {
                     let (name, clients) = (name.clone(), export.clients());
                     return Err(nbd::Error::InUse { name, clients }.into());
@@ -155,7 +155,7 @@ impl FrontEnd<Daemon> for Exports {
         let mut result = Ok(());
         for (name, Entry { mut is, state }) in all {
             let ended = match state {
-                State::Open(Offered::Kernel(attachment), _) if force => {
+                State::Open(ServerExport::Kernel(attachment), _) if force => {
                     daemon.leave_to_next(&name, &mut is, &attachment)
                 }
                 _ if force && is.waits => Ok(()),
@@ -180,10 +180,10 @@ impl FrontEnd<Daemon> for Exports {
 }
 
 /// Ends the sessions of targets, all at the same time: each initiator has a second to log out.
-fn end_sessions<'a>(offered: impl Iterator<Item = &'a Offered>) {
+fn end_sessions<'a>(offered: impl Iterator<Item = &'a ServerExport>) {
     let targets = offered.filter_map(|offered| match offered {
-        Offered::Iscsi(target, _) => Some(Arc::clone(target)),
-        Offered::Nbd(_) | Offered::Kernel(_) => None,
+        ServerExport::Iscsi(target, _) => Some(Arc::clone(target)),
+        ServerExport::Nbd(_) | ServerExport::Kernel(_) => None,
     });
     for error in Target::end_sessions(&targets.collect::<Vec<_>>()) {
         tracing::warn!(%error, "sessions do not end");
@@ -196,7 +196,7 @@ struct HeldExports<'a> {
     _changing: MutexGuard<'a, ()>,
 }
 
-impl Held for HeldExports<'_> {
+impl FrontEndGuard for HeldExports<'_> {
     fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
         let is_one = |volume: &str, _| volumes.iter().any(|name| name == volume);
         let exports = self.daemon.exports_of(is_one);
@@ -207,7 +207,7 @@ impl Held for HeldExports<'_> {
         for (name, is) in exports {
             self.daemon.end_offer(&name, &is, true)?;
             // The volume may be another one when it comes back.
-            let is = Definition {
+            let is = ExportDefinition {
                 waits: false,
                 contents: None,
                 ..is

@@ -2,8 +2,8 @@
 //!
 //! - `daemon stop` detaches them, and refuses if one is mounted.
 //! - A daemon that a signal ends leaves mounted devices to the next daemon. Meanwhile the kernel holds their requests
-//!   back. This is safe only if all earlier writes are durable ([`Definition::waits`]) and the volume has not changed
-//!   ([`Definition::contents`]).
+//!   back. This is safe only if all earlier writes are durable ([`ExportDefinition::waits`]) and the volume has not changed
+//!   ([`ExportDefinition::contents`]).
 //! - If a daemon was killed, the next daemon ends the device when it starts. So no program continues after lost writes,
 //!   and none waits for ever.
 
@@ -17,9 +17,9 @@ use protocol::device_name::DeviceName;
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
 use crate::state::exports::device::Exportable;
-use crate::state::exports::listen::{Place, Protocol};
-use crate::state::exports::offers::Offered;
-use crate::state::exports::registry::{Definition, KeptIdentity, State, VolumeGuid};
+use crate::state::exports::listen::{ListenAddress, Protocol};
+use crate::state::exports::registry::{ExportDefinition, KeptIdentity, State, VolumeGuid};
+use crate::state::exports::servers::ServerExport;
 use crate::state::pools::active_pool::ActivePool;
 
 impl Daemon {
@@ -29,11 +29,11 @@ impl Daemon {
         let kernel = new.kernel.as_deref().map(kernel_device).transpose()?;
         let is_snapshot = matches!(&device, Exportable::Volume(name) if name.contains('@'));
         let name = device.shown();
-        let is = Definition {
+        let is = ExportDefinition {
             device,
             description: String::new(),
             read_only: new.read_only || is_snapshot,
-            listen: Place::Kernel(kernel.map(|device| device.0)),
+            listen: ListenAddress::Kernel(kernel.map(|device| device.0)),
             more: Vec::new(),
             certificates: None,
             volume: None,
@@ -61,7 +61,7 @@ impl Daemon {
 
     /// Detaches a device of the kernel. `named` is the device, or the volume that is attached to it.
     pub(crate) fn detach_device(&self, named: &str, force: bool) -> Result<()> {
-        let kernel = KernelDevice::parse(named).map(|device| Place::Kernel(Some(device.0)));
+        let kernel = KernelDevice::parse(named).map(|device| ListenAddress::Kernel(Some(device.0)));
         let device = Exportable::parse(named)?;
         let all = self.exported.entries().into_iter();
         let mut attached = all.filter(|(_, it)| it.is.listen.protocol() == Protocol::Kernel);
@@ -75,7 +75,7 @@ impl Daemon {
     pub(super) fn attach_to_kernel(
         &self,
         name: &str,
-        is: &Definition,
+        is: &ExportDefinition,
         export: Arc<Export>,
         meter: Arc<DeviceMeter>,
     ) -> Result<()> {
@@ -109,14 +109,14 @@ impl Daemon {
                 Attachment::new(export, device, &identity)?
             }
         };
-        is.listen = Place::Kernel(Some(attachment.device().0));
-        let state = State::Open(Offered::Kernel(Arc::new(attachment)), meter);
+        is.listen = ListenAddress::Kernel(Some(attachment.device().0));
+        let state = State::Open(ServerExport::Kernel(Arc::new(attachment)), meter);
         self.exported.set(name, is, state);
         Ok(())
     }
 
     /// Ends the kernel's device of an export that is not open. The device waits for a daemon.
-    pub(super) fn end_waiting(&self, is: &Definition, force: bool) -> Result<()> {
+    pub(super) fn end_waiting(&self, is: &ExportDefinition, force: bool) -> Result<()> {
         let Some(device) = known_device(is) else {
             return Ok(());
         };
@@ -130,7 +130,7 @@ impl Daemon {
     /// Cuts the kernel's connections to suspended mappings. It keeps the requests that wait, and gets no errors for them.
     pub(crate) fn cut_suspended_devices(&self) {
         for (_, entry) in self.exported.entries() {
-            if let (State::Open(Offered::Kernel(attachment), _), Err(_)) =
+            if let (State::Open(ServerExport::Kernel(attachment), _), Err(_)) =
                 (&entry.state, self.may_detach_suspended(&entry.is.device))
             {
                 attachment.cut();
@@ -142,7 +142,7 @@ impl Daemon {
     pub(super) fn leave_to_next(
         &self,
         name: &str,
-        is: &mut Definition,
+        is: &mut ExportDefinition,
         attachment: &Attachment,
     ) -> Result<()> {
         let detached = match self.may_detach_suspended(&is.device) {
@@ -203,7 +203,7 @@ impl Daemon {
             Some(entry) => known == VolumeGuid::of(active, entry),
             None => known.pool == active.pool.guid(),
         };
-        let waits = |is: &Definition| {
+        let waits = |is: &ExportDefinition| {
             let device = known_device(is).filter(|_| is.waits && is.volume.is_some_and(is_one));
             device.is_some_and(|device| device.is_of(&identity(is)))
         };
@@ -224,13 +224,13 @@ impl Daemon {
 }
 
 /// The name by which a later daemon recognizes the kernel's device of this export.
-fn identity(is: &Definition) -> String {
+fn identity(is: &ExportDefinition) -> String {
     format!("strongroom-{:016x}", is.unit_number())
 }
 
-fn known_device(is: &Definition) -> Option<KernelDevice> {
+fn known_device(is: &ExportDefinition) -> Option<KernelDevice> {
     match is.listen {
-        Place::Kernel(index) => index.map(KernelDevice),
+        ListenAddress::Kernel(index) => index.map(KernelDevice),
         _ => None,
     }
 }

@@ -9,24 +9,24 @@ use block::BlockDevice;
 
 use crate::state::daemon::Daemon;
 use crate::state::exports::device::Exportable;
-use crate::state::exports::offers::Offered;
-use crate::state::exports::registry::{Definition, Entry, State};
+use crate::state::exports::registry::{Entry, ExportDefinition, State};
+use crate::state::exports::servers::ServerExport;
 use crate::state::pools::last_end::LastEnd;
 
 /// A device that takes longer does not hold up the end of the daemon.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// A device whose clients were told of changes.
-pub(crate) struct Unflushed(Exportable, Arc<dyn BlockDevice>);
+pub(crate) struct UnflushedDevice(Exportable, Arc<dyn BlockDevice>);
 
-impl Unflushed {
-    pub(super) fn of(entry: &Entry) -> Option<Unflushed> {
+impl UnflushedDevice {
+    pub(super) fn of(entry: &Entry) -> Option<UnflushedDevice> {
         let Entry { is, state } = entry;
         match state {
             // The kernel flushes what it detaches.
-            State::Open(Offered::Kernel(_), _) | State::Opening | State::Failed(_) => None,
+            State::Open(ServerExport::Kernel(_), _) | State::Opening | State::Failed(_) => None,
             State::Open(offered, _) => has_own_flush(is)
-                .then(|| Unflushed(is.device.clone(), Arc::clone(offered.device()))),
+                .then(|| UnflushedDevice(is.device.clone(), Arc::clone(offered.device()))),
         }
     }
 
@@ -36,24 +36,24 @@ impl Unflushed {
     }
 }
 
-fn has_own_flush(is: &Definition) -> bool {
+fn has_own_flush(is: &ExportDefinition) -> bool {
     !is.read_only && !matches!(is.device, Exportable::Volume(_))
 }
 
 impl Daemon {
     /// The devices to be flushed when their clients are gone.
-    pub(crate) fn unflushed(&self) -> Vec<Unflushed> {
+    pub(crate) fn unflushed(&self) -> Vec<UnflushedDevice> {
         let entries = self.exported.entries();
         { entries.iter() }
-            .filter_map(|(_, entry)| Unflushed::of(entry))
+            .filter_map(|(_, entry)| UnflushedDevice::of(entry))
             .collect()
     }
 
     /// Flushes devices that have no clients any more. False if one may have lost what its clients were told; they are told
     /// when they come again.
-    pub(crate) fn flush_last(&self, devices: Vec<Unflushed>) -> bool {
+    pub(crate) fn flush_last(&self, devices: Vec<UnflushedDevice>) -> bool {
         let end = Instant::now() + LIMIT;
-        let flushing = devices.into_iter().map(|Unflushed(name, device)| {
+        let flushing = devices.into_iter().map(|UnflushedDevice(name, device)| {
             let (done, waiting) = channel();
             let flush = move || {
                 let _ = done.send(device.flush().is_ok());

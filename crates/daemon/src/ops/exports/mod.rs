@@ -21,18 +21,18 @@ use protocol::ha_file::HaIdentity;
 use crate::failure::{Failure, Result};
 use crate::state::callers::channel::Channel;
 use crate::state::daemon::Daemon;
-use crate::state::exports::chap::{ChapSources, Secrets};
+use crate::state::exports::chap::{ChapSources, ExportSecrets};
 use crate::state::exports::device::Exportable;
-use crate::state::exports::keeper::{InPool, InState};
-use crate::state::exports::listen::{Place, Protocol, default_socket};
-use crate::state::exports::offers::{Offered, Offers};
+use crate::state::exports::keeper::{PoolKeeper, StateKeeper};
+use crate::state::exports::listen::{ListenAddress, Protocol, default_socket};
 use crate::state::exports::registry::{
-    Definition, Entry, ExportNow, KeptIdentity, State, VolumeGuid,
+    Entry, ExportDefinition, ExportStatus, KeptIdentity, State, VolumeGuid,
 };
+use crate::state::exports::servers::{ServerExport, ServerExports};
 use crate::state::pools::active_pool::ActivePool;
 
-pub(crate) use front_end::Exports;
-use last_flush::Unflushed;
+pub(crate) use front_end::ExportFrontEnd;
+use last_flush::UnflushedDevice;
 
 /// The file that remembers the exports.
 const MEMORY: &str = "exports.json";
@@ -44,10 +44,10 @@ impl Daemon {
         let is_snapshot = matches!(&device, Exportable::Volume(name) if name.contains('@'));
         let name = new.name.clone().unwrap_or_else(|| device.default_name());
         let listen = match &new.listen {
-            Some(text) => Place::parse(text)?,
-            None => Place::Unix(default_socket(&self.socket)),
+            Some(text) => ListenAddress::parse(text)?,
+            None => ListenAddress::Unix(default_socket(&self.socket)),
         };
-        let is = Definition {
+        let is = ExportDefinition {
             device,
             description: new.description.clone().unwrap_or_default(),
             read_only: new.read_only || is_snapshot,
@@ -64,7 +64,7 @@ impl Daemon {
         if name.is_empty() {
             return Err(Failure::usage("the export needs a name: use --name"));
         }
-        if matches!(is.listen, Place::Unix(_)) && is.certificates.is_some() {
+        if matches!(is.listen, ListenAddress::Unix(_)) && is.certificates.is_some() {
             return Err(Failure::usage(
                 "certificates are for TCP; who may use a unix socket is known without",
             ));
@@ -101,7 +101,7 @@ impl Daemon {
             _ => {}
         }
         let (listen, more) = portals(new)?;
-        let is = Definition {
+        let is = ExportDefinition {
             device,
             description: String::new(),
             read_only: new.read_only || is_snapshot,
@@ -126,8 +126,8 @@ impl Daemon {
     fn export(
         &self,
         name: &str,
-        is: Definition,
-        secrets: Option<Secrets>,
+        is: ExportDefinition,
+        secrets: Option<ExportSecrets>,
         forget_reservations: bool,
     ) -> Result<()> {
         let _changing = self.exported.changing.lock();
@@ -164,7 +164,7 @@ impl Daemon {
         let is = found.ok_or_else(|| no_such_export(protocol, name))?;
         let unflushed = { self.exported.all.lock() }
             .get(name)
-            .and_then(Unflushed::of)
+            .and_then(UnflushedDevice::of)
             .filter(|device| !force || device.is_prompt());
         self.end_offer(name, &is, force)?;
         self.flush_last(unflushed.into_iter().collect());
@@ -188,10 +188,10 @@ impl Daemon {
     }
 
     /// The exports that are open.
-    pub(crate) fn exports_now(&self) -> Vec<ExportNow> {
+    pub(crate) fn exports_now(&self) -> Vec<ExportStatus> {
         let all = self.exported.entries().into_iter();
         let open = all.filter_map(|(name, entry)| match entry.state {
-            State::Open(export, meter) => Some(ExportNow {
+            State::Open(export, meter) => Some(ExportStatus {
                 name,
                 clients: export.clients(),
                 commands: export.commands(),
@@ -206,9 +206,9 @@ impl Daemon {
     fn exports_of(
         &self,
         is_one: impl Fn(&str, Option<VolumeGuid>) -> bool,
-    ) -> Vec<(String, Definition)> {
+    ) -> Vec<(String, ExportDefinition)> {
         let all = self.exported.all.lock();
-        let is_one = |is: &Definition| match &is.device {
+        let is_one = |is: &ExportDefinition| match &is.device {
             Exportable::Volume(name) => is_one(name, is.volume),
             Exportable::File(_) | Exportable::Luks(_) | Exportable::Nbd(_) => false,
         };
@@ -219,7 +219,7 @@ impl Daemon {
     }
 
     /// Follows a volume that was renamed, and refuses another volume that has its name now.
-    fn identify(&self, export: &str, is: &Definition) -> Result<Definition> {
+    fn identify(&self, export: &str, is: &ExportDefinition) -> Result<ExportDefinition> {
         let Exportable::Volume(name) = &is.device else {
             return Ok(is.clone());
         };
@@ -229,13 +229,13 @@ impl Daemon {
             .ok()
             .map(|(active, entry)| VolumeGuid::of(active, entry));
         if is.volume.is_none() || guid == is.volume {
-            return Ok(Definition {
+            return Ok(ExportDefinition {
                 volume: guid,
                 ..is.clone()
             });
         }
         if let Some(name) = is.volume.and_then(|known| self.name_by_guid(known)) {
-            return Ok(Definition {
+            return Ok(ExportDefinition {
                 device: Exportable::Volume(name),
                 ..is.clone()
             });
@@ -255,27 +255,27 @@ impl Daemon {
     }
 
     /// Opens a device and offers it.
-    fn offer(&self, name: &str, is: &Definition) -> Result<()> {
+    fn offer(&self, name: &str, is: &ExportDefinition) -> Result<()> {
         let is = &self.identify(name, is)?;
         let secrets = { is.chap.as_ref() }.map(|chap| self.exported.typed.secrets(name, chap));
         let secrets = secrets.transpose()?;
         let device = self.open_exportable(name, is)?;
         let meter = Arc::new(DeviceMeter::default());
         let device = Arc::new(Metered::new(device, Arc::clone(&meter)));
-        if let Place::Kernel(_) = is.listen {
+        if let ListenAddress::Kernel(_) = is.listen {
             let export = Export::new(name, &is.description, device, is.read_only)?;
             return self.attach_to_kernel(name, is, Arc::new(export), meter);
         }
         let offered = match self.exported.serve(is, &is.listen)? {
-            Offers::Nbd(exports) => {
+            ServerExports::Nbd(exports) => {
                 let export = Export::new(name, &is.description, device, is.read_only)?;
                 let export = Arc::new(export.with_losses(self.losses(is)?));
                 exports.insert(Arc::clone(&export))?;
-                Offered::Nbd(export)
+                ServerExport::Nbd(export)
             }
-            Offers::Iscsi(_) => {
+            ServerExports::Iscsi(_) => {
                 let target = self.target(name, is, Arc::clone(&device) as _, secrets)?;
-                let offered = Offered::Iscsi(Arc::new(target), device);
+                let offered = ServerExport::Iscsi(Arc::new(target), device);
                 self.offer_at_portals(is, &offered)?;
                 offered
             }
@@ -288,9 +288,9 @@ impl Daemon {
     fn target(
         &self,
         name: &str,
-        is: &Definition,
+        is: &ExportDefinition,
         device: Arc<dyn BlockDevice>,
-        secrets: Option<Arc<Secrets>>,
+        secrets: Option<Arc<ExportSecrets>>,
     ) -> Result<Target> {
         let access = InitiatorAccess {
             read_only: is.read_only,
@@ -311,7 +311,7 @@ impl Daemon {
     /// Refuses a unit that initiators would take for that of another export.
     fn refuse_exported_identity(&self, identity: &SanIdentity) -> Result<()> {
         let all = self.exported.all.lock();
-        let is_other = |is: &Definition| {
+        let is_other = |is: &ExportDefinition| {
             let other = is.san_identity();
             is.listen.protocol() == Protocol::Iscsi
                 && other.number != identity.number
@@ -327,14 +327,14 @@ impl Daemon {
     }
 
     /// Offers a target at all its portals, or at none.
-    fn offer_at_portals(&self, is: &Definition, offered: &Offered) -> Result<()> {
-        let Offered::Iscsi(target, _) = offered else {
+    fn offer_at_portals(&self, is: &ExportDefinition, offered: &ServerExport) -> Result<()> {
+        let ServerExport::Iscsi(target, _) = offered else {
             return Ok(());
         };
         for place in is.places() {
             let done = { self.exported.serve(is, place) }.and_then(|offers| match offers {
-                Offers::Iscsi(targets) => Ok(targets.insert(Arc::clone(target))?),
-                Offers::Nbd(_) => Ok(()),
+                ServerExports::Iscsi(targets) => Ok(targets.insert(Arc::clone(target))?),
+                ServerExports::Nbd(_) => Ok(()),
             });
             if done.is_err() {
                 for place in is.places() {
@@ -347,17 +347,17 @@ impl Daemon {
     }
 
     /// The keeper of the reservations of a device. The reservations of a volume are kept in its pool.
-    fn keeper(&self, is: &Definition) -> Result<Arc<dyn Keeper>> {
+    fn keeper(&self, is: &ExportDefinition) -> Result<Arc<dyn Keeper>> {
         if let Some((active, id)) = self.volume_of(is)? {
-            return Ok(Arc::new(InPool::new(&active, id)));
+            return Ok(Arc::new(PoolKeeper::new(&active, id)));
         }
         let losses = self.exported.losses(&is.device);
-        let kept = InState::new(self.state_dir(), is.unit_number(), losses);
+        let kept = StateKeeper::new(self.state_dir(), is.unit_number(), losses);
         Ok(Arc::new(kept))
     }
 
     /// What the clients of an export have to be told of.
-    fn losses(&self, is: &Definition) -> Result<Arc<LossNotice>> {
+    fn losses(&self, is: &ExportDefinition) -> Result<Arc<LossNotice>> {
         Ok(match self.volume_of(is)? {
             Some((active, id)) => active.losses.of(id),
             None => self.exported.losses(&is.device),
@@ -365,7 +365,7 @@ impl Daemon {
     }
 
     /// The volume of an export, if it is of one that can be changed.
-    fn volume_of(&self, is: &Definition) -> Result<Option<(Arc<ActivePool>, u64)>> {
+    fn volume_of(&self, is: &ExportDefinition) -> Result<Option<(Arc<ActivePool>, u64)>> {
         let Exportable::Volume(name) = &is.device else {
             return Ok(None);
         };
@@ -374,7 +374,7 @@ impl Daemon {
     }
 
     /// Forgets the reservations of a device that is to be offered.
-    fn forget_reservations(&self, is: &Definition) -> Result<()> {
+    fn forget_reservations(&self, is: &ExportDefinition) -> Result<()> {
         let is = match &is.device {
             Exportable::Volume(_) => &self.identify("", is)?,
             _ => is,
@@ -387,16 +387,16 @@ impl Daemon {
     }
 
     /// Ends the offer of an export, and closes its device.
-    fn end_offer(&self, name: &str, is: &Definition, force: bool) -> Result<()> {
+    fn end_offer(&self, name: &str, is: &ExportDefinition, force: bool) -> Result<()> {
         let offered = self.exported.offered(name);
         let _failing = { force.then_some(&is.device) }
             .map(|device| self.fail_suspended(device, &user_of(name, is)));
-        if let (Some(Offered::Kernel(_)), false) = (&offered, force) {
+        if let (Some(ServerExport::Kernel(_)), false) = (&offered, force) {
             self.may_detach_suspended(&is.device)?;
         }
         match (&offered, &is.listen) {
-            (Some(Offered::Kernel(attachment)), _) => return Ok(attachment.detach(force)?),
-            (_, Place::Kernel(_)) => return self.end_waiting(is, force),
+            (Some(ServerExport::Kernel(attachment)), _) => return Ok(attachment.detach(force)?),
+            (_, ListenAddress::Kernel(_)) => return self.end_waiting(is, force),
             _ => {}
         }
         for place in is.places() {
@@ -405,7 +405,12 @@ impl Daemon {
         Ok(())
     }
 
-    fn end_offer_at(&self, offered: Option<&Offered>, place: &Place, force: bool) -> Result<()> {
+    fn end_offer_at(
+        &self,
+        offered: Option<&ServerExport>,
+        place: &ListenAddress,
+        force: bool,
+    ) -> Result<()> {
         let offers = {
             let servers = self.exported.servers.lock();
             let offering = servers.get(place);
@@ -423,13 +428,13 @@ impl Daemon {
         Ok(())
     }
 
-    fn recall_exports(&self) -> BTreeMap<String, Definition> {
+    fn recall_exports(&self) -> BTreeMap<String, ExportDefinition> {
         self.recall_from(MEMORY, "strongroom nbd export")
     }
 
     fn remember_exports(&self) -> Result<()> {
         let all = self.exported.all.lock();
-        let all: BTreeMap<&String, &Definition> =
+        let all: BTreeMap<&String, &ExportDefinition> =
             all.iter().map(|(name, entry)| (name, &entry.is)).collect();
         if all.is_empty() && !self.state_dir().file(MEMORY).exists() {
             return Ok(());
@@ -438,7 +443,7 @@ impl Daemon {
     }
 
     /// Opens a device for an export, which uses it until it is dropped.
-    fn open_exportable(&self, export: &str, is: &Definition) -> Result<Arc<dyn BlockDevice>> {
+    fn open_exportable(&self, export: &str, is: &ExportDefinition) -> Result<Arc<dyn BlockDevice>> {
         let device = &is.device;
         let user = user_of(export, is);
         let access = match is.read_only {
@@ -468,8 +473,8 @@ fn export_row(name: String, entry: &Entry) -> ExportRow {
         read_only: entry.is.read_only,
         listen: entry.is.shown_places(),
         uri: entry.is.listen.uri(&name),
-        connections: export.map_or(0, Offered::clients),
-        reservation: export.and_then(Offered::reservation),
+        connections: export.map_or(0, ServerExport::clients),
+        reservation: export.and_then(ServerExport::reservation),
         failure,
         name,
     }
@@ -486,11 +491,11 @@ fn identity(new: &command::IscsiExport) -> Result<KeptIdentity> {
 }
 
 /// The first portal and the others, each once.
-fn portals(new: &command::IscsiExport) -> Result<(Place, Vec<Place>)> {
-    let first = Place::portal(new.portal.as_deref().unwrap_or("127.0.0.1:3260"))?;
-    let mut more: Vec<Place> = Vec::new();
+fn portals(new: &command::IscsiExport) -> Result<(ListenAddress, Vec<ListenAddress>)> {
+    let first = ListenAddress::portal(new.portal.as_deref().unwrap_or("127.0.0.1:3260"))?;
+    let mut more: Vec<ListenAddress> = Vec::new();
     for text in &new.more_portals {
-        let place = Place::portal(text)?;
+        let place = ListenAddress::portal(text)?;
         if place == first || more.contains(&place) {
             return Err(Failure::usage(format!("the portal {place} is named twice")));
         }
@@ -511,7 +516,7 @@ fn target_name(device: &str) -> String {
     format!("iqn.2026-01.io.github.strongroom:{name}")
 }
 
-fn another_volume(export: &str, is: &Definition, found: Option<VolumeGuid>) -> Failure {
+fn another_volume(export: &str, is: &ExportDefinition, found: Option<VolumeGuid>) -> Failure {
     let shown = |guid: Option<VolumeGuid>| {
         guid.map_or_else(String::new, |guid| {
             format!(
@@ -550,7 +555,7 @@ pub(crate) fn no_such_export(protocol: Protocol, name: &str) -> Failure {
 }
 
 /// What a device calls the export that uses it.
-fn user_of(export: &str, is: &Definition) -> String {
+fn user_of(export: &str, is: &ExportDefinition) -> String {
     let end = is.listen.protocol().taking_back(export);
     format!("the export '{export}' ({end})")
 }

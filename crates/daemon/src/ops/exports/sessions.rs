@@ -7,8 +7,8 @@ use crate::failure::{Failure, Result};
 use crate::ops::exports::no_such_export;
 use crate::state::daemon::Daemon;
 use crate::state::exports::listen::Protocol;
-use crate::state::exports::offers::Offered;
 use crate::state::exports::registry::State;
+use crate::state::exports::servers::ServerExport;
 
 impl Daemon {
     /// The sessions of initiators.
@@ -30,7 +30,7 @@ impl Daemon {
     /// Ends a session of a target. The initiator may log in again.
     pub(crate) fn end_session(&self, target: &str, number: u16) -> Result<()> {
         let exported = match self.exported.offered(target) {
-            Some(Offered::Iscsi(offered, _)) => Some(offered),
+            Some(ServerExport::Iscsi(offered, _)) => Some(offered),
             _ => None,
         };
         let served = || self.ha_targets().remove(target);

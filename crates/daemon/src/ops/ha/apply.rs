@@ -15,19 +15,19 @@ use protocol::ha_file::Refused;
 use super::plan::{plan, warnings};
 use super::volume::LUN_PROPERTY;
 use crate::failure::{Failure, Result};
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::exports::ha_targets::{
-    Plan, PlannedTarget, PlannedUnit, ServedUnit, Serving, UnitNow,
+    HaPlan, PlannedTarget, PlannedUnit, ServedTargets, ServedUnit, UnitNow,
 };
-use crate::state::exports::keeper::InPool;
-use crate::state::exports::listen::{Place, Protocol};
-use crate::state::exports::offers::Offers;
-use crate::state::exports::registry::Definition;
+use crate::state::exports::keeper::PoolKeeper;
+use crate::state::exports::listen::{ListenAddress, Protocol};
+use crate::state::exports::registry::ExportDefinition;
+use crate::state::exports::servers::ServerExports;
 use crate::state::pools::active_pool::ActivePool;
 
 /// Secrets of targets, by name.
-type Secrets = BTreeMap<String, Arc<dyn Chap>>;
+type TargetSecrets = BTreeMap<String, Arc<dyn Chap>>;
 
 impl Daemon {
     /// Serves the targets in the file of a pool; with `update` only if the pool is served already.
@@ -35,7 +35,7 @@ impl Daemon {
         &self,
         name: &str,
         update: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let active = self.pool(name)?;
         let guid = active.pool.guid();
@@ -56,8 +56,8 @@ impl Daemon {
             context.channel.notice(warning);
         }
         let old = self.served.0.lock().remove(&guid);
-        let mut serving = old.unwrap_or_else(|| Serving {
-            plan: Plan::default(),
+        let mut serving = old.unwrap_or_else(|| ServedTargets {
+            plan: HaPlan::default(),
             units: BTreeMap::new(),
             waiting: BTreeMap::new(),
             targets: BTreeMap::new(),
@@ -79,7 +79,7 @@ impl Daemon {
     }
 
     /// Checks the file of a pool, and changes nothing.
-    pub(crate) fn verify_ha(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
+    pub(crate) fn verify_ha(&self, name: &str, context: &mut CallerContext<'_>) -> Result<()> {
         let active = self.pool(name)?;
         let (plan, _) = self.ha_plan(&active)?;
         if let Some(problem) = plan.problem() {
@@ -99,7 +99,7 @@ impl Daemon {
     }
 
     /// Ends all targets of a pool, with their sessions.
-    pub(crate) fn stop_ha(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
+    pub(crate) fn stop_ha(&self, name: &str, context: &mut CallerContext<'_>) -> Result<()> {
         let guid = self.pool(name)?.pool.guid();
         let _changing = self.exported.changing.lock();
         for failure in self.end_ha(guid) {
@@ -173,14 +173,14 @@ impl Daemon {
         units.collect()
     }
 
-    pub(super) fn ha_plan(&self, active: &ActivePool) -> Result<(Plan, Secrets)> {
+    pub(super) fn ha_plan(&self, active: &ActivePool) -> Result<(HaPlan, TargetSecrets)> {
         let found = self.ha_file(active)?;
         let volumes = self.ha_volumes(active)?;
         let mut plan = plan(&active.pool.name(), &found.file, &volumes)
             .map_err(|refused| refused_file(active, found.name, &refused))?;
         plan.file = found.name;
         self.refuse_foreign_identities(active.pool.guid(), &mut plan);
-        let mut secrets = Secrets::new();
+        let mut secrets = TargetSecrets::new();
         for (name, target) in &plan.targets {
             if let Some(sources) = &target.chap {
                 let read = self.exported.typed.secrets(name, sources)?;
@@ -193,10 +193,10 @@ impl Daemon {
     fn apply(
         &self,
         active: &Arc<ActivePool>,
-        serving: &mut Serving,
-        plan: Plan,
-        secrets: &Secrets,
-        context: &mut Context<'_>,
+        serving: &mut ServedTargets,
+        plan: HaPlan,
+        secrets: &TargetSecrets,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         // First the steps that can fail. They do not change `serving`.
         let mut waiting = BTreeMap::new();
@@ -215,7 +215,7 @@ impl Daemon {
                 Err(failure) => drop(waiting.insert(*guid, failure.0.message)),
             }
         }
-        let mut portals: BTreeMap<Place, Offers> = BTreeMap::new();
+        let mut portals: BTreeMap<ListenAddress, ServerExports> = BTreeMap::new();
         for place in plan.targets.values().flat_map(|target| &target.places) {
             portals.insert(place.clone(), self.exported.serve_at(place, None)?);
         }
@@ -256,7 +256,7 @@ impl Daemon {
             target.set_views(shown.remove(name).unwrap_or_default());
             target.set_portals(planned.portals());
             let had = &serving.plan.targets[name].places;
-            let more: BTreeSet<Place> = planned.places.difference(had).cloned().collect();
+            let more: BTreeSet<ListenAddress> = planned.places.difference(had).cloned().collect();
             if let Err(failure) = offer(target, &more, planned, &portals) {
                 context.channel.notice(failure.0.message);
             }
@@ -302,7 +302,7 @@ impl Daemon {
             ));
         }
         // Persistent reservations go with the pool.
-        let keeper = Arc::new(InPool::new(&active, entry.id));
+        let keeper = Arc::new(PoolKeeper::new(&active, entry.id));
         let meter = Arc::new(DeviceMeter::default());
         let device = Arc::new(Metered::new(device, Arc::clone(&meter)));
         let identity = planned.identity.clone();
@@ -362,8 +362,8 @@ impl Daemon {
         }
         let servers = self.exported.servers.lock();
         let all = servers.values().filter_map(|it| match &it.offers {
-            Offers::Iscsi(targets) => Some(Arc::clone(targets)),
-            Offers::Nbd(_) => None,
+            ServerExports::Iscsi(targets) => Some(Arc::clone(targets)),
+            ServerExports::Nbd(_) => None,
         });
         let all: Vec<_> = all.collect();
         drop(servers);
@@ -373,7 +373,7 @@ impl Daemon {
     }
 
     /// Refuses a plan with the name of a target that an export or another pool has.
-    pub(super) fn refuse_taken(&self, guid: u64, plan: &Plan) -> Result<()> {
+    pub(super) fn refuse_taken(&self, guid: u64, plan: &HaPlan) -> Result<()> {
         let exported: BTreeSet<String> = self.exported.all.lock().keys().cloned().collect();
         let served = self.served.0.lock();
         for name in plan.targets.keys() {
@@ -395,7 +395,7 @@ impl Daemon {
     }
 
     /// Refuses an export with the name of a target that a pool serves.
-    pub(crate) fn refuse_served(&self, name: &str, is: &Definition) -> Result<()> {
+    pub(crate) fn refuse_served(&self, name: &str, is: &ExportDefinition) -> Result<()> {
         let is_iscsi = is.listen.protocol() == Protocol::Iscsi;
         if is_iscsi && self.ha_targets().contains_key(name) {
             return Err(Failure::new(
@@ -409,21 +409,22 @@ impl Daemon {
     }
 
     /// Removes a target from one portal. Sessions through this portal continue.
-    fn leave_portal(&self, place: &Place, target: &Arc<Target>) {
+    fn leave_portal(&self, place: &ListenAddress, target: &Arc<Target>) {
         let servers = self.exported.servers.lock();
-        if let Some(Offers::Iscsi(targets)) = servers.get(place).map(|it| &it.offers) {
+        if let Some(ServerExports::Iscsi(targets)) = servers.get(place).map(|it| &it.offers) {
             targets.take(target);
         }
     }
 
     fn drop_idle_portals(&self) {
         let mut servers = self.exported.servers.lock();
-        servers.retain(|place, it| !matches!(place, Place::Iscsi(_)) || !it.offers.is_empty());
+        servers
+            .retain(|place, it| !matches!(place, ListenAddress::Iscsi(_)) || !it.offers.is_empty());
     }
 }
 
 /// Stores the numbers of the served units in the pool. Volumes are found by id: another one may have the name by now.
-fn remember_luns(active: &ActivePool, plan: &Plan) -> Result<()> {
+fn remember_luns(active: &ActivePool, plan: &HaPlan) -> Result<()> {
     let is_new = |unit: &&PlannedUnit| unit.is_new && unit.refused.is_none();
     for unit in plan.units.values().filter(is_new) {
         let lun = Some(unit.lun.to_string());
@@ -441,7 +442,7 @@ fn refused_file(active: &ActivePool, file: &str, refused: &Refused) -> Failure {
     Failure::usage(format!("{file} of '{}', {refused}", active.pool.name()))
 }
 
-impl Plan {
+impl HaPlan {
     /// The first reason why volumes of the file would not be served that a typing error may have.
     fn problem(&self) -> Option<&Refused> {
         self.missing.first().or(self.clashes.first())
@@ -454,9 +455,9 @@ impl Plan {
     }
 }
 
-impl Serving {
+impl ServedTargets {
     /// Refuses a plan with a problem if it also ends a unit: the name of that volume may be misspelled.
-    fn refuse_problem(&self, active: &ActivePool, plan: &Plan) -> Result<()> {
+    fn refuse_problem(&self, active: &ActivePool, plan: &HaPlan) -> Result<()> {
         let ends = |guid: &&u64| !plan.is_served(**guid);
         let (Some(problem), Some(guid)) = (plan.problem(), self.units.keys().find(ends)) else {
             return Ok(());
@@ -501,7 +502,7 @@ impl Serving {
 
 /// The views of a target on units that are open.
 fn views<'a>(
-    plan: &Plan,
+    plan: &HaPlan,
     target: &PlannedTarget,
     unit: &dyn Fn(&u64) -> Option<&'a LogicalUnit>,
 ) -> Result<Vec<View>> {
@@ -525,12 +526,12 @@ fn access(planned: &PlannedTarget, secrets: Option<&Arc<dyn Chap>>) -> Access {
 
 fn offer(
     target: &Arc<Target>,
-    places: &BTreeSet<Place>,
+    places: &BTreeSet<ListenAddress>,
     planned: &PlannedTarget,
-    portals: &BTreeMap<Place, Offers>,
+    portals: &BTreeMap<ListenAddress, ServerExports>,
 ) -> Result<()> {
     for place in places {
-        if let Some(Offers::Iscsi(targets)) = portals.get(place) {
+        if let Some(ServerExports::Iscsi(targets)) = portals.get(place) {
             let moved = planned.moved.get(place).cloned();
             targets.insert_moved(Arc::clone(target), moved)?;
         }
@@ -539,16 +540,20 @@ fn offer(
 }
 
 /// Makes portals send initiators elsewhere, or serve them.
-fn redirect(target: &Arc<Target>, planned: &PlannedTarget, portals: &BTreeMap<Place, Offers>) {
+fn redirect(
+    target: &Arc<Target>,
+    planned: &PlannedTarget,
+    portals: &BTreeMap<ListenAddress, ServerExports>,
+) {
     for place in &planned.places {
-        if let Some(Offers::Iscsi(targets)) = portals.get(place) {
+        if let Some(ServerExports::Iscsi(targets)) = portals.get(place) {
             targets.set_moved(target, planned.moved.get(place).cloned());
         }
     }
 }
 
 /// `FROM > TO`, with commas between several portals.
-fn shown_redirect((from, moved): (&Place, &Moved)) -> String {
+fn shown_redirect((from, moved): (&ListenAddress, &Moved)) -> String {
     format!("{from} > {}", moved.to.join(","))
 }
 

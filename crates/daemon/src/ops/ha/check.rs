@@ -16,7 +16,7 @@ use crate::host::pool_lock::PoolLock;
 use crate::host::process::system::System;
 use crate::ops::imports::scan::{SCAN, choose};
 use crate::state::callers::channel::NonInteractive;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
@@ -29,7 +29,7 @@ impl Daemon {
     pub(crate) fn check_ha(
         &self,
         wanted: &command::HaCheck,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let mut problems = Vec::new();
         match self.pool(&wanted.pool) {

@@ -8,21 +8,21 @@ use protocol::ha_file::{HaFile, LEN_MAX, STMF_NAME, Spelling, TOML_NAME};
 use vfs::{Attr, Caller, FileSystem, Kind, ROOT};
 
 use crate::failure::{Failure, Result};
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
-use crate::state::mounts::mount_options::{Hiding, HowToMount};
+use crate::state::mounts::mount_options::{HidingPolicy, MountRequest};
 use crate::state::pools::active_pool::ActivePool;
 
 /// The file of a pool, and its name in messages.
-pub(super) struct Found {
+pub(super) struct PoolHaFile {
     pub(super) name: &'static str,
     pub(super) file: HaFile,
 }
 
 impl Daemon {
     /// The file of a pool.
-    pub(super) fn ha_file(&self, active: &ActivePool) -> Result<Found> {
+    pub(super) fn ha_file(&self, active: &ActivePool) -> Result<PoolHaFile> {
         // With this lock no command mounts the dataset meanwhile.
         let _admin = active.lock(&Internal)?;
         let pool = active.pool.name();
@@ -35,11 +35,11 @@ impl Daemon {
         if let Some(dataset) = mounted {
             return find(&dataset, &pool);
         }
-        let how = HowToMount {
+        let how = MountRequest {
             gives_up_log: false,
             dir: None,
             read_only: true,
-            hiding: Hiding::Refused,
+            hiding: HidingPolicy::Refused,
             allowed: Allowed::default(),
             owner: Caller::default(),
         };
@@ -59,7 +59,7 @@ impl Daemon {
     }
 }
 
-fn find(dataset: &Dataset, pool: &str) -> Result<Found> {
+fn find(dataset: &Dataset, pool: &str) -> Result<PoolHaFile> {
     let root = dataset.getattr(ROOT).map_err(|error| {
         Failure::other(format!(
             "the root directory of '{pool}' cannot be read: {error}"
@@ -89,12 +89,16 @@ fn find(dataset: &Dataset, pool: &str) -> Result<Found> {
     let file = spelling
         .parse(&bytes)
         .map_err(|refused| Failure::usage(format!("{name} of '{pool}', {refused}")))?;
-    Ok(Found { name, file })
+    Ok(PoolHaFile { name, file })
 }
 
 impl Daemon {
     /// Tells the user that a pool has a file with targets, and that an import does not start them.
-    pub(crate) fn tell_of_ha(&self, active: &ActivePool, context: &mut Context<'_>) -> Result<()> {
+    pub(crate) fn tell_of_ha(
+        &self,
+        active: &ActivePool,
+        context: &mut CallerContext<'_>,
+    ) -> Result<()> {
         let top = active.pool.top()?;
         let mounted = active
             .mounts

@@ -7,10 +7,10 @@ use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
-use crate::state::front_end::{FrontEnd, Going, Held};
+use crate::state::front_end::{ExclusiveUse, FrontEnd, FrontEndGuard};
 use crate::state::pools::active_pool::ActivePool;
 
-/// The targets of pools. `Exports`, the front end of other exports, holds the lock that both change under.
+/// The targets of pools. `ExportFrontEnd`, the front end of other exports, holds the lock that both change under.
 pub(crate) struct HaTargets;
 
 impl FrontEnd<Daemon> for HaTargets {
@@ -27,8 +27,8 @@ impl FrontEnd<Daemon> for HaTargets {
         Ok(serving.is_some_and(|it| it.plan.units.contains_key(&entry.guid)))
     }
 
-    fn may_go(&self, daemon: &Daemon, going: &Going<'_>) -> Result<()> {
-        let Going::Guid(active) = going else {
+    fn may_go(&self, daemon: &Daemon, going: &ExclusiveUse<'_>) -> Result<()> {
+        let ExclusiveUse::Guid(active) = going else {
             return Ok(());
         };
         let pool = active.pool.name();
@@ -43,7 +43,7 @@ impl FrontEnd<Daemon> for HaTargets {
         }
     }
 
-    fn hold<'a>(&self, daemon: &'a Daemon) -> Option<Box<dyn Held + 'a>> {
+    fn hold<'a>(&self, daemon: &'a Daemon) -> Option<Box<dyn FrontEndGuard + 'a>> {
         Some(Box::new(HeldTargets(daemon)))
     }
 
@@ -96,7 +96,7 @@ impl Daemon {
 /// The targets of pools while this thread alone may change them.
 struct HeldTargets<'a>(&'a Daemon);
 
-impl Held for HeldTargets<'_> {
+impl FrontEndGuard for HeldTargets<'_> {
     fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
         let is_one = |volume: &str| volumes.iter().any(|name| name == volume);
         let mut all = self.0.served.0.lock();

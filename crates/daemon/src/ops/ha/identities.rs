@@ -9,10 +9,10 @@ use iscsi::SanIdentity;
 use protocol::api::FailureKind;
 use protocol::ha_file::{HaFile, HaIdentity, Refused, STMF_PROPERTY};
 
-use super::volume::Volume;
+use super::volume::HaVolume;
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
-use crate::state::exports::ha_targets::Plan;
+use crate::state::exports::ha_targets::HaPlan;
 use crate::state::exports::listen::Protocol;
 
 /// The identity of a unit, and its number if that is given.
@@ -28,7 +28,7 @@ pub(super) struct GivenIdentity {
 /// The identities of volumes, by guid, and those in the file whose volumes are missing.
 pub(super) fn identities(
     file: &HaFile,
-    volumes: &[&Volume],
+    volumes: &[&HaVolume],
 ) -> (BTreeMap<u64, GivenIdentity>, Vec<Refused>) {
     let listed = file.identities.iter().map(|it| (&*it.volume, it));
     let mut listed: BTreeMap<&str, &HaIdentity> = listed.collect();
@@ -47,7 +47,7 @@ pub(super) fn identities(
 }
 
 /// The identity of one volume. The file and the properties must not disagree.
-fn given(volume: &Volume, in_file: Option<&HaIdentity>) -> GivenIdentity {
+fn given(volume: &HaVolume, in_file: Option<&HaIdentity>) -> GivenIdentity {
     let mut own = HaIdentity::default();
     let mut refused = None;
     for (name, value) in &volume.stmf {
@@ -98,7 +98,7 @@ fn given(volume: &Volume, in_file: Option<&HaIdentity>) -> GivenIdentity {
 
 /// Refuses units that initiators would take for another one. One with the identity that every volume has stays, then one
 /// of the file.
-fn refuse_shared(volumes: &[&Volume], all: &mut BTreeMap<u64, GivenIdentity>) {
+fn refuse_shared(volumes: &[&HaVolume], all: &mut BTreeMap<u64, GivenIdentity>) {
     let names: BTreeMap<u64, &str> = volumes.iter().map(|it| (it.guid, &*it.name)).collect();
     let mut by_serial: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
     let mut by_naa: BTreeMap<Vec<u8>, BTreeSet<u64>> = BTreeMap::new();
@@ -141,7 +141,7 @@ fn is_kept(san: &SanIdentity) -> bool {
 
 impl Daemon {
     /// Refuses the units of a plan that have the identity of a unit of another pool or of an export.
-    pub(super) fn refuse_foreign_identities(&self, pool: u64, plan: &mut Plan) {
+    pub(super) fn refuse_foreign_identities(&self, pool: u64, plan: &mut HaPlan) {
         let mut others: Vec<(String, SanIdentity)> = Vec::new();
         for (_, serving) in self.served.0.lock().iter().filter(|it| *it.0 != pool) {
             let units = serving
@@ -193,7 +193,12 @@ impl Daemon {
     ///
     /// # Errors
     /// [`FailureKind::Busy`]
-    pub(super) fn refuse_changed_identity(&self, pool: u64, name: &str, plan: &Plan) -> Result<()> {
+    pub(super) fn refuse_changed_identity(
+        &self,
+        pool: u64,
+        name: &str,
+        plan: &HaPlan,
+    ) -> Result<()> {
         let served = self.served.0.lock();
         let Some(serving) = served.get(&pool) else {
             return Ok(());
@@ -224,11 +229,11 @@ mod tests {
 
     const COMSTAR: &str = "600144f0c0ffee000000512e9a0b0001";
 
-    fn volume(guid: u64, name: &str, stmf: &[(&str, &str)]) -> Volume {
+    fn volume(guid: u64, name: &str, stmf: &[(&str, &str)]) -> HaVolume {
         let stmf = stmf
             .iter()
             .map(|(name, value)| ((*name).into(), (*value).into()));
-        Volume {
+        HaVolume {
             id: guid,
             guid,
             name: name.into(),
@@ -241,7 +246,7 @@ mod tests {
     }
 
     /// The units by name: number, NAA, block, and why one is refused.
-    fn of(text: &str, volumes: &[Volume]) -> BTreeMap<String, GivenIdentity> {
+    fn of(text: &str, volumes: &[HaVolume]) -> BTreeMap<String, GivenIdentity> {
         let file = Spelling::Toml.parse(text.as_bytes()).unwrap();
         let (all, missing) = identities(&file, &volumes.iter().collect::<Vec<_>>());
         assert!(missing.is_empty(), "{missing:?}");

@@ -6,11 +6,11 @@ use iscsi::Moved;
 use protocol::ha_file::{Elsewhere, HaFile, HaTarget, HaView, LUN_MAX, Refused, parse_lun};
 
 use super::identities::{GivenIdentity, identities};
-use super::volume::Volume;
+use super::volume::HaVolume;
 
 use crate::state::exports::chap::ChapSources;
-use crate::state::exports::ha_targets::{Plan, PlannedTarget, PlannedUnit, PlannedView};
-use crate::state::exports::listen::Place;
+use crate::state::exports::ha_targets::{HaPlan, PlannedTarget, PlannedUnit, PlannedView};
+use crate::state::exports::listen::ListenAddress;
 
 /// The most views of units that a plan can have, over all targets and initiators.
 const VIEWS_MAX: usize = 100_000;
@@ -18,7 +18,7 @@ const VIEWS_MAX: usize = 100_000;
 const ANYWHERE: &str = "[::]:3260";
 
 /// Decides what the pool with this name serves.
-pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[Volume]) -> Result<Plan, Refused> {
+pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[HaVolume]) -> Result<HaPlan, Refused> {
     let (chosen, mut missing) = choose(file, volumes);
     let (mut given, unknown) = identities(file, &chosen);
     let mut plan = number(&chosen, &mut given);
@@ -45,7 +45,7 @@ pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[Volume]) -> Result<Plan
         };
         plan.targets.insert(name, planned);
     }
-    let Plan {
+    let HaPlan {
         units,
         targets,
         clashes,
@@ -58,11 +58,11 @@ pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[Volume]) -> Result<Plan
 }
 
 /// The volumes that a file chooses, and the names in it that are no volumes.
-fn choose<'a>(file: &HaFile, volumes: &'a [Volume]) -> (Vec<&'a Volume>, Vec<Refused>) {
+fn choose<'a>(file: &HaFile, volumes: &'a [HaVolume]) -> (Vec<&'a HaVolume>, Vec<Refused>) {
     let Some(listed) = &file.logical_units else {
         return (volumes.iter().collect(), Vec::new());
     };
-    let by_name: BTreeMap<&str, &Volume> = volumes.iter().map(|it| (&*it.name, it)).collect();
+    let by_name: BTreeMap<&str, &HaVolume> = volumes.iter().map(|it| (&*it.name, it)).collect();
     let (mut chosen, mut missing) = (Vec::new(), Vec::new());
     for (line, name) in listed {
         match by_name.get(&**name) {
@@ -78,8 +78,8 @@ fn choose<'a>(file: &HaFile, volumes: &'a [Volume]) -> (Vec<&'a Volume>, Vec<Ref
 
 /// Gives each unit a number: the one of its identity, the one in its name, the one that it had before, or the lowest free
 /// one.
-fn number(volumes: &[&Volume], given: &mut BTreeMap<u64, GivenIdentity>) -> Plan {
-    let mut plan = Plan::default();
+fn number(volumes: &[&HaVolume], given: &mut BTreeMap<u64, GivenIdentity>) -> HaPlan {
+    let mut plan = HaPlan::default();
     let mut taken = BTreeSet::new();
     let mut rest = Vec::new();
     for volume in volumes {
@@ -110,7 +110,7 @@ fn number(volumes: &[&Volume], given: &mut BTreeMap<u64, GivenIdentity>) -> Plan
     plan
 }
 
-fn unit(volume: &Volume, lun: u16, is_new: bool, given: GivenIdentity) -> PlannedUnit {
+fn unit(volume: &HaVolume, lun: u16, is_new: bool, given: GivenIdentity) -> PlannedUnit {
     PlannedUnit {
         id: volume.id,
         name: volume.name.clone(),
@@ -137,7 +137,7 @@ fn valid(digits: &str) -> Option<u16> {
 fn places(
     target: &HaTarget,
     file: &HaFile,
-) -> Result<(BTreeSet<Place>, BTreeMap<Place, Moved>), Refused> {
+) -> Result<(BTreeSet<ListenAddress>, BTreeMap<ListenAddress, Moved>), Refused> {
     let own = &target.portal_group;
     let (mut places, mut moved) = (portals(target, own, file)?, BTreeMap::new());
     for (name, group) in &file.portal_groups {
@@ -161,14 +161,18 @@ fn places(
     Ok((places, moved))
 }
 
-fn portals(target: &HaTarget, group: &str, file: &HaFile) -> Result<BTreeSet<Place>, Refused> {
+fn portals(
+    target: &HaTarget,
+    group: &str,
+    file: &HaFile,
+) -> Result<BTreeSet<ListenAddress>, Refused> {
     let anywhere = [ANYWHERE.to_owned()];
     let portals = match &file.portal_groups[group].portals[..] {
         [] => &anywhere[..],
         portals => portals,
     };
     let places = portals.iter().map(|portal| {
-        Place::portal(portal)
+        ListenAddress::portal(portal)
             .map_err(|failure| Refused::new(target.line, group, failure.message.clone()))
     });
     places.collect()
@@ -192,7 +196,7 @@ fn chap(target: &HaTarget) -> Result<Option<ChapSources>, Refused> {
 fn views(
     target: &HaTarget,
     views: &[HaView],
-    volumes: &[&Volume],
+    volumes: &[&HaVolume],
     left: &mut usize,
 ) -> Result<Vec<PlannedView>, Refused> {
     let is_there = |view: &&HaView| match (&view.targets, &target.name) {
@@ -201,7 +205,7 @@ fn views(
     };
     let mut shown = Vec::new();
     for view in views.iter().filter(is_there) {
-        let is_below = |volume: &&&Volume| {
+        let is_below = |volume: &&&HaVolume| {
             let prefix = view.prefix.as_deref();
             prefix.is_none_or(|prefix| {
                 let rest = volume.name.strip_prefix(prefix.trim_end_matches('/'));
@@ -304,7 +308,7 @@ fn clashes(views: &[&PlannedView]) -> BTreeSet<BTreeSet<u64>> {
 }
 
 /// Warnings for the administrator, one line each.
-pub(super) fn warnings(plan: &Plan) -> Vec<String> {
+pub(super) fn warnings(plan: &HaPlan) -> Vec<String> {
     let is_open = |target: &PlannedTarget| {
         target.chap.is_none() && target.views.iter().any(|view| view.hosts.is_none())
     };
@@ -340,8 +344,8 @@ mod tests {
 
     use super::*;
 
-    fn volumes(names: &[(&str, Option<&str>)]) -> Vec<Volume> {
-        let volume = |(guid, (name, lun)): (u64, &(&str, Option<&str>))| Volume {
+    fn volumes(names: &[(&str, Option<&str>)]) -> Vec<HaVolume> {
+        let volume = |(guid, (name, lun)): (u64, &(&str, Option<&str>))| HaVolume {
             id: guid,
             guid,
             name: (*name).into(),
@@ -354,12 +358,12 @@ mod tests {
         (1..).zip(names).map(volume).collect()
     }
 
-    fn planned(text: &str, names: &[(&str, Option<&str>)]) -> Result<Plan, Refused> {
+    fn planned(text: &str, names: &[(&str, Option<&str>)]) -> Result<HaPlan, Refused> {
         let file = Spelling::Toml.parse(text.as_bytes()).unwrap();
         plan("tank", &file, &volumes(names))
     }
 
-    fn luns(plan: &Plan) -> Vec<(&str, u16, bool)> {
+    fn luns(plan: &HaPlan) -> Vec<(&str, u16, bool)> {
         let units = plan.units.values();
         let mut all: Vec<_> = units.map(|it| (&*it.name, it.lun, it.is_new)).collect();
         all.sort();
@@ -388,7 +392,10 @@ mod tests {
         assert_eq!(luns(&plan), expected);
         let target = &plan.targets[TANK];
         assert_eq!(target.views.len(), 5);
-        assert_eq!(target.places, [Place::Iscsi("[::]:3260".into())].into());
+        assert_eq!(
+            target.places,
+            [ListenAddress::Iscsi("[::]:3260".into())].into()
+        );
         assert_eq!((target.initiators(), plan.targets.len()), (None, 1));
         assert!(warnings(&plan)[0].starts_with("neither"));
     }
@@ -417,7 +424,7 @@ mod tests {
         assert_eq!(plan.targets[TANK].views.len(), 2);
     }
 
-    fn refused(plan: &Plan) -> Vec<&str> {
+    fn refused(plan: &HaPlan) -> Vec<&str> {
         let all = plan.units.values().filter(|it| it.refused.is_some());
         all.map(|it| &*it.name).collect()
     }
@@ -525,12 +532,12 @@ mod tests {
             |name: &str| &plan.targets[&format!("{}{name}", protocol::ha_file::TARGET_PREFIX)];
         let found = |name: &str| {
             let places = target(name).places.iter();
-            places.map(Place::to_string).collect::<Vec<_>>()
+            places.map(ListenAddress::to_string).collect::<Vec<_>>()
         };
         let san = ["192.0.2.1:3260", "192.0.2.2:3260"];
         assert_eq!(target("a").portals(), san);
         assert_eq!(found("a"), ["192.0.2.100:3260", san[0], san[1]]);
-        let moved = &target("a").moved[&Place::Iscsi("192.0.2.100:3260".into())];
+        let moved = &target("a").moved[&ListenAddress::Iscsi("192.0.2.100:3260".into())];
         assert_eq!(
             (&moved.to[..], moved.permanently),
             (&san.map(String::from)[..], false)

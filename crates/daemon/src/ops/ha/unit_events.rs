@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::state::daemon::Daemon;
-use crate::state::exports::ha_targets::Serving;
+use crate::state::exports::ha_targets::ServedTargets;
 
 impl Daemon {
     /// Adds an event for each unit of a pool that waits for a new reason, and for each that is served after it waited.
@@ -11,7 +11,7 @@ impl Daemon {
         &self,
         pool: &str,
         before: &BTreeMap<u64, String>,
-        serving: &Serving,
+        serving: &ServedTargets,
     ) {
         for (guid, planned) in &serving.plan.units {
             let (name, lun) = (&planned.name, planned.lun);

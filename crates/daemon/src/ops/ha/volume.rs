@@ -15,7 +15,7 @@ use crate::state::pools::active_pool::ActivePool;
 pub(super) const LUN_PROPERTY: &str = "@lun";
 
 /// A volume of the pool.
-pub(super) struct Volume {
+pub(super) struct HaVolume {
     pub(super) id: u64,
     pub(super) guid: u64,
     pub(super) name: String,
@@ -33,12 +33,12 @@ pub(super) struct Volume {
 
 impl Daemon {
     /// The volumes of a pool.
-    pub(super) fn ha_volumes(&self, active: &ActivePool) -> Result<Vec<Volume>> {
+    pub(super) fn ha_volumes(&self, active: &ActivePool) -> Result<Vec<HaVolume>> {
         let listed = active.pool.list(active.pool.top()?.id)?.into_iter();
         let is_own =
             |entry: &Entry| !self.is_in_zone(active, entry) && !is_delegated(active, entry);
         let volumes = listed.filter(|it| it.entry.kind == DatasetKind::Volume);
-        let volumes = volumes.map(|it| Volume {
+        let volumes = volumes.map(|it| HaVolume {
             id: it.entry.id,
             guid: it.entry.guid,
             name: it.name,

@@ -13,7 +13,7 @@ use crate::host::process::system::System;
 use crate::ops::devices::meters::pool_user;
 use crate::ops::imports::last_host::await_no_other;
 use crate::ops::imports::scan::{FoundPool, SCAN};
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 
 /// The property of the root dataset that asks for reservations.
@@ -30,7 +30,7 @@ impl Daemon {
         candidate: &FoundPool,
         import: &command::PoolImport,
         name: &str,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<Store> {
         let open = |by: Option<Claimant>| {
             self.open_claimed(&candidate.paths, by.as_ref(), &pool_user(name))
@@ -97,7 +97,7 @@ pub(crate) fn explain_unreserved(mut failure: Failure, passed_over: &[String]) -
 pub(crate) fn claim_late(
     pool: &Pool,
     import: &command::PoolImport,
-    context: &mut Context<'_>,
+    context: &mut CallerContext<'_>,
 ) -> Result<()> {
     if import.without_reservations || pool.is_claimed() || !pool.wants_claims()? {
         return Ok(());
@@ -128,7 +128,7 @@ pub(crate) fn claim_late(
 pub(crate) fn release_unwanted(
     pool: &Pool,
     import: &command::PoolImport,
-    context: &Context<'_>,
+    context: &CallerContext<'_>,
 ) -> Result<()> {
     if import.without_reservations && pool.wants_claims()? {
         let off = (PROPERTY.to_owned(), Some("off".to_owned()));

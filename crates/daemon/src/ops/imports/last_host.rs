@@ -7,7 +7,7 @@ use store::Store;
 use crate::failure::{Failure, Result};
 use crate::host::identity::this_host;
 use crate::host::process::system::{System, utc};
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 
 /// Refuses a pool that another host may be using.
 pub(crate) fn refuse_other_host(
@@ -36,7 +36,7 @@ pub(crate) fn refuse_other_host(
 pub(crate) fn await_no_other(
     store: &Store,
     is_reserved: bool,
-    context: &mut Context<'_>,
+    context: &mut CallerContext<'_>,
 ) -> Result<()> {
     let mut pass = |passing: Passing<'_>| match passing {
         Passing::Begin(host, time) => {

@@ -10,7 +10,7 @@ use protocol::device_name::DeviceName;
 use crate::failure::Result;
 use crate::ops::devices::layers::{Carrier, below, by_layer};
 use crate::state::callers::channel::NonInteractive;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::devices::mapping_table::KnownMapping;
 use crate::state::memory::KnownPool;
@@ -89,7 +89,7 @@ impl Daemon {
             return;
         }
         let mut nobody = NonInteractive::default();
-        let mut context = Context::internal("import at start", &mut nobody);
+        let mut context = CallerContext::internal("import at start", &mut nobody);
         let keys = Some(keys_until);
         let result = self.import_known(name, known, places, keys, &mut context);
         nobody.log();
@@ -113,7 +113,7 @@ impl Daemon {
         known: &KnownPool,
         places: &[PathBuf],
         keys_until: Option<Instant>,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let import = command::PoolImport {
             search: known.paths(),

@@ -14,7 +14,7 @@ use vfs::Caller;
 
 use crate::failure::{Failure, Result};
 use crate::state::callers::channel::NonInteractive;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
@@ -23,7 +23,7 @@ use crate::state::pools::active_pool::ActivePool;
 const AT_ONCE: usize = 8;
 
 /// The result of loading a key.
-struct Loaded {
+struct LoadResult {
     result: Result<()>,
     notices: Vec<String>,
 }
@@ -34,7 +34,7 @@ impl Daemon {
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
         until: Option<Instant>,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let heads = active.all_heads()?;
         let roots = heads.into_iter().filter(|entry| entry.key_root == entry.id);
@@ -70,7 +70,11 @@ impl Daemon {
     }
 
     /// Mounts the datasets whose keys arrive late, and opens the exports that waited for these keys.
-    fn load_late(self: &Arc<Self>, active: &Arc<ActivePool>, late: Receiver<Loaded>) -> Result<()> {
+    fn load_late(
+        self: &Arc<Self>,
+        active: &Arc<ActivePool>,
+        late: Receiver<LoadResult>,
+    ) -> Result<()> {
         let (daemon, active) = (Arc::clone(self), Arc::clone(active));
         let name = active.pool.name();
         let mount = move || {
@@ -101,7 +105,7 @@ impl Daemon {
 fn load_on_threads(
     active: &Arc<ActivePool>,
     roots: VecDeque<Arc<Entry>>,
-) -> Result<Receiver<Loaded>> {
+) -> Result<Receiver<LoadResult>> {
     let (sender, receiver) = channel();
     let threads = AT_ONCE.min(roots.len());
     let roots = Arc::new(Mutex::new(roots));
@@ -113,7 +117,7 @@ fn load_on_threads(
                 let result = active.load_key(&root, &[], false, &Internal, &mut nobody);
                 let notices = nobody.notices;
                 // This fails only if the import has ended.
-                if sender.send(Loaded { result, notices }).is_err() {
+                if sender.send(LoadResult { result, notices }).is_err() {
                     return;
                 }
             }

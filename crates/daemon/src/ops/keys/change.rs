@@ -15,9 +15,9 @@ use protocol::api::{FailureKind, command};
 
 use crate::failure::{Failure, Result};
 use crate::host::process::system::now_secs;
-use crate::ops::keys::rewrap_right::Handed;
+use crate::ops::keys::rewrap_right::RewrapRight;
 use crate::state::callers::channel::Channel;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::callers::decision::Decide;
 use crate::state::keys::key_material::{material, unlocked};
 use crate::state::keys::keyring::{
@@ -29,16 +29,16 @@ use crate::state::pools::active_pool::ActivePool;
 const REWRAPPED: &str = "keyring rewrapped";
 
 /// The results of a rotation.
-struct Rotated {
+struct RotationResult {
     /// For the dataset, if it is open.
     new: NewGeneration,
     /// For the seal over it.
     resealer: Resealer,
 }
 
-impl Rotated {
-    fn new(keys: DataKeys, keyring: &Keyring, key: &WrappingKey) -> keys::Result<Rotated> {
-        Ok(Rotated {
+impl RotationResult {
+    fn new(keys: DataKeys, keyring: &Keyring, key: &WrappingKey) -> keys::Result<RotationResult> {
+        Ok(RotationResult {
             new: NewGeneration::new(keys)?,
             resealer: Resealer::new(keyring.family(), keyring.open(key)?)?,
         })
@@ -52,7 +52,7 @@ impl ActivePool {
         &self,
         entry: &Entry,
         change: &command::KeyChange,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
@@ -125,7 +125,7 @@ impl ActivePool {
         (slot, cost): (u32, GuessCost),
         source: &KeySource,
         material: &keys::KeyMaterial,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         // `keysource` may be for another slot, and opens that one still.
         let name = self.pool.name_of(entry.id)?;
@@ -161,7 +161,7 @@ impl ActivePool {
     }
 
     /// Makes a dataset inherit the key of the dataset above it again.
-    fn inherit_key(&self, entry: &Entry, name: &str, context: &Context<'_>) -> Result<()> {
+    fn inherit_key(&self, entry: &Entry, name: &str, context: &CallerContext<'_>) -> Result<()> {
         let _admin = self.lock(context.decision)?;
         let now = self.again(entry, name, context.decision)?;
         let above = match self.pool.entry(now.parent) {
@@ -219,12 +219,12 @@ impl ActivePool {
         // A rotation seals the state again only if the present seal is valid: it must not accept another state.
         dataset::verify_seal(&self.pool, now, keyring.open(&key)?)?;
         let before = Resealer::new(keyring.family(), keyring.open(&key)?)?;
-        let made: Arc<Mutex<Option<Rotated>>> = Arc::default();
+        let made: Arc<Mutex<Option<RotationResult>>> = Arc::default();
         let place = Arc::clone(&made);
         let make: MakeKeyring = Box::new(move |txg| {
             let suite = keyring.newest().suite();
             let rotated = keyring.rotate(&key, txg, suite, now_secs(), &SystemRandom);
-            let rotated = rotated.and_then(|keys| Rotated::new(keys, &keyring, &key));
+            let rotated = rotated.and_then(|keys| RotationResult::new(keys, &keyring, &key));
             *place.lock() = Some(rotated.map_err(|error| error.to_string())?);
             Ok(keyring.encode())
         });
@@ -255,7 +255,7 @@ impl ActivePool {
         key_root: u64,
         wrapping: &Wrapping,
         new: &WrappingKey,
-        _: Handed,
+        _: RewrapRight,
     ) -> Result<Vec<NewKeyring>> {
         let old = self.loaded_key(entry.key_root)?;
         let mut changes = Vec::new();
@@ -358,8 +358,8 @@ pub(crate) fn still_opens(
     channel: &mut dyn Channel,
 ) -> Result<()> {
     let why = match tried(wrapping, source, dataset, channel) {
-        Tried::Opens => return Ok(()),
-        Tried::OpensNone(why) | Tried::Unknown(why) => why,
+        SlotMatch::Opens => return Ok(()),
+        SlotMatch::OpensNone(why) | SlotMatch::Unknown(why) => why,
     };
     Err(Failure::usage(format!(
         "without key slot {number} the keysource of '{}', {source}, opens no slot{why}; give another keysource with \
@@ -377,9 +377,9 @@ fn may_open(
     channel: &mut dyn Channel,
 ) -> bool {
     match tried(wrapping, source, dataset, channel) {
-        Tried::Opens => true,
-        Tried::OpensNone(_) => false,
-        Tried::Unknown(why) => {
+        SlotMatch::Opens => true,
+        SlotMatch::OpensNone(_) => false,
+        SlotMatch::Unknown(why) => {
             channel.notice(format!(
                 "the keysource of '{}' stays {source}, which could not be tried{why}; 'key remove -o keysource=...' \
                  names another one",
@@ -391,7 +391,7 @@ fn may_open(
 }
 
 /// What a source can do for slots. The text is the end of a sentence.
-enum Tried {
+enum SlotMatch {
     /// It opens one, or the person who gives the key knows it.
     Opens,
     /// It opens none.
@@ -405,23 +405,23 @@ fn tried(
     source: &KeySource,
     dataset: (&str, u8),
     channel: &mut dyn Channel,
-) -> Tried {
+) -> SlotMatch {
     let mut slots = wrapping.slots().iter();
     if !slots.any(|slot| slot.kind().takes(source)) {
-        return Tried::OpensNone(String::new());
+        return SlotMatch::OpensNone(String::new());
     }
     if source.location().asks() {
-        return Tried::Opens;
+        return SlotMatch::Opens;
     }
     let found = match material(source, dataset, false, channel) {
         Ok(found) => found,
-        Err(failure) => return Tried::Unknown(format!(" ({})", failure.message)),
+        Err(failure) => return SlotMatch::Unknown(format!(" ({})", failure.message)),
     };
     match unlocked(wrapping, found) {
-        Ok(_) => Tried::Opens,
+        Ok(_) => SlotMatch::Opens,
         Err(error @ (keys::Error::WrongKey | keys::Error::KindMismatch(_))) => {
-            Tried::OpensNone(format!(" ({error})"))
+            SlotMatch::OpensNone(format!(" ({error})"))
         }
-        Err(error) => Tried::Unknown(format!(" ({error})")),
+        Err(error) => SlotMatch::Unknown(format!(" ({error})")),
     }
 }

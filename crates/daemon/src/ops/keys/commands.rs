@@ -7,10 +7,10 @@ use pool::{Entry, Origin};
 use protocol::api::{FailureKind, Rotation, command};
 
 use crate::failure::{Failure, Result};
-use crate::state::callers::context::{Context, first_of};
+use crate::state::callers::context::{CallerContext, first_of};
 use crate::state::daemon::Daemon;
 use crate::state::datasets::changed_facts::Facts;
-use crate::state::devices::leases::Thing;
+use crate::state::devices::leases::LeasedObject;
 use crate::state::pools::active_pool::ActivePool;
 
 /// The datasets of one pool whose keys a command works on.
@@ -22,7 +22,7 @@ impl Daemon {
         &self,
         name: &str,
         how: Rotation,
-        context: &Context<'_>,
+        context: &CallerContext<'_>,
     ) -> Result<()> {
         let origin = context.origin();
         let (active, entry) = self.find(name)?;
@@ -42,7 +42,7 @@ impl Daemon {
     pub(crate) fn key_load(
         self: &Arc<Self>,
         load: &command::KeyLoad,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let (names, dry_run) = (&load.names, load.dry_run);
         let mut failures = Vec::new();
@@ -82,7 +82,7 @@ impl Daemon {
         &self,
         names: &[String],
         recursive: bool,
-        context: &Context<'_>,
+        context: &CallerContext<'_>,
     ) -> Result<()> {
         for (active, entries) in self.key_targets(names, recursive)? {
             // Of several datasets those are meant that have keys of their own.
@@ -108,7 +108,7 @@ impl Daemon {
         names: &[String],
         recursive: bool,
         force: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let mut failures = Vec::new();
         for (active, entries) in self.key_targets(names, recursive)? {
@@ -173,7 +173,10 @@ impl Daemon {
         if let Some(used) = all_used.first().filter(|_| !force) {
             let pool = &active.pool;
             let (root, name) = (pool.name_of(root.id)?, pool.name_of(*used)?);
-            let users = active.leases.users(&Thing::Dataset(*used)).join(" and ");
+            let users = active
+                .leases
+                .users(&LeasedObject::Dataset(*used))
+                .join(" and ");
             return Err(Failure::new(
                 FailureKind::Busy,
                 format!(
@@ -181,7 +184,7 @@ impl Daemon {
                 ),
             ));
         }
-        let of_key = active.leases.users(&Thing::Key(root.id));
+        let of_key = active.leases.users(&LeasedObject::Key(root.id));
         if let Some(what) = of_key.first().filter(|_| !force) {
             let root = active.pool.name_of(root.id)?;
             return Err(Failure::new(

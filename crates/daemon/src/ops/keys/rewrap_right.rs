@@ -9,7 +9,7 @@
 //! The same applies to a key that the daemon reads from a place that a delegate names: the file with the key of the
 //! older dataset also opens the copy. So this needs `key` on each older dataset.
 //!
-//! Functions that wrap generations again, or add a way to unwrap a wrapping key, take a [`Handed`]. So no command can
+//! Functions that wrap generations again, or add a way to unwrap a wrapping key, take a [`RewrapRight`]. So no command can
 //! forget the check.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use pool::Entry;
 use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::keys::keyring::has_generation;
 use crate::state::pools::active_pool::ActivePool;
 
@@ -27,16 +27,16 @@ use crate::state::pools::active_pool::ActivePool;
 pub(crate) const NEEDED: [&str; 2] = ["key", "keychange"];
 
 /// The permissions that a command needs on datasets with the same data keys, and what it does with the keys.
-struct Needed<'a> {
+struct NeededPermissions<'a> {
     permissions: &'a [&'a str],
     what: &'a str,
 }
 
 /// Proof of a check: the caller may wrap the data keys of a dataset with a given wrapping key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Handed(());
+pub(crate) struct RewrapRight(());
 
-impl Context<'_> {
+impl CallerContext<'_> {
     /// Refuses a caller who may not have the data keys of a dataset or snapshot wrapped with another wrapping key. `to`
     /// is that key if it exists already; `None` if the caller brings a new one.
     pub(crate) fn may_hand(
@@ -44,19 +44,19 @@ impl Context<'_> {
         active: &ActivePool,
         entry: &Entry,
         to: Option<&[u8; 16]>,
-    ) -> Result<Handed> {
+    ) -> Result<RewrapRight> {
         let head = active.head(entry)?;
         let is_there = |pool: &ActivePool, entry: &Entry| {
             let keyring = pool.keyring(entry);
             keyring.is_ok_and(|ring| to == Some(ring.wrapping().id()))
         };
         if is_there(active, &head) {
-            return Ok(Handed(()));
+            return Ok(RewrapRight(()));
         }
         if let Some(view) = self.view {
             view.own_key(&head)?;
         } else if !self.peer.is_admin {
-            let needed = Needed {
+            let needed = NeededPermissions {
                 permissions: &NEEDED,
                 what: "puts its data keys under another key",
             };
@@ -67,7 +67,7 @@ impl Context<'_> {
                 }
             }
         }
-        Ok(Handed(()))
+        Ok(RewrapRight(()))
     }
 
     /// Refuses a caller who names or accepts the place from which the daemon reads the key of a key root, if the data
@@ -81,7 +81,7 @@ impl Context<'_> {
         if self.peer.is_admin || *source.location() == Location::Prompt {
             return Ok(());
         }
-        let needed = Needed {
+        let needed = NeededPermissions {
             permissions: &["key"],
             what: "opens its data keys with a key that the daemon reads",
         };
@@ -100,13 +100,13 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// As [`Context::may_hand`], for a dataset and those below it that inherit the same key.
+    /// As [`CallerContext::may_hand`], for a dataset and those below it that inherit the same key.
     pub(crate) fn may_hand_all(
         &self,
         active: &ActivePool,
         entry: &Entry,
         to: Option<&[u8; 16]>,
-    ) -> Result<Handed> {
+    ) -> Result<RewrapRight> {
         let handed = self.may_hand(active, entry, to)?;
         for below in active.heads_below(entry)? {
             if below.key_root == entry.key_root {
@@ -120,7 +120,7 @@ impl Context<'_> {
     /// dataset on which the delegate has no permission.
     fn need_for_keys(
         &self,
-        needed: &Needed<'_>,
+        needed: &NeededPermissions<'_>,
         (active, copy): (&ActivePool, &Entry),
         (pool, source): (&ActivePool, &Entry),
     ) -> Result<()> {

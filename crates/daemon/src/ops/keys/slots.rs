@@ -8,7 +8,7 @@ use protocol::api::{SlotRow, command};
 use crate::failure::{Failure, Result};
 use crate::host::process::system::now_secs;
 use crate::ops::keys::change::{SlotChange, check_has_keyring, still_opens};
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::callers::decision::Decide;
 use crate::state::keys::key_material::material;
 use crate::state::keys::keyring::{cost, replace_slots};
@@ -21,7 +21,7 @@ impl ActivePool {
         &self,
         entry: &Entry,
         add: &command::KeyAdd,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<u32> {
         let name = self.pool.name_of(entry.id)?;
         self.check_key_root(entry, &name)?;
@@ -67,7 +67,7 @@ impl ActivePool {
         number: u32,
         keysource: Option<&str>,
         force: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         self.check_key_root(entry, &name)?;

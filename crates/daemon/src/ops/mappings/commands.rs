@@ -18,9 +18,9 @@ use crate::state::callers::channel::Channel;
 use crate::state::daemon::Daemon;
 use crate::state::devices::device_name;
 use crate::state::devices::mapping_table::{
-    Entry, HeaderLoan, KnownMapping, LentMapping, Open, Used,
+    Entry, HeaderLoan, KnownMapping, LentMapping, MappingPart, OpenMapping,
 };
-use crate::state::devices::reencryption_lock::ReencryptionClaim;
+use crate::state::devices::reencryption_lock::ReencryptionGuard;
 
 /// The name in messages for the user of a mapping or a borrowed volume.
 pub(crate) const USER: &str = "a command about LUKS";
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(20);
 
 /// The result of one try to borrow a header.
-enum Found {
+enum LoanAttempt {
     /// The loan, if an open container has the header.
     Lent(Option<HeaderLoan>),
     /// Another command changes it.
@@ -105,7 +105,7 @@ impl Daemon {
 
     /// Closes a mapping when its writes are durable and `last` was done.
     pub(super) fn close_after(&self, name: &str, last: impl FnOnce() -> Result<()>) -> Result<()> {
-        let used = Used::Mapping(name.into());
+        let used = MappingPart::Mapping(name.into());
         let leases = &self.mappings.leases;
         leases.may_go(&used, &format!("the mapping '{name}'"))?;
         self.pause_reencryption(name)?;
@@ -128,9 +128,9 @@ impl Daemon {
     }
 
     /// Removes a mapping from the table to close it. Its name stays in use.
-    fn take_mapping(&self, name: &str) -> Result<Box<Open>> {
+    fn take_mapping(&self, name: &str) -> Result<Box<OpenMapping>> {
         let mut all = self.mappings.all.lock();
-        let used = Used::Mapping(name.into());
+        let used = MappingPart::Mapping(name.into());
         let shown = format!("the mapping '{name}'");
         self.mappings.leases.may_go(&used, &shown)?;
         match all.get_mut(name) {
@@ -162,7 +162,7 @@ impl Daemon {
         let Some(Entry::Open(open)) = all.get(name) else {
             return Err(no_such_mapping(name));
         };
-        let used = Used::Mapping(name.into());
+        let used = MappingPart::Mapping(name.into());
         let mut others = self.mappings.leases.users(&used).into_iter();
         if let Some(other) = others.find(|other| other != USER && user != USER) {
             return Err(Failure::new(
@@ -203,9 +203,9 @@ impl Daemon {
         let begun = Instant::now();
         loop {
             match self.header_loan_now(device, how)? {
-                Found::Lent(loan) => return Ok(loan),
-                Found::Changing if begun.elapsed() < PATIENCE => std::thread::sleep(STEP),
-                Found::Changing => {
+                LoanAttempt::Lent(loan) => return Ok(loan),
+                LoanAttempt::Changing if begun.elapsed() < PATIENCE => std::thread::sleep(STEP),
+                LoanAttempt::Changing => {
                     let device = device.display();
                     return Err(Failure::new(
                         FailureKind::Busy,
@@ -216,7 +216,7 @@ impl Daemon {
         }
     }
 
-    fn header_loan_now(&self, device: &Path, how: Borrowing) -> Result<Found> {
+    fn header_loan_now(&self, device: &Path, how: Borrowing) -> Result<LoanAttempt> {
         let all = self.mappings.all.lock();
         let open = all.iter().filter_map(|(name, entry)| match entry {
             Entry::Open(open) => Some((name, open)),
@@ -224,7 +224,7 @@ impl Daemon {
         });
         let mut of_device = open.filter(|(_, open)| open.is_on(device));
         let Some((name, open)) = of_device.next() else {
-            return Ok(Found::Lent(None));
+            return Ok(LoanAttempt::Lent(None));
         };
         let device = device.display();
         let busy = |text: String| Failure::new(FailureKind::Busy, text);
@@ -235,12 +235,15 @@ impl Daemon {
         };
         let changes = how != Borrowing::Look;
         let leases = &self.mappings.leases;
-        let (mapping, header) = (Used::Mapping(name.clone()), Used::Header(name.clone()));
+        let (mapping, header) = (
+            MappingPart::Mapping(name.clone()),
+            MappingPart::Header(name.clone()),
+        );
         if changes && !leases.users(&header).is_empty() {
-            return Ok(Found::Changing);
+            return Ok(LoanAttempt::Changing);
         }
         let used = std::iter::once(mapping).chain(changes.then_some(header));
-        Ok(Found::Lent(Some(HeaderLoan {
+        Ok(LoanAttempt::Lent(Some(HeaderLoan {
             device: Arc::clone(on),
             len: *len,
             file: { open.file.clone() }.filter(|_| changes && !open.has_locked_file()),
@@ -277,7 +280,7 @@ impl Daemon {
                 open.reencryption = progress.or(open.reencryption);
                 if open.claim.is_none() {
                     let uuid = open.uuid.as_deref().unwrap_or_default();
-                    let claim = ReencryptionClaim::take(uuid, open.file.as_ref(), locked);
+                    let claim = ReencryptionGuard::take(uuid, open.file.as_ref(), locked);
                     open.claim = claim.unwrap_or_else(|failure| {
                         tracing::warn!(mapping = name, reason = failure.message, "no claim on it");
                         None
@@ -317,7 +320,7 @@ impl Daemon {
         }
         let wanted = |name: &&String| names.is_empty() || names.contains(name);
         let leases = &self.mappings.leases;
-        let users = |name: &String| leases.users(&Used::Mapping(name.clone())).len();
+        let users = |name: &String| leases.users(&MappingPart::Mapping(name.clone())).len();
         let rows = all
             .iter()
             .filter(|(name, _)| wanted(name))
@@ -369,7 +372,7 @@ impl Daemon {
     }
 }
 
-impl Open {
+impl OpenMapping {
     /// Whether its header or its data is on this device.
     fn is_on(&self, device: &Path) -> bool {
         self.places()
@@ -386,7 +389,7 @@ fn flush(mapping: &Mapping) -> block::Result<()> {
     }
 }
 
-fn row(name: &str, open: &Open, users: usize) -> MappingRow {
+fn row(name: &str, open: &OpenMapping, users: usize) -> MappingRow {
     let (mapping, flags) = (&open.mapping, open.mapping.flags());
     let meter = mapping.meter();
     MappingRow {

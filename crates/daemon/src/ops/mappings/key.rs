@@ -41,7 +41,7 @@ pub(super) fn unlock_new<T>(
                 signature: signature.as_deref(),
             };
             let device = new.header.as_ref().unwrap_or(&new.device);
-            let holder = &mut Caller { device, channel };
+            let holder = &mut PinCaller { device, channel };
             open_by_token(choice, container, device, holder, |found| {
                 Ok(open(&found.passphrase, new.key_slot.or(found.slot))?)
             })
@@ -114,12 +114,12 @@ fn ask_pin(device: String, channel: &mut dyn Channel) -> Result<Secret> {
 }
 
 /// The caller of a command, who knows a PIN.
-struct Caller<'a> {
+struct PinCaller<'a> {
     device: &'a Path,
     channel: &'a mut dyn Channel,
 }
 
-impl TokenHolder for Caller<'_> {
+impl TokenHolder for PinCaller<'_> {
     fn pin(&mut self) -> Result<Secret> {
         ask_pin(self.device.display().to_string(), self.channel)
     }

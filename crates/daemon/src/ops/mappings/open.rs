@@ -15,14 +15,14 @@ use crate::failure::{Failure, Result};
 use crate::ops::mappings::key::{plain_key, unlock_new};
 use crate::state::callers::channel::Channel;
 use crate::state::daemon::Daemon;
-use crate::state::devices::mapping_table::Open;
-use crate::state::devices::reencryption_lock::ReencryptionClaim;
+use crate::state::devices::mapping_table::OpenMapping;
+use crate::state::devices::reencryption_lock::ReencryptionGuard;
 
 pub(super) fn open_luks(
     daemon: &Daemon,
     new: &command::LuksOpen,
     channel: &mut dyn Channel,
-) -> Result<Open> {
+) -> Result<OpenMapping> {
     let provider = provider(new.provider.as_deref())?;
     let (data, data_file) = daemon.device(&new.device, new)?;
     let header = new.header.as_deref();
@@ -84,14 +84,14 @@ fn open_in_reencryption(
     file: Option<Arc<FileDevice>>,
     channel: &mut dyn Channel,
     new: &command::LuksOpen,
-) -> Result<Open> {
+) -> Result<OpenMapping> {
     if new.key_slot.is_some() || new.persistent {
         return Err(Failure::usage(
             "the container is in re-encryption: it has a slot for each of its two keys, and its header does \
              not change; leave out --key-slot and --persistent",
         ));
     }
-    let claim = ReencryptionClaim::named(container.uuid())?;
+    let claim = ReencryptionGuard::named(container.uuid())?;
     let open = |given: &Secret, _| container.unlock_both(given);
     let keys = unlock_new(new, &container, channel, open)?;
     let flags = flags(&container, new);
@@ -102,7 +102,7 @@ fn open_in_reencryption(
     // Opening may have completed the re-encryption.
     if container.is_in_reencryption() {
         open.claim = match (claim, &file) {
-            (None, Some(file)) => Some(ReencryptionClaim::File(file.share(Duration::ZERO)?)),
+            (None, Some(file)) => Some(ReencryptionGuard::File(file.share(Duration::ZERO)?)),
             (claim, _) => claim,
         };
         open.reencryption = Some(paused(&container, &*data)?);
@@ -135,8 +135,8 @@ fn opened(
     slot: u32,
     key_len: usize,
     new: &command::LuksOpen,
-) -> Open {
-    Open {
+) -> OpenMapping {
+    OpenMapping {
         mapping: Arc::new(mapping),
         kind: match container.version() {
             luks::Version::V1 => "LUKS1",
@@ -160,7 +160,7 @@ pub(super) fn open_plain(
     new: &command::LuksOpen,
     plain: &PlainMapping,
     channel: &mut dyn Channel,
-) -> Result<Open> {
+) -> Result<OpenMapping> {
     if new.persistent {
         return Err(Failure::usage(
             "a mapping without a header cannot store options; leave out --persistent",
@@ -196,7 +196,7 @@ pub(super) fn open_plain(
     serve_as(&mut flags, &new.serving);
     let mapping = Mapping::plain(&settings, data, &key, flags)?;
     provider.map_or(Ok(()), |provider| mapping.set_provider(provider))?;
-    Ok(Open {
+    Ok(OpenMapping {
         mapping: Arc::new(mapping),
         kind: "PLAIN",
         device: new.device.display().to_string(),

@@ -18,8 +18,8 @@ use crate::ops::mappings::key::passphrase_of;
 use crate::state::callers::channel::{Channel, Dialogue};
 use crate::state::daemon::Daemon;
 use crate::state::devices::leases::Lease;
-use crate::state::devices::mapping_table::{Entry, Open, Used, Worker};
-use crate::state::devices::reencryption_lock::ReencryptionClaim;
+use crate::state::devices::mapping_table::{Entry, MappingPart, OpenMapping, ReencryptionWorker};
+use crate::state::devices::reencryption_lock::ReencryptionGuard;
 
 /// How long to wait for another program that has the file of the header locked, or a command that changes the header.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -54,42 +54,42 @@ impl Drop for GivesWay {
 }
 
 /// A container that is being re-encrypted.
-struct Work {
+struct ContainerReencryption {
     name: String,
     mapping: Arc<Mapping>,
     header: Arc<dyn BlockDevice>,
     file: Option<Arc<FileDevice>>,
     /// Keeps other programs from the re-encryption. It stays afterwards if that is not complete.
-    claim: Option<ReencryptionClaim>,
+    claim: Option<ReencryptionGuard>,
     is_under_way: bool,
     /// Keeps other commands from changing the header meanwhile.
-    _lease: Lease<Used>,
+    _lease: Lease<MappingPart>,
     /// Must be the last field: when it is dropped, this holds neither the mapping nor its file.
     worker: Ending,
 }
 
-impl Work {
+impl ContainerReencryption {
     /// Opens the container, and claims its re-encryption. Other programs read its header meanwhile if this user can reach
     /// the locks of cryptsetup. Else the file stays locked.
     fn open(&mut self) -> Result<Container> {
         // The lock of a file that is shared ends with this.
-        let claim = self.claim.take().filter(ReencryptionClaim::is_named);
+        let claim = self.claim.take().filter(ReencryptionGuard::is_named);
         let locked = { self.file.as_ref() }.map(|file| file.lock(PATIENCE));
         let locked = match locked.transpose() {
             Ok(locked) => locked,
             Err(error) => {
                 let shared = self.file.as_ref().and_then(|file| file.share(STEP).ok());
-                self.claim = claim.or(shared.map(ReencryptionClaim::File));
+                self.claim = claim.or(shared.map(ReencryptionGuard::File));
                 return Err(error.into());
             }
         };
         let mut container = Container::open(Arc::clone(&self.header), &SystemRandom)?;
         let claim = match claim {
-            None => ReencryptionClaim::named(container.uuid())?,
+            None => ReencryptionGuard::named(container.uuid())?,
             claim => claim,
         };
         let is_named = claim.is_some();
-        self.claim = claim.or(locked.map(ReencryptionClaim::File));
+        self.claim = claim.or(locked.map(ReencryptionGuard::File));
         if let (true, Some(file)) = (is_named, &self.file) {
             container.let_others_read(Arc::clone(file));
         }
@@ -98,7 +98,7 @@ impl Work {
 }
 
 /// A worker that ends when this is dropped.
-struct Ending(Arc<Worker>);
+struct Ending(Arc<ReencryptionWorker>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
@@ -168,7 +168,7 @@ impl Daemon {
 
     fn work(
         &self,
-        work: &mut Work,
+        work: &mut ContainerReencryption,
         given: &Secret,
         pace: Pace,
         caller: &mut dyn Dialogue,
@@ -210,7 +210,7 @@ impl Daemon {
     }
 
     /// Takes the header for a re-encryption, when no other command changes it.
-    fn begin_work(&self, name: &str) -> Result<Work> {
+    fn begin_work(&self, name: &str) -> Result<ContainerReencryption> {
         let begun = Instant::now();
         loop {
             let found = self.open_entry(name, |open| self.begin_work_now(name, open))?;
@@ -227,14 +227,18 @@ impl Daemon {
         }
     }
 
-    fn begin_work_now(&self, name: &str, open: &mut Open) -> Result<Option<Work>> {
+    fn begin_work_now(
+        &self,
+        name: &str,
+        open: &mut OpenMapping,
+    ) -> Result<Option<ContainerReencryption>> {
         let (Some((header, _)), "LUKS2") = (&open.on, open.kind) else {
             return Err(Failure::usage(format!(
                 "the mapping '{name}' is not one of a LUKS2 container, which has two keys at a time"
             )));
         };
         Daemon::check_not_suspended(name, &open.mapping)?;
-        let (leases, used) = (&self.mappings.leases, Used::Header(name.into()));
+        let (leases, used) = (&self.mappings.leases, MappingPart::Header(name.into()));
         if open.worker.as_ref().is_some_and(|worker| !worker.is_over()) {
             return Err(Failure::new(
                 FailureKind::Busy,
@@ -244,10 +248,10 @@ impl Daemon {
         if !leases.users(&used).is_empty() {
             return Ok(None);
         }
-        let worker = Arc::new(Worker::default());
+        let worker = Arc::new(ReencryptionWorker::default());
         open.worker = Some(Arc::clone(&worker));
         let claim = open.claim.take();
-        Ok(Some(Work {
+        Ok(Some(ContainerReencryption {
             name: name.into(),
             mapping: Arc::clone(&open.mapping),
             header: Arc::clone(header),
@@ -267,7 +271,7 @@ impl Daemon {
     }
 
     /// Ends or pauses the re-encryption. While it is paused, the claim keeps other programs from continuing it.
-    fn end_work(&self, mut work: Work) {
+    fn end_work(&self, mut work: ContainerReencryption) {
         let claim = work.claim.take().filter(|_| work.is_under_way);
         let claim = claim.and_then(|claim| claim.at_rest(work.file.as_ref()));
         let _ = self.open_entry(&work.name, |open| {
@@ -276,7 +280,11 @@ impl Daemon {
         });
     }
 
-    fn open_entry<T>(&self, name: &str, act: impl FnOnce(&mut Open) -> Result<T>) -> Result<T> {
+    fn open_entry<T>(
+        &self,
+        name: &str,
+        act: impl FnOnce(&mut OpenMapping) -> Result<T>,
+    ) -> Result<T> {
         match self.mappings.all.lock().get_mut(name) {
             Some(Entry::Open(open)) => act(open),
             _ => Err(no_such_mapping(name)),

@@ -18,7 +18,7 @@ use crate::ops::mappings::commands::USER;
 use crate::state::callers::channel::NonInteractive;
 use crate::state::daemon::Daemon;
 use crate::state::devices::device_name;
-use crate::state::devices::mapping_table::{Entry, KnownMapping, Open, Waiting};
+use crate::state::devices::mapping_table::{Entry, KnownMapping, MappingProblem, OpenMapping};
 use crate::state::memory::KnownPool;
 
 /// The file in the state directory that has the table.
@@ -123,11 +123,11 @@ impl Daemon {
         nobody.log();
         let reason = failure.0.message;
         tracing::error!(mapping = name, reason, "the mapping waits");
-        self.note_waiting(name, Some(Waiting { reason, for_device }));
+        self.note_waiting(name, Some(MappingProblem { reason, for_device }));
         false
     }
 
-    fn note_waiting(&self, name: &str, waits: Option<Waiting>) {
+    fn note_waiting(&self, name: &str, waits: Option<MappingProblem>) {
         let text = match &waits {
             None => format!("the mapping '{name}' was opened"),
             Some(waits) => format!("the mapping '{name}' waits: {}", waits.reason),
@@ -221,7 +221,7 @@ impl Daemon {
         });
         let on_lent =
             open.filter(|(_, open)| open.places().any(|it| !DeviceName::parse(it).is_path()));
-        let places = |(name, open): (&String, &Open)| {
+        let places = |(name, open): (&String, &OpenMapping)| {
             (name.clone(), open.places().map(Path::to_owned).collect())
         };
         on_lent.map(places).collect()
@@ -252,7 +252,7 @@ impl Daemon {
     pub(crate) fn set_mapping_aside(&self, name: &str) -> Result<()> {
         self.close_after(name, || Ok(()))?;
         if let Some(known) = self.mappings.known.lock().get_mut(name) {
-            known.waits = Some(Waiting {
+            known.waits = Some(MappingProblem {
                 reason: "the daemon was about to end".into(),
                 for_device: true,
             });

@@ -14,14 +14,14 @@ use crate::ops::mappings::commands::no_such_mapping;
 use crate::ops::mappings::key::unlock;
 use crate::state::callers::channel::Channel;
 use crate::state::daemon::Daemon;
-use crate::state::devices::mapping_table::{Entry, HeaderLoan, Used};
+use crate::state::devices::mapping_table::{Entry, HeaderLoan, MappingPart};
 use crate::state::exports::device::Exportable;
 
 /// How long to wait for another program that has the file of the header locked.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The container of a mapping. Nobody changes it while this exists.
-struct Held {
+struct LockedContainer {
     container: Container,
     lock: Option<FileLock>,
     _loan: HeaderLoan,
@@ -95,7 +95,7 @@ impl Daemon {
     }
 
     /// Takes the container that is open on a device. It cannot be closed while the result exists.
-    fn hold_container(&self, device: &str) -> Result<Held> {
+    fn hold_container(&self, device: &str) -> Result<LockedContainer> {
         let loan = self.header_loan(Path::new(device), Borrowing::ChangeHeader)?;
         let loan = loan.ok_or_else(|| {
             Failure::new(
@@ -104,7 +104,7 @@ impl Daemon {
             )
         })?;
         let lock = { loan.file.as_ref() }.map(|file| file.lock(PATIENCE));
-        Ok(Held {
+        Ok(LockedContainer {
             lock: lock.transpose()?,
             container: Container::look(Arc::clone(loan.device()))?,
             _loan: loan,
@@ -117,7 +117,10 @@ impl Daemon {
         let Exportable::Luks(name) = device else {
             return None;
         };
-        let users = self.mappings.leases.users(&Used::Mapping(name.clone()));
+        let users = self
+            .mappings
+            .leases
+            .users(&MappingPart::Mapping(name.clone()));
         match self.mappings.all.lock().get(name) {
             Some(Entry::Open(open)) if open.mapping.is_suspended() && users == [user] => {
                 Some(open.mapping.fail_while_suspended())
@@ -142,7 +145,10 @@ impl Daemon {
         let all = self.mappings.all.lock();
         for (name, entry) in &*all {
             let Entry::Open(open) = entry else { continue };
-            let users = self.mappings.leases.users(&Used::Mapping(name.clone()));
+            let users = self
+                .mappings
+                .leases
+                .users(&MappingPart::Mapping(name.clone()));
             if let (true, Some(user)) = (open.mapping.is_suspended(), users.first()) {
                 return Err(Failure::new(
                     FailureKind::Busy,

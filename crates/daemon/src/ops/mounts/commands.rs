@@ -10,16 +10,16 @@ use protocol::api::{Allowed, FailureKind, MountRow};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
-use crate::host::process::huge_pages::Counted;
+use crate::host::process::huge_pages::MountCount;
 use crate::ops::datasets::volumes::refuse_volume;
-use crate::ops::mounts::unmounts::Unmounted;
-use crate::state::callers::context::Context;
+use crate::ops::mounts::unmounts::EndedMount;
+use crate::state::callers::context::CallerContext;
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
 use crate::state::datasets::properties::{self, Mountpoint};
-use crate::state::devices::leases::Thing;
+use crate::state::devices::leases::LeasedObject;
 use crate::state::mounts::metered_files::{FilesMeter, MeteredFiles};
-use crate::state::mounts::mount_options::{Hiding, HowToMount};
+use crate::state::mounts::mount_options::{HidingPolicy, MountRequest};
 use crate::state::mounts::mountpoints;
 use crate::state::pools::active_pool::{ActivePool, MountState};
 
@@ -29,7 +29,7 @@ impl Daemon {
         &self,
         active: &ActivePool,
         entry: &Entry,
-        how: &HowToMount,
+        how: &MountRequest,
     ) -> Result<Arc<Dataset>> {
         active.refuse_rolled_back(entry)?;
         let keys = active.data_keys(entry)?;
@@ -60,10 +60,10 @@ impl Daemon {
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
         entry: &Entry,
-        how: &HowToMount,
+        how: &MountRequest,
     ) -> Result<()> {
         if how.dir.is_some()
-            || how.hiding == Hiding::Allowed
+            || how.hiding == HidingPolicy::Allowed
             || active.mounts.lock().contains_key(&entry.id)
         {
             return self.mount_alone(active, entry, how);
@@ -74,7 +74,7 @@ impl Daemon {
             active.data_keys(entry)?;
         }
         let inside = self.unmount_all(active, &inside, false)?;
-        inside.iter().rev().for_each(Unmounted::remove_dir);
+        inside.iter().rev().for_each(EndedMount::remove_dir);
         let mounted = self.mount_alone(active, entry, how);
         let failures = self.mount_again(inside);
         mounted?;
@@ -85,7 +85,7 @@ impl Daemon {
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
         entry: &Entry,
-        how: &HowToMount,
+        how: &MountRequest,
     ) -> Result<()> {
         let name = active.pool.name_of(entry.id)?;
         refuse_volume(entry, &name, "mounted")?;
@@ -97,7 +97,7 @@ impl Daemon {
             ));
         }
         active.check_mount_limit(entry)?;
-        let counted = Counted::new();
+        let counted = MountCount::new();
         let place = mountpoints::find(active, entry, &name, how.dir.as_deref(), how.hiding)?;
         let dataset = self.open_files(active, entry, how)?;
         let read_only = entry.is_snapshot() || how.read_only || active.pool.is_read_only();
@@ -125,7 +125,7 @@ impl Daemon {
         self.watch(active, entry.id, &mount);
         tracing::info!(dataset = name, dir = %place.path().display(), "mounted");
         let user = format!("the mount at {}", place.path().display());
-        let lease = active.leases.take(Thing::Dataset(entry.id), user);
+        let lease = active.leases.take(LeasedObject::Dataset(entry.id), user);
         // The path of the property, and the one without links.
         let mut dirs = vec![place.path(), mount.path().to_owned()];
         dirs.dedup();
@@ -165,7 +165,7 @@ impl Daemon {
         name: &str,
         read_only: Option<bool>,
         allowed: Allowed,
-        context: &Context<'_>,
+        context: &CallerContext<'_>,
     ) -> Result<()> {
         let (active, entry) = self.find(name)?;
         let _admin = active.lock(context.decision)?;
@@ -203,11 +203,11 @@ impl Daemon {
         let open = Box::new(move |snapshot: &Entry| {
             let gone = || dataset::Error::from(vfs::Error::Stale);
             let (daemon, active) = daemon.upgrade().zip(weak.upgrade()).ok_or_else(gone)?;
-            let how = HowToMount {
+            let how = MountRequest {
                 gives_up_log: false,
                 dir: None,
                 read_only: true,
-                hiding: Hiding::Refused,
+                hiding: HidingPolicy::Refused,
                 allowed: Allowed::default(),
                 owner: Caller::default(),
             };
@@ -403,11 +403,11 @@ impl Daemon {
                     .insert(entry.id, locked[above]);
                 continue;
             }
-            let how = HowToMount {
+            let how = MountRequest {
                 gives_up_log: false,
                 dir: None,
                 read_only: false,
-                hiding: Hiding::Refused,
+                hiding: HidingPolicy::Refused,
                 allowed: Allowed::default(),
                 owner,
             };

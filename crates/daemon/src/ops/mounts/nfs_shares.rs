@@ -26,7 +26,7 @@ pub(crate) fn check_server<'a>(
 }
 
 /// A mount that is not exported as its properties say.
-struct Difference {
+struct ShareChange {
     id: u64,
     was: Option<NfsShare>,
     wanted: Option<NfsShare>,
@@ -59,11 +59,11 @@ impl ActivePool {
                 None
             });
             if wanted != was {
-                differences.push(Difference { id, was, wanted });
+                differences.push(ShareChange { id, was, wanted });
             }
         }
         let has_changed = !differences.is_empty();
-        for Difference { id, was, wanted } in differences {
+        for ShareChange { id, was, wanted } in differences {
             // The program looks into the mount, so the table of mounts is not locked.
             failures.extend(was.and_then(|share| withdraw(&share).err()));
             let exported = wanted.and_then(|share| {

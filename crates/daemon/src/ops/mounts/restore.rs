@@ -9,19 +9,19 @@ use protocol::api::{Allowed, FailureKind};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mounts::unmounts::Unmounted;
+use crate::ops::mounts::unmounts::EndedMount;
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
 use crate::state::datasets::properties::{self, Mountpoint};
-use crate::state::front_end::{FrontEnd, InPool, Withdrawn};
-use crate::state::mounts::mount_options::{Hiding, HowToMount};
-use crate::state::mounts::mount_records::Mounted;
+use crate::state::front_end::{FrontEnd, PoolEntries, WithdrawnDatasets};
+use crate::state::mounts::mount_options::{HidingPolicy, MountRequest};
+use crate::state::mounts::mount_records::RecordedMount;
 use crate::state::pools::active_pool::ActivePool;
 
 /// The front end of the mounts.
-pub(crate) struct Mounts;
+pub(crate) struct MountFrontEnd;
 
-impl FrontEnd<Daemon> for Mounts {
+impl FrontEnd<Daemon> for MountFrontEnd {
     /// Removes the mounts that a killed daemon of this user left.
     fn prepare(&self, daemon: &Daemon) {
         let remembered = daemon.recall();
@@ -72,14 +72,14 @@ impl FrontEnd<Daemon> for Mounts {
     fn withdraw(
         &self,
         daemon: &Arc<Daemon>,
-        wanted: &[InPool<'_>],
+        wanted: &[PoolEntries<'_>],
         force: bool,
-    ) -> Result<Option<Box<dyn Withdrawn<Daemon>>>> {
+    ) -> Result<Option<Box<dyn WithdrawnDatasets<Daemon>>>> {
         let unmounted = daemon.unmount_from(wanted, force)?;
         Ok(Some(Box::new(unmounted)))
     }
 
-    fn withdraw_what_can(&self, wanted: &[InPool<'_>]) -> Vec<Failure> {
+    fn withdraw_what_can(&self, wanted: &[PoolEntries<'_>]) -> Vec<Failure> {
         Daemon::unmount_what_can(wanted, true)
     }
 
@@ -89,19 +89,19 @@ impl FrontEnd<Daemon> for Mounts {
     }
 }
 
-impl Withdrawn<Daemon> for Vec<Unmounted> {
+impl WithdrawnDatasets<Daemon> for Vec<EndedMount> {
     fn clear(&self) {
-        self.iter().rev().for_each(Unmounted::remove_dir);
+        self.iter().rev().for_each(EndedMount::remove_dir);
     }
 
     fn offer_again(self: Box<Self>, daemon: &Arc<Daemon>) -> Vec<Failure> {
-        let has_pool = |was: &Unmounted| was.has_pool(daemon);
+        let has_pool = |was: &EndedMount| was.has_pool(daemon);
         daemon.mount_again(self.into_iter().filter(has_pool).collect())
     }
 }
 
 impl Daemon {
-    fn mount_one_as_before(self: &Arc<Self>, mounted: &Mounted, dead: &Listed) -> Result<()> {
+    fn mount_one_as_before(self: &Arc<Self>, mounted: &RecordedMount, dead: &Listed) -> Result<()> {
         let (active, entry) = self.find(&dead.source)?;
         if (active.pool.guid(), entry.guid) != (mounted.pool, mounted.dataset) {
             let name = &dead.source;
@@ -123,11 +123,11 @@ impl Daemon {
         }
         let had = |option: &str| dead.options.iter().any(|found| found == option);
         let refused = |option: &str| had(option).then_some(false);
-        let how = HowToMount {
+        let how = MountRequest {
             gives_up_log: false,
             dir: Some(dead.path.clone()),
             read_only: had("ro"),
-            hiding: Hiding::Allowed,
+            hiding: HidingPolicy::Allowed,
             allowed: Allowed {
                 exec: refused("noexec"),
                 setuid: refused("nosuid"),

@@ -7,9 +7,9 @@ use protocol::api::{FailureKind, command};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
-use crate::state::callers::context::{Context, first_of};
+use crate::state::callers::context::{CallerContext, first_of};
 use crate::state::daemon::Daemon;
-use crate::state::mounts::mount_options::{Hiding, HowToMount};
+use crate::state::mounts::mount_options::{HidingPolicy, MountRequest};
 use crate::state::pools::active_pool::ActivePool;
 
 impl Daemon {
@@ -17,7 +17,7 @@ impl Daemon {
         self: &Arc<Self>,
         name: &str,
         mount: &command::Mount,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let (active, entry) = self.find(name)?;
         check_canmount(&entry, name)?;
@@ -34,14 +34,14 @@ impl Daemon {
                 if mount.give_up_log && entry.volume().is_some() {
                     return self.give_up_volume_log(&active, &entry, name);
                 }
-                let how = HowToMount {
+                let how = MountRequest {
                     dir: mount.dir.clone(),
                     read_only: mount.read_only,
                     gives_up_log: mount.give_up_log,
                     hiding: match mount.overlay {
-                        true => Hiding::Allowed,
-                        false if context.is_root() => Hiding::RefusedByName,
-                        false => Hiding::Refused,
+                        true => HidingPolicy::Allowed,
+                        false if context.is_root() => HidingPolicy::RefusedByName,
+                        false => HidingPolicy::Refused,
                     },
                     allowed: mount.allowed,
                     owner: owner_of_root(&active, &entry, context)?,
@@ -70,7 +70,7 @@ impl Daemon {
     pub(crate) fn mount_all(
         self: &Arc<Self>,
         load_keys: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let mut failures = Vec::new();
         for active in self.pools() {
@@ -110,7 +110,11 @@ fn check_canmount(entry: &Entry, name: &str) -> Result<()> {
 
 /// The owner of the root directory of a dataset that is mounted for the first time. A delegate owns it only with the
 /// permission to make datasets there.
-fn owner_of_root(active: &ActivePool, entry: &Entry, context: &Context<'_>) -> Result<Caller> {
+fn owner_of_root(
+    active: &ActivePool,
+    entry: &Entry,
+    context: &CallerContext<'_>,
+) -> Result<Caller> {
     let may_make = match active.pool.entry(entry.parent) {
         Ok(above) => active.allows(&above, &context.peer, "create")?,
         // The root of a pool is made with the pool only.

@@ -12,8 +12,8 @@ use vfs::Caller;
 
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
-use crate::state::front_end::InPool;
-use crate::state::mounts::mount_options::{Hiding, HowToMount};
+use crate::state::front_end::PoolEntries;
+use crate::state::mounts::mount_options::{HidingPolicy, MountRequest};
 use crate::state::pools::active_pool::{ActivePool, MountState};
 
 /// So many mounts are ended by force at the same time.
@@ -142,13 +142,13 @@ impl ActivePool {
     }
 
     /// The mounts of those of these datasets that are mounted.
-    fn mounted(self: &Arc<Self>, ids: &[u64]) -> Vec<Unmounted> {
+    fn mounted(self: &Arc<Self>, ids: &[u64]) -> Vec<EndedMount> {
         let mounts = self.mounts.lock();
         let found = ids
             .iter()
             .filter_map(|id| mounts.get(id).map(|state| (*id, state)));
         found
-            .map(|(id, state)| Unmounted {
+            .map(|(id, state)| EndedMount {
                 active: Arc::clone(self),
                 id,
                 place: state.place.clone(),
@@ -170,8 +170,8 @@ fn server_keeps(name: &str) -> String {
 }
 
 /// Those of these datasets that are mounted, parents first.
-fn all_mounted(wanted: &[InPool<'_>]) -> Vec<Unmounted> {
-    let mut mounted: Vec<Unmounted> = wanted
+fn all_mounted(wanted: &[PoolEntries<'_>]) -> Vec<EndedMount> {
+    let mut mounted: Vec<EndedMount> = wanted
         .iter()
         .flat_map(|(active, ids)| active.mounted(ids))
         .collect();
@@ -183,10 +183,10 @@ fn all_mounted(wanted: &[InPool<'_>]) -> Vec<Unmounted> {
 /// its disks. Without force the first failure is the last unless `goes_on`. Returns those that were unmounted, parents
 /// first, and failures for others.
 fn end_mounts(
-    mut mounted: Vec<Unmounted>,
+    mut mounted: Vec<EndedMount>,
     force: bool,
     goes_on: bool,
-) -> (Vec<Unmounted>, Vec<Failure>) {
+) -> (Vec<EndedMount>, Vec<Failure>) {
     let (mut done, mut in_use, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(next) = mounted.pop() {
         match next.end(false) {
@@ -200,7 +200,7 @@ fn end_mounts(
     }
     for some in in_use.chunks(AT_ONCE) {
         let ended: Vec<Result<()>> = std::thread::scope(|scope| {
-            let end = |was: &'_ Unmounted| was.end(true);
+            let end = |was: &'_ EndedMount| was.end(true);
             let threads: Vec<_> = some
                 .iter()
                 .map(|was| scope.spawn(move || end(was)))
@@ -224,17 +224,17 @@ fn end_mounts(
 
 /// A mount that was ended, with its options.
 #[derive(Clone)]
-pub(crate) struct Unmounted {
+pub(crate) struct EndedMount {
     active: Arc<ActivePool>,
     pub(crate) id: u64,
     place: Place,
     by_property: bool,
     read_only: bool,
-    hiding: Hiding,
+    hiding: HidingPolicy,
     allowed: Allowed,
 }
 
-impl Unmounted {
+impl EndedMount {
     fn end(&self, force: bool) -> Result<()> {
         self.active.unmount(self.id, force)
     }
@@ -261,7 +261,7 @@ impl Daemon {
         active: &Arc<ActivePool>,
         ids: &[u64],
         force: bool,
-    ) -> Result<Vec<Unmounted>> {
+    ) -> Result<Vec<EndedMount>> {
         let unmounted = self.unmount_from(&[(active, ids.to_vec())], force)?;
         active.await_closed(ids)?;
         Ok(unmounted)
@@ -270,9 +270,9 @@ impl Daemon {
     /// As [`Daemon::unmount_all`], for several pools: a mount of one pool may be inside a mount of another.
     pub(crate) fn unmount_from(
         self: &Arc<Self>,
-        wanted: &[InPool<'_>],
+        wanted: &[PoolEntries<'_>],
         force: bool,
-    ) -> Result<Vec<Unmounted>> {
+    ) -> Result<Vec<EndedMount>> {
         let (done, failures) = end_mounts(all_mounted(wanted), force, false);
         match failures.into_iter().next() {
             None => Ok(done),
@@ -286,20 +286,20 @@ impl Daemon {
     }
 
     /// Unmounts all datasets that it can, the deepest first, and returns failures for the others.
-    pub(crate) fn unmount_what_can(wanted: &[InPool<'_>], force: bool) -> Vec<Failure> {
+    pub(crate) fn unmount_what_can(wanted: &[PoolEntries<'_>], force: bool) -> Vec<Failure> {
         end_mounts(all_mounted(wanted), force, true).1
     }
 
     /// Mounts again, with the same options and parents first, what was unmounted for other work. It continues after a
     /// failure, and returns all failures.
-    pub(crate) fn mount_again(self: &Arc<Self>, unmounted: Vec<Unmounted>) -> Vec<Failure> {
+    pub(crate) fn mount_again(self: &Arc<Self>, unmounted: Vec<EndedMount>) -> Vec<Failure> {
         let mut failures = Vec::new();
         for was in unmounted {
             // The dataset may have been destroyed meanwhile.
             let Ok(entry) = was.active.pool.entry(was.id) else {
                 continue;
             };
-            let how = HowToMount {
+            let how = MountRequest {
                 gives_up_log: false,
                 dir: (!was.by_property).then(|| was.place.path()),
                 read_only: was.read_only,

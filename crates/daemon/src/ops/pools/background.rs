@@ -6,7 +6,7 @@ use protocol::api::FailureKind;
 use crate::failure::{Failure, Result};
 
 /// The words for one kind of background work in messages.
-pub(crate) struct Work {
+pub(crate) struct BackgroundWork {
     /// Its name with an article: `a scrub`.
     pub(crate) noun: &'static str,
     /// The command that ends it.
@@ -15,7 +15,7 @@ pub(crate) struct Work {
     pub(crate) ended: &'static str,
 }
 
-impl Work {
+impl BackgroundWork {
     /// Refuses to begin, stop or pause the work if its phase does not allow that.
     pub(crate) fn check(
         &self,
@@ -23,7 +23,7 @@ impl Work {
         (stop, pause): (bool, bool),
         pool: &str,
     ) -> Result<()> {
-        let Work { noun, end, ended } = self;
+        let BackgroundWork { noun, end, ended } = self;
         let none = |what: &str| {
             let text = format!("there is no {noun} of '{pool}' that could be {what}");
             Err(Failure::new(FailureKind::NotFound, text))

@@ -4,12 +4,12 @@ use pool::{AtCheckpoint, Superblock};
 use protocol::api::{CheckpointRow, CheckpointUse, FailureKind, command};
 
 use crate::failure::{Failure, Result};
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::pools::active_pool::ActivePool;
 
 impl ActivePool {
     /// Makes a checkpoint, or discards it.
-    pub(crate) fn checkpoint(&self, discard: bool, context: &Context<'_>) -> Result<()> {
+    pub(crate) fn checkpoint(&self, discard: bool, context: &CallerContext<'_>) -> Result<()> {
         let _admin = self.lock(context.decision)?;
         let (pool, name) = (&self.pool, self.pool.name());
         match (discard, pool.checkpoint_info()) {

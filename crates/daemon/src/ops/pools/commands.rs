@@ -26,10 +26,10 @@ use crate::ops::imports::disk_reservations::{claim_late, explain_unreserved, rel
 use crate::ops::imports::last_host::{is_same, refuse_other_host};
 use crate::ops::imports::scan::{FoundPool, ImportScan, choose};
 use crate::ops::pools::checkpoints::{at_checkpoint, is_temporary, refuse_use_of_checkpoint};
-use crate::state::callers::context::{Context, first_of};
+use crate::state::callers::context::{CallerContext, first_of};
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::{Daemon, already_imported, name_is_taken};
-use crate::state::front_end::Going;
+use crate::state::front_end::ExclusiveUse;
 use crate::state::mounts::mountpoints;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::last_end::LastEnd;
@@ -41,7 +41,7 @@ impl Daemon {
     pub(crate) fn create_pool(
         self: &Arc<Self>,
         new: &command::PoolCreate,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         pool::check_pool_name(&new.pool)?;
         let name = new.temporary_name.as_ref().unwrap_or(&new.pool);
@@ -60,7 +60,7 @@ impl Daemon {
             ));
         }
         for group in &new.devices.groups {
-            self.may_go(&Going::Devices(&group.devices))?;
+            self.may_go(&ExclusiveUse::Devices(&group.devices))?;
         }
         if !new.force {
             refuse_mixed(new.devices.groups.iter().map(redundancy))?;
@@ -180,7 +180,7 @@ impl Daemon {
         self: &Arc<Self>,
         import: &command::PoolImport,
         keys_until: Option<Instant>,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<Vec<String>> {
         let ImportScan { pools, failures } = self.scan_for_pools(&import.search);
         if let (None, true, Some(failure)) = (&import.pool, pools.is_empty(), failures.first()) {
@@ -201,7 +201,7 @@ impl Daemon {
         chosen: &[FoundPool],
         import: &command::PoolImport,
         keys_until: Option<Instant>,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<Vec<String>> {
         let mut names = Vec::new();
         // Of several pools, one that cannot be imported does not keep the others away.
@@ -246,7 +246,7 @@ impl Daemon {
         candidate: &FoundPool,
         import: &command::PoolImport,
         keys_until: Option<Instant>,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<String> {
         let superblock = candidate.superblock.as_ref().map_err(Clone::clone)?;
         let name = import.new_name.as_ref().unwrap_or(&superblock.name);
@@ -370,7 +370,7 @@ impl Daemon {
         self: &Arc<Self>,
         name: &str,
         force: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let active = match self.pool(name) {
             Ok(active) => active,
@@ -392,7 +392,7 @@ impl Daemon {
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
         force: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let mut admin = active.lock(context.decision)?;
         let own_dirs = active.all_own_dirs();
@@ -426,7 +426,7 @@ impl Daemon {
         self: &Arc<Self>,
         name: &str,
         force: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let active = self.pool(name)?;
         let destroy = || self.destroy_in_whole(&active, force, context);
@@ -448,7 +448,7 @@ impl Daemon {
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
         force: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<(Vec<pool::DeviceInfo>, Result<()>)> {
         let mut admin = active.lock(context.decision)?;
         let own_dirs = active.all_own_dirs();
@@ -477,7 +477,7 @@ impl Daemon {
 }
 
 /// Waits until a pool that is not used any more has closed its devices, so that they can be used again.
-fn close(active: Arc<ActivePool>, context: &mut Context<'_>) {
+fn close(active: Arc<ActivePool>, context: &mut CallerContext<'_>) {
     let notifier = active.close_notifier();
     let late = active.pool.late_devices();
     drop(active);
@@ -492,7 +492,7 @@ fn close(active: Arc<ActivePool>, context: &mut Context<'_>) {
 }
 
 /// Waits for requests that were given up, and names the devices that do not answer them either.
-fn await_late(mut late: Vec<LateDevice>, context: &mut Context<'_>) {
+fn await_late(mut late: Vec<LateDevice>, context: &mut CallerContext<'_>) {
     let limit = Instant::now() + LATE;
     late.retain(|device| !device.has_answered());
     while !late.is_empty() && Instant::now() < limit && context.channel.pause(LATE / 50) {
@@ -510,7 +510,7 @@ fn await_late(mut late: Vec<LateDevice>, context: &mut Context<'_>) {
 fn open_without_logs(
     store: Arc<Store>,
     import: &command::PoolImport,
-    context: &mut Context<'_>,
+    context: &mut CallerContext<'_>,
 ) -> Result<Pool> {
     if import.read_only {
         return Err(Failure::usage(

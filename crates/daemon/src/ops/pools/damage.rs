@@ -34,7 +34,7 @@ pub(super) fn names(active: &ActivePool, found: &[&Damage], files: bool) -> Vec<
         let in_dataset = known.get(&damage.dataset).filter(|_| has_files(damage));
         let of_files = in_dataset.map_or(Vec::new(), |known| known.files_in(&slots(damage)));
         if of_files.is_empty() || damage.level > 0 {
-            let hint = in_dataset.and_then(Known::hint).unwrap_or_default();
+            let hint = in_dataset.and_then(DamagedFiles::hint).unwrap_or_default();
             tell(describe(active, damage) + &hint);
         }
         of_files
@@ -45,7 +45,7 @@ pub(super) fn names(active: &ActivePool, found: &[&Damage], files: bool) -> Vec<
 }
 
 /// The files with damaged records of a dataset, as far as they are known.
-enum Known {
+enum DamagedFiles {
     Found {
         /// The name of the dataset.
         name: String,
@@ -58,10 +58,10 @@ enum Known {
     Locked(String),
 }
 
-impl Known {
+impl DamagedFiles {
     /// The files with records in these slots.
     fn files_in(&self, slots: &Range<u64>) -> Vec<String> {
-        let Known::Found {
+        let DamagedFiles::Found {
             name,
             dir,
             ranges,
@@ -87,19 +87,19 @@ impl Known {
     /// Why no file is named.
     fn hint(&self) -> Option<String> {
         match self {
-            Known::Locked(root) => Some(format!(
+            DamagedFiles::Locked(root) => Some(format!(
                 "; its name is encrypted; to see it: strongroom key load {root}"
             )),
-            Known::Found { found, .. } if !found.is_whole => {
+            DamagedFiles::Found { found, .. } if !found.is_whole => {
                 Some("; not all metadata was searched for its name".into())
             }
-            Known::Found { .. } => None,
+            DamagedFiles::Found { .. } => None,
         }
     }
 }
 
 /// Searches the datasets with damaged records for the files that have them.
-fn search(active: &ActivePool, found: &[&Damage]) -> BTreeMap<u64, Known> {
+fn search(active: &ActivePool, found: &[&Damage]) -> BTreeMap<u64, DamagedFiles> {
     let until = Instant::now() + TIME_MAX;
     let mut records: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();
     for damage in found.iter().filter(|damage| has_files(damage)) {
@@ -135,14 +135,14 @@ fn files_of(
     ranges: Vec<Range<u64>>,
     damaged_pages: &[Range<u64>],
     until: Instant,
-) -> Result<Option<Known>> {
+) -> Result<Option<DamagedFiles>> {
     let entry = active.pool.entry(id)?;
     if entry.volume().is_some() {
         return Ok(None);
     }
     let root = active.key_root(&entry)?;
     if root != 0 && !active.has_key(root) {
-        return Ok(Some(Known::Locked(active.pool.name_of(root)?)));
+        return Ok(Some(DamagedFiles::Locked(active.pool.name_of(root)?)));
     }
     let using = active.use_key(root, "a report on damaged files", None);
     let keys = active.data_keys(&entry)?;
@@ -159,7 +159,7 @@ fn files_of(
         true => Vec::new(),
         false => active.dir_of(&entry),
     };
-    Ok(Some(Known::Found {
+    Ok(Some(DamagedFiles::Found {
         name: active.pool.name_of(id)?,
         dir,
         ranges,

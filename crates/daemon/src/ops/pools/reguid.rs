@@ -11,9 +11,9 @@ use store::CacheRange;
 use crate::failure::{Failure, Result};
 use crate::host::process::system::new_guid;
 use crate::ops::devices::meters::pool_user;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
-use crate::state::front_end::Going;
+use crate::state::front_end::ExclusiveUse;
 use crate::state::memory::KnownPool;
 use crate::state::pools::active_pool::ActivePool;
 
@@ -24,11 +24,11 @@ impl Daemon {
         self: &Arc<Self>,
         name: &str,
         load_keys: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let active = self.pool(name)?;
         refuse_unready(&active)?;
-        self.may_go(&Going::Guid(&active))?;
+        self.may_go(&ExclusiveUse::Guid(&active))?;
         self.refuse_missing_spares(&active)?;
         let (old, new) = (active.pool.guid(), new_guid());
         let known = active.known();

@@ -3,15 +3,15 @@
 use pool::{Origin, Pool, ScrubPhase};
 
 use crate::failure::Result;
-use crate::ops::pools::background::Work;
-use crate::state::callers::context::Context;
+use crate::ops::pools::background::BackgroundWork;
+use crate::state::callers::context::CallerContext;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::schedule::DAY;
 
 /// Without a schedule, a scrub is late after this time.
 const LATE_WITHOUT: u64 = 90 * DAY;
 
-const SCRUB: Work = Work {
+const SCRUB: BackgroundWork = BackgroundWork {
     noun: "scrub",
     end: "pool scrub -s",
     ended: "stopped",
@@ -19,7 +19,7 @@ const SCRUB: Work = Work {
 
 impl ActivePool {
     /// Starts a scrub, or stops or pauses the one that runs.
-    pub(crate) fn scrub(&self, stop: bool, pause: bool, context: &Context<'_>) -> Result<()> {
+    pub(crate) fn scrub(&self, stop: bool, pause: bool, context: &CallerContext<'_>) -> Result<()> {
         let pool = &self.pool;
         let _admin = self.lock(context.decision)?;
         let name = pool.name();

@@ -10,7 +10,7 @@ use protocol::device_name::DeviceName;
 use crate::failure::Result;
 use crate::host::process::system::new_guid;
 use crate::ops::devices::commands::find;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::{Daemon, name_is_taken};
 
 impl Daemon {
@@ -19,7 +19,7 @@ impl Daemon {
     pub(crate) fn split_pool(
         self: &Arc<Self>,
         split: &command::PoolSplit,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<Vec<String>> {
         pool::check_pool_name(&split.new)?;
         if self.pool(&split.new).is_ok() {
@@ -79,7 +79,7 @@ impl Daemon {
         split: &command::PoolSplit,
         guid: u64,
         search: Vec<PathBuf>,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let stays = split.altroot.is_some();
         let import = command::PoolImport {

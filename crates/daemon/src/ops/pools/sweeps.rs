@@ -5,16 +5,16 @@ use protocol::api::{FailureKind, SweepRow};
 
 use crate::failure::{Failure, Result};
 use crate::ops::devices::commands::find;
-use crate::ops::pools::background::Work;
-use crate::state::callers::context::Context;
+use crate::ops::pools::background::BackgroundWork;
+use crate::state::callers::context::CallerContext;
 use crate::state::pools::active_pool::ActivePool;
 
-const TRIM: Work = Work {
+const TRIM: BackgroundWork = BackgroundWork {
     noun: "trim",
     end: "pool trim -c",
     ended: "ended",
 };
-const INITIALIZATION: Work = Work {
+const INITIALIZATION: BackgroundWork = BackgroundWork {
     noun: "initialization",
     end: "pool initialize -c",
     ended: "ended",
@@ -35,7 +35,7 @@ impl ActivePool {
         what: Sweep,
         device: Option<&str>,
         (stop, pause): (bool, bool),
-        context: &Context<'_>,
+        context: &CallerContext<'_>,
     ) -> Result<()> {
         let pool = &self.pool;
         let work = match what {

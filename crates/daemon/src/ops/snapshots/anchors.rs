@@ -8,7 +8,7 @@ use protocol::api::{Anchor, AnchorDoubt, AnchorOutcome, AnchorRow, FailureKind};
 use protocol::digits::{hex, unhex};
 
 use crate::failure::{Failure, Result};
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
 
@@ -43,7 +43,11 @@ impl Daemon {
     }
 
     /// Accepts the present states of datasets, although this machine has seen others.
-    pub(crate) fn accept_states(&self, names: &[String], context: &Context<'_>) -> Result<()> {
+    pub(crate) fn accept_states(
+        &self,
+        names: &[String],
+        context: &CallerContext<'_>,
+    ) -> Result<()> {
         for (active, names) in self.by_pool(names)? {
             let _admin = active.lock(context.decision)?;
             for name in names {
@@ -77,7 +81,7 @@ impl Daemon {
                 anchor,
                 &anchor.dataset,
                 None,
-                Finding::Outcome(AnchorOutcome::Missing),
+                AnchorFinding::Outcome(AnchorOutcome::Missing),
             ));
         };
         let (sequence, finding) = compare(active, &found.entry, anchor)?;
@@ -90,15 +94,15 @@ impl Daemon {
 }
 
 /// The result of a comparison.
-enum Finding {
+enum AnchorFinding {
     Outcome(AnchorOutcome),
     Unknown(AnchorDoubt),
 }
 
-fn row(anchor: &Anchor, name: &str, now: Option<u64>, finding: Finding) -> AnchorRow {
+fn row(anchor: &Anchor, name: &str, now: Option<u64>, finding: AnchorFinding) -> AnchorRow {
     let (outcome, doubt) = match finding {
-        Finding::Outcome(outcome) => (outcome, None),
-        Finding::Unknown(doubt) => (AnchorOutcome::Unknown, Some(doubt)),
+        AnchorFinding::Outcome(outcome) => (outcome, None),
+        AnchorFinding::Unknown(doubt) => (AnchorOutcome::Unknown, Some(doubt)),
     };
     AnchorRow {
         dataset: name.into(),
@@ -130,9 +134,13 @@ fn below(active: &ActivePool, id: u64) -> Result<Vec<Anchor>> {
 }
 
 /// Compares a dataset with an anchor. Also returns its present sequence.
-fn compare(active: &Arc<ActivePool>, entry: &Entry, anchor: &Anchor) -> Result<(u64, Finding)> {
-    let found = |outcome| Ok((entry.sequence, Finding::Outcome(outcome)));
-    let unknown = |doubt| Ok((entry.sequence, Finding::Unknown(doubt)));
+fn compare(
+    active: &Arc<ActivePool>,
+    entry: &Entry,
+    anchor: &Anchor,
+) -> Result<(u64, AnchorFinding)> {
+    let found = |outcome| Ok((entry.sequence, AnchorFinding::Outcome(outcome)));
+    let unknown = |doubt| Ok((entry.sequence, AnchorFinding::Unknown(doubt)));
     let was_clear = anchor.seal.bytes().all(|digit| digit == b'0');
     if entry.suite == 0 && !was_clear {
         return found(AnchorOutcome::Replaced);
@@ -171,13 +179,13 @@ fn compare(active: &Arc<ActivePool>, entry: &Entry, anchor: &Anchor) -> Result<(
     };
     let finding = match ancestry {
         // The whole pool is older, although nothing has changed in this dataset.
-        _ if is_older => Finding::Outcome(AnchorOutcome::RolledBack),
-        Ancestry::Same => Finding::Outcome(AnchorOutcome::Same),
-        Ancestry::Later => Finding::Outcome(AnchorOutcome::Later),
-        Ancestry::RolledBack => Finding::Outcome(AnchorOutcome::RolledBack),
-        Ancestry::Forked => Finding::Outcome(AnchorOutcome::Forked),
-        Ancestry::BeginsLater => Finding::Unknown(AnchorDoubt::HistoryBeginsLater),
-        Ancestry::Unreadable => Finding::Unknown(AnchorDoubt::HistoryDamaged),
+        _ if is_older => AnchorFinding::Outcome(AnchorOutcome::RolledBack),
+        Ancestry::Same => AnchorFinding::Outcome(AnchorOutcome::Same),
+        Ancestry::Later => AnchorFinding::Outcome(AnchorOutcome::Later),
+        Ancestry::RolledBack => AnchorFinding::Outcome(AnchorOutcome::RolledBack),
+        Ancestry::Forked => AnchorFinding::Outcome(AnchorOutcome::Forked),
+        Ancestry::BeginsLater => AnchorFinding::Unknown(AnchorDoubt::HistoryBeginsLater),
+        Ancestry::Unreadable => AnchorFinding::Unknown(AnchorDoubt::HistoryDamaged),
     };
     Ok((entry.sequence, finding))
 }

@@ -4,18 +4,27 @@ use pool::Marked;
 use protocol::api::{DatasetRow, PropertyRow, Source, Value};
 
 use crate::failure::Result;
-use crate::state::callers::context::{Context, ENTRY_TEXTS};
+use crate::state::callers::context::{CallerContext, ENTRY_TEXTS};
 use crate::state::daemon::Daemon;
 
 impl Daemon {
-    pub(crate) fn bookmark(&self, of: &str, name: &str, context: &mut Context<'_>) -> Result<()> {
+    pub(crate) fn bookmark(
+        &self,
+        of: &str,
+        name: &str,
+        context: &mut CallerContext<'_>,
+    ) -> Result<()> {
         let active = self.pool_of(dataset_of(name))?;
         let _admin = active.lock(context.decision)?;
         context.check_texts(&active, ENTRY_TEXTS)?;
         Ok(active.pool.bookmark(of, name, &context.origin())?)
     }
 
-    pub(crate) fn destroy_bookmark(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
+    pub(crate) fn destroy_bookmark(
+        &self,
+        name: &str,
+        context: &mut CallerContext<'_>,
+    ) -> Result<()> {
         let active = self.pool_of(dataset_of(name))?;
         let _admin = active.lock(context.decision)?;
         Ok(active.pool.destroy_bookmark(name, &context.origin())?)

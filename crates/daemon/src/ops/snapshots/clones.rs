@@ -13,9 +13,9 @@ use crate::failure::{Failure, Result};
 use crate::host::process::system::new_guid;
 use crate::host::process::system::now_secs;
 use crate::ops::datasets::spec::checked;
-use crate::ops::keys::rewrap_right::Handed;
+use crate::ops::keys::rewrap_right::RewrapRight;
 use crate::ops::streams::receive_right::DANGEROUS;
-use crate::state::callers::context::{Context, ENTRY_TEXTS, first_of};
+use crate::state::callers::context::{CallerContext, ENTRY_TEXTS, first_of};
 use crate::state::daemon::Daemon;
 use crate::state::datasets::properties;
 use crate::state::keys::key_material::material;
@@ -28,7 +28,7 @@ impl Daemon {
     pub(crate) fn clone_snapshot(
         self: &Arc<Self>,
         clone: &command::Clone,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let (active, origin) = self.find(&clone.snapshot)?;
         if self.pool_of(&clone.name)?.pool.guid() != active.pool.guid() {
@@ -156,7 +156,7 @@ impl Daemon {
     }
 
     /// Gives a clone the snapshots that it shares with the dataset of its origin. That dataset becomes the clone.
-    pub(crate) fn promote(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
+    pub(crate) fn promote(&self, name: &str, context: &mut CallerContext<'_>) -> Result<()> {
         let (active, entry) = self.find(name)?;
         let _admin = active.lock(context.decision)?;
         let clone = active.same(&entry, name, context.decision)?;
@@ -186,8 +186,8 @@ impl ActivePool {
         origin: &Entry,
         parent: &Entry,
         has_own: bool,
-        context: &Context<'_>,
-    ) -> Result<Handed> {
+        context: &CallerContext<'_>,
+    ) -> Result<RewrapRight> {
         let inherited = match has_own {
             true => None,
             false => Some(*self.keyring(parent)?.wrapping().id()),
@@ -216,7 +216,7 @@ impl ActivePool {
         origin: &Entry,
         parent: &Entry,
         props: &mut BTreeMap<String, String>,
-        context: &Context<'_>,
+        context: &CallerContext<'_>,
     ) -> Result<()> {
         let forbidden = context.forbidden(self, parent)?;
         let head = self.pool.entry(origin.parent)?;
@@ -279,7 +279,7 @@ impl ActivePool {
         parent: &Entry,
         own: Option<OwnKey>,
         rekey: bool,
-        _: Handed,
+        _: RewrapRight,
     ) -> Result<KeysOfClone> {
         let old = self.loaded_key(self.key_root(origin)?)?;
         let (wrapping, new) = match own {
@@ -338,7 +338,7 @@ impl ActivePool {
 
     /// Names the other datasets that go on sealing with data keys which a new clone with another key has: earlier clones
     /// with the key of the origin.
-    fn name_sharers(&self, made: &Entry, context: &mut Context<'_>) -> Result<()> {
+    fn name_sharers(&self, made: &Entry, context: &mut CallerContext<'_>) -> Result<()> {
         let own = self.keyring(made)?;
         for head in self.all_heads()? {
             let is_other = head.family == made.family && head.id != made.id && head.suite != 0;
@@ -365,7 +365,7 @@ impl ActivePool {
         &self,
         snapshot: &Entry,
         name: &str,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<(Option<NewKeys>, Option<Arc<Dataset>>)> {
         let head = self.pool.entry(snapshot.parent)?;
         let (name, _) = name.split_once('@').unwrap_or((name, ""));
@@ -387,7 +387,7 @@ impl ActivePool {
 
     /// Makes the seals of the snapshots that a clone takes over, with the keys of the clone. Refuses if the clone lacks
     /// keys of these snapshots.
-    fn reseal_for(&self, clone: &Entry, moving: &[Arc<Entry>], _: Handed) -> Result<Reseal> {
+    fn reseal_for(&self, clone: &Entry, moving: &[Arc<Entry>], _: RewrapRight) -> Result<Reseal> {
         let newest = &moving[0];
         let owner = self.pool.entry(newest.parent)?;
         let (own, _) = self.opened_keyring(clone)?;

@@ -7,7 +7,7 @@ use protocol::api::{FailureKind, HoldRow};
 use protocol::characters::is_hidden;
 
 use crate::failure::{Failure, Result};
-use crate::state::callers::context::{Context, first_of};
+use crate::state::callers::context::{CallerContext, first_of};
 use crate::state::callers::row_stream::RowStream;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
@@ -18,7 +18,7 @@ impl Daemon {
         names: &[String],
         tag: &str,
         recursive: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         if tag.chars().any(is_hidden) {
             return Err(Failure::usage(
@@ -40,7 +40,7 @@ impl Daemon {
         names: &[String],
         tag: &str,
         recursive: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         for (active, names) in self.by_pool(names)? {
             let _admin = active.lock(context.decision)?;
@@ -91,7 +91,7 @@ impl Daemon {
         &self,
         names: &[String],
         recursive: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<Vec<String>> {
         let Some(first) = names.first() else {
             return Err(Failure::usage(
@@ -116,7 +116,7 @@ impl Daemon {
         name: &str,
         reach: Reach,
         force: bool,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let active = self.pool_of(name)?;
         let doomed = || {

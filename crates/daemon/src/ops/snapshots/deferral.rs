@@ -5,7 +5,7 @@ use std::sync::Arc;
 use protocol::api::{DeferredReport, command};
 
 use crate::failure::{Failure, Result};
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 
 impl Daemon {
@@ -13,7 +13,7 @@ impl Daemon {
     pub(crate) fn destroy_later(
         self: &Arc<Self>,
         wanted: &command::DestroyLater,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<DeferredReport> {
         let (name, recursive) = (wanted.name.as_str(), wanted.recursive);
         let Some((dataset, _)) = name.split_once('@') else {

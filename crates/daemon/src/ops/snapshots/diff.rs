@@ -14,7 +14,7 @@ use vfs::Kind;
 use crate::failure::{Failure, Result};
 use crate::ops::datasets::volumes::refuse_volume;
 use crate::state::callers::budget::Payer;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::callers::row_stream::RowStream;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
@@ -23,7 +23,7 @@ use crate::state::pools::active_pool::ActivePool;
 const TRIES: usize = 10;
 
 /// The result of a comparison.
-struct Compared {
+struct ComparisonResult {
     /// The differences, and the directory where the dataset is mounted. `None` if the key is not loaded.
     files: Option<(Vec<Difference>, Vec<u8>)>,
     /// As [`DiffReport::metadata`] and [`DiffReport::contents`].
@@ -36,7 +36,7 @@ impl Daemon {
         &self,
         from: &str,
         to: Option<&str>,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<DiffReport> {
         let found = self.compared(from, to, context)?;
         let [metadata, contents] = found.counts;
@@ -58,7 +58,12 @@ impl Daemon {
         Ok(report(Some(rest)))
     }
 
-    fn compared(&self, from: &str, to: Option<&str>, context: &Context<'_>) -> Result<Compared> {
+    fn compared(
+        &self,
+        from: &str,
+        to: Option<&str>,
+        context: &CallerContext<'_>,
+    ) -> Result<ComparisonResult> {
         let payer = context.payer();
         let (active, older) = self.find(from)?;
         if !older.is_snapshot() {
@@ -104,7 +109,7 @@ fn too_different(memory: u64) -> Failure {
 }
 
 impl ActivePool {
-    fn compare(&self, older: &Arc<Entry>, newer: &Entry, payer: Payer) -> Result<Compared> {
+    fn compare(&self, older: &Arc<Entry>, newer: &Entry, payer: Payer) -> Result<ComparisonResult> {
         let mut counts = [[0; 2]; 2];
         for array in ArrayKind::ALL {
             let [gone, new] = &mut counts[array as usize];
@@ -127,7 +132,7 @@ impl ActivePool {
                 Some((found?, self.dir_of(newer)))
             }
         };
-        Ok(Compared { files, counts })
+        Ok(ComparisonResult { files, counts })
     }
 
     /// Where the dataset is mounted, if it is.

@@ -3,7 +3,7 @@
 use pool::{Entry, Marked, Position};
 
 /// One stream of a send.
-pub(crate) struct Piece {
+pub(crate) struct StreamPiece {
     /// The snapshot that it sends.
     pub(crate) to: u64,
     /// The snapshot that an incremental stream starts from.
@@ -14,9 +14,9 @@ pub(crate) struct Piece {
     pub(crate) start: Position,
 }
 
-impl Piece {
-    pub(crate) fn new(to: &Entry, from: Option<&Entry>) -> Piece {
-        Piece {
+impl StreamPiece {
+    pub(crate) fn new(to: &Entry, from: Option<&Entry>) -> StreamPiece {
+        StreamPiece {
             to: to.id,
             from: from.map(|from| from.id),
             mark: None,

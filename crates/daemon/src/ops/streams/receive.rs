@@ -12,26 +12,26 @@ use protocol::property::Settable;
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
-use crate::ops::streams::receive_policy::{Chosen, Rules};
+use crate::ops::streams::receive_policy::{Chosen, ReceiveRules};
 use crate::ops::streams::receive_right::{MayReceive, ReceiveRight};
-use crate::state::callers::channel::{Channel, Data};
-use crate::state::callers::context::Context;
+use crate::state::callers::channel::{Channel, DataChannel};
+use crate::state::callers::context::CallerContext;
 use crate::state::callers::decision::Decide;
 use crate::state::daemon::Daemon;
 use crate::state::datasets::properties;
-use crate::state::keys::key_uses::{KeyNow, WhileLoaded};
+use crate::state::keys::key_uses::{CurrentKeyUse, KeyBoundData};
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::zones::rules::denied;
 
 /// One receive, with all its streams.
-struct Session<'a> {
+struct ReceiveSession<'a> {
     daemon: &'a Arc<Daemon>,
     active: &'a Arc<ActivePool>,
     it: &'a command::Receive,
     may: &'a MayReceive<'a>,
-    data: &'a Arc<dyn Data>,
+    data: &'a Arc<dyn DataChannel>,
     /// The key of the dataset that is being received.
-    key: &'a KeyNow,
+    key: &'a CurrentKeyUse,
     dry_run: DryRun,
     /// The names of the snapshots that were received so far.
     names: Vec<String>,
@@ -45,8 +45,8 @@ impl Daemon {
         self: &Arc<Self>,
         it: &command::Receive,
         may: &MayReceive<'_>,
-        data: &Arc<dyn Data>,
-        context: &mut Context<'_>,
+        data: &Arc<dyn DataChannel>,
+        context: &mut CallerContext<'_>,
     ) -> Result<Vec<String>> {
         let dataset = dataset_of(&it.target);
         let active = self.pool_of(dataset)?;
@@ -65,12 +65,12 @@ impl Daemon {
         };
         let _running = self.transfers.begin(data)?;
         let lost = |error| Failure::from(pool::Error::StreamIo(error));
-        let key = KeyNow::default();
-        let mut input = WhileLoaded {
+        let key = CurrentKeyUse::default();
+        let mut input = KeyBoundData {
             data: data.reader().map_err(lost)?,
             key: &key,
         };
-        let mut session = Session {
+        let mut session = ReceiveSession {
             daemon: self,
             active: &active,
             it,
@@ -86,7 +86,7 @@ impl Daemon {
             context.tell(active.apply_settings()?);
             active.wake();
         }
-        let Session {
+        let ReceiveSession {
             names, failures, ..
         } = session;
         context.tell(failures);
@@ -108,7 +108,11 @@ impl Daemon {
         Err(failure)
     }
 
-    pub(crate) fn abandon_receive(&self, target: &str, context: &mut Context<'_>) -> Result<()> {
+    pub(crate) fn abandon_receive(
+        &self,
+        target: &str,
+        context: &mut CallerContext<'_>,
+    ) -> Result<()> {
         let active = self.pool_of(target)?;
         let _admin = active.lock(context.decision)?;
         active.pool.abandon_receive(target, &context.origin())?;
@@ -117,13 +121,13 @@ impl Daemon {
     }
 }
 
-impl<'a> Session<'a> {
+impl<'a> ReceiveSession<'a> {
     /// Receives one stream after the other. With a failure it returns the dataset too.
     fn receive_all<'c: 'a>(
         &mut self,
-        input: &mut WhileLoaded<'_, Box<dyn std::io::Read + '_>>,
+        input: &mut KeyBoundData<'_, Box<dyn std::io::Read + '_>>,
         mut exact: Option<(Chosen, ReceiveRight<'a>)>,
-        context: &mut Context<'c>,
+        context: &mut CallerContext<'c>,
     ) -> std::result::Result<(), (String, Failure)> {
         let mut dataset = dataset_of(&self.it.target).to_owned();
         let mut incoming = Incoming::new(input);
@@ -162,7 +166,7 @@ impl<'a> Session<'a> {
     fn choose<'c: 'a>(
         &mut self,
         target: &str,
-        context: &mut Context<'c>,
+        context: &mut CallerContext<'c>,
     ) -> Result<(String, (Chosen, ReceiveRight<'a>))> {
         // Before anything is made above it.
         if context.view.is_none() {
@@ -173,11 +177,11 @@ impl<'a> Session<'a> {
             match self.it.dry_run {
                 // It stands for the datasets that would be made below it.
                 true => at = first,
-                false => self.make_above(target, &mut context.with_channel(&mut Silent))?,
+                false => self.make_above(target, &mut context.with_channel(&mut NoPrompt))?,
             }
         }
         let right = ReceiveRight::new(self.active, &at, self.may, context)?;
-        let mut silent = Silent;
+        let mut silent = NoPrompt;
         let context = &mut context.with_channel(&mut silent);
         // Datasets below the one that the command names inherit its properties.
         let is_below = self.it.naming == ReceiveName::Exact && target != self.it.target;
@@ -201,7 +205,7 @@ impl<'a> Session<'a> {
         package: &Package,
         begin: &Begin,
         dataset: &str,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let is_root = context.peer.is_admin && context.view.is_none();
         let pool = &self.active.pool;
@@ -249,7 +253,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn make_above(&self, target: &str, context: &mut Context<'_>) -> Result<()> {
+    fn make_above(&self, target: &str, context: &mut CallerContext<'_>) -> Result<()> {
         let (above, _) = target.rsplit_once('/').unwrap_or((target, ""));
         let new = command::Create {
             name: above.into(),
@@ -269,7 +273,7 @@ impl<'a> Session<'a> {
         (at, (chosen, right)): (String, (Chosen, ReceiveRight<'a>)),
         begin: Box<Begin>,
         incoming: &mut Incoming<'_>,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<Option<Box<Begin>>> {
         let using = |root| {
             self.active
@@ -282,7 +286,7 @@ impl<'a> Session<'a> {
             resumable: self.it.resumable,
             is_open: false,
         };
-        let rules = Rules::new(
+        let rules = ReceiveRules::new(
             self.daemon,
             self.active,
             &into,
@@ -330,8 +334,8 @@ impl<'a> Session<'a> {
         begin: &Begin,
         incoming: &mut Incoming<'_>,
         into: &ReceiveInto<'_>,
-        rules: &Rules<'_>,
-        context: &Context<'_>,
+        rules: &ReceiveRules<'_>,
+        context: &CallerContext<'_>,
     ) -> Result<()> {
         let pool = &self.active.pool;
         if !self.it.dry_run {
@@ -433,9 +437,9 @@ fn receiving_root(active: &ActivePool, dataset: &str) -> Result<Option<u64>> {
 }
 
 /// A prompt that always fails: the caller is sending a stream, and cannot be asked.
-struct Silent;
+struct NoPrompt;
 
-impl Channel for Silent {
+impl Channel for NoPrompt {
     fn ask(&mut self, ask: Ask) -> Result<Option<Secret>> {
         Err(Failure::usage(format!(
             "the key of '{}' cannot be asked for, because its name comes with the stream; name a file with the key, as \

@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::ops::datasets::commands::suite_above;
 use crate::ops::datasets::spec::{DatasetSpec, checked};
 use crate::ops::streams::receive_right::ReceiveRight;
-use crate::state::callers::context::{Context, ENTRY_TEXTS};
+use crate::state::callers::context::{CallerContext, ENTRY_TEXTS};
 use crate::state::daemon::Daemon;
 use crate::state::datasets::properties;
 use crate::state::keys::keyring::keyring_of;
@@ -59,7 +59,7 @@ impl Chosen {
         given: &Props,
         exclude: Vec<String>,
         right: &ReceiveRight<'_>,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<Chosen> {
         context.check_texts(active, ENTRY_TEXTS)?;
         let mut props = checked(given)?;
@@ -108,7 +108,7 @@ impl Chosen {
 }
 
 /// Decides how the keys and properties in a stream are used.
-pub(crate) struct Rules<'a> {
+pub(crate) struct ReceiveRules<'a> {
     daemon: &'a Arc<Daemon>,
     active: &'a Arc<ActivePool>,
     dataset: &'a str,
@@ -127,7 +127,7 @@ pub(crate) struct Rules<'a> {
     right: &'a ReceiveRight<'a>,
     owner: BTreeMap<String, String>,
     spec: Mutex<Option<DatasetSpec>>,
-    new: Mutex<New>,
+    new: Mutex<NewDatasetSettings>,
     /// Whether a stream was refused because a key is not loaded.
     no_key: Mutex<bool>,
     /// Why the received data was not made visible, if the caller may not do that any more.
@@ -140,7 +140,7 @@ pub(crate) struct Rules<'a> {
 
 /// The keys and properties of a new dataset whose stream is not raw.
 #[derive(Default)]
-struct New {
+struct NewDatasetSettings {
     /// Its properties for the encryption.
     props: BTreeMap<String, String>,
     /// Its own wrapping key.
@@ -158,7 +158,7 @@ enum SealedBy {
     Generation(u32),
 }
 
-impl<'a> Rules<'a> {
+impl<'a> ReceiveRules<'a> {
     pub(crate) fn new(
         daemon: &'a Arc<Daemon>,
         active: &'a Arc<ActivePool>,
@@ -166,10 +166,10 @@ impl<'a> Rules<'a> {
         no_mount: bool,
         chosen: Chosen,
         right: &'a ReceiveRight<'a>,
-    ) -> Rules<'a> {
+    ) -> ReceiveRules<'a> {
         let (dataset, _) = into.target.split_once('@').unwrap_or((into.target, ""));
         let head = active.pool.find(dataset).ok();
-        Rules {
+        ReceiveRules {
             daemon,
             active,
             dataset,
@@ -377,7 +377,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-impl ReceivePolicy for Rules<'_> {
+impl ReceivePolicy for ReceiveRules<'_> {
     fn keyring(
         &self,
         begin: &Begin,

@@ -9,10 +9,10 @@ use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
 use crate::host::callers::users::Peer;
-use crate::state::callers::context::{Context, forbidden};
+use crate::state::callers::context::{CallerContext, forbidden};
 use crate::state::callers::decision::{DatasetGuid, Decide};
 use crate::state::pools::active_pool::ActivePool;
-use crate::state::zones::view::View;
+use crate::state::zones::view::ZoneView;
 
 /// The properties that allow files to give their users more rights. They are off on received datasets.
 pub(crate) const DANGEROUS: [&str; 2] = ["devices", "setuid"];
@@ -27,7 +27,7 @@ pub(crate) struct ReceiveRight<'a> {
     target: String,
     may: &'a MayReceive<'a>,
     peer: Peer,
-    view: Option<&'a View>,
+    view: Option<&'a ZoneView>,
     decision: &'a dyn Decide,
     /// The guid of the dataset; `None` as long as it does not exist.
     head: Cell<Option<u64>>,
@@ -43,7 +43,7 @@ impl<'a> ReceiveRight<'a> {
         active: &'a ActivePool,
         target: &str,
         may: &'a MayReceive<'a>,
-        context: &Context<'c>,
+        context: &CallerContext<'c>,
     ) -> Result<ReceiveRight<'a>> {
         let right = ReceiveRight {
             active,

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use pool::{Entry, Package, PackedDataset};
 
 use crate::failure::{Failure, Result};
-use crate::ops::streams::piece::Piece;
+use crate::ops::streams::piece::StreamPiece;
 use crate::state::pools::active_pool::ActivePool;
 
 /// The snapshots of each dataset that are sent.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct SnapshotRange<'a> {
     /// The name of the last snapshot.
     pub(crate) to: &'a str,
     /// The name of the snapshot that incremental streams start from, in the datasets that have it.
@@ -21,9 +21,9 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// The streams of a dataset and of the datasets below it.
-pub(crate) struct Replicated {
+pub(crate) struct ReplicationStreams {
     /// The streams, each after the streams that it needs.
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<StreamPiece>,
     /// The package that is sent before them.
     pub(crate) package: Package,
     /// The datasets that are left out, because they have no snapshot with this name.
@@ -34,8 +34,8 @@ pub(crate) struct Replicated {
 pub(crate) fn replicate(
     active: &ActivePool,
     root: &Arc<Entry>,
-    wanted: &Wanted<'_>,
-) -> Result<Replicated> {
+    wanted: &SnapshotRange<'_>,
+) -> Result<ReplicationStreams> {
     let heads = active.heads_below(root)?;
     let order = in_order(active, &heads)?;
     let (mut pieces, mut left_out) = (Vec::new(), Vec::new());
@@ -65,7 +65,7 @@ pub(crate) fn replicate(
         });
     }
     match pieces.is_empty() {
-        false => Ok(Replicated {
+        false => Ok(ReplicationStreams {
             pieces,
             package,
             left_out,
@@ -83,8 +83,8 @@ fn streams_of(
     active: &ActivePool,
     snapshots: &[Arc<Entry>],
     origin: Option<u64>,
-    wanted: &Wanted<'_>,
-) -> Result<Vec<Piece>> {
+    wanted: &SnapshotRange<'_>,
+) -> Result<Vec<StreamPiece>> {
     let base = wanted
         .from
         .and_then(|from| snapshots.iter().position(|entry| entry.name == from));
@@ -102,7 +102,7 @@ fn streams_of(
     };
     let mut pieces = Vec::new();
     for entry in new {
-        pieces.push(Piece::new(entry, last.as_deref()));
+        pieces.push(StreamPiece::new(entry, last.as_deref()));
         last = Some(Arc::clone(entry));
     }
     Ok(pieces)

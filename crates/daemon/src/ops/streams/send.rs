@@ -9,13 +9,13 @@ use protocol::api::{FailureKind, SendWhat, StreamRow, command};
 use protocol::property::{Property, Settable};
 
 use crate::failure::{Failure, Result};
-use crate::ops::streams::piece::Piece;
-use crate::ops::streams::replication::{Replicated, Wanted, replicate};
-use crate::state::callers::channel::{Data, StreamWriter};
-use crate::state::callers::context::Context;
+use crate::ops::streams::piece::StreamPiece;
+use crate::ops::streams::replication::{ReplicationStreams, SnapshotRange, replicate};
+use crate::state::callers::channel::{DataChannel, StreamWriter};
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::datasets::properties;
-use crate::state::keys::key_uses::{KeyNow, WhileLoaded};
+use crate::state::keys::key_uses::{CurrentKeyUse, KeyBoundData};
 use crate::state::pools::active_pool::ActivePool;
 
 /// The number of threads that read records ahead.
@@ -23,13 +23,13 @@ const READERS: usize = 4;
 
 impl Daemon {
     /// Sends streams.
-    pub(crate) fn send(&self, it: &command::Send, context: &mut Context<'_>) -> Result<()> {
+    pub(crate) fn send(&self, it: &command::Send, context: &mut CallerContext<'_>) -> Result<()> {
         let prepared = self.prepare(it, context)?;
         // The notices go before the data.
         let data = &context.channel.data()?;
         let _running = self.transfers.begin(data)?;
-        let key = KeyNow::default();
-        let mut out = WhileLoaded {
+        let key = CurrentKeyUse::default();
+        let mut out = KeyBoundData {
             data: data.writer(),
             key: &key,
         };
@@ -48,13 +48,13 @@ impl Daemon {
     pub(crate) fn estimate(
         &self,
         it: &command::Send,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<Vec<StreamRow>> {
         let prepared = self.prepare(it, context)?;
         let pool = &prepared.active.pool;
         // The package counts for the first stream.
         let mut before = prepared.package.as_ref().map_or(0, Package::size);
-        let row = |piece: &Piece| {
+        let row = |piece: &StreamPiece| {
             let from = match (&piece.mark, piece.from) {
                 (Some(mark), _) => Some(mark.name.clone()),
                 (None, from) => from.map(|from| pool.name_of(from)).transpose()?,
@@ -69,7 +69,7 @@ impl Daemon {
     }
 
     /// Decides which streams to send, and how.
-    fn prepare(&self, it: &command::Send, context: &mut Context<'_>) -> Result<Prepared> {
+    fn prepare(&self, it: &command::Send, context: &mut CallerContext<'_>) -> Result<PreparedSend> {
         let (active, pieces, package) = match &it.what {
             SendWhat::Snapshot {
                 name,
@@ -97,7 +97,7 @@ impl Daemon {
                 active.again(&*active.pool.entry(id)?, &name, context.decision)?;
             }
         }
-        let prepared = Prepared {
+        let prepared = PreparedSend {
             raw: is_raw(it)?,
             props: it.props,
             active,
@@ -121,7 +121,7 @@ impl Daemon {
         name: &str,
         from: Option<&str>,
         all: bool,
-    ) -> Result<(Arc<ActivePool>, Replicated)> {
+    ) -> Result<(Arc<ActivePool>, ReplicationStreams)> {
         let (active, to) = self.find(name)?;
         let Some((dataset, last)) = name.split_once('@').filter(|_| to.is_snapshot()) else {
             return Err(not_a_snapshot(name));
@@ -144,7 +144,7 @@ impl Daemon {
                 Some(own)
             }
         };
-        let wanted = Wanted {
+        let wanted = SnapshotRange {
             to: last,
             from,
             all,
@@ -155,7 +155,7 @@ impl Daemon {
     }
 
     /// The streams to send, in order.
-    fn pieces(&self, what: &SendWhat) -> Result<(Arc<ActivePool>, Vec<Piece>)> {
+    fn pieces(&self, what: &SendWhat) -> Result<(Arc<ActivePool>, Vec<StreamPiece>)> {
         let (name, from, all) = match what {
             SendWhat::Snapshot {
                 name, from, all, ..
@@ -185,15 +185,15 @@ impl Daemon {
         let mut last = from;
         if let Some(from) = last.clone().filter(|_| all) {
             for between in active.pool.between(&from, &to) {
-                pieces.push(Piece::new(&between, last.as_deref()));
+                pieces.push(StreamPiece::new(&between, last.as_deref()));
                 last = Some(between);
             }
         }
-        pieces.push(Piece::new(&to, last.as_deref()));
+        pieces.push(StreamPiece::new(&to, last.as_deref()));
         Ok((active, pieces))
     }
 
-    fn rest(&self, token: &str) -> Result<(Arc<ActivePool>, Vec<Piece>)> {
+    fn rest(&self, token: &str) -> Result<(Arc<ActivePool>, Vec<StreamPiece>)> {
         let token = ResumeToken::parse(token)
             .ok_or_else(|| Failure::usage("this is not the token of an interrupted receive"))?;
         for active in self.pools() {
@@ -202,7 +202,7 @@ impl Daemon {
                 let mark = None;
                 return Ok((
                     active,
-                    vec![Piece {
+                    vec![StreamPiece {
                         to,
                         from,
                         mark,
@@ -214,7 +214,7 @@ impl Daemon {
                 let (start, mark) = (token.next, Some(mark));
                 return Ok((
                     active,
-                    vec![Piece {
+                    vec![StreamPiece {
                         to,
                         from: None,
                         mark,
@@ -255,26 +255,26 @@ fn not_a_snapshot(name: &str) -> Failure {
 }
 
 /// A send that is decided.
-struct Prepared {
+struct PreparedSend {
     active: Arc<ActivePool>,
     package: Option<Package>,
-    pieces: Vec<Piece>,
+    pieces: Vec<StreamPiece>,
     raw: bool,
     props: bool,
 }
 
-impl Prepared {
-    fn send_of(&self, piece: &Piece) -> Result<SendOf> {
+impl PreparedSend {
+    fn send_of(&self, piece: &StreamPiece) -> Result<SendOf> {
         self.active.send_of(piece, self.raw, self.props)
     }
 
-    fn sending(&self, piece: &Piece) -> Result<Sending> {
+    fn sending(&self, piece: &StreamPiece) -> Result<Sending> {
         let what = self.send_of(piece)?;
         Ok(self.active.pool.send_since(what, piece.mark.as_ref())?)
     }
 
     /// The key root whose key a stream needs.
-    fn root(&self, piece: &Piece) -> Result<Option<u64>> {
+    fn root(&self, piece: &StreamPiece) -> Result<Option<u64>> {
         let root = match self.raw {
             true => 0,
             false => self.active.key_root(&*self.active.pool.entry(piece.to)?)?,
@@ -284,8 +284,8 @@ impl Prepared {
 
     fn write(
         &self,
-        data: &Arc<dyn Data>,
-        out: &mut WhileLoaded<'_, Box<dyn StreamWriter + '_>>,
+        data: &Arc<dyn DataChannel>,
+        out: &mut KeyBoundData<'_, Box<dyn StreamWriter + '_>>,
     ) -> Result<()> {
         if let Some(package) = &self.package {
             package.write(out)?;
@@ -315,7 +315,7 @@ fn since_bookmark(
     to: &Entry,
     from: &str,
     all: bool,
-) -> Result<Piece> {
+) -> Result<StreamPiece> {
     if all {
         return Err(Failure::usage(
             "-I sends all snapshots between two of them; from a bookmark, send with -i",
@@ -326,15 +326,15 @@ fn since_bookmark(
         true => active.pool.find_bookmark(&format!("{dataset}{from}"))?,
         false => active.pool.find_bookmark(from)?,
     };
-    Ok(Piece {
+    Ok(StreamPiece {
         mark: Some(mark),
-        ..Piece::new(to, None)
+        ..StreamPiece::new(to, None)
     })
 }
 
 impl ActivePool {
     /// The contents of a stream.
-    fn send_of(&self, piece: &Piece, raw: bool, props: bool) -> Result<SendOf> {
+    fn send_of(&self, piece: &StreamPiece, raw: bool, props: bool) -> Result<SendOf> {
         let to = self.pool.entry(piece.to)?;
         let head = self.pool.entry(to.parent)?;
         let mut sent = BTreeMap::new();

@@ -20,7 +20,7 @@ use protocol::property::Property;
 use crate::failure::{Failure, Result};
 use crate::host::callers::scope::PeerToken;
 use crate::host::callers::users::Peer;
-use crate::state::callers::context::{Context, ENTRY_TEXTS};
+use crate::state::callers::context::{CallerContext, ENTRY_TEXTS};
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
 
@@ -60,7 +60,7 @@ pub(crate) const PERMISSIONS: &[&str] = &[
 
 /// The user or users who have a permission.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Who {
+enum Grantee {
     User(u32),
     Group(u32),
     Everyone,
@@ -70,40 +70,40 @@ enum Who {
     Set(String),
 }
 
-impl Who {
-    fn parse(text: &str) -> Option<Who> {
+impl Grantee {
+    fn parse(text: &str) -> Option<Grantee> {
         match text.split_at_checked(1)? {
-            ("u", uid) => uid.parse().ok().map(Who::User),
-            ("g", gid) => gid.parse().ok().map(Who::Group),
-            ("e", "") => Some(Who::Everyone),
-            ("c", "") => Some(Who::Creator),
-            ("@", name) if is_set_name(name) => Some(Who::Set(name.into())),
+            ("u", uid) => uid.parse().ok().map(Grantee::User),
+            ("g", gid) => gid.parse().ok().map(Grantee::Group),
+            ("e", "") => Some(Grantee::Everyone),
+            ("c", "") => Some(Grantee::Creator),
+            ("@", name) if is_set_name(name) => Some(Grantee::Set(name.into())),
             _ => None,
         }
     }
 
     fn to_text(&self) -> String {
         match self {
-            Who::User(uid) => format!("u{uid}"),
-            Who::Group(gid) => format!("g{gid}"),
-            Who::Everyone => "e".into(),
-            Who::Creator => "c".into(),
-            Who::Set(name) => format!("@{name}"),
+            Grantee::User(uid) => format!("u{uid}"),
+            Grantee::Group(gid) => format!("g{gid}"),
+            Grantee::Everyone => "e".into(),
+            Grantee::Creator => "c".into(),
+            Grantee::Set(name) => format!("@{name}"),
         }
     }
 
     fn is(&self, peer: &Peer) -> bool {
         match self {
-            Who::User(uid) => *uid == peer.uid,
-            Who::Group(gid) => peer.groups.contains(gid),
-            Who::Everyone => true,
-            Who::Creator | Who::Set(_) => false,
+            Grantee::User(uid) => *uid == peer.uid,
+            Grantee::Group(gid) => peer.groups.contains(gid),
+            Grantee::Everyone => true,
+            Grantee::Creator | Grantee::Set(_) => false,
         }
     }
 
     /// Whether it is a user or a group or everyone, and not a set or the creators.
     fn is_named(&self) -> bool {
-        !matches!(self, Who::Creator | Who::Set(_))
+        !matches!(self, Grantee::Creator | Grantee::Set(_))
     }
 }
 
@@ -134,14 +134,14 @@ pub(crate) fn is_delegated(active: &ActivePool, entry: &Entry) -> bool {
 
 /// The permissions on a dataset, and on the datasets below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Granted {
+struct GrantedPermissions {
     local: BTreeSet<String>,
     below: BTreeSet<String>,
 }
 
 /// The permissions that are set on one dataset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Grants(BTreeMap<Who, Granted>);
+struct Grants(BTreeMap<Grantee, GrantedPermissions>);
 
 impl Grants {
     fn of(entry: &Entry) -> Grants {
@@ -158,7 +158,9 @@ impl Grants {
             else {
                 continue;
             };
-            let Some(who) = Who::parse(who) else { continue };
+            let Some(who) = Grantee::parse(who) else {
+                continue;
+            };
             let granted = grants.0.entry(who).or_default();
             let set = match scope {
                 "l" => &mut granted.local,
@@ -193,7 +195,7 @@ impl Grants {
     }
 
     /// The permissions of a set, or of the creators of datasets below, as they are set on this dataset.
-    fn defined(&self, who: &Who) -> impl Iterator<Item = &String> {
+    fn defined(&self, who: &Grantee) -> impl Iterator<Item = &String> {
         self.0
             .get(who)
             .into_iter()
@@ -202,7 +204,7 @@ impl Grants {
 
     fn concerns(&self, peer: &Peer) -> bool {
         let mut found = self.0.iter();
-        found.any(|(who, granted)| who.is(peer) && *granted != Granted::default())
+        found.any(|(who, granted)| who.is(peer) && *granted != GrantedPermissions::default())
     }
 }
 
@@ -220,7 +222,7 @@ pub fn read_grants(text: &str) {
         token: None,
         who: "ann".into(),
     };
-    let lineage = Lineage {
+    let lineage = GrantChain {
         grants: vec![grants.clone(), grants],
         guids: Vec::new(),
     };
@@ -232,12 +234,12 @@ pub fn read_grants(text: &str) {
 
 /// The permissions that are set on a dataset, then those on each dataset above it.
 #[derive(Default)]
-struct Lineage {
+struct GrantChain {
     grants: Vec<Grants>,
     guids: Vec<u64>,
 }
 
-impl Lineage {
+impl GrantChain {
     /// Adds the next dataset above.
     fn push(&mut self, entry: &Entry) {
         self.grants.push(Grants::of(entry));
@@ -270,7 +272,7 @@ impl Lineage {
             let Some(name) = set.strip_prefix('@').filter(|_| seen.insert(set)) else {
                 continue;
             };
-            let who = Who::Set(name.into());
+            let who = Grantee::Set(name.into());
             for permission in self.grants[level..]
                 .iter()
                 .flat_map(|grants| grants.defined(&who))
@@ -287,7 +289,7 @@ impl Lineage {
     /// The permissions of a user on a dataset that this user creates directly below the first dataset.
     fn for_creator(&self) -> BTreeSet<String> {
         let levels = self.grants.iter();
-        let granted = levels.flat_map(|grants| grants.defined(&Who::Creator));
+        let granted = levels.flat_map(|grants| grants.defined(&Grantee::Creator));
         granted.cloned().collect()
     }
 }
@@ -336,19 +338,19 @@ impl ActivePool {
             return Ok(None);
         }
         let below = BTreeSet::new();
-        let granted = Granted { local, below };
-        let grants = Grants(BTreeMap::from([(Who::User(uid), granted)]));
+        let granted = GrantedPermissions { local, below };
+        let grants = Grants(BTreeMap::from([(Grantee::User(uid), granted)]));
         Ok(Some((PROPERTY.into(), grants.to_text())))
     }
 
     /// Whether the token of a caller reaches a dataset.
-    fn is_in_scope(&self, lineage: &Lineage, peer: &Peer) -> bool {
+    fn is_in_scope(&self, lineage: &GrantChain, peer: &Peer) -> bool {
         peer.dataset().is_none_or(|dataset| {
             self.pool.guid() == dataset.pool && lineage.guids.contains(&dataset.guid)
         })
     }
 
-    fn lineage(&self, entry: &Entry) -> Result<Lineage> {
+    fn lineage(&self, entry: &Entry) -> Result<GrantChain> {
         #[cfg(test)]
         lookups::count();
         let head = match entry.is_snapshot() {
@@ -356,7 +358,7 @@ impl ActivePool {
             false => entry.id,
         };
         let mut at = self.pool.entry(head)?;
-        let mut lineage = Lineage::default();
+        let mut lineage = GrantChain::default();
         lineage.push(&at);
         while at.parent != 0 {
             at = self.pool.entry(at.parent)?;
@@ -384,7 +386,7 @@ impl Daemon {
 
     /// Whether any user but root has a permission, on any dataset.
     pub(crate) fn has_delegates(&self) -> bool {
-        self.any_grants(|grants| grants.0.keys().any(Who::is_named))
+        self.any_grants(|grants| grants.0.keys().any(Grantee::is_named))
     }
 
     fn any_grants(&self, is_so: impl Fn(&Grants) -> bool) -> bool {
@@ -397,13 +399,13 @@ impl Daemon {
     pub(crate) fn change_permissions(
         &self,
         change: &command::ChangePermissions,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let (active, _) = self.find(&change.name)?;
         for permission in &change.permissions {
             check_known(permission)?;
         }
-        let named: Vec<Who> = change
+        let named: Vec<Grantee> = change
             .who
             .iter()
             .map(|name| resolve(change.kind, name))
@@ -473,8 +475,8 @@ fn rows_of(dataset: &str, grants: &Grants) -> Vec<PermissionRow> {
         let local = granted.local.difference(&granted.below).collect();
         let below = granted.below.difference(&granted.local).collect();
         let local_scope = match who {
-            Who::Set(_) => "set",
-            Who::Creator => "create",
+            Grantee::Set(_) => "set",
+            Grantee::Creator => "create",
             _ => "local",
         };
         for (scope, set) in [
@@ -486,17 +488,17 @@ fn rows_of(dataset: &str, grants: &Grants) -> Vec<PermissionRow> {
                 continue;
             }
             let (kind, name) = match who {
-                Who::User(uid) => (
+                Grantee::User(uid) => (
                     WhoKind::User,
                     accounts::user_name(*uid).unwrap_or_else(|| uid.to_string()),
                 ),
-                Who::Group(gid) => (
+                Grantee::Group(gid) => (
                     WhoKind::Group,
                     accounts::group_name(*gid).unwrap_or_else(|| gid.to_string()),
                 ),
-                Who::Everyone => (WhoKind::Everyone, String::new()),
-                Who::Creator => (WhoKind::Creator, String::new()),
-                Who::Set(name) => (WhoKind::Set, format!("@{name}")),
+                Grantee::Everyone => (WhoKind::Everyone, String::new()),
+                Grantee::Creator => (WhoKind::Creator, String::new()),
+                Grantee::Set(name) => (WhoKind::Set, format!("@{name}")),
             };
             rows.push(PermissionRow {
                 dataset: dataset.to_owned(),
@@ -531,17 +533,17 @@ fn check_known(permission: &str) -> Result<()> {
 }
 
 /// The user with this name, or the group if there is no such user; or the id, if it is a number.
-fn resolve(kind: Option<WhoKind>, name: &str) -> Result<Who> {
-    let user = || accounts::uid_of(name).map(Who::User);
-    let group = || accounts::gid_of(name).map(Who::Group);
+fn resolve(kind: Option<WhoKind>, name: &str) -> Result<Grantee> {
+    let user = || accounts::uid_of(name).map(Grantee::User);
+    let group = || accounts::gid_of(name).map(Grantee::Group);
     let found = match kind {
-        Some(WhoKind::Everyone) => Some(Who::Everyone),
+        Some(WhoKind::Everyone) => Some(Grantee::Everyone),
         Some(WhoKind::User) => user(),
         Some(WhoKind::Group) => group(),
-        Some(WhoKind::Creator) => Some(Who::Creator),
+        Some(WhoKind::Creator) => Some(Grantee::Creator),
         Some(WhoKind::Set) => {
             let is_set = name.strip_prefix('@').filter(|name| is_set_name(name));
-            let set = is_set.map(|name| Who::Set(name.into()));
+            let set = is_set.map(|name| Grantee::Set(name.into()));
             return set.ok_or_else(|| {
                 Failure::usage(format!(
                     "'{name}' cannot be the name of a permission set; a name is @ and then letters, digits and \
@@ -549,7 +551,7 @@ fn resolve(kind: Option<WhoKind>, name: &str) -> Result<Who> {
                 ))
             });
         }
-        None if name == "everyone" => Some(Who::Everyone),
+        None if name == "everyone" => Some(Grantee::Everyone),
         None => user().or_else(group),
     };
     found.ok_or_else(|| {

@@ -16,13 +16,13 @@ use secret::Secret;
 
 use crate::failure::{Failure, Result};
 use crate::state::callers::channel::NonInteractive;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
 use crate::state::datasets::properties::{self, Mountpoint, OWNER};
 use crate::state::keys::key_material::{typed_material, unlocked};
 use crate::state::keys::keyring::changed_meanwhile;
-use crate::state::mounts::mount_options::{Hiding, HowToMount};
+use crate::state::mounts::mount_options::{HidingPolicy, MountRequest};
 use crate::state::pools::active_pool::ActivePool;
 
 /// The most datasets whose key slots one passphrase is tried on, and the most that are reported as refused. Each try
@@ -48,7 +48,7 @@ impl Daemon {
     pub(crate) fn home(
         self: &Arc<Self>,
         it: &command::Home,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<HomeRow> {
         if let (HomeStep::Close, Some(guid)) = (it.step, it.dataset) {
             return self.close_home(guid, context);
@@ -77,7 +77,7 @@ impl Daemon {
 
     /// The datasets that may be mounted as a home; those of the user come first. A dataset that mounts there and is
     /// refused is reported.
-    fn homes(&self, of: HomeOf<'_>, context: &mut Context<'_>) -> Result<Vec<HomeDataset>> {
+    fn homes(&self, of: HomeOf<'_>, context: &mut CallerContext<'_>) -> Result<Vec<HomeDataset>> {
         let mut homes = Vec::new();
         let mut refused = Vec::new();
         for active in self.pools() {
@@ -111,7 +111,7 @@ impl Daemon {
         home: &HomeDataset,
         key: WrappingKey,
         of: HomeOf<'_>,
-        context: &Context<'_>,
+        context: &CallerContext<'_>,
     ) -> Result<()> {
         let HomeDataset { active, name, .. } = home;
         let _admin = active.lock(context.decision)?;
@@ -132,12 +132,12 @@ impl Daemon {
             // For the administrator: the user of a login can do nothing about it.
             active.report_changed_facts(entry.id, &mut NonInteractive::default());
         }
-        let how = HowToMount {
+        let how = MountRequest {
             gives_up_log: false,
             dir: None,
             read_only: false,
             // Files that were made in the directory below must not keep the user out.
-            hiding: Hiding::Allowed,
+            hiding: HidingPolicy::Allowed,
             allowed: Allowed::default(),
             owner: context.caller(),
         };
@@ -161,7 +161,7 @@ impl Daemon {
     }
 
     /// Unmounts and unloads the key. What is in use stays, with an error.
-    fn close_home(self: &Arc<Self>, guid: u64, context: &Context<'_>) -> Result<HomeRow> {
+    fn close_home(self: &Arc<Self>, guid: u64, context: &CallerContext<'_>) -> Result<HomeRow> {
         for active in self.pools() {
             let heads = active.all_heads()?;
             let Some(entry) = heads.into_iter().find(|head| head.guid == guid) else {
@@ -192,7 +192,7 @@ impl Daemon {
         home: &HomeDataset,
         key: WrappingKey,
         of: HomeOf<'_>,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let HomeDataset { active, name, .. } = home;
         let (entry, was_loaded) = {
@@ -238,7 +238,7 @@ impl HomeDataset {
         &self,
         of: HomeOf<'_>,
         key: &WrappingKey,
-        context: &Context<'_>,
+        context: &CallerContext<'_>,
     ) -> Result<Arc<Entry>> {
         let active = &self.active;
         let entry = active.again(&self.entry, &self.name, context.decision)?;
@@ -324,7 +324,7 @@ fn refuse_covering(active: &ActivePool, entry: &Entry, name: &str) -> Result<()>
 }
 
 /// Asks for a passphrase.
-fn asked(dataset: &str, context: &mut Context<'_>) -> Result<Secret> {
+fn asked(dataset: &str, context: &mut CallerContext<'_>) -> Result<Secret> {
     let ask = Ask {
         dataset: dataset.into(),
         format: AskFormat::Passphrase,
@@ -338,7 +338,7 @@ fn asked(dataset: &str, context: &mut Context<'_>) -> Result<Secret> {
 }
 
 /// Waits if other logins of the user had wrong passphrases lately.
-fn await_turn(homes: &[HomeDataset], context: &mut Context<'_>) -> Result<()> {
+fn await_turn(homes: &[HomeDataset], context: &mut CallerContext<'_>) -> Result<()> {
     let (payer, now) = (HashCaller::present().payer, Instant::now());
     let delay_of = |home: &HomeDataset| home.active.wrong_tries.delay(payer, home.entry.guid, now);
     let delay = homes.iter().map(delay_of).max().unwrap_or_default();

@@ -9,16 +9,16 @@ use protocol::characters::is_hidden;
 use crate::failure::{Failure, Result};
 use crate::host::callers::scope::{BoundDataset, BoundScope};
 use crate::host::callers::users::Peer;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
-use crate::state::zones::zone::{Owner, Zone};
+use crate::state::zones::zone::{Zone, ZoneOwner};
 
 /// The longest label, in characters.
 const LABEL_MAX: usize = 100;
 
 impl Daemon {
     /// As whom the daemon knows the caller.
-    pub(crate) fn caller(&self, context: &Context<'_>) -> CallerReport {
+    pub(crate) fn caller(&self, context: &CallerContext<'_>) -> CallerReport {
         let peer = &context.peer;
         let shown = peer.token.as_ref();
         let token = shown.and_then(|token| self.tokens.with_id(&token.id));
@@ -36,7 +36,7 @@ impl Daemon {
     pub(crate) fn create_token(
         &self,
         new: &command::TokenCreate,
-        context: &Context<'_>,
+        context: &CallerContext<'_>,
     ) -> Result<NewToken> {
         if context.peer.token.is_some() {
             // A token that was stolen would live on in others.
@@ -141,8 +141,8 @@ impl Daemon {
 /// The user to whom a zone belongs.
 fn owner_of(zone: &Zone) -> Result<u32> {
     match zone.is.owner {
-        Some(Owner::User(uid)) => Ok(uid),
-        Some(Owner::Group(_)) | None => {
+        Some(ZoneOwner::User(uid)) => Ok(uid),
+        Some(ZoneOwner::Group(_)) | None => {
             let name = &zone.name;
             let why = format!(
                 "zone '{name}' belongs to no user; name the user of the token: --user USER"

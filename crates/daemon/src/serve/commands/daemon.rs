@@ -3,11 +3,11 @@
 use protocol::api::{DaemonReport, Reply};
 
 use super::done;
-use super::line::Line;
+use super::line::HistoryText;
 
 root_only!(
     DaemonStatus,
-    |_| Line::new("daemon status"),
+    |_| HistoryText::new("daemon status"),
     |_, daemon, _| {
         let pools = daemon.pools();
         Ok(Reply::Daemon(DaemonReport {
@@ -20,17 +20,19 @@ root_only!(
     }
 );
 
-root_only!(Metrics, |_| Line::new("metrics"), |_, daemon, _| {
+root_only!(Metrics, |_| HistoryText::new("metrics"), |_, daemon, _| {
     daemon.metrics().map(Reply::Metrics)
 });
 
-root_only!(DaemonStop, |_| Line::new("daemon stop"), |_, daemon, _| {
-    daemon.shut_down().map(done)
-});
+root_only!(
+    DaemonStop,
+    |_| HistoryText::new("daemon stop"),
+    |_, daemon, _| { daemon.shut_down().map(done) }
+);
 
 root_only!(
     DaemonStopForced,
-    |_| Line::new("daemon stop").flag("-f", true),
+    |_| HistoryText::new("daemon stop").flag("-f", true),
     |_, daemon, context| {
         for text in daemon.shut_down_by_force() {
             context.channel.notice(text);

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use protocol::api::{OwnerKind, Reply};
 
 use super::done;
-use super::line::{Line, property, size};
+use super::line::{HistoryText, property, size};
 use crate::serve::authorize::one_by_one;
-use crate::serve::zones::Names;
+use crate::serve::zones::NameEffect;
 use crate::state::callers::context::reach;
 use crate::state::callers::row_stream::RowStream;
 use crate::state::datasets::account_property::AccountProperty;
@@ -17,8 +17,8 @@ use crate::state::zones::rules::denied;
 
 serve!(
     Create,
-    |_| Names::AsItIs,
-    |it| Line::new("create")
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("create")
         .flag("-n", it.dry_run)
         .flag("-p", it.parents)
         .flag("-s", it.volume.is_some_and(|volume| volume.sparse))
@@ -51,8 +51,8 @@ macro_rules! destroys {
     ($command:ident, $is_shred:literal, $destroy:ident $(, $reply:ident)?) => {
         serve!(
             $command,
-            |_| Names::Alone,
-            |it| Line::new("destroy")
+            |_| NameEffect::Alone,
+            |it| HistoryText::new("destroy")
                 .flag("--shred", $is_shred)
                 .flag("-f", it.force)
                 .flag("-n", it.dry_run)
@@ -74,8 +74,8 @@ destroys!(Shred, true, shred, Shredded);
 
 serve!(
     DestroyLater,
-    |_| Names::Alone,
-    |it| Line::new("destroy")
+    |_| NameEffect::Alone,
+    |it| HistoryText::new("destroy")
         .flag("-d", true)
         .flag("-f", it.force)
         .flag("-n", it.dry_run)
@@ -88,8 +88,8 @@ serve!(
 
 serve!(
     Rename,
-    |_| Names::Alone,
-    |it| Line::new("rename")
+    |_| NameEffect::Alone,
+    |it| HistoryText::new("rename")
         .flag("-f", it.force)
         .flag("-p", it.parents)
         .flag("-r", it.recursive)
@@ -116,13 +116,13 @@ serve!(
 
 serve!(
     Get,
-    |_| Names::AsItIs,
+    |_| NameEffect::AsItIs,
     |it| {
         let all = match it.props.is_empty() {
             true => "all".into(),
             false => it.props.join(","),
         };
-        Line::new("get").word(all).words(&it.names)
+        HistoryText::new("get").word(all).words(&it.names)
     },
     |it, check| {
         for since in it.props.iter().filter_map(|prop| WrittenSince::parse(prop)) {
@@ -191,11 +191,11 @@ serve!(
 
 serve!(
     Set,
-    |_| Names::AsItIs,
+    |_| NameEffect::AsItIs,
     |it| {
         let mut props: Vec<String> = it.props.iter().map(property).collect();
         props.sort();
-        let line = Line::new("set").flag("-f", it.force);
+        let line = HistoryText::new("set").flag("-f", it.force);
         line.words(props).words(&it.names)
     },
     |it, check| {
@@ -219,8 +219,8 @@ serve!(
 
 serve!(
     Inherit,
-    |_| Names::AsItIs,
-    |it| Line::new("inherit")
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("inherit")
         .flag("-r", it.recursive)
         .word(&it.prop)
         .words(&it.names),
@@ -243,13 +243,13 @@ serve!(
 
 serve!(
     Userspace,
-    |_| Names::AsItIs,
+    |_| NameEffect::AsItIs,
     |it| {
         let verb = match it.kind {
             OwnerKind::User => "userspace",
             OwnerKind::Group => "groupspace",
         };
-        let line = Line::new(verb).flag("--check", it.check);
+        let line = HistoryText::new(verb).flag("--check", it.check);
         line.word(&it.name)
     },
     |it, check| match it.kind {

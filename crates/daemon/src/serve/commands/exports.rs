@@ -3,18 +3,18 @@
 use protocol::api::Reply;
 
 use super::done;
-use super::line::Line;
+use super::line::HistoryText;
 use crate::state::exports::listen::Protocol;
 
 root_only!(
     NbdExport,
-    |it| Line::new("nbd export").word(&it.device),
+    |it| HistoryText::new("nbd export").word(&it.device),
     |it, daemon, _| daemon.export_device(it).map(done)
 );
 
 root_only!(
     NbdUnexport,
-    |it| Line::new("nbd unexport")
+    |it| HistoryText::new("nbd unexport")
         .flag("--force", it.force)
         .word(&it.name),
     |it, daemon, _| daemon.unexport(Protocol::Nbd, &it.name, it.force).map(done)
@@ -22,7 +22,7 @@ root_only!(
 
 root_only!(
     NbdAttach,
-    |it| Line::new("nbd attach")
+    |it| HistoryText::new("nbd attach")
         .word(&it.device)
         .words(it.kernel.as_slice()),
     |it, daemon, _| Ok(Reply::Exports(vec![daemon.attach_device(it)?]))
@@ -30,25 +30,27 @@ root_only!(
 
 root_only!(
     NbdDetach,
-    |it| Line::new("nbd detach")
+    |it| HistoryText::new("nbd detach")
         .flag("--force", it.force)
         .word(&it.device),
     |it, daemon, _| daemon.detach_device(&it.device, it.force).map(done)
 );
 
-root_only!(NbdExports, |_| Line::new("nbd list"), |_, daemon, _| Ok(
-    Reply::Exports(daemon.export_rows(Protocol::Nbd))
-));
+root_only!(
+    NbdExports,
+    |_| HistoryText::new("nbd list"),
+    |_, daemon, _| Ok(Reply::Exports(daemon.export_rows(Protocol::Nbd)))
+);
 
 root_only!(
     IscsiExport,
-    |it| Line::new("iscsi export").word(&it.device),
+    |it| HistoryText::new("iscsi export").word(&it.device),
     |it, daemon, context| daemon.export_target(it, context.channel).map(done)
 );
 
 root_only!(
     IscsiUnexport,
-    |it| Line::new("iscsi unexport")
+    |it| HistoryText::new("iscsi unexport")
         .flag("--force", it.force)
         .word(&it.name),
     |it, daemon, _| daemon
@@ -58,19 +60,19 @@ root_only!(
 
 root_only!(
     IscsiExports,
-    |_| Line::new("iscsi list"),
+    |_| HistoryText::new("iscsi list"),
     |_, daemon, _| Ok(Reply::Exports(daemon.export_rows(Protocol::Iscsi)))
 );
 
 root_only!(
     IscsiSessions,
-    |_| Line::new("iscsi sessions"),
+    |_| HistoryText::new("iscsi sessions"),
     |_, daemon, _| Ok(Reply::Sessions(daemon.session_rows()))
 );
 
 root_only!(
     IscsiKick,
-    |it| Line::new("iscsi sessions --kick")
+    |it| HistoryText::new("iscsi sessions --kick")
         .word(it.number.to_string())
         .word(&it.target),
     |it, daemon, _| daemon.end_session(&it.target, it.number).map(done)
@@ -78,37 +80,37 @@ root_only!(
 
 root_only!(
     HaStart,
-    |it| Line::new(if it.update { "ha update" } else { "ha start" }).word(&it.pool),
+    |it| HistoryText::new(if it.update { "ha update" } else { "ha start" }).word(&it.pool),
     |it, daemon, context| daemon.start_ha(&it.pool, it.update, context).map(done)
 );
 
 root_only!(
     HaStop,
-    |it| Line::new("ha stop").word(&it.pool),
+    |it| HistoryText::new("ha stop").word(&it.pool),
     |it, daemon, context| daemon.stop_ha(&it.pool, context).map(done)
 );
 
 root_only!(
     HaVerify,
-    |it| Line::new("ha verify").word(&it.pool),
+    |it| HistoryText::new("ha verify").word(&it.pool),
     |it, daemon, context| daemon.verify_ha(&it.pool, context).map(done)
 );
 
 root_only!(
     HaCheck,
-    |it| Line::new("ha check").word(&it.pool),
+    |it| HistoryText::new("ha check").word(&it.pool),
     |it, daemon, context| daemon.check_ha(it, context).map(done)
 );
 
 root_only!(
     HaStatus,
-    |it| Line::new("ha status").word(&it.pool),
+    |it| HistoryText::new("ha status").word(&it.pool),
     |it, daemon, _| daemon.ha_report(&it.pool).map(Reply::Ha)
 );
 
 root_only!(
     LuksOpen,
-    |it| Line::new("luks open")
+    |it| HistoryText::new("luks open")
         .flag("--persistent-open", it.at_start.is_some())
         .path(&it.device)
         .word(&it.name),
@@ -117,49 +119,49 @@ root_only!(
 
 root_only!(
     LuksClose,
-    |it| Line::new("luks close").word(&it.name),
+    |it| HistoryText::new("luks close").word(&it.name),
     |it, daemon, _| daemon.close_mapping(&it.name).map(done)
 );
 
 root_only!(
     LuksStatus,
-    |it| Line::new("luks status").words(&it.names),
+    |it| HistoryText::new("luks status").words(&it.names),
     |it, daemon, _| daemon.mapping_rows(&it.names).map(Reply::Mappings)
 );
 
 root_only!(
     LuksRefresh,
-    |it| Line::new("luks refresh").word(&it.name),
+    |it| HistoryText::new("luks refresh").word(&it.name),
     |it, daemon, _| daemon.change_mapping(&it.name, it).map(done)
 );
 
 root_only!(
     LuksResize,
-    |it| Line::new("luks resize").word(&it.name),
+    |it| HistoryText::new("luks resize").word(&it.name),
     |it, daemon, _| daemon.resize_mapping(&it.name, it.size).map(done)
 );
 
 root_only!(
     LuksReencrypt,
-    |it| Line::new("luks reencrypt").word(&it.name),
+    |it| HistoryText::new("luks reencrypt").word(&it.name),
     |it, daemon, context| daemon.reencrypt_mapping(it, context.channel).map(done)
 );
 
 root_only!(
     LuksSuspend,
-    |it| Line::new("luks suspend").word(&it.name),
+    |it| HistoryText::new("luks suspend").word(&it.name),
     |it, daemon, _| daemon.suspend_mapping(&it.name).map(done)
 );
 
 root_only!(
     LuksResume,
-    |it| Line::new("luks resume").word(&it.name),
+    |it| HistoryText::new("luks resume").word(&it.name),
     |it, daemon, context| daemon.resume_mapping(it, context.channel).map(done)
 );
 
 root_only!(
     LuksBorrow,
-    |it| Line::new("luks").path(&it.device),
+    |it| HistoryText::new("luks").path(&it.device),
     |it, daemon, context| daemon
         .lend(&it.device, it.how, &context.channel.data()?)
         .map(done)

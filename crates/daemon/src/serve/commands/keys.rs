@@ -4,10 +4,10 @@ use protocol::api::{Pbkdf, Reply, Rotation};
 use protocol::digits::{hex, unhex};
 
 use super::done;
-use super::line::{LEFT_OUT, Line};
+use super::line::{HistoryText, LEFT_OUT};
 use crate::failure::Failure;
 use crate::serve::authorize::is_read;
-use crate::serve::zones::{Names, check_source};
+use crate::serve::zones::{NameEffect, check_source};
 use crate::state::zones::rules::refused;
 
 /// The priority of a key slot if none is given.
@@ -15,8 +15,8 @@ const USUAL_PRIORITY: u8 = 128;
 
 serve!(
     KeyLoad,
-    |_| Names::Shared,
-    |it| Line::new("key load")
+    |_| NameEffect::Shared,
+    |it| HistoryText::new("key load")
         .flag("-a", it.names.is_empty())
         .flag("-n", it.dry_run)
         .flag("-r", it.recursive)
@@ -45,8 +45,8 @@ serve!(
 
 serve!(
     KeyUnload,
-    |_| Names::Shared,
-    |it| Line::new("key unload")
+    |_| NameEffect::Shared,
+    |it| HistoryText::new("key unload")
         .flag("-a", it.names.is_empty())
         .flag("-f", it.force)
         .flag("-r", it.recursive)
@@ -64,10 +64,10 @@ serve!(
 serve!(
     KeyChange,
     |it| match it.inherit {
-        true => Names::Alone,
-        false => Names::Shared,
+        true => NameEffect::Alone,
+        false => NameEffect::Shared,
     },
-    |it| Line::new("key change")
+    |it| HistoryText::new("key change")
         .flag("-i", it.inherit)
         .flag("--only", it.only)
         .option("--slot", it.slot.map(|slot| slot.to_string()))
@@ -86,7 +86,7 @@ serve!(
 
 serve!(
     KeyRotate,
-    |_| Names::Shared,
+    |_| NameEffect::Shared,
     |it| {
         let verb = match it.how {
             Rotation::New => "key -K",
@@ -94,7 +94,7 @@ serve!(
             Rotation::Pause => "key -K --pause",
             Rotation::Resume => "key -K --resume",
         };
-        Line::new(verb).word(&it.name)
+        HistoryText::new(verb).word(&it.name)
     },
     |it, check| check.need(&it.name, &["keychange"]),
     |it, view| view.rotate_key(&mut it.name),
@@ -106,8 +106,8 @@ macro_rules! shows_keys {
     ($command:ident, $line:literal, $rows:ident, $reply:ident) => {
         serve!(
             $command,
-            |_| Names::Shared,
-            |it| Line::new($line).word(&it.name),
+            |_| NameEffect::Shared,
+            |it| HistoryText::new($line).word(&it.name),
             |it, check| check.something_of(&it.name),
             |it, view| view.own_keys(&mut it.name, false),
             |it, daemon, context| {
@@ -129,10 +129,10 @@ shows_keys!(KeySlots, "key slots", slot_rows, Slots);
 
 serve!(
     KeyAdd,
-    |_| Names::Shared,
+    |_| NameEffect::Shared,
     |it| {
         let priority = (it.priority != USUAL_PRIORITY).then(|| it.priority.to_string());
-        let line = Line::new("key add").option("-p", priority);
+        let line = HistoryText::new("key add").option("-p", priority);
         let line = line.option("--pbkdf", it.pbkdf.map(Pbkdf::name));
         line.keysource(it.keysource.as_ref()).word(&it.name)
     },
@@ -146,9 +146,9 @@ serve!(
 
 serve!(
     KeyRemove,
-    |_| Names::Shared,
+    |_| NameEffect::Shared,
     |it| {
-        let line = Line::new("key remove").flag("-f", it.force);
+        let line = HistoryText::new("key remove").flag("-f", it.force);
         let line = line.keysource(it.keysource.as_ref()).word(&it.name);
         line.word(it.slot.to_string())
     },
@@ -166,7 +166,7 @@ serve!(
 // Copies of wrapped keys are about more than what is a tenant's.
 root_only!(
     KeyBackup,
-    |it| Line::new("key backup").word(&it.name),
+    |it| HistoryText::new("key backup").word(&it.name),
     |it, daemon, _| {
         let (active, entry) = daemon.find(&it.name)?;
         let backup = active.backup_keys(&entry)?;
@@ -176,7 +176,7 @@ root_only!(
 
 root_only!(
     KeyRestore,
-    |it| Line::new("key restore")
+    |it| HistoryText::new("key restore")
         .keysource(it.keysource.as_ref())
         .word(&it.name)
         .word(LEFT_OUT),
@@ -200,8 +200,8 @@ root_only!(
 
 serve!(
     KeyAccept,
-    |_| Names::AsItIs,
-    |it| Line::new("key accept")
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("key accept")
         .flag("-r", it.recursive)
         .words(&it.names),
     // It says what the daemon reads and runs.
@@ -217,8 +217,8 @@ serve!(
 
 serve!(
     KeyStatus,
-    |_| Names::AsItIs,
-    |it| Line::new("key status").words(&it.names),
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("key status").words(&it.names),
     |it, check| {
         check.all_named(&it.names)?;
         check.each_named(&it.names, false, &mut |name, active, entry| {

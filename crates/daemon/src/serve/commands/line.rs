@@ -10,36 +10,36 @@ use protocol::characters::is_hidden;
 pub(super) const LEFT_OUT: &str = "...";
 
 /// Words that become one line.
-pub(crate) struct Line(pub(crate) String);
+pub(crate) struct HistoryText(pub(crate) String);
 
-impl Line {
-    pub(super) fn new(command: &str) -> Line {
-        Line(format!("strongroom {command}"))
+impl HistoryText {
+    pub(super) fn new(command: &str) -> HistoryText {
+        HistoryText(format!("strongroom {command}"))
     }
 
     /// Adds a word.
-    pub(super) fn word(mut self, word: impl AsRef<str>) -> Line {
+    pub(super) fn word(mut self, word: impl AsRef<str>) -> HistoryText {
         self.0.push(' ');
         self.0.push_str(&quoted(word.as_ref()));
         self
     }
 
-    pub(super) fn path(self, path: impl AsRef<Path>) -> Line {
+    pub(super) fn path(self, path: impl AsRef<Path>) -> HistoryText {
         self.word(path.as_ref().to_string_lossy())
     }
 
     /// Adds places where to search for devices.
-    pub(super) fn search(self, places: &[PathBuf]) -> Line {
-        let add = |line: Line, place: &PathBuf| line.word("-d").path(place);
+    pub(super) fn search(self, places: &[PathBuf]) -> HistoryText {
+        let add = |line: HistoryText, place: &PathBuf| line.word("-d").path(place);
         places.iter().fold(self, add)
     }
 
-    pub(super) fn words<W: AsRef<str>>(self, words: impl IntoIterator<Item = W>) -> Line {
-        words.into_iter().fold(self, Line::word)
+    pub(super) fn words<W: AsRef<str>>(self, words: impl IntoIterator<Item = W>) -> HistoryText {
+        words.into_iter().fold(self, HistoryText::word)
     }
 
     /// Adds an option, if it was given.
-    pub(super) fn flag(self, option: &str, is_given: bool) -> Line {
+    pub(super) fn flag(self, option: &str, is_given: bool) -> HistoryText {
         match is_given {
             true => self.word(option),
             false => self,
@@ -47,7 +47,7 @@ impl Line {
     }
 
     /// Adds an option with a value, if it was given.
-    pub(super) fn option(self, option: &str, value: Option<impl AsRef<str>>) -> Line {
+    pub(super) fn option(self, option: &str, value: Option<impl AsRef<str>>) -> HistoryText {
         match value {
             Some(value) => self.word(option).word(value),
             None => self,
@@ -55,20 +55,20 @@ impl Line {
     }
 
     /// Adds properties, sorted by name.
-    pub(super) fn props(self, option: &str, props: &Props) -> Line {
+    pub(super) fn props(self, option: &str, props: &Props) -> HistoryText {
         let mut props: Vec<String> = props.iter().map(property).collect();
         props.sort();
-        let add = |line: Line, prop: String| line.option(option, Some(prop));
+        let add = |line: HistoryText, prop: String| line.option(option, Some(prop));
         props.into_iter().fold(self, add)
     }
 
-    pub(super) fn keysource(self, source: Option<&String>) -> Line {
+    pub(super) fn keysource(self, source: Option<&String>) -> HistoryText {
         let prop = source.map(|source| property(&("keysource".into(), source.clone())));
         self.option("-o", prop)
     }
 
-    pub(super) fn groups(self, groups: &[DeviceGroup]) -> Line {
-        let add = |line: Line, group: &DeviceGroup| {
+    pub(super) fn groups(self, groups: &[DeviceGroup]) -> HistoryText {
+        let add = |line: HistoryText, group: &DeviceGroup| {
             let line = match (group.parity, group.devices.len()) {
                 (0, 0 | 1) => line,
                 (0, _) => line.word("mirror"),
@@ -82,7 +82,7 @@ impl Line {
         groups.iter().fold(self, add)
     }
 
-    pub(super) fn devices(self, devices: &PoolDevices) -> Line {
+    pub(super) fn devices(self, devices: &PoolDevices) -> HistoryText {
         let has_logs = !devices.logs.is_empty();
         let mut line = self.groups(&devices.groups);
         line = line.flag("log", has_logs).groups(&devices.logs);

@@ -9,35 +9,36 @@ mod line;
 macro_rules! serve {
     ($name:ident, $names:expr, $line:expr, $authorize:expr, $admit:expr, $run:expr) => {
         impl super::Serve for protocol::api::command::$name {
-            fn names(&self) -> super::Names {
-                let names: fn(&Self) -> super::Names = $names;
+            fn names(&self) -> super::NameEffect {
+                let names: fn(&Self) -> super::NameEffect = $names;
                 names(self)
             }
 
-            fn line(&self) -> super::Line {
-                let line: fn(&Self) -> super::Line = $line;
+            fn line(&self) -> super::HistoryText {
+                let line: fn(&Self) -> super::HistoryText = $line;
                 line(self)
             }
 
-            fn authorize(&self, check: &super::Check<'_>) -> super::Result<()> {
-                let authorize: fn(&Self, &super::Check<'_>) -> super::Result<()> = $authorize;
+            fn authorize(&self, check: &super::PermissionCheck<'_>) -> super::Result<()> {
+                let authorize: fn(&Self, &super::PermissionCheck<'_>) -> super::Result<()> =
+                    $authorize;
                 authorize(self, check)
             }
 
-            fn admit(&mut self, view: &super::View) -> super::Result<()> {
-                let admit: fn(&mut Self, &super::View) -> super::Result<()> = $admit;
+            fn admit(&mut self, view: &super::ZoneView) -> super::Result<()> {
+                let admit: fn(&mut Self, &super::ZoneView) -> super::Result<()> = $admit;
                 admit(self, view)
             }
 
             fn run(
                 &self,
                 daemon: &super::Arc<super::Daemon>,
-                context: &mut super::Context<'_>,
+                context: &mut super::CallerContext<'_>,
             ) -> super::Result<super::Reply> {
                 let run: fn(
                     &Self,
                     &super::Arc<super::Daemon>,
-                    &mut super::Context<'_>,
+                    &mut super::CallerContext<'_>,
                 ) -> super::Result<super::Reply> = $run;
                 run(self, daemon, context)
             }
@@ -50,7 +51,7 @@ macro_rules! root_only {
     ($name:ident, $line:expr, $run:expr) => {
         serve!(
             $name,
-            |_| super::Names::AsItIs,
+            |_| super::NameEffect::AsItIs,
             $line,
             |_, _| Err($crate::serve::authorize::only_root()),
             |_, _| Err($crate::state::zones::rules::refused()),
@@ -75,30 +76,30 @@ use std::sync::Arc;
 use protocol::api::{Command, Reply};
 
 use crate::failure::Result;
-use crate::serve::authorize::Check;
-use crate::serve::zones::Names;
-use crate::state::callers::context::Context;
+use crate::serve::authorize::PermissionCheck;
+use crate::serve::zones::NameEffect;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
-use crate::state::zones::view::View;
-use line::Line;
+use crate::state::zones::view::ZoneView;
+use line::HistoryText;
 
 /// Everything that the daemon knows of a command.
 pub(crate) trait Serve {
     /// The other commands of its zone that may run at the same time.
-    fn names(&self) -> Names;
+    fn names(&self) -> NameEffect;
 
     /// The command line, for history and log. It is made from the command itself, so that no caller chooses the text.
     /// Options have a fixed order, and properties are sorted by name. Secrets are left out.
-    fn line(&self) -> Line;
+    fn line(&self) -> HistoryText;
 
     /// Refuses a delegate without a permission that the command needs. It is not called for root.
-    fn authorize(&self, check: &Check<'_>) -> Result<()>;
+    fn authorize(&self, check: &PermissionCheck<'_>) -> Result<()>;
 
     /// Refuses a tenant, or translates the tenant's names into the daemon's.
-    fn admit(&mut self, view: &View) -> Result<()>;
+    fn admit(&mut self, view: &ZoneView) -> Result<()>;
 
     /// Carries out the command.
-    fn run(&self, daemon: &Arc<Daemon>, context: &mut Context<'_>) -> Result<Reply>;
+    fn run(&self, daemon: &Arc<Daemon>, context: &mut CallerContext<'_>) -> Result<Reply>;
 }
 
 /// The command in a request.

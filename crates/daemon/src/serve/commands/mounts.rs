@@ -5,10 +5,10 @@ use std::path::Path;
 use protocol::api::{Allowed, HomeStep, Reply, command};
 
 use super::done;
-use super::line::Line;
+use super::line::HistoryText;
 use crate::failure::Failure;
 use crate::serve::authorize::{self, only_root};
-use crate::serve::zones::Names;
+use crate::serve::zones::NameEffect;
 use crate::state::zones::rules::{denied, refused};
 
 /// Whether the daemon chooses the mountpoint and the options.
@@ -28,9 +28,9 @@ fn not_for_tenants() -> Failure {
 
 serve!(
     Mount,
-    |_| Names::Shared,
+    |_| NameEffect::Shared,
     |it| {
-        let line = Line::new("mount")
+        let line = HistoryText::new("mount")
             .flag("-a", it.name.is_none())
             .flag("-l", it.load_keys)
             .flag("--give-up-log", it.give_up_log)
@@ -74,7 +74,7 @@ root_only!(
             HomeStep::Change => "password",
         };
         let guid = it.dataset.map(|guid| guid.to_string());
-        let line = Line::new("login").word(step);
+        let line = HistoryText::new("login").word(step);
         let line = line.option("--uid", Some(it.uid.to_string()));
         line.option("--dataset", guid).path(Path::new(&it.dir))
     },
@@ -83,14 +83,14 @@ root_only!(
 
 serve!(
     Remount,
-    |_| Names::AsItIs,
+    |_| NameEffect::AsItIs,
     |it| {
         let options = match it.read_only {
             Some(true) => "remount,ro",
             Some(false) => "remount,rw",
             None => "remount",
         };
-        let line = Line::new("mount").option("-o", Some(options));
+        let line = HistoryText::new("mount").option("-o", Some(options));
         line.word(&it.name)
     },
     |_, _| Err(not_for_delegates()),
@@ -103,8 +103,8 @@ serve!(
 
 serve!(
     Mounts,
-    |_| Names::AsItIs,
-    |_| Line::new("mount"),
+    |_| NameEffect::AsItIs,
+    |_| HistoryText::new("mount"),
     |_, _| Err(only_root()),
     // Of what is mounted a tenant is told what is in the zone.
     |_, _| Ok(()),
@@ -113,8 +113,8 @@ serve!(
 
 serve!(
     Unmount,
-    |_| Names::AsItIs,
-    |it| Line::new("unmount")
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("unmount")
         .flag("-a", it.target.is_none())
         .flag("-f", it.force)
         .words(&it.target),

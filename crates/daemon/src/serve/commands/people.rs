@@ -3,15 +3,15 @@
 use protocol::api::{Reply, WhoKind, ZoneProfile};
 
 use super::done;
-use super::line::Line;
+use super::line::HistoryText;
 use crate::serve::authorize::{self, below};
-use crate::serve::zones::Names;
+use crate::serve::zones::NameEffect;
 use crate::state::zones::rules::refused;
 
 serve!(
     Permissions,
-    |_| Names::AsItIs,
-    |it| Line::new("allow").word(&it.name),
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("allow").word(&it.name),
     |it, check| check.something_of(&it.name),
     |_, _| Err(refused()),
     |it, daemon, _| daemon.permissions(&it.name).map(Reply::Permissions)
@@ -19,7 +19,7 @@ serve!(
 
 serve!(
     ChangePermissions,
-    |_| Names::AsItIs,
+    |_| NameEffect::AsItIs,
     |it| {
         let verb = if it.remove { "unallow" } else { "allow" };
         let kind = match it.kind {
@@ -32,7 +32,7 @@ serve!(
         };
         let is_named = !matches!(it.kind, Some(WhoKind::Everyone | WhoKind::Creator));
         let list = |words: &[String]| (!words.is_empty()).then(|| words.join(","));
-        Line::new(verb)
+        HistoryText::new(verb)
             .flag("-l", it.local && !it.below)
             .flag("-d", it.below && !it.local)
             .flag(kind, !kind.is_empty())
@@ -65,7 +65,7 @@ serve!(
 
 root_only!(
     ZoneCreate,
-    |it| Line::new("zone create")
+    |it| HistoryText::new("zone create")
         .option("--alias", it.alias.as_ref())
         .option("--dataset", Some(&it.dataset))
         .option("--owner", it.owner.as_ref())
@@ -79,7 +79,7 @@ root_only!(
 
 root_only!(
     ZoneSet,
-    |it| Line::new("zone set")
+    |it| HistoryText::new("zone set")
         .word(format!("file-mac-profile={}", it.profile.name()))
         .word(&it.name),
     |it, daemon, context| daemon.set_zone(it, context).map(done)
@@ -87,10 +87,10 @@ root_only!(
 
 root_only!(
     ZoneDestroy,
-    |it| Line::new("zone destroy").word(&it.name),
+    |it| HistoryText::new("zone destroy").word(&it.name),
     |it, daemon, context| daemon.destroy_zone(&it.name, context).map(done)
 );
 
-root_only!(Zones, |_| Line::new("zone list"), |_, daemon, _| Ok(
+root_only!(Zones, |_| HistoryText::new("zone list"), |_, daemon, _| Ok(
     Reply::Zones(daemon.zone_rows())
 ));

@@ -3,7 +3,7 @@
 use protocol::api::{CheckpointUse, DeviceChange, Props, Reply, Sweep};
 
 use super::done;
-use super::line::{Line, size};
+use super::line::{HistoryText, size};
 use crate::ops::pools::health;
 use crate::ops::pools::sweeps::kind;
 
@@ -12,7 +12,7 @@ root_only!(
     |it| {
         let props = it.props.iter().cloned();
         let (place, props): (Props, Props) = props.partition(|(name, _)| name == "mountpoint");
-        Line::new("pool create")
+        HistoryText::new("pool create")
             .flag("-f", it.force)
             .flag("-n", it.dry_run)
             .flag("-N", it.no_mount)
@@ -29,13 +29,13 @@ root_only!(
 
 root_only!(
     PoolImportable,
-    |it| Line::new("pool import").search(&it.search),
+    |it| HistoryText::new("pool import").search(&it.search),
     |it, daemon, _| daemon.importable(&it.search).map(Reply::Importable)
 );
 
 root_only!(
     PoolImport,
-    |it| Line::new("pool import")
+    |it| HistoryText::new("pool import")
         .flag("--accept", it.accept)
         .flag("-a", it.pool.is_none())
         .flag("-f", it.force)
@@ -62,13 +62,15 @@ root_only!(
 
 root_only!(
     PoolExport,
-    |it| Line::new("pool export").flag("-f", it.force).word(&it.pool),
+    |it| HistoryText::new("pool export")
+        .flag("-f", it.force)
+        .word(&it.pool),
     |it, daemon, context| daemon.export_pool(&it.pool, it.force, context).map(done)
 );
 
 root_only!(
     PoolDestroy,
-    |it| Line::new("pool destroy")
+    |it| HistoryText::new("pool destroy")
         .flag("-f", it.force)
         .word(&it.pool),
     |it, daemon, context| daemon.destroy_pool(&it.pool, it.force, context).map(done)
@@ -76,13 +78,13 @@ root_only!(
 
 root_only!(
     PoolStatus,
-    |it| Line::new("pool status").words(&it.pools),
+    |it| HistoryText::new("pool status").words(&it.pools),
     |it, daemon, _| daemon.status(&it.pools, it.names_files).map(Reply::Pools)
 );
 
 root_only!(
     PoolIo,
-    |it| Line::new("pool iostat").words(&it.pools),
+    |it| HistoryText::new("pool iostat").words(&it.pools),
     |it, daemon, _| daemon.pool_io(&it.pools).map(Reply::Io)
 );
 
@@ -94,52 +96,52 @@ root_only!(
         .map(done)
 );
 
-fn of_devices(pool: &str, change: &DeviceChange) -> Line {
+fn of_devices(pool: &str, change: &DeviceChange) -> HistoryText {
     match change {
         DeviceChange::Add {
             devices,
             force,
             dry_run,
         } => {
-            let line = Line::new("pool add").flag("-f", *force);
+            let line = HistoryText::new("pool add").flag("-f", *force);
             let line = line.flag("-n", *dry_run);
             line.word(pool).devices(devices)
         }
         DeviceChange::Attach { device, new, force } => {
-            let line = Line::new("pool attach").flag("-f", *force);
+            let line = HistoryText::new("pool attach").flag("-f", *force);
             line.word(pool).word(device).path(new)
         }
         DeviceChange::Detach { device, force } => {
-            let line = Line::new("pool detach").flag("-f", *force);
+            let line = HistoryText::new("pool detach").flag("-f", *force);
             line.word(pool).word(device)
         }
         DeviceChange::Replace { device, new, force } => {
-            let line = Line::new("pool replace").flag("-f", *force);
+            let line = HistoryText::new("pool replace").flag("-f", *force);
             let line = line.word(pool).word(device);
             new.iter().fold(line, |line, path| line.path(path))
         }
         // Whether the caller waits for it is not what was done.
         DeviceChange::Remove { device, wait: _ } => {
-            Line::new("pool remove").word(pool).word(device)
+            HistoryText::new("pool remove").word(pool).word(device)
         }
-        DeviceChange::StopRemove => Line::new("pool remove -s").word(pool),
+        DeviceChange::StopRemove => HistoryText::new("pool remove -s").word(pool),
         DeviceChange::Offline { device, temporary } => {
-            let line = Line::new("pool offline").flag("-t", *temporary);
+            let line = HistoryText::new("pool offline").flag("-t", *temporary);
             line.word(pool).word(device)
         }
         DeviceChange::Online { device, expand } => {
-            let line = Line::new("pool online").flag("-e", *expand);
+            let line = HistoryText::new("pool online").flag("-e", *expand);
             line.word(pool).word(device)
         }
-        DeviceChange::Clear { device } => Line::new("pool clear").word(pool).words(device),
-        DeviceChange::Reopen => Line::new("pool reopen").word(pool),
+        DeviceChange::Clear { device } => HistoryText::new("pool clear").word(pool).words(device),
+        DeviceChange::Reopen => HistoryText::new("pool reopen").word(pool),
     }
 }
 
 root_only!(
     PoolSplit,
     |it| {
-        let line = Line::new("pool split")
+        let line = HistoryText::new("pool split")
             .flag("-n", it.dry_run)
             .flag("-l", it.load_keys)
             .option("-R", it.altroot.as_ref().map(|root| root.to_string_lossy()));
@@ -150,7 +152,7 @@ root_only!(
 
 root_only!(
     PoolReguid,
-    |it| Line::new("pool reguid")
+    |it| HistoryText::new("pool reguid")
         .flag("-l", it.load_keys)
         .word(&it.pool),
     |it, daemon, context| daemon
@@ -160,7 +162,7 @@ root_only!(
 
 root_only!(
     PoolSync,
-    |it| Line::new("pool sync").words(&it.pools),
+    |it| HistoryText::new("pool sync").words(&it.pools),
     |it, daemon, _| {
         let pools = daemon.pools_named(&it.pools)?;
         for active in pools.iter().filter(|p| !p.pool.is_read_only()) {
@@ -172,7 +174,7 @@ root_only!(
 
 root_only!(
     PoolScrub,
-    |it| Line::new("pool scrub")
+    |it| HistoryText::new("pool scrub")
         .flag("-p", it.pause)
         .flag("-s", it.stop)
         .word(&it.pool),
@@ -184,7 +186,7 @@ root_only!(
 
 root_only!(
     PoolCheckpoint,
-    |it| Line::new("pool checkpoint")
+    |it| HistoryText::new("pool checkpoint")
         .flag("-d", it.discard)
         .word(&it.pool),
     |it, daemon, context| daemon
@@ -196,7 +198,7 @@ root_only!(
 root_only!(
     PoolSweep,
     |it| {
-        let line = Line::new(match it.what {
+        let line = HistoryText::new(match it.what {
             Sweep::Trim => "pool trim",
             Sweep::Initialize => "pool initialize",
         });
@@ -216,7 +218,7 @@ root_only!(
 
 root_only!(
     PoolEvents,
-    |it| Line::new("pool events").flag("-c", it.clear),
+    |it| HistoryText::new("pool events").flag("-c", it.clear),
     |it, daemon, _| {
         for active in daemon.pools() {
             // A device that does not answer could keep the comparison waiting.
@@ -234,7 +236,7 @@ root_only!(
 
 root_only!(
     PoolLabelClear,
-    |it| Line::new("pool labelclear")
+    |it| HistoryText::new("pool labelclear")
         .flag("-f", it.force)
         .path(&it.device),
     |it, daemon, _| daemon.clear_label(&it.device, it.force).map(done)
@@ -242,19 +244,19 @@ root_only!(
 
 root_only!(
     PoolFeatures,
-    |it| Line::new("pool upgrade").words(&it.pools),
+    |it| HistoryText::new("pool upgrade").words(&it.pools),
     |it, daemon, _| daemon.features(&it.pools).map(Reply::Features)
 );
 
 root_only!(
     PoolHistory,
-    |it| Line::new("pool history")
+    |it| HistoryText::new("pool history")
         .flag("-i", it.internal)
         .word(&it.pool),
     |it, daemon, _| daemon.history(&it.pool, it.internal).map(Reply::History)
 );
 
-root_only!(Inspect, |_| Line::new("inspect"), |it, daemon, _| {
+root_only!(Inspect, |_| HistoryText::new("inspect"), |it, daemon, _| {
     let inspection = daemon.inspect(&it.target, it.detail, it.check)?;
     Ok(Reply::Inspection(Box::new(inspection)))
 });

@@ -4,16 +4,16 @@ use pool::Reach;
 use protocol::api::Reply;
 
 use super::done;
-use super::line::Line;
+use super::line::HistoryText;
 use crate::serve::authorize::refused;
-use crate::serve::zones::Names;
+use crate::serve::zones::NameEffect;
 use crate::state::callers::context::reach;
 use crate::state::callers::row_stream::RowStream;
 
 serve!(
     Snapshot,
-    |_| Names::AsItIs,
-    |it| Line::new("snapshot")
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("snapshot")
         .flag("-r", it.recursive)
         .words(&it.names),
     |it, check| check.need_all(&it.names, it.recursive, &["snapshot"]),
@@ -25,8 +25,8 @@ serve!(
 
 serve!(
     Prune,
-    |_| Names::Alone,
-    |it| Line::new("snapshot --prune")
+    |_| NameEffect::Alone,
+    |it| HistoryText::new("snapshot --prune")
         .flag("-n", it.dry_run)
         .flag("-r", it.recursive)
         .words(&it.names),
@@ -39,8 +39,8 @@ serve!(
 
 serve!(
     Rollback,
-    |_| Names::AsItIs,
-    |it| Line::new("rollback")
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("rollback")
         .flag("-f", it.force)
         .flag("-r", it.recursive)
         .flag("-R", it.clones)
@@ -62,8 +62,8 @@ serve!(
 
 serve!(
     Clone,
-    |_| Names::Shared,
-    |it| Line::new("clone")
+    |_| NameEffect::Shared,
+    |it| HistoryText::new("clone")
         .flag("-K", it.rekey)
         .flag("-p", it.parents)
         .flag("-u", it.no_mount)
@@ -85,8 +85,8 @@ serve!(
 
 serve!(
     Promote,
-    |_| Names::Alone,
-    |it| Line::new("promote").word(&it.name),
+    |_| NameEffect::Alone,
+    |it| HistoryText::new("promote").word(&it.name),
     |it, check| {
         let name = &it.name;
         check.need(name, &["promote", "mount"])?;
@@ -106,8 +106,8 @@ macro_rules! tags {
     ($command:ident, $verb:literal, $change:ident) => {
         serve!(
             $command,
-            |_| Names::AsItIs,
-            |it| Line::new($verb)
+            |_| NameEffect::AsItIs,
+            |it| HistoryText::new($verb)
                 .flag("-r", it.recursive)
                 .word(&it.tag)
                 .words(&it.names),
@@ -125,8 +125,10 @@ tags!(Release, "release", release);
 
 serve!(
     Holds,
-    |_| Names::AsItIs,
-    |it| Line::new("holds").flag("-r", it.recursive).words(&it.names),
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("holds")
+        .flag("-r", it.recursive)
+        .words(&it.names),
     |it, check| {
         check.all_named(&it.names)?;
         check.each_named(&it.names, it.recursive, &mut |name, active, head| {
@@ -149,8 +151,8 @@ serve!(
 
 serve!(
     Bookmark,
-    |_| Names::AsItIs,
-    |it| Line::new("bookmark").word(&it.of).word(&it.name),
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("bookmark").word(&it.of).word(&it.name),
     |it, check| {
         check.need(&it.of, &["bookmark"])?;
         check.need(&it.name, &["bookmark"])
@@ -164,8 +166,8 @@ serve!(
 
 serve!(
     DestroyBookmark,
-    |_| Names::AsItIs,
-    |it| Line::new("destroy").word(&it.name),
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("destroy").word(&it.name),
     |it, check| check.need(&it.name, &["destroy"]),
     |it, view| view.change(&mut it.name),
     |it, daemon, context| daemon.destroy_bookmark(&it.name, context).map(done)
@@ -173,8 +175,8 @@ serve!(
 
 serve!(
     Diff,
-    |_| Names::AsItIs,
-    |it| Line::new("diff").word(&it.from).words(&it.to),
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("diff").word(&it.from).words(&it.to),
     |it, check| {
         check.need(&it.from, &["diff"])?;
         match it.to.as_ref().filter(|to| !to.starts_with('@')) {

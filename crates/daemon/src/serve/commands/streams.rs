@@ -3,17 +3,17 @@
 use protocol::api::{ReceiveName, Reply, SendWhat, command};
 
 use super::done;
-use super::line::{LEFT_OUT, Line};
+use super::line::{HistoryText, LEFT_OUT};
 use crate::host::callers::users::Peer;
-use crate::serve::authorize::{Check, only_root};
-use crate::serve::zones::Names;
+use crate::serve::authorize::{PermissionCheck, only_root};
+use crate::serve::zones::NameEffect;
 use crate::state::zones::rules::{denied, refused};
 
 serve!(
     Send,
-    |_| Names::AsItIs,
+    |_| NameEffect::AsItIs,
     |it| {
-        let line = Line::new("send").flag("-n", it.estimate);
+        let line = HistoryText::new("send").flag("-n", it.estimate);
         let line = line.flag("-p", it.props);
         let line = line.flag("-w", it.raw);
         match &it.what {
@@ -55,7 +55,7 @@ serve!(
             None => Ok(()),
         }
     },
-    // Whether the keys that go with it are the tenant's is looked at when they are known: [`View::may_send`].
+    // Whether the keys that go with it are the tenant's is looked at when they are known: [`ZoneView::may_send`].
     |it, view| view.send(&mut it.what),
     |it, daemon, context| {
         if it.estimate {
@@ -67,11 +67,11 @@ serve!(
 
 serve!(
     Receive,
-    |_| Names::AsItIs,
+    |_| NameEffect::AsItIs,
     |it| {
         let mut exclude = it.exclude.clone();
         exclude.sort();
-        let line = Line::new("receive")
+        let line = HistoryText::new("receive")
             .flag("-d", it.naming == ReceiveName::Path)
             .flag("-e", it.naming == ReceiveName::Last)
             .flag("-F", it.force)
@@ -79,7 +79,7 @@ serve!(
             .flag("-s", it.resumable)
             .flag("-u", it.no_mount)
             .props("-o", &it.props);
-        let leave = |line: Line, name: String| line.option("-x", Some(name));
+        let leave = |line: HistoryText, name: String| line.option("-x", Some(name));
         exclude.into_iter().fold(line, leave).word(&it.target)
     },
     |it, check| {
@@ -105,7 +105,7 @@ serve!(
     |it, daemon, context| {
         // The stream names datasets, and the receive may make some of them.
         let may = |target: &str, is_own: bool, peer: &Peer| {
-            let check = Check::new(daemon, peer);
+            let check = PermissionCheck::new(daemon, peer);
             match is_own {
                 _ if peer.is_admin => Ok(()),
                 true => check.receive_new(target),
@@ -127,8 +127,8 @@ serve!(
 
 serve!(
     ReceiveAbandon,
-    |_| Names::AsItIs,
-    |it| Line::new("receive -A").word(&it.target),
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("receive -A").word(&it.target),
     |it, check| check.receive(&it.target),
     // A tenant's receive leaves nothing.
     |_, _| Err(refused()),
@@ -138,18 +138,18 @@ serve!(
 // Marks of the state of a dataset name more than what is a tenant's.
 root_only!(
     Anchor,
-    |it| Line::new("anchor").words(&it.names),
+    |it| HistoryText::new("anchor").words(&it.names),
     |it, daemon, _| daemon.anchors(&it.names).map(Reply::Anchors)
 );
 
 root_only!(
     AnchorVerify,
-    |_| Line::new("anchor verify"),
+    |_| HistoryText::new("anchor verify"),
     |it, daemon, _| daemon.check_anchors(&it.anchors).map(Reply::AnchorRows)
 );
 
 root_only!(
     AnchorAccept,
-    |it| Line::new("anchor accept").words(&it.names),
+    |it| HistoryText::new("anchor accept").words(&it.names),
     |it, daemon, context| daemon.accept_states(&it.names, context).map(done)
 );

@@ -3,9 +3,9 @@
 use protocol::api::Reply;
 
 use super::done;
-use super::line::Line;
+use super::line::HistoryText;
 use crate::serve::authorize::only_root;
-use crate::serve::zones::Names;
+use crate::serve::zones::NameEffect;
 use crate::state::zones::rules::refused;
 
 fn list(names: &[String]) -> Option<String> {
@@ -14,8 +14,8 @@ fn list(names: &[String]) -> Option<String> {
 
 serve!(
     Whoami,
-    |_| Names::AsItIs,
-    |_| Line::new("whoami"),
+    |_| NameEffect::AsItIs,
+    |_| HistoryText::new("whoami"),
     |_, check| check.something_anywhere(true),
     |_, _| Ok(()),
     |_, daemon, context| Ok(Reply::Caller(daemon.caller(context)))
@@ -23,8 +23,8 @@ serve!(
 
 serve!(
     TokenCreate,
-    |_| Names::AsItIs,
-    |it| Line::new("web token create")
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("web token create")
         .option("--commands", list(&it.scope.commands))
         .option("--dataset", it.scope.dataset.as_ref())
         .option("--label", Some(&it.label))
@@ -44,8 +44,8 @@ serve!(
 
 serve!(
     Tokens,
-    |_| Names::AsItIs,
-    |_| Line::new("web token list"),
+    |_| NameEffect::AsItIs,
+    |_| HistoryText::new("web token list"),
     |_, check| check.something_anywhere(true),
     |_, _| Err(refused()),
     |_, daemon, context| Ok(Reply::Tokens(daemon.token_rows(&context.peer)))
@@ -53,8 +53,8 @@ serve!(
 
 serve!(
     TokenRevoke,
-    |_| Names::AsItIs,
-    |it| Line::new("web token revoke").word(&it.id),
+    |_| NameEffect::AsItIs,
+    |it| HistoryText::new("web token revoke").word(&it.id),
     |_, check| check.something_anywhere(true),
     |_, _| Err(refused()),
     |it, daemon, context| daemon.revoke_token(&it.id, &context.peer).map(done)

@@ -12,9 +12,9 @@ use protocol::api::{DeviceRow, Fullness, PoolReport};
 use crate::failure::Result;
 use crate::ops::devices::meters;
 use crate::ops::pools::report;
-use crate::serve::metrics::text::{Labels, Page};
+use crate::serve::metrics::text::{Labels, MetricsPage};
 use crate::state::daemon::Daemon;
-use crate::state::exports::registry::ExportNow;
+use crate::state::exports::registry::ExportStatus;
 use crate::state::pools::active_pool::ActivePool;
 
 /// The state of a pool at one moment.
@@ -24,23 +24,23 @@ struct PoolNow {
     nodes: CacheTotals,
     second: CacheTotals,
     keys: usize,
-    key_roots: Vec<KeyNow>,
-    devices: Vec<DeviceNow>,
-    mounts: Vec<MountNow>,
+    key_roots: Vec<KeySample>,
+    devices: Vec<DeviceSample>,
+    mounts: Vec<MountSample>,
 }
 
 /// A dataset with a key of its own.
-struct KeyNow {
+struct KeySample {
     dataset: String,
     is_loaded: bool,
 }
 
-struct DeviceNow {
+struct DeviceSample {
     row: DeviceRow,
     operations: Vec<(&'static str, Totals)>,
 }
 
-struct MountNow {
+struct MountSample {
     dataset: String,
     operations: Vec<(&'static str, Totals)>,
     io_errors: u64,
@@ -54,7 +54,7 @@ impl Daemon {
             .iter()
             .map(pool_now)
             .collect::<Result<Vec<_>>>()?;
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         self.whole(&mut page, &pools);
         of_pools(&mut page, &pools);
         of_scrubs(&mut page, &pools);
@@ -68,7 +68,7 @@ impl Daemon {
         Ok(page.into_text())
     }
 
-    fn whole(&self, page: &mut Page, pools: &[PoolNow]) {
+    fn whole(&self, page: &mut MetricsPage, pools: &[PoolNow]) {
         let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
         page.gauge("strongroom_info", "The version.", [(version, 1)]);
         let keys: usize = pools.iter().map(|pool| pool.keys).sum();
@@ -96,7 +96,7 @@ fn pool_now(active: &Arc<ActivePool>) -> Result<PoolNow> {
     let mut report = report::report(active, false)?;
     let key_roots = key_roots_now(active)?;
     let rows = std::mem::take(&mut report.devices);
-    let devices = rows.into_iter().map(|row| DeviceNow {
+    let devices = rows.into_iter().map(|row| DeviceSample {
         operations: meters::meter(&row.path)
             .map(|open| device_totals(&open.meter))
             .unwrap_or_default(),
@@ -114,7 +114,7 @@ fn pool_now(active: &Arc<ActivePool>) -> Result<PoolNow> {
     })
 }
 
-fn key_roots_now(active: &ActivePool) -> Result<Vec<KeyNow>> {
+fn key_roots_now(active: &ActivePool) -> Result<Vec<KeySample>> {
     let datasets = active.pool.datasets()?.into_iter();
     let roots = datasets.filter(|entry| entry.suite != 0 && entry.key_root == entry.id);
     let mut found = Vec::new();
@@ -123,7 +123,7 @@ fn key_roots_now(active: &ActivePool) -> Result<Vec<KeyNow>> {
         let Ok(dataset) = active.pool.name_of(entry.id) else {
             continue;
         };
-        found.push(KeyNow {
+        found.push(KeySample {
             dataset,
             is_loaded: active.keys.lock().contains_key(&entry.id),
         });
@@ -140,12 +140,12 @@ pub(super) fn device_totals(meter: &DeviceMeter) -> Vec<(&'static str, Totals)> 
     ]
 }
 
-fn mounts_now(active: &ActivePool) -> Result<Vec<MountNow>> {
+fn mounts_now(active: &ActivePool) -> Result<Vec<MountSample>> {
     let mounts = active.mounts.lock();
     mounts
         .iter()
         .map(|(id, state)| {
-            Ok(MountNow {
+            Ok(MountSample {
                 dataset: active.pool.name_of(*id)?,
                 operations: state.meter.totals(),
                 io_errors: state.meter.io_errors(),
@@ -159,7 +159,7 @@ fn one<V>(value: V) -> [(Labels, V); 1] {
 }
 
 fn cache(
-    page: &mut Page,
+    page: &mut MetricsPage,
     which: &str,
     of: &str,
     caches: impl IntoIterator<Item = (Labels, CacheTotals)>,
@@ -198,14 +198,14 @@ impl PoolNow {
         vec![("pool", self.report.name.clone())]
     }
 
-    fn device_labels(&self, device: &DeviceNow) -> Labels {
+    fn device_labels(&self, device: &DeviceSample) -> Labels {
         let mut labels = self.labels();
         labels.push(("device", device.row.path.clone()));
         labels
     }
 }
 
-fn of_pools(page: &mut Page, pools: &[PoolNow]) {
+fn of_pools(page: &mut MetricsPage, pools: &[PoolNow]) {
     let state = pools.iter().map(|pool| {
         let mut labels = pool.labels();
         labels.push(("state", pool.report.health.clone()));
@@ -260,7 +260,7 @@ fn of_pools(page: &mut Page, pools: &[PoolNow]) {
     );
 }
 
-fn of_scrubs(page: &mut Page, pools: &[PoolNow]) {
+fn of_scrubs(page: &mut MetricsPage, pools: &[PoolNow]) {
     page.gauge(
         "strongroom_pool_scrub_running",
         "1 while a scrub runs.",
@@ -293,7 +293,7 @@ fn of_scrubs(page: &mut Page, pools: &[PoolNow]) {
     );
 }
 
-fn of_devices(page: &mut Page, pools: &[PoolNow]) {
+fn of_devices(page: &mut MetricsPage, pools: &[PoolNow]) {
     let devices = || {
         let all = pools
             .iter()
@@ -338,7 +338,7 @@ fn of_devices(page: &mut Page, pools: &[PoolNow]) {
     );
 }
 
-fn of_mounts(page: &mut Page, pools: &[PoolNow]) {
+fn of_mounts(page: &mut MetricsPage, pools: &[PoolNow]) {
     let mounts = || {
         pools.iter().flat_map(|pool| &pool.mounts).map(|mount| {
             let labels: Labels = vec![("dataset", mount.dataset.clone())];
@@ -374,8 +374,8 @@ fn of_mounts(page: &mut Page, pools: &[PoolNow]) {
     );
 }
 
-fn of_exports(page: &mut Page, exports: &[ExportNow]) {
-    let labels = |export: &ExportNow| -> Labels { vec![("export", export.name.clone())] };
+fn of_exports(page: &mut MetricsPage, exports: &[ExportStatus]) {
+    let labels = |export: &ExportStatus| -> Labels { vec![("export", export.name.clone())] };
     let operations = || {
         exports.iter().flat_map(|export| {
             let each = device_totals(&export.meter).into_iter();
@@ -405,7 +405,7 @@ fn of_exports(page: &mut Page, exports: &[ExportNow]) {
     );
 }
 
-fn of_mappings(page: &mut Page, mappings: &[(String, Arc<MappingMeter>)]) {
+fn of_mappings(page: &mut MetricsPage, mappings: &[(String, Arc<MappingMeter>)]) {
     let operations = || {
         mappings.iter().flat_map(|(name, meter)| {
             let forms = [

@@ -1,10 +1,10 @@
 //! What initiators do at iSCSI targets: those of exports, and those that pools serve by their files.
 
 use super::collect::{device_totals, with_op};
-use super::text::{Labels, Page};
+use super::text::{Labels, MetricsPage};
 use crate::state::daemon::Daemon;
 use crate::state::exports::ha_targets::UnitNow;
-use crate::state::exports::registry::ExportNow;
+use crate::state::exports::registry::ExportStatus;
 
 /// A target at one moment. That of an export has one unit, with the number 0.
 struct TargetNow {
@@ -14,7 +14,7 @@ struct TargetNow {
 }
 
 impl Daemon {
-    pub(super) fn of_initiators(&self, page: &mut Page, exports: &[ExportNow]) {
+    pub(super) fn of_initiators(&self, page: &mut MetricsPage, exports: &[ExportStatus]) {
         let mut targets: Vec<TargetNow> = exports.iter().filter_map(of_export).collect();
         targets.extend(
             self.ha_targets()
@@ -30,7 +30,7 @@ impl Daemon {
     }
 }
 
-fn of_export(export: &ExportNow) -> Option<TargetNow> {
+fn of_export(export: &ExportStatus) -> Option<TargetNow> {
     Some(TargetNow {
         labels: vec![("target", export.name.clone()), ("lun", "0".to_owned())],
         sessions: export.clients,
@@ -38,7 +38,7 @@ fn of_export(export: &ExportNow) -> Option<TargetNow> {
     })
 }
 
-fn of_targets(page: &mut Page, targets: &[TargetNow]) {
+fn of_targets(page: &mut MetricsPage, targets: &[TargetNow]) {
     let labelled = || targets.iter().map(|target| (target.labels.clone(), target));
     page.gauge(
         "strongroom_iscsi_sessions",
@@ -63,7 +63,7 @@ fn of_targets(page: &mut Page, targets: &[TargetNow]) {
 }
 
 /// The units of `ha.toml`.
-fn of_units(page: &mut Page, units: &[UnitNow]) {
+fn of_units(page: &mut MetricsPage, units: &[UnitNow]) {
     let labels = |unit: &UnitNow| -> Labels { vec![("volume", unit.volume.clone())] };
     let operations = || {
         units.iter().flat_map(|unit| {

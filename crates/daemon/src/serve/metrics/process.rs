@@ -1,9 +1,9 @@
 //! The metrics of every process, with the names that the libraries of Prometheus use.
 
-use crate::serve::metrics::text::{Page, seconds};
+use crate::serve::metrics::text::{MetricsPage, seconds};
 
 /// Writes the metrics of this process from the system.
-pub(crate) fn write(page: &mut Page) {
+pub(crate) fn write(page: &mut MetricsPage) {
     let one = |value: Option<u64>| value.map(|value| (Vec::new(), value));
     let Some(stat) = Stat::read() else { return };
     let page_size = rustix::param::page_size() as u64;
@@ -67,7 +67,7 @@ mod tests {
         let stat = Stat(line.into());
         assert_eq!((stat.number(4), stat.number(14)), (Some(1), Some(11)));
         assert_eq!((stat.number(24), stat.number(99)), (Some(21), None));
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         write(&mut page);
         let text = page.into_text();
         assert!(text.contains("\nprocess_cpu_seconds_total "), "{text}");

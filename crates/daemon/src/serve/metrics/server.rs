@@ -11,8 +11,8 @@ use admission::StopSignal;
 use crate::failure::{Failure, Result};
 use crate::host::callers::users::Peer;
 use crate::serve::metrics::text::CONTENT_TYPE;
-use crate::serve::read_deadline::Hurried;
-use crate::state::callers::command_connections::{Guest, attend};
+use crate::serve::read_deadline::DeadlineReader;
+use crate::state::callers::command_connections::{CommandPermit, attend};
 use crate::state::daemon::Daemon;
 
 /// The largest request.
@@ -45,7 +45,11 @@ pub(crate) fn serve(daemon: &Arc<Daemon>, listener: UnixListener) -> Result<()> 
     thread.spawn(accept).map(|_| ()).map_err(failed)
 }
 
-fn answer(daemon: &Daemon, mut stream: &UnixStream, guest: &mut Guest) -> std::io::Result<()> {
+fn answer(
+    daemon: &Daemon,
+    mut stream: &UnixStream,
+    guest: &mut CommandPermit,
+) -> std::io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let admin = Peer::admin_of(stream).and_then(|peer| daemon.guests.admit(guest, peer.uid));
     let (status, body) = match admin {
@@ -71,9 +75,9 @@ fn answer(daemon: &Daemon, mut stream: &UnixStream, guest: &mut Guest) -> std::i
     stream.write_all(body.as_bytes())
 }
 
-fn hurried(stream: &UnixStream) -> Hurried<'_> {
+fn hurried(stream: &UnixStream) -> DeadlineReader<'_> {
     let until = Instant::now() + REQUEST_PATIENCE;
-    Hurried { stream, until }
+    DeadlineReader { stream, until }
 }
 
 /// Reads a request. An error is the status to answer with.

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 
 use meter::{BUCKETS, Times, bucket_end};
 
-/// The media type of a [`Page`].
+/// The media type of a [`MetricsPage`].
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The labels that distinguish the samples of one metric.
@@ -13,9 +13,9 @@ pub(crate) type Labels = Vec<(&'static str, String)>;
 
 /// A page of metrics. The samples of one metric are written together.
 #[derive(Default)]
-pub(crate) struct Page(String);
+pub(crate) struct MetricsPage(String);
 
-impl Page {
+impl MetricsPage {
     /// The text of the page.
     pub(crate) fn into_text(self) -> String {
         self.0
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn samples_are_as_the_format_says() {
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         let awkward = "a\"b\\c\nd".to_owned();
         page.gauge("size_bytes", "How large.", [(vec![], 7)]);
         page.counter(
@@ -146,7 +146,7 @@ mod tests {
         for nanos in [0, 1500, 1500, 40_000_000_000] {
             histogram.record(Duration::from_nanos(nanos));
         }
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         let labels = vec![("op", "read".to_owned())];
         page.histogram("took_seconds", "Took.", [(labels, histogram.totals())]);
         let text = page.into_text();

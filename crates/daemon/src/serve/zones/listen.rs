@@ -9,8 +9,8 @@ use std::sync::Arc;
 use admission::StopSignal;
 
 use crate::failure::{Failure, Result};
-use crate::host::listen::{Bound, bind};
-use crate::serve::unix::Served;
+use crate::host::listen::{SocketFile, bind};
+use crate::serve::unix::ConnectionEnd;
 use crate::state::callers::command_connections::attend;
 use crate::state::daemon::Daemon;
 
@@ -42,7 +42,7 @@ impl Daemon {
             fs::set_permissions(dir, Permissions::from_mode(0o711)).map_err(failed)?;
         }
         let listener = bind(&path)?;
-        let socket = Bound::new(path.clone());
+        let socket = SocketFile::new(path.clone());
         if zone.is.owner.is_some() {
             fs::set_permissions(&path, Permissions::from_mode(0o666)).map_err(failed)?;
         }
@@ -70,7 +70,7 @@ impl Daemon {
                     return;
                 };
                 Daemon::serve_on_thread("command", move || {
-                    let _: Served = daemon.serve_one(&stream, Some(&zone), &mut guest);
+                    let _: ConnectionEnd = daemon.serve_one(&stream, Some(&zone), &mut guest);
                     drop(guest);
                 });
             });

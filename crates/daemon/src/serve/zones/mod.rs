@@ -8,7 +8,7 @@ mod listen;
 mod profiles;
 mod zone_policy;
 
-pub(crate) use zone_policy::Names;
+pub(crate) use zone_policy::NameEffect;
 pub(in crate::serve) use zone_policy::check_source;
 
 use std::collections::BTreeMap;
@@ -19,12 +19,12 @@ use protocol::api::{FailureKind, ZoneProfile, ZoneRow, command};
 
 use crate::failure::{Failure, Result};
 use crate::host::callers::users::Peer;
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
-use crate::state::front_end::{FrontEnd, Going};
+use crate::state::front_end::{ExclusiveUse, FrontEnd};
 use crate::state::pools::active_pool::ActivePool;
-use crate::state::zones::view::View;
-use crate::state::zones::zone::{Definition, Owner, RememberedZone, Zone};
+use crate::state::zones::view::ZoneView;
+use crate::state::zones::zone::{RememberedZone, Zone, ZoneDefinition, ZoneOwner};
 
 /// The longest name of a zone. It is part of the path of a socket.
 const NAME_MAX: usize = 48;
@@ -57,10 +57,10 @@ impl Daemon {
     pub(crate) fn create_zone(
         self: &Arc<Self>,
         new: &command::ZoneCreate,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         check_name(&new.name)?;
-        let owner = new.owner.as_deref().map(Owner::parse).transpose()?;
+        let owner = new.owner.as_deref().map(ZoneOwner::parse).transpose()?;
         let _changing = self.zones.changing.lock();
         if self.zones.all.lock().contains_key(&new.name) {
             return Err(Failure::new(
@@ -73,7 +73,7 @@ impl Daemon {
         let _admin = active.lock(context.decision)?;
         let root = active.pool.find(&new.dataset)?;
         check_root(&root, &new.dataset)?;
-        let is = Definition {
+        let is = ZoneDefinition {
             pool: active.pool.guid(),
             dataset: root.id,
             guid: root.guid,
@@ -100,7 +100,7 @@ impl Daemon {
         zone: &Arc<Zone>,
         active: &ActivePool,
         root: &str,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         self.zones
             .all
@@ -118,7 +118,7 @@ impl Daemon {
     }
 
     /// Destroys a zone. Its datasets stay. Running commands of its tenant are interrupted.
-    pub(crate) fn destroy_zone(&self, name: &str, context: &Context<'_>) -> Result<()> {
+    pub(crate) fn destroy_zone(&self, name: &str, context: &CallerContext<'_>) -> Result<()> {
         let _changing = self.zones.changing.lock();
         let zone = self.zone_named(name)?;
         zone.close();
@@ -168,7 +168,7 @@ impl Daemon {
             }),
             alias: zone.is.alias.clone(),
             profile: zone.profile(),
-            owner: zone.is.owner.map(Owner::to_text),
+            owner: zone.is.owner.map(ZoneOwner::to_text),
             socket: self.zone_socket(&zone.name).display().to_string(),
         };
         zones.iter().map(row).collect()
@@ -187,7 +187,7 @@ impl Daemon {
     }
 
     /// Whether the zone of a view still exists with its profile, and the caller may use it.
-    pub(in crate::serve) fn has_zone(&self, view: &View, peer: &Peer) -> bool {
+    pub(in crate::serve) fn has_zone(&self, view: &ZoneView, peer: &Peer) -> bool {
         let guid = view.active.pool.guid();
         let zones = self.zones.all.lock();
         let mut zones = zones.values();
@@ -199,14 +199,14 @@ impl Daemon {
     }
 
     /// The present view of the tenant.
-    pub(crate) fn view(&self, zone: &Zone) -> Result<View> {
+    pub(crate) fn view(&self, zone: &Zone) -> Result<ZoneView> {
         let (active, root) = self.root_of(zone).ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,
                 "the pool of this zone is not imported now",
             )
         })?;
-        Ok(View {
+        Ok(ZoneView {
             pool: active.pool.name(),
             name: active.pool.name_of(root.id)?,
             active,
@@ -247,12 +247,12 @@ impl FrontEnd<Daemon> for ZoneSockets {
 
     /// Refuses to destroy or rename the root of a zone, because commands of the tenant use its name. Refuses another
     /// guid for its pool, because the zone names the pool by guid.
-    fn may_go(&self, daemon: &Daemon, going: &Going<'_>) -> Result<()> {
+    fn may_go(&self, daemon: &Daemon, going: &ExclusiveUse<'_>) -> Result<()> {
         let zones = daemon.zones.all.lock();
         let (active, entries) = match going {
-            Going::Devices(_) => return Ok(()),
-            Going::Datasets(active, entries) => (active, entries),
-            Going::Guid(active) => {
+            ExclusiveUse::Devices(_) => return Ok(()),
+            ExclusiveUse::Datasets(active, entries) => (active, entries),
+            ExclusiveUse::Guid(active) => {
                 let guid = active.pool.guid();
                 let Some(zone) = zones.values().find(|zone| zone.is.pool == guid) else {
                     return Ok(());

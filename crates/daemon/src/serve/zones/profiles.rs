@@ -11,7 +11,7 @@ use pool::Entry;
 use protocol::api::{ZoneProfile, command};
 
 use crate::failure::{Failure, Result};
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::datasets::properties;
 use crate::state::pools::active_pool::ActivePool;
@@ -21,7 +21,11 @@ const READONLY: &str = "readonly";
 
 impl Daemon {
     /// Changes the profile of a zone.
-    pub(crate) fn set_zone(&self, new: &command::ZoneSet, context: &mut Context<'_>) -> Result<()> {
+    pub(crate) fn set_zone(
+        &self,
+        new: &command::ZoneSet,
+        context: &mut CallerContext<'_>,
+    ) -> Result<()> {
         let _changing = self.zones.changing.lock();
         let zone = self.zone_named(&new.name)?;
         let active = self.view(&zone)?.active;
@@ -54,7 +58,7 @@ impl ActivePool {
         root: &Arc<Entry>,
         before: ZoneProfile,
         now: ZoneProfile,
-        context: &mut Context<'_>,
+        context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let none = ZoneProfile::None;
         if (before, now) == (none, none) {
@@ -95,7 +99,12 @@ impl ActivePool {
     }
 
     /// Makes the directories in the root where the tenant's datasets are mounted. Later the root is read-only.
-    fn make_directories(&self, root: &Entry, profile: ZoneProfile, context: &mut Context<'_>) {
+    fn make_directories(
+        &self,
+        root: &Entry,
+        profile: ZoneProfile,
+        context: &mut CallerContext<'_>,
+    ) {
         let mounts = self.mounts.lock();
         let Some(dir) = mounts.get(&root.id).map(|state| state.dir()) else {
             return;

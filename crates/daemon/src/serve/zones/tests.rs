@@ -17,11 +17,11 @@ use crate::tests::{command, create, create_pool, daemon, encrypted, key_file};
 
 /// Types the same passphrase whenever it is asked.
 #[derive(Default)]
-struct Typist {
+struct RepeatingTypist {
     asked_for: Vec<String>,
 }
 
-impl Terminal for Typist {
+impl Terminal for RepeatingTypist {
     fn ask(&mut self, ask: &Ask) -> protocol::api::Result<Option<Secret>> {
         self.asked_for.push(ask.dataset.clone());
         Ok(Some(Secret::from_slice(b"correct horse").unwrap()))
@@ -34,17 +34,17 @@ fn call(socket: &Path, request: &Json) -> protocol::api::Result<Reply> {
     let command: Command = serde_json::from_value(request.clone())
         .unwrap_or_else(|error| panic!("{request}: {error}"));
     let client = Client::connect(socket).unwrap();
-    client.call(command, &mut Typist::default())
+    client.call(command, &mut RepeatingTypist::default())
 }
 
 /// A pool with datasets of others beside the zone `web`, whose root has a key that is loaded.
-struct Site {
+struct ZoneSite {
     dir: tempfile::TempDir,
     daemon: Arc<Daemon>,
 }
 
-impl Site {
-    fn new() -> Site {
+impl ZoneSite {
+    fn new() -> ZoneSite {
         let dir = tempfile::tempdir().unwrap();
         let daemon = daemon(dir.path());
         create_pool(&daemon, dir.path(), "tank");
@@ -59,10 +59,10 @@ impl Site {
         );
         let names = ["tank/other@1".into(), "tank/web/site@1".into()];
         command(|context| daemon.snapshot(&names, false, context)).unwrap();
-        Site { dir, daemon }
+        ZoneSite { dir, daemon }
     }
 
-    fn zone(&self, profile: ZoneProfile) -> &Site {
+    fn zone(&self, profile: ZoneProfile) -> &ZoneSite {
         let new = command::ZoneCreate {
             name: "z".into(),
             dataset: "tank/web".into(),
@@ -87,7 +87,7 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for ZoneSite {
     fn drop(&mut self) {
         ZoneSockets.stop(&self.daemon);
     }
@@ -106,7 +106,7 @@ use Is::{Absent, Done, Refused};
 
 #[test]
 fn every_command_is_decided() {
-    let site = Site::new();
+    let site = ZoneSite::new();
     site.zone(ZoneProfile::None);
     let mut seen = Vec::new();
     let mut all = Vec::new();
@@ -150,7 +150,7 @@ fn every_command_is_decided() {
 /// As the article on encrypted zones shows it.
 #[test]
 fn what_is_above_is_the_global_zones() {
-    let site = Site::new();
+    let site = ZoneSite::new();
     command(|context| {
         let names = ["tank".to_owned()];
         site.daemon.set(
@@ -193,7 +193,7 @@ fn what_is_above_is_the_global_zones() {
 
 #[test]
 fn names_outside_are_not_told() {
-    let site = Site::new();
+    let site = ZoneSite::new();
     for (snapshot, name) in [
         ("tank/web/site@1", "tank/other/clone"),
         ("tank/web/site@1", "tank/web/clone"),
@@ -240,7 +240,7 @@ fn names_outside_are_not_told() {
 
 #[test]
 fn the_root_of_an_immutable_zone_is_read_only() {
-    let site = Site::new();
+    let site = ZoneSite::new();
     site.zone(ZoneProfile::FixedConfiguration);
     let find = |name: &str| site.daemon.find(name).unwrap().1;
     assert_eq!(find("tank/web").props.get("readonly").unwrap(), "on");
@@ -267,7 +267,7 @@ fn the_root_of_an_immutable_zone_is_read_only() {
 /// While there is a zone its root stays what the names in it go by.
 #[test]
 fn the_root_stays_while_there_is_a_zone() {
-    let site = Site::new();
+    let site = ZoneSite::new();
     site.zone(ZoneProfile::None);
     let daemon = &site.daemon;
     let rename = protocol::api::command::Rename {
@@ -294,7 +294,7 @@ fn the_root_stays_while_there_is_a_zone() {
 
 #[test]
 fn zones_are_remembered() {
-    let site = Site::new();
+    let site = ZoneSite::new();
     site.zone(ZoneProfile::None);
     let before = site.daemon.recall_zones();
     ZoneSockets.stop(&site.daemon);
@@ -315,7 +315,7 @@ fn zones_are_remembered() {
 
 #[test]
 fn what_cannot_be_a_zone_is_refused() {
-    let site = Site::new();
+    let site = ZoneSite::new();
     let refused = |name: &str, dataset: &str, alias: Option<&str>, owner: Option<&str>| {
         let new = command::ZoneCreate {
             name: name.into(),
@@ -354,7 +354,7 @@ fn what_cannot_be_a_zone_is_refused() {
 /// A typed key is for the dataset that the prompt named.
 #[test]
 fn names_stay_while_a_command_is_decided_by_them() {
-    let site = Site::new();
+    let site = ZoneSite::new();
     let daemon = &site.zone(ZoneProfile::None).daemon;
     let zone = daemon.recall_zones().remove("z").unwrap().into_zone("z");
     let of = |request: Json| served(serde_json::from_value(request).unwrap()).names();
@@ -374,7 +374,7 @@ fn names_stay_while_a_command_is_decided_by_them() {
 /// What a tenant stores besides data is in the memory of the daemon, and no quota counts it.
 #[test]
 fn a_new_zone_has_limits() {
-    let site = Site::new();
+    let site = ZoneSite::new();
     site.zone(ZoneProfile::None);
     let limits = site.get(
         &["web"],

@@ -17,13 +17,13 @@ use pool::{Entry, Reach};
 use protocol::api::{FailureKind, Props, SendWhat};
 
 use crate::failure::{Failure, Result};
-use crate::ops::streams::piece::Piece;
+use crate::ops::streams::piece::StreamPiece;
 use crate::serve::authorize::{below, dataset_of};
 use crate::state::callers::decision::DatasetGuid;
 use crate::state::pools::active_pool::ActivePool;
 
 use crate::state::zones::rules::{denied, may_set};
-use crate::state::zones::view::View;
+use crate::state::zones::view::ZoneView;
 use crate::state::zones::zone::{NameGuard, Zone};
 
 /// The longest time that a command waits for others of its zone.
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The effect of a command on names and keys in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Names {
+pub(crate) enum NameEffect {
     /// It does not depend on them.
     AsItIs,
     /// They must stay the same until it ends.
@@ -42,14 +42,14 @@ pub(crate) enum Names {
 
 impl Zone {
     /// Locks the names in a zone for a command, from the decision until its end.
-    pub(crate) fn guard_names(&self, names: Names) -> Result<NameGuard<'_>> {
+    pub(crate) fn guard_names(&self, names: NameEffect) -> Result<NameGuard<'_>> {
         let found = match names {
-            Names::AsItIs => return Ok(NameGuard::AsItIs),
-            Names::Shared => {
+            NameEffect::AsItIs => return Ok(NameGuard::AsItIs),
+            NameEffect::Shared => {
                 let shared = self.names.try_read_for(PATIENCE);
                 shared.map(NameGuard::Shared)
             }
-            Names::Alone => {
+            NameEffect::Alone => {
                 let alone = self.names.try_write_for(PATIENCE);
                 alone.map(NameGuard::Alone)
             }
@@ -64,7 +64,7 @@ impl Zone {
     }
 }
 
-impl View {
+impl ZoneView {
     /// Translates a name of the zone into the daemon's.
     pub(in crate::serve) fn translate_name(&self, name: &mut String) -> Result<()> {
         *name = self.inward(name)?;
@@ -208,7 +208,7 @@ impl View {
         }
     }
 
-    /// Checks a rollback: as [`View::destroy`], of the clones of later snapshots.
+    /// Checks a rollback: as [`ZoneView::destroy`], of the clones of later snapshots.
     pub(in crate::serve) fn rollback(&self, name: &mut String, clones: bool) -> Result<()> {
         self.change(name)?;
         match clones {
@@ -277,7 +277,7 @@ impl View {
 
     /// Refuses to send a dataset outside of the zone, or one with wrapped keys that are not the tenant's, because the
     /// stream contains them.
-    pub(crate) fn may_send(&self, active: &Arc<ActivePool>, pieces: &[Piece]) -> Result<()> {
+    pub(crate) fn may_send(&self, active: &Arc<ActivePool>, pieces: &[StreamPiece]) -> Result<()> {
         for piece in pieces {
             for id in [Some(piece.to), piece.from].into_iter().flatten() {
                 let entry = active.pool.entry(id)?;

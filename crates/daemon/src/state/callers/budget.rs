@@ -96,16 +96,16 @@ impl From<Payer> for HashPayer {
 
 /// Work that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Work {
+pub(crate) enum BudgetedWork {
     /// Reads and answers with many rows.
     Listing,
     /// Sends or receives a stream.
     Stream,
 }
 
-impl Work {
+impl BudgetedWork {
     /// The kind of work of a command, if it is counted.
-    pub(crate) fn of(command: &Command) -> Option<Work> {
+    pub(crate) fn of(command: &Command) -> Option<BudgetedWork> {
         match command {
             Command::Get(_)
             | Command::Holds(_)
@@ -113,16 +113,16 @@ impl Work {
             | Command::Userspace(_)
             | Command::Diff(_)
             | Command::Permissions(_)
-            | Command::Mounts => Some(Work::Listing),
-            Command::Send(_) | Command::Receive(_) => Some(Work::Stream),
+            | Command::Mounts => Some(BudgetedWork::Listing),
+            Command::Send(_) | Command::Receive(_) => Some(BudgetedWork::Stream),
             _ => None,
         }
     }
 
     fn most(self) -> usize {
         match self {
-            Work::Listing => LISTINGS,
-            Work::Stream => STREAMS,
+            BudgetedWork::Listing => LISTINGS,
+            BudgetedWork::Stream => STREAMS,
         }
     }
 }
@@ -131,7 +131,7 @@ impl Work {
 #[derive(Default)]
 pub(crate) struct Budgets {
     /// No number is 0.
-    running: Mutex<BTreeMap<(Payer, Work), usize>>,
+    running: Mutex<BTreeMap<(Payer, BudgetedWork), usize>>,
     ended: Condvar,
 }
 
@@ -139,7 +139,7 @@ pub(crate) struct Budgets {
 pub(crate) struct RunningWork {
     all: Arc<Budgets>,
     /// `None` for root, whose work is not counted.
-    counted: Option<(Payer, Work)>,
+    counted: Option<(Payer, BudgetedWork)>,
 }
 
 impl Budgets {
@@ -147,12 +147,12 @@ impl Budgets {
     pub(crate) fn begin(
         self: &Arc<Self>,
         payer: Payer,
-        work: Work,
+        work: BudgetedWork,
         caller: &mut dyn Channel,
     ) -> Result<RunningWork> {
         let until = match work {
-            Work::Listing => Instant::now() + PATIENCE,
-            Work::Stream => Instant::now(),
+            BudgetedWork::Listing => Instant::now() + PATIENCE,
+            BudgetedWork::Stream => Instant::now(),
         };
         loop {
             if let Some(begun) = self.try_begin(payer, work) {
@@ -170,7 +170,7 @@ impl Budgets {
         }
     }
 
-    fn try_begin(self: &Arc<Self>, payer: Payer, work: Work) -> Option<RunningWork> {
+    fn try_begin(self: &Arc<Self>, payer: Payer, work: BudgetedWork) -> Option<RunningWork> {
         let counted = (payer != Payer::Root).then_some((payer, work));
         if let Some(key) = counted {
             let mut running = self.running.lock();
@@ -186,15 +186,23 @@ impl Budgets {
     }
 }
 
-fn is_full(running: &BTreeMap<(Payer, Work), usize>, payer: Payer, work: Work) -> bool {
+fn is_full(
+    running: &BTreeMap<(Payer, BudgetedWork), usize>,
+    payer: Payer,
+    work: BudgetedWork,
+) -> bool {
     let count = running.get(&(payer, work));
     count.is_some_and(|count| *count >= work.most())
 }
 
-fn too_many(work: Work) -> Failure {
+fn too_many(work: BudgetedWork) -> Failure {
     let why = match work {
-        Work::Listing => "too many of your listings run at the same time; wait until one has ended",
-        Work::Stream => "too many of your streams run at the same time; wait until one has ended",
+        BudgetedWork::Listing => {
+            "too many of your listings run at the same time; wait until one has ended"
+        }
+        BudgetedWork::Stream => {
+            "too many of your streams run at the same time; wait until one has ended"
+        }
     };
     Failure::new(FailureKind::Busy, why)
 }
@@ -240,7 +248,10 @@ mod tests {
     fn each_user_has_its_own_share_and_root_has_no_limit() {
         let budgets = Arc::new(Budgets::default());
         let begin = |payer, work| budgets.begin(payer, work, &mut Gone);
-        for (work, most) in [(Work::Listing, LISTINGS), (Work::Stream, STREAMS)] {
+        for (work, most) in [
+            (BudgetedWork::Listing, LISTINGS),
+            (BudgetedWork::Stream, STREAMS),
+        ] {
             for payer in [Payer::User(1001), Payer::User(1002), Payer::Tenant(1001)] {
                 let mut all: Vec<_> = (0..most).map(|_| begin(payer, work).unwrap()).collect();
                 let root: Vec<_> = (0..2 * most).map(|_| begin(Payer::Root, work)).collect();
@@ -256,7 +267,7 @@ mod tests {
     #[test]
     fn a_stream_does_not_wait_for_another() {
         let budgets = Arc::new(Budgets::default());
-        let begin = || budgets.begin(Payer::User(1), Work::Stream, &mut Gone);
+        let begin = || budgets.begin(Payer::User(1), BudgetedWork::Stream, &mut Gone);
         let all: Vec<_> = (0..STREAMS).map(|_| begin().unwrap()).collect();
         assert_eq!(begin().err().unwrap().kind, FailureKind::Busy);
         drop(all);

@@ -33,7 +33,7 @@ pub(crate) trait Channel {
     }
 
     /// The data connection of the command. The daemon itself and callers without a connection have none.
-    fn data(&self) -> Result<Arc<dyn Data>> {
+    fn data(&self) -> Result<Arc<dyn DataChannel>> {
         Err(Failure::other(
             "this command needs a connection for its data",
         ))
@@ -66,7 +66,7 @@ impl Channel for NonInteractive {
 }
 
 /// The data of one command: a stream, or the requests to a borrowed device.
-pub(crate) trait Data: Send + Sync {
+pub(crate) trait DataChannel: Send + Sync {
     /// Tells the caller to send a stream, and returns a reader of it.
     fn reader(&self) -> io::Result<Box<dyn Read + '_>>;
 

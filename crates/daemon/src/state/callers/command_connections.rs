@@ -36,7 +36,7 @@ const STRANGERS: usize = 128;
 const NETWORK: [&str; 2] = ["strongroom-web", "nobody"];
 
 /// The connections at all of the daemon's sockets.
-pub(crate) struct Guests {
+pub(crate) struct CommandConnections {
     places: Arc<Places>,
     log_limit: LogLimit,
     /// The first one of [`NETWORK`].
@@ -49,25 +49,25 @@ pub(crate) const STOPPED: u8 = 0;
 pub(crate) const SIGNALLED: u8 = 1;
 
 /// Counts as a connection while it exists.
-pub(crate) struct Guest {
+pub(crate) struct CommandPermit {
     permit: Permit,
 }
 
-impl Guests {
+impl CommandConnections {
     /// A table with limits from the limit of descriptors.
-    pub(crate) fn new() -> Guests {
+    pub(crate) fn new() -> CommandConnections {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let max = usize::try_from(limit / SHARE / 2).unwrap_or(ALL);
-        Guests::with_max(max.clamp(1, ALL))
+        CommandConnections::with_max(max.clamp(1, ALL))
     }
 
-    fn with_max(max: usize) -> Guests {
+    fn with_max(max: usize) -> CommandConnections {
         let limit = |all| PlaceLimit {
             all,
             site: PER_USER,
             each: PER_USER,
         };
-        Guests {
+        CommandConnections {
             places: Places::new(PlaceLimits {
                 strangers: limit(STRANGERS.min(max)),
                 members: limit(max),
@@ -82,7 +82,7 @@ impl Guests {
     }
 
     /// A place for a client. A user other than root is a stranger at first.
-    pub(crate) fn greet(&self, stream: &Arc<UnixStream>, source: ClientSource) -> Guest {
+    pub(crate) fn greet(&self, stream: &Arc<UnixStream>, source: ClientSource) -> CommandPermit {
         let is_network = self.network.as_ref() == Some(&source);
         let stream = Arc::clone(stream);
         let give_way = move || {
@@ -91,7 +91,7 @@ impl Guests {
         };
         let source = source.clone().reserved(source.is_reserved() || is_network);
         let permit = self.places.greet(source, give_way);
-        Guest { permit }
+        CommandPermit { permit }
     }
 
     /// Whether the log may have another line about a user.
@@ -101,7 +101,7 @@ impl Guests {
     }
 
     /// Counts a connection as one of a user who has a permission, or whose token was shown.
-    pub(crate) fn admit(&self, guest: &mut Guest, uid: u32) -> Result<()> {
+    pub(crate) fn admit(&self, guest: &mut CommandPermit, uid: u32) -> Result<()> {
         let is_reserved = is_admin(Uid::from_raw(uid));
         let admitted = guest
             .permit
@@ -124,8 +124,8 @@ impl Guests {
 pub(crate) fn attend(
     listener: &UnixListener,
     stop: &StopSignal,
-    guests: &Guests,
-    mut serve: impl FnMut(Arc<UnixStream>, Guest),
+    guests: &CommandConnections,
+    mut serve: impl FnMut(Arc<UnixStream>, CommandPermit),
 ) -> u8 {
     let failed = |error: &std::io::Error| {
         tracing::warn!(%error, "a connection could not be accepted; the daemon tries again");
@@ -161,20 +161,20 @@ pub(crate) fn raise_descriptor_limit() {
 mod tests {
     use super::*;
 
-    fn connect(guests: &Guests, uid: u32) -> (Guest, UnixStream) {
+    fn connect(guests: &CommandConnections, uid: u32) -> (CommandPermit, UnixStream) {
         let (here, there) = UnixStream::pair().unwrap();
         let guest = guests.greet(&Arc::new(here), ClientSource::local_user(uid));
         (guest, there)
     }
 
-    fn admit(guests: &Guests, uid: u32) -> Result<(Guest, UnixStream)> {
+    fn admit(guests: &CommandConnections, uid: u32) -> Result<(CommandPermit, UnixStream)> {
         let (mut guest, there) = connect(guests, uid);
         guests.admit(&mut guest, uid).map(|()| (guest, there))
     }
 
     #[test]
     fn four_users_leave_places_for_others_and_for_root() {
-        let guests = Guests::with_max(ALL);
+        let guests = CommandConnections::with_max(ALL);
         let four: Vec<_> = (1001..=1004)
             .flat_map(|uid| std::iter::from_fn(move || Some(uid)).take(PER_USER))
             .filter_map(|uid| admit(&guests, uid).ok())
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_oldest_stranger_hears_why_it_gives_way() {
-        let guests = Guests::with_max(ALL);
+        let guests = CommandConnections::with_max(ALL);
         let mut known = admit(&guests, 2001).unwrap();
         let (mut slow, mut there) = connect(&guests, 2001);
         let more: Vec<_> = (0..PER_USER).map(|_| connect(&guests, 2001)).collect();

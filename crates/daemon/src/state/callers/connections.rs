@@ -8,7 +8,7 @@ use admission::{ClientSource, NoPlace, Permit, PlaceLimits, Places};
 use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
-use crate::state::callers::channel::Data;
+use crate::state::callers::channel::DataChannel;
 
 /// After connections were closed, the longest wait for their commands to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ impl Connections {
     }
 
     /// Counts a connection as long as what is returned exists.
-    pub(crate) fn begin(&self, data: &Arc<dyn Data>) -> Result<Permit> {
+    pub(crate) fn begin(&self, data: &Arc<dyn DataChannel>) -> Result<Permit> {
         let data = Arc::clone(data);
         // The limit is for all of them together. Users have theirs where they connect.
         let permit = self
@@ -55,7 +55,7 @@ mod tests {
     fn there_are_so_many_and_they_can_be_ended() {
         let connections = Connections::new(1);
         let (here, _there) = UnixStream::pair().unwrap();
-        let here: Arc<dyn Data> = Arc::new(here);
+        let here: Arc<dyn DataChannel> = Arc::new(here);
         let first = connections.begin(&here).unwrap();
         assert!(connections.begin(&here).is_err());
         drop(first);

@@ -16,7 +16,7 @@ use crate::state::callers::decision::{Decide, Internal};
 use crate::state::datasets::properties;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::zones::rules::may_set;
-use crate::state::zones::view::View;
+use crate::state::zones::view::ZoneView;
 
 /// Callers other than root add properties, tags, bookmarks and permissions to a pool until it has this many bytes of
 /// them.
@@ -26,10 +26,10 @@ const TEXTS_OF_OTHERS: u64 = 32 << 20;
 pub(crate) const ENTRY_TEXTS: usize = 1024;
 
 /// The caller of a command, and how to ask it.
-pub(crate) struct Context<'a> {
+pub(crate) struct CallerContext<'a> {
     pub(crate) peer: Peer,
     /// The view of a tenant; `None` for other callers.
-    pub(crate) view: Option<&'a View>,
+    pub(crate) view: Option<&'a ZoneView>,
     /// All pools, for checks of a caller who is not root.
     pub(crate) pools: &'a dyn Fn() -> Vec<Arc<ActivePool>>,
     /// The command line, for the history.
@@ -39,9 +39,9 @@ pub(crate) struct Context<'a> {
     pub(crate) channel: &'a mut dyn Channel,
 }
 
-impl<'a> Context<'a> {
+impl<'a> CallerContext<'a> {
     /// The context of an action of the daemon itself.
-    pub(crate) fn internal(what: &str, channel: &'a mut dyn Channel) -> Context<'a> {
+    pub(crate) fn internal(what: &str, channel: &'a mut dyn Channel) -> CallerContext<'a> {
         let peer = Peer {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
@@ -50,7 +50,7 @@ impl<'a> Context<'a> {
             token: None,
             who: format!("daemon on {}", host_name()),
         };
-        Context {
+        CallerContext {
             peer,
             view: None,
             pools: &Vec::new,
@@ -61,8 +61,8 @@ impl<'a> Context<'a> {
     }
 
     /// The same caller with another channel.
-    pub(crate) fn with_channel<'b>(&'b self, channel: &'b mut dyn Channel) -> Context<'b> {
-        Context {
+    pub(crate) fn with_channel<'b>(&'b self, channel: &'b mut dyn Channel) -> CallerContext<'b> {
+        CallerContext {
             peer: self.peer.clone(),
             view: self.view,
             pools: self.pools,
@@ -180,10 +180,10 @@ impl<'a> Context<'a> {
     }
 }
 
-/// See [`Context::forbidden`].
+/// See [`CallerContext::forbidden`].
 pub(crate) fn forbidden(
     peer: &Peer,
-    view: Option<&View>,
+    view: Option<&ZoneView>,
     active: &ActivePool,
     entry: &Entry,
 ) -> Result<BTreeSet<&'static str>> {
@@ -211,7 +211,7 @@ pub(crate) fn reach(recursive: bool, clones: bool) -> Reach {
 }
 
 /// Returns the first failure as that of the command, and reports the others.
-pub(crate) fn first_of(mut failures: Vec<Failure>, context: &mut Context<'_>) -> Result<()> {
+pub(crate) fn first_of(mut failures: Vec<Failure>, context: &mut CallerContext<'_>) -> Result<()> {
     if failures.is_empty() {
         return Ok(());
     }
@@ -224,7 +224,7 @@ pub(crate) fn first_of(mut failures: Vec<Failure>, context: &mut Context<'_>) ->
 pub(crate) fn all_done(
     result: pool::Result<()>,
     failures: Vec<Failure>,
-    context: &mut Context<'_>,
+    context: &mut CallerContext<'_>,
 ) -> Result<()> {
     match result {
         Ok(()) => first_of(failures, context),

@@ -10,7 +10,7 @@ use crate::state::callers::budget::Payer;
 const PIECE: u64 = 128 << 10;
 
 /// A row with an estimate of its size, both in memory and as text.
-pub(crate) trait Row {
+pub(crate) trait SizedRow {
     /// Bytes.
     fn size(&self) -> u64;
 }
@@ -29,7 +29,7 @@ pub(crate) struct RowStream<'a, T> {
 /// Sends rows to the caller.
 type SendRows<'a, T> = Box<dyn FnMut(Vec<T>) -> Result<()> + 'a>;
 
-impl<'a, T: Row> RowStream<'a, T> {
+impl<'a, T: SizedRow> RowStream<'a, T> {
     /// Rows for a user, whom `send` sends them.
     pub(crate) fn new(payer: Payer, send: impl FnMut(Vec<T>) -> Result<()> + 'a) -> Self {
         RowStream {
@@ -75,7 +75,7 @@ fn text(text: &str) -> u64 {
     FRAME + 2 * text.len() as u64
 }
 
-impl Row for DatasetRow {
+impl SizedRow for DatasetRow {
     fn size(&self) -> u64 {
         let props = self.props.iter().map(size_of_property);
         text(&self.name) + text(&self.kind) + props.sum::<u64>()
@@ -94,19 +94,19 @@ fn size_of_property(prop: &PropertyRow) -> u64 {
     text(&prop.property) + value + source
 }
 
-impl Row for HoldRow {
+impl SizedRow for HoldRow {
     fn size(&self) -> u64 {
         text(&self.name) + text(&self.tag)
     }
 }
 
-impl Row for AccountRow {
+impl SizedRow for AccountRow {
     fn size(&self) -> u64 {
         4 * FRAME + self.name.as_deref().map_or(0, text)
     }
 }
 
-impl Row for DiffRow {
+impl SizedRow for DiffRow {
     fn size(&self) -> u64 {
         2 * FRAME + text(&self.path) + self.new_path.as_deref().map_or(0, text)
     }
@@ -131,7 +131,7 @@ mod tests {
         let mut sent: Vec<HoldRow> = Vec::new();
         let mut pieces = 0;
         let mut rows = RowStream::new(Payer::User(1), |piece| {
-            assert!(piece.iter().map(Row::size).sum::<u64>() < 2 * PIECE);
+            assert!(piece.iter().map(SizedRow::size).sum::<u64>() < 2 * PIECE);
             pieces += 1;
             sent.extend(piece);
             Ok(())

@@ -33,7 +33,7 @@ const BYTES: usize = 32;
 
 /// A token in the state directory, by its id.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Token {
+pub(crate) struct AccessToken {
     pub(crate) uid: u32,
     /// The name that the user had: another account with the same number is another user.
     user: String,
@@ -53,13 +53,13 @@ pub(crate) struct Token {
 }
 
 /// A token that was shown and accepted.
-pub(crate) struct Shown {
+pub(crate) struct AcceptedToken {
     pub(crate) id: String,
-    pub(crate) token: Token,
+    pub(crate) token: AccessToken,
     pub(crate) account: Account,
 }
 
-type All = BTreeMap<String, Token>;
+type All = BTreeMap<String, AccessToken>;
 
 /// All tokens.
 pub(crate) struct Tokens {
@@ -90,7 +90,7 @@ impl Tokens {
         }
         // If they cannot be read, it is not known that any has ended.
         let (now, accounts) = (now_secs(), accounts().ok());
-        let lives = |token: &Token| {
+        let lives = |token: &AccessToken| {
             let has_account = |all| token.account(all).is_some();
             token.is_valid(now) && accounts.as_ref().is_none_or(has_account)
         };
@@ -138,7 +138,7 @@ impl Tokens {
         filled.map_err(|error| Failure::other(error.to_string()))?;
         let (id, token) = (hex(&id), format!("{PREFIX}{}", hex(&bytes)));
         let now = now_secs();
-        let new = Token {
+        let new = AccessToken {
             uid,
             user: account.name.clone(),
             hash: kept(&hash(token.as_bytes()), &scope),
@@ -171,7 +171,7 @@ impl Tokens {
 
     /// Removes a token of a user, or with `None` of any user. False if there is none with this id.
     pub(crate) fn remove(&self, id: &str, uid: Option<u32>) -> Result<bool> {
-        let is_theirs = |token: &Token| uid.is_none_or(|uid| uid == token.uid);
+        let is_theirs = |token: &AccessToken| uid.is_none_or(|uid| uid == token.uid);
         if !self.all.lock().get(id).is_some_and(is_theirs) {
             return Ok(false);
         }
@@ -180,7 +180,7 @@ impl Tokens {
 
     /// Removes the tokens that lead into a zone.
     pub(crate) fn remove_zone(&self, name: &str) -> Result<()> {
-        let is_in = |token: &Token| token.zone.as_deref() == Some(name);
+        let is_in = |token: &AccessToken| token.zone.as_deref() == Some(name);
         if !self.all.lock().values().any(is_in) {
             return Ok(());
         }
@@ -211,7 +211,7 @@ impl Tokens {
         let theirs = all
             .iter()
             .filter(|(_, token)| uid.is_none_or(|uid| uid == token.uid));
-        let row = |(id, token): (&String, &Token)| TokenRow {
+        let row = |(id, token): (&String, &AccessToken)| TokenRow {
             id: id.clone(),
             user: token.user.clone(),
             label: token.label.clone(),
@@ -229,7 +229,7 @@ impl Tokens {
     }
 
     /// The token with this id.
-    pub(crate) fn with_id(&self, id: &str) -> Option<Token> {
+    pub(crate) fn with_id(&self, id: &str) -> Option<AccessToken> {
         self.all.lock().get(id).cloned()
     }
 
@@ -240,7 +240,7 @@ impl Tokens {
     }
 
     /// The token that a caller shows, if it is accepted. Hashes are compared, so the time tells nothing.
-    pub(crate) fn shown(&self, shown: &Secret) -> Option<Shown> {
+    pub(crate) fn shown(&self, shown: &Secret) -> Option<AcceptedToken> {
         let hash = hash(shown.expose());
         let (now, accounts) = (now_secs(), accounts().ok()?);
         let mut all = self.all.lock();
@@ -253,7 +253,7 @@ impl Tokens {
             return None;
         }
         token.last_used = Some(now);
-        Some(Shown {
+        Some(AcceptedToken {
             id: id.clone(),
             token: token.clone(),
             account,
@@ -261,7 +261,7 @@ impl Tokens {
     }
 }
 
-impl Token {
+impl AccessToken {
     fn is_valid(&self, now: u64) -> bool {
         self.expires.is_none_or(|end| now < end)
     }

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Result};
 
 /// The field of an account in a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Field {
+pub(crate) enum AccountPropertyKind {
     Used,
     ObjectsUsed,
     Quota,
@@ -20,7 +20,7 @@ pub(crate) enum Field {
 pub(crate) struct AccountProperty<'a> {
     pub(crate) name: &'a str,
     pub(crate) kind: OwnerKind,
-    pub(crate) field: Field,
+    pub(crate) field: AccountPropertyKind,
     who: &'a str,
 }
 
@@ -33,10 +33,10 @@ impl<'a> AccountProperty<'a> {
             None => (OwnerKind::Group, prefix.strip_prefix("group")?),
         };
         let field = match field {
-            "used" => Field::Used,
-            "objused" => Field::ObjectsUsed,
-            "quota" => Field::Quota,
-            "objquota" => Field::ObjectQuota,
+            "used" => AccountPropertyKind::Used,
+            "objused" => AccountPropertyKind::ObjectsUsed,
+            "quota" => AccountPropertyKind::Quota,
+            "objquota" => AccountPropertyKind::ObjectQuota,
             _ => return None,
         };
         Some(AccountProperty {

@@ -15,7 +15,7 @@ use protocol::digits::hex;
 use crate::failure::{Failure, Result};
 use crate::host::process::system::{now_secs, utc};
 use crate::state::datasets::changed_facts::Facts;
-use crate::state::datasets::seen_states::Seen;
+use crate::state::datasets::seen_states::SeenState;
 use crate::state::pools::active_pool::ActivePool;
 
 /// States are noted at most this often, in seconds.
@@ -43,7 +43,7 @@ impl ActivePool {
         Ok(())
     }
 
-    fn judge(&self, now: &Entry, ancestry: Ancestry, seen: &Seen) -> Result<()> {
+    fn judge(&self, now: &Entry, ancestry: Ancestry, seen: &SeenState) -> Result<()> {
         let what = match ancestry {
             Ancestry::Same | Ancestry::Later => return Ok(()),
             Ancestry::RolledBack => "is older than",
@@ -90,8 +90,8 @@ impl ActivePool {
         let pool = self.pool.guid();
         let entries = self.pool.durable_entries(&ids);
         let states = entries.iter().filter(|entry| entry.sequence != 0);
-        let states: Vec<Seen> = states
-            .map(|entry| Seen {
+        let states: Vec<SeenState> = states
+            .map(|entry| SeenState {
                 pool,
                 dataset: entry.guid,
                 sequence: entry.sequence,

@@ -18,7 +18,7 @@ const MEMORY: &str = "seen.json";
 
 /// A state that was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Seen {
+pub(super) struct SeenState {
     pub(super) pool: u64,
     pub(super) dataset: u64,
     pub(super) sequence: u64,
@@ -27,7 +27,7 @@ pub(super) struct Seen {
     pub(super) time: u64,
 }
 
-impl Seen {
+impl SeenState {
     pub(super) fn state(&self) -> Option<SealedState> {
         Some(SealedState {
             sequence: self.sequence,
@@ -39,12 +39,12 @@ impl Seen {
 /// The last seen states of all pools.
 pub(crate) struct SeenStates {
     state: Arc<StateDir>,
-    all: Mutex<BTreeMap<(u64, u64), Seen>>,
+    all: Mutex<BTreeMap<(u64, u64), SeenState>>,
 }
 
 impl SeenStates {
     pub(crate) fn new(state: &Arc<StateDir>) -> SeenStates {
-        let all: Vec<Seen> = state.recall(MEMORY, "mount the datasets, and compare anchors");
+        let all: Vec<SeenState> = state.recall(MEMORY, "mount the datasets, and compare anchors");
         let by_dataset = all
             .into_iter()
             .map(|seen| ((seen.pool, seen.dataset), seen));
@@ -54,19 +54,19 @@ impl SeenStates {
         }
     }
 
-    pub(super) fn of(&self, pool: u64, dataset: u64) -> Option<Seen> {
+    pub(super) fn of(&self, pool: u64, dataset: u64) -> Option<SeenState> {
         self.all.lock().get(&(pool, dataset)).cloned()
     }
 
     /// Changes the states, and writes the file if anything changed. The change stays in memory if that fails.
-    pub(super) fn change(&self, change: impl FnOnce(&mut BTreeMap<(u64, u64), Seen>)) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut BTreeMap<(u64, u64), SeenState>)) {
         let mut all = self.all.lock();
         let before = all.clone();
         change(&mut all);
         if before == *all {
             return;
         }
-        let list: Vec<&Seen> = all.values().collect();
+        let list: Vec<&SeenState> = all.values().collect();
         if let Err(failure) = self.state.remember(MEMORY, &list) {
             let reason = failure.0.message;
             tracing::error!(reason, "the seen states of datasets were not noted");
@@ -77,7 +77,7 @@ impl SeenStates {
     pub(crate) fn carry_over(&self, from: u64, to: u64) {
         self.change(|all| {
             let own = all.values().filter(|seen| seen.pool == from).cloned();
-            let own: Vec<Seen> = own.map(|seen| Seen { pool: to, ..seen }).collect();
+            let own: Vec<SeenState> = own.map(|seen| SeenState { pool: to, ..seen }).collect();
             all.extend(own.into_iter().map(|seen| ((to, seen.dataset), seen)));
         });
     }
@@ -99,7 +99,7 @@ impl SeenStates {
 
 /// The datasets of a pool whose state was compared since the import.
 #[derive(Default)]
-pub(crate) struct Compared {
+pub(crate) struct ComparedStates {
     pub(super) ids: Mutex<BTreeSet<u64>>,
     /// When states were noted last.
     pub(super) noted: Mutex<u64>,

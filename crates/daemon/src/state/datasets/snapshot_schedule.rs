@@ -254,24 +254,24 @@ impl Due {
 
 /// The last check of schedules, and what could not be made.
 #[derive(Default)]
-pub(crate) struct LookedAt(Mutex<Looks>);
+pub(crate) struct ScheduleChecks(Mutex<CheckRecord>);
 
 #[derive(Default)]
-struct Looks {
-    last: Option<Look>,
+struct CheckRecord {
+    last: Option<ScheduleCheck>,
     /// The datasets and kinds that failed in the hour with this number.
     failed: BTreeSet<(u64, Kind)>,
     failed_in: u64,
 }
 
 #[derive(Clone, Copy)]
-struct Look {
+struct ScheduleCheck {
     time: u64,
     /// The seconds between two times when a period may begin.
     step: u64,
 }
 
-impl LookedAt {
+impl ScheduleChecks {
     /// Whether a period may have begun since.
     pub(crate) fn is_due(&self, now: u64) -> bool {
         let last = self.0.lock().last;
@@ -280,7 +280,7 @@ impl LookedAt {
 
     /// Notes that schedules were checked. `fine`: a period of one may begin within an hour of UTC.
     pub(crate) fn set(&self, now: u64, fine: bool) {
-        self.0.lock().last = Some(Look {
+        self.0.lock().last = Some(ScheduleCheck {
             time: now,
             step: if fine { MINUTE } else { HOUR },
         });
@@ -305,7 +305,7 @@ impl LookedAt {
 
     /// Called when a schedule changes: schedules must be checked again.
     pub(crate) fn forget(&self) {
-        *self.0.lock() = Looks::default();
+        *self.0.lock() = CheckRecord::default();
     }
 }
 
@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn schedules_are_checked_when_a_period_may_begin() {
-        let looked = LookedAt::default();
+        let looked = ScheduleChecks::default();
         assert!(looked.is_due(0));
         looked.set(HOUR, false);
         assert!(!looked.is_due(2 * HOUR - 1) && looked.is_due(2 * HOUR) && looked.is_due(0));

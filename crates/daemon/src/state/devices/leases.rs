@@ -9,18 +9,18 @@ use protocol::api::FailureKind;
 use crate::failure::{Failure, Result};
 
 /// The leases of things of one kind. `K` identifies a thing.
-pub(crate) struct Leases<K>(Arc<Mutex<Taken<K>>>);
+pub(crate) struct Leases<K>(Arc<Mutex<LeaseTable<K>>>);
 
 /// A thing of a pool that can be in use.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Thing {
+pub(crate) enum LeasedObject {
     /// A dataset or snapshot, by its id: a mount uses it, or the users of a volume.
     Dataset(u64),
     /// The key of a key root, by its id: a command has its data keys.
     Key(u64),
 }
 
-struct Taken<K> {
+struct LeaseTable<K> {
     next: u64,
     /// The things in use and their users, in the order in which the uses began.
     all: BTreeMap<u64, (K, String)>,
@@ -35,7 +35,7 @@ pub(crate) struct Lease<K> {
 impl<K> Default for Leases<K> {
     fn default() -> Leases<K> {
         let (next, all) = (0, BTreeMap::new());
-        Leases(Arc::new(Mutex::new(Taken { next, all })))
+        Leases(Arc::new(Mutex::new(LeaseTable { next, all })))
     }
 }
 

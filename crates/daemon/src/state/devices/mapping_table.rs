@@ -13,7 +13,7 @@ use protocol::api::{MappingReencryption, command};
 use serde::{Deserialize, Serialize};
 
 use crate::state::devices::leases::{Lease, Leases};
-use crate::state::devices::reencryption_lock::ReencryptionClaim;
+use crate::state::devices::reencryption_lock::ReencryptionGuard;
 
 /// The longest wait for a re-encryption to pause.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Mappings {
     pub(crate) all: Mutex<BTreeMap<String, Entry>>,
     /// The users of an open mapping, and of its header. Leases are taken while `all` is locked.
-    pub(crate) leases: Leases<Used>,
+    pub(crate) leases: Leases<MappingPart>,
     /// The mappings that the daemon opens when it starts, open or not. Locked after `all`.
     pub(crate) known: Mutex<BTreeMap<String, KnownMapping>>,
     /// Held while mappings that wait are opened, so that only one thread does that.
@@ -37,12 +37,12 @@ pub(crate) struct KnownMapping {
     pub(crate) open: command::LuksOpen,
     /// Why it is not open.
     #[serde(skip)]
-    pub(crate) waits: Option<Waiting>,
+    pub(crate) waits: Option<MappingProblem>,
 }
 
 /// Why a mapping is not open.
 #[derive(Clone)]
-pub(crate) struct Waiting {
+pub(crate) struct MappingProblem {
     pub(crate) reason: String,
     /// Whether its device is missing here, not its key. Then it is tried again when a device appears.
     pub(crate) for_device: bool,
@@ -58,7 +58,7 @@ impl KnownMapping {
 
 /// The part of a mapping that is in use, with the name of the mapping.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Used {
+pub(crate) enum MappingPart {
     Mapping(String),
     /// The header. One command changes it at a time.
     Header(String),
@@ -67,10 +67,10 @@ pub(crate) enum Used {
 pub(crate) enum Entry {
     /// It is being opened or closed. Other commands do not wait for this.
     Changing,
-    Open(Box<Open>),
+    Open(Box<OpenMapping>),
 }
 
-pub(crate) struct Open {
+pub(crate) struct OpenMapping {
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) kind: &'static str,
     pub(crate) device: String,
@@ -83,14 +83,14 @@ pub(crate) struct Open {
     /// The progress of its re-encryption.
     pub(crate) reencryption: Option<MappingReencryption>,
     /// The worker of the re-encryption, running or ended.
-    pub(crate) worker: Option<Arc<Worker>>,
+    pub(crate) worker: Option<Arc<ReencryptionWorker>>,
     /// Prevents other programs from continuing it.
-    pub(crate) claim: Option<ReencryptionClaim>,
+    pub(crate) claim: Option<ReencryptionGuard>,
     /// The file of the container, if other programs may lock it.
     pub(crate) file: Option<Arc<FileDevice>>,
 }
 
-impl Open {
+impl OpenMapping {
     /// The paths of its device, and of its header elsewhere.
     pub(crate) fn places(&self) -> impl Iterator<Item = &Path> {
         let places = std::iter::once(&self.device).chain(&self.header);
@@ -99,19 +99,19 @@ impl Open {
 
     /// Whether the file is locked as long as the re-encryption is not complete.
     pub(crate) fn has_locked_file(&self) -> bool {
-        matches!(self.claim, Some(ReencryptionClaim::File(_)))
+        matches!(self.claim, Some(ReencryptionGuard::File(_)))
     }
 }
 
 /// A running re-encryption.
 #[derive(Default)]
-pub(crate) struct Worker {
+pub(crate) struct ReencryptionWorker {
     is_to_pause: AtomicBool,
     is_over: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Worker {
+impl ReencryptionWorker {
     pub(crate) fn is_to_pause(&self) -> bool {
         self.is_to_pause.load(Ordering::Relaxed)
     }
@@ -141,7 +141,7 @@ pub(crate) struct LentMapping {
     /// The name of the mapping as a device: `luks:secret`.
     pub(crate) name: String,
     pub(crate) mapping: Arc<Mapping>,
-    pub(crate) _lease: Lease<Used>,
+    pub(crate) _lease: Lease<MappingPart>,
 }
 
 impl BlockDevice for LentMapping {
@@ -159,7 +159,7 @@ pub(crate) struct HeaderLoan {
     pub(crate) len: u64,
     /// The file that the borrower changes. Other programs must not read it meanwhile.
     pub(crate) file: Option<Arc<FileDevice>>,
-    pub(crate) _leases: Vec<Lease<Used>>,
+    pub(crate) _leases: Vec<Lease<MappingPart>>,
 }
 
 impl HeaderLoan {

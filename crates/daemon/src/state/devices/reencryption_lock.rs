@@ -10,39 +10,39 @@ use luks::ReencryptionLock;
 use crate::failure::Result;
 
 /// The claim on a re-encryption.
-pub(crate) enum ReencryptionClaim {
+pub(crate) enum ReencryptionGuard {
     /// The lock that cryptsetup takes too.
     Named { _lock: ReencryptionLock },
     /// The file of the header, for a user who cannot reach the locks of cryptsetup.
     File(FileLock),
 }
 
-impl ReencryptionClaim {
+impl ReencryptionGuard {
     /// The lock of cryptsetup for the container of this UUID, if this user can take it.
     ///
     /// # Errors
     /// [`luks::Error::Busy`] if another program has it.
-    pub(crate) fn named(uuid: &str) -> Result<Option<ReencryptionClaim>> {
+    pub(crate) fn named(uuid: &str) -> Result<Option<ReencryptionGuard>> {
         let lock = ReencryptionLock::take(uuid)?;
-        Ok(lock.map(|_lock| ReencryptionClaim::Named { _lock }))
+        Ok(lock.map(|_lock| ReencryptionGuard::Named { _lock }))
     }
 
     /// The claim on the container of this UUID, whose header is in this file. The file may be locked until now, and
     /// `locked` is given back.
     ///
     /// # Errors
-    /// As for [`ReencryptionClaim::named`]; the failure of the system.
+    /// As for [`ReencryptionGuard::named`]; the failure of the system.
     pub(crate) fn take(
         uuid: &str,
         file: Option<&Arc<FileDevice>>,
         locked: Option<FileLock>,
-    ) -> Result<Option<ReencryptionClaim>> {
-        let named = ReencryptionClaim::named(uuid)?;
+    ) -> Result<Option<ReencryptionGuard>> {
+        let named = ReencryptionGuard::named(uuid)?;
         drop(locked);
         match (named, file) {
             (None, Some(file)) => {
                 let shared = file.share(Duration::ZERO)?;
-                Ok(Some(ReencryptionClaim::File(shared)))
+                Ok(Some(ReencryptionGuard::File(shared)))
             }
             (named, _) => Ok(named),
         }
@@ -50,16 +50,16 @@ impl ReencryptionClaim {
 
     /// Whether the file needs no lock.
     pub(crate) fn is_named(&self) -> bool {
-        matches!(self, ReencryptionClaim::Named { .. })
+        matches!(self, ReencryptionGuard::Named { .. })
     }
 
     /// The claim while nothing is written: other programs may read the file.
-    pub(crate) fn at_rest(self, file: Option<&Arc<FileDevice>>) -> Option<ReencryptionClaim> {
+    pub(crate) fn at_rest(self, file: Option<&Arc<FileDevice>>) -> Option<ReencryptionGuard> {
         match (self, file) {
-            (ReencryptionClaim::File(lock), Some(file)) => {
+            (ReencryptionGuard::File(lock), Some(file)) => {
                 drop(lock);
                 let shared = file.share(Duration::ZERO).ok()?;
-                Some(ReencryptionClaim::File(shared))
+                Some(ReencryptionGuard::File(shared))
             }
             (claim, _) => Some(claim),
         }

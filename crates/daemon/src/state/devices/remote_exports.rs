@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 
 /// The exports with a user, by name.
 #[derive(Default)]
-pub(crate) struct RemoteExports(Mutex<BTreeMap<String, InUse>>);
+pub(crate) struct RemoteExports(Mutex<BTreeMap<String, ExportUse>>);
 
-struct InUse {
+struct ExportUse {
     user: String,
     /// The device, once it is open.
     device: Weak<RemoteExport>,
@@ -37,7 +37,7 @@ impl RemoteExports {
                     .map(|is| Weak::clone(&is.device));
                 let in_use = in_use.and_then(|device| device.upgrade());
                 Ok(match in_use {
-                    Some(device) => Arc::new(LookedAt(device)),
+                    Some(device) => Arc::new(ExportReader(device)),
                     None => Arc::new(RemoteExport::open(remote, access)?),
                 })
             }
@@ -47,7 +47,7 @@ impl RemoteExports {
                 if let Some(in_use) = self.0.lock().get_mut(&place.name) {
                     in_use.device = Arc::downgrade(&device);
                 }
-                Ok(Arc::new(Used {
+                Ok(Arc::new(UsedExport {
                     device,
                     _place: place,
                 }))
@@ -55,7 +55,7 @@ impl RemoteExports {
         }
     }
 
-    fn reserve(self: &Arc<Self>, name: &str, user: &str) -> block::Result<Place> {
+    fn reserve(self: &Arc<Self>, name: &str, user: &str) -> block::Result<ExportSlot> {
         let mut all = self.0.lock();
         if let Some(in_use) = all.get(name) {
             return Err(Error::Busy {
@@ -63,12 +63,12 @@ impl RemoteExports {
                 holder: in_use.user.clone(),
             });
         }
-        let in_use = InUse {
+        let in_use = ExportUse {
             user: user.into(),
             device: Weak::new(),
         };
         all.insert(name.into(), in_use);
-        Ok(Place {
+        Ok(ExportSlot {
             all: Arc::clone(self),
             name: name.into(),
         })
@@ -76,39 +76,39 @@ impl RemoteExports {
 }
 
 /// The use of an export. It ends when this is dropped.
-struct Place {
+struct ExportSlot {
     all: Arc<RemoteExports>,
     name: String,
 }
 
-impl Drop for Place {
+impl Drop for ExportSlot {
     fn drop(&mut self) {
         self.all.0.lock().remove(&self.name);
     }
 }
 
 /// An export with its user. The connection ends before its place is free.
-struct Used {
+struct UsedExport {
     device: Arc<RemoteExport>,
-    _place: Place,
+    _place: ExportSlot,
 }
 
-impl BlockDevice for Used {
+impl BlockDevice for UsedExport {
     block::delegate!(self => self.device; size refresh_size sector_sizes name read_at write_at write_durably_at);
     block::delegate!(self => self.device; write_in_place flush drop_cached begin_anew discard zero zero_fast status_at overwrite waits_on_write would_wait io_mode settle);
 }
 
 /// A reader of an export that is in use.
-struct LookedAt(Arc<RemoteExport>);
+struct ExportReader(Arc<RemoteExport>);
 
-impl LookedAt {
+impl ExportReader {
     fn refused<T>(&self) -> block::Result<T> {
         let device = self.name();
         Err(Error::ReadOnly { device })
     }
 }
 
-impl BlockDevice for LookedAt {
+impl BlockDevice for ExportReader {
     block::delegate!(self => self.0; size sector_sizes name read_at drop_cached begin_anew status_at waits_on_write would_wait io_mode settle);
 
     /// Only the user of the export connects again, and not a reader.

@@ -25,16 +25,16 @@ const NAME_MAX: usize = 255;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChapSources {
     /// The users with which initiators log in, and the places of their secrets.
-    users: BTreeMap<String, Source>,
+    users: BTreeMap<String, SecretLocation>,
     /// The name of the target, and the place of its own secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    own: Option<(String, Source)>,
+    own: Option<(String, SecretLocation)>,
 }
 
 /// The place of a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Source {
+enum SecretLocation {
     /// The user types it.
     Prompt,
     File(PathBuf),
@@ -42,11 +42,11 @@ enum Source {
 
 /// Secrets that a user typed, by export and name. They are kept until the daemon ends.
 #[derive(Default)]
-pub(crate) struct Typed(Mutex<BTreeMap<String, Arc<Secrets>>>);
+pub(crate) struct TypedSecrets(Mutex<BTreeMap<String, Arc<ExportSecrets>>>);
 
 /// The secrets of an export, in locked memory.
 #[derive(Debug)]
-pub(crate) struct Secrets {
+pub(crate) struct ExportSecrets {
     users: BTreeMap<String, Secret>,
     own: Option<(String, Secret)>,
 }
@@ -72,10 +72,10 @@ impl ChapSources {
     }
 
     /// Gets the secrets, also by asking the user.
-    pub(crate) fn ask(&self, export: &str, channel: &mut dyn Channel) -> Result<Secrets> {
+    pub(crate) fn ask(&self, export: &str, channel: &mut dyn Channel) -> Result<ExportSecrets> {
         self.gather(&mut |name, source| match source {
-            Source::File(path) => Ok(keys::read_private(path)?),
-            Source::Prompt => {
+            SecretLocation::File(path) => Ok(keys::read_private(path)?),
+            SecretLocation::Prompt => {
                 let ask = Ask {
                     dataset: format!("{name} at {export}"),
                     format: AskFormat::Passphrase,
@@ -91,10 +91,10 @@ impl ChapSources {
     }
 
     /// Gets the secrets from files.
-    fn read(&self) -> Result<Secrets> {
+    fn read(&self) -> Result<ExportSecrets> {
         self.gather(&mut |name, source| match source {
-            Source::File(path) => Ok(keys::read_private(path)?),
-            Source::Prompt => Err(Failure::new(
+            SecretLocation::File(path) => Ok(keys::read_private(path)?),
+            SecretLocation::Prompt => Err(Failure::new(
                 FailureKind::NoKey,
                 format!(
                     "the CHAP secret of '{name}' was typed, and is not known after a restart; unexport the \
@@ -104,8 +104,11 @@ impl ChapSources {
         })
     }
 
-    fn gather(&self, get: &mut dyn FnMut(&str, &Source) -> Result<Secret>) -> Result<Secrets> {
-        let mut get = |name: &str, source: &Source| {
+    fn gather(
+        &self,
+        get: &mut dyn FnMut(&str, &SecretLocation) -> Result<Secret>,
+    ) -> Result<ExportSecrets> {
+        let mut get = |name: &str, source: &SecretLocation| {
             let secret = get(name, source)?;
             match secret.len() {
                 ..SECRET_MIN => Err(Failure::new(
@@ -133,18 +136,21 @@ impl ChapSources {
                 "the target and '{user}' have one CHAP secret; each direction needs a secret of its own"
             )));
         }
-        Ok(Secrets { users, own })
+        Ok(ExportSecrets { users, own })
     }
 }
 
-impl Typed {
+impl TypedSecrets {
     /// Keeps the secrets of an export, if the user typed some of them.
-    pub(crate) fn keep(&self, export: &str, sources: &ChapSources, secrets: Secrets) {
+    pub(crate) fn keep(&self, export: &str, sources: &ChapSources, secrets: ExportSecrets) {
         let all = sources
             .users
             .values()
             .chain(sources.own.iter().map(|own| &own.1));
-        if all.into_iter().any(|source| *source == Source::Prompt) {
+        if all
+            .into_iter()
+            .any(|source| *source == SecretLocation::Prompt)
+        {
             self.0.lock().insert(export.into(), Arc::new(secrets));
         }
     }
@@ -154,7 +160,11 @@ impl Typed {
     }
 
     /// The secrets of an export: the kept ones, otherwise those in files.
-    pub(crate) fn secrets(&self, export: &str, sources: &ChapSources) -> Result<Arc<Secrets>> {
+    pub(crate) fn secrets(
+        &self,
+        export: &str,
+        sources: &ChapSources,
+    ) -> Result<Arc<ExportSecrets>> {
         if let Some(kept) = self.0.lock().get(export) {
             return Ok(Arc::clone(kept));
         }
@@ -163,7 +173,7 @@ impl Typed {
 }
 
 /// Parses `NAME=LOCATION`. The location is the prompt or a file.
-fn parse(text: &str) -> Result<(String, Source)> {
+fn parse(text: &str) -> Result<(String, SecretLocation)> {
     let Some((name, location)) = text.split_once('=') else {
         // It may be a secret: it is not repeated.
         return Err(Failure::usage(
@@ -177,15 +187,15 @@ fn parse(text: &str) -> Result<(String, Source)> {
     }
     let source: KeySource = format!("passphrase,{location}").parse()?;
     match source.location() {
-        Location::Prompt => Ok((name.into(), Source::Prompt)),
-        Location::File(path) => Ok((name.into(), Source::File(path.clone()))),
+        Location::Prompt => Ok((name.into(), SecretLocation::Prompt)),
+        Location::File(path) => Ok((name.into(), SecretLocation::File(path.clone()))),
         _ => Err(Failure::usage(format!(
             "the CHAP secret of '{name}' is typed (prompt), or is in a file (file:///PATH)"
         ))),
     }
 }
 
-impl Chap for Secrets {
+impl Chap for ExportSecrets {
     fn answer_len(&self, hash: u8) -> Option<usize> {
         let tried = ChapHash::from_number(hash)?.answer(0, &[], &[])?;
         Some(tried.len())

@@ -9,16 +9,16 @@ use parking_lot::Mutex;
 use protocol::ha_file::Refused;
 
 use crate::state::exports::chap::ChapSources;
-use crate::state::exports::listen::Place;
+use crate::state::exports::listen::ListenAddress;
 
 /// The targets and units that pools serve, by the guids of the pools. It changes under the lock of
-/// `Exported::changing`.
+/// `ExportTable::changing`.
 #[derive(Default)]
-pub(crate) struct Served(pub(crate) Mutex<BTreeMap<u64, Serving>>);
+pub(crate) struct HaTable(pub(crate) Mutex<BTreeMap<u64, ServedTargets>>);
 
 /// The targets and units that one pool serves.
-pub(crate) struct Serving {
-    pub(crate) plan: Plan,
+pub(crate) struct ServedTargets {
+    pub(crate) plan: HaPlan,
     /// The open units, by the guids of their volumes.
     pub(crate) units: BTreeMap<u64, ServedUnit>,
     /// The reasons why units of the plan are not open, by the guids of their volumes.
@@ -46,7 +46,7 @@ pub(crate) struct UnitNow {
 
 /// The targets and units that a pool has to serve.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct HaPlan {
     /// The name of the file with the plan.
     pub(crate) file: &'static str,
     /// The volumes, by guid.
@@ -84,9 +84,9 @@ pub(crate) struct PlannedUnit {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PlannedTarget {
     /// Where it is found.
-    pub(crate) places: BTreeSet<Place>,
+    pub(crate) places: BTreeSet<ListenAddress>,
     /// Those of them that send initiators elsewhere.
-    pub(crate) moved: BTreeMap<Place, Moved>,
+    pub(crate) moved: BTreeMap<ListenAddress, Moved>,
     pub(crate) chap: Option<ChapSources>,
     /// The views. For each initiator the first one that shows a unit counts.
     pub(crate) views: Vec<PlannedView>,
@@ -107,7 +107,7 @@ impl PlannedTarget {
     pub(crate) fn portals(&self) -> Vec<String> {
         let own = self.places.iter();
         let own = own.filter(|place| !self.moved.contains_key(place));
-        own.map(Place::to_string).collect()
+        own.map(ListenAddress::to_string).collect()
     }
 
     /// The initiators that see anything; all if absent.

@@ -16,18 +16,18 @@ use crate::state::pools::active_pool::ActivePool;
 const PROPERTY: &str = "@scsi";
 
 /// Keeps the reservations of a volume in its pool, so that they move with the pool.
-pub(crate) struct InPool {
+pub(crate) struct PoolKeeper {
     pool: Weak<ActivePool>,
     /// The volume.
     id: u64,
     losses: Arc<LossNotice>,
 }
 
-impl InPool {
-    pub(crate) fn new(pool: &Arc<ActivePool>, id: u64) -> InPool {
+impl PoolKeeper {
+    pub(crate) fn new(pool: &Arc<ActivePool>, id: u64) -> PoolKeeper {
         let losses = pool.losses.of(id);
         let pool = Arc::downgrade(pool);
-        InPool { pool, id, losses }
+        PoolKeeper { pool, id, losses }
     }
 
     fn pool(&self) -> io::Result<Arc<ActivePool>> {
@@ -36,13 +36,13 @@ impl InPool {
     }
 }
 
-impl std::fmt::Debug for InPool {
+impl std::fmt::Debug for PoolKeeper {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("InPool").field("id", &self.id).finish()
     }
 }
 
-impl Keeper for InPool {
+impl Keeper for PoolKeeper {
     fn load(&self) -> io::Result<Option<String>> {
         let entry = self.pool()?.pool.entry(self.id);
         let entry = entry.map_err(io::Error::other)?;
@@ -75,16 +75,16 @@ impl Keeper for InPool {
 }
 
 /// Keeps the reservations of a file or disk in the state directory.
-pub(crate) struct InState {
+pub(crate) struct StateKeeper {
     dir: Arc<StateDir>,
     name: String,
     losses: Arc<LossNotice>,
 }
 
-impl InState {
+impl StateKeeper {
     /// `unit` is the number of the unit.
-    pub(crate) fn new(dir: &Arc<StateDir>, unit: u64, losses: Arc<LossNotice>) -> InState {
-        InState {
+    pub(crate) fn new(dir: &Arc<StateDir>, unit: u64, losses: Arc<LossNotice>) -> StateKeeper {
+        StateKeeper {
             dir: Arc::clone(dir),
             name: format!("reservations-{unit:016x}.json"),
             losses,
@@ -92,13 +92,13 @@ impl InState {
     }
 }
 
-impl std::fmt::Debug for InState {
+impl std::fmt::Debug for StateKeeper {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("InState").field(&self.name).finish()
     }
 }
 
-impl Keeper for InState {
+impl Keeper for StateKeeper {
     fn load(&self) -> io::Result<Option<String>> {
         self.dir.read(&self.name)
     }

@@ -13,13 +13,13 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
-use crate::host::listen::{Bound, bind};
-use crate::state::exports::offers::{Offers, Running};
+use crate::host::listen::{SocketFile, bind};
+use crate::state::exports::servers::{ExportServer, ServerExports};
 
 /// The place where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Place {
+pub(crate) enum ListenAddress {
     /// A socket in the file system, for root and the daemon's user.
     Unix(PathBuf),
     /// `HOST:PORT`, for clients with a certificate.
@@ -60,18 +60,18 @@ impl Protocol {
 }
 
 /// An open socket.
-struct Open {
+struct OpenSocket {
     listener: Listener,
     /// The socket's file.
-    bound: Option<Bound>,
+    bound: Option<SocketFile>,
 }
 
-impl Place {
+impl ListenAddress {
     /// `unix:PATH`, or `HOST:PORT`.
-    pub(crate) fn parse(text: &str) -> Result<Place> {
+    pub(crate) fn parse(text: &str) -> Result<ListenAddress> {
         match text.strip_prefix("unix:") {
-            Some(path) if path.starts_with('/') => Ok(Place::Unix(path.into())),
-            None if is_host_and_port(text) => Ok(Place::Tcp(text.into())),
+            Some(path) if path.starts_with('/') => Ok(ListenAddress::Unix(path.into())),
+            None if is_host_and_port(text) => Ok(ListenAddress::Tcp(text.into())),
             _ => Err(Failure::usage(format!(
                 "'{text}' is not an address to listen at; write unix:PATH or HOST:PORT, as in 0.0.0.0:10809"
             ))),
@@ -79,9 +79,9 @@ impl Place {
     }
 
     /// `ADDRESS:PORT` of a portal.
-    pub(crate) fn portal(text: &str) -> Result<Place> {
+    pub(crate) fn portal(text: &str) -> Result<ListenAddress> {
         match text.parse::<SocketAddr>() {
-            Ok(address) => Ok(Place::Iscsi(address.to_string())),
+            Ok(address) => Ok(ListenAddress::Iscsi(address.to_string())),
             Err(_) => Err(Failure::usage(format!(
                 "'{text}' is not the address of a portal; write ADDRESS:PORT, as in 192.0.2.1:3260 or [::]:3260"
             ))),
@@ -90,38 +90,44 @@ impl Place {
 
     pub(crate) fn protocol(&self) -> Protocol {
         match self {
-            Place::Unix(_) | Place::Tcp(_) => Protocol::Nbd,
-            Place::Iscsi(_) => Protocol::Iscsi,
-            Place::Kernel(_) => Protocol::Kernel,
+            ListenAddress::Unix(_) | ListenAddress::Tcp(_) => Protocol::Nbd,
+            ListenAddress::Iscsi(_) => Protocol::Iscsi,
+            ListenAddress::Kernel(_) => Protocol::Kernel,
         }
     }
 
     /// Starts a server there. Returns its list of offers.
-    pub(crate) fn serve(&self, certificates: Option<&Path>) -> Result<(Offers, Running)> {
-        if let Place::Iscsi(address) = self {
+    pub(crate) fn serve(
+        &self,
+        certificates: Option<&Path>,
+    ) -> Result<(ServerExports, ExportServer)> {
+        if let ListenAddress::Iscsi(address) = self {
             let targets = Arc::new(iscsi::Targets::default());
             let listener = listen_at(address)?;
             let server = iscsi::Server::start(listener, Arc::clone(&targets))?;
-            return Ok((Offers::Iscsi(targets), Running::Iscsi(server)));
+            return Ok((ServerExports::Iscsi(targets), ExportServer::Iscsi(server)));
         }
         let open = self.open(certificates)?;
         let exports = Arc::new(nbd::Exports::default());
         let server = nbd::Server::start(open.listener, Arc::clone(&exports))?;
-        Ok((Offers::Nbd(exports), Running::Nbd(server, open.bound)))
+        Ok((
+            ServerExports::Nbd(exports),
+            ExportServer::Nbd(server, open.bound),
+        ))
     }
 
     /// Listens there, for NBD.
-    fn open(&self, certificates: Option<&Path>) -> Result<Open> {
+    fn open(&self, certificates: Option<&Path>) -> Result<OpenSocket> {
         match self {
-            Place::Kernel(_) => Err(Failure::other("the kernel is no server")),
-            Place::Unix(path) => {
+            ListenAddress::Kernel(_) => Err(Failure::other("the kernel is no server")),
+            ListenAddress::Unix(path) => {
                 check_replaceable(path)?;
                 let listener = bind(path)?;
-                let bound = Some(Bound::new(path.clone()));
+                let bound = Some(SocketFile::new(path.clone()));
                 let listener = Listener::Unix(listener);
-                Ok(Open { listener, bound })
+                Ok(OpenSocket { listener, bound })
             }
-            Place::Tcp(address) | Place::Iscsi(address) => {
+            ListenAddress::Tcp(address) | ListenAddress::Iscsi(address) => {
                 let tls = Tls::from_dir(certificates.ok_or_else(|| {
                     Failure::usage(
                         "over TCP every host could use an export: give certificates, by which clients are \
@@ -130,7 +136,7 @@ impl Place {
                 })?)?;
                 let listener = Listener::Tcp(listen_at(address)?, tls);
                 let bound = None;
-                Ok(Open { listener, bound })
+                Ok(OpenSocket { listener, bound })
             }
         }
     }
@@ -139,37 +145,39 @@ impl Place {
     pub(crate) fn uri(&self, export: &str) -> String {
         let export = percent(export.as_bytes());
         match self {
-            Place::Unix(path) => {
+            ListenAddress::Unix(path) => {
                 let path = percent(path.as_os_str().as_encoded_bytes());
                 format!("nbd+unix:///{export}?socket={path}")
             }
-            Place::Tcp(address) => format!("nbds://{address}/{export}"),
-            Place::Iscsi(address) => format!("iscsi://{address}/{export}/0"),
-            Place::Kernel(_) => self.to_string(),
+            ListenAddress::Tcp(address) => format!("nbds://{address}/{export}"),
+            ListenAddress::Iscsi(address) => format!("iscsi://{address}/{export}/0"),
+            ListenAddress::Kernel(_) => self.to_string(),
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Unix(path) => write!(f, "unix:{}", path.display()),
-            Place::Tcp(address) | Place::Iscsi(address) => f.write_str(address),
-            Place::Kernel(Some(index)) => write!(f, "{}", KernelDevice(*index).path().display()),
-            Place::Kernel(None) => f.write_str("the kernel"),
+            ListenAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+            ListenAddress::Tcp(address) | ListenAddress::Iscsi(address) => f.write_str(address),
+            ListenAddress::Kernel(Some(index)) => {
+                write!(f, "{}", KernelDevice(*index).path().display())
+            }
+            ListenAddress::Kernel(None) => f.write_str("the kernel"),
         }
     }
 }
 
-impl Place {
+impl ListenAddress {
     /// Tries whether a portal can be served here, and serves nothing.
     ///
     /// # Errors
     /// If this machine does not have the address, or another program uses the port.
     pub(crate) fn try_portal(&self) -> Result<()> {
         match self {
-            Place::Iscsi(address) => listen_at(address).map(drop),
-            Place::Unix(_) | Place::Tcp(_) | Place::Kernel(_) => Ok(()),
+            ListenAddress::Iscsi(address) => listen_at(address).map(drop),
+            ListenAddress::Unix(_) | ListenAddress::Tcp(_) | ListenAddress::Kernel(_) => Ok(()),
         }
     }
 }
@@ -236,16 +244,16 @@ mod tests {
 
     #[test]
     fn places_are_sockets_or_addresses() {
-        let unix = Place::parse("unix:/run/a b").unwrap();
-        assert_eq!(unix, Place::Unix("/run/a b".into()));
+        let unix = ListenAddress::parse("unix:/run/a b").unwrap();
+        assert_eq!(unix, ListenAddress::Unix("/run/a b".into()));
         assert_eq!(
             unix.uri("tank/vol"),
             "nbd+unix:///tank/vol?socket=/run/a%20b"
         );
-        let tcp = Place::parse("[::1]:10809").unwrap();
+        let tcp = ListenAddress::parse("[::1]:10809").unwrap();
         assert_eq!(tcp.uri("x"), "nbds://[::1]:10809/x");
         for wrong in ["unix:a", "unix:", "host", "host:", ":1", "host:70000", ""] {
-            assert!(Place::parse(wrong).is_err(), "{wrong}");
+            assert!(ListenAddress::parse(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -253,7 +261,7 @@ mod tests {
     fn a_socket_takes_the_place_of_a_dead_one_only() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
-        let place = Place::Unix(path.clone());
+        let place = ListenAddress::Unix(path.clone());
         std::fs::write(&path, "precious").unwrap();
         let refused = place.open(None).err().unwrap();
         assert_eq!(refused.kind, FailureKind::Exists);
@@ -267,7 +275,7 @@ mod tests {
 
     #[test]
     fn tcp_takes_certificates() {
-        let place = Place::Tcp("127.0.0.1:0".into());
+        let place = ListenAddress::Tcp("127.0.0.1:0".into());
         assert_eq!(place.open(None).err().unwrap().kind, FailureKind::Usage);
     }
 }

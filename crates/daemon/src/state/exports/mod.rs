@@ -5,5 +5,5 @@ pub(crate) mod device;
 pub(crate) mod ha_targets;
 pub(crate) mod keeper;
 pub(crate) mod listen;
-pub(crate) mod offers;
 pub(crate) mod registry;
+pub(crate) mod servers;

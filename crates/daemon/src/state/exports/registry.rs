@@ -12,29 +12,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
 use crate::state::devices::device_name;
-use crate::state::exports::chap::{ChapSources, Typed};
+use crate::state::exports::chap::{ChapSources, TypedSecrets};
 use crate::state::exports::device::Exportable;
-use crate::state::exports::listen::Place;
-use crate::state::exports::offers::{Offered, Offers, Running};
+use crate::state::exports::listen::ListenAddress;
+use crate::state::exports::servers::{ExportServer, ServerExport, ServerExports};
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::last_end::LastEnd;
 
 /// The table of exports.
 #[derive(Default)]
-pub(crate) struct Exported {
+pub(crate) struct ExportTable {
     /// Commands that change anything here run one after the other. It is taken before locks of a pool.
     pub(crate) changing: Mutex<()>,
     /// The exports by name. Held briefly.
     pub(crate) all: Mutex<BTreeMap<String, Entry>>,
     /// The servers by place. Held briefly.
-    pub(crate) servers: Mutex<BTreeMap<Place, Offering>>,
+    pub(crate) servers: Mutex<BTreeMap<ListenAddress, ListeningServer>>,
     /// The secrets that users typed.
-    pub(crate) typed: Typed,
+    pub(crate) typed: TypedSecrets,
     /// What clients of devices other than volumes have to be told of, by the name of the device.
     losses: Mutex<BTreeMap<String, Arc<LossNotice>>>,
 }
 
-impl Exported {
+impl ExportTable {
     /// What clients of a device that is no volume have to be told of.
     pub(crate) fn losses(&self, device: &Exportable) -> Arc<LossNotice> {
         Arc::clone(self.losses.lock().entry(device.shown()).or_default())
@@ -58,7 +58,7 @@ impl Exported {
 /// An export.
 #[derive(Clone)]
 pub(crate) struct Entry {
-    pub(crate) is: Definition,
+    pub(crate) is: ExportDefinition,
     pub(crate) state: State,
 }
 
@@ -66,21 +66,21 @@ pub(crate) struct Entry {
 pub(crate) enum State {
     /// It is being opened.
     Opening,
-    Open(Offered, Arc<DeviceMeter>),
+    Open(ServerExport, Arc<DeviceMeter>),
     /// The reason why it could not be opened.
     Failed(String),
 }
 
 /// The definition of an export, in the state directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Definition {
+pub(crate) struct ExportDefinition {
     pub(crate) device: Exportable,
     pub(crate) description: String,
     pub(crate) read_only: bool,
-    pub(crate) listen: Place,
+    pub(crate) listen: ListenAddress,
     /// Further portals of iSCSI at which it is offered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) more: Vec<Place>,
+    pub(crate) more: Vec<ListenAddress>,
     /// The directory with the certificates.
     pub(crate) certificates: Option<PathBuf>,
     /// The guids of the volume. Absent for other devices, and in files of older programs.
@@ -104,9 +104,9 @@ pub(crate) struct Definition {
     pub(crate) contents: Option<String>,
 }
 
-impl Definition {
+impl ExportDefinition {
     /// The places where it is offered.
-    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = &ListenAddress> {
         std::iter::once(&self.listen).chain(&self.more)
     }
 
@@ -193,14 +193,14 @@ impl VolumeGuid {
 }
 
 /// A server and its exports.
-pub(crate) struct Offering {
-    pub(crate) offers: Offers,
+pub(crate) struct ListeningServer {
+    pub(crate) offers: ServerExports,
     pub(crate) certificates: Option<PathBuf>,
-    pub(crate) _running: Running,
+    pub(crate) _running: ExportServer,
 }
 
 /// The state of an export at one moment, for metrics.
-pub(crate) struct ExportNow {
+pub(crate) struct ExportStatus {
     pub(crate) name: String,
     pub(crate) clients: usize,
     pub(crate) meter: Arc<DeviceMeter>,
@@ -208,12 +208,12 @@ pub(crate) struct ExportNow {
     pub(crate) commands: Option<iscsi::Counts>,
 }
 
-impl Exported {
+impl ExportTable {
     /// Whether a server of this daemon listens at this socket.
     pub(crate) fn listens_at(&self, socket: &Path) -> bool {
         let servers = self.servers.lock();
         let mut places = servers.keys();
-        places.any(|place| matches!(place, Place::Unix(path) if device_name::is_same(path, socket)))
+        places.any(|place| matches!(place, ListenAddress::Unix(path) if device_name::is_same(path, socket)))
     }
 
     /// A copy of all entries. Requests to a device or a target can take long, and the lock must not be held for them.
@@ -224,24 +224,32 @@ impl Exported {
     }
 
     /// The offered export with a name.
-    pub(crate) fn offered(&self, name: &str) -> Option<Offered> {
+    pub(crate) fn offered(&self, name: &str) -> Option<ServerExport> {
         match &self.all.lock().get(name)?.state {
             State::Open(offered, _) => Some(offered.clone()),
             State::Opening | State::Failed(_) => None,
         }
     }
 
-    pub(crate) fn set(&self, name: &str, is: Definition, state: State) {
+    pub(crate) fn set(&self, name: &str, is: ExportDefinition, state: State) {
         self.all.lock().insert(name.into(), Entry { is, state });
     }
 
     /// The offers at a place of this export. Starts a server there if none listens.
-    pub(crate) fn serve(&self, is: &Definition, place: &Place) -> Result<Offers> {
+    pub(crate) fn serve(
+        &self,
+        is: &ExportDefinition,
+        place: &ListenAddress,
+    ) -> Result<ServerExports> {
         self.serve_at(place, is.certificates.as_deref())
     }
 
     /// The offers at a place. Starts a server there if none listens.
-    pub(crate) fn serve_at(&self, place: &Place, certificates: Option<&Path>) -> Result<Offers> {
+    pub(crate) fn serve_at(
+        &self,
+        place: &ListenAddress,
+        certificates: Option<&Path>,
+    ) -> Result<ServerExports> {
         let mut servers = self.servers.lock();
         if let Some(offering) = servers.get(place) {
             if offering.certificates.as_deref() != certificates {
@@ -252,7 +260,7 @@ impl Exported {
             return Ok(offering.offers.clone());
         }
         let (offers, running) = place.serve(certificates)?;
-        let offering = Offering {
+        let offering = ListeningServer {
             offers: offers.clone(),
             certificates: certificates.map(Into::into),
             _running: running,

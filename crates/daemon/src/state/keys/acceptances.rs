@@ -15,7 +15,7 @@ const MEMORY: &str = "accepted.json";
 
 /// A place of the key of one dataset.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedLocation {
     pub(crate) pool: u64,
     pub(crate) dataset: u64,
     pub(crate) location: String,
@@ -24,7 +24,7 @@ pub(crate) struct Accepted {
 /// The places that the owner has accepted.
 pub(crate) struct Acceptances {
     state: Arc<StateDir>,
-    all: Mutex<BTreeSet<Accepted>>,
+    all: Mutex<BTreeSet<AcceptedLocation>>,
     /// The states of datasets that this machine has seen.
     pub(crate) seen: SeenStates,
 }
@@ -38,25 +38,27 @@ impl Acceptances {
         })
     }
 
-    pub(crate) fn has(&self, accepted: &Accepted) -> bool {
+    pub(crate) fn has(&self, accepted: &AcceptedLocation) -> bool {
         self.all.lock().contains(accepted)
     }
 
     /// Copies the accepted places of one pool to the same datasets of another pool.
     pub(crate) fn carry_over(&self, from: u64, to: u64) -> Result<()> {
-        let own: Vec<Accepted> = {
+        let own: Vec<AcceptedLocation> = {
             let all = self.all.lock();
             all.iter().filter(|one| one.pool == from).cloned().collect()
         };
-        let carried = own.into_iter().map(|one| Accepted { pool: to, ..one });
+        let carried = own
+            .into_iter()
+            .map(|one| AcceptedLocation { pool: to, ..one });
         self.add(carried.collect(), |_| false)
     }
 
     /// Adds places, removes those that are stale (`is_stale`), and writes the file if anything changed.
     pub(crate) fn add(
         &self,
-        new: Vec<Accepted>,
-        is_stale: impl Fn(&Accepted) -> bool,
+        new: Vec<AcceptedLocation>,
+        is_stale: impl Fn(&AcceptedLocation) -> bool,
     ) -> Result<()> {
         let mut all = self.all.lock();
         let mut changed = all.clone();

@@ -12,15 +12,15 @@ use pool::Entry;
 use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
-use crate::state::keys::acceptances::Accepted;
+use crate::state::keys::acceptances::AcceptedLocation;
 use crate::state::pools::active_pool::ActivePool;
 
 impl ActivePool {
     /// The record that accepts the place of a source for a key root.
-    fn place_of_key(&self, key_root: &Entry, source: &KeySource) -> Accepted {
+    fn place_of_key(&self, key_root: &Entry, source: &KeySource) -> AcceptedLocation {
         let text = source.to_string();
         let (_, location) = text.split_once(',').unwrap_or(("", &text));
-        Accepted {
+        AcceptedLocation {
             pool: self.pool.guid(),
             dataset: key_root.guid,
             location: location.to_owned(),
@@ -65,7 +65,7 @@ impl ActivePool {
         let there: BTreeSet<u64> = self.all_heads()?.iter().map(|head| head.guid).collect();
         let pool = self.pool.guid();
         // Datasets that were destroyed need no place any more.
-        let is_stale = |one: &Accepted| one.pool == pool && !there.contains(&one.dataset);
+        let is_stale = |one: &AcceptedLocation| one.pool == pool && !there.contains(&one.dataset);
         self.accepted.add(new, is_stale)
     }
 

@@ -126,7 +126,7 @@ fn typed_materials(sources: &[KeySource], typed: &Secret) -> Result<Materials> {
 }
 
 /// What opened, and by which key.
-pub(crate) struct Opened {
+pub(crate) struct OpenedSlot {
     pub(crate) source: KeySource,
     /// The number of the slot.
     pub(crate) slot: u32,
@@ -138,12 +138,12 @@ pub(crate) struct Opened {
 /// # Errors
 /// The first failure that says more than that no slot opens; else [`keys::Error::WrongKey`] if a slot takes keys of the
 /// kind of one of them; else why a source has no key, or the last failure.
-pub(crate) fn first_that_opens(wrapping: &Wrapping, keys: Materials) -> Result<Opened> {
+pub(crate) fn first_that_opens(wrapping: &Wrapping, keys: Materials) -> Result<OpenedSlot> {
     use keys::Error::{KindMismatch, WrongKey};
     let (mut wrong, mut other, mut mismatch) = (None, None, None);
     for (source, material) in keys.found {
         let error = match unlocked_slot(wrapping, material) {
-            Ok((slot, key)) => return Ok(Opened { source, slot, key }),
+            Ok((slot, key)) => return Ok(OpenedSlot { source, slot, key }),
             Err(error) => error,
         };
         match error {

@@ -12,8 +12,8 @@ use parking_lot::{Condvar, Mutex};
 use protocol::api::FailureKind;
 
 use crate::failure::Failure;
-use crate::state::callers::channel::Data;
-use crate::state::devices::leases::{Lease, Thing};
+use crate::state::callers::channel::DataChannel;
+use crate::state::devices::leases::{Lease, LeasedObject};
 
 /// The time for a command to end by itself, and to report why.
 const POLITE: Duration = Duration::from_millis(500);
@@ -23,19 +23,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The commands of one pool that have data keys.
 #[derive(Default)]
 pub(crate) struct KeyUses {
-    running: Mutex<Running>,
+    running: Mutex<RunningUses>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Running {
+struct RunningUses {
     next: u64,
-    all: BTreeMap<u64, Use>,
+    all: BTreeMap<u64, RunningUse>,
 }
 
-struct Use {
+struct RunningUse {
     root: u64,
-    data: Option<Arc<dyn Data>>,
+    data: Option<Arc<dyn DataChannel>>,
     ended: Arc<AtomicBool>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct KeyUse {
     all: Arc<KeyUses>,
     number: u64,
     ended: Arc<AtomicBool>,
-    _lease: Lease<Thing>,
+    _lease: Lease<LeasedObject>,
 }
 
 impl KeyUses {
@@ -52,11 +52,11 @@ impl KeyUses {
     pub(crate) fn begin(
         self: &Arc<Self>,
         root: u64,
-        lease: Lease<Thing>,
-        data: Option<&Arc<dyn Data>>,
+        lease: Lease<LeasedObject>,
+        data: Option<&Arc<dyn DataChannel>>,
     ) -> KeyUse {
         let ended = Arc::new(AtomicBool::new(false));
-        let is = Use {
+        let is = RunningUse {
             root,
             data: data.cloned(),
             ended: Arc::clone(&ended),
@@ -76,7 +76,7 @@ impl KeyUses {
 
     /// Ends all uses of the keys of a key root. False if one of them does not end.
     pub(crate) fn end(&self, root: u64) -> bool {
-        let is_used = |running: &mut Running| running.all.values().any(|is| is.root == root);
+        let is_used = |running: &mut RunningUses| running.all.values().any(|is| is.root == root);
         let mut running = self.running.lock();
         for is in running.all.values().filter(|is| is.root == root) {
             is.ended.store(true, Ordering::Release);
@@ -126,15 +126,15 @@ fn unloaded() -> Failure {
 }
 
 /// The use of the key that the present data needs, if it needs one.
-pub(crate) type KeyNow = RefCell<Option<KeyUse>>;
+pub(crate) type CurrentKeyUse = RefCell<Option<KeyUse>>;
 
 /// Data that is transferred only as long as the key is loaded.
-pub(crate) struct WhileLoaded<'a, T> {
+pub(crate) struct KeyBoundData<'a, T> {
     pub(crate) data: T,
-    pub(crate) key: &'a KeyNow,
+    pub(crate) key: &'a CurrentKeyUse,
 }
 
-impl<T> WhileLoaded<'_, T> {
+impl<T> KeyBoundData<'_, T> {
     fn check(&self) -> std::io::Result<()> {
         match self.key.borrow().as_ref().is_some_and(KeyUse::is_ended) {
             true => Err(IoError::other(unloaded().0.message)),
@@ -143,7 +143,7 @@ impl<T> WhileLoaded<'_, T> {
     }
 }
 
-impl<T: Write> Write for WhileLoaded<'_, T> {
+impl<T: Write> Write for KeyBoundData<'_, T> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.check()?;
         self.data.write(bytes)
@@ -155,7 +155,7 @@ impl<T: Write> Write for WhileLoaded<'_, T> {
     }
 }
 
-impl<T: Read> Read for WhileLoaded<'_, T> {
+impl<T: Read> Read for KeyBoundData<'_, T> {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         self.check()?;
         self.data.read(buf)
@@ -173,17 +173,21 @@ mod tests {
     fn who_does_not_listen_is_cut_off() {
         let uses = Arc::<KeyUses>::default();
         let (here, mut there) = UnixStream::pair().unwrap();
-        let here: Arc<dyn Data> = Arc::new(here);
+        let here: Arc<dyn DataChannel> = Arc::new(here);
         let leases = Leases::default();
-        let other = uses.begin(2, leases.take(Thing::Key(2), "a stream"), None);
-        let using = uses.begin(1, leases.take(Thing::Key(1), "a stream"), Some(&here));
+        let other = uses.begin(2, leases.take(LeasedObject::Key(2), "a stream"), None);
+        let using = uses.begin(
+            1,
+            leases.take(LeasedObject::Key(1), "a stream"),
+            Some(&here),
+        );
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 // It waits for a client that sends nothing.
                 assert_eq!(here.dialogue().read(&mut [0]).unwrap(), 0);
                 assert!(using.is_ended());
                 let key = RefCell::new(Some(using));
-                let mut data = WhileLoaded {
+                let mut data = KeyBoundData {
                     data: Vec::new(),
                     key: &key,
                 };
@@ -193,6 +197,6 @@ mod tests {
         });
         assert_eq!(there.read(&mut [0]).unwrap(), 0);
         assert!(!other.is_ended() && uses.end(3));
-        assert!(leases.things() == [Thing::Key(2)]);
+        assert!(leases.things() == [LeasedObject::Key(2)]);
     }
 }

@@ -21,7 +21,7 @@ use crate::state::callers::channel::Channel;
 use crate::state::callers::decision::{DatasetGuid, Decide};
 use crate::state::datasets::properties;
 use crate::state::keys::key_material::{
-    Materials, Opened, first_that_opens, materials, typed_again,
+    Materials, OpenedSlot, first_that_opens, materials, typed_again,
 };
 use crate::state::pools::active_pool::ActivePool;
 
@@ -63,7 +63,7 @@ pub(crate) fn cost(material: &KeyMaterial, pbkdf: Option<Pbkdf>) -> Result<Guess
 pub(crate) type OwnKey = (Wrapping, WrappingKey);
 
 /// The origin of the wrapping key of a new dataset.
-pub(crate) enum NewKey {
+pub(crate) enum KeyOrigin {
     /// From a key of its own.
     Own(OwnKey),
     /// From the key of the dataset above.
@@ -73,16 +73,16 @@ pub(crate) enum NewKey {
 /// What a new encrypted dataset needs: its keyring, once the transaction group is known, and its
 /// wrapping key, if it has one of its own.
 pub(crate) fn new_keyring(
-    key: NewKey,
+    key: KeyOrigin,
     family: u64,
     suite: Suite,
 ) -> Result<(MakeKeyring, Option<WrappingKey>)> {
     let (wrapping, key, own) = match key {
-        NewKey::Own((wrapping, key)) => {
+        KeyOrigin::Own((wrapping, key)) => {
             let own = key.try_clone()?;
             (wrapping, key, Some(own))
         }
-        NewKey::Inherited(key) => (Wrapping::Inherited { id: *key.id() }, key, None),
+        KeyOrigin::Inherited(key) => (Wrapping::Inherited { id: *key.id() }, key, None),
     };
     let make = move |txg| {
         let (generation, _) =
@@ -308,7 +308,7 @@ impl ActivePool {
                 None => break,
             }
         }
-        let Opened { source, slot, key } = opened?;
+        let OpenedSlot { source, slot, key } = opened?;
         let is_tried = dry_run && !sources.is_empty();
         if is_tried || own.len() > 1 {
             channel.notice(format!(

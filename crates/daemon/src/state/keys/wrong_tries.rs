@@ -27,19 +27,19 @@ const ENTRIES_MAX: usize = 4096;
 /// Wrong keys by user and guid of the dataset.
 #[derive(Default)]
 pub(crate) struct WrongTries {
-    until: Mutex<TriesUntil>,
+    until: Mutex<TryDeadlines>,
 }
 
 /// The time at which all tries are forgotten: each try moves it by [`PERIOD`].
-type TriesUntil = BTreeMap<(HashPayer, u64), Instant>;
+type TryDeadlines = BTreeMap<(HashPayer, u64), Instant>;
 
 /// The time until a user may try one more.
-fn wait_of(all: &TriesUntil, payer: HashPayer, guid: u64, now: Instant) -> Duration {
+fn wait_of(all: &TryDeadlines, payer: HashPayer, guid: u64, now: Instant) -> Duration {
     let until = all.get(&(payer, guid)).copied().unwrap_or(now);
     until.saturating_duration_since(now + PERIOD * (AT_ONCE - 1))
 }
 
-fn check(all: &TriesUntil, payer: HashPayer, guid: u64, now: Instant) -> Result<()> {
+fn check(all: &TryDeadlines, payer: HashPayer, guid: u64, now: Instant) -> Result<()> {
     let wait = wait_of(all, payer, guid, now);
     match wait.is_zero() {
         true => Ok(()),
@@ -54,7 +54,7 @@ fn check(all: &TriesUntil, payer: HashPayer, guid: u64, now: Instant) -> Result<
 }
 
 /// Counts a try. Root may try as many as there are.
-fn count(all: &mut TriesUntil, payer: HashPayer, guid: u64, now: Instant) {
+fn count(all: &mut TryDeadlines, payer: HashPayer, guid: u64, now: Instant) {
     if payer == HashPayer::Root {
         return;
     }

@@ -7,11 +7,11 @@ use vfs::Caller;
 
 /// The options of a mount.
 #[derive(Clone)]
-pub(crate) struct HowToMount {
+pub(crate) struct MountRequest {
     /// The directory, if it is not that of the property.
     pub(crate) dir: Option<PathBuf>,
     pub(crate) read_only: bool,
-    pub(crate) hiding: Hiding,
+    pub(crate) hiding: HidingPolicy,
     /// Gives up the entries of the log that are not of the present state.
     pub(crate) gives_up_log: bool,
     /// What the mount allows, where that differs from the properties.
@@ -22,9 +22,9 @@ pub(crate) struct HowToMount {
 
 /// Whether a dataset may be mounted over files, which it hides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hiding {
+pub(crate) enum HidingPolicy {
     Allowed,
     Refused,
-    /// As [`Hiding::Refused`], for a caller who may know the names of the files.
+    /// As [`HidingPolicy::Refused`], for a caller who may know the names of the files.
     RefusedByName,
 }

@@ -19,7 +19,7 @@ const LEN_MAX: u64 = 64 << 10;
 
 /// What is mounted, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Mounted {
+pub(crate) struct RecordedMount {
     /// The guid of the pool.
     pub(crate) pool: u64,
     /// The guid of the dataset or snapshot.
@@ -54,7 +54,7 @@ impl MountRecords {
 
     /// Records a mount by the number of its device.
     pub(crate) fn add(&self, number: u32, (pool, dataset): (u64, u64), dir: &Path) -> MountRecord {
-        let mounted = Mounted {
+        let mounted = RecordedMount {
             pool,
             dataset,
             dir: dir.to_owned(),
@@ -75,14 +75,14 @@ impl MountRecords {
 
     /// What a mount without a server shows, if it is of this state directory. Copies of the mount at other directories
     /// have the same number.
-    pub(crate) fn find(&self, listed: &Listed) -> Option<Mounted> {
+    pub(crate) fn find(&self, listed: &Listed) -> Option<RecordedMount> {
         let file = self.file(listed.device);
         let len = fs::symlink_metadata(&file)
             .ok()
             .filter(fs::Metadata::is_file)?
             .len();
         let text = fs::read(&file).ok().filter(|_| len <= LEN_MAX)?;
-        let mounted: Mounted = serde_json::from_slice(&text).ok()?;
+        let mounted: RecordedMount = serde_json::from_slice(&text).ok()?;
         (mounted.boot == self.boot).then_some(mounted)
     }
 

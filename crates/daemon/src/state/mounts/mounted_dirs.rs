@@ -13,18 +13,18 @@ use parking_lot::Mutex;
 const MANY: usize = 1024;
 
 /// Says whether a dataset still mounts at a directory.
-pub(crate) type IsWanted = Arc<dyn Fn() -> bool + Send + Sync>;
+pub(crate) type MountCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The directories of all pools.
 #[derive(Default)]
-pub(crate) struct MountedDirs(Mutex<Table>);
+pub(crate) struct MountedDirs(Mutex<DirTable>);
 
 #[derive(Default)]
-struct Table {
+struct DirTable {
     /// The mounts, by directory; the last one covers the others.
     mounts: BTreeMap<PathBuf, Vec<(u64, Weak<SnapshotDirFs>)>>,
     /// The directories of datasets that were not mounted when they were last looked at.
-    unmounted: BTreeMap<PathBuf, IsWanted>,
+    unmounted: BTreeMap<PathBuf, MountCheck>,
     last: u64,
 }
 
@@ -78,7 +78,7 @@ impl MountedDirs {
     }
 
     /// Closes the directory of a dataset that is not mounted, now and in later mounts, as long as it is wanted.
-    pub(crate) fn close(&self, dir: PathBuf, is_wanted: IsWanted) {
+    pub(crate) fn close(&self, dir: PathBuf, is_wanted: MountCheck) {
         if !is_wanted() {
             self.0.lock().unmounted.remove(&dir);
             return;
@@ -133,8 +133,8 @@ impl MountedDirs {
     }
 }
 
-impl Table {
-    fn inside(&self, dir: &Path) -> Vec<(PathBuf, IsWanted)> {
+impl DirTable {
+    fn inside(&self, dir: &Path) -> Vec<(PathBuf, MountCheck)> {
         let after = (Bound::Excluded(dir), Bound::Unbounded);
         self.unmounted
             .range::<Path, _>(after)
@@ -160,7 +160,7 @@ mod tests {
         // What is not wanted any more takes no memory.
         let is_wanted = Arc::new(std::sync::atomic::AtomicBool::new(true));
         let until = Arc::clone(&is_wanted);
-        let until: IsWanted = Arc::new(move || until.load(std::sync::atomic::Ordering::SeqCst));
+        let until: MountCheck = Arc::new(move || until.load(std::sync::atomic::Ordering::SeqCst));
         (0..MANY / 2).for_each(|n| dirs.close(format!("/c/{n}").into(), Arc::clone(&until)));
         is_wanted.store(false, std::sync::atomic::Ordering::SeqCst);
         (0..MANY).for_each(|n| dirs.close(format!("/d/{n}").into(), Arc::new(|| true)));

@@ -1,6 +1,6 @@
 //! The directories of mountpoints: their places, their guards, and their removal.
 //!
-//! A directory that the daemon makes for the property `mountpoint` has a guard ([`Place::make_guarded`]) while the
+//! A directory that the daemon makes for the property `mountpoint` has a guard ([`ExportSlot::make_guarded`]) while the
 //! dataset is not mounted. Without it, programs could write unencrypted files there. The directory is removed when no
 //! dataset mounts there any more.
 
@@ -15,7 +15,7 @@ use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
 use crate::state::datasets::properties::{self, Mountpoint};
-use crate::state::mounts::mount_options::Hiding;
+use crate::state::mounts::mount_options::HidingPolicy;
 use crate::state::pools::active_pool::ActivePool;
 
 /// Opens the directory of a mount: `dir`, or the place in the property. Makes missing directories. The last directory must
@@ -25,7 +25,7 @@ pub(crate) fn find(
     entry: &Entry,
     name: &str,
     dir: Option<&Path>,
-    hiding: Hiding,
+    hiding: HidingPolicy,
 ) -> Result<Place> {
     let is_own = dir.is_none();
     let place = match dir {
@@ -50,14 +50,14 @@ pub(crate) fn find(
         false => place.make(),
     }
     .map_err(failed)?;
-    if hiding != Hiding::Allowed {
+    if hiding != HidingPolicy::Allowed {
         let ways = match is_own {
             true => active.all_own_paths(&dir),
             false => Vec::new(),
         };
         let obstacles = place.obstacles(&ways).map_err(failed)?;
         if !obstacles.is_free() {
-            let is_told = hiding == Hiding::RefusedByName;
+            let is_told = hiding == HidingPolicy::RefusedByName;
             return Err(not_empty(name, &dir, is_told.then_some(&obstacles)));
         }
     }

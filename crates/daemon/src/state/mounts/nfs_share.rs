@@ -32,7 +32,7 @@ impl NfsShare {
     /// The share of a directory by the value of its property; `None` if it is not shared. The handles of clients have the
     /// guids of the pool and of the dataset, so they are the same on each machine that imports the pool.
     pub(crate) fn new(value: &str, dir: PathBuf, guids: (u64, u64)) -> Option<NfsShare> {
-        let Value { clients, options } = parse(value)??;
+        let ShareValue { clients, options } = parse(value)??;
         let guids = format!("{:016x}{:016x}", guids.0, guids.1);
         let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &guids[part]);
         // A directory without its mount is not exported.
@@ -66,7 +66,7 @@ impl NfsShare {
 
 /// What a value says.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Value {
+struct ShareValue {
     /// Clients, and `rw` or `ro`.
     clients: Vec<(String, &'static str)>,
     options: Vec<String>,
@@ -78,8 +78,8 @@ pub(crate) fn is_valid(value: &str) -> bool {
 }
 
 /// `None` for a value that is not allowed, and `Some(None)` for `off`.
-fn parse(value: &str) -> Option<Option<Value>> {
-    let mut parsed = Value::default();
+fn parse(value: &str) -> Option<Option<ShareValue>> {
+    let mut parsed = ShareValue::default();
     let mut of_all = "rw";
     match value {
         "off" => return Some(None),

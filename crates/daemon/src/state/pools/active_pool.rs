@@ -16,24 +16,24 @@ use protocol::api::{Allowed, FailureKind};
 
 use crate::failure::{Failure, Result};
 use crate::host::pool_lock::PoolLock;
-use crate::host::process::huge_pages::Counted;
+use crate::host::process::huge_pages::MountCount;
 use crate::host::process::wakeup::Wakeup;
-use crate::state::callers::channel::Data;
+use crate::state::callers::channel::DataChannel;
 use crate::state::callers::decision::Decide;
-use crate::state::datasets::seen_states::Compared;
-use crate::state::datasets::snapshot_schedule::LookedAt;
+use crate::state::datasets::seen_states::ComparedStates;
+use crate::state::datasets::snapshot_schedule::ScheduleChecks;
 use crate::state::datasets::volume_state::VolumeInUse;
-use crate::state::devices::leases::{Lease, Leases, Thing};
+use crate::state::devices::leases::{Lease, LeasedObject, Leases};
 use crate::state::keys::acceptances::Acceptances;
 use crate::state::keys::key_uses::{KeyUse, KeyUses};
 use crate::state::keys::wrong_tries::WrongTries;
 use crate::state::memory::{KnownDevice, KnownPool};
 use crate::state::mounts::metered_files::FilesMeter;
-use crate::state::mounts::mount_options::Hiding;
+use crate::state::mounts::mount_options::HidingPolicy;
 use crate::state::mounts::mount_records::MountRecord;
 use crate::state::mounts::mounted_dirs::{MountedDir, MountedDirs};
 use crate::state::mounts::nfs_share::NfsShare;
-use crate::state::pools::events::{Events, Observed};
+use crate::state::pools::events::{EventLog, PoolObservation};
 use crate::state::pools::last_end::VolumeLosses;
 use crate::state::pools::schedule::Schedule;
 use crate::state::pools::watcher::Watcher;
@@ -68,20 +68,20 @@ pub(crate) struct ActivePool {
     /// What clients of volumes have to be told of.
     pub(crate) losses: VolumeLosses,
     /// The datasets whose states are noted for the next import.
-    pub(crate) compared: Compared,
+    pub(crate) compared: ComparedStates,
     /// The leases of datasets, volumes and keys.
-    pub(crate) leases: Leases<Thing>,
+    pub(crate) leases: Leases<LeasedObject>,
     /// The reasons why re-encryptions wait, by the id of the dataset.
     pub(crate) reencryption_waits: Mutex<BTreeMap<u64, String>>,
     /// The time when the schedules of snapshots were last checked.
-    pub(crate) snapshots_looked_at: LookedAt,
-    pub(crate) events: Arc<Events>,
+    pub(crate) snapshots_looked_at: ScheduleChecks,
+    pub(crate) events: Arc<EventLog>,
     /// The directories of the mounts of all pools.
     pub(crate) dirs: Arc<MountedDirs>,
     /// The directory below which all mountpoints are.
     pub(crate) altroot: Option<PathBuf>,
     /// The state of the pool at the last search for events.
-    pub(super) observed: Mutex<Observed>,
+    pub(super) observed: Mutex<PoolObservation>,
     /// The devices that did not answer when that was last looked for.
     stalled: Mutex<BTreeSet<String>>,
     /// The schedule of scrubs.
@@ -95,14 +95,14 @@ pub(crate) struct ActivePool {
     /// Keeps other processes of this host from using the pool. It is dropped after the devices are closed.
     _lock: PoolLock,
     /// The last field, so that it is dropped after the devices are closed.
-    open: Open,
+    open: OpenDevices,
 }
 
 /// Exists as long as the devices of a pool are open.
 #[derive(Default)]
-struct Open(Arc<CloseNotifier>);
+struct OpenDevices(Arc<CloseNotifier>);
 
-impl Drop for Open {
+impl Drop for OpenDevices {
     fn drop(&mut self) {
         *self.0.gone.lock() = true;
         self.0.changed.notify_all();
@@ -152,7 +152,7 @@ pub(crate) struct MountState {
     pub(crate) kernel_cache: fuse::KernelCache,
     /// Whether the property chose the place, and not the command.
     pub(crate) by_property: bool,
-    pub(crate) hiding: Hiding,
+    pub(crate) hiding: HidingPolicy,
     /// The options of the command that mounted it.
     pub(crate) allowed: Allowed,
     /// Its export by the kernel's NFS server.
@@ -162,8 +162,8 @@ pub(crate) struct MountState {
     /// Finds the mount by its directories.
     pub(crate) _dirs: Vec<MountedDir>,
     /// Counts the mount for huge pages.
-    pub(crate) _counted: Counted,
-    pub(crate) _lease: Lease<Thing>,
+    pub(crate) _counted: MountCount,
+    pub(crate) _lease: Lease<LeasedObject>,
 }
 
 impl MountState {
@@ -179,7 +179,7 @@ impl ActivePool {
         (pool, lock): (Pool, PoolLock),
         accepted: &Arc<Acceptances>,
         wakeup: &Arc<Wakeup>,
-        events: &Arc<Events>,
+        events: &Arc<EventLog>,
         dirs: &Arc<MountedDirs>,
         altroot: Option<PathBuf>,
     ) -> Arc<ActivePool> {
@@ -196,10 +196,10 @@ impl ActivePool {
             waiting_for_parents: Mutex::default(),
             volumes: Mutex::default(),
             losses: VolumeLosses::default(),
-            compared: Compared::default(),
+            compared: ComparedStates::default(),
             leases: Leases::default(),
             reencryption_waits: Mutex::default(),
-            snapshots_looked_at: LookedAt::default(),
+            snapshots_looked_at: ScheduleChecks::default(),
             events: Arc::clone(events),
             dirs: Arc::clone(dirs),
             altroot,
@@ -211,9 +211,9 @@ impl ActivePool {
             worker: Mutex::default(),
             watchers: Mutex::default(),
             _lock: lock,
-            open: Open::default(),
+            open: OpenDevices::default(),
         });
-        *active.observed.lock() = Observed::of(&active.pool, []);
+        *active.observed.lock() = PoolObservation::of(&active.pool, []);
         active.follow_deadline();
         active.start_worker();
         active
@@ -307,15 +307,20 @@ impl ActivePool {
     pub(crate) fn used_ids(&self) -> Vec<u64> {
         let things = self.leases.things().into_iter();
         let ids = things.filter_map(|thing| match thing {
-            Thing::Dataset(id) => Some(id),
-            Thing::Key(_) => None,
+            LeasedObject::Dataset(id) => Some(id),
+            LeasedObject::Key(_) => None,
         });
         ids.collect()
     }
 
     /// See [`KeyUses::begin`]. `user` is the command, in messages.
-    pub(crate) fn use_key(&self, root: u64, user: &str, data: Option<&Arc<dyn Data>>) -> KeyUse {
-        let lease = self.leases.take(Thing::Key(root), user);
+    pub(crate) fn use_key(
+        &self,
+        root: u64,
+        user: &str,
+        data: Option<&Arc<dyn DataChannel>>,
+    ) -> KeyUse {
+        let lease = self.leases.take(LeasedObject::Key(root), user);
         self.key_uses.begin(root, lease, data)
     }
 

@@ -19,17 +19,17 @@ const TEXT_MAX: usize = 1000;
 
 /// The events of all pools.
 #[derive(Default)]
-pub(crate) struct Events {
-    ring: Mutex<Ring>,
+pub(crate) struct EventLog {
+    ring: Mutex<EventRing>,
 }
 
 #[derive(Default)]
-struct Ring {
+struct EventRing {
     last: u64,
     events: VecDeque<EventRow>,
 }
 
-impl Events {
+impl EventLog {
     /// Adds an event. Exported pools can have events too.
     pub(crate) fn add(&self, class: &str, pool: &str, text: &str) {
         let mut ring = self.ring.lock();
@@ -62,7 +62,7 @@ impl Events {
 
 /// The compared state of a pool.
 #[derive(Clone, Default)]
-pub(crate) struct Observed {
+pub(crate) struct PoolObservation {
     devices: BTreeMap<u64, (String, DeviceState, ErrorCounts)>,
     scrub: ScrubStatus,
     resilver: ScrubStatus,
@@ -73,16 +73,16 @@ pub(crate) struct Observed {
     keys: BTreeMap<u64, String>,
 }
 
-impl Observed {
+impl PoolObservation {
     /// The present state of a pool, and the datasets whose keys are loaded.
-    pub(crate) fn of(pool: &Pool, keys: impl IntoIterator<Item = u64>) -> Observed {
+    pub(crate) fn of(pool: &Pool, keys: impl IntoIterator<Item = u64>) -> PoolObservation {
         let devices = pool.devices().into_iter();
         let space = pool.space();
         let named = |id: u64| {
             let name = pool.name_of(id);
             (id, name.unwrap_or_else(|_| format!("dataset {id}")))
         };
-        Observed {
+        PoolObservation {
             devices: devices
                 .map(|device| (device.guid, (device.path, device.state, device.errors)))
                 .collect(),
@@ -98,10 +98,10 @@ impl Observed {
     }
 }
 
-impl Observed {
+impl PoolObservation {
     /// This state, if it follows another one.
-    pub(crate) fn after(self, before: &Observed) -> Observed {
-        Observed {
+    pub(crate) fn after(self, before: &PoolObservation) -> PoolObservation {
+        PoolObservation {
             full: self.full.after(before.full),
             ..self
         }
@@ -109,7 +109,10 @@ impl Observed {
 }
 
 /// The events between two states.
-pub(crate) fn changes(before: &Observed, now: &Observed) -> Vec<(&'static str, String)> {
+pub(crate) fn changes(
+    before: &PoolObservation,
+    now: &PoolObservation,
+) -> Vec<(&'static str, String)> {
     let mut events = Vec::new();
     of_devices(before, now, &mut events);
     of_scans(before, now, &mut events);
@@ -132,7 +135,7 @@ pub(crate) fn changes(before: &Observed, now: &Observed) -> Vec<(&'static str, S
         let text = format!("{} % of the space is in use", now.full.percent);
         events.push(("pool_space", text));
     }
-    let without = |all: &Observed, other: &Observed| -> Vec<String> {
+    let without = |all: &PoolObservation, other: &PoolObservation| -> Vec<String> {
         let new = all
             .keys
             .iter()
@@ -152,7 +155,11 @@ pub(crate) fn changes(before: &Observed, now: &Observed) -> Vec<(&'static str, S
     events
 }
 
-fn of_devices(before: &Observed, now: &Observed, events: &mut Vec<(&'static str, String)>) {
+fn of_devices(
+    before: &PoolObservation,
+    now: &PoolObservation,
+    events: &mut Vec<(&'static str, String)>,
+) {
     for (guid, (path, state, errors)) in &now.devices {
         let Some((_, old_state, old_errors)) = before.devices.get(guid) else {
             events.push(("device_add", format!("{path} is {}", state_name(*state))));
@@ -191,7 +198,11 @@ fn of_devices(before: &Observed, now: &Observed, events: &mut Vec<(&'static str,
     }
 }
 
-fn of_scans(before: &Observed, now: &Observed, events: &mut Vec<(&'static str, String)>) {
+fn of_scans(
+    before: &PoolObservation,
+    now: &PoolObservation,
+    events: &mut Vec<(&'static str, String)>,
+) {
     let (old, new) = (&before.scrub, &now.scrub);
     let is_other = (old.started, old.phase) != (new.started, new.phase) || old.ended != new.ended;
     let text = || format!("{} copies repaired, {} errors", new.repaired, new.errors);
@@ -245,13 +256,13 @@ pub(crate) fn state_name(state: DeviceState) -> &'static str {
 mod tests {
     use super::*;
 
-    fn classes(before: &Observed, now: &Observed) -> Vec<&'static str> {
+    fn classes(before: &PoolObservation, now: &PoolObservation) -> Vec<&'static str> {
         let all = changes(before, now).into_iter();
         all.map(|(class, _)| class).collect()
     }
 
-    fn scrub(phase: ScrubPhase, started: u64, ended: u64) -> Observed {
-        let mut observed = Observed::default();
+    fn scrub(phase: ScrubPhase, started: u64, ended: u64) -> PoolObservation {
+        let mut observed = PoolObservation::default();
         observed.scrub.phase = phase;
         observed.scrub.started = started;
         observed.scrub.ended = ended;
@@ -261,8 +272,8 @@ mod tests {
     #[test]
     fn scrubs_begin_and_end() {
         use ScrubPhase::{Finished, Paused, Running, Stopped};
-        let none = Observed::default();
-        let cases: &[(Observed, Observed, &[&str])] = &[
+        let none = PoolObservation::default();
+        let cases: &[(PoolObservation, PoolObservation, &[&str])] = &[
             (none.clone(), none.clone(), &[]),
             (none.clone(), scrub(Running, 5, 0), &["scrub_start"]),
             (scrub(Running, 5, 0), scrub(Running, 5, 0), &[]),
@@ -300,27 +311,27 @@ mod tests {
                 checksum,
                 ..ErrorCounts::default()
             };
-            Observed {
+            PoolObservation {
                 devices: [(1, ("/a".to_owned(), state, errors))].into(),
-                ..Observed::default()
+                ..PoolObservation::default()
             }
         };
-        let none = Observed::default();
+        let none = PoolObservation::default();
         let online = device(DeviceState::Online, 0);
         assert_eq!(classes(&none, &online), ["device_add"]);
         assert_eq!(classes(&online, &none), ["device_remove"]);
         let failed = device(DeviceState::Faulted, 3);
         assert_eq!(classes(&online, &failed), ["statechange", "checksum"]);
         assert_eq!(classes(&failed, &online), ["statechange"]);
-        let loaded = Observed {
+        let loaded = PoolObservation {
             keys: [(7, "tank/a".to_owned())].into(),
-            ..Observed::default()
+            ..PoolObservation::default()
         };
         assert_eq!(changes(&none, &loaded), [("key_load", "tank/a".to_owned())]);
         assert_eq!(classes(&loaded, &none), ["key_unload"]);
-        let suspended = Observed {
+        let suspended = PoolObservation {
             suspended: Some("why".into()),
-            ..Observed::default()
+            ..PoolObservation::default()
         };
         assert_eq!(
             changes(&none, &suspended),
@@ -331,9 +342,9 @@ mod tests {
 
     #[test]
     fn a_pool_fills_up_and_is_emptied() {
-        let full = |percent| Observed {
+        let full = |percent| PoolObservation {
             full: Fullness::of(percent, 100 - percent),
-            ..Observed::default()
+            ..PoolObservation::default()
         };
         let mut now = full(79);
         let mut told = Vec::new();
@@ -348,7 +359,7 @@ mod tests {
 
     #[test]
     fn the_list_is_bounded() {
-        let events = Events::default();
+        let events = EventLog::default();
         for n in 0..=EVENTS_MAX {
             events.add("io", "tank", &format!("{n}"));
         }

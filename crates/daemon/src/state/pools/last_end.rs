@@ -31,7 +31,7 @@ pub(crate) enum LastEnd {
 /// What the state directory says while a daemon runs. It stays after a daemon that was killed, and with it each loss: clients
 /// may come back only when the daemon after the next one runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Running {
+struct LossRecord {
     /// The boot of the machine.
     boot: String,
     /// Whether the machine was lost since the last orderly end.
@@ -44,25 +44,25 @@ struct Running {
 pub(crate) struct LastRun {
     pub(crate) end: LastEnd,
     state: Arc<StateDir>,
-    running: Mutex<Running>,
+    running: Mutex<LossRecord>,
 }
 
 impl LastRun {
     /// Reads how the last daemon ended. From now on this one runs.
     pub(crate) fn new(state: &Arc<StateDir>) -> LastRun {
         let boot = boot_id();
-        let (end, before) = match state.read::<Running>(FILE) {
-            Ok(None) => (LastEnd::Clean, Running::default()),
+        let (end, before) = match state.read::<LossRecord>(FILE) {
+            Ok(None) => (LastEnd::Clean, LossRecord::default()),
             Ok(Some(last)) if last.boot == boot && !boot.is_empty() && !last.is_machine_lost => {
                 (LastEnd::Process, last)
             }
             Ok(Some(last)) => (LastEnd::Machine, last),
-            Err(_) => (LastEnd::Machine, Running::default()),
+            Err(_) => (LastEnd::Machine, LossRecord::default()),
         };
         let run = LastRun {
             end,
             state: Arc::clone(state),
-            running: Mutex::new(Running {
+            running: Mutex::new(LossRecord {
                 boot,
                 is_machine_lost: end == LastEnd::Machine,
                 pools: before.pools,
@@ -89,7 +89,7 @@ impl LastRun {
         }
     }
 
-    fn remember(&self, running: &Running) {
+    fn remember(&self, running: &LossRecord) {
         if let Err(failure) = self.state.remember(FILE, running) {
             let reason = failure.0.message;
             tracing::warn!(reason, "the next start does not know how this daemon ended");

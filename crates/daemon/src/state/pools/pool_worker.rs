@@ -11,7 +11,7 @@ use protocol::property::Property;
 use crate::host::identity::this_claimant;
 use crate::host::process::wakeup::Wakeup;
 use crate::state::pools::active_pool::ActivePool;
-use crate::state::pools::events::{Observed, changes};
+use crate::state::pools::events::{PoolObservation, changes};
 use crate::state::pools::watcher::Watcher;
 
 /// The longest time that a transaction group stays open.
@@ -172,7 +172,7 @@ impl ActivePool {
         // Held until the events are told, so that they are told once and in order.
         let mut before = self.observed.lock();
         let keys: Vec<u64> = self.keys.lock().keys().copied().collect();
-        let now = Observed::of(&self.pool, keys).after(&before);
+        let now = PoolObservation::of(&self.pool, keys).after(&before);
         for (class, text) in changes(&before, &now) {
             self.events.add(class, &self.pool.name(), &text);
         }
@@ -220,7 +220,7 @@ impl Drop for ClaimsInAccord<'_> {
 
 /// A thread that shows, or makes sure, that the pool is this host's own. It waits for no other work on the pool, and one
 /// such thread does not wait for another: a disk may take long to answer.
-struct Watch {
+struct WatchThread {
     thread: &'static str,
     step: fn(&Pool) -> pool::Result<()>,
     /// Whether the properties of the pool ask for it.
@@ -229,21 +229,21 @@ struct Watch {
     may_stay: bool,
 }
 
-const HEARTBEATS: Watch = Watch {
+const HEARTBEATS: WatchThread = WatchThread {
     thread: "pool-heartbeat",
     step: Pool::beat,
     is_wanted: |pool| pool.is_multihost().unwrap_or(false),
     may_stay: false,
 };
 
-const RESERVATIONS: Watch = Watch {
+const RESERVATIONS: WatchThread = WatchThread {
     thread: "pool-claims",
     step: Pool::check_claims,
     is_wanted: Pool::is_claimed,
     may_stay: true,
 };
 
-impl Watch {
+impl WatchThread {
     fn run(&self, active: &Weak<ActivePool>, wakeup: &Wakeup, leaving: &AtomicBool) {
         let mut woken = 0;
         let mut trouble = None;

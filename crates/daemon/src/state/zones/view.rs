@@ -22,7 +22,7 @@ use crate::state::zones::rules;
 pub(crate) const GLOBAL_ZONE: &str = "$globalzone";
 
 /// A zone in the view of one command.
-pub(crate) struct View {
+pub(crate) struct ZoneView {
     pub(crate) active: Arc<ActivePool>,
     pub(crate) root: Arc<Entry>,
     /// The name of the pool. `root` is the root in it.
@@ -33,7 +33,7 @@ pub(crate) struct View {
     pub(crate) profile: ZoneProfile,
 }
 
-impl View {
+impl ZoneView {
     /// Translates a name of the tenant into the daemon's.
     pub(crate) fn inward(&self, name: &str) -> Result<String> {
         let rest = name.strip_prefix(self.alias.as_str());

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
 use crate::host::callers::users::Peer;
-use crate::host::listen::Bound;
+use crate::host::listen::SocketFile;
 use crate::state::callers::command_connections::STOPPED;
 use crate::state::callers::connections::Connections;
 
@@ -31,7 +31,7 @@ pub(crate) struct Zones {
 /// A zone.
 pub(crate) struct Zone {
     pub(crate) name: String,
-    pub(crate) is: Definition,
+    pub(crate) is: ZoneDefinition,
     /// Changes under the lock of the pool.
     profile: Mutex<ZoneProfile>,
     pub(crate) callers: Connections,
@@ -50,7 +50,7 @@ pub(crate) enum NameGuard<'a> {
 
 /// The definition of a zone, in the state directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Definition {
+pub(crate) struct ZoneDefinition {
     /// The guid of the pool.
     pub(crate) pool: u64,
     /// The id and the guid of the dataset.
@@ -58,14 +58,14 @@ pub(crate) struct Definition {
     pub(crate) guid: u64,
     /// The name of the dataset in the zone.
     pub(crate) alias: String,
-    pub(crate) owner: Option<Owner>,
+    pub(crate) owner: Option<ZoneOwner>,
 }
 
 /// A zone as the state directory remembers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RememberedZone {
     #[serde(flatten)]
-    is: Definition,
+    is: ZoneDefinition,
     profile: Option<ZoneProfile>,
     /// The form of programs without profiles.
     #[serde(default, skip_serializing)]
@@ -90,30 +90,30 @@ impl RememberedZone {
     }
 }
 
-impl Definition {
+impl ZoneDefinition {
     /// The guid of the pool, and the id and the guid of the dataset. They name the root for ever.
     pub(crate) fn root(&self) -> Root {
         (self.pool, self.dataset, self.guid)
     }
 }
 
-/// See [`Definition::root`].
+/// See [`ExportDefinition::root`].
 pub(crate) type Root = (u64, u64, u64);
 
 /// Who besides root may use a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Owner {
+pub(crate) enum ZoneOwner {
     User(u32),
     Group(u32),
 }
 
-impl Owner {
+impl ZoneOwner {
     /// `USER` or `:GROUP`, by name or number.
-    pub(crate) fn parse(text: &str) -> Result<Owner> {
+    pub(crate) fn parse(text: &str) -> Result<ZoneOwner> {
         let (found, what) = match text.strip_prefix(':') {
-            Some(group) => (accounts::gid_of(group).map(Owner::Group), "group"),
-            None => (accounts::uid_of(text).map(Owner::User), "user"),
+            Some(group) => (accounts::gid_of(group).map(ZoneOwner::Group), "group"),
+            None => (accounts::uid_of(text).map(ZoneOwner::User), "user"),
         };
         found.ok_or_else(|| {
             Failure::new(
@@ -128,8 +128,8 @@ impl Owner {
 
     pub(crate) fn to_text(self) -> String {
         match self {
-            Owner::User(uid) => accounts::user_name(uid).unwrap_or_else(|| uid.to_string()),
-            Owner::Group(gid) => {
+            ZoneOwner::User(uid) => accounts::user_name(uid).unwrap_or_else(|| uid.to_string()),
+            ZoneOwner::Group(gid) => {
                 format!(
                     ":{}",
                     accounts::group_name(gid).unwrap_or_else(|| gid.to_string())
@@ -140,14 +140,14 @@ impl Owner {
 
     pub(crate) fn is(self, peer: &Peer) -> bool {
         match self {
-            Owner::User(uid) => uid == peer.uid,
-            Owner::Group(gid) => peer.groups.contains(&gid),
+            ZoneOwner::User(uid) => uid == peer.uid,
+            ZoneOwner::Group(gid) => peer.groups.contains(&gid),
         }
     }
 }
 
 impl Zone {
-    pub(crate) fn new(name: &str, is: Definition, profile: ZoneProfile) -> Arc<Zone> {
+    pub(crate) fn new(name: &str, is: ZoneDefinition, profile: ZoneProfile) -> Arc<Zone> {
         Arc::new(Zone {
             name: name.into(),
             is,
@@ -188,7 +188,7 @@ impl Zone {
 pub(crate) struct ZoneListener {
     pub(crate) listener: Arc<UnixListener>,
     pub(crate) stop: StopSignal,
-    pub(crate) _socket: Bound,
+    pub(crate) _socket: SocketFile,
 }
 
 impl Zone {

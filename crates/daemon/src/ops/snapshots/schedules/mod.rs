@@ -9,13 +9,13 @@ use jiff::tz::TimeZone;
 use pool::{DatasetWith, Entry, Error, Origin};
 
 use crate::failure::{Failure, Result};
-use crate::state::callers::context::Context;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::datasets::snapshot_schedule::{Due, Kind, PROPERTY, SnapshotSchedule};
 use crate::state::pools::active_pool::ActivePool;
 
 /// A dataset and its schedule.
-struct Scheduled {
+struct ScheduledDataset {
     dataset: DatasetWith,
     schedule: SnapshotSchedule,
 }
@@ -37,7 +37,7 @@ impl ActivePool {
             let same = scheduled
                 .iter()
                 .filter(|one| one.schedule.is_local() == is_local);
-            let same: Vec<&Scheduled> = same.collect();
+            let same: Vec<&ScheduledDataset> = same.collect();
             for kind in Kind::ALL.into_iter().filter(|_| !same.is_empty()) {
                 if let Some(due) = Due::at(now, kind, zone.clone()) {
                     self.make_due(&same, kind, &due)?;
@@ -58,17 +58,17 @@ impl ActivePool {
         }
     }
 
-    fn scheduled(&self) -> pool::Result<Vec<Scheduled>> {
+    fn scheduled(&self) -> pool::Result<Vec<ScheduledDataset>> {
         let all = self.pool.datasets_with(PROPERTY)?.into_iter();
         let all = all.filter_map(|dataset| {
             let schedule = SnapshotSchedule::parse(&dataset.value)?;
-            Some(Scheduled { dataset, schedule })
+            Some(ScheduledDataset { dataset, schedule })
         });
         Ok(all.collect())
     }
 
     /// Makes the snapshots of one kind, all at the same moment.
-    fn make_due(&self, scheduled: &[&Scheduled], kind: Kind, at: &Due) -> pool::Result<()> {
+    fn make_due(&self, scheduled: &[&ScheduledDataset], kind: Kind, at: &Due) -> pool::Result<()> {
         let mut due = Vec::new();
         for one in scheduled {
             let id = one.dataset.entry.id;
@@ -121,7 +121,7 @@ impl ActivePool {
     }
 
     /// The snapshots of these datasets that their schedules do not keep, and that nothing else keeps.
-    fn excess(&self, scheduled: &[Scheduled]) -> pool::Result<Vec<Arc<Entry>>> {
+    fn excess(&self, scheduled: &[ScheduledDataset]) -> pool::Result<Vec<Arc<Entry>>> {
         let mut excess = Vec::new();
         for one in scheduled {
             let snapshots = self.pool.snapshots(one.dataset.entry.id)?;
@@ -136,7 +136,7 @@ impl ActivePool {
 
     fn prune_scheduled(
         &self,
-        scheduled: &[Scheduled],
+        scheduled: &[ScheduledDataset],
         origin: &Origin,
     ) -> pool::Result<Vec<String>> {
         let excess = self.excess(scheduled)?;
@@ -162,7 +162,7 @@ impl Daemon {
         names: &[String],
         recursive: bool,
         dry_run: bool,
-        context: &Context<'_>,
+        context: &CallerContext<'_>,
     ) -> Result<Vec<String>> {
         let mut gone = Vec::new();
         for name in names {

@@ -18,9 +18,9 @@ const DAY: u64 = 24 * HOUR;
 const BEGIN: u64 = 1_795_564_800;
 
 /// A clock that is set by hand.
-struct Clock(AtomicU64);
+struct ManualClock(AtomicU64);
 
-impl Env for Clock {
+impl Env for ManualClock {
     fn now(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -33,14 +33,14 @@ impl Env for Clock {
 /// A pool whose clock is set by hand, and for which nothing is done unless the test says so.
 struct Tank {
     active: Arc<ActivePool>,
-    clock: Arc<Clock>,
+    clock: Arc<ManualClock>,
     _dir: tempfile::TempDir,
 }
 
 impl Tank {
     fn new() -> Tank {
         let dir = tempfile::tempdir().unwrap();
-        let clock = Arc::new(Clock(AtomicU64::new(BEGIN)));
+        let clock = Arc::new(ManualClock(AtomicU64::new(BEGIN)));
         let device = FileDevice::create(&dir.path().join("pool"), 64 << 20).unwrap();
         let options = CreateOptions {
             pool_guid: 7,

@@ -30,8 +30,8 @@ fn what_is_allowed_is_written_and_read_back() {
 }
 
 /// The lineage of a dataset, from these texts.
-fn lineage(texts: &[&str]) -> Lineage {
-    Lineage {
+fn lineage(texts: &[&str]) -> GrantChain {
+    GrantChain {
         grants: texts.iter().map(|text| Grants::parse(text)).collect(),
         guids: Vec::new(),
     }

@@ -5,7 +5,7 @@ use protocol::api::Props;
 use super::*;
 use crate::state::callers::channel::Channel;
 use crate::state::callers::decision::{DatasetGuid, Decide};
-use crate::state::devices::leases::Thing;
+use crate::state::devices::leases::LeasedObject;
 use crate::tests::{create_pool, daemon, unmounted};
 
 /// A home.
@@ -15,12 +15,12 @@ const HOME: &str = "/home/ann-of-this-test";
 const PASSPHRASES: [&str; 2] = ["correct horse", "battery staple"];
 
 /// Types passphrases. Something happens before the new one is typed.
-struct Typist<'a> {
+struct HomeTypist<'a> {
     typed: Vec<&'static str>,
     meanwhile: &'a dyn Fn(),
 }
 
-impl Channel for Typist<'_> {
+impl Channel for HomeTypist<'_> {
     fn ask(&mut self, ask: Ask) -> Result<Option<Secret>> {
         if ask.twice {
             (self.meanwhile)();
@@ -34,9 +34,9 @@ impl Channel for Typist<'_> {
 
 /// A decision that can be withdrawn.
 #[derive(Default)]
-struct Withdrawn(Cell<bool>);
+struct RevocableDecision(Cell<bool>);
 
-impl Decide for Withdrawn {
+impl Decide for RevocableDecision {
     fn again(&self) -> Result<()> {
         match self.0.get() {
             true => Err(Failure::new(FailureKind::Permission, "withdrawn")),
@@ -53,16 +53,16 @@ impl Decide for Withdrawn {
     }
 }
 
-struct Site {
+struct HomeSite {
     _dir: tempfile::TempDir,
     daemon: Arc<Daemon>,
     active: Arc<ActivePool>,
     home: Arc<Entry>,
 }
 
-impl Site {
+impl HomeSite {
     /// With a home whose key is not loaded.
-    fn new() -> Site {
+    fn new() -> HomeSite {
         let dir = tempfile::tempdir().unwrap();
         let daemon = daemon(dir.path());
         let active = create_pool(&daemon, dir.path(), "tank");
@@ -75,16 +75,16 @@ impl Site {
         let props: Props = props
             .map(|(name, value)| (name.into(), value.into()))
             .into();
-        let mut typist = Typist {
+        let mut typist = HomeTypist {
             typed: vec![PASSPHRASES[0]],
             meanwhile: &|| {},
         };
-        let mut context = Context::internal("test", &mut typist);
+        let mut context = CallerContext::internal("test", &mut typist);
         let new = unmounted("tank/ann", &props);
         daemon.create(&new, &mut context).unwrap();
         let home = active.pool.find("tank/ann").unwrap();
         active.keys.lock().remove(&home.id);
-        Site {
+        HomeSite {
             _dir: dir,
             daemon,
             active,
@@ -96,14 +96,14 @@ impl Site {
         &self,
         step: HomeStep,
         typed: &[&'static str],
-        decision: &Withdrawn,
+        decision: &RevocableDecision,
         meanwhile: &dyn Fn(),
     ) -> Result<HomeRow> {
-        let mut typist = Typist {
+        let mut typist = HomeTypist {
             typed: typed.into(),
             meanwhile,
         };
-        let mut context = Context::internal("test", &mut typist);
+        let mut context = CallerContext::internal("test", &mut typist);
         context.decision = decision;
         let home = command::Home {
             step,
@@ -114,12 +114,12 @@ impl Site {
         self.daemon.home(&home, &mut context)
     }
 
-    fn change(&self, decision: &Withdrawn, meanwhile: &dyn Fn()) -> Result<HomeRow> {
+    fn change(&self, decision: &RevocableDecision, meanwhile: &dyn Fn()) -> Result<HomeRow> {
         self.step(HomeStep::Change, &PASSPHRASES, decision, meanwhile)
     }
 
     fn opens(&self, passphrase: &'static str) -> bool {
-        let decision = Withdrawn::default();
+        let decision = RevocableDecision::default();
         let checked = self.step(HomeStep::Check, &[passphrase], &decision, &|| {});
         checked.is_ok()
     }
@@ -127,13 +127,13 @@ impl Site {
 
 #[test]
 fn a_home_that_another_session_opens_meanwhile_gets_the_new_passphrase() {
-    let site = Site::new();
+    let site = HomeSite::new();
     let lease = Cell::new(None);
     let opens = || {
-        let key = Thing::Key(site.home.id);
+        let key = LeasedObject::Key(site.home.id);
         lease.set(Some(site.active.leases.take(key, "another session")));
     };
-    site.change(&Withdrawn::default(), &opens).unwrap();
+    site.change(&RevocableDecision::default(), &opens).unwrap();
     // What is in use stays.
     assert!(site.active.has_key(site.home.id));
     assert_eq!(
@@ -144,13 +144,13 @@ fn a_home_that_another_session_opens_meanwhile_gets_the_new_passphrase() {
 
 #[test]
 fn a_change_leaves_no_key_loaded() {
-    let site = Site::new();
-    let decision = Withdrawn::default();
+    let site = HomeSite::new();
+    let decision = RevocableDecision::default();
     site.change(&decision, &|| decision.0.set(true))
         .unwrap_err();
     assert!(!site.active.has_key(site.home.id));
     assert!(site.opens(PASSPHRASES[0]));
-    site.change(&Withdrawn::default(), &|| {}).unwrap();
+    site.change(&RevocableDecision::default(), &|| {}).unwrap();
     assert!(!site.active.has_key(site.home.id));
     assert!(site.opens(PASSPHRASES[1]));
 }

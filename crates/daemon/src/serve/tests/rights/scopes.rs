@@ -8,7 +8,7 @@ use super::*;
 use crate::host::callers::scope::PeerToken;
 use crate::host::callers::users::Peer;
 use crate::serve::scope::{Effect, effect};
-use crate::state::callers::tokens::Shown;
+use crate::state::callers::tokens::AcceptedToken;
 
 /// A caller with a new token of root.
 fn root_with(site: &Site, scope: TokenScope) -> Peer {
@@ -28,7 +28,7 @@ fn root_with(site: &Site, scope: TokenScope) -> Peer {
         panic!("no token");
     };
     let shown = Secret::from_slice(made.token.as_bytes()).unwrap();
-    let Shown { id, token, account } = site.daemon.tokens.shown(&shown).unwrap();
+    let AcceptedToken { id, token, account } = site.daemon.tokens.shown(&shown).unwrap();
     Peer::of_token(0, account, &id, token.scope)
 }
 

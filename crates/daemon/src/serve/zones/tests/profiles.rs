@@ -11,10 +11,10 @@ use super::*;
 /// A dataset or snapshot: its guid, its properties, and its holds.
 type State = BTreeMap<String, (u64, BTreeMap<String, String>, String)>;
 
-impl Site {
+impl ZoneSite {
     /// With datasets of the system that the global zone made.
-    fn with_system() -> Site {
-        let site = Site::new();
+    fn with_system() -> ZoneSite {
+        let site = ZoneSite::new();
         for name in ["etc", "usr", "usr/local", "data"] {
             create(&site.daemon, &format!("tank/web/{name}"), &Vec::new());
         }
@@ -64,7 +64,7 @@ impl Site {
 /// Everything that a tenant does otherwise is tried in a strict zone.
 #[test]
 fn nothing_changes_in_a_strict_zone() {
-    let site = Site::new();
+    let site = ZoneSite::new();
     site.zone(ZoneProfile::None);
     let is_end = |request: &Json| request.get("shred").is_some();
     for (request, _) in own()
@@ -92,7 +92,7 @@ fn nothing_changes_in_a_strict_zone() {
 /// The datasets of the system, and what could take their place or their contents.
 #[test]
 fn a_tenant_does_not_get_around_a_profile() {
-    let site = Site::with_system();
+    let site = ZoneSite::with_system();
     site.zone(ZoneProfile::FixedConfiguration);
     let parents =
         json!({"create": {"name": "web/usr/a/b", "props": [], "parents": true, "no_mount": true}});
@@ -164,7 +164,7 @@ fn a_tenant_does_not_get_around_a_profile() {
 /// As the article creates them. The help says `off`.
 #[test]
 fn new_datasets_and_their_parents_are_not_read_only() {
-    let site = Site::with_system();
+    let site = ZoneSite::with_system();
     site.zone(ZoneProfile::FixedConfiguration);
     let made = json!({"create": {"name": "web/export/home/ann", "props": [], "parents": true, "no_mount": true}});
     site.call(made).unwrap();
@@ -200,7 +200,7 @@ fn new_datasets_and_their_parents_are_not_read_only() {
 /// A dataset that the global zone made read-only does not become writable by a profile.
 #[test]
 fn what_was_read_only_stays_so() {
-    let site = Site::with_system();
+    let site = ZoneSite::with_system();
     let on = vec![("readonly".to_owned(), "on".to_owned())];
     command(|context| site.daemon.set(&["tank/web".into()], &on, false, context)).unwrap();
     site.zone(ZoneProfile::FlexibleConfiguration);
@@ -212,7 +212,7 @@ fn what_was_read_only_stays_so() {
 /// A command that was decided by one profile does nothing under another one.
 #[test]
 fn a_profile_counts_for_commands_that_run() {
-    let site = Site::new();
+    let site = ZoneSite::new();
     site.zone(ZoneProfile::None);
     let zone = Arc::clone(&site.daemon.zones.all.lock()["z"]);
     let view = site.daemon.view(&zone).unwrap();
@@ -225,7 +225,7 @@ fn a_profile_counts_for_commands_that_run() {
 /// After a restart, and from a file of a program without profiles.
 #[test]
 fn profiles_are_remembered() {
-    let site = Site::new();
+    let site = ZoneSite::new();
     site.zone(ZoneProfile::None);
     site.set_profile(ZoneProfile::Strict);
     let recalled = || {

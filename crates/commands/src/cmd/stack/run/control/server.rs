@@ -4,7 +4,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use daemon::{Bound, Failure, listen_privately};
+use daemon::{Failure, SocketFile, listen_privately};
 use keys::Talk;
 use protocol::api::FailureKind;
 use protocol::wire;
@@ -25,7 +25,7 @@ pub(crate) trait Controlled: Send + 'static {
 /// A socket that is listened at. It goes with this.
 #[derive(Debug)]
 pub(crate) struct Control {
-    _socket: Bound,
+    _socket: SocketFile,
 }
 
 impl Control {

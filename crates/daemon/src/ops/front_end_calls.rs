@@ -7,7 +7,7 @@ use vfs::Caller;
 
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
-use crate::state::front_end::{Going, Held, InPool, Withdrawn};
+use crate::state::front_end::{ExclusiveUse, FrontEndGuard, PoolEntries, WithdrawnDatasets};
 use crate::state::pools::active_pool::ActivePool;
 
 impl Daemon {
@@ -33,7 +33,7 @@ impl Daemon {
     /// ends offer again what they offered.
     pub(crate) fn withdraw(
         self: &Arc<Self>,
-        wanted: &[InPool<'_>],
+        wanted: &[PoolEntries<'_>],
         force: bool,
     ) -> Result<WithdrawnOffers> {
         for (active, id) in wanted.iter().flat_map(each) {
@@ -63,7 +63,7 @@ impl Daemon {
 
     /// As [`Daemon::withdraw`], by force, and nothing is offered again later. Returns failures for what could not be
     /// withdrawn.
-    pub(crate) fn withdraw_what_can(&self, wanted: &[InPool<'_>]) -> Vec<Failure> {
+    pub(crate) fn withdraw_what_can(&self, wanted: &[PoolEntries<'_>]) -> Vec<Failure> {
         let volumes = wanted.iter().flat_map(each);
         let in_use = volumes.filter_map(|(active, id)| active.close_volume(*id, true).err());
         let mut failures: Vec<Failure> = in_use.collect();
@@ -73,7 +73,7 @@ impl Daemon {
     }
 
     /// Refuses to remove what a front end offers.
-    pub(crate) fn may_go(&self, going: &Going<'_>) -> Result<()> {
+    pub(crate) fn may_go(&self, going: &ExclusiveUse<'_>) -> Result<()> {
         let mut all = self.front_ends.iter();
         all.try_for_each(|each| each.may_go(self, going))
     }
@@ -151,21 +151,23 @@ impl Daemon {
 }
 
 /// Each dataset with its pool.
-fn each<'a>((active, ids): &'a InPool<'a>) -> impl Iterator<Item = (&'a Arc<ActivePool>, &'a u64)> {
+fn each<'a>(
+    (active, ids): &'a PoolEntries<'a>,
+) -> impl Iterator<Item = (&'a Arc<ActivePool>, &'a u64)> {
     ids.iter().map(move |id| (*active, id))
 }
 
 /// The offers of all front ends that were withdrawn.
 #[derive(Default)]
-pub(crate) struct WithdrawnOffers(Vec<Box<dyn Withdrawn<Daemon>>>);
+pub(crate) struct WithdrawnOffers(Vec<Box<dyn WithdrawnDatasets<Daemon>>>);
 
 impl WithdrawnOffers {
-    /// See [`Withdrawn::clear`].
+    /// See [`RevocableDecision::clear`].
     pub(crate) fn clear(&self) {
         self.0.iter().for_each(|withdrawn| withdrawn.clear());
     }
 
-    /// See [`Withdrawn::offer_again`].
+    /// See [`RevocableDecision::offer_again`].
     pub(crate) fn offer_again(self, daemon: &Arc<Daemon>) -> Vec<Failure> {
         let all = self.0.into_iter();
         all.flat_map(|withdrawn| withdrawn.offer_again(daemon))
@@ -174,10 +176,10 @@ impl WithdrawnOffers {
 }
 
 /// All front ends while this thread alone may change them.
-struct HeldOffers<'a>(Vec<Box<dyn Held + 'a>>);
+struct HeldOffers<'a>(Vec<Box<dyn FrontEndGuard + 'a>>);
 
 impl HeldOffers<'_> {
-    /// See [`Held::suspend`].
+    /// See [`LockedContainer::suspend`].
     fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
         let mut all = self.0.iter();
         all.try_for_each(|held| held.suspend(volumes, why))
@@ -205,15 +207,15 @@ mod tests {
         fn withdraw(
             &self,
             _: &Arc<Daemon>,
-            _: &[InPool<'_>],
+            _: &[PoolEntries<'_>],
             _: bool,
-        ) -> Result<Option<Box<dyn Withdrawn<Daemon>>>> {
+        ) -> Result<Option<Box<dyn WithdrawnDatasets<Daemon>>>> {
             DONE.lock().push("withdraw");
             Ok(Some(Box::new(Notes)))
         }
     }
 
-    impl Withdrawn<Daemon> for Notes {
+    impl WithdrawnDatasets<Daemon> for Notes {
         fn clear(&self) {
             DONE.lock().push("clear");
         }
@@ -233,9 +235,9 @@ mod tests {
         fn withdraw(
             &self,
             _: &Arc<Daemon>,
-            _: &[InPool<'_>],
+            _: &[PoolEntries<'_>],
             force: bool,
-        ) -> Result<Option<Box<dyn Withdrawn<Daemon>>>> {
+        ) -> Result<Option<Box<dyn WithdrawnDatasets<Daemon>>>> {
             match force {
                 true => Ok(None),
                 false => Err(Failure::new(FailureKind::Busy, "it is in use")),
