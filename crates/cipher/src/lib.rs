@@ -50,74 +50,49 @@
 //! All sizes are bytes.
 //!
 //! Layers, lowest first:
-//! - `algorithms`: the names of the algorithms;
-//! - `error`, `field`, `ffi`, `hash`, `policy`, `pieces`: AWS-LC, BLAKE3, and which provider is allowed;
-//! - `digest`, `kdf`, `tweaks`, `blocks`, `libgcrypt`, `openssl`, `sector`: providers and their mechanisms;
-//! - `record`, `random`, `aead`, `names`, `stealing`, `password`, `chap`, `keywrap`, `rsa`, `vmac`, [`af`]: types for
-//!   callers;
-//! - `hardware`, `selftest`, `kat`: processor features, and tests.
+//! - `algorithms`, `error`: the names of the algorithms, and the errors;
+//! - `ffi`: foreign code;
+//! - `provider`: which implementation of an algorithm is allowed, and runs on this processor;
+//! - `block`, `hashes`, `public_key`: primitives;
+//! - `sector`, `names`, `aead`, `record`, `random`, [`af`]: types for callers;
+//! - `selftests`: known answers.
 
-mod adiantum;
 mod aead;
 pub mod af;
 mod algorithms;
-mod blocks;
-mod cfb;
-mod chap;
-mod digest;
-mod ecdsa;
-mod ecmr;
+mod block;
 mod error;
 mod ffi;
-mod field;
-mod hardware;
-mod hash;
-mod kat;
-mod kdf;
-mod keywrap;
-mod libgcrypt;
+mod hashes;
 mod names;
-mod openssl;
-mod password;
-mod per_thread;
 mod pieces;
-mod policy;
+mod provider;
+mod public_key;
 mod random;
 mod record;
-mod rsa;
 mod sector;
-mod selftest;
-mod shamir;
-mod stealing;
-mod tweaked;
-mod tweaks;
-mod vmac;
+mod selftests;
 
 pub use aead::AeadCipher;
 pub use algorithms::{
     AeadAlgorithm, BlockCipher, Curve, Digest, IvMode, Mechanism, NameMode, Output, Provider,
     SectorMode, SectorSpec, Suite,
 };
-pub use cfb::{cfb_decrypt, cfb_encrypt};
-pub use chap::ChapHash;
-pub use ecdsa::verify_ecdsa;
-pub use ecmr::{Point, Recovery, share};
+pub use block::{cfb_decrypt, cfb_encrypt};
 pub use error::{Error, Result};
-pub use hardware::{Hardware, hardware, hwcap_setting};
-pub use hash::{Mac, derive_key, derive_key_into, eq, hash, keyed_hash64, mac, siphash24};
-pub use kat::{MechanismTest, test_mechanisms};
-pub use keywrap::{Padding, cmac, unwrap_key, wrap_key};
+pub use hashes::{
+    Argon2Kind, ChapHash, Mac, Padding, PasswordHash, Vmac, cmac, derive_key, derive_key_into, eq,
+    hash, keyed_hash64, mac, siphash24, unwrap_key, wrap_key,
+};
 pub use names::NameCipher;
-pub use password::{Argon2Kind, PasswordHash};
-pub use policy::{Policy, Target};
+pub use provider::{Hardware, Policy, Target, hardware, hwcap_setting};
+pub use public_key::{
+    PRIME_256, Point, Recovery, RsaPublicKey, join_shares, share, split_secret, verify_ecdsa,
+};
 pub use random::{ENTROPY_MAX, NonceBatch, Random, SeededRandom, SystemRandom, kernel_entropy};
 pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};
-pub use rsa::RsaPublicKey;
-pub use sector::SectorCipher;
-pub use selftest::{SelfTest, selftest};
-pub use shamir::{PRIME_256, join_shares, split_secret};
-pub use stealing::XtsCipher;
-pub use vmac::Vmac;
+pub use sector::{SectorCipher, XtsCipher};
+pub use selftests::{MechanismTest, SelfTest, selftest, test_mechanisms};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //!
 //! A wrong passphrase, a damaged header and damaged key material are three different errors. LUKS has
 //! no checksum over key material, so damage there is told from a wrong passphrase by what encrypted
-//! bytes never look like: see [`crate::keyslot`].
+//! bytes never look like: see [`crate::keyslots::material`].
 
 /// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

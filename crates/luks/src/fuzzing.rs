@@ -2,8 +2,8 @@
 
 use block::MemoryDevice;
 
+use crate::header::luks2::Copy;
 pub use crate::integrity::fuzzing::{journal, samples as integrity_samples, superblock};
-use crate::luks2::Copy;
 use crate::{Container, Header};
 
 /// The devices are this large: enough for most headers, and quickly made.
@@ -35,8 +35,12 @@ pub fn header(bytes: &[u8]) {
 /// Reads a LUKS2 JSON area whose binary header and checksum are right.
 pub fn json_area(json: &[u8]) {
     const COPY_LEN: usize = 0x4000;
-    if json.len() > COPY_LEN - crate::luks2::BINARY_LEN {
+    if json.len() > COPY_LEN - crate::header::luks2::BINARY_LEN {
         return;
     }
-    header(&crate::luks2::sealed_copy(Copy::First, json, COPY_LEN));
+    header(&crate::header::luks2::sealed_copy(
+        Copy::First,
+        json,
+        COPY_LEN,
+    ));
 }

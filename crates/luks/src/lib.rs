@@ -15,57 +15,38 @@
 //! - A wrong passphrase, a damaged key slot and an unknown encryption are three errors.
 //!
 //! Layers, lowest first:
-//! - `error`, `crypto`, `kdf`, `model`: algorithms by name, and the types that both versions share;
-//! - `keyslot`, [`luks1`], [`luks2`]: key material, and the two kinds of headers;
+//! - `error`, `crypto`, `model`: algorithms by name, and the types that both versions share;
+//! - `header`: the two kinds of headers, [`luks1`] and [`luks2`];
 //! - `integrity`: sectors with tags;
-//! - `container`: a header in use; `slots`, `change_key`, `token`, `unbound`, `dump`, `backup`, `convert`, `format` and
-//!   `reencrypt` work on one;
-//! - `lock`: the lock of a re-encryption;
-//! - `mapping` and `plain`: the data; `flags`: how the header wants it to be served.
+//! - `container`: a header in use, and what is done with all of it: formats, backups, conversion;
+//! - `keyslots`: key material, passphrases and tokens of a container;
+//! - `reencryption`: a new key or cipher for the data, while they are in use;
+//! - `mapping`: the data.
 
 #![forbid(unsafe_code)]
 
-mod backup;
-mod change_key;
 mod container;
-mod convert;
 mod crypto;
-mod dump;
 mod error;
-mod flags;
-mod format;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod header;
 mod integrity;
-mod kdf;
-mod keyslot;
-mod lock;
-pub mod luks1;
-pub mod luks2;
+mod keyslots;
 mod mapping;
 mod model;
-mod plain;
-mod reencrypt;
-mod slot_refs;
-mod slots;
-mod token;
-mod unbound;
+mod reencryption;
 
-pub use backup::{BACKUP_LEN_MAX, read_backup, restore};
-pub use container::{Container, Unlocked};
-pub use error::{Error, Result};
-pub use flags::Flag;
-pub use format::{Format, format};
-pub use header::{Header, repair};
-pub use integrity::{integrity_type, wipe};
-pub use kdf::{Argon2Cost, Kdf, KdfChoice, KdfKind, Variant};
-pub use lock::ReencryptionLock;
-pub use mapping::{Failing, Flags, Mapping, MappingMeter, Plain, Served, ServedTotals};
-pub use model::{Digest, Integrity, Keyslot, Priority, SECTOR, Segment, Version};
-pub use plain::plain_key;
-pub use reencrypt::{
-    BothKeys, Pace, Progress, Protection, Reencrypt, Reencrypted, Stage, begin_encryption,
-    begin_encryption_in_place,
+pub use container::{
+    BACKUP_LEN_MAX, Container, Flag, Format, Unlocked, format, read_backup, restore,
 };
-pub use slots::SlotChoice;
+pub use error::{Error, Result};
+pub use header::{Header, luks1, luks2, repair};
+pub use integrity::{integrity_type, wipe};
+pub use keyslots::{Argon2Cost, Kdf, KdfChoice, KdfKind, SlotChoice, Variant};
+pub use mapping::{Failing, Flags, Mapping, MappingMeter, Plain, Served, ServedTotals, plain_key};
+pub use model::{Digest, Integrity, Keyslot, Priority, SECTOR, Segment, Version};
+pub use reencryption::{
+    BothKeys, Pace, Progress, Protection, Reencrypt, Reencrypted, ReencryptionLock, Stage,
+    begin_encryption, begin_encryption_in_place,
+};

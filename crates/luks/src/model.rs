@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::kdf::Kdf;
+use crate::keyslots::kdf::Kdf;
 
 /// The sector that offsets are counted in, and that key material is encrypted by, in bytes.
 pub const SECTOR: u64 = 512;

@@ -13,7 +13,8 @@ use zeroize::Zeroizing;
 
 use crate::algorithms::{LONG_NONCE_LEN, SHORT_NONCE_LEN};
 use crate::ffi::{Aead, Buffers, Ccm, Direction, GcmStream};
-use crate::{AeadAlgorithm, Error, Mechanism, Provider, Result, TAG_LEN, pieces, policy};
+use crate::provider::policy;
+use crate::{AeadAlgorithm, Error, Mechanism, Provider, Result, TAG_LEN, pieces};
 
 /// What AWS-LC does with it.
 enum Engine {
@@ -93,7 +94,7 @@ impl AeadCipher {
                 portable::seal(self.algorithm, &self.key, nonce, aad, data)
             }
             (Provider::OpenSsl, _) => {
-                crate::openssl::seal(self.algorithm, &self.key, nonce, aad, data)
+                crate::provider::openssl::seal(self.algorithm, &self.key, nonce, aad, data)
             }
             (_, Some(Engine::Whole(aead))) => {
                 aead.seal(&self.key, nonce, aad, Buffers::InPlace(data))
@@ -125,7 +126,8 @@ impl AeadCipher {
                 opened.inspect_err(|_| data.fill(0))
             }
             (Provider::OpenSsl, _) => {
-                let opened = crate::openssl::open(self.algorithm, key, nonce, aad, data, tag);
+                let opened =
+                    crate::provider::openssl::open(self.algorithm, key, nonce, aad, data, tag);
                 opened.inspect_err(|_| data.fill(0))
             }
             (_, Some(Engine::Whole(aead))) => {

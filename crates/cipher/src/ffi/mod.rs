@@ -6,6 +6,9 @@
 //! pointer wrong. Contexts live on the stack of the call that uses them, or where their owner keeps
 //! them, and are wiped when they go, on every path (`library::Wiped`).
 //!
+//! Parts: `block` (block ciphers and sectors), `messages` (authenticated encryption), `numbers` (public keys and shared
+//! secrets). Beside them: `library`, `evp` and `buffers`, which they share, hashes, random numbers and libgcrypt.
+//!
 //! AWS-LC keeps a queue of error descriptions per thread. It is emptied after each failure, so
 //! that a stream of unauthentic records leaves nothing behind.
 //!
@@ -14,41 +17,28 @@
 
 #![allow(unsafe_code)]
 
-mod aead;
-mod aes;
+mod block;
 mod buffers;
-mod ccm;
 mod evp;
-mod gcm;
 mod libgcrypt;
 mod library;
 mod md5;
-mod number;
-mod points;
+mod messages;
+mod numbers;
 #[cfg(test)]
 mod process_copy;
-mod ring;
-mod rsa;
 mod scrypt;
-mod sector;
-mod shamir;
-mod tweak;
 mod vdso;
 
-pub(crate) use aead::Aead;
-pub(crate) use aes::AesKey;
+pub(crate) use block::{AesKey, CbcKey, Ecb, Tweak, Xts256};
 pub(crate) use buffers::{Buffers, TAG_LEN};
-pub(crate) use ccm::Ccm;
 pub(crate) use evp::Direction;
-pub(crate) use gcm::GcmStream;
 pub(crate) use libgcrypt::{Libgcrypt, TwofishKey};
 pub(crate) use library::random_public;
 pub(crate) use md5::md5;
-pub(crate) use points::{add_multiple, multiples, subtract_multiple};
-pub(crate) use ring::RingGcm;
-pub(crate) use rsa::rsa_numbers;
+pub(crate) use messages::{Aead, Ccm, GcmStream, RingGcm};
+pub(crate) use numbers::{
+    add_multiple, multiples, rsa_numbers, subtract_multiple, value_at, value_at_zero,
+};
 pub(crate) use scrypt::scrypt;
-pub(crate) use sector::{CbcKey, Ecb, Xts256};
-pub(crate) use shamir::{value_at, value_at_zero};
-pub(crate) use tweak::Tweak;
 pub(crate) use vdso::getrandom as vdso_getrandom;

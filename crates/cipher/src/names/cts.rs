@@ -1,7 +1,7 @@
 //! CBC with ciphertext stealing (CS3), over any AES in CBC.
 
+use crate::block::tweakable_cipher::TweakableCipher;
 use crate::ffi::Direction;
-use crate::tweaked::Engine;
 use crate::{Error, Provider, Result, SectorCipher, SectorSpec};
 
 pub(super) struct Cts(SectorCipher);
@@ -60,7 +60,7 @@ fn none(error: Error) -> Result<()> {
     }
 }
 
-impl Engine for Cts {
+impl TweakableCipher for Cts {
     fn run(&self, direction: Direction, tweak: &[u8], data: &mut [u8]) -> Result<()> {
         let iv = tweak.try_into().map_err(|_| Error::Library)?;
         match direction {

@@ -5,10 +5,10 @@
 
 use zeroize::Zeroizing;
 
-use crate::blocks::{self, Block, Blocks, xor, xor_all};
+use crate::block::blocks::{self, Block, Blocks, xor, xor_all};
+use crate::block::field::double;
+use crate::block::tweakable_cipher::TweakableCipher;
 use crate::ffi::Direction;
-use crate::field::double;
-use crate::tweaked::Engine;
 use crate::{BlockCipher, Error, Provider, Result};
 
 /// How many blocks there may be: the masks of more would repeat (section 4 of the article).
@@ -44,7 +44,7 @@ impl Eme {
     }
 }
 
-impl Engine for Eme {
+impl TweakableCipher for Eme {
     fn run(&self, direction: Direction, tweak: &[u8], data: &mut [u8]) -> Result<()> {
         let tweak: &Block = tweak.try_into().map_err(|_| Error::Library)?;
         let (data, []) = data.as_chunks_mut() else {

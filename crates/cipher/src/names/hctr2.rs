@@ -8,9 +8,9 @@ use polyval::Polyval;
 use polyval::universal_hash::UniversalHash;
 use zeroize::Zeroizing;
 
-use crate::blocks::{self, Block, Blocks, xor};
+use crate::block::blocks::{self, Block, Blocks, xor};
+use crate::block::tweakable_cipher::TweakableCipher;
 use crate::ffi::Direction;
-use crate::tweaked::Engine;
 use crate::{BlockCipher, Error, Provider, Result};
 
 /// How many blocks of the key stream are made in one call.
@@ -79,7 +79,7 @@ impl Hctr2 {
     }
 }
 
-impl Engine for Hctr2 {
+impl TweakableCipher for Hctr2 {
     fn run(&self, direction: Direction, tweak: &[u8], data: &mut [u8]) -> Result<()> {
         let (first, rest) = data.split_first_chunk_mut().ok_or(Error::Library)?;
         xor(first, &self.hash(tweak, rest));

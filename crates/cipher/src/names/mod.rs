@@ -10,14 +10,16 @@ mod hctr2;
 
 use std::fmt;
 
+use crate::block::adiantum;
+use crate::block::tweakable_cipher::TweakableCipher;
 use crate::ffi::Direction;
-use crate::tweaked::Engine;
-use crate::{Error, Mechanism, NameMode, Provider, Result, adiantum, pieces, policy};
+use crate::provider::policy;
+use crate::{Error, Mechanism, NameMode, Provider, Result, pieces};
 
 /// A key, ready to encrypt and decrypt names. Keys are overwritten on drop.
 pub struct NameCipher {
     mode: NameMode,
-    engine: Box<dyn Engine>,
+    engine: Box<dyn TweakableCipher>,
 }
 
 impl NameCipher {
@@ -45,7 +47,7 @@ impl NameCipher {
                 got: key.len(),
             });
         }
-        let engine: Box<dyn Engine> = match mode {
+        let engine: Box<dyn TweakableCipher> = match mode {
             NameMode::CbcCts => Box::new(cts::Cts::new(provider, key)?),
             NameMode::Hctr2 => Box::new(hctr2::Hctr2::new(provider, key)?),
             NameMode::Eme => Box::new(eme::Eme::new(provider, key)?),

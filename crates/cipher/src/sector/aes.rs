@@ -4,9 +4,10 @@ use zeroize::Zeroizing;
 
 use super::engine::{Engine, Sectors};
 use super::modes;
+use crate::block::blocks;
+use crate::block::per_thread::PerThread;
 use crate::ffi::{CbcKey, Direction, Xts256};
-use crate::per_thread::PerThread;
-use crate::{Result, SectorMode, blocks, eq};
+use crate::{Result, SectorMode, eq};
 
 /// `mode` with `key`, as fast as the library can.
 pub(super) fn engine(mode: SectorMode, key: &[u8]) -> Result<Box<dyn Engine>> {

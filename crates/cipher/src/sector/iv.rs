@@ -1,7 +1,8 @@
 //! IVs from the numbers of sectors.
 
-use crate::blocks::{self, Blocks};
-use crate::{BlockCipher, IvMode, Provider, Result, SectorMode, SectorSpec, libgcrypt};
+use crate::block::blocks::{self, Blocks};
+use crate::block::libgcrypt;
+use crate::{BlockCipher, IvMode, Provider, Result, SectorMode, SectorSpec};
 
 /// Makes the IVs of one device.
 pub(super) enum IvGenerator {

@@ -7,9 +7,9 @@ use zeroize::Zeroizing;
 
 use super::engine::{Engine, Sectors};
 use crate::Result;
-use crate::blocks::{BATCH, Block, Blocks, xor_all};
+use crate::block::blocks::{BATCH, Block, Blocks, xor_all};
+use crate::block::field::double;
 use crate::ffi::Direction;
-use crate::field::double;
 
 pub(super) struct Lrw {
     cipher: Box<dyn Blocks>,

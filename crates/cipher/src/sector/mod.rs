@@ -15,16 +15,18 @@ mod iv;
 mod lrw;
 mod modes;
 mod wide;
+mod xts;
 
 use std::fmt;
 
+use crate::block::{blocks, libgcrypt};
 use crate::ffi::Direction;
-use crate::{
-    BlockCipher, Error, Mechanism, Provider, Result, SectorSpec, blocks, libgcrypt, pieces, policy,
-};
+use crate::provider::policy;
+use crate::{BlockCipher, Error, Mechanism, Provider, Result, SectorSpec, pieces};
 use engine::Ivs;
 pub(crate) use engine::{Engine, Sectors};
 use iv::IvGenerator;
+pub use xts::XtsCipher;
 
 /// A key, ready to seal and open the sectors of a device.
 ///
@@ -105,7 +107,7 @@ impl SectorCipher {
         }
         let engine: Box<dyn Engine> = match (provider, spec.cipher()) {
             (Provider::AwsLc, BlockCipher::Aes) => aes::engine(spec.mode(), key)?,
-            (Provider::OpenSsl, _) => crate::openssl::sectors(spec, key)?,
+            (Provider::OpenSsl, _) => crate::provider::openssl::sectors(spec, key)?,
             (Provider::Libgcrypt, BlockCipher::Twofish) => {
                 modes::engine(spec.mode(), key, libgcrypt::twofish)?
             }

@@ -5,9 +5,9 @@
 
 use super::engine::{Engine, Sectors};
 use super::lrw::Lrw;
-use crate::blocks::{BATCH, Block, Blocks, xor, xor_all};
+use crate::block::blocks::{BATCH, Block, Blocks, xor, xor_all};
+use crate::block::tweaks::Tweaks;
 use crate::ffi::Direction;
-use crate::tweaks::Tweaks;
 use crate::{Result, SectorMode};
 
 /// `mode` with `key`; `expand` makes a block cipher of a key.

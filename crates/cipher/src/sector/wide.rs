@@ -1,10 +1,12 @@
 //! Adiantum over sectors: the IV is the beginning of a tweak of 32 bytes, as in dm-crypt.
 
 use super::engine::{Engine, Sectors};
+use crate::block::adiantum;
+use crate::block::tweakable_cipher::TweakableCipher;
 use crate::ffi::Direction;
-use crate::{Error, NameMode, Provider, Result, adiantum, tweaked};
+use crate::{Error, NameMode, Provider, Result};
 
-pub(super) struct Wide(Box<dyn tweaked::Engine>);
+pub(super) struct Wide(Box<dyn TweakableCipher>);
 
 impl Wide {
     pub(super) fn new(provider: Provider, mode: NameMode, key: &[u8]) -> Result<Wide> {

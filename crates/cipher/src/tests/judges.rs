@@ -7,7 +7,7 @@ use cmac::{Cmac, Mac};
 
 use super::{bytes, ciphers};
 use crate::Suite;
-use crate::selftest;
+use crate::selftests::selftest;
 
 /// The derived key: CMAC(data key, 00 i label 00 nonce[0..12]) for i = 1, 2, cut to its length.
 fn derive(suite: Suite, data_key: &[u8], nonce: &[u8; 24]) -> Vec<u8> {

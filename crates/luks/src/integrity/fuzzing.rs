@@ -5,7 +5,7 @@ use std::sync::Arc;
 use block::{BlockDevice, MemoryDevice};
 
 use super::superblock::{Layout, Superblock};
-use super::tagged::{Mode, Tagged};
+use super::tagged_device::{Mode, Tagged};
 use crate::model::SECTOR;
 
 /// Devices are at least this large: enough for a journal and some data.

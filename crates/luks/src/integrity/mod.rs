@@ -16,7 +16,7 @@ pub(crate) mod fuzzing;
 mod journal;
 mod seal;
 mod superblock;
-mod tagged;
+mod tagged_device;
 #[cfg(test)]
 mod tests;
 
@@ -30,8 +30,8 @@ use crate::model::{Integrity, SECTOR, Segment};
 use crate::{Container, Error, Result};
 use seal::Seal;
 pub(crate) use seal::SealSpec;
-pub(crate) use tagged::Mode;
-use tagged::Tagged;
+pub(crate) use tagged_device::Mode;
+use tagged_device::Tagged;
 
 /// How much is written at a time when everything is.
 const WIPE_PIECE: usize = 1 << 20;
@@ -114,7 +114,7 @@ pub(crate) fn check_space(
 ) -> Result<()> {
     let spec = SealSpec::parse(&segment.cipher, integrity, &device.name())?;
     let block = segment.sector_size as usize;
-    tagged::check_space(device, segment.offset, spec.tag_len(), block)
+    tagged_device::check_space(device, segment.offset, spec.tag_len(), block)
 }
 
 /// The data of a segment with integrity, decrypted.

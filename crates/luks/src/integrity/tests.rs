@@ -8,7 +8,7 @@ use block::fault::{Fault, FaultClock, FaultDevice, images};
 use block::{BlockDevice, MemoryDevice};
 
 use super::superblock::{Layout, SUPERBLOCK_LEN, Superblock};
-use super::tagged::{Mode, Tagged};
+use super::tagged_device::{Mode, Tagged};
 use crate::{Error, Result};
 
 const BLOCKS: u64 = 40;

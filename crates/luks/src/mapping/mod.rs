@@ -13,14 +13,15 @@
 //! a write beside it at the same time could be lost, and a power cut would garble bytes outside the write. A
 //! caller that needs smaller units than [`SectorSizes::logical`] has to build them with its own locks.
 
+mod identity;
 mod meter;
-mod own;
+mod plain;
 mod queue;
-mod reencrypt;
+mod reencryption;
 mod regions;
 mod sectors;
 mod serving;
-mod suspend;
+mod suspension;
 
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,8 +35,9 @@ use secret::Secret;
 use crate::integrity::Mode;
 use crate::model::Segment;
 use crate::{BothKeys, Container, Error, Result};
+use identity::Own;
 pub use meter::{MappingMeter, Served, ServedTotals};
-use own::Own;
+pub use plain::plain_key;
 use queue::{Queue, QueuedWrite};
 use regions::{Access, Regions};
 use sectors::{Core, Form};

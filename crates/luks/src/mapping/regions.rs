@@ -14,8 +14,8 @@ use block::BlockDevice;
 use parking_lot::{Condvar, Mutex};
 
 use super::sectors::Core;
-use crate::luks2::{Extent, Part, Reencryption, Resilience, State};
-use crate::reencrypt::{GoesOn, Traffic};
+use crate::header::luks2::{Extent, Part, Reencryption, Resilience, State};
+use crate::reencryption::{GoesOn, Traffic};
 use crate::{BothKeys, Error, Result};
 
 /// What serves a container in re-encryption.

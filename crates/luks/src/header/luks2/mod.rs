@@ -1,0 +1,468 @@
+//! LUKS2: two copies of a header, each with its checksum, and areas for key material behind them.
+//!
+//! The copies are written one after the other, each whole and flushed before the next begins. So a
+//! power cut at any moment leaves one that is whole, the old or the new; a program that opens the container to
+//! change it makes both equal first. What the header refers to (key material) is durable before
+//! the header is written, and what it no longer refers to is overwritten.
+
+mod change;
+mod layout;
+mod object;
+mod reencryption;
+mod view;
+
+use std::io::IoSlice;
+
+use block::BlockDevice;
+use cipher::Random;
+use serde_json::{Map, Value};
+use zerocopy::IntoBytes;
+
+use crate::{Error, Result};
+use layout::{Binary, field, lossy_text, text};
+
+pub(crate) use change::Beginning;
+pub(crate) use layout::SECOND_MAGIC;
+pub use layout::{BINARY_LEN, COPY_SIZES, Copy, MAGIC};
+pub(crate) use reencryption::{
+    Course, Extent, HOT_ZONE_MAX, Mode, Part, Reencryption, Refusal, Resilience, State,
+};
+pub(crate) use view::{AREA_ALIGN, AREAS_MAX, DIGESTS_MAX, OBJECTS_MAX, View};
+
+/// A LUKS2 header in memory.
+#[derive(Clone, Debug)]
+pub struct Header {
+    /// One more with every change.
+    pub epoch: u64,
+    /// A name for people; may be empty.
+    pub label: String,
+    /// Which program owns the container; may be empty.
+    pub subsystem: String,
+    /// What the container is known by.
+    pub uuid: String,
+    pub(crate) checksum_hash: String,
+    /// Label and subsystem as they were read: they need not be text.
+    read_names: ([u8; 48], [u8; 48]),
+    json: Map<String, Value>,
+    view: View,
+}
+
+/// How a copy of the header was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyState {
+    /// Whole, and as new as the other.
+    Current,
+    /// Whole, but older than the other.
+    Old,
+    /// Not whole, for this reason.
+    Bad(String),
+    /// The device fails where it is, so that what it says is not known.
+    Unreadable(String),
+}
+
+/// A header and the state of its copies.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The newest whole copy.
+    pub header: Header,
+    /// The first copy.
+    pub first: CopyState,
+    /// The second copy.
+    pub second: CopyState,
+    /// Whether something else was written over the first copy. Zeros are nothing.
+    pub is_overwritten: bool,
+}
+
+impl Found {
+    /// Whether both copies are whole and equal.
+    pub fn is_whole(&self) -> bool {
+        self.first == CopyState::Current && self.second == CopyState::Current
+    }
+
+    /// Whether the device fails where one of the copies is.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        let copies = [&self.first, &self.second];
+        copies
+            .iter()
+            .any(|of| matches!(of, CopyState::Unreadable(_)))
+    }
+}
+
+impl Header {
+    /// A header of this JSON, checked.
+    pub(crate) fn new(
+        uuid: String,
+        json: Map<String, Value>,
+    ) -> std::result::Result<Header, String> {
+        Ok(Header {
+            epoch: 1,
+            label: String::new(),
+            subsystem: String::new(),
+            uuid,
+            checksum_hash: "sha256".into(),
+            read_names: ([0; 48], [0; 48]),
+            view: View::read(&json)?,
+            json,
+        })
+    }
+
+    /// What it says.
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The JSON area, with everything in it that this program does not know.
+    pub fn json(&self) -> &Map<String, Value> {
+        &self.json
+    }
+
+    /// How long the header is with all key material, in bytes.
+    pub fn header_len(&self) -> u64 {
+        self.view.header_len()
+    }
+
+    /// Changes the JSON. What would not be a header any more is refused, and nothing is changed.
+    pub(crate) fn change(&mut self, edit: impl FnOnce(&mut Map<String, Value>)) -> Result<()> {
+        let mut json = self.json.clone();
+        edit(&mut json);
+        let view = View::read(&json).map_err(Error::Usage)?;
+        let area_len = view.copy_len as usize - BINARY_LEN;
+        if encode_json(&json).len() >= area_len {
+            return Err(Error::NoSpace {
+                what: format!("its JSON area has {area_len} bytes; remove a key or a token"),
+            });
+        }
+        self.json = json;
+        self.view = view;
+        Ok(())
+    }
+
+    /// Whether a re-encryption is under way that may be understood, and nothing else is required.
+    pub(crate) fn is_in_reencryption(&self) -> bool {
+        reencryption::is_under_way(&self.view)
+    }
+
+    /// The re-encryption that is under way.
+    pub(crate) fn reencryption(&self) -> std::result::Result<Reencryption, Refusal> {
+        reencryption::read(&self.view, &self.json)
+    }
+
+    /// Lets a key slot of the new key follow one of the old key.
+    pub(crate) fn follow(&mut self, slots: (u32, u32), slot: Value, digest: u32) -> Result<()> {
+        self.change(|json| change::follow(json, slots, slot, digest))
+    }
+
+    /// Lets a re-encryption begin.
+    pub(crate) fn begin(&mut self, how: Beginning<'_>) -> Result<()> {
+        self.change(|json| change::begin(json, how))
+    }
+
+    /// Lets `done` of `total` bytes be encrypted anew, and a part be hot.
+    pub(crate) fn advance(
+        &mut self,
+        state: &Reencryption,
+        total: u64,
+        done: u64,
+        hot: Option<&Part>,
+    ) -> Result<()> {
+        self.change(|json| change::advance(json, state, total, done, hot))
+    }
+
+    /// Lets all data be encrypted anew, and the re-encryption be over.
+    pub(crate) fn finish(&mut self, state: &Reencryption) -> Result<()> {
+        self.change(|json| change::finish(json, state))
+    }
+
+    /// Reads the header. Nothing is written.
+    ///
+    /// # Errors
+    /// [`Error::NotLuks`]; [`Error::Damaged`] if no copy is whole; [`Error::TooSmall`]; [`Error::Device`] if the
+    /// device fails where a copy is, and the other one is not whole.
+    pub fn read(device: &dyn BlockDevice) -> Result<Found> {
+        let first = read_copy(device, Copy::First, 0);
+        let second = match &first.copy {
+            Some(copy) => read_copy(device, Copy::Second, copy.copy_len),
+            None => find_second(device),
+        };
+        if !first.has_magic && second.copy.is_none() {
+            return Err(match (first.why_not, second.why_not) {
+                (Why::Unreadable(error), _) | (_, Why::Unreadable(error)) => error.into(),
+                _ => Error::NotLuks {
+                    device: device.name(),
+                },
+            });
+        }
+        choose(device, first, second)
+    }
+
+    /// Writes both copies, in an order such that one is whole at any moment, and makes them durable.
+    ///
+    /// # Errors
+    /// If the device fails, either the old header or this one is found when it is read again.
+    pub(crate) fn write(&mut self, device: &dyn BlockDevice, random: &dyn Random) -> Result<()> {
+        self.epoch += 1;
+        for which in [Copy::First, Copy::Second] {
+            self.write_copy(device, which, random)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Header::write`], of which nothing before is needed any more: one copy is also written if the other one
+    /// cannot be.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub(crate) fn write_what_goes(
+        &mut self,
+        device: &dyn BlockDevice,
+        random: &dyn Random,
+    ) -> Result<()> {
+        self.epoch += 1;
+        let first = self.write_copy(device, Copy::First, random);
+        first.and(self.write_copy(device, Copy::Second, random))
+    }
+
+    /// Writes one copy and makes it durable.
+    pub(crate) fn write_copy(
+        &self,
+        device: &dyn BlockDevice,
+        which: Copy,
+        random: &dyn Random,
+    ) -> Result<()> {
+        let bytes = self.encode(which, random)?;
+        let offset = which.offset(self.view.copy_len);
+        device.write_at(offset, &[IoSlice::new(&bytes)])?;
+        Ok(device.flush()?)
+    }
+
+    fn encode(&self, which: Copy, random: &dyn Random) -> Result<Vec<u8>> {
+        let copy_len = self.view.copy_len;
+        let mut json = encode_json(&self.json);
+        json.resize(copy_len as usize - BINARY_LEN, 0);
+        let mut binary = Binary::blank(which, copy_len);
+        random.fill(&mut binary.salt)?;
+        binary.epoch = self.epoch.into();
+        let long = |what| Error::Usage(format!("the {what} is too long for a LUKS2 header"));
+        let (label, subsystem) = &self.read_names;
+        binary.label = name_field(&self.label, label).ok_or_else(|| long("label"))?;
+        binary.checksum_hash = field(&self.checksum_hash).ok_or_else(|| long("hash"))?;
+        binary.uuid = field(&self.uuid).ok_or_else(|| long("UUID"))?;
+        binary.subsystem =
+            name_field(&self.subsystem, subsystem).ok_or_else(|| long("subsystem"))?;
+        binary.seal(&json).map_err(Error::Usage)?;
+        let mut bytes = binary.as_bytes().to_vec();
+        bytes.extend_from_slice(&json);
+        Ok(bytes)
+    }
+}
+
+/// The field of a label or subsystem. One that is not changed keeps its bytes.
+fn name_field(name: &str, read: &[u8; 48]) -> Option<[u8; 48]> {
+    match lossy_text(read) == name {
+        true => Some(*read),
+        false => field(name),
+    }
+}
+
+/// A copy of a header with any JSON area, whose checksum is right.
+#[cfg(fuzzing)]
+pub(crate) fn sealed_copy(which: Copy, json: &[u8], copy_len: usize) -> Vec<u8> {
+    let mut area = json.to_vec();
+    area.resize(copy_len - BINARY_LEN, 0);
+    let mut binary = Binary::blank(which, copy_len as u64);
+    binary.epoch = 1.into();
+    binary.checksum_hash = field("sha256").expect("short");
+    binary.seal(&area).expect("a known hash");
+    [binary.as_bytes(), &area].concat()
+}
+
+fn encode_json(json: &Map<String, Value>) -> Vec<u8> {
+    serde_json::to_vec(json).expect("JSON that was read can be written")
+}
+
+/// What was found where a copy should be.
+struct Tried {
+    /// Whether it begins as one.
+    has_magic: bool,
+    is_zero: bool,
+    copy: Option<Decoded>,
+    why_not: Why,
+}
+
+/// Why there is no copy.
+enum Why {
+    Bad(String),
+    /// There may be one.
+    Unreadable(block::Error),
+}
+
+impl From<String> for Why {
+    fn from(what: String) -> Why {
+        Why::Bad(what)
+    }
+}
+
+impl Why {
+    fn state(self) -> CopyState {
+        match self {
+            Why::Bad(what) => CopyState::Bad(what),
+            Why::Unreadable(error) => CopyState::Unreadable(error.to_string()),
+        }
+    }
+}
+
+/// A copy whose checksum is right.
+struct Decoded {
+    copy_len: u64,
+    header: std::result::Result<Header, String>,
+}
+
+fn read_copy(device: &dyn BlockDevice, which: Copy, offset: u64) -> Tried {
+    let mut tried = Tried {
+        has_magic: false,
+        is_zero: false,
+        copy: None,
+        why_not: Why::Bad("it is behind the end of the device".into()),
+    };
+    if device.size() < offset.saturating_add(BINARY_LEN as u64) {
+        return tried;
+    }
+    let mut bytes = [0; BINARY_LEN];
+    if let Err(error) = device.read_at(offset, &mut bytes) {
+        // The other copy may be where the device still can be read.
+        tried.why_not = Why::Unreadable(error);
+        return tried;
+    }
+    tried.has_magic = bytes.starts_with(&which.magic());
+    tried.is_zero = bytes == [0; BINARY_LEN];
+    match decode(device, which, offset, &bytes) {
+        Ok(copy) => tried.copy = Some(copy),
+        Err(why) => tried.why_not = why,
+    }
+    tried
+}
+
+fn decode(
+    device: &dyn BlockDevice,
+    which: Copy,
+    offset: u64,
+    bytes: &[u8; BINARY_LEN],
+) -> std::result::Result<Decoded, Why> {
+    let binary = Binary::decode(bytes, which, offset)?;
+    let copy_len = binary.copy_len.get();
+    if device.size() < offset + copy_len {
+        return Err("it ends behind the end of the device".to_owned().into());
+    }
+    let mut json = vec![0; copy_len as usize - BINARY_LEN];
+    device
+        .read_at(offset + BINARY_LEN as u64, &mut json)
+        .map_err(Why::Unreadable)?;
+    binary.verify(&json)?;
+    let header = parse(&binary, &json);
+    Ok(Decoded { copy_len, header })
+}
+
+fn parse(binary: &Binary, area: &[u8]) -> std::result::Result<Header, String> {
+    let end = area
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1);
+    if end == area.len() {
+        return Err("its JSON is not ended by a zero".into());
+    }
+    if !area.starts_with(b"{") {
+        return Err("its JSON does not begin with {".into());
+    }
+    let json: Map<String, Value> = serde_json::from_slice(&area[..end])
+        .map_err(|error| format!("its JSON cannot be read: {error}"))?;
+    let view = View::read(&json)?;
+    if view.copy_len != binary.copy_len.get() {
+        return Err("its JSON says another length than its binary part".into());
+    }
+    let text_of = |field: &[u8], what| text(field).ok_or(format!("its {what} is no text"));
+    Ok(Header {
+        epoch: binary.epoch.get(),
+        label: lossy_text(&binary.label),
+        subsystem: lossy_text(&binary.subsystem),
+        read_names: (binary.label, binary.subsystem),
+        uuid: text_of(&binary.uuid, "UUID")?,
+        checksum_hash: text_of(&binary.checksum_hash, "hash")?,
+        json,
+        view,
+    })
+}
+
+/// Looks for the second copy where the first does not say where it is. A place that cannot be read counts for more
+/// than one without a copy.
+fn find_second(device: &dyn BlockDevice) -> Tried {
+    let mut best: Option<Tried> = None;
+    for offset in COPY_SIZES {
+        let tried = read_copy(device, Copy::Second, offset);
+        let epoch = |tried: &Tried| Some(tried.copy.as_ref()?.header.as_ref().ok()?.epoch);
+        let worth = |tried: &Tried| (epoch(tried), matches!(tried.why_not, Why::Unreadable(_)));
+        if best.as_ref().is_none_or(|best| worth(&tried) > worth(best)) {
+            best = Some(tried);
+        }
+    }
+    best.expect("there are offsets to look at")
+}
+
+fn choose(device: &dyn BlockDevice, first: Tried, second: Tried) -> Result<Found> {
+    let is_read = !matches!(first.why_not, Why::Unreadable(_));
+    let is_overwritten = !first.has_magic && !first.is_zero && is_read;
+    let (first, second) = (content(first), content(second));
+    let found = match (first, second) {
+        (Ok(one), Ok(two)) if one.epoch >= two.epoch => Found {
+            second: state(two.epoch == one.epoch),
+            first: CopyState::Current,
+            header: one,
+            is_overwritten,
+        },
+        (Ok(_), Ok(two)) => Found {
+            first: CopyState::Old,
+            second: CopyState::Current,
+            header: two,
+            is_overwritten,
+        },
+        (Ok(one), Err(why)) => Found {
+            first: CopyState::Current,
+            second: why.state(),
+            header: one,
+            is_overwritten,
+        },
+        (Err(why), Ok(two)) => Found {
+            first: why.state(),
+            second: CopyState::Current,
+            header: two,
+            is_overwritten,
+        },
+        (Err(Why::Unreadable(error)), Err(_)) | (Err(_), Err(Why::Unreadable(error))) => {
+            return Err(error.into());
+        }
+        (Err(Why::Bad(one)), Err(Why::Bad(two))) => {
+            let what = format!("the first copy: {one}; the second: {two}");
+            return Err(Error::damaged(device, what));
+        }
+    };
+    let needed = found.header.header_len();
+    match device.size() {
+        size if size < needed => Err(Error::TooSmall {
+            device: device.name(),
+            size,
+            needed,
+        }),
+        _ => Ok(found),
+    }
+}
+
+fn content(tried: Tried) -> std::result::Result<Header, Why> {
+    let copy = tried.copy.ok_or(tried.why_not)?;
+    copy.header.map_err(Why::Bad)
+}
+
+fn state(is_current: bool) -> CopyState {
+    match is_current {
+        true => CopyState::Current,
+        false => CopyState::Old,
+    }
+}

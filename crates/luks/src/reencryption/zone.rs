@@ -1,0 +1,225 @@
+//! A hot zone: the part of the data that is being written, of which nothing in the header says what is new.
+//!
+//! Before the header calls it hot, something durable is kept of how it was: in the header, or beside it where the
+//! data is moved. With that, what is still as it was is found later, encrypted anew and made durable before the
+//! header says so: a power cut on the way leaves the hot zone as hot as before.
+
+use std::collections::BTreeSet;
+use std::io::IoSlice;
+
+use block::BlockDevice;
+use cipher::SectorCipher;
+use secret::Secret;
+
+use super::keys::BothKeys;
+use super::traffic::Traffic;
+use crate::header::luks2::{Part, Reencryption, Resilience};
+use crate::model::{SECTOR, Segment};
+use crate::{Result, crypto};
+
+/// How much of the hot zone is worked on at once at most, in bytes.
+const CHUNK: u64 = 1 << 20;
+/// A hot zone is worked on in at least so many pieces, if it has so many blocks.
+const PIECES: u64 = 8;
+
+/// One of the two encryptions of the zone, and where the zone is or was.
+struct Half {
+    /// None where it is not encrypted.
+    cipher: Option<SectorCipher>,
+    sector: usize,
+    iv_offset: u64,
+    /// Where the zone begins on the device.
+    begin: u64,
+}
+
+impl Half {
+    fn new(segment: &Segment, key: Option<&Secret>, device: &dyn BlockDevice) -> Result<Half> {
+        let cipher = match segment.is_linear() {
+            true => None,
+            false => {
+                let spec = crypto::spec(&segment.cipher, &device.name())?;
+                let key = key.ok_or_else(super::keys::missing)?;
+                Some(SectorCipher::new(spec, key.expose())?)
+            }
+        };
+        Ok(Half {
+            cipher,
+            sector: segment.sector_size as usize,
+            iv_offset: segment.iv_offset,
+            begin: segment.offset,
+        })
+    }
+
+    fn iv(&self, from: u64) -> (u64, u64) {
+        let first = self.iv_offset.wrapping_add(from / SECTOR);
+        (first, self.sector as u64 / SECTOR)
+    }
+
+    fn decrypt(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
+        let (iv, step) = self.iv(from);
+        match &self.cipher {
+            None => Ok(()),
+            Some(cipher) => Ok(cipher.decrypt(iv, step, self.sector, bytes)?),
+        }
+    }
+
+    fn encrypt(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
+        let (iv, step) = self.iv(from);
+        match &self.cipher {
+            None => Ok(()),
+            Some(cipher) => Ok(cipher.encrypt(iv, step, self.sector, bytes)?),
+        }
+    }
+}
+
+/// A zone as it is on the device, before the header calls it hot. From then on memory cannot be missing.
+pub(super) struct Taken {
+    bytes: Vec<u8>,
+    /// For a part of it that is decrypted.
+    buffer: Secret,
+}
+
+/// The hot zone of a re-encryption.
+pub(super) struct Zone<'a> {
+    /// Where the area of the re-encryption is.
+    kept: &'a dyn BlockDevice,
+    data: &'a dyn BlockDevice,
+    /// Where the area begins, in bytes.
+    area: u64,
+    resilience: Resilience,
+    old: Half,
+    new: Half,
+    /// Where it is in the data.
+    at: u64,
+    len: u64,
+    /// How much of it is worked on at once.
+    piece: u64,
+}
+
+impl<'a> Zone<'a> {
+    /// A part of the data.
+    pub(super) fn new(
+        kept: &'a dyn BlockDevice,
+        state: &Reencryption,
+        data: &'a dyn BlockDevice,
+        keys: &BothKeys,
+        part: &Part,
+    ) -> Result<Zone<'a>> {
+        let old = match &state.moved {
+            Some(moved) if part.is_moved => moved.clone(),
+            _ => state.old.segment.part(part.at, None),
+        };
+        let new = state.new.segment.part(part.at, None);
+        let unit = u64::from(state.block());
+        Ok(Zone {
+            kept,
+            data,
+            area: state.area.0,
+            resilience: state.resilience_of(part),
+            old: Half::new(&old, keys.old.as_ref(), data)?,
+            new: Half::new(&new, keys.new.as_ref(), data)?,
+            at: part.at,
+            len: part.len,
+            piece: (part.len / PIECES).clamp(1, CHUNK).next_multiple_of(unit),
+        })
+    }
+
+    /// All of it, as it is on the device, and what else it takes to write it.
+    pub(super) fn read(&self) -> Result<Taken> {
+        let mut bytes = vec![0; self.len as usize];
+        let buffer = Secret::zeroed(self.piece.min(self.len) as usize)?;
+        self.data.read_at(self.old.begin, &mut bytes)?;
+        Ok(Taken { bytes, buffer })
+    }
+
+    /// Keeps durably what makes it possible to recover all of it, which is this now.
+    pub(super) fn protect(&self, Taken { bytes, .. }: &Taken) -> Result<()> {
+        let sums: Vec<u8>;
+        let kept = match self.resilience {
+            // The device keeps it where it was.
+            Resilience::None | Resilience::Shift(_) => return Ok(()),
+            Resilience::Journal => bytes,
+            Resilience::Checksum { hash, block } => {
+                let blocks = bytes.chunks(block as usize);
+                sums = blocks
+                    .flat_map(|block| hash.hash(&[block]).to_vec())
+                    .collect();
+                &sums
+            }
+        };
+        self.kept.write_at(self.area, &[IoSlice::new(kept)])?;
+        Ok(self.kept.flush()?)
+    }
+
+    /// Encrypts all of it, which is this now, anew, durably: next what a request waits for.
+    pub(super) fn write(&self, mut old: Taken, traffic: &dyn Traffic) -> Result<()> {
+        let mut left: BTreeSet<u64> = (0..self.len.div_ceil(self.piece)).collect();
+        while let Some(first) = left.first() {
+            let wanted = traffic
+                .wanted()
+                .map(|at| at.saturating_sub(self.at) / self.piece);
+            let n = wanted.filter(|n| left.contains(n)).unwrap_or(*first);
+            left.remove(&n);
+            let from = n * self.piece;
+            let len = self.piece.min(self.len - from);
+            traffic.hold_piece(self.at + from, len);
+            let bytes = &mut old.buffer.expose_mut()[..len as usize];
+            bytes.copy_from_slice(&old.bytes[from as usize..(from + len) as usize]);
+            self.anew(from, bytes)?;
+            traffic.release_piece();
+        }
+        Ok(self.data.flush()?)
+    }
+
+    /// Encrypts what is left of it anew, durably.
+    pub(super) fn recover(&self) -> Result<()> {
+        let mut done = 0;
+        while done < self.len {
+            let n = self.piece.min(self.len - done);
+            self.recover_part(done, n as usize)?;
+            done += n;
+        }
+        Ok(self.data.flush()?)
+    }
+
+    /// Works on `len` bytes, `from` bytes behind the beginning of the hot zone.
+    fn recover_part(&self, from: u64, len: usize) -> Result<()> {
+        let mut bytes = Secret::zeroed(len)?;
+        match self.resilience {
+            Resilience::None => Ok(()),
+            Resilience::Journal => {
+                self.kept.read_at(self.area + from, bytes.expose_mut())?;
+                self.anew(from, bytes.expose_mut())
+            }
+            Resilience::Shift(_) => {
+                let at = self.old.begin + from;
+                self.data.read_at(at, bytes.expose_mut())?;
+                self.anew(from, bytes.expose_mut())
+            }
+            Resilience::Checksum { hash, block } => {
+                let at = self.new.begin + from;
+                self.data.read_at(at, bytes.expose_mut())?;
+                let (block, hash_len) = (block as usize, hash.output_len());
+                let mut sums = vec![0; len / block * hash_len];
+                let skipped = from / block as u64 * hash_len as u64;
+                self.kept.read_at(self.area + skipped, &mut sums)?;
+                let sums = sums.chunks_exact(hash_len);
+                let blocks = bytes.expose_mut().chunks_exact_mut(block);
+                for (n, (bytes, sum)) in blocks.zip(sums).enumerate() {
+                    if &hash.hash(&[bytes])[..] == sum {
+                        self.anew(from + (n * block) as u64, bytes)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Encrypts bytes anew, and writes them where they belong.
+    fn anew(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
+        self.old.decrypt(from, bytes)?;
+        self.new.encrypt(from, bytes)?;
+        let piece = [IoSlice::new(bytes)];
+        Ok(self.data.write_at(self.new.begin + from, &piece)?)
+    }
+}
