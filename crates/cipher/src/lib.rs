@@ -91,7 +91,8 @@ pub use public_key::{
 };
 pub use random::{ENTROPY_MAX, NonceBatch, Random, SeededRandom, SystemRandom, kernel_entropy};
 pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};
-pub use sector::{SectorCipher, XtsCipher};
+pub use sector::SectorCipher;
+pub use sector::xts::XtsCipher;
 pub use selftests::{MechanismTest, SelfTest, selftest, test_mechanisms};
 
 #[cfg(test)]

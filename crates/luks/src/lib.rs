@@ -37,9 +37,10 @@ mod mapping;
 mod model;
 mod reencryption;
 
-pub use container::{
-    BACKUP_LEN_MAX, Container, Flag, Format, Unlocked, format, read_backup, restore,
-};
+pub use container::backup::{BACKUP_LEN_MAX, read_backup, restore};
+pub use container::flags::Flag;
+pub use container::format::{Format, format};
+pub use container::{Container, Unlocked};
 pub use error::{Error, Result};
 pub use header::{Header, luks1, luks2, repair};
 pub use integrity::{integrity_type, wipe};

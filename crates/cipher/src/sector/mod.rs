@@ -15,7 +15,7 @@ mod iv;
 mod lrw;
 mod modes;
 mod wide;
-mod xts;
+pub(crate) mod xts;
 
 use std::fmt;
 
@@ -26,7 +26,6 @@ use crate::{BlockCipher, Error, Mechanism, Provider, Result, SectorSpec, pieces}
 use engine::Ivs;
 pub(crate) use engine::{Engine, Sectors};
 use iv::IvGenerator;
-pub use xts::XtsCipher;
 
 /// A key, ready to seal and open the sectors of a device.
 ///

@@ -3,7 +3,7 @@
 pub(crate) mod backup;
 mod convert;
 mod dump;
-mod flags;
+pub(crate) mod flags;
 pub(crate) mod format;
 
 use std::sync::Arc;
@@ -19,10 +19,6 @@ use crate::keyslots::kdf::WORK_MAX;
 use crate::keyslots::material;
 use crate::model::{Digest, Keyslot, Priority, Segment, Version};
 use crate::{Error, Result};
-
-pub use backup::{BACKUP_LEN_MAX, read_backup, restore};
-pub use flags::Flag;
-pub use format::{Format, format};
 
 /// The advice for a container in re-encryption that no passphrase opens.
 pub(crate) const END_WITHOUT_KEY: &str = "no backup of the header fits data in re-encryption; if all data is changed already, \
