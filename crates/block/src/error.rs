@@ -1,6 +1,9 @@
 //! The errors of devices.
 
+use std::io::ErrorKind;
 use std::{fmt, io};
+
+use failure::FailureKind;
 
 /// The result of a device operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -161,5 +164,32 @@ impl Error {
     /// Whether the backing store itself has no free space (a sparse file on a full file system).
     pub fn is_no_space(&self) -> bool {
         matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+    }
+}
+
+impl From<&Error> for FailureKind {
+    fn from(error: &Error) -> FailureKind {
+        match error {
+            Error::Busy { .. } | Error::Reserved { .. } => FailureKind::Busy,
+            Error::Open { source, .. } => match source.kind() {
+                ErrorKind::NotFound => FailureKind::NotFound,
+                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                    FailureKind::Permission
+                }
+                ErrorKind::AlreadyExists => FailureKind::Exists,
+                ErrorKind::IsADirectory | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
+                    FailureKind::Usage
+                }
+                ErrorKind::StorageFull => FailureKind::NoSpace,
+                _ => FailureKind::Device,
+            },
+            Error::ReadOnly { .. } => FailureKind::Permission,
+            Error::NotADevice { .. }
+            | Error::TooLarge { .. }
+            | Error::Misaligned { .. }
+            | Error::NoReservations { .. } => FailureKind::Usage,
+            Error::Unauthentic { .. } => FailureKind::Damaged,
+            _ => FailureKind::Device,
+        }
     }
 }

@@ -58,9 +58,6 @@ impl Outcome {
 /// What a command does: its outcome, or why it failed.
 pub(crate) type Result<T = Outcome> = std::result::Result<T, Failure>;
 
-/// As [`Result`], for a command that works on devices in this process: errors of `block`, `keys` and `luks` become failures.
-pub(crate) type LocalResult<T = Outcome> = std::result::Result<T, daemon::Failure>;
-
 /// Has something done that has nothing to show, but as JSON the names that it was done to.
 pub(crate) fn call_quiet(session: &mut Session, command: impl Into<Command>) -> Result {
     match session.call(command)? {

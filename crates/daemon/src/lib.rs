@@ -29,7 +29,6 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use failure::Failure;
 pub use host::crypto;
 pub use host::listen::{SocketFile, listen_beside, listen_privately};
 pub use host::pkcs11::{TOKEN_HELPER, token_modules};

@@ -55,7 +55,7 @@ impl Daemon {
                 let text =
                     "some pools could not be exported; synced data is there at the next import";
                 tracing::error!(reason = failure.message, "{text}");
-                cuts.push(format!("{text}: {}", failure.0.message));
+                cuts.push(format!("{text}: {}", failure.message));
             }
         }
         cuts

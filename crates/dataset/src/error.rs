@@ -1,5 +1,7 @@
 //! The errors of an open dataset.
 
+use failure::FailureKind;
+
 /// The result of a dataset operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -86,4 +88,17 @@ pub enum Error {
         /// The damaged part.
         what: String,
     },
+}
+
+impl From<&Error> for FailureKind {
+    fn from(error: &Error) -> FailureKind {
+        match error {
+            Error::Pool(error) => error.into(),
+            Error::Keys(error) => error.into(),
+            Error::Damaged { .. } => FailureKind::Damaged,
+            Error::ForeignLog { .. } => FailureKind::ForeignLog,
+            Error::Fs(vfs::Error::ReadOnly) => FailureKind::Permission,
+            _ => FailureKind::Other,
+        }
+    }
 }

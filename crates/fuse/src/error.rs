@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
+use failure::FailureKind;
+
 use crate::elsewhere::Holder;
 
 /// Why a file system could not be mounted or unmounted.
@@ -118,5 +120,26 @@ fn user(holder: Option<&Holder>) -> String {
         }
         None => "still in use elsewhere (files left open by a lazy unmount); end that, or unmount it with -f"
             .to_owned(),
+    }
+}
+
+impl From<&Error> for FailureKind {
+    fn from(error: &Error) -> FailureKind {
+        match error {
+            Error::Busy(_)
+            | Error::Writing(_)
+            | Error::Covered(_)
+            | Error::OptionsCovered(_)
+            | Error::Inside { .. }
+            | Error::InUseElsewhere { .. } => FailureKind::Busy,
+            Error::NoMountpoint(_) => FailureKind::NotFound,
+            Error::Helper(_)
+            | Error::Mount {
+                cause: Errno::PERM | Errno::ACCESS | Errno::ROFS,
+                ..
+            }
+            | Error::OpenDevice(Errno::PERM | Errno::ACCESS) => FailureKind::Permission,
+            _ => FailureKind::Other,
+        }
     }
 }

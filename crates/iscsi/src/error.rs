@@ -2,6 +2,8 @@
 
 use std::io;
 
+use failure::FailureKind;
+
 /// The result of what is done to targets and portals.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -99,4 +101,17 @@ pub(crate) enum Gone {
     /// What the initiator said.
     #[error("{0}")]
     Protocol(&'static str),
+}
+
+impl From<&Error> for FailureKind {
+    fn from(error: &Error) -> FailureKind {
+        match error {
+            Error::Device(error) => error.into(),
+            Error::Exists { .. } => FailureKind::Exists,
+            Error::NoSuchTarget { .. } => FailureKind::NotFound,
+            Error::InUse { .. } | Error::Busy { .. } => FailureKind::Busy,
+            Error::Name { .. } | Error::Lun { .. } | Error::Unaligned { .. } => FailureKind::Usage,
+            _ => FailureKind::Other,
+        }
+    }
 }

@@ -3,10 +3,12 @@
 //! No variant holds a secret or a part of one, not even a rejected character. Texts that a person
 //! gave are repeated only where they are paths.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use cipher::Suite;
+
+use failure::FailureKind;
 
 use crate::format::{Format, KEY_LENGTHS, PASSPHRASE_MAX, PASSPHRASE_MIN};
 use crate::layout::SLOTS_MAX;
@@ -370,5 +372,49 @@ fn suited(suite: Suite) -> String {
     match 8 * suite.key_len() {
         256 => "256".into(),
         fewer => format!("{fewer} or 256"),
+    }
+}
+
+impl From<&Error> for FailureKind {
+    fn from(error: &Error) -> FailureKind {
+        match error {
+            Error::WrongKey | Error::TokenPin { .. } | Error::TpmPin(_) | Error::FidoPin(_) => {
+                FailureKind::WrongKey
+            }
+            Error::TokenKeyExists { .. } => FailureKind::Exists,
+            Error::KdfBusy => FailureKind::Busy,
+            Error::KeyFileWrite { source, .. } => match source.kind() {
+                ErrorKind::AlreadyExists | ErrorKind::IsADirectory => FailureKind::Exists,
+                ErrorKind::PermissionDenied => FailureKind::Permission,
+                ErrorKind::NotFound => FailureKind::NotFound,
+                ErrorKind::StorageFull => FailureKind::NoSpace,
+                _ => FailureKind::Other,
+            },
+            Error::Damaged(_) | Error::SignatureFile { .. } => FailureKind::Damaged,
+            Error::TooNew { .. } => FailureKind::TooNew,
+            Error::KeySource(_) => FailureKind::Usage,
+            Error::Backup(_) => FailureKind::Damaged,
+            Error::NoSlot(_) => FailureKind::NotFound,
+            Error::KeyFileMissing(_)
+            | Error::KeyFileUnreadable { .. }
+            | Error::KeyFileKind { .. }
+            | Error::KeyLate { .. }
+            | Error::KeyServer { .. }
+            | Error::Clevis(_)
+            | Error::UserKey { .. }
+            | Error::Tpm(_)
+            | Error::TpmLocked(_)
+            | Error::Fido(_)
+            | Error::Shares(_)
+            | Error::KeyProvider { .. }
+            | Error::Token { .. }
+            | Error::KeyLength { .. }
+            | Error::KeyForSuite { .. }
+            | Error::HexDigit { .. }
+            | Error::PassphraseShort { .. }
+            | Error::PassphraseLong { .. }
+            | Error::KindMismatch(_) => FailureKind::NoKey,
+            _ => FailureKind::Other,
+        }
     }
 }

@@ -4,6 +4,8 @@
 //! no checksum over key material, so damage there is told from a wrong passphrase by what encrypted
 //! bytes never look like: see [`crate::keyslots::material`].
 
+use failure::FailureKind;
+
 /// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -201,6 +203,32 @@ impl Error {
         Error::Unsupported {
             device: device.into(),
             what: what.into(),
+        }
+    }
+}
+
+impl From<&Error> for FailureKind {
+    fn from(error: &Error) -> FailureKind {
+        match error {
+            Error::Device(error) => error.into(),
+            Error::Keys(error) => error.into(),
+            Error::NotLuks { .. } | Error::NoSlot { .. } | Error::NoToken { .. } => {
+                FailureKind::NotFound
+            }
+            Error::Damaged { .. }
+            | Error::Overwritten { .. }
+            | Error::Reencryption { .. }
+            | Error::KeyMaterial { .. }
+            | Error::Integrity { .. } => FailureKind::Damaged,
+            Error::Unreadable { .. } => FailureKind::Device,
+            Error::Unsupported { .. } => FailureKind::TooNew,
+            Error::WrongPassphrase { .. } => FailureKind::WrongKey,
+            Error::NoUsableSlot { .. } => FailureKind::NoKey,
+            Error::SlotInUse { .. } => FailureKind::Exists,
+            Error::LastSlot { .. } | Error::Busy(_) => FailureKind::Busy,
+            Error::NoSpace { .. } | Error::TooSmall { .. } => FailureKind::NoSpace,
+            Error::Usage(_) => FailureKind::Usage,
+            _ => FailureKind::Other,
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use failure::FailureKind;
+
 /// The result of what is done to exports and servers.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -114,4 +116,21 @@ pub(crate) enum Gone {
     /// What a server refused, and its reason.
     #[error("{0}")]
     Refused(String),
+}
+
+impl From<&Error> for FailureKind {
+    fn from(error: &Error) -> FailureKind {
+        match error {
+            Error::Device(error) => error.into(),
+            Error::Exists { .. } => FailureKind::Exists,
+            Error::NoSuchExport { .. } => FailureKind::NotFound,
+            Error::InUse { .. } | Error::KernelDeviceInUse { .. } => FailureKind::Busy,
+            Error::NotPermitted => FailureKind::Permission,
+            Error::Name { .. }
+            | Error::Unaligned { .. }
+            | Error::Certificates { .. }
+            | Error::SectorSize { .. } => FailureKind::Usage,
+            _ => FailureKind::Other,
+        }
+    }
 }

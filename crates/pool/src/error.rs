@@ -1,5 +1,7 @@
 //! The errors of a pool.
 
+use failure::FailureKind;
+
 /// The result of a pool operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -285,5 +287,34 @@ fn kind_of(name: &str) -> &'static str {
         None => "dataset",
         Some("@") => "snapshot",
         Some(_) => "bookmark",
+    }
+}
+
+impl From<&Error> for FailureKind {
+    fn from(error: &Error) -> FailureKind {
+        match error {
+            Error::Store(error) => error.into(),
+            Error::Unreadable { source, .. } => source.into(),
+            Error::Damaged { .. } | Error::Inconsistent { .. } => FailureKind::Damaged,
+            Error::NoSpace | Error::Limit { .. } | Error::KeyAreaFull { .. } => {
+                FailureKind::NoSpace
+            }
+            Error::Suspended { .. } => FailureKind::Device,
+            Error::UnknownFeatures { .. } => FailureKind::TooNew,
+            Error::Destroyed { .. } | Error::NoSuchDataset { .. } => FailureKind::NotFound,
+            Error::Exists { .. } => FailureKind::Exists,
+            Error::Busy { .. }
+            | Error::OtherHost { .. }
+            | Error::HasDependents { .. }
+            | Error::HasClones { .. }
+            | Error::Held { .. } => FailureKind::Busy,
+            Error::BadName { .. } | Error::Refused { .. } | Error::Device { .. } => {
+                FailureKind::Usage
+            }
+            Error::OtherHistory { .. } | Error::LogsLost { .. } => FailureKind::Device,
+            Error::Stream { .. } => FailureKind::Damaged,
+            Error::ReadOnly => FailureKind::Permission,
+            _ => FailureKind::Other,
+        }
     }
 }

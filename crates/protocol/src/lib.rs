@@ -5,8 +5,8 @@
 //!
 //! # What it guarantees
 //!
-//! - **It needs no engine.** Of this project it depends only on the crate `secret`. So a program that speaks to the
-//!   daemon does not depend on ciphers or pools (`scripts/boundaries`).
+//! - **It needs no engine.** Of this project it depends only on the crates `failure` and `secret`. So a program that
+//!   speaks to the daemon does not depend on ciphers or pools (`scripts/boundaries`).
 //! - **A secret stays in locked memory.** [`wire::receive_secret`] reads it straight into a [`secret::Secret`].
 //! - **Received bytes are not trusted.** Each kind of frame has a limit. A malformed frame is an error. Memory is
 //!   allocated for bytes that arrived, not for a length that was announced.
@@ -19,7 +19,7 @@
 //! |---|---|
 //! | `accounts`, `digits`, `property`, `sizes` | names of users and groups, properties of datasets, bytes and sizes as text |
 //! | `characters` | characters that are not shown, such as control characters |
-//! | `api` | commands, replies and failures |
+//! | `api` | commands and replies |
 //! | `json` | replies as the command line and the HTTP API show them |
 //! | `pages` | what the guide says about exit codes, states and alerts |
 //! | `nbd_uri`, `device_name` | addresses of exports, and all names of devices |

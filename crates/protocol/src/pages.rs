@@ -165,12 +165,10 @@ impl ExitCode {
     }
 }
 
-impl FailureKind {
-    /// The address of the page about failures of this kind, if there is more to say than a message does.
-    pub fn page_url(self) -> Option<String> {
-        let code = ExitCode::find(self.exit_code())?;
-        code.is_explained().then(|| code.url())
-    }
+/// The address of the page about failures of a kind, if there is more to say than a message does.
+pub fn page_url(kind: FailureKind) -> Option<String> {
+    let code = ExitCode::find(kind.exit_code())?;
+    code.is_explained().then(|| code.url())
 }
 
 /// The page with the table of exit codes.
@@ -302,7 +300,7 @@ mod tests {
                 FailureKind::Other | FailureKind::Usage | FailureKind::Exists
             );
             assert_eq!(code.is_explained(), !is_plain, "{kind:?}");
-            assert_eq!(kind.page_url().is_some(), !is_plain, "{kind:?}");
+            assert_eq!(page_url(kind).is_some(), !is_plain, "{kind:?}");
         }
         assert_eq!(ExitCode::all().count(), kinds.len() + 1);
         assert!(
@@ -325,7 +323,7 @@ mod tests {
 
     #[test]
     fn addresses_lead_to_a_page_or_a_section() {
-        let url = |kind: FailureKind| kind.page_url().unwrap_or_default();
+        let url = |kind: FailureKind| page_url(kind).unwrap_or_default();
         assert!(url(FailureKind::Damaged).ends_with("/docs/guide/src/wrong/data-damaged.md"));
         assert!(url(FailureKind::Busy).ends_with("/exit-codes.md#5-it-is-in-use"));
     }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use failure::FailureKind;
+
 /// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -47,4 +49,10 @@ pub enum Error {
         /// By the kernel, for this reason.
         source: io::Error,
     },
+}
+
+impl From<&Error> for FailureKind {
+    fn from(_: &Error) -> FailureKind {
+        FailureKind::Other
+    }
 }

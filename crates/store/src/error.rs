@@ -1,5 +1,7 @@
 //! The errors of the devices of a pool.
 
+use failure::FailureKind;
+
 /// The result of a store operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -178,6 +180,31 @@ impl Error {
             | Error::StillUnanswered { device }
             | Error::Stalled { device, .. } => Some(device),
             _ => None,
+        }
+    }
+}
+
+impl From<&Error> for FailureKind {
+    fn from(error: &Error) -> FailureKind {
+        match error {
+            Error::Device(error) => FailureKind::from(error),
+            Error::Stalled { is_full: true, .. } => FailureKind::NoSpace,
+            Error::NotAPool { .. } => FailureKind::NotFound,
+            Error::MissingDevices { .. } | Error::NoMember { .. } | Error::OtherDevice { .. } => {
+                FailureKind::Device
+            }
+            Error::NoSuchMember { .. } => FailureKind::NotFound,
+            Error::NotThatCache { .. } => FailureKind::Device,
+            Error::InUse { .. } => FailureKind::Exists,
+            Error::TooSmall { .. } | Error::Duplicate { .. } | Error::Mismatch { .. } => {
+                FailureKind::Usage
+            }
+            Error::DamagedLabel { .. }
+            | Error::Truncated { .. }
+            | Error::NoSuperblock
+            | Error::DamagedKeyBlock { .. } => FailureKind::Damaged,
+            Error::TooNew { .. } => FailureKind::TooNew,
+            _ => FailureKind::Other,
         }
     }
 }

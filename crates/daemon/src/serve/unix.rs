@@ -317,7 +317,7 @@ fn answer(mut stream: &UnixStream, outcome: Result<RequestOutcome>) -> Connectio
         Err(mut failure) => {
             failure.message = cut_to(std::mem::take(&mut failure.message), MESSAGE_MAX);
             tracing::debug!(reason = failure.message, "a connection ends with a failure");
-            Answer::Failed(failure.into())
+            Answer::Failed(failure)
         }
     };
     if let Err(error) = wire::send(&mut stream, &answer) {

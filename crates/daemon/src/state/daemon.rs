@@ -322,7 +322,7 @@ impl Daemon {
 
     fn remember(&self, pools: &mut Pools) {
         let written = self.remember_in(MEMORY, &Daemon::to_remember(pools));
-        let reason = written.err().map(|failure| failure.0.message);
+        let reason = written.err().map(|failure| failure.message);
         if let Some(reason) = reason.as_ref().filter(|_| pools.unsaved.is_none()) {
             tracing::warn!(
                 reason,

@@ -7,7 +7,6 @@ mod anchor;
 pub mod command;
 mod command_name;
 mod device_commands;
-mod failure;
 mod fullness;
 mod inspection;
 mod key_commands;

@@ -58,7 +58,7 @@ impl Problem {
             let kind = failure.kind;
             let mut error =
                 json!({"kind": kind, "message": failure.message, "exit_code": kind.exit_code()});
-            if let Some(page) = kind.page_url() {
+            if let Some(page) = protocol::pages::page_url(kind) {
                 error["type"] = page.into();
             }
             error

@@ -303,5 +303,5 @@ fn token_keygen(uri: &str, bytes: u8, list: Option<&Path>) -> Result {
 }
 
 fn keygen_failure(error: keys::Error) -> Failure {
-    daemon::Failure::from(error).into()
+    Failure::from(error)
 }

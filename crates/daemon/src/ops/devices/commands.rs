@@ -296,7 +296,7 @@ impl ActivePool {
         let missing = devices.filter(|device| device.state == DeviceState::Missing);
         for device in missing {
             if let Err(failure) = self.online(daemon, &device, &context.origin()) {
-                let (path, reason) = (&device.path, failure.0.message);
+                let (path, reason) = (&device.path, failure.message);
                 context
                     .channel
                     .notice(format!("{path} is still missing: {reason}"));

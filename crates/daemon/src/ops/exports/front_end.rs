@@ -29,7 +29,7 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
         }
         for (export, is) in all.into_iter().filter(|(_, is)| !is.waits) {
             if let Err(failure) = daemon.end_waiting(&is, true) {
-                let reason = failure.0.message;
+                let reason = failure.message;
                 tracing::error!(export, reason, "the kernel's device could not be ended");
             }
         }
@@ -61,7 +61,7 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
                 // The volume may have another name now.
                 Ok(()) => has_changed |= matches!(is.device, Exportable::Volume(_)),
                 Err(failure) => {
-                    let reason = failure.0.message;
+                    let reason = failure.message;
                     tracing::error!(export = name, reason, "it could not be exported again");
                     daemon.exported.set(&name, is, State::Failed(reason));
                 }
@@ -72,7 +72,7 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
             false => Ok(()),
         };
         if let Err(failure) = remembered {
-            let reason = failure.0.message;
+            let reason = failure.message;
             tracing::warn!(reason, "the names of exported volumes are not remembered");
         }
     }

@@ -164,7 +164,7 @@ impl Daemon {
                 (is.waits, is.contents) = (true, contents);
             }
             Err(failure) => {
-                let reason = failure.0.message;
+                let reason = failure.message;
                 tracing::error!(
                     name,
                     reason,

@@ -103,7 +103,7 @@ impl Daemon {
         let guid = self.pool(name)?.pool.guid();
         let _changing = self.exported.changing.lock();
         for failure in self.end_ha(guid) {
-            context.channel.notice(failure.0.message);
+            context.channel.notice(failure.message);
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ impl Daemon {
             // If a unit cannot be opened, the others are served all the same.
             match self.open_unit(active, *guid, planned) {
                 Ok(unit) => drop(opened.insert(*guid, unit)),
-                Err(failure) => drop(waiting.insert(*guid, failure.0.message)),
+                Err(failure) => drop(waiting.insert(*guid, failure.message)),
             }
         }
         let mut portals: BTreeMap<ListenAddress, ServerExports> = BTreeMap::new();
@@ -258,7 +258,7 @@ impl Daemon {
             let had = &serving.plan.targets[name].places;
             let more: BTreeSet<ListenAddress> = planned.places.difference(had).cloned().collect();
             if let Err(failure) = offer(target, &more, planned, &portals) {
-                context.channel.notice(failure.0.message);
+                context.channel.notice(failure.message);
             }
             redirect(target, planned, &portals);
             for place in had.difference(&planned.places) {
@@ -278,7 +278,7 @@ impl Daemon {
         serving.waiting = waiting;
         serving.plan = plan;
         for failure in close_units(gone) {
-            context.channel.notice(failure.0.message);
+            context.channel.notice(failure.message);
         }
         Ok(())
     }
@@ -330,7 +330,7 @@ impl Daemon {
                 }
                 match self.open_unit(&active, guid, planned) {
                     Ok(unit) => drop(serving.units.insert(guid, unit)),
-                    Err(failure) => drop(serving.waiting.insert(guid, failure.0.message)),
+                    Err(failure) => drop(serving.waiting.insert(guid, failure.message)),
                 }
             }
             serving.show();
@@ -464,7 +464,7 @@ impl ServedTargets {
         };
         let mut failure = refused_file(active, plan.file, problem);
         if let Some(unit) = self.plan.units.get(guid) {
-            failure.0.message += &format!(
+            failure.message += &format!(
                 "; '{}' would not be served any more, so nothing changes",
                 unit.name
             );

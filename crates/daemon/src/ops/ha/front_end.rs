@@ -87,7 +87,7 @@ impl Daemon {
     pub(crate) fn forget_ha(&self, active: &ActivePool) {
         let _changing = self.exported.changing.lock();
         for failure in self.end_ha(active.pool.guid()) {
-            let reason = failure.0.message;
+            let reason = failure.message;
             tracing::warn!(reason, "a unit of an exported pool is in use");
         }
     }
@@ -104,7 +104,7 @@ impl FrontEndGuard for HeldTargets<'_> {
         let failures: Vec<Failure> = failures.collect();
         match failures.into_iter().next() {
             None => Ok(()),
-            Some(failure) => Err(Failure::new(FailureKind::Busy, failure.0.message)),
+            Some(failure) => Err(Failure::new(FailureKind::Busy, failure.message)),
         }
     }
 }

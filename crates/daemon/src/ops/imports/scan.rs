@@ -213,7 +213,7 @@ impl Daemon {
                 Ok(found) => found,
                 Err(failure) => {
                     // A missing file needs no reason. A server may give one.
-                    away.extend((!DeviceName::parse(path).is_path()).then_some(failure.0.message));
+                    away.extend((!DeviceName::parse(path).is_path()).then_some(failure.message));
                     continue;
                 }
             };

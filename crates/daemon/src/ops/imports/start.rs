@@ -96,7 +96,7 @@ impl Daemon {
         match result {
             Ok(()) => tracing::info!(pool = name, "imported"),
             Err(failure) => {
-                let reason = failure.0.message;
+                let reason = failure.message;
                 self.note_absent(name, &reason);
                 tracing::error!(
                     pool = name,

@@ -150,7 +150,7 @@ impl ActivePool {
                     let waits = is_running && dataset.reencrypted().waits;
                     waits.then(|| TOO_LITTLE_SPACE.to_owned())
                 }
-                Err(failure) => Some(failure.0.message),
+                Err(failure) => Some(failure.message),
             };
             self.note_wait(dataset, waits);
         }

@@ -121,7 +121,7 @@ impl Daemon {
             },
         };
         nobody.log();
-        let reason = failure.0.message;
+        let reason = failure.message;
         tracing::error!(mapping = name, reason, "the mapping waits");
         self.note_waiting(name, Some(MappingProblem { reason, for_device }));
         false

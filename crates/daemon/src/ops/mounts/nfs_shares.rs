@@ -43,10 +43,7 @@ impl ActivePool {
     /// an import makes thousands.
     pub(in crate::ops) fn share_again(&self, id: u64) {
         for failure in self.share(self.shareable(|mounted| mounted == id)) {
-            tracing::warn!(
-                reason = failure.0.message,
-                "a dataset is not exported by NFS"
-            );
+            tracing::warn!(reason = failure.message, "a dataset is not exported by NFS");
         }
     }
 
@@ -119,7 +116,7 @@ impl ActivePool {
         };
         let ended = withdraw(&share).and_then(|()| self.remember_shares());
         if let Err(failure) = ended {
-            let reason = failure.0.message;
+            let reason = failure.message;
             tracing::warn!(reason, "an export by NFS was not withdrawn");
         }
         true

@@ -100,7 +100,7 @@ impl ActivePool {
                 let mut failure =
                     Failure::from(error).context(format_args!("cannot unmount '{name}'"));
                 if is_server {
-                    failure.0.message += &server_keeps(&name);
+                    failure.message += &server_keeps(&name);
                 }
                 return Err(failure);
             }

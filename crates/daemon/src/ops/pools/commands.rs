@@ -168,7 +168,7 @@ impl Daemon {
                     pool.host_id = superblock.host.id;
                     pool.last_written = superblock.time;
                 }
-                Err(failure) => pool.state = failure.0.message,
+                Err(failure) => pool.state = failure.message,
             }
             all.push(pool);
         }

@@ -120,7 +120,7 @@ fn search(active: &ActivePool, found: &[&Damage]) -> BTreeMap<u64, DamagedFiles>
             Ok(Some(files)) => drop(known.insert(id, files)),
             Ok(None) => {}
             Err(failure) => {
-                let reason = failure.0.message;
+                let reason = failure.message;
                 tracing::info!(reason, id, "damaged files could not be named");
             }
         }

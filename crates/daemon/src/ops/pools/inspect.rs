@@ -91,7 +91,7 @@ fn dataset(pool: &Pool, name: String, entry: &Entry, detail: u8) -> Result<Inspe
     let (keychain, keychain_error) = match entry.keyring {
         Some(_) if detail >= 3 => match keychain(pool, entry) {
             Ok(rows) => (rows, None),
-            Err(failure) => (Vec::new(), Some(failure.0.message)),
+            Err(failure) => (Vec::new(), Some(failure.message)),
         },
         _ => (Vec::new(), None),
     };

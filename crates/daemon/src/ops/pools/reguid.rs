@@ -58,7 +58,7 @@ impl Daemon {
         if done.is_ok() {
             for (path, guid) in caches {
                 if let Err(failure) = self.renumber_cache(&path, (old, new), guid) {
-                    let (path, reason) = (path.display(), failure.0.message);
+                    let (path, reason) = (path.display(), failure.message);
                     context.channel.notice(format!(
                         "the cache device {path} still names the guid from before: {reason}; remove it from the \
                          pool, and add it again"
@@ -97,7 +97,7 @@ impl Daemon {
             let reason = match self.probe(Path::new(path)) {
                 Ok(found) if found.device_guid == spare.guid => continue,
                 Ok(_) => "it is another device".into(),
-                Err(failure) => failure.0.message,
+                Err(failure) => failure.message,
             };
             return Err(Failure::usage(format!(
                 "the spare {path} would keep the guid from before: {reason}; bring it back, or: strongroom pool \

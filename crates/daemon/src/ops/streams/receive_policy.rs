@@ -426,7 +426,7 @@ impl ReceivePolicy for ReceiveRules<'_> {
         };
         sealing.map_err(|failure| {
             *self.no_key.lock() = failure.kind == FailureKind::NoKey;
-            failure.0.message
+            failure.message
         })
     }
 
@@ -492,7 +492,7 @@ impl ReceivePolicy for ReceiveRules<'_> {
     fn finish(&self, finish: &mut dyn FnMut() -> pool::Result<String>) -> pool::Result<String> {
         let refused = |failure: Failure| pool::Error::Refused {
             name: self.dataset.into(),
-            reason: failure.0.message,
+            reason: failure.message,
         };
         let _admin = self.active.lock(self.right).map_err(|failure| {
             let reason = failure.message.clone();

@@ -53,12 +53,12 @@ fn answer(
     stream.set_write_timeout(Some(PATIENCE))?;
     let admin = Peer::admin_of(stream).and_then(|peer| daemon.guests.admit(guest, peer.uid));
     let (status, body) = match admin {
-        Err(failure) => ("403 Forbidden", failure.0.message + "\n"),
+        Err(failure) => ("403 Forbidden", failure.message + "\n"),
         Ok(_) => match check_request(&mut hurried(stream))? {
             Err(status) => (status, format!("{status}\n")),
             Ok(()) => match daemon.metrics() {
                 Ok(text) => ("200 OK", text),
-                Err(failure) => ("503 Service Unavailable", failure.0.message + "\n"),
+                Err(failure) => ("503 Service Unavailable", failure.message + "\n"),
             },
         },
     };

@@ -140,7 +140,7 @@ pub(crate) fn attend(
 /// Sends a client the failure, without waiting until the client reads it, and ends the connection.
 fn refuse(mut stream: &UnixStream, failure: Failure) {
     if stream.set_nonblocking(true).is_ok() {
-        let _ = wire::send(&mut stream, &Answer::Failed(failure.into()));
+        let _ = wire::send(&mut stream, &Answer::Failed(failure));
     }
     let _ = stream.shutdown(Shutdown::Both);
 }

@@ -169,7 +169,7 @@ impl<'a> CallerContext<'a> {
     /// Reports failures that do not make the command fail.
     pub(crate) fn tell(&mut self, failures: Vec<Failure>) {
         for failure in failures {
-            self.channel.notice(failure.0.message);
+            self.channel.notice(failure.message);
         }
     }
 

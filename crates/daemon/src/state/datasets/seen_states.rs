@@ -68,7 +68,7 @@ impl SeenStates {
         }
         let list: Vec<&SeenState> = all.values().collect();
         if let Err(failure) = self.state.remember(MEMORY, &list) {
-            let reason = failure.0.message;
+            let reason = failure.message;
             tracing::error!(reason, "the seen states of datasets were not noted");
         }
     }

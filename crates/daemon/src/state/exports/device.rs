@@ -34,7 +34,7 @@ impl Exportable {
             DeviceName::Path(_) => text,
             DeviceName::Volume(name) => name,
             name @ DeviceName::Nbd(_) => return Ok(Exportable::Nbd(name.canonical()?)),
-            DeviceName::Unsupported(name) => return Err(name.refusal().into()),
+            DeviceName::Unsupported(name) => return Err(name.refusal()),
         };
         match device_name::is_name(text) {
             true => Ok(Exportable::Volume(text.into())),

@@ -108,7 +108,7 @@ impl Keeper for StateKeeper {
             None => self.dir.remove(&self.name),
             Some(text) => {
                 let saved = self.dir.remember(&self.name, &text);
-                saved.map_err(|failure| io::Error::other(failure.0.message))
+                saved.map_err(|failure| io::Error::other(failure.message))
             }
         }
     }

@@ -137,7 +137,7 @@ pub(crate) struct KeyBoundData<'a, T> {
 impl<T> KeyBoundData<'_, T> {
     fn check(&self) -> std::io::Result<()> {
         match self.key.borrow().as_ref().is_some_and(KeyUse::is_ended) {
-            true => Err(IoError::other(unloaded().0.message)),
+            true => Err(IoError::other(unloaded().message)),
             false => Ok(()),
         }
     }

@@ -80,7 +80,7 @@ impl ExportedPools {
 
     fn remember(&self, pools: &[ExportedPool]) {
         let written = self.state.remember(FILE, &pools);
-        let reason = written.err().map(|failure| failure.0.message);
+        let reason = written.err().map(|failure| failure.message);
         let mut unsaved = self.unsaved.lock();
         if let Some(reason) = reason.as_ref().filter(|_| unsaved.is_none()) {
             tracing::warn!(

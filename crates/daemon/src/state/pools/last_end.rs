@@ -91,7 +91,7 @@ impl LastRun {
 
     fn remember(&self, running: &LossRecord) {
         if let Err(failure) = self.state.remember(FILE, running) {
-            let reason = failure.0.message;
+            let reason = failure.message;
             tracing::warn!(reason, "the next start does not know how this daemon ended");
         }
     }

@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use block::{BlockDevice, FileDevice};
 use cipher::{Random, SystemRandom};
-use daemon::Failure;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 
 use super::load::{Figures, Load, MIB};
 use super::report::{self, Measured};
 use super::work::{Server, Work, cannot, notice};
 use super::{memory, parts};
 use crate::cmd::bench::args::{BenchBlock, BenchHow};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// A pool has space for this besides the data that is written over.
 const POOL: u64 = 512 << 20;

@@ -12,7 +12,7 @@ use block::BlockDevice;
 
 use super::stop::Stop;
 use super::work::cannot;
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 pub(super) const MIB: usize = 1 << 20;
 const SMALL: usize = 4 << 10;

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use block::{BlockDevice, MemoryDevice};
 use cipher::{Random, SectorCipher, SectorSpec, SystemRandom};
-use daemon::Failure;
 use luks::{Flags, Mapping, Plain};
+use protocol::api::Failure;
 use secret::Secret;
 use serde::Serialize;
 
 use crate::cmd::bench::args::BenchBlock;
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 
 use crate::show::json;
 use crate::show::table::{self, Column};

@@ -12,7 +12,7 @@ mod stop;
 mod work;
 
 use crate::cmd::bench::args::{Bench, BenchHow};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 pub(crate) fn run(args: Bench, as_json: bool) -> Result {
     match args {

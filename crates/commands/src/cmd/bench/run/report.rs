@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::load::{Figures, MEASURES, Measure};
 use super::work::cannot;
 use crate::cmd::bench::args::BenchHow;
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 use crate::show::json;
 use crate::show::table::{self, Column};
 
@@ -97,7 +97,7 @@ pub(super) fn outcome(
         && let Err(error) =
             File::create_new(path).and_then(|mut file| file.write_all(page(&report).as_bytes()))
     {
-        outcome.failures.push(cannot(path, &error).into());
+        outcome.failures.push(cannot(path, &error));
     }
     Ok(outcome)
 }

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use daemon::Failure;
+use protocol::api::Failure;
 
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 use crate::terminal::Interruptions;
 
 /// Holds signals back while it lives.

@@ -9,14 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use cipher::{Random, SystemRandom};
-use daemon::Failure;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use protocol::client::Terminal;
 use rustix::fs::Mode;
 
 use super::stop::Stop;
 use crate::cmd::bench::args::BenchHow;
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 use crate::show::size::human;
 use crate::terminal::Prompter;
 

@@ -77,7 +77,7 @@ fn enable(args: &CryptoChange, session: &Session) -> Result {
         Err(failure) => {
             // What does not pass its tests is not switched on.
             decisions.write(&before)?;
-            Err(failure.into())
+            Err(failure)
         }
     }
 }
@@ -120,11 +120,7 @@ fn selftest(place: &StateDir, session: &Session) -> Result {
     let decisions = decisions(place, session)?;
     let cost = decisions.begin()?;
     let tests = cipher::test_mechanisms(Policy::current());
-    let failures = passed_all(&tests)
-        .err()
-        .map(Into::into)
-        .into_iter()
-        .collect();
+    let failures = passed_all(&tests).err().into_iter().collect();
     let mut text = match session.json {
         true => show_json(&tests),
         false => show_tests(&tests),

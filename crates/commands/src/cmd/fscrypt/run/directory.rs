@@ -5,9 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cipher::SystemRandom;
-use daemon::Failure;
 use keys::kernel::{KeyStatus, Removed};
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use rustix::fs::Dir;
 use rustix::io::Errno;
 use secret::Secret;
@@ -26,7 +25,7 @@ use super::sure::be_sure;
 use crate::cmd::fscrypt::args::{Encrypt, Lock, Purge, Unlock};
 use crate::cmd::luks::run::key_file;
 use crate::cmd::stack::run::Mounted;
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 pub(super) fn unlock(args: &Unlock) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
@@ -209,12 +208,12 @@ fn write_recovery(
         Ok(said) => Ok(format!("\n{said}")),
         Err(error) => {
             recovery.revert(parts, &mut open.policy)?;
-            let why = &error.0.message;
+            let why = &error.message;
             let message = format!(
                 "{} is encrypted, without a recovery passphrase: {why}",
                 path.display()
             );
-            Err(Failure::new(error.0.kind, message))
+            Err(Failure::new(error.kind, message))
         }
     }
 }

@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use daemon::Failure;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use stack::formats::fscrypt::Policy;
 use stack::formats::fscrypt::tool::{Config, Options, ProtectedPolicy, Store};
 
 use super::held::Held;
 use super::keyring::{self, Keyring};
 use super::place::{self, failure};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// A directory with its policy.
 pub(super) struct Encrypted {
@@ -32,7 +31,7 @@ impl Encrypted {
         let (keyring, place, policy) = keyring::policy(held)?;
         let metadata = match (metadata(held.path(), &place, &policy, config), &keyring) {
             // A directory of a mount can have a key that nothing else opens.
-            (Err(failure), Keyring::Mount(_)) if failure.0.kind == FailureKind::NotFound => None,
+            (Err(failure), Keyring::Mount(_)) if failure.kind == FailureKind::NotFound => None,
             (found, _) => Some(found?),
         };
         Ok(Encrypted {

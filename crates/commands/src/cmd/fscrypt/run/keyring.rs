@@ -4,8 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use daemon::Failure;
 use keys::kernel::{self, KeyStatus, Removed};
+use protocol::api::Failure;
 use rustix::io::Errno;
 use secret::Secret;
 use stack::formats::fscrypt::{KeyName, Policy};
@@ -13,7 +13,7 @@ use stack::formats::fscrypt::{KeyName, Policy};
 use super::held::Held;
 use super::place::{self, specifier};
 use crate::cmd::stack::run::{Answer, MasterState, Mounted, Request};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// The keys of a file system.
 pub(super) enum Keyring {

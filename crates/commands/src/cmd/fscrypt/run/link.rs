@@ -4,14 +4,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use daemon::Failure;
 use keys::kernel;
+use protocol::api::Failure;
 use rustix::io::Errno;
 use stack::formats::fscrypt::tool::{Config, Descriptor, Error, Found, Link, Store};
 
 use super::keyring::Keyring;
 use super::place::{self, failure};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// Where login protectors are made for a place: on the root file system if the kernel encrypts at the place. The PAM
 /// module of the tool looks for them there.

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use cipher::SystemRandom;
-use daemon::Failure;
 use keys::HashWork;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use secret::{Key, Secret};
 use stack::formats::fscrypt::KeyName;
 use stack::formats::fscrypt::tool::{Found, ProtectedPolicy, Protector, Source, Store};
@@ -13,7 +12,7 @@ use stack::formats::fscrypt::tool::{Found, ProtectedPolicy, Protector, Source, S
 use super::keyring::Keyring;
 use super::place::failure;
 use crate::cmd::stack::run::{Mounted, open_directory};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// What one passphrase may cost at all protectors, in KiB of memory times passes: 64 GiB.
 const WORK_MAX: u64 = 1 << 26;

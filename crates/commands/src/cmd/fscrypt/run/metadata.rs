@@ -16,7 +16,7 @@ use crate::cmd::fscrypt::args::{
     AddProtector, ChangePassphrase, Create, Destroy, Dump, RemoveProtector,
 };
 use crate::cmd::stack::run::open_directory;
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 pub(super) fn create(args: &Create) -> Result<String> {
     let config = place::config()?;
@@ -98,7 +98,7 @@ pub(super) fn change_passphrase(args: &ChangePassphrase) -> Result<String> {
     let label = questions::label(&protector);
     if protector.source == Source::RawKey {
         let message = format!("{label} has no passphrase");
-        return Err(daemon::Failure::usage(message));
+        return Err(protocol::api::Failure::usage(message));
     }
     let none = crate::cmd::fscrypt::args::KeyFile { key: None };
     let key = secrets::open_protector(&protector, &none)?;

@@ -18,15 +18,14 @@ mod system_error;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use daemon::Failure;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use stack::formats::fscrypt::tool::{Config, Costs, DIRECTORY_NAME, Store, Writers};
 
 pub(crate) use self::login::Logins;
 use self::place::failure;
 use crate::cmd::fscrypt::args::{Fscrypt, Metadata, Setup};
 use crate::cmd::stack::run::{Mounted, open_directory};
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 
 pub(crate) fn run(args: Fscrypt, as_json: bool) -> Result {
     let said = match args {

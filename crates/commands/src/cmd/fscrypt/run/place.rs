@@ -4,9 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use daemon::Failure;
 use keys::{Argon2Params, kernel};
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use stack::formats::fscrypt::KeyName;
 use stack::formats::fscrypt::tool::{
     Config, DIRECTORY_NAME, Descriptor, Found, Link, ProtectedPolicy, Protector, Store,
@@ -17,7 +16,7 @@ use super::held::Held;
 pub(super) use super::system_error::io;
 pub(super) use crate::cmd::stack::run::metadata_failure as failure;
 use crate::cmd::stack::run::open_directory;
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// A mounted file system.
 pub(super) struct Mounted {

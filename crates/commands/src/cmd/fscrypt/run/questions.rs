@@ -4,14 +4,14 @@
 
 use std::path::Path;
 
-use daemon::Failure;
+use protocol::api::Failure;
 use stack::formats::fscrypt::tool::{
     Config, Descriptor, Protector, Source, Store, descriptor_text,
 };
 
 use super::place::{self, failure};
 use crate::cmd::fscrypt::args::{NewProtector, NewSource};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 use crate::terminal::{ask_line, confirm, is_interactive};
 
 /// The sources of protectors, by their numbers from 1 on.

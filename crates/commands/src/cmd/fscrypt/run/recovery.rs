@@ -5,8 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use cipher::{Random, SystemRandom};
-use daemon::Failure;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use rustix::fs::{AtFlags, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use secret::Secret;
@@ -20,7 +19,7 @@ use super::keyring::kernel_failure;
 use super::place::{self, failure};
 use super::secrets;
 use crate::cmd::fscrypt::args::Recover;
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// The file with the passphrase. It is in the directory that the passphrase opens.
 const README: &str = "fscrypt_recovery_readme.txt";

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cipher::SystemRandom;
-use daemon::Failure;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use secret::{Key, Secret};
 use stack::formats::fscrypt::tool::{
     Config, Descriptor, Found, ProtectedPolicy, Protector, Source, Store, descriptor_text,
@@ -16,7 +15,7 @@ use super::place::{self, failure};
 use super::questions::{self, label};
 use crate::cmd::fscrypt::args::{KeyFile, NewProtector, NewSource};
 use crate::cmd::luks::run::{ask, key_file};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// The key of a protector.
 pub(super) fn open_protector(protector: &Protector, key: &KeyFile) -> Result<Key> {

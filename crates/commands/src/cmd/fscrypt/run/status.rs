@@ -17,7 +17,7 @@ use super::keyring::Keyring;
 use super::place::{self, failure};
 use super::questions;
 use crate::cmd::fscrypt::args::Status;
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 use crate::show::{json, text};
 
 #[derive(Serialize)]
@@ -144,7 +144,7 @@ fn protector_row(
             format!("{}, on {}", questions::label(&protector), there.display())
         }
         Ok((_, protector)) => questions::label(&protector),
-        Err(error) => protocol::api::Failure::from(error).message,
+        Err(error) => error.message,
     };
     ProtectorRow {
         protector: descriptor_text(descriptor),

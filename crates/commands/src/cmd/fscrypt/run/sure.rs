@@ -1,8 +1,8 @@
 //! Asks before something is lost.
 
-use daemon::Failure;
+use protocol::api::Failure;
 
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 use crate::terminal::{confirm, is_interactive};
 
 /// Asks whether something is meant, unless the command says so itself.

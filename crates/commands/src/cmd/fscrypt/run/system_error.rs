@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use daemon::Failure;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 
 /// What an error of the kernel means to a command.
 pub(super) fn io(path: &Path, error: &std::io::Error) -> Failure {

@@ -104,7 +104,7 @@ fn call(
     let copies = passphrases.iter().map(|secret| secret.try_clone());
     let copies: std::result::Result<_, _> = copies.collect();
     let mut known = Known {
-        secrets: copies.map_err(daemon::Failure::from)?,
+        secrets: copies.map_err(Failure::from)?,
     };
     match client.call(Command::from(home), &mut known)? {
         Reply::Home(row) => Ok(row),

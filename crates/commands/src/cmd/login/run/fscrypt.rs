@@ -8,7 +8,7 @@ use super::worker::{self, Rights, Work};
 use crate::cmd::fscrypt::run::Logins;
 use crate::cmd::login::args::{Login, LoginPart, LoginStep};
 use crate::cmd::stack::run::Mounted;
-use crate::outcome::{LocalResult, Result};
+use crate::outcome::Result;
 
 /// The login protectors of a user below mounts of one user.
 #[derive(Debug)]
@@ -60,14 +60,11 @@ impl<'a> Protectors<'a> {
 }
 
 /// A step, in the process that has the rights.
-pub(super) fn work(args: &Login) -> LocalResult<()> {
+pub(super) fn work(args: &Login) -> Result<()> {
     let logins = Logins::find(args.uid);
     if logins.is_empty() {
         let message = "there is no login protector".to_owned();
-        return Err(daemon::Failure(Failure::new(
-            FailureKind::NotFound,
-            message,
-        )));
+        return Err(Failure::new(FailureKind::NotFound, message));
     }
     let mut lines = match args.step {
         LoginStep::Find | LoginStep::Close => Default::default(),

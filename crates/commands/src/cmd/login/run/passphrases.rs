@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 
-use daemon::Failure;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// The most that is read: two passphrases of PAM.
 const INPUT_MAX: usize = 2 * 513;

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use protocol::api::Failure;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
 use super::passphrases;
@@ -11,7 +10,7 @@ use super::worker::{self, Rights, Work};
 use crate::cmd::login::args::{Login, LoginPart, LoginStep};
 use crate::cmd::pefs::run::Home;
 use crate::cmd::stack::run::{Covered, Mounted};
-use crate::outcome::{LocalResult, Result};
+use crate::outcome::Result;
 use crate::session::other;
 
 /// A home of pefs, as root sees it.
@@ -84,11 +83,11 @@ fn is_same(lower: &Path, home: &Path) -> bool {
 }
 
 /// A step, in the process that has the rights.
-pub(super) fn work(args: &Login) -> LocalResult<()> {
+pub(super) fn work(args: &Login) -> Result<()> {
     let lower = args.lower.as_deref().unwrap_or(&args.home);
     let nothing = || {
         let message = "there is no home of pefs";
-        daemon::Failure(Failure::new(FailureKind::NotFound, message.to_owned()))
+        Failure::new(FailureKind::NotFound, message.to_owned())
     };
     let home = Home::find(&args.home, lower)?.ok_or_else(nothing)?;
     let mut lines = match args.step {

@@ -9,10 +9,10 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use daemon::Failure;
+use protocol::api::Failure;
 use rustix::fs::FlockOperation;
 
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// A process that has a session.
 #[derive(Clone, Debug, PartialEq, Eq)]

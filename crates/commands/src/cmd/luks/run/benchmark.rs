@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::key::key_len;
 use crate::cmd::luks::args::LuksBenchmark;
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 use crate::session::other;
 use crate::show::json;
 

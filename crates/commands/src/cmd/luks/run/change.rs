@@ -4,9 +4,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use cipher::SystemRandom;
-use daemon::Failure;
 use luks::{Container, Priority, SlotChoice, Unlocked};
 use protocol::api::Borrowing::{ChangeHeader, Own};
+use protocol::api::Failure;
 use secret::Secret;
 
 use super::device::{device, look, open};
@@ -17,7 +17,7 @@ use crate::cmd::luks::args::{
     LuksTokenAdd, LuksTokenExport, LuksTokenImport, LuksTokenRemove,
 };
 use crate::cmd::sure::be_sure;
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, other, usage};
 use crate::show::json;
 

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use block::{BlockDevice, FileDevice};
 use cipher::SystemRandom;
-use daemon::Failure;
 use luks::{BothKeys, Container, Format, Header, Protection, Stage, Version};
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
 use super::device::{OwnDevice, own};
@@ -16,7 +15,7 @@ use super::format::{header_file, new_uuid};
 use super::key::{ask, key_len, passphrase, slot_choice};
 use super::reencrypt_options::{check_size, pace, protection, under_way};
 use crate::cmd::luks::args::{LuksReencrypt, LuksResilience};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 use crate::session::Session;
 
 /// What was begun.

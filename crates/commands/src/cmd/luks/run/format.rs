@@ -5,9 +5,8 @@ use std::path::Path;
 
 use block::{BlockDevice, FileDevice};
 use cipher::{Random, SystemRandom};
-use daemon::Failure;
 use luks::{Container, Format, SECTOR};
-use protocol::api::Borrowing;
+use protocol::api::{Borrowing, Failure};
 use protocol::device_name::DeviceName;
 use secret::Secret;
 
@@ -15,7 +14,7 @@ use super::device::{OwnDevice, device, own};
 use super::key::{ask_with, key_len, slot_choice};
 use crate::cmd::luks::args::LuksFormat;
 use crate::cmd::sure::be_sure;
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 use crate::session::Session;
 use crate::terminal::{Interruptions, bar};
 

@@ -5,14 +5,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use daemon::Failure;
 use keys::TokenUri;
-use protocol::api::{Ask, AskFormat, FailureKind};
+use protocol::api::{Ask, AskFormat, Failure, FailureKind};
 use protocol::client::Terminal;
 use secret::Secret;
 
 use crate::cmd::luks::args::{LuksContainer, LuksKdf, LuksKey};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 use crate::session::absolute;
 use crate::terminal::{Prompter, input_is_data};
 

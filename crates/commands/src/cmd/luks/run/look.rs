@@ -1,14 +1,13 @@
 //! Shows headers.
 
 use cipher::SystemRandom;
-use daemon::Failure;
 use luks::Header;
-use protocol::api::{Borrowing, FailureKind};
+use protocol::api::{Borrowing, Failure, FailureKind};
 
 use super::device::{device, look, open};
 use super::format;
 use crate::cmd::luks::args::{LuksDump, LuksIsLuks, LuksUuid};
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 use crate::session::Session;
 use crate::show::json;
 

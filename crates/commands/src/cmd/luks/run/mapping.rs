@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use daemon::Failure;
 use daemon::container_tokens::TokenPassphrase;
 use luks::SECTOR;
 use protocol::api::{
-    Command, MappingChange, MappingKeyPlace, MappingRow, MappingTimes, PlainMapping, Reply, command,
+    Command, Failure, MappingChange, MappingKeyPlace, MappingRow, MappingTimes, PlainMapping,
+    Reply, command,
 };
 use secret::Secret;
 
@@ -18,13 +18,13 @@ use crate::cmd::luks::args::{
     LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksResume, LuksServing,
     LuksStatus, LuksSuspend,
 };
-use crate::outcome::{LocalResult, Outcome, Result, call_quiet};
+use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, absolute, answer, device_path, unexpected, usage};
 use crate::show::json;
 
 pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
     if args.test_passphrase {
-        return Ok(test_passphrase(&args, session)?);
+        return test_passphrase(&args, session);
     }
     let name = { args.name.clone() }.ok_or_else(|| usage("a mapping needs a name"))?;
     session.hash_memory = args.cost.hash_memory;
@@ -67,14 +67,9 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
                 key_slot: command.key_slot.or(found.slot),
                 ..command.clone()
             };
-            Ok(call_with_key(session, command, Some(found.passphrase))?)
+            call_with_key(session, command, Some(found.passphrase))
         };
-        return Ok(open_by_token(
-            &args.token,
-            &args.container,
-            session,
-            by_token,
-        )?);
+        return open_by_token(&args.token, &args.container, session, by_token);
     }
     // A plain mapping takes the beginning of its key file, which may be endless.
     let mut part = args.key.part();
@@ -132,7 +127,7 @@ fn call_with_key(
 }
 
 /// Tries a passphrase, and no more: without the daemon.
-fn test_passphrase(args: &LuksOpen, session: &mut Session) -> LocalResult {
+fn test_passphrase(args: &LuksOpen, session: &mut Session) -> Result {
     if args.kind == LuksOpenType::Plain {
         let why = "a device without a header has nothing to test a passphrase with";
         return Err(Failure::usage(why));
@@ -254,7 +249,7 @@ pub(super) fn status(args: LuksStatus, session: &mut Session) -> Result {
     let names = args.names.clone();
     let rows = answer!(session.call(command::LuksStatus { names })?, Mappings)?;
     if args.table {
-        return Ok(table::show(&args, &rows, session)?);
+        return table::show(&args, &rows, session);
     }
     Ok(Outcome::text(match session.json {
         true => json::show(&rows),

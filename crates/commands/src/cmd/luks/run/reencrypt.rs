@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use cipher::SystemRandom;
-use daemon::Failure;
 use luks::{BothKeys, Container, Reencrypted, ReencryptionLock, Stage};
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
 use super::device::own;
@@ -16,7 +15,7 @@ use super::progress::Reporter;
 use super::reencrypt_open;
 use super::reencrypt_options::{begins, check_size, kept, options, pace, paused, under_way};
 use crate::cmd::luks::args::LuksReencrypt;
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 use crate::session::Session;
 use crate::terminal::Interruptions;
 

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use block::{BlockDevice, SectorSizes};
 use cipher::SystemRandom;
-use daemon::Failure;
 use luks::{Container, Progress};
-use protocol::api::{Borrowing, FailureKind, MappingReencryption, MappingRow, Reply, command};
+use protocol::api::{
+    Borrowing, Failure, FailureKind, MappingReencryption, MappingRow, Reply, command,
+};
 use protocol::device_name::DeviceName;
 use secret::Secret;
 
@@ -17,7 +18,7 @@ use super::key::passphrase;
 use super::progress::Reporter;
 use super::reencrypt_options::{begins, kept, options, paused, under_way};
 use crate::cmd::luks::args::LuksReencrypt;
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, device_path, unexpected};
 use crate::terminal::Interruptions;
 
@@ -122,7 +123,7 @@ fn go_on(args: &LuksReencrypt, row: &MappingRow, given: Secret, session: &mut Se
     };
     match session.call_and_watch(command, given, &mut show)? {
         Reply::Nothing => {}
-        reply => return Err(unexpected(&reply).into()),
+        reply => return Err(unexpected(&reply)),
     }
     match at {
         None => reporter.end(),

@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use block::BlockDevice;
-use daemon::Failure;
 use luks::{Container, Pace, Progress, Protection, Reencrypt, Segment, Unlocked};
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
 use super::key::{ask_with, key_len, slot_choice, unlock};
 use crate::cmd::luks::args::{LuksReencrypt, LuksResilience};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// The failure if another re-encryption was begun before.
 pub(super) fn under_way(args: &LuksReencrypt) -> Failure {

@@ -5,15 +5,14 @@ use std::io::IsTerminal;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 
-use daemon::Failure;
 use luks::SECTOR;
-use protocol::api::MappingRow;
+use protocol::api::{Failure, MappingRow};
 use secret::Secret;
 
 use super::device::look;
 use super::key::unlock;
 use crate::cmd::luks::args::{LuksContainer, LuksStatus};
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 use crate::session::Session;
 
 /// The lines of these mappings; with their names if there are several.

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use daemon::Failure;
 use daemon::container_tokens::{self, TokenHolder, TokenPassphrase};
+use protocol::api::Failure;
 use secret::Secret;
 use serde_json::Value;
 
 use super::device::look;
 use super::key::ask_pin;
 use crate::cmd::luks::args::{LuksContainer, LuksTokenChoice};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 use crate::session::Session;
 
 /// Does something with the passphrase of each token that is meant, until that opens the container.

@@ -4,8 +4,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use daemon::Failure;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use protocol::client::Terminal;
 use rustix::fs::{Mode, OFlags, Stat};
 use stack::formats::pefs::{Algorithm, KeyId, MasterKey};
@@ -14,7 +13,7 @@ use super::key;
 use super::place::{Lower, default_algorithm, failure, other_version};
 use crate::cmd::pefs::args::{AddKey, ChainOf, DelKey, GetKey, KeyOf, OfMount, SetKey, ShowKeys};
 use crate::cmd::stack::run::{Answer, KeyLine, Mounted, Request};
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 use crate::show::json;
 use crate::terminal::Prompter;
 
@@ -38,7 +37,7 @@ pub(super) fn add(args: &AddKey) -> Result {
         if let Err(failure) = add_one(&mounted, key) {
             return Ok(Outcome {
                 text,
-                ..Outcome::failed(failure.0).with_exit_code(NOT_ADDED)
+                ..Outcome::failed(failure).with_exit_code(NOT_ADDED)
             });
         }
         if of.verbose {

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use cipher::SystemRandom;
-use daemon::Failure;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 use stack::formats::pefs::{Algorithm, DEFAULT_ITERATIONS, MasterKey};
 
@@ -13,7 +12,7 @@ use super::mounts;
 use super::place::{Lower, failure};
 use crate::cmd::pefs::args::PefsMount;
 use crate::cmd::stack::run::{Mounted, Request, unmount};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// A home directory, and the directory with its encrypted files.
 pub(crate) struct Home<'a> {

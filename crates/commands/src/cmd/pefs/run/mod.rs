@@ -8,15 +8,14 @@ mod mounts;
 mod place;
 
 use cipher::{Random, SystemRandom};
-use daemon::Failure;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use stack::formats::pefs::{Algorithm, Chains, KeyError, KeyId, MasterKey};
 
 pub(crate) use self::login::Home;
 use self::place::Lower;
 use crate::cmd::pefs::args::{AddChain, DelChain, Pefs, RandomChain, ShowChains};
 use crate::cmd::stack::run::KeyLine;
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 use crate::show::json;
 
 pub(crate) fn run(args: &Pefs, is_json: bool) -> Outcome {
@@ -36,8 +35,8 @@ pub(crate) fn run(args: &Pefs, is_json: bool) -> Outcome {
         Pefs::Showalgs => Ok(algorithms(is_json)),
     };
     done.unwrap_or_else(|failure| {
-        let code = codes::of(failure.0.kind);
-        Outcome::failed(failure.0).with_exit_code(code)
+        let code = codes::of(failure.kind);
+        Outcome::failed(failure).with_exit_code(code)
     })
 }
 

@@ -5,9 +5,8 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use daemon::Failure;
 use fuse::Listed;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, OFlags, Uid};
 use stack::Entry;
 use stack::formats::pefs::{
@@ -19,7 +18,7 @@ use crate::cmd::pefs::args::Place;
 use crate::cmd::stack::run::{
     Answer, Covered, Mounted, Request, SUBTYPE, is_credible, open_directory,
 };
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// The new file until it is whole.
 const TEMPORARY: &str = ".pefs.db.new";

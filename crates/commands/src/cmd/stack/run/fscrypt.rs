@@ -6,10 +6,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use cipher::SystemRandom;
-use daemon::Failure;
 use fuse::Mount;
 use keys::HashWork;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use secret::{Key, Secret};
 use stack::formats::fscrypt::tool::{
     Costs, DIRECTORY_NAME, Error, Found, Options, ProtectedPolicy, Protector, Source, Store,
@@ -21,7 +20,7 @@ use stack::{Entry, Stacked};
 use super::control::{Answer, Control, Controlled, MasterState, Request};
 use super::lower;
 use crate::cmd::stack::args::StackKey;
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// How long a try at a new passphrase takes.
 const TRY: Duration = Duration::from_secs(1);

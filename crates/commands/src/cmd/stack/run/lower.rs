@@ -3,8 +3,7 @@
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use daemon::Failure;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 use stack::Entry;
 use stack::formats::fscrypt::{Policy, Space};
@@ -12,7 +11,7 @@ use vfs::Error;
 
 use crate::cmd::luks::run::{ask, key_file};
 use crate::cmd::stack::args::StackKey;
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// The shortest key, in bytes: for policies of AES-128.
 const KEY_MIN: usize = 16;

@@ -21,8 +21,7 @@ pub(crate) use mounts::{SUBTYPE, list, unmount};
 use std::path::Path;
 
 use cipher::SystemRandom;
-use daemon::Failure;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use serde::Serialize;
 use stack::formats::fscrypt::{Fscrypt, KeyName, MasterKey, Mode, Policy, Space};
 use stack::formats::gocryptfs::{Config, Content};
@@ -30,7 +29,7 @@ use stack::formats::gocryptfs::{Config, Content};
 use crate::cmd::stack::args::{
     Stack, StackCipher, StackFormat, StackInit, StackSpace, StackStatus,
 };
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 use crate::show::json;
 
 pub(crate) fn run(args: Stack, as_json: bool) -> Result {

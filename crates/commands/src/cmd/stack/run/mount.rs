@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cipher::SystemRandom;
-use daemon::Failure;
 use fuse::{AccessTimes, End, Hears, Mount};
-use protocol::api::{AccessTimes as TimesOption, FailureKind};
+use protocol::api::{AccessTimes as TimesOption, Failure, FailureKind};
 use protocol::client::Terminal;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -23,7 +22,7 @@ use super::mounts::{SUBTYPE, find};
 use super::{background, gocryptfs, lower, pefs};
 use crate::cmd::export::args::MountOption;
 use crate::cmd::stack::args::{CacheMode, StackKey, StackMount};
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 use crate::terminal::Prompter;
 
 pub(super) fn run(args: &StackMount) -> Result {

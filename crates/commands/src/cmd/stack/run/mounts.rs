@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use daemon::Failure;
 use fuse::Listed;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use serde::Serialize;
 
 use crate::cmd::stack::args::StackList;
-use crate::outcome::{LocalResult as Result, Outcome};
+use crate::outcome::{Outcome, Result};
 use crate::show::table::{self, Column};
 use crate::show::{json, text};
 

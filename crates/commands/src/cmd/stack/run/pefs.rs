@@ -4,9 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use cipher::SystemRandom;
-use daemon::Failure;
 use fuse::Mount;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 use stack::formats::fscrypt::Space;
 use stack::formats::pefs::{
@@ -20,7 +19,7 @@ use super::control::{Answer, Control, Controlled, KeyLine, Request};
 use super::{gocryptfs, lower};
 use crate::cmd::luks::run::key_file;
 use crate::cmd::stack::args::StackKey;
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// What a directory says about its keys.
 pub(super) struct Keys {

@@ -5,10 +5,9 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use daemon::Failure;
 use fuse::Listed;
 use keys::Talk;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use protocol::client::{SYSTEM_DIR, runtime_dir};
 use protocol::wire;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
@@ -18,7 +17,7 @@ use secret::Secret;
 use super::messages::{ANSWER_MAX, Answer, DIRECTORY, PATIENCE, Request, socket_name};
 use crate::cmd::stack::run::Covered;
 use crate::cmd::stack::run::mounts::{SUBTYPE, resolved};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// How long an answer may take: what programs have written is written back before a key goes.
 const WORK: Duration = Duration::from_secs(300);
@@ -135,7 +134,7 @@ impl Mounted {
             Failure::other(format!("the process of the mount on {place}: {error}"))
         };
         let receive = |talk: &mut Talk| match wire::receive_up_to(talk, ANSWER_MAX).map_err(lost)? {
-            Answer::Failed(failure) => Err(failure.into()),
+            Answer::Failed(failure) => Err(failure),
             answer => Ok(answer),
         };
         let mut talk = self.connect()?;

@@ -4,14 +4,14 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use daemon::{Failure, SocketFile, listen_privately};
+use daemon::{SocketFile, listen_privately};
 use keys::Talk;
-use protocol::api::FailureKind;
+use protocol::api::{Failure, FailureKind};
 use protocol::wire;
 use secret::Secret;
 
 use super::messages::{Answer, DIRECTORY, KEY_MAX, PATIENCE, REQUEST_MAX, Request, socket_name};
-use crate::outcome::LocalResult as Result;
+use crate::outcome::Result;
 
 /// How long to wait for a descriptor, if there is none for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -61,7 +61,7 @@ fn serve(stream: UnixStream, controlled: &impl Controlled) -> std::io::Result<()
     if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
         let why = "only root and the user who mounted it change its keys";
         let refused = Failure::new(FailureKind::Permission, why);
-        return wire::send(&mut talk, &Answer::Failed(refused.0));
+        return wire::send(&mut talk, &Answer::Failed(refused));
     }
     wire::send(&mut talk, &Answer::Done)?;
     let request: Request = wire::receive_up_to(&mut talk, REQUEST_MAX)?;
@@ -72,8 +72,5 @@ fn serve(stream: UnixStream, controlled: &impl Controlled) -> std::io::Result<()
     let answer = controlled.control(request, secret);
     // Writing back what programs have written takes its time.
     talk.until = Instant::now() + PATIENCE;
-    wire::send(
-        &mut talk,
-        &answer.unwrap_or_else(|failure| Answer::Failed(failure.0)),
-    )
+    wire::send(&mut talk, &answer.unwrap_or_else(Answer::Failed))
 }

@@ -1,18 +1,22 @@
-//! Failures of commands.
+//! Failures of commands: a kind, which decides the exit code, and a message.
+//!
+//! Each crate says beside its error type which kind an error is (`impl From<&Error> for FailureKind`). So `?` makes a
+//! [`Failure`] from the errors of all crates.
 
+use std::error::Error;
+use std::fmt::Display;
 use std::io;
-
-use serde::{Deserialize, Serialize};
 
 /// The result of a command.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 /// Why a command failed, and with which exit code it ends.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Failure {
-    /// What kind of failure.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// What happened, to what, and what to do.
+    /// A line that says what happened, to what, and what to do.
     pub message: String,
 }
 
@@ -25,7 +29,7 @@ impl Failure {
         }
     }
 
-    /// What was asked for makes no sense.
+    /// A failure of a request that makes no sense.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure::new(FailureKind::Usage, message)
     }
@@ -34,17 +38,31 @@ impl Failure {
     pub fn other(message: impl Into<String>) -> Failure {
         Failure::new(FailureKind::Other, message)
     }
+
+    /// Puts the failed action before the message.
+    pub fn context(mut self, action: impl Display) -> Failure {
+        self.message = format!("{action}: {}", self.message);
+        self
+    }
 }
 
-impl From<secret::Error> for Failure {
-    fn from(error: secret::Error) -> Failure {
-        Failure::other(error.to_string())
+impl<E> From<E> for Failure
+where
+    E: Error,
+    for<'a> FailureKind: From<&'a E>,
+{
+    fn from(error: E) -> Failure {
+        Failure::new(FailureKind::from(&error), error.to_string())
     }
 }
 
 /// Kinds of failure. Their exit codes are an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum FailureKind {
     /// Anything else.
     Other,
@@ -68,16 +86,16 @@ pub enum FailureKind {
     NoSpace,
     /// A device failed.
     Device,
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     Usage,
     /// The daemon cannot be reached.
     NoDaemon,
-    /// The log of a dataset is not of its present state.
+    /// The log of a dataset does not belong to its present state.
     ForeignLog,
 }
 
 impl FailureKind {
-    /// The kind of an error of the system, wherever it happened.
+    /// The kind of an error of the system.
     pub fn of_system(error: &io::Error) -> FailureKind {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FailureKind::NoSpace,
