@@ -34,7 +34,7 @@ const KEYS_AT_START: Duration = Duration::from_secs(20);
 /// The smallest memory for password hashes, in KiB: enough for two new slots.
 const HASH_MEMORY_LEAST: u64 = 128 << 10;
 
-/// How to run the daemon.
+/// The options of a daemon.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
     /// The socket for commands.

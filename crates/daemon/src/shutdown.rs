@@ -37,7 +37,7 @@ impl Daemon {
         result
     }
 
-    /// As [`Daemon::shut_down`], but unmounts datasets in use too, all of them at the same time. A pool that cannot be
+    /// Shuts down by force: unmounts datasets in use too, all of them at the same time. A pool that cannot be
     /// exported does not stop the export of others. Returns lines about what was cut, and about failures.
     pub(crate) fn shut_down_by_force(self: &Arc<Self>) -> Vec<String> {
         self.set_stopping(true);

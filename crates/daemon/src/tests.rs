@@ -398,7 +398,7 @@ fn what_was_not_to_be_written_comes_back_so() {
     assert!(second.pool("tank").unwrap().pool.is_read_only());
 }
 
-/// Which machine has it is for a cluster to say.
+/// A cluster decides which machine has such a pool.
 #[test]
 fn a_pool_that_is_not_remembered_does_not_come_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -509,7 +509,7 @@ fn an_exported_pool_has_closed_its_devices() {
     block::FileDevice::open(&path, block::Access::Exclusive).unwrap();
 }
 
-/// What starts exports again meanwhile waits until the volume and its key are gone.
+/// A command that starts exports again meanwhile waits until the volume and its key are gone.
 #[test]
 fn nothing_exports_a_volume_again_before_its_key_is_unloaded() {
     let dir = tempfile::tempdir().unwrap();

@@ -25,7 +25,7 @@ pub struct Decisions {
 pub struct FipsCost {
     /// The number of tested mechanisms, now or earlier.
     pub tested: usize,
-    /// Whether this program was already tested since the machine booted.
+    /// True if this program was already tested since the machine booted.
     pub remembered: bool,
     /// The duration of the tests, now or earlier.
     pub tests: Duration,

@@ -10,7 +10,7 @@ use crate::host::callers::users::host_name;
 /// The context of the derivation, so that other programs derive other numbers from the same file.
 const CONTEXT: &str = "strongroom 2026 hostid of a machine";
 
-/// This machine.
+/// The name and number of this machine.
 pub(crate) fn this_host() -> Host {
     Host {
         id: host_id(Path::new("/etc")),
@@ -18,7 +18,7 @@ pub(crate) fn this_host() -> Host {
     }
 }
 
-/// This machine since it was booted, as it reserves the devices of a pool.
+/// The identity of this boot of the machine, which reserves the devices of a pool.
 pub(crate) fn this_claimant(pool_guid: u64) -> Claimant {
     let host = this_host();
     Claimant::new((host.id, &host.name), &boot_id(), pool_guid)

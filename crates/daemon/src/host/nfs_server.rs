@@ -12,13 +12,13 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::failure::{Failure, Result};
 
-/// Where the program is. No variable says so, because it runs as root.
+/// The paths of the program. No variable changes them, because it runs as root.
 const PROGRAMS: [&str; 3] = [
     "/usr/sbin/exportfs",
     "/sbin/exportfs",
     "/usr/local/sbin/exportfs",
 ];
-/// What the server reads when it starts.
+/// The folder of files that the server reads when it starts.
 const EXPORTS: &str = "/etc/exports.d";
 /// The time limit of the program. The pool is locked meanwhile.
 const TIME: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! One owner of a pool on this host, whatever the paths of its devices.
+//! The lock of a pool: it has one owner on this host, whatever the paths of its devices are.
 //!
 //! The locks of devices do not tell that two loop devices lie in one file, or that two connections reach one export. So a
 //! daemon that imports or makes a pool first binds an abstract socket with the guid of the pool. The kernel releases it
@@ -16,7 +16,7 @@ use rustix::net::{
 
 use crate::failure::{Failure, Result};
 
-/// As many connections of those who ask for the owner wait at its socket.
+/// The largest number of connections that wait at the socket of the owner.
 const ASKERS_MAX: i32 = 4096;
 
 /// The lock of a pool on this host. It is held until this is dropped.

@@ -61,7 +61,7 @@ impl Daemon {
         why
     }
 
-    /// As [`Daemon::withdraw`], by force, and nothing is offered again later. Returns failures for what could not be
+    /// Withdraws datasets by force, and offers nothing again later. Returns failures for what could not be
     /// withdrawn.
     pub(crate) fn withdraw_what_can(&self, wanted: &[PoolEntries<'_>]) -> Vec<Failure> {
         let volumes = wanted.iter().flat_map(each);

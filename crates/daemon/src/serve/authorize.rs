@@ -35,7 +35,7 @@ pub(crate) struct PermissionCheck<'a> {
 }
 
 impl Daemon {
-    /// Whether a caller has a permission on a dataset, or on that of a snapshot or bookmark.
+    /// Returns whether a caller has a permission on a dataset, or on that of a snapshot or bookmark.
     pub(crate) fn may_see(&self, peer: &Peer, name: &str) -> bool {
         let check = PermissionCheck::new(self, peer);
         peer.is_admin || check.something_of(dataset_of(name)).is_ok()
@@ -82,8 +82,8 @@ impl<'a> PermissionCheck<'a> {
         }
     }
 
-    /// Whether the caller has a permission on a dataset, or any without one named. A request can name a dataset many times,
-    /// and the decision may be made under the lock of the pool: each is looked up once.
+    /// Returns whether the caller has a permission on a dataset, or any without one named. A request can name a dataset
+    /// many times, and the decision may be made under the lock of the pool: each is looked up once.
     fn allows(&self, active: &ActivePool, entry: &Entry, permission: Option<&str>) -> Result<bool> {
         let head = match entry.is_snapshot() {
             true => entry.parent,
@@ -323,7 +323,7 @@ impl<'a> PermissionCheck<'a> {
         Ok(())
     }
 
-    /// Whether the contents of a dataset are encrypted.
+    /// Returns whether the contents of a dataset are encrypted.
     pub(super) fn is_sealed(&self, name: &str) -> bool {
         let found = self.daemon.find(dataset_of(name));
         found.is_ok_and(|(_, entry)| entry.suite != 0)
@@ -460,7 +460,7 @@ pub(crate) fn dataset_of(name: &str) -> &str {
     name.split(['@', '#']).next().unwrap_or(name)
 }
 
-/// Whether the daemon reads a file, asks a server or runs a program to get a key from a source.
+/// Returns whether the daemon reads a file, asks a server or runs a program to get a key from a source.
 pub(super) fn is_read(source: Option<&str>) -> Result<bool> {
     let parsed = source.map(str::parse::<KeySource>).transpose()?;
     let location = parsed.as_ref().map(KeySource::location);

@@ -72,7 +72,7 @@ fn hash_memory_of(request: &Request, peer: &Peer, view: Option<&ZoneView>) -> Re
     }
 }
 
-/// Whether a command only looks at what programs look at again and again. It would fill the log.
+/// Returns whether a command only reads state that programs ask for again and again. Its lines would fill the log.
 fn is_look(command: &Command) -> bool {
     match command {
         Command::PoolEvents(events) => !events.clear,

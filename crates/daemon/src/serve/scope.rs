@@ -10,9 +10,9 @@ use crate::serve::authorize::refused;
 /// The effect of a command, for tokens that only read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// It shows something, or sends a copy.
+    /// The command shows something, or sends a copy.
     Reads,
-    /// It changes data, settings, keys, mounts or other users' access.
+    /// The command changes data, settings, keys, mounts or other users' access.
     Changes,
 }
 

@@ -358,12 +358,12 @@ fn understood(request: std::result::Result<Request, u32>) -> Result<Request> {
     })
 }
 
-/// What the daemon does after a connection.
+/// The state of the daemon after a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionEnd {
-    /// It continues.
+    /// The daemon continues.
     Done,
-    /// It ends.
+    /// The daemon ends.
     Stop,
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Daemon {
     state: Arc<StateDir>,
     /// The places of keys that may be read.
     pub(crate) accepted: Arc<Acceptances>,
-    /// What callers show who cannot connect as their user.
+    /// The tokens of callers that cannot connect as their user.
     pub(crate) tokens: Tokens,
     pools: Mutex<Pools>,
     /// Connections of commands that send or receive.
@@ -69,7 +69,7 @@ pub(crate) struct Daemon {
     pub(crate) front_ends: &'static [&'static dyn FrontEnd<Daemon>],
     /// The mounts of a killed daemon, until they are mounted again.
     pub(crate) dead_mounts: Mutex<Vec<(RecordedMount, Listed)>>,
-    /// How the last daemon with this state directory ended.
+    /// The record of how the last daemon with this state directory ended.
     pub(crate) last_run: LastRun,
     /// The mounts of this process, for the start after a crash.
     pub(crate) mount_records: MountRecords,
@@ -90,9 +90,9 @@ struct Pools {
     renumbered: BTreeMap<String, KnownPool>,
     /// The guids of pools that the next start does not import, because a cluster decides which machine has them.
     unremembered: BTreeSet<u64>,
-    /// Whether the daemon is ending. Then no pool may be added.
+    /// True once the daemon is ending. Then no pool may be added.
     stopping: bool,
-    /// Why the list of them was not written, if it was not.
+    /// The reason why the list of pools was not written, if it was not.
     unsaved: Option<String>,
 }
 
@@ -183,7 +183,7 @@ impl Daemon {
         }
     }
 
-    /// Whether the next start imports the pool with this guid.
+    /// Returns whether the next start imports the pool with this guid.
     pub(crate) fn is_remembered(&self, guid: u64) -> bool {
         !self.pools.lock().unremembered.contains(&guid)
     }

@@ -58,7 +58,7 @@ pub(crate) trait FrontEnd<D>: Sync {
         Ok(None)
     }
 
-    /// As `withdraw` by force, for good. Continues after a failure, and returns all failures.
+    /// Withdraws these datasets by force, for good. Continues after a failure, and returns all failures.
     fn withdraw_what_can(&self, _wanted: &[PoolEntries<'_>]) -> Vec<Failure> {
         Vec::new()
     }
@@ -68,7 +68,7 @@ pub(crate) trait FrontEnd<D>: Sync {
         Ok(())
     }
 
-    /// Whether it would offer this dataset if its key were loaded.
+    /// Returns whether the front end would offer this dataset if its key were loaded.
     fn awaits(&self, _daemon: &D, _imported: &ActivePool, _entry: &Entry) -> Result<bool> {
         Ok(false)
     }

@@ -171,7 +171,7 @@ pub(crate) struct KnownPool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) becomes: Option<u64>,
     pub(crate) devices: Vec<KnownDevice>,
-    /// Whether it is imported read-only.
+    /// True if the pool is imported read-only.
     pub(crate) read_only: bool,
     /// The directory below which all mountpoints are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -259,7 +259,7 @@ impl KnownPool {
         self.devices.iter().map(|d| d.path.clone()).collect()
     }
 
-    /// Whether the pool has this guid, or is getting it.
+    /// Returns whether the pool has this guid, or is getting it.
     pub(crate) fn is_of(&self, guid: u64) -> bool {
         [self.guid, self.becomes].contains(&Some(guid))
     }

@@ -22,21 +22,21 @@ pub(crate) struct BoundScope {
     pub(crate) read_only: bool,
     /// Commands reach this dataset, and those below it.
     pub(crate) dataset: Option<BoundDataset>,
-    /// These commands are accepted; all if empty.
+    /// The commands that are accepted; all if empty.
     pub(crate) commands: Vec<String>,
 }
 
 /// A dataset that keeps its meaning when it is renamed, and when another one gets its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BoundDataset {
-    /// Its name when the token was made, for people.
+    /// The name of the dataset when the token was made, for people.
     pub(crate) name: String,
     pub(crate) pool: u64,
     pub(crate) guid: u64,
 }
 
 impl BoundScope {
-    /// Whether it limits anything.
+    /// Returns whether the scope limits anything.
     pub(crate) fn is_narrow(&self) -> bool {
         *self != BoundScope::default()
     }
@@ -47,7 +47,8 @@ impl BoundScope {
 pub(crate) struct PeerToken {
     pub(crate) id: String,
     pub(crate) scope: BoundScope,
-    /// Whether its user may do everything. With a dataset in the scope, the caller has permissions on it, like a delegate.
+    /// True if the user of the token may do everything. With a dataset in the scope, the caller has permissions on it,
+    /// like a delegate.
     pub(crate) is_of_admin: bool,
 }
 
@@ -56,12 +57,12 @@ impl PeerToken {
         self.scope.dataset.is_some()
     }
 
-    /// Whether the caller has all permissions on the dataset of the scope, and below it.
+    /// Returns whether the caller has all permissions on the dataset of the scope, and below it.
     pub(crate) fn gives_all(&self) -> bool {
         self.has_dataset() && self.is_of_admin
     }
 
-    /// Whether a permission is of no use with this token.
+    /// Returns whether a permission is of no use with this token.
     pub(crate) fn denies(&self, permission: &str) -> bool {
         self.has_dataset() && NEVER.contains(&permission)
     }

@@ -16,7 +16,7 @@ pub(crate) struct Peer {
     pub(crate) gid: u32,
     /// All groups that it is in, by number.
     pub(crate) groups: Vec<u32>,
-    /// Whether it is root, or the daemon's own user, who may do everything, and shows no token for a dataset.
+    /// True for root and the daemon's own user, who may do everything, if they show no token for a dataset.
     pub(crate) is_admin: bool,
     /// The token that the caller showed.
     pub(crate) token: Option<PeerToken>,
@@ -80,7 +80,7 @@ impl Peer {
     }
 }
 
-/// Whether a user may do everything: root, or the daemon's own user.
+/// Returns whether a user may do everything: root, or the daemon's own user.
 pub(crate) fn is_admin(uid: Uid) -> bool {
     uid.is_root() || uid == rustix::process::geteuid()
 }

@@ -101,7 +101,7 @@ struct LineBuckets {
 type LinesLeftOut = (LineSource, u64);
 
 impl LineBuckets {
-    /// Whether a source may write a line, and the lines that were left out before.
+    /// Returns whether a source may write a line, and the lines that were left out before.
     fn take(&mut self, source: LineSource, now: Instant) -> (bool, Vec<LinesLeftOut>) {
         let mut told = self.sweep(now);
         if source == LineSource::Root {

@@ -14,7 +14,7 @@ const DELAY: Duration = Duration::from_secs(2);
 const IDLE: u8 = 0;
 /// A round will come, for all requests from before it began to wait.
 const COMING: u8 = 1;
-/// There is a new request: memory that is freed now may be too late for the coming round.
+/// A new request: memory that is freed now may be too late for the coming round.
 const ASKED: u8 = 2;
 
 static ROUND: AtomicU8 = AtomicU8::new(IDLE);

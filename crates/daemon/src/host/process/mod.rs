@@ -1,4 +1,4 @@
-//! This process: memory, input, threads that wait, the clock, the service manager.
+//! The process: memory, input, threads that wait, the clock, the service manager.
 
 pub(crate) mod huge_pages;
 pub(crate) mod input;

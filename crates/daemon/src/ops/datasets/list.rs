@@ -37,7 +37,7 @@ struct Rows<'a, 's> {
 }
 
 impl Rows<'_, '_> {
-    /// Whether a row is new, and of a dataset that the caller may see.
+    /// Returns whether a row is new, and of a dataset that the caller may see.
     fn is_wanted(&mut self, name: &str) -> bool {
         self.seen.insert(name.to_owned()) && (self.may_see)(name)
     }
@@ -201,7 +201,7 @@ impl Daemon {
         Ok(reports)
     }
 
-    /// These pools; all if none is named.
+    /// Returns the named pools; all if none is named.
     pub(crate) fn pools_named(&self, names: &[String]) -> Result<Vec<Arc<ActivePool>>> {
         match names {
             [] => Ok(self.pools()),
@@ -303,7 +303,7 @@ fn row_of_partial(active: &ActivePool, partial: &Listed, props: &[String]) -> Re
     })
 }
 
-/// Whether the value of a property is counted for each listing. For some snapshots this reads devices.
+/// Returns whether the value of a property is counted for each listing. For some snapshots this reads devices.
 fn needs_counts(property: &str) -> bool {
     property.starts_with("used") || property == "written"
 }

@@ -20,7 +20,7 @@ use crate::state::pools::active_pool::ActivePool;
 pub(crate) struct DatasetSpec {
     props: BTreeMap<String, String>,
     suite: Option<Suite>,
-    /// Its own key, if it does not inherit one.
+    /// The dataset's own key, if it does not inherit one.
     own: Option<OwnKey>,
     /// The suite of the dataset above. The other fields depend on it.
     suite_above: u8,
@@ -90,8 +90,8 @@ impl DatasetSpec {
         Ok((spec, source))
     }
 
-    /// Whether it is encrypted. If [`DatasetSpec::without_key`] returned no source, the key of the dataset above wraps
-    /// its keys.
+    /// Returns whether the dataset is encrypted. If [`DatasetSpec::without_key`] returned no source, the key of the
+    /// dataset above wraps its keys.
     pub(crate) fn is_sealed(&self) -> bool {
         self.suite.is_some()
     }
@@ -169,7 +169,7 @@ impl DatasetSpec {
 pub(crate) struct NewDatasetKeys {
     pub(crate) suite: Suite,
     pub(crate) keyring: MakeKeyring,
-    /// Its wrapping key, if it has one of its own.
+    /// The wrapping key, if the dataset has one of its own.
     pub(crate) own: Option<WrappingKey>,
 }
 

@@ -42,7 +42,8 @@ impl AccountProperty<'_> {
         }
     }
 
-    /// Its value and the source of that. It is unknown while the dataset is not mounted, or if it was never counted.
+    /// Returns the value and its source. The value is unknown while the dataset is not mounted, or if it was never
+    /// counted.
     pub(crate) fn value(&self, active: &ActivePool, entry: &Entry) -> Result<(Value, Source)> {
         let owner = self.owner()?;
         let Some(dataset) = files_of(active, entry) else {

@@ -27,7 +27,7 @@ use crate::state::pools::active_pool::ActivePool;
 /// The default block size, in bytes.
 const BLOCK_SIZE: u32 = 16 << 10;
 
-/// Whether a property applies to a dataset or snapshot.
+/// Returns whether a property applies to a dataset or snapshot.
 pub(crate) fn applies(entry: &Entry, property: &str) -> bool {
     match Property::find(property).map(|property| property.applies) {
         Some(Applies::Pools) => entry.parent == 0,

@@ -387,7 +387,7 @@ fn find_spare(pool: &Pool, path: &Path) -> Option<DeviceInfo> {
     found.filter(|device| device.state == DeviceState::Spare)
 }
 
-/// Whether `name` names the device with this path and guid.
+/// Returns whether `name` names the device with this path and guid.
 pub(crate) fn is_named(name: &str, path: &str, guid: u64) -> bool {
     let canonical = |path: &str| Path::new(path).canonicalize().ok();
     DeviceName::parse(name).is_same(DeviceName::parse(path))
@@ -438,7 +438,7 @@ fn number_of(name: &str) -> Option<u16> {
     number.parse().ok()
 }
 
-/// Whether the pool does not use the device. Others are locked.
+/// Returns whether the pool does not use the device. Others are locked.
 pub(crate) fn is_away(device: &DeviceInfo) -> bool {
     matches!(
         device.state,
@@ -456,7 +456,7 @@ fn refuse_working(device: &DeviceInfo) -> Result<()> {
     }
 }
 
-/// How many members a group has, and how many of them are parity.
+/// The number of members of a group, and the number of them that are parity.
 pub(crate) type Redundancy = (usize, usize);
 
 pub(crate) fn redundancy(group: &DeviceGroup) -> Redundancy {

@@ -90,7 +90,7 @@ impl Daemon {
     }
 }
 
-/// What the newest superblock on a device says, if there is one.
+/// Reads the newest superblock on a device, if there is one.
 fn superblock(device: &Arc<dyn BlockDevice>) -> Option<Superblock> {
     let store = Store::open(vec![Arc::clone(device)]).ok()?;
     let superblocks = store.superblocks().ok()?;

@@ -18,7 +18,7 @@ use crate::state::callers::channel::{DataChannel, Dialogue};
 use crate::state::daemon::Daemon;
 use crate::state::devices::mapping_table::HeaderLoan;
 
-/// How long a change of a header waits for another program that has its file locked.
+/// The time that a change of a header waits for another program that has its file locked.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest request, in bytes.

@@ -30,7 +30,7 @@ impl UnflushedDevice {
         }
     }
 
-    /// Whether a flush does not wait for a command: that of a suspended mapping does.
+    /// Returns whether a flush does not wait for a command: that of a suspended mapping does.
     pub(super) fn is_prompt(&self) -> bool {
         !matches!(self.0, Exportable::Luks(_))
     }

@@ -1,4 +1,4 @@
-//! Which volumes may have lost changes that their clients were told were done.
+//! The volumes that may have lost changes, although their clients were told that these were done.
 
 use dataset::{SyncMode, WriteCache};
 use pool::{DatasetKind, Entry};

@@ -356,7 +356,7 @@ impl Daemon {
         Ok(Arc::new(kept))
     }
 
-    /// What the clients of an export have to be told of.
+    /// The losses that the clients of an export have to be told of.
     fn losses(&self, is: &ExportDefinition) -> Result<Arc<LossNotice>> {
         Ok(match self.volume_of(is)? {
             Some((active, id)) => active.losses.of(id),
@@ -554,7 +554,7 @@ pub(crate) fn no_such_export(protocol: Protocol, name: &str) -> Failure {
     )
 }
 
-/// What a device calls the export that uses it.
+/// The name by which a device knows the export that uses it.
 fn user_of(export: &str, is: &ExportDefinition) -> String {
     let end = is.listen.protocol().taking_back(export);
     format!("the export '{export}' ({end})")

@@ -448,7 +448,7 @@ impl HaPlan {
         self.missing.first().or(self.clashes.first())
     }
 
-    /// Whether there is a unit of this volume that may be served.
+    /// Returns whether there is a unit of this volume that may be served.
     fn is_served(&self, guid: u64) -> bool {
         let unit = self.units.get(&guid);
         unit.is_some_and(|unit| unit.refused.is_none())

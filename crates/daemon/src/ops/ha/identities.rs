@@ -21,7 +21,7 @@ pub(super) struct GivenIdentity {
     pub(super) lun: Option<u16>,
     pub(super) san: SanIdentity,
     pub(super) refused: Option<String>,
-    /// Whether the file has it, and not only properties.
+    /// True if the file has the identity, and not only properties.
     in_file: bool,
 }
 
@@ -129,7 +129,7 @@ fn refuse_shared(volumes: &[&HaVolume], all: &mut BTreeMap<u64, GivenIdentity>) 
 }
 
 impl GivenIdentity {
-    /// Whether it has a serial number or NAA of another storage.
+    /// Returns whether the identity has a serial number or NAA of another storage.
     fn is_kept(&self) -> bool {
         is_kept(&self.san)
     }

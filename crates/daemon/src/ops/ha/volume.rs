@@ -21,13 +21,13 @@ pub(super) struct HaVolume {
     pub(super) name: String,
     /// The number that it had when it was served last.
     pub(super) remembered: Option<String>,
-    /// Whether only administrators could give it its name.
+    /// True if only administrators could give the volume its name.
     pub(super) is_own: bool,
     /// The number that tells its unit from all others.
     pub(super) number: u64,
     /// The properties of stmf-ha, without the beginning of their names.
     pub(super) stmf: Vec<(String, String)>,
-    /// Whether only administrators can set its properties.
+    /// True if only administrators can set the properties of the volume.
     pub(super) is_identified_by_admins: bool,
 }
 

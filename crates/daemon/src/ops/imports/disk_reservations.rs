@@ -18,7 +18,7 @@ use crate::state::daemon::Daemon;
 
 /// The property of the root dataset that asks for reservations.
 const PROPERTY: &str = "reservations";
-/// What helps if disks cannot be reserved.
+/// The advice for a user whose disks cannot be reserved.
 const WAY_OUT: &str = "-o reservations=off imports the pool without reservations, and sets the property; be sure \
     that no other machine uses the disks";
 
@@ -69,7 +69,7 @@ impl Daemon {
         }
     }
 
-    /// Whether the state that is imported asks for reservations. `None` if it cannot be read.
+    /// Returns whether the state that is imported asks for reservations. `None` if it cannot be read.
     fn wants_claims(&self, candidate: &FoundPool, import: &command::PoolImport) -> Option<bool> {
         if import.without_reservations {
             return Some(false);

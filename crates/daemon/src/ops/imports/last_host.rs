@@ -67,7 +67,8 @@ pub(crate) fn await_no_other(
     })
 }
 
-/// Whether two hosts are the same machine. Copies of a machine can share a hostid, and different machines a name.
+/// Returns whether two hosts are the same machine. Copies of a machine can share a hostid, and different machines a
+/// name.
 pub(crate) fn is_same(one: &Host, other: &Host) -> bool {
     one.name == other.name && (one.id == other.id || one.id == 0 || other.id == 0)
 }

@@ -22,18 +22,18 @@ pub(crate) const SCAN: &str = "a command that looks for pools";
 pub(crate) struct FoundPool {
     pub(crate) guid: u64,
     pub(crate) paths: Vec<PathBuf>,
-    /// Its newest superblock, or why it cannot be read.
+    /// The newest superblock, or the reason why it cannot be read.
     pub(crate) superblock: std::result::Result<Superblock, Failure>,
-    /// Whether devices are missing or not up to date, and the pool can be imported without them.
+    /// True if devices are missing or not up to date, and the pool can be imported without them.
     pub(crate) is_degraded: bool,
     /// The last paths of missing devices.
     pub(crate) missing: Vec<String>,
-    /// Whether its present state asks for reservations of the devices. `None` if that cannot be read.
+    /// True if the present state of the pool asks for reservations of its devices. `None` if that cannot be read.
     pub(crate) wants_claims: Option<bool>,
 }
 
 impl FoundPool {
-    /// Whether it was destroyed. Such a pool is imported only by its name or guid.
+    /// Returns whether the pool was destroyed. Such a pool is imported only by its name or guid.
     pub(crate) fn is_destroyed(&self) -> bool {
         let superblock = self.superblock.as_ref();
         superblock.is_ok_and(|superblock| superblock.state == PoolState::Destroyed)
@@ -300,7 +300,7 @@ impl Daemon {
         self.open_store_with(paths, access, user, Store::open)
     }
 
-    /// As `open_store`, for changes. It reserves the devices before it reads them, if that is asked for.
+    /// Opens the store for changes. It reserves the devices before it reads them, if that is asked for.
     pub(crate) fn open_claimed(
         &self,
         paths: &[PathBuf],
@@ -360,7 +360,7 @@ fn leave_out_cut_copies(all: &mut Vec<(PathBuf, store::Found)>) -> Vec<(PathBuf,
     left_out
 }
 
-/// Why the device at the path of a device of a pool is not that device.
+/// Explains why the device at the path of a pool's device is another one.
 fn explain_foreign(path: &Path, found: &store::Found, guid: u64) -> String {
     let path = path.display();
     match found.pool_guid == guid {

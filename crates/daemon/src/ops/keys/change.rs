@@ -368,8 +368,8 @@ pub(crate) fn still_opens(
     )))
 }
 
-/// Whether the source in `keysource` opens one of these slots. A source that gives no key now, as a TPM that is locked, may
-/// open them later.
+/// Returns whether the source in `keysource` opens one of these slots. A source that gives no key now, as a TPM that is
+/// locked, may open them later.
 fn may_open(
     wrapping: &Wrapping,
     source: &KeySource,
@@ -390,13 +390,13 @@ fn may_open(
     }
 }
 
-/// What a source can do for slots. The text is the end of a sentence.
+/// The use of a source for slots. The text is the end of a sentence.
 enum SlotMatch {
-    /// It opens one, or the person who gives the key knows it.
+    /// The source opens a slot, or the person who gives the key knows whether it does.
     Opens,
-    /// It opens none.
+    /// The source opens no slot.
     OpensNone(String),
-    /// It is for one of them, and gives no key now.
+    /// The source is for one of the slots, and gives no key now.
     Unknown(String),
 }
 

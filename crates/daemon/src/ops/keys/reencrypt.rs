@@ -27,7 +27,7 @@ const STEP: u64 = 32 << 20;
 /// The reason why a re-encryption waits before it fills the pool.
 const TOO_LITTLE_SPACE: &str = "too little space is free in the pool";
 
-/// What remains to be done for a dataset.
+/// The work that remains for a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Running,

@@ -100,7 +100,7 @@ impl CallerContext<'_> {
         Ok(())
     }
 
-    /// As [`CallerContext::may_hand`], for a dataset and those below it that inherit the same key.
+    /// Makes the check of [`CallerContext::may_hand`] for a dataset and those below it that inherit its key.
     pub(crate) fn may_hand_all(
         &self,
         active: &ActivePool,

@@ -25,7 +25,7 @@ use crate::state::devices::reencryption_lock::ReencryptionGuard;
 /// The name in messages for the user of a mapping or a borrowed volume.
 pub(crate) const USER: &str = "a command about LUKS";
 
-/// How long a command waits for another command that changes the same header.
+/// The time that a command waits for another command that changes the same header.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The time between two tries meanwhile.
@@ -373,7 +373,7 @@ impl Daemon {
 }
 
 impl OpenMapping {
-    /// Whether its header or its data is on this device.
+    /// Returns whether the header or the data of the mapping is on this device.
     fn is_on(&self, device: &Path) -> bool {
         self.places()
             .any(|place| device_name::is_same(place, device))

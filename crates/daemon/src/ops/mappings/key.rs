@@ -155,7 +155,7 @@ pub(crate) fn passphrase_of(
         })
 }
 
-/// What `open` makes of a passphrase or key file. After a wrong passphrase the caller may give another one.
+/// Opens a container by a passphrase or key file with `open`. After a wrong passphrase the caller may give another one.
 pub(crate) fn unlock<T, E: Into<Failure>>(
     device: &str,
     with_key_file: bool,

@@ -233,7 +233,7 @@ fn persistent(new: &command::LuksOpen) -> Vec<Flag> {
     given.map(|(flag, _)| flag).collect()
 }
 
-/// How a mapping is to be opened: as the header says, and as is asked for.
+/// The flags of a new mapping, from its header and from the request.
 fn flags(container: &Container, new: &command::LuksOpen) -> Flags {
     let mut flags = match new.persistent {
         // What is given replaces what the header says.

@@ -21,7 +21,7 @@ use crate::state::devices::leases::Lease;
 use crate::state::devices::mapping_table::{Entry, MappingPart, OpenMapping, ReencryptionWorker};
 use crate::state::devices::reencryption_lock::ReencryptionGuard;
 
-/// How long to wait for another program that has the file of the header locked, or a command that changes the header.
+/// The time to wait for another program that has the file of the header locked, or a command that changes the header.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The time between two tries meanwhile.
@@ -30,7 +30,7 @@ const STEP: Duration = Duration::from_millis(20);
 /// The longest answer of a command, in bytes.
 const ANSWER_MAX: u32 = 64;
 
-/// How much the work gives way to requests, if both want a processor (nice(2)).
+/// The priority at which the work gives way to requests, if both want a processor (nice(2)).
 const NICENESS: i32 = 10;
 
 /// While this exists, its thread gives way to others. A daemon that may not take that back keeps it until the connection

@@ -17,7 +17,7 @@ use crate::state::daemon::Daemon;
 use crate::state::devices::mapping_table::{Entry, HeaderLoan, MappingPart};
 use crate::state::exports::device::Exportable;
 
-/// How long to wait for another program that has the file of the header locked.
+/// The time to wait for another program that has the file of the header locked.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The container of a mapping. Nobody changes it while this exists.

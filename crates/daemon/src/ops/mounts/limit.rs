@@ -35,7 +35,7 @@ impl ActivePool {
         below.count() as u64
     }
 
-    /// Whether a dataset or snapshot is `above`, its snapshot, or below it.
+    /// Returns whether a dataset or snapshot is `above`, its snapshot, or below it.
     fn is_below(&self, mut at: u64, above: u64) -> bool {
         while at != above {
             match self.pool.entry(at) {

@@ -39,7 +39,7 @@ impl ActivePool {
         self.share(self.shareable(|_| true))
     }
 
-    /// As [`ActivePool::follow_sharenfs`], after a mount, which succeeds all the same. It looks at no other mount, because
+    /// Exports one mount as its property says. The mount succeeds all the same. No other mount is looked at, because
     /// an import makes thousands.
     pub(in crate::ops) fn share_again(&self, id: u64) {
         for failure in self.share(self.shareable(|mounted| mounted == id)) {

@@ -172,7 +172,7 @@ impl Daemon {
         Ok(waiting)
     }
 
-    /// Whether a front end would offer a dataset if its key were loaded.
+    /// Returns whether a front end would offer a dataset if its key were loaded.
     fn is_awaited(&self, active: &ActivePool, entry: &Entry) -> Result<bool> {
         for front_end in self.front_ends {
             if front_end.awaits(self, active, entry)? {
@@ -184,13 +184,13 @@ impl Daemon {
 }
 
 impl ActivePool {
-    /// Whether the key of a dataset is not loaded.
+    /// Returns whether the key of a dataset is not loaded.
     fn waits_for_key(&self, entry: &Entry) -> Result<bool> {
         Ok(entry.suite != 0 && !self.has_key(self.key_root(entry)?))
     }
 }
 
-/// Whether a dataset is mounted when its pool is imported.
+/// Returns whether a dataset is mounted when its pool is imported.
 fn mounts_by_itself(active: &ActivePool, entry: &Entry) -> Result<bool> {
     let canmount = entry.props.get("canmount").map_or("on", String::as_str);
     let (place, _) = properties::mountpoint(active, entry)?;

@@ -16,10 +16,10 @@ use crate::state::front_end::PoolEntries;
 use crate::state::mounts::mount_options::{HidingPolicy, MountRequest};
 use crate::state::pools::active_pool::{ActivePool, MountState};
 
-/// So many mounts are ended by force at the same time.
+/// The number of mounts that are ended by force at the same time.
 const AT_ONCE: usize = 64;
 
-/// How long to wait until the daemon itself no longer uses a dataset.
+/// The time to wait until the daemon itself no longer uses a dataset.
 const CLOSING_MAX: Duration = Duration::from_secs(5);
 
 /// Makes the writes to a mount durable, and closes its files.
@@ -169,7 +169,7 @@ fn server_keeps(name: &str) -> String {
     )
 }
 
-/// Those of these datasets that are mounted, parents first.
+/// Returns the datasets that are mounted, parents first.
 fn all_mounted(wanted: &[PoolEntries<'_>]) -> Vec<EndedMount> {
     let mut mounted: Vec<EndedMount> = wanted
         .iter()
@@ -239,7 +239,7 @@ impl EndedMount {
         self.active.unmount(self.id, force)
     }
 
-    /// Whether its pool is imported.
+    /// Returns whether the pool of the mount is imported.
     pub(crate) fn has_pool(&self, daemon: &Daemon) -> bool {
         daemon.pool(&self.active.pool.name()).is_ok()
     }
@@ -267,7 +267,7 @@ impl Daemon {
         Ok(unmounted)
     }
 
-    /// As [`Daemon::unmount_all`], for several pools: a mount of one pool may be inside a mount of another.
+    /// Unmounts datasets of several pools, because a mount of one pool may be inside a mount of another.
     pub(crate) fn unmount_from(
         self: &Arc<Self>,
         wanted: &[PoolEntries<'_>],

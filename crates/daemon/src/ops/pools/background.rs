@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 
 /// The words for one kind of background work in messages.
 pub(crate) struct BackgroundWork {
-    /// Its name with an article: `a scrub`.
+    /// The name of the work with an article: `a scrub`.
     pub(crate) noun: &'static str,
     /// The command that ends it.
     pub(crate) end: &'static str,

@@ -49,8 +49,8 @@ pub(crate) fn at_checkpoint(wanted: CheckpointUse) -> AtCheckpoint {
     }
 }
 
-/// Whether the next start of the daemon does not import the pool again. An earlier state, read-only, is imported
-/// only until then.
+/// Returns whether the next start of the daemon does not import the pool again. An earlier state, read-only, is
+/// imported only until then.
 pub(crate) fn is_temporary(import: &command::PoolImport) -> bool {
     import.temporary || import.read_only && import.checkpoint == CheckpointUse::Rewind
 }

@@ -34,7 +34,7 @@ use crate::state::mounts::mountpoints;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::last_end::LastEnd;
 
-/// How long an export waits for devices that do not answer.
+/// The time that an export waits for devices that do not answer.
 const LATE: Duration = Duration::from_secs(5);
 
 impl Daemon {
@@ -342,7 +342,7 @@ impl Daemon {
         Ok(active.pool.name())
     }
 
-    /// How the use of a pool ended that is being imported.
+    /// Returns how the last use of a pool ended, which is being imported.
     fn last_end_of(&self, pool: &Pool, superblock: &Superblock) -> LastEnd {
         if superblock.state != PoolState::Active {
             return LastEnd::Clean;

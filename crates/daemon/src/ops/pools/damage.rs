@@ -49,7 +49,7 @@ enum DamagedFiles {
     Found {
         /// The name of the dataset.
         name: String,
-        /// Where it is mounted.
+        /// The directory where the dataset is mounted.
         dir: Vec<u8>,
         ranges: Vec<Range<u64>>,
         found: FilesFound,
@@ -84,7 +84,7 @@ impl DamagedFiles {
         found.files.iter().filter(here).map(shown).collect()
     }
 
-    /// Why no file is named.
+    /// The reason why no file is named.
     fn hint(&self) -> Option<String> {
         match self {
             DamagedFiles::Locked(root) => Some(format!(
@@ -167,7 +167,7 @@ fn files_of(
     }))
 }
 
-/// Whether damage is in records of a dataset that is there now.
+/// Returns whether damage is in records of a dataset that is there now.
 fn has_files(damage: &Damage) -> bool {
     damage.array == Some(ArrayKind::Data) && damage.in_checkpoint.is_none()
 }

@@ -12,7 +12,7 @@ use crate::ops::devices::meters::meter;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::events::state_name;
 
-/// Whether a member of a group is not online.
+/// Returns whether a member of a group is not online.
 pub(crate) fn degraded(devices: &[DeviceInfo]) -> bool {
     let mut members = devices.iter().filter(|device| device.group.is_some());
     members.any(|device| device.state != DeviceState::Online)

@@ -69,7 +69,7 @@ fn period(pool: &Pool) -> pool::Result<Option<(&'static str, u64)>> {
     })
 }
 
-/// When the last scrub began; before the first scrub, when the pool was made.
+/// The time when the last scrub began. Before the first scrub it is the time when the pool was made.
 fn last(pool: &Pool) -> u64 {
     match pool.scrub_status() {
         scrub if scrub.phase == ScrubPhase::None => pool.superblock().created,

@@ -19,14 +19,15 @@ use crate::state::callers::row_stream::RowStream;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
 
-/// How often a comparison starts again because a dataset in use has freed a record that was being compared.
+/// The number of times that a comparison starts again because a dataset in use has freed a record that was being
+/// compared.
 const TRIES: usize = 10;
 
 /// The result of a comparison.
 struct ComparisonResult {
     /// The differences, and the directory where the dataset is mounted. `None` if the key is not loaded.
     files: Option<(Vec<Difference>, Vec<u8>)>,
-    /// As [`DiffReport::metadata`] and [`DiffReport::contents`].
+    /// The numbers for [`DiffReport::metadata`] and [`DiffReport::contents`].
     counts: [[u64; 2]; 2],
 }
 
@@ -135,7 +136,7 @@ impl ActivePool {
         Ok(ComparisonResult { files, counts })
     }
 
-    /// Where the dataset is mounted, if it is.
+    /// The directory where the dataset is mounted; empty if it is not.
     pub(crate) fn dir_of(&self, entry: &Entry) -> Vec<u8> {
         let id = match entry.is_snapshot() {
             true => entry.parent,

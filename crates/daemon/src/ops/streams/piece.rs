@@ -1,8 +1,8 @@
-//! One stream of several in sequence.
+//! A stream of a sequence that one command sends.
 
 use pool::{Entry, Marked, Position};
 
-/// One stream of a send.
+/// A stream of a send.
 pub(crate) struct StreamPiece {
     /// The snapshot that it sends.
     pub(crate) to: u64,
@@ -10,7 +10,7 @@ pub(crate) struct StreamPiece {
     pub(crate) from: Option<u64>,
     /// The bookmark that an incremental stream starts from.
     pub(crate) mark: Option<Marked>,
-    /// Where it starts, if a part of it was received already.
+    /// The position where the stream starts, if a part of it was received already.
     pub(crate) start: Position,
 }
 

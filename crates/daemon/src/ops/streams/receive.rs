@@ -23,7 +23,7 @@ use crate::state::keys::key_uses::{CurrentKeyUse, KeyBoundData};
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::zones::rules::denied;
 
-/// One receive, with all its streams.
+/// A receive, with all its streams.
 struct ReceiveSession<'a> {
     daemon: &'a Arc<Daemon>,
     active: &'a Arc<ActivePool>,

@@ -41,11 +41,11 @@ pub(crate) struct Chosen {
     /// Replace properties in the stream.
     props: BTreeMap<String, String>,
     exclude: Vec<String>,
-    /// How a new dataset is encrypted, if the stream is not raw.
+    /// The encryption of a new dataset, if the stream is not raw.
     spec: Option<DatasetSpec>,
-    /// Whether the caller chose that, instead of the dataset above.
+    /// True if the caller chose the encryption, instead of the dataset above.
     says_how: bool,
-    /// Whether a received dataset may be a clone of any snapshot of the pool: the caller may do everything there.
+    /// True if a received dataset may be a clone of any snapshot of the pool: the caller may do everything there.
     may_clone: bool,
     /// The owner of a new dataset.
     owner: BTreeMap<String, String>,
@@ -112,11 +112,11 @@ pub(crate) struct ReceiveRules<'a> {
     daemon: &'a Arc<Daemon>,
     active: &'a Arc<ActivePool>,
     dataset: &'a str,
-    /// Whether the receive ends even if files of the dataset are open. These files return errors then.
+    /// True if the receive ends even if files of the dataset are open. These files return errors then.
     force: bool,
-    /// Whether the received part is kept after an interruption.
+    /// True if the received part is kept after an interruption.
     resumable: bool,
-    /// Whether datasets that were mounted stay unmounted afterwards.
+    /// True if datasets that were mounted stay unmounted afterwards.
     no_mount: bool,
     /// The wrapping key of the dataset, if the dataset exists and its key is loaded.
     key: Option<WrappingKey>,
@@ -128,9 +128,9 @@ pub(crate) struct ReceiveRules<'a> {
     owner: BTreeMap<String, String>,
     spec: Mutex<Option<DatasetSpec>>,
     new: Mutex<NewDatasetSettings>,
-    /// Whether a stream was refused because a key is not loaded.
+    /// True once a stream was refused because a key is not loaded.
     no_key: Mutex<bool>,
-    /// Why the received data was not made visible, if the caller may not do that any more.
+    /// The reason why the received data was not made visible, if the caller may not do that any more.
     refusal: Mutex<Option<Failure>>,
     /// The names of the snapshots that were received so far.
     received: Mutex<Vec<String>>,
@@ -141,9 +141,9 @@ pub(crate) struct ReceiveRules<'a> {
 /// The keys and properties of a new dataset whose stream is not raw.
 #[derive(Default)]
 struct NewDatasetSettings {
-    /// Its properties for the encryption.
+    /// The properties for the encryption.
     props: BTreeMap<String, String>,
-    /// Its own wrapping key.
+    /// The dataset's own wrapping key.
     key: Option<WrappingKey>,
     /// The keys that seal its records. They are compared at the end.
     sealed_by: Option<SealedBy>,
@@ -208,7 +208,7 @@ impl<'a> ReceiveRules<'a> {
         failure
     }
 
-    /// Whether the dataset is mounted. It stays mounted until the end of each stream.
+    /// Returns whether the dataset is mounted. It stays mounted until the end of each stream.
     pub(crate) fn is_mounted(&self) -> bool {
         let head = self.active.pool.find(self.dataset);
         head.is_ok_and(|head| self.active.mounts.lock().contains_key(&head.id))
@@ -248,7 +248,7 @@ impl<'a> ReceiveRules<'a> {
         Ok(self.active.pool.find(above)?)
     }
 
-    /// How records are sealed for an existing dataset.
+    /// Decides how records are sealed for an existing dataset.
     fn seal_for(&self, head: &Entry) -> Result<Sealing> {
         let keys = self.active.data_keys(head)?;
         let newest = keys.as_ref().and_then(|keys| keys.last());
@@ -263,7 +263,7 @@ impl<'a> ReceiveRules<'a> {
         })
     }
 
-    /// How records are sealed for a new dataset.
+    /// Decides how records are sealed for a new dataset.
     fn seal_new(
         &self,
         begin: &Begin,
@@ -345,7 +345,7 @@ impl<'a> ReceiveRules<'a> {
         })
     }
 
-    /// As after 'create', the key that a new dataset got is loaded. The caller holds the lock of the pool.
+    /// Loads the key that a new dataset got, as 'create' does. The caller holds the lock of the pool.
     fn keep_key(&self) {
         let own = self.new.lock().key.take();
         if let (Some(own), Ok(made)) = (own, self.active.pool.find(self.dataset)) {

@@ -31,7 +31,7 @@ pub(crate) struct ReceiveRight<'a> {
     decision: &'a dyn Decide,
     /// The guid of the dataset; `None` as long as it does not exist.
     head: Cell<Option<u64>>,
-    /// Whether this receive has made the dataset.
+    /// True if this receive has made the dataset.
     is_own: Cell<bool>,
     /// The properties that the caller may not set, by the last decision.
     forbidden: RefCell<BTreeSet<&'static str>>,
@@ -67,7 +67,7 @@ impl<'a> ReceiveRight<'a> {
         self.forbidden.borrow()
     }
 
-    /// Whether the dataset did not exist before this receive, and does not yet.
+    /// Returns whether the dataset did not exist before this receive, and does not yet.
     pub(crate) fn is_new(&self) -> bool {
         self.head.get().is_none()
     }

@@ -16,7 +16,7 @@ pub(crate) struct SnapshotRange<'a> {
     pub(crate) to: &'a str,
     /// The name of the snapshot that incremental streams start from, in the datasets that have it.
     pub(crate) from: Option<&'a str>,
-    /// Whether the snapshots between the two are sent as well.
+    /// True if the snapshots between the two are sent as well.
     pub(crate) all: bool,
 }
 

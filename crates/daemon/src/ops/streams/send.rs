@@ -233,7 +233,7 @@ impl Daemon {
     }
 }
 
-/// Whether records are sent sealed, as on disk. A resume token says how the interrupted send began.
+/// Returns whether records are sent sealed, as on disk. A resume token says how the interrupted send began.
 fn is_raw(it: &command::Send) -> Result<bool> {
     let token = match &it.what {
         SendWhat::Rest { token } => ResumeToken::parse(token),

@@ -101,13 +101,13 @@ impl Grantee {
         }
     }
 
-    /// Whether it is a user or a group or everyone, and not a set or the creators.
+    /// Returns whether this is a user, a group or everyone, and not a set or the creators.
     fn is_named(&self) -> bool {
         !matches!(self, Grantee::Creator | Grantee::Set(_))
     }
 }
 
-/// Whether users have permissions on a dataset itself. They may set its properties.
+/// Returns whether users have permissions on a dataset itself. They may set its properties.
 pub(crate) fn has_grants(entry: &Entry) -> bool {
     let mut grants = Grants::of(entry).0.into_iter();
     grants.any(|(who, granted)| {
@@ -115,7 +115,7 @@ pub(crate) fn has_grants(entry: &Entry) -> bool {
     })
 }
 
-/// Whether users have permissions on a dataset above this one. They may decide what has its name.
+/// Returns whether users have permissions on a dataset above this one. They may decide what has its name.
 pub(crate) fn is_delegated(active: &ActivePool, entry: &Entry) -> bool {
     let mut above = active.pool.entry(entry.parent).ok();
     while let Some(parent) = above {
@@ -246,7 +246,7 @@ impl GrantChain {
         self.guids.push(entry.guid);
     }
 
-    /// Whether a user has a permission on the first dataset.
+    /// Returns whether a user has a permission on the first dataset.
     fn allows(&self, peer: &Peer, permission: &str) -> bool {
         (0..self.grants.len()).any(|level| {
             let mut granted = self.grants[level].granted(peer, level > 0);
@@ -256,7 +256,7 @@ impl GrantChain {
         })
     }
 
-    /// Whether a user has any permission on the first dataset.
+    /// Returns whether a user has any permission on the first dataset.
     fn allows_something(&self, peer: &Peer) -> bool {
         let mut levels = self.grants.iter().enumerate();
         levels.any(|(level, grants)| grants.granted(peer, level > 0).next().is_some())
@@ -295,7 +295,7 @@ impl GrantChain {
 }
 
 impl ActivePool {
-    /// Whether a user has a permission on a dataset.
+    /// Returns whether a user has a permission on a dataset.
     pub(crate) fn allows(&self, entry: &Entry, peer: &Peer, permission: &str) -> Result<bool> {
         let lineage = self.lineage(entry)?;
         let (is_denied, is_given) = match &peer.token {
@@ -307,7 +307,7 @@ impl ActivePool {
             && (is_given || lineage.allows(peer, permission)))
     }
 
-    /// Whether a user has any permission on a dataset.
+    /// Returns whether a user has any permission on a dataset.
     pub(crate) fn allows_something(&self, entry: &Entry, peer: &Peer) -> Result<bool> {
         let lineage = self.lineage(entry)?;
         let is_given = peer.token.as_ref().is_some_and(PeerToken::gives_all);
@@ -343,7 +343,7 @@ impl ActivePool {
         Ok(Some((PROPERTY.into(), grants.to_text())))
     }
 
-    /// Whether the token of a caller reaches a dataset.
+    /// Returns whether the token of a caller reaches a dataset.
     fn is_in_scope(&self, lineage: &GrantChain, peer: &Peer) -> bool {
         peer.dataset().is_none_or(|dataset| {
             self.pool.guid() == dataset.pool && lineage.guids.contains(&dataset.guid)
@@ -369,7 +369,7 @@ impl ActivePool {
 }
 
 impl Daemon {
-    /// Whether a user has a permission on any dataset.
+    /// Returns whether a user has a permission on any dataset.
     pub(crate) fn knows(&self, peer: &Peer) -> bool {
         if peer.dataset().is_none() {
             return self.any_grants(|grants| grants.concerns(peer));
@@ -384,7 +384,7 @@ impl Daemon {
         })
     }
 
-    /// Whether any user but root has a permission, on any dataset.
+    /// Returns whether any user but root has a permission, on any dataset.
     pub(crate) fn has_delegates(&self) -> bool {
         self.any_grants(|grants| grants.0.keys().any(Grantee::is_named))
     }
@@ -512,7 +512,7 @@ fn rows_of(dataset: &str, grants: &Grants) -> Vec<PermissionRow> {
     rows
 }
 
-/// Whether a set can have this name, without the `@` before it.
+/// Returns whether a set can have this name, without the `@` before it.
 fn is_set_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
     (1..=64).contains(&name.len()) && name.chars().all(allowed)

@@ -258,7 +258,7 @@ impl HomeDataset {
 }
 
 impl ActivePool {
-    /// Whether an encrypted file system mounts at this directory by its property.
+    /// Returns whether an encrypted file system mounts at this directory by its property.
     fn mounts_at(&self, entry: &Entry, dir: &Path) -> Result<bool> {
         if entry.suite == 0 || entry.is_snapshot() || entry.volume().is_some() {
             return Ok(false);

@@ -17,7 +17,7 @@ use crate::state::zones::zone::{Zone, ZoneOwner};
 const LABEL_MAX: usize = 100;
 
 impl Daemon {
-    /// As whom the daemon knows the caller.
+    /// The user as whom the daemon knows the caller.
     pub(crate) fn caller(&self, context: &CallerContext<'_>) -> CallerReport {
         let peer = &context.peer;
         let shown = peer.token.as_ref();

@@ -1,4 +1,4 @@
-//! What zones need from other commands: the roots of zones stay, and the socket is open to tenants.
+//! Rules of zones for other commands: the roots of zones stay, and the socket is open to tenants.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Daemon {
         zone.is_root(zone.is.pool, &root).then_some((active, root))
     }
 
-    /// Whether there are zones of users other than root.
+    /// Returns whether there are zones of users other than root.
     fn has_tenants(&self) -> bool {
         let zones = self.zones.all.lock();
         zones.values().any(|zone| zone.is.owner.is_some())

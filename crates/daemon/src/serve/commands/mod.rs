@@ -46,7 +46,7 @@ macro_rules! serve {
     };
 }
 
-/// As `serve!`, for a command that neither a delegate nor a tenant may use.
+/// Does the work of `serve!` for a command that neither a delegate nor a tenant may use.
 macro_rules! root_only {
     ($name:ident, $line:expr, $run:expr) => {
         serve!(
@@ -83,7 +83,7 @@ use crate::state::daemon::Daemon;
 use crate::state::zones::view::ZoneView;
 use line::HistoryText;
 
-/// Everything that the daemon knows of a command.
+/// The daemon's knowledge of a command.
 pub(crate) trait Serve {
     /// The other commands of its zone that may run at the same time.
     fn names(&self) -> NameEffect;

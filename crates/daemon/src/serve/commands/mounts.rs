@@ -11,7 +11,7 @@ use crate::serve::authorize::{self, only_root};
 use crate::serve::zones::NameEffect;
 use crate::state::zones::rules::{denied, refused};
 
-/// Whether the daemon chooses the mountpoint and the options.
+/// Returns whether the daemon chooses the mountpoint and the options.
 fn is_plain(mount: &command::Mount) -> bool {
     mount.dir.is_none() && !mount.overlay && mount.allowed == Allowed::default()
 }

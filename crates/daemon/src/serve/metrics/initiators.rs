@@ -1,4 +1,4 @@
-//! What initiators do at iSCSI targets: those of exports, and those that pools serve by their files.
+//! Metrics of initiators at iSCSI targets: those of exports, and those that pools serve by their files.
 
 use super::collect::{device_totals, with_op};
 use super::text::{Labels, MetricsPage};

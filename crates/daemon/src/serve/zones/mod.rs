@@ -39,7 +39,7 @@ const LIMITS: [(&str, &str); 4] = [
 const MEMORY: &str = "zones.json";
 
 impl Daemon {
-    /// Whether a dataset is in a zone, and its tenant decides what is there.
+    /// Returns whether a dataset is in a zone, and its tenant decides what is there.
     pub(crate) fn is_in_zone(&self, active: &ActivePool, entry: &Entry) -> bool {
         let guid = active.pool.guid();
         let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
@@ -186,7 +186,7 @@ impl Daemon {
         self.remember_in(MEMORY, &all)
     }
 
-    /// Whether the zone of a view still exists with its profile, and the caller may use it.
+    /// Returns whether the zone of a view still exists with its profile, and the caller may use it.
     pub(in crate::serve) fn has_zone(&self, view: &ZoneView, peer: &Peer) -> bool {
         let guid = view.active.pool.guid();
         let zones = self.zones.all.lock();

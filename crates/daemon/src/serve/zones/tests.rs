@@ -93,13 +93,13 @@ impl Drop for ZoneSite {
     }
 }
 
-/// What becomes of a command.
+/// The expected result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Is {
     Done,
-    /// It is not for tenants.
+    /// The command is not for tenants.
     Refused,
-    /// What it names is not there, as far as a tenant can see.
+    /// The named dataset does not exist, as far as a tenant can see.
     Absent,
 }
 use Is::{Absent, Done, Refused};
@@ -147,7 +147,7 @@ fn every_command_is_decided() {
     }
 }
 
-/// As the article on encrypted zones shows it.
+/// Names of the global zone look as the article on encrypted zones shows them.
 #[test]
 fn what_is_above_is_the_global_zones() {
     let site = ZoneSite::new();
@@ -371,7 +371,7 @@ fn names_stay_while_a_command_is_decided_by_them() {
     zone.guard_names(load).unwrap();
 }
 
-/// What a tenant stores besides data is in the memory of the daemon, and no quota counts it.
+/// Names and properties that a tenant stores are in the memory of the daemon, and no quota counts them.
 #[test]
 fn a_new_zone_has_limits() {
     let site = ZoneSite::new();

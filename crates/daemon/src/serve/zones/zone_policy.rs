@@ -32,11 +32,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The effect of a command on names and keys in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameEffect {
-    /// It does not depend on them.
+    /// The command does not depend on names and keys.
     AsItIs,
-    /// They must stay the same until it ends.
+    /// Names and keys must stay the same until the command ends.
     Shared,
-    /// It changes them, and runs alone.
+    /// The command changes names or keys, and runs alone.
     Alone,
 }
 
@@ -102,7 +102,7 @@ impl ZoneView {
         }
     }
 
-    /// Whether a name of the daemon is that of the root, or of a snapshot of the root.
+    /// Returns whether a name of the daemon is that of the root, or of a snapshot of the root.
     fn is_roots(&self, name: &str) -> bool {
         self.outward(dataset_of(name)).as_ref() == Some(&self.alias)
     }
@@ -120,7 +120,7 @@ impl ZoneView {
         found.map_err(|_| self.absent(&self.outward(name).unwrap_or_default()))
     }
 
-    /// Whether an entry is the root, or below it, or a snapshot of one of these.
+    /// Returns whether an entry is the root, or below it, or a snapshot of one of these.
     fn is_inside(&self, entry: &Entry) -> Result<bool> {
         let (mut id, mut parent) = (entry.id, entry.parent);
         loop {
@@ -135,15 +135,15 @@ impl ZoneView {
         }
     }
 
-    /// Whether a dataset is in the zone.
+    /// Returns whether a dataset is in the zone.
     pub(in crate::serve) fn has(&self, dataset: DatasetGuid) -> Result<bool> {
         let heads = self.active.heads_below(&self.root)?;
         let pool = self.active.pool.guid();
         Ok(heads.iter().any(|head| (pool, head.guid) == dataset))
     }
 
-    /// Whether the tenant gave the key of a dataset: its key root is below the root of the zone. True for a clear
-    /// dataset.
+    /// Returns whether the tenant gave the key of a dataset: its key root is below the root of the zone. True for a
+    /// clear dataset.
     fn has_own_key(&self, entry: &Entry) -> Result<bool> {
         let root = self.active.key_root(entry)?;
         if root == 0 {

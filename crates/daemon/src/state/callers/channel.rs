@@ -79,7 +79,7 @@ pub(crate) trait DataChannel: Send + Sync {
     /// Closes both directions, as if the caller had disconnected. A waiting reader or writer gets an error or the end.
     fn break_off(&self);
 
-    /// Whether the caller has gone.
+    /// Returns whether the caller has gone.
     fn is_gone(&self) -> bool;
 }
 

@@ -43,9 +43,9 @@ pub(crate) struct CommandConnections {
     network: Option<ClientSource>,
 }
 
-/// Why a thread that accepts connections ends: everything is unmounted already.
+/// Ends a thread that accepts connections: everything is unmounted already.
 pub(crate) const STOPPED: u8 = 0;
-/// As [`STOPPED`]: unmount everything first.
+/// Ends a thread that accepts connections, which unmounts everything first.
 pub(crate) const SIGNALLED: u8 = 1;
 
 /// Counts as a connection while it exists.
@@ -94,7 +94,7 @@ impl CommandConnections {
         CommandPermit { permit }
     }
 
-    /// Whether the log may have another line about a user.
+    /// Returns whether the log may have another line about a user.
     pub(crate) fn may_tell(&self, uid: u32) -> bool {
         self.log_limit
             .may_tell(&ClientSource::user(uid), Instant::now())

@@ -86,7 +86,7 @@ impl<'a> CallerContext<'a> {
         Payer::of(&self.peer, self.view.map(|view| view.root.guid))
     }
 
-    /// Whether the caller may know and do everything.
+    /// Returns whether the caller may know and do everything.
     pub(crate) fn is_root(&self) -> bool {
         self.peer.is_admin && self.view.is_none()
     }
@@ -153,8 +153,8 @@ impl<'a> CallerContext<'a> {
         }
     }
 
-    /// Whether the caller, if it is a delegate, has a permission on a dataset or on that of a snapshot. One that is gone
-    /// counts, because only who may destroys it.
+    /// Returns whether the caller, if it is a delegate, has a permission on a dataset or on that of a snapshot. One
+    /// that is gone counts, because only who may destroys it.
     pub(crate) fn may_see(&self, active: &ActivePool, name: &str) -> bool {
         let dataset = name.split_once('@').map_or(name, |(dataset, _)| dataset);
         let Ok(entry) = active.pool.find(dataset) else {

@@ -23,11 +23,11 @@ use crate::state::zones::zone::Root;
 
 /// The file in the state directory.
 const MEMORY: &str = "tokens.json";
-/// So many tokens may root have, and so many all others together.
+/// The largest number of root's tokens, and of those of all others together.
 const TOKENS_MAX: usize = 1000;
-/// So many tokens may each user other than root have.
+/// The largest number of tokens of each user other than root.
 const EACH_MAX: usize = 20;
-/// What a token begins with, so that a search for secrets finds it.
+/// The beginning of a token, by which a search for secrets finds it.
 const PREFIX: &str = "srt_";
 const BYTES: usize = 32;
 
@@ -233,7 +233,7 @@ impl Tokens {
         self.all.lock().get(id).cloned()
     }
 
-    /// Whether the token with this id was neither revoked nor has ended by its time.
+    /// Returns whether the token with this id was neither revoked nor has ended by its time.
     pub(crate) fn has_valid(&self, id: &str) -> bool {
         let token = self.with_id(id);
         token.is_some_and(|token| token.is_valid(now_secs()))
@@ -272,7 +272,7 @@ impl AccessToken {
     }
 }
 
-/// Whether a user may have one more.
+/// Returns whether a user may have another token.
 fn has_room(all: &All, uid: u32) -> bool {
     let is_admin = |uid| is_admin(Uid::from_raw(uid));
     let count = |is: &dyn Fn(u32) -> bool| all.values().filter(|token| is(token.uid)).count();

@@ -63,7 +63,7 @@ impl ActivePool {
         self.seal_facts_of_loaded(Facts::All);
     }
 
-    /// As [`ActivePool::seal_changed_facts`], for all loaded keys.
+    /// Seals changed facts of the datasets with all loaded keys.
     pub(crate) fn seal_facts_of_loaded(&self, which: Facts) {
         let roots: Vec<u64> = self.keys.lock().keys().copied().collect();
         for root in roots {

@@ -131,7 +131,7 @@ pub(crate) fn permission_for(property: &str) -> &str {
     }
 }
 
-/// Whether a property is a user property: its name has a colon.
+/// Returns whether a property is a user property: its name has a colon.
 pub(crate) fn is_user_property(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ":-._".contains(c);
     name.contains(':') && name.len() <= 255 && name.chars().all(allowed)
@@ -252,12 +252,12 @@ fn is_valid(values: &Values, value: &str) -> bool {
     }
 }
 
-/// Whether a property is a size that may be `none`.
+/// Returns whether a property is a size that may be `none`.
 pub(crate) fn is_size(name: &str) -> bool {
     Property::settable(name).is_some_and(|property| property.values == Values::Size)
 }
 
-/// Whether a property is a number that may be `none`.
+/// Returns whether a property is a number that may be `none`.
 pub(crate) fn is_count(name: &str) -> bool {
     Property::settable(name).is_some_and(|property| property.values == Values::Count)
 }

@@ -23,7 +23,7 @@ pub(super) struct SeenState {
     pub(super) dataset: u64,
     pub(super) sequence: u64,
     pub(super) seal: String,
-    /// When this machine saw it first.
+    /// The time when this machine saw the state first.
     pub(super) time: u64,
 }
 
@@ -101,6 +101,6 @@ impl SeenStates {
 #[derive(Default)]
 pub(crate) struct ComparedStates {
     pub(super) ids: Mutex<BTreeSet<u64>>,
-    /// When states were noted last.
+    /// The time when states were noted last.
     pub(super) noted: Mutex<u64>,
 }

@@ -112,7 +112,7 @@ impl Kind {
         )
     }
 
-    /// Whether a name is that of a scheduled snapshot of this kind.
+    /// Returns whether a name is that of a scheduled snapshot of this kind.
     pub(crate) fn is_own(self, name: &str) -> bool {
         self.time_of(name, 0).is_some()
     }
@@ -153,7 +153,7 @@ fn timestamp(time: u64) -> Option<Timestamp> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SnapshotSchedule {
     kinds: Vec<(Kind, u32)>,
-    /// Whether periods and names are in the time of the machine, and not in UTC.
+    /// True if periods and names are in the time of the machine, and not in UTC.
     is_local: bool,
 }
 
@@ -191,12 +191,12 @@ impl SnapshotSchedule {
         found.map(|(_, count)| *count as usize)
     }
 
-    /// Whether periods and names are in the time of the machine.
+    /// Returns whether periods and names are in the time of the machine.
     pub(crate) fn is_local(&self) -> bool {
         self.is_local
     }
 
-    /// Whether a period of it may begin within an hour of UTC.
+    /// Returns whether a period of the schedule may begin within an hour of UTC.
     pub(crate) fn is_fine(&self) -> bool {
         let is_short = |(kind, _): &(Kind, u32)| matches!(kind, Kind::Minutes(_));
         self.is_local || self.kinds.iter().any(is_short)
@@ -244,7 +244,7 @@ impl Due {
         })
     }
 
-    /// Whether a snapshot with this name, made at this time, is the one of the present period.
+    /// Returns whether a snapshot with this name, made at this time, is the one of the present period.
     pub(crate) fn is_made(&self, name: &str, made: u64) -> bool {
         let time = self.kind.time_of(name, made);
         let period = |time| self.kind.period(time, &self.zone);
@@ -272,7 +272,7 @@ struct ScheduleCheck {
 }
 
 impl ScheduleChecks {
-    /// Whether a period may have begun since.
+    /// Returns whether a period may have begun since.
     pub(crate) fn is_due(&self, now: u64) -> bool {
         let last = self.0.lock().last;
         last.is_none_or(|look| look.time / look.step != now / look.step)
@@ -297,7 +297,7 @@ impl ScheduleChecks {
         looks.failed.insert((id, kind));
     }
 
-    /// Whether a snapshot of a kind could not be made of a dataset in this hour.
+    /// Returns whether a snapshot of a kind could not be made of a dataset in this hour.
     pub(crate) fn has_failed(&self, id: u64, kind: Kind, now: u64) -> bool {
         let looks = self.0.lock();
         looks.failed_in == now / HOUR && looks.failed.contains(&(id, kind))

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use protocol::device_name::DeviceName;
 
-/// Whether a text can be the name of a volume, or of a snapshot of one. Every volume has a slash in its name.
+/// Returns whether a text can be the name of a volume, or of a snapshot of one. Every volume has a slash in its name.
 pub(crate) fn is_name(text: &str) -> bool {
     pool::DatasetName::parse(text).is_ok_and(|name| !name.path.is_empty())
 }
 
-/// Whether both names mean the same device: paths to one file or disk, or spellings of one name.
+/// Returns whether both names mean the same device: paths to one file or disk, or spellings of one name.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     let (name, other_name) = (DeviceName::parse(one), DeviceName::parse(other));
     if !name.is_path() || !other_name.is_path() {

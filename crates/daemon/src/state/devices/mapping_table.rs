@@ -33,18 +33,18 @@ pub(crate) struct Mappings {
 /// A mapping that the daemon opens when it starts.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct KnownMapping {
-    /// How it is opened.
+    /// The request that opens the mapping.
     pub(crate) open: command::LuksOpen,
-    /// Why it is not open.
+    /// The reason why the mapping is not open.
     #[serde(skip)]
     pub(crate) waits: Option<MappingProblem>,
 }
 
-/// Why a mapping is not open.
+/// The reason why a mapping is not open.
 #[derive(Clone)]
 pub(crate) struct MappingProblem {
     pub(crate) reason: String,
-    /// Whether its device is missing here, not its key. Then it is tried again when a device appears.
+    /// True if the device is missing, and not the key. Then the mapping is tried again when a device appears.
     pub(crate) for_device: bool,
 }
 
@@ -65,7 +65,7 @@ pub(crate) enum MappingPart {
 }
 
 pub(crate) enum Entry {
-    /// It is being opened or closed. Other commands do not wait for this.
+    /// A mapping that is being opened or closed. Other commands do not wait for this.
     Changing,
     Open(Box<OpenMapping>),
 }
@@ -78,7 +78,7 @@ pub(crate) struct OpenMapping {
     pub(crate) uuid: Option<String>,
     pub(crate) slot: Option<u32>,
     pub(crate) key_bits: usize,
-    /// Where it is, and how long, if there is one. It is kept from others.
+    /// The device of the header and its length, if the header is on a device of its own. Others cannot use it.
     pub(crate) on: Option<(Arc<dyn BlockDevice>, u64)>,
     /// The progress of its re-encryption.
     pub(crate) reencryption: Option<MappingReencryption>,
@@ -97,7 +97,7 @@ impl OpenMapping {
         places.map(Path::new)
     }
 
-    /// Whether the file is locked as long as the re-encryption is not complete.
+    /// Returns whether the file is locked as long as the re-encryption is not complete.
     pub(crate) fn has_locked_file(&self) -> bool {
         matches!(self.claim, Some(ReencryptionGuard::File(_)))
     }

@@ -48,7 +48,7 @@ impl ReencryptionGuard {
         }
     }
 
-    /// Whether the file needs no lock.
+    /// Returns whether the file needs no lock.
     pub(crate) fn is_named(&self) -> bool {
         matches!(self, ReencryptionGuard::Named { .. })
     }

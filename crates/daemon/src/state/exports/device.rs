@@ -45,7 +45,7 @@ impl Exportable {
         }
     }
 
-    /// Its name for opening.
+    /// The name for opening.
     pub(crate) fn name(&self) -> DeviceName<'_> {
         match self {
             Exportable::File(path) => DeviceName::Path(path),
@@ -55,7 +55,7 @@ impl Exportable {
         }
     }
 
-    /// Its name in reports.
+    /// The name in reports.
     pub(crate) fn shown(&self) -> String {
         match self {
             Exportable::Volume(name) => name.clone(),
@@ -63,7 +63,7 @@ impl Exportable {
         }
     }
 
-    /// Whether it is at one of these paths.
+    /// Returns whether the device is at one of these paths.
     pub(crate) fn is_at(&self, paths: &[PathBuf]) -> bool {
         match self {
             Exportable::File(path) => paths.iter().any(|other| device_name::is_same(path, other)),

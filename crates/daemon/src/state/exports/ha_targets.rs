@@ -1,4 +1,4 @@
-//! What pools serve by their `ha.toml`.
+//! Targets and units that pools serve by their `ha.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) struct ServedUnit {
 pub(crate) struct UnitNow {
     /// The name of its volume.
     pub(crate) volume: String,
-    /// Whether it waits because an initiator would see another unit under its number.
+    /// True if the unit waits because an initiator would see another unit under its number.
     pub(crate) is_ambiguous: bool,
     /// The operations on the volume; absent if the unit is not served.
     pub(crate) meter: Option<Arc<DeviceMeter>>,
@@ -68,13 +68,13 @@ pub(crate) struct PlannedUnit {
     pub(crate) id: u64,
     pub(crate) name: String,
     pub(crate) lun: u16,
-    /// Whether the number is not remembered yet.
+    /// True if the number is not remembered yet.
     pub(crate) is_new: bool,
-    /// Whether only administrators could give the volume its name.
+    /// True if only administrators could give the volume its name.
     pub(crate) is_own: bool,
     /// The identity by which initiators find it again.
     pub(crate) identity: SanIdentity,
-    /// Whether an initiator would see another unit under its number, and this one waits.
+    /// True if an initiator would see another unit under its number, and this one waits.
     pub(crate) is_ambiguous: bool,
     /// The reason why the plan refuses the unit.
     pub(crate) refused: Option<String>,
@@ -83,9 +83,9 @@ pub(crate) struct PlannedUnit {
 /// A planned target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PlannedTarget {
-    /// Where it is found.
+    /// The addresses of the target.
     pub(crate) places: BTreeSet<ListenAddress>,
-    /// Those of them that send initiators elsewhere.
+    /// The addresses that send initiators to another portal.
     pub(crate) moved: BTreeMap<ListenAddress, Moved>,
     pub(crate) chap: Option<ChapSources>,
     /// The views. For each initiator the first one that shows a unit counts.

@@ -30,12 +30,12 @@ pub(crate) struct ExportTable {
     pub(crate) servers: Mutex<BTreeMap<ListenAddress, ListeningServer>>,
     /// The secrets that users typed.
     pub(crate) typed: TypedSecrets,
-    /// What clients of devices other than volumes have to be told of, by the name of the device.
+    /// Losses that clients of devices other than volumes have to be told of, by the name of the device.
     losses: Mutex<BTreeMap<String, Arc<LossNotice>>>,
 }
 
 impl ExportTable {
-    /// What clients of a device that is no volume have to be told of.
+    /// The losses that clients of a device have to be told of, which is no volume.
     pub(crate) fn losses(&self, device: &Exportable) -> Arc<LossNotice> {
         Arc::clone(self.losses.lock().entry(device.shown()).or_default())
     }
@@ -64,7 +64,7 @@ pub(crate) struct Entry {
 
 #[derive(Clone)]
 pub(crate) enum State {
-    /// It is being opened.
+    /// An export that is being opened.
     Opening,
     Open(ServerExport, Arc<DeviceMeter>),
     /// The reason why it could not be opened.
@@ -95,8 +95,8 @@ pub(crate) struct ExportDefinition {
     /// The places of their CHAP secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) chap: Option<ChapSources>,
-    /// Whether the last daemon left it to the next one, so that requests of the kernel wait. All earlier writes are
-    /// durable.
+    /// True if the last daemon left the export to the next one, so that requests of the kernel wait. All earlier writes
+    /// are durable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) waits: bool,
     /// The contents of the volume below it when the last daemon left it. Absent if there is no volume below it.
@@ -209,7 +209,7 @@ pub(crate) struct ExportStatus {
 }
 
 impl ExportTable {
-    /// Whether a server of this daemon listens at this socket.
+    /// Returns whether a server of this daemon listens at this socket.
     pub(crate) fn listens_at(&self, socket: &Path) -> bool {
         let servers = self.servers.lock();
         let mut places = servers.keys();

@@ -26,7 +26,7 @@ pub(crate) enum ServerExports {
     Iscsi(Arc<iscsi::Targets>),
 }
 
-/// One export of a server.
+/// An export of a server.
 #[derive(Clone)]
 pub(crate) enum ServerExport {
     Nbd(Arc<Export>),
@@ -87,7 +87,7 @@ impl ServerExport {
         }
     }
 
-    /// Its iSCSI reservation.
+    /// The iSCSI reservation of the export.
     pub(crate) fn reservation(&self) -> Option<ReservationRow> {
         match self {
             ServerExport::Nbd(_) | ServerExport::Kernel(_) => None,

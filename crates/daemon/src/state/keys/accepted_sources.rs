@@ -27,7 +27,7 @@ impl ActivePool {
         }
     }
 
-    /// Whether a source names a place that was not accepted for this key root. The prompt has no place.
+    /// Returns whether a source names a place that was not accepted for this key root. The prompt has no place.
     pub(crate) fn is_proposed(&self, key_root: &Entry, source: &KeySource) -> bool {
         *source.location() != Location::Prompt
             && !self.accepted.has(&self.place_of_key(key_root, source))

@@ -47,7 +47,7 @@ pub(crate) struct Materials {
 }
 
 impl Materials {
-    /// One key.
+    /// Makes the material of a single key.
     pub(crate) fn one(source: &KeySource, key: KeyMaterial) -> Materials {
         Materials {
             found: vec![(source.clone(), key)],
@@ -109,7 +109,7 @@ pub(crate) fn materials(
     all.any()
 }
 
-/// Whether a person types the key, in the format of any of these sources.
+/// Returns whether a person types the key, in the format of any of these sources.
 fn are_typed(sources: &[KeySource]) -> bool {
     let is_typed = |source: &KeySource| matches!(source.location(), Location::Prompt);
     !sources.is_empty() && sources.iter().all(is_typed)
@@ -125,7 +125,7 @@ fn typed_materials(sources: &[KeySource], typed: &Secret) -> Result<Materials> {
     all.any()
 }
 
-/// What opened, and by which key.
+/// The slot that was opened, and its key.
 pub(crate) struct OpenedSlot {
     pub(crate) source: KeySource,
     /// The number of the slot.
@@ -260,7 +260,7 @@ fn any_material(
     }
 }
 
-/// What a person types, twice if it is to be typed so. `new`: for a key that is made now.
+/// Asks a person for a key, twice if it has to be repeated. `new`: for a key that is made now.
 fn asked(
     source: &KeySource,
     (dataset, what): (&str, &str),
@@ -362,7 +362,7 @@ pub(crate) fn unlocked(wrapping: &Wrapping, material: KeyMaterial) -> keys::Resu
     unlocked_slot(wrapping, material).map(|(_, key)| key)
 }
 
-/// As [`unlocked`], with the number of the slot that opened.
+/// Unlocks a wrapping key, and returns the number of the slot that opened too.
 fn unlocked_slot(wrapping: &Wrapping, material: KeyMaterial) -> keys::Result<(u32, WrappingKey)> {
     match material {
         KeyMaterial::Tpm(_) | KeyMaterial::Shared(_) => {
@@ -408,7 +408,7 @@ pub(crate) fn typed_material(
     })
 }
 
-/// Why a source gave no key. What it gives for a key that exists is wrong if no passphrase has that length.
+/// The failure of a source that gave no key. For a key that exists, a passphrase with an impossible length is wrong.
 fn failure_of(error: keys::Error, new: bool) -> Failure {
     let is_wrong = !new && is_of_length(&error);
     let mut failure = Failure::from(error);
@@ -418,7 +418,7 @@ fn failure_of(error: keys::Error, new: bool) -> Failure {
     failure
 }
 
-/// Whether a passphrase is shorter or longer than a new one may be.
+/// Returns whether a passphrase is shorter or longer than a new one may be.
 fn is_of_length(error: &keys::Error) -> bool {
     use keys::Error::{PassphraseLong, PassphraseShort};
     matches!(error, PassphraseShort { .. } | PassphraseLong { .. })

@@ -92,7 +92,7 @@ impl KeyUses {
 }
 
 impl KeyUse {
-    /// Whether the key was unloaded.
+    /// Returns whether the key was unloaded.
     pub(crate) fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }

@@ -70,7 +70,7 @@ pub(crate) enum KeyOrigin {
     Inherited(WrappingKey),
 }
 
-/// What a new encrypted dataset needs: its keyring, once the transaction group is known, and its
+/// Makes the keys of a new encrypted dataset: its keyring, once the transaction group is known, and its
 /// wrapping key, if it has one of its own.
 pub(crate) fn new_keyring(
     key: KeyOrigin,
@@ -182,7 +182,7 @@ impl ActivePool {
         })
     }
 
-    /// Whether the key of a key root is loaded.
+    /// Returns whether the key of a key root is loaded.
     pub(crate) fn has_key(&self, key_root: u64) -> bool {
         self.keys.lock().contains_key(&key_root)
     }
@@ -373,7 +373,7 @@ impl ActivePool {
         Ok(now)
     }
 
-    /// As [`ActivePool::again`], for a command that goes on by the name: refuses if the name means another entry now.
+    /// Refuses if a name means another entry now, for a command that goes on by the name.
     pub(crate) fn same(
         &self,
         entry: &Entry,
@@ -412,7 +412,7 @@ impl ActivePool {
     }
 }
 
-/// Whether a keyring has this generation: the same keys, not only the same number.
+/// Returns whether a keyring has this generation: the same keys, not only the same number.
 pub(crate) fn has_generation(keyring: &Keyring, wanted: &keys::Generation) -> bool {
     let found = keyring.generation(wanted.number());
     found.is_some_and(|found| (found.txg(), found.suite()) == (wanted.txg(), wanted.suite()))

@@ -1,4 +1,4 @@
-//! How a command mounts a dataset.
+//! The options of a command that mounts a dataset.
 
 use std::path::PathBuf;
 
@@ -14,17 +14,17 @@ pub(crate) struct MountRequest {
     pub(crate) hiding: HidingPolicy,
     /// Gives up the entries of the log that are not of the present state.
     pub(crate) gives_up_log: bool,
-    /// What the mount allows, where that differs from the properties.
+    /// The rights of the mount, where they differ from the properties.
     pub(crate) allowed: Allowed,
     /// The owner of the root directory of a new dataset.
     pub(crate) owner: Caller,
 }
 
-/// Whether a dataset may be mounted over files, which it hides.
+/// The right to mount a dataset over files, which it hides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HidingPolicy {
     Allowed,
     Refused,
-    /// As [`HidingPolicy::Refused`], for a caller who may know the names of the files.
+    /// Mounting over files is refused, and the caller may know the names of the files.
     RefusedByName,
 }

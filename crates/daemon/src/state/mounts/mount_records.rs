@@ -1,4 +1,4 @@
-//! Which mounts of the kernel are of this state directory, for the start after a crash.
+//! Records of the kernel's mounts that are of this state directory, for the start after a crash.
 //!
 //! Two daemons of one user can have pools of the same name, so the name of a mount does not say whose it is. Each mount has
 //! a file, named by the number of its device, with the guids of its pool and dataset. No other mount has that number as
@@ -17,7 +17,7 @@ const DIR: &str = "mounts";
 /// A record is not larger.
 const LEN_MAX: u64 = 64 << 10;
 
-/// What is mounted, and where.
+/// A mounted dataset and its directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecordedMount {
     /// The guid of the pool.
@@ -73,8 +73,8 @@ impl MountRecords {
         MountRecord(file)
     }
 
-    /// What a mount without a server shows, if it is of this state directory. Copies of the mount at other directories
-    /// have the same number.
+    /// Returns the record of a mount without a server, if it is of this state directory. Copies of the mount at other
+    /// directories have the same number.
     pub(crate) fn find(&self, listed: &Listed) -> Option<RecordedMount> {
         let file = self.file(listed.device);
         let len = fs::symlink_metadata(&file)

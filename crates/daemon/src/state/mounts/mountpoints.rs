@@ -143,7 +143,7 @@ impl ActivePool {
         }
     }
 
-    /// Where a dataset mounts by its properties, by itself or by a command.
+    /// The directory where a dataset mounts by its properties, by itself or by a command.
     pub(crate) fn own_path(&self, id: u64) -> Option<PathBuf> {
         let entry = self.pool.entry(id).ok()?;
         let never = entry.props.get("canmount").is_some_and(|is| is == "off");

@@ -64,7 +64,7 @@ impl NfsShare {
     }
 }
 
-/// What a value says.
+/// A parsed value of `sharenfs`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ShareValue {
     /// Clients, and `rw` or `ro`.
@@ -72,7 +72,7 @@ struct ShareValue {
     options: Vec<String>,
 }
 
-/// Whether a value of `sharenfs` is allowed.
+/// Returns whether a value of `sharenfs` is allowed.
 pub(crate) fn is_valid(value: &str) -> bool {
     parse(value).is_some()
 }

@@ -65,7 +65,7 @@ pub(crate) struct ActivePool {
     pub(crate) waiting_for_parents: Mutex<BTreeMap<u64, u64>>,
     /// Volumes in use, by id.
     pub(crate) volumes: Mutex<BTreeMap<u64, Arc<VolumeInUse>>>,
-    /// What clients of volumes have to be told of.
+    /// The losses that clients of volumes have to be told of.
     pub(crate) losses: VolumeLosses,
     /// The datasets whose states are noted for the next import.
     pub(crate) compared: ComparedStates,
@@ -148,14 +148,14 @@ pub(crate) struct MountState {
     pub(crate) meter: Arc<FilesMeter>,
     pub(crate) place: Place,
     pub(crate) read_only: bool,
-    /// What the kernel keeps, from the property as it was at the mount.
+    /// The caching by the kernel, from the property as it was at the mount.
     pub(crate) kernel_cache: fuse::KernelCache,
-    /// Whether the property chose the place, and not the command.
+    /// True if the property chose the directory, and not the command.
     pub(crate) by_property: bool,
     pub(crate) hiding: HidingPolicy,
     /// The options of the command that mounted it.
     pub(crate) allowed: Allowed,
-    /// Its export by the kernel's NFS server.
+    /// The export of the mount by the kernel's NFS server.
     pub(crate) shared: Option<NfsShare>,
     /// Tells the start after a crash of the mount.
     pub(crate) _record: MountRecord,
@@ -237,7 +237,7 @@ impl ActivePool {
         *before = now;
     }
 
-    /// Whether the calling thread could take the lock of the pool. The pool worker holds it for a moment only.
+    /// Returns whether the calling thread could take the lock of the pool. The pool worker holds it for a moment only.
     #[cfg(test)]
     pub(crate) fn is_lockable(&self) -> bool {
         self.admin.try_lock_for(Duration::from_secs(10)).is_some()
@@ -261,7 +261,7 @@ impl ActivePool {
         Ok(Admin(gone))
     }
 
-    /// As [`ActivePool::lock`], but without waiting: `None` while another command works on the pool. The pool worker
+    /// Takes the lock of the pool without waiting: `None` while another command works on the pool. The pool worker
     /// uses it, because a command that exports the pool waits for the worker.
     pub(crate) fn try_lock(&self) -> Option<Admin<'_>> {
         self.admin.try_lock().filter(|gone| !**gone).map(Admin)

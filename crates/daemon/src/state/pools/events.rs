@@ -99,7 +99,7 @@ impl PoolObservation {
 }
 
 impl PoolObservation {
-    /// This state, if it follows another one.
+    /// Returns this state as one that follows another one.
     pub(crate) fn after(self, before: &PoolObservation) -> PoolObservation {
         PoolObservation {
             full: self.full.after(before.full),

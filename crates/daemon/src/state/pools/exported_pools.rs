@@ -17,7 +17,7 @@ const POOLS_MAX: usize = 100;
 pub(crate) struct ExportedPools {
     state: Arc<StateDir>,
     pools: Mutex<Vec<ExportedPool>>,
-    /// Why the file was not written, if it was not.
+    /// The reason why the file was not written, if it was not.
     unsaved: Mutex<Option<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! How the last use of pools and exports ended: whether changes may be lost that clients were told were done.
+//! The end of the last use of pools and exports: whether changes may be lost that clients were told were done.
 //!
 //! Clients go on with the next process or machine. What they flush then would be taken for durable, with all that they
 //! were told before. See [`block::LossNotice`].
@@ -20,7 +20,7 @@ const FILE: &str = "running.json";
 /// An end, and with it what was in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastEnd {
-    /// Everything was made durable.
+    /// All changes were made durable.
     Clean,
     /// The process was gone. The disks, and the caches of the system, were not.
     Process,
@@ -28,13 +28,13 @@ pub(crate) enum LastEnd {
     Machine,
 }
 
-/// What the state directory says while a daemon runs. It stays after a daemon that was killed, and with it each loss: clients
-/// may come back only when the daemon after the next one runs.
+/// The file in the state directory while a daemon runs. It stays after a daemon that was killed, and with it each loss:
+/// clients may come back only when the daemon after the next one runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct LossRecord {
     /// The boot of the machine.
     boot: String,
-    /// Whether the machine was lost since the last orderly end.
+    /// True if the machine was lost since the last orderly end.
     is_machine_lost: bool,
     /// The guids of pools that lost something since then by themselves.
     pools: BTreeSet<u64>,
@@ -72,7 +72,7 @@ impl LastRun {
         run
     }
 
-    /// Whether a pool lost something since the last orderly end.
+    /// Returns whether a pool lost something since the last orderly end.
     pub(crate) fn has_lost(&self, pool: u64) -> bool {
         self.running.lock().pools.contains(&pool)
     }
@@ -105,7 +105,8 @@ impl LastRun {
 }
 
 impl LastEnd {
-    /// How the last use of a pool ended that was not exported. `of_daemon` is the end of the last daemon, if that used it.
+    /// Returns how the last use of a pool ended that was not exported. `of_daemon` is the end of the last daemon, if
+    /// that used it.
     pub(crate) fn of_pool(pool: &Pool, of_daemon: Option<LastEnd>) -> LastEnd {
         let devices = pool.devices();
         let mut modes = devices.iter().map(|device| device.io_mode);
@@ -122,7 +123,7 @@ impl LastEnd {
     }
 }
 
-/// What clients of volumes have to be told of, by the id of the volume.
+/// The losses that clients of volumes have to be told of, by the id of the volume.
 #[derive(Default)]
 pub(crate) struct VolumeLosses(Mutex<BTreeMap<u64, Arc<LossNotice>>>);
 

@@ -179,7 +179,7 @@ impl ActivePool {
         *before = now;
     }
 
-    /// Whether the worker runs.
+    /// Returns whether the worker runs.
     #[cfg(test)]
     pub(crate) fn has_worker(&self) -> bool {
         self.worker
@@ -223,9 +223,9 @@ impl Drop for ClaimsInAccord<'_> {
 struct WatchThread {
     thread: &'static str,
     step: fn(&Pool) -> pool::Result<()>,
-    /// Whether the properties of the pool ask for it.
+    /// Returns whether the properties of the pool ask for the thread.
     is_wanted: fn(&Pool) -> bool,
-    /// Whether the pool can be exported while it waits for a disk: it writes nothing.
+    /// True if the pool can be exported while the thread waits for a disk: it writes nothing.
     may_stay: bool,
 }
 

@@ -12,8 +12,8 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Whether `every` seconds have passed since the work was last done. `last` and `now` are seconds since 1970. Work
-    /// that was due while no daemon ran is due now, once.
+    /// Returns whether `every` seconds have passed since the work was last done. `last` and `now` are seconds since
+    /// 1970. Work that was due while no daemon ran is due now, once.
     ///
     /// If `last` is in the future, the clock was set back. Then the work is due `every` seconds after this was first
     /// seen. So one change of the clock does not cause the work twice, and the work does not wait until that future

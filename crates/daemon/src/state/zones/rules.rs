@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::state::datasets::account_property::AccountProperty;
 use crate::state::datasets::properties;
 
-/// Whether a tenant may set a property.
+/// Returns whether a tenant may set a property.
 pub(crate) fn may_set(property: &str, on_root: bool) -> bool {
     if AccountProperty::parse(property).is_some() {
         return !on_root;

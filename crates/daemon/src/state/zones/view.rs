@@ -62,7 +62,7 @@ impl ZoneView {
         is_name.then(|| format!("{}{rest}", self.alias))
     }
 
-    /// Whether the tenant cannot change a dataset or snapshot, which has this name outside.
+    /// Returns whether the tenant cannot change a dataset or snapshot, which has this name outside.
     pub(crate) fn is_fixed(&self, name: &str) -> bool {
         let dataset = name.split(['@', '#']).next().unwrap_or_default();
         let below = dataset.strip_prefix(self.name.as_str());

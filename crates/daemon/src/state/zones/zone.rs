@@ -37,7 +37,7 @@ pub(crate) struct Zone {
     pub(crate) callers: Connections,
     /// See [`Zone::guard_names`].
     pub(crate) names: RwLock<()>,
-    /// Its socket; `None` if listening failed.
+    /// The socket of the zone; `None` if listening failed.
     pub(crate) listening: Mutex<Option<ZoneListener>>,
 }
 
@@ -100,7 +100,7 @@ impl ZoneDefinition {
 /// See [`ExportDefinition::root`].
 pub(crate) type Root = (u64, u64, u64);
 
-/// Who besides root may use a zone.
+/// The user or group that may use a zone, besides root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ZoneOwner {
@@ -167,7 +167,7 @@ impl Zone {
         *self.profile.lock() = profile;
     }
 
-    /// Whether this is the root of the zone.
+    /// Returns whether this is the root of the zone.
     pub(crate) fn is_root(&self, pool: u64, entry: &Entry) -> bool {
         self.is.root() == (pool, entry.id, entry.guid)
     }
@@ -184,7 +184,7 @@ impl Zone {
     }
 }
 
-/// Where a tenant comes in.
+/// The socket where a tenant connects.
 pub(crate) struct ZoneListener {
     pub(crate) listener: Arc<UnixListener>,
     pub(crate) stop: StopSignal,

@@ -8,8 +8,8 @@ use protocol::api::{DeviceChange, DeviceGroup, PoolDevices};
 
 use crate::tests::{command, create_pool, daemon};
 
-/// How many devices the next daemon finds, after one was killed between the commit of a change and what it
-/// remembers of it.
+/// The states of the devices that the next daemon finds, after one was killed between the commit of a change and what
+/// it remembers of it.
 fn found_after(change: impl FnOnce(&Path) -> DeviceChange) -> Vec<DeviceState> {
     let dir = tempfile::tempdir().unwrap();
     let killed = daemon(dir.path());

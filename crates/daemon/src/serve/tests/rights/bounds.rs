@@ -108,7 +108,7 @@ fn too_many_properties_are_refused() {
     assert_eq!(refused.unwrap_err().kind, FailureKind::Usage);
 }
 
-/// It comes in several frames, of which each is small.
+/// The answer comes in several frames, and each is small.
 #[test]
 fn a_long_answer_is_whole() {
     let site = Site::new(&ZONES);
@@ -138,7 +138,7 @@ fn a_delegate_who_names_nothing_gets_its_own_rows() {
     assert!(names.contains(&"tank/web/fs@1") && names.contains(&"tank/web/fs#1"));
 }
 
-/// As a stream of another program, or of an older version, may have them.
+/// A stream of another program, or of an older version, may have such characters.
 #[test]
 fn hidden_characters_do_not_come_with_a_stream() {
     let site = Site::new(&ZONES[..1]);

@@ -24,13 +24,13 @@ use protocol::api::{Command, FailureKind, Reply};
 use protocol::api::{Result, command};
 use site::{Right, Site, ZONES};
 
-/// What a delegate needs for a request.
+/// The rights that a delegate needs for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Needs {
     rights: Vec<Right>,
     /// Datasets on which anything has to be allowed.
     something: Vec<String>,
-    /// What is found to be needed later, when the daemon knows the keys and the stream.
+    /// The permissions that are needed later, when the daemon knows the keys and the stream.
     later: Option<Later>,
 }
 
@@ -39,7 +39,7 @@ struct Needs {
 enum Later {
     /// On all datasets with the same data keys.
     Keys,
-    /// Where a stream brings files into a dataset.
+    /// The permissions to bring files into a dataset by a stream.
     Files,
 }
 
@@ -59,7 +59,7 @@ impl Later {
     }
 }
 
-/// What becomes of a request.
+/// The decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Decided {
     Root,
@@ -69,7 +69,7 @@ enum Decided {
 struct Row {
     command: Command,
     decided: Decided,
-    /// What a tenant may do whose dataset has a key of its own, or the key of the zone's root.
+    /// True if a tenant may do this whose dataset has a key of its own, or the key of the zone's root.
     tenant: [bool; 2],
 }
 
@@ -93,7 +93,7 @@ fn requests() -> Vec<(Command, [Command; 2])> {
     of_datasets.chain(of_the_machine).collect()
 }
 
-/// What the daemon decides before it does anything.
+/// The decision of the daemon before it does anything.
 fn authorized(site: &Site, command: &Command) -> Decided {
     let may = |has: &dyn Fn(&Right) -> bool| {
         let peer = site.delegate(has);
@@ -122,12 +122,12 @@ fn authorized(site: &Site, command: &Command) -> Decided {
 }
 
 impl Needs {
-    /// Whether anything has to be allowed on some dataset, whichever.
+    /// Returns whether any permission on any dataset is enough.
     fn is_anywhere(&self) -> bool {
         self.rights.is_empty() && self.something.is_empty()
     }
 
-    /// Whether a delegate has what it takes.
+    /// Returns whether a right is one that the request needs.
     fn has(&self, right: &Right) -> bool {
         // Anything does.
         let is_something = right.permission == "quota"
@@ -183,7 +183,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// What a delegate needs, for people.
+/// The rights that a delegate needs, as text for people.
 fn told(decided: &Decided) -> String {
     let Decided::Delegate(needs) = decided else {
         return "refused".into();
@@ -316,7 +316,7 @@ fn one_right_gives_nothing_else() {
     assert_eq!(site.state(), before);
 }
 
-/// What a caller may not see is the same as what is not there.
+/// Objects that a caller may not see give the same answers as missing ones.
 #[test]
 fn what_may_not_be_seen_is_as_if_it_were_not_there() {
     let site = Site::new(&ZONES);

@@ -116,7 +116,7 @@ pub(super) fn ask_while(
     serve_while(serve, command, pieces, meanwhile)
 }
 
-/// As [`ask_while`], for the tenant of a zone.
+/// Sends a command as the tenant of a zone, and lets something happen at each wait.
 fn ask_in_while(zone: &str, command: &Command, meanwhile: &Arc<Meanwhile>) -> Result<Reply> {
     let daemon = &meanwhile.site.daemon;
     let zone = Arc::clone(&daemon.zones.all.lock()[zone]);
@@ -146,7 +146,7 @@ fn serve_while(
     })
 }
 
-/// Whether a command shows something, and changes nothing.
+/// Returns whether a command shows something, and changes nothing.
 fn only_shows(command: &Command) -> bool {
     matches!(command, Command::Send(_))
 }
@@ -260,7 +260,7 @@ fn names_that_mean_datasets_of_others_meanwhile_are_refused() {
     is_refused_at_each_wait(|site| site.delegate(|_| true), &work, &exchange);
 }
 
-/// As above, but the caller has all rights on the other datasets too: the command is still about the first ones.
+/// Names change, but the caller has all rights on the other datasets too: the command is still about the first ones.
 #[test]
 fn names_that_mean_other_datasets_of_the_caller_are_refused() {
     let work: Arc<Work> = Arc::new(|site: &Site| {

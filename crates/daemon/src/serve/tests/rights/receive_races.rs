@@ -193,7 +193,7 @@ fn a_dataset_that_was_made_meanwhile_is_not_extended() {
     }
 }
 
-/// What may hold programs of root is refused if its dataset began to let them work.
+/// A stream that may hold programs of root is refused if its dataset began to let them work.
 #[test]
 fn a_dataset_that_allows_more_meanwhile_is_not_extended() {
     receive_while(
@@ -239,7 +239,7 @@ fn one_receive_may_extend_what_it_has_made() {
     assert_eq!(head.props["devices"], "off");
 }
 
-/// As above, but root takes the dataset over between the two.
+/// Receives two streams, and root takes the dataset over between the two.
 #[test]
 fn what_a_receive_has_made_is_not_extended_once_it_allows_more() {
     receive_while(

@@ -25,7 +25,7 @@ use crate::state::exports::listen::Protocol;
 use crate::state::front_end::FrontEnd;
 use crate::tests::{KEY, command, create_pool, daemon, encrypted, key_file};
 
-/// Something that a delegate may do to one dataset.
+/// A permission of a delegate on one dataset.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Right {
     pub(super) dataset: String,
@@ -36,7 +36,7 @@ pub(super) struct Right {
 /// which is clear.
 pub(super) const ZONES: [&str; 2] = ["web", "other"];
 
-/// What is below `fs` and below `sub`.
+/// The datasets below `fs` and below `sub`.
 pub(super) const INSIDE: [&str; 4] = ["", "/x", "/clone", "/vol"];
 
 pub(super) struct Site {
@@ -210,7 +210,7 @@ impl Site {
         client.call(command.clone(), &mut Typist)
     }
 
-    /// Everything that a request could change in a dataset and below it.
+    /// The state that a request could change in a dataset and below it.
     pub(super) fn state_below(&self, dataset: &str) -> String {
         json!(self.rows(vec![dataset.into()])).to_string()
     }
@@ -250,7 +250,7 @@ impl Site {
         rows
     }
 
-    /// Everything that a request could change.
+    /// The state that a request could change.
     pub(super) fn state(&self) -> String {
         let daemon = &self.daemon;
         let rows = self.rows(Vec::new());

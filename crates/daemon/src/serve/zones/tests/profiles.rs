@@ -1,4 +1,4 @@
-//! What a tenant tries against the profile of its zone.
+//! Commands of a tenant against the profile of its zone.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ impl ZoneSite {
     }
 }
 
-/// Everything that a tenant does otherwise is tried in a strict zone.
+/// All commands that a tenant may use otherwise are tried in a strict zone.
 #[test]
 fn nothing_changes_in_a_strict_zone() {
     let site = ZoneSite::new();
@@ -161,7 +161,7 @@ fn a_tenant_does_not_get_around_a_profile() {
     site.refused(&set("web/usr", "org.example:note", "x"));
 }
 
-/// As the article creates them. The help says `off`.
+/// Datasets are made as the article does it. The help says `off`.
 #[test]
 fn new_datasets_and_their_parents_are_not_read_only() {
     let site = ZoneSite::with_system();

@@ -50,7 +50,7 @@ pub(super) fn change(name: &str, keysource: Json) -> Json {
                           "inherit": false}})
 }
 
-/// What a tenant does to the zone's own datasets.
+/// Commands of a tenant on the zone's own datasets.
 pub(super) fn own() -> Vec<(Json, Is)> {
     let own_key = json!([["encryption", "on"], ["keysource", "passphrase,prompt"]]);
     vec![
@@ -229,7 +229,7 @@ pub(super) fn own() -> Vec<(Json, Is)> {
     ]
 }
 
-/// What is not for tenants at all.
+/// Commands that are not for tenants at all.
 pub(super) fn forbidden() -> Vec<Json> {
     let devices = json!({"groups": [], "logs": [], "spares": []});
     let new_zone = json!({"name": "y", "dataset": "web/x", "alias": null, "profile": "none",
@@ -317,7 +317,7 @@ pub(super) fn forbidden() -> Vec<Json> {
     ]
 }
 
-/// What a tenant does to datasets outside the zone.
+/// Commands of a tenant on datasets outside the zone.
 pub(super) fn elsewhere(name: &str) -> Vec<Json> {
     let snapshot = format!("{name}@1");
     let below = format!("{name}/x");
