@@ -78,7 +78,7 @@ pub(crate) struct OpenMapping {
     pub(crate) uuid: Option<String>,
     pub(crate) slot: Option<u32>,
     pub(crate) key_bits: usize,
-    /// The device of the header and its length, if the header is on a device of its own. Others cannot use it.
+    /// The device with the header of a container, and the length of the header. Other users cannot take it.
     pub(crate) on: Option<(Arc<dyn BlockDevice>, u64)>,
     /// The progress of its re-encryption.
     pub(crate) reencryption: Option<MappingReencryption>,
