@@ -6,7 +6,12 @@ use crate::{Format, KeyMaterial, Result};
 
 /// Reads what would be in a key file.
 pub fn key_file(format: Format, contents: &[u8]) -> Result<KeyMaterial> {
-    crate::material::material(format, Secret::from_slice(contents)?, "the fuzzer", None)
+    crate::material::key_material::material(
+        format,
+        Secret::from_slice(contents)?,
+        "the fuzzer",
+        None,
+    )
 }
 
 /// Reads the answer of a TPM to each kind of command.

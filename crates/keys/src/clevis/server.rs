@@ -10,8 +10,8 @@ use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector, TcpConnector};
 use ureq::{Agent, Body};
 
-use crate::http::{reason, timed_out};
-use crate::tls::TlsConnector;
+use crate::network::http::{reason, timed_out};
+use crate::network::tls::TlsConnector;
 use crate::{Error, Result};
 
 const HEADER_MAX: usize = 16 << 10;

@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use secret::Secret;
 
 use super::session::start_alone;
-use crate::child::Running;
-use crate::trusted::check_trusted;
+use crate::system::child::Running;
+use crate::system::trust::check_trusted;
 use crate::{Error, Result};
 
 /// The programs are here, unless `STRONGROOM_FIDO2` names another directory.

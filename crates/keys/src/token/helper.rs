@@ -19,7 +19,7 @@ use secret::{Secret, harden_process};
 
 use super::inside;
 use super::modules::TokenModules;
-use crate::child::{Running, Talk};
+use crate::system::child::{Running, Talk};
 use crate::{Error, Result, TokenUri};
 
 /// Neither side says more than this.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use secret::Secret;
 
-use crate::trusted::check_trusted;
+use crate::system::trust::check_trusted;
 use crate::{Result, TokenUri};
 
 /// A list of modules is no longer than this.
@@ -54,7 +54,7 @@ impl TokenModules {
             false => failed(format!("{}: {why}", path.display())),
         })?;
         let mut file =
-            crate::file::open_regular(&path).map_err(|error| failed(error.to_string()))?;
+            crate::system::file::open_regular(&path).map_err(|error| failed(error.to_string()))?;
         let text = Secret::from_reader(&mut file, LIST_MAX)?;
         let text = String::from_utf8_lossy(text.expose());
         let lines = text.lines().map(str::trim);

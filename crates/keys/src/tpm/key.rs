@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use cipher::{Random, SystemRandom};
 use secret::{Key, Secret};
 
+use super::blob::{Opens, SealedByTpm};
 use super::seal::seal;
-use super::sealed::{Opens, SealedByTpm};
 use super::unseal::unseal;
 use crate::key::random_key;
 use crate::{Error, Result, TpmSource};

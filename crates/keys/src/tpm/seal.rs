@@ -5,11 +5,11 @@ use std::path::Path;
 use cipher::Random;
 use secret::Secret;
 
-use super::device::{NO_LOCKOUT, ParentKey, Tpm};
-use super::sealed::{KEYED_HASH, Opens, Parent, SealedByTpm, password, unusable};
-use super::session::{About, COMMAND_ENCRYPTED, Kind, SHA256};
+use super::blob::{KEYED_HASH, Opens, Parent, SealedByTpm, password, unusable};
+use super::chip::device::{NO_LOCKOUT, ParentKey, Tpm};
+use super::chip::session::{About, COMMAND_ENCRYPTED, Kind, SHA256};
+use super::chip::wire::{Bytes, Code, Reader, answer, not_understood};
 use super::unseal::unseal_by;
-use super::wire::{Bytes, Code, Reader, answer, not_understood};
 use crate::Result;
 
 /// It stays in this TPM and below this parent.

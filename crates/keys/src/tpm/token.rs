@@ -8,10 +8,10 @@ use cipher::Random;
 use secret::Secret;
 use serde_json::Value;
 
-use super::sealed::{Name, Opens, Parent, SealedByTpm, unusable};
-use super::signed::SignedPolicy;
+use super::blob::{Name, Opens, Parent, SealedByTpm, unusable};
+use super::chip::wire::{Bytes, Reader};
+use super::signature::policy::SignedPolicy;
 use super::unseal::unseal;
-use super::wire::{Bytes, Reader};
 use crate::Result;
 use crate::source::Pcrs;
 

@@ -5,10 +5,10 @@ use std::path::Path;
 use cipher::Random;
 use secret::Secret;
 
-use super::device::{ParentKey, Tpm};
-use super::sealed::{Opens, SealedByTpm, password};
-use super::session::{ANSWER_ENCRYPTED, About, Kind};
-use super::wire::{Code, Reader, answer};
+use super::blob::{Opens, SealedByTpm, password};
+use super::chip::device::{ParentKey, Tpm};
+use super::chip::session::{ANSWER_ENCRYPTED, About, Kind};
+use super::chip::wire::{Code, Reader, answer};
 use crate::Result;
 
 /// Opens it with this TPM, or the usual one. `pin` is empty if [`SealedByTpm::has_pin`] says that none is needed.

@@ -7,8 +7,8 @@ use rustix::fs::{
 };
 use vfs::{Attr, Error, Ino, Kind, Result, SetAttr, SetTime, SetXattr, StatFs, Time, Trust};
 
-use super::inode::Inode;
-use super::stacked::Stacked;
+use super::directory::Stacked;
+use super::state::inode::Inode;
 use crate::formats::Format;
 use crate::lower::{Entry, posix};
 

@@ -16,9 +16,9 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 use vfs::{Error, Fallocate, Ino, Kind, ReadPieces, Result, Seek};
 
-use super::inode::Inode;
+use super::directory::Stacked;
 use super::sizes::{Body, Source};
-use super::stacked::Stacked;
+use super::state::inode::Inode;
 use crate::formats::{Format, SizeIn};
 use crate::lower::posix;
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use vfs::{Error, Ino, ROOT, Result};
 
-use super::inode::Inode;
-use super::stacked::Stacked;
+use super::directory::Stacked;
+use super::state::inode::Inode;
 use crate::formats::Format;
 use crate::lower::{Entry, rename_free};
 

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, XattrFlags};
 use vfs::{Attr, Caller, Error, Ino, Kind, NewNode, Result};
 
-use super::claim::Claim;
-use super::inode::Inode;
-use super::own;
-use super::stacked::Stacked;
-use super::temporary;
+use super::directory::Stacked;
+use super::state::claim::Claim;
+use super::state::format_file;
+use super::state::inode::Inode;
+use super::state::temporary;
 use crate::formats::{self, Format, LowerName, Sought};
 use crate::lower::{Entry, posix, rename_free};
 
@@ -157,7 +157,7 @@ impl<F: Format> Stacked<F> {
         then: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         if let Some(long) = &lower.long {
-            let file = own::write(dir.directory()?, &long.name, &long.contents)?;
+            let file = format_file::write(dir.directory()?, &long.name, &long.contents)?;
             self.unsynced.add(file);
         }
         let made = dir.names.make((plain, &lower.name), then);
@@ -186,7 +186,7 @@ impl<F: Format> Stacked<F> {
             set_xattrs(&entry, made)?;
             for (file, contents) in &made.files {
                 self.unsynced
-                    .add(own::write(&entry, file.as_bytes(), contents)?);
+                    .add(format_file::write(&entry, file.as_bytes(), contents)?);
             }
             rights.give(&entry)?;
             rename_free(dir, &temporary, name, || Claim::take(dir))?;

@@ -7,9 +7,9 @@ use rustix::fs::{AtFlags, FileType, RenameFlags};
 use rustix::io::Errno;
 use vfs::{Caller, Error, Ino, RenameMode, Result};
 
-use super::inode::Inode;
-use super::stacked::{Found, Stacked};
-use super::temporary;
+use super::directory::{Found, Stacked};
+use super::state::inode::Inode;
+use super::state::temporary;
 use crate::formats::{Format, LowerName};
 use crate::lower::{Entry, list, posix};
 

@@ -5,7 +5,7 @@ use vfs::{
     RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Trust,
 };
 
-use super::stacked::Stacked;
+use super::directory::Stacked;
 use crate::formats::Format;
 use crate::lower::posix;
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use vfs::{Error, Result};
 
-use super::inode::{Extent, Inode};
-use super::lock::Lock;
-use super::stacked::Stacked;
+use super::directory::Stacked;
+use super::state::inode::{Extent, Inode};
+use super::state::lock::Lock;
 use crate::formats::{Format, Layout, SizeIn};
 use crate::lower::{aligned, posix, read_direct, settle};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use vfs::FileSystem;
 
-use super::reverse::ReverseView;
-use super::stacked::Stacked;
+use super::directory::Stacked;
+use super::reverse::view::ReverseView;
 use crate::formats::fscrypt::Fscrypt;
 use crate::formats::gocryptfs::Gocryptfs;
 use crate::formats::pefs::Pefs;

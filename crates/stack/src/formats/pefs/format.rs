@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use cipher::Random;
 use vfs::{Error, Kind, Result};
 
-use super::config::{CONFIG_NAME, DATABASE_NAME};
+use super::database::config::{CONFIG_NAME, DATABASE_NAME};
 use super::key::{Key, KeyId};
 use super::names::{self, NAME_MAX, Tweak};
 use crate::formats::{Format, Layout, LongNames, LowerName, NewNode, SizeIn, Sought};

@@ -1,7 +1,6 @@
 //! pefs of FreeBSD: names and contents under several keys side by side, contents not authenticated.
 //!
-//! Layers, lowest first: `error`, `algorithm`, `names`; `key`; `config`, `database`, `database_file`, `chain`,
-//! `chains`, `default`; `format`.
+//! Layers, lowest first: `error`, `algorithm`, `names`; `key`; `database`; `format`.
 //!
 //! A name has a checksum, so what was changed in it is noticed; bytes of files can be changed and put back
 //! unnoticed.
@@ -12,27 +11,21 @@
 //! key; without the key it is, however long the name.
 
 mod algorithm;
-pub mod chain;
-mod chains;
-mod config;
 mod database;
-mod database_file;
-mod default;
 mod error;
 mod format;
 mod key;
 mod names;
 
 pub use algorithm::Algorithm;
-pub use chains::Chains;
-pub use config::{CONFIG_NAME, Config, DATABASE_NAME};
-pub use database::{DATABASE_MAX, Database, Record};
-pub use default::default_algorithm;
+pub use database::chain;
+pub use database::chains::Chains;
+pub use database::config::{CONFIG_NAME, Config, DATABASE_NAME};
+pub use database::default::default_algorithm;
+pub use database::pages::{DATABASE_MAX, Database, Record};
 pub use error::Error as KeyError;
 pub use format::{Node, Pefs};
 pub use key::{DEFAULT_ITERATIONS, Key, KeyId, MasterKey};
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod tests_chains;
