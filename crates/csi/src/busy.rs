@@ -1,11 +1,11 @@
-//! Which volumes have a call under way. The specification wants a second one refused.
+//! The volumes that have a call under way. The specification wants a second call refused.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::status::{Code, Result, Status};
 
-/// What calls are about that are under way.
+/// The volumes and names of the calls under way.
 #[derive(Default)]
 pub(crate) struct Busy {
     names: Mutex<HashSet<String>>,

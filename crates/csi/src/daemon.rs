@@ -50,7 +50,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Where a dataset is mounted.
+    /// The row of the mount of a dataset, if it is mounted.
     pub(crate) fn mount_of(&self, dataset: &str) -> Result<Option<MountRow>> {
         match self.call(Command::Mounts)? {
             Reply::Mounts(rows) => Ok(rows.into_iter().find(|row| row.name == dataset)),
@@ -93,7 +93,7 @@ pub(crate) fn not_understood() -> Failure {
     Failure::other("the answer of the daemon is not understood")
 }
 
-/// There is no person who could type a secret.
+/// A channel without a terminal: a secret that is asked for is refused.
 struct Nobody;
 
 impl Terminal for Nobody {

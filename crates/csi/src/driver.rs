@@ -1,4 +1,4 @@
-//! What the driver was told, and the daemon that it works for.
+//! The settings of the driver, and the daemon that it works for.
 
 use std::path::PathBuf;
 
@@ -11,21 +11,21 @@ use crate::proto::Topology;
 /// The usual name of the driver in a cluster.
 pub const DRIVER_NAME: &str = "csi.strongroom";
 
-/// What the driver is told when it starts.
+/// The settings that the driver is started with.
 pub struct Settings {
     /// The socket of the daemon.
     pub daemon: PathBuf,
     /// The dataset whose children are the volumes.
     pub parent: String,
-    /// What the cluster calls this machine.
+    /// The name of this machine in the cluster.
     pub node_id: String,
-    /// What the cluster calls the driver.
+    /// The name of the driver in the cluster.
     pub driver_name: String,
     /// The directory that all paths of volumes are below.
     pub kubelet_dir: PathBuf,
     /// The directory in which the daemon mounts the datasets.
     pub mounts: PathBuf,
-    /// Whether the controller makes volumes larger, and not the nodes: it reaches those of this node only.
+    /// True if the controller makes volumes larger, and not the nodes. It reaches only the volumes of this node.
     pub single_node: bool,
     /// The key sources that a storage class may name.
     pub key_sources: Vec<String>,
@@ -48,7 +48,7 @@ impl Driver {
         }
     }
 
-    /// Where the volumes are: on this machine only, because pools are local.
+    /// The topology of the volumes: this machine only, because pools are local.
     pub(crate) fn topology(&self) -> Topology {
         let (key, node) = (self.topology_key(), self.settings.node_id.clone());
         Topology {

@@ -1,4 +1,4 @@
-//! Who the driver is.
+//! The identity of the driver.
 
 use crate::driver::Driver;
 use crate::proto::plugin_capability::{self, Service, VolumeExpansion, service, volume_expansion};
@@ -37,7 +37,7 @@ impl Driver {
         })
     }
 
-    /// Whether volumes can be made: the daemon answers, and has the parent.
+    /// Returns ready if the daemon answers and has the parent of the volumes.
     pub(crate) fn probe(&self, _: &ProbeRequest) -> Result<ProbeResponse> {
         let found = self.daemon.get(&self.settings.parent, 0, &["type"]);
         found.map_err(|failure| self.no_parent(failure))?;

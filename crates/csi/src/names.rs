@@ -6,15 +6,15 @@ use crate::status::{Result, Status};
 
 /// The longest name that the specification allows.
 const LEN_MAX: usize = 128;
-/// What the snapshots of the driver are called: this and their name.
+/// The prefix of snapshots that callers asked for; their name follows.
 const SNAPSHOT: &str = "csi-";
 
-/// What a snapshot is called that was made for a clone: this and a hash of the name of the clone.
+/// The prefix of snapshots that were made for a clone; a hash of the name of the clone follows.
 pub(crate) const MADE: &str = "clone-";
-/// What a snapshot is called that was deleted and that clones keep: this and its guid.
+/// The prefix of deleted snapshots that clones keep; the guid follows.
 pub(crate) const GONE: &str = "gone-";
 
-/// Whether callers do not see a snapshot of this name. It goes as soon as nothing keeps it.
+/// Returns whether a snapshot of this name is hidden from callers. It is destroyed as soon as nothing keeps it.
 pub(crate) fn is_unseen(snapshot: &str) -> bool {
     snapshot.starts_with(MADE) || snapshot.starts_with(GONE)
 }
@@ -70,7 +70,7 @@ impl SnapshotId {
         SnapshotId::new(volume.clone(), snapshot.strip_prefix(SNAPSHOT)?).ok()
     }
 
-    /// Its whole name in the pool.
+    /// The whole name of the snapshot in the pool.
     pub(crate) fn snapshot(&self, parent: &str) -> String {
         format!("{}@{SNAPSHOT}{}", self.volume.dataset(parent), self.name)
     }

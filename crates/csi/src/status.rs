@@ -1,4 +1,4 @@
-//! Why a call fails: a code of gRPC, and a reason for people.
+//! The status of a failed call: a code of gRPC, and a reason for people.
 
 use protocol::api::{Failure, FailureKind};
 
@@ -21,7 +21,7 @@ pub(crate) enum Code {
     Unavailable = 14,
 }
 
-/// Why a call failed.
+/// The code and the reason of a failed call.
 #[derive(Debug)]
 pub(crate) struct Status {
     pub(crate) code: Code,

@@ -28,11 +28,11 @@ pub(crate) enum Kind {
 pub(crate) struct Volume {
     pub(crate) id: VolumeId,
     pub(crate) kind: Kind,
-    /// Its size in bytes; 0 without a limit.
+    /// The size in bytes; 0 without a limit.
     pub(crate) size: u64,
-    /// Whether space is reserved for it.
+    /// True if space is reserved for the volume.
     pub(crate) is_reserved: bool,
-    /// What it began as: the id of a snapshot or volume.
+    /// The id of the snapshot or volume that this one is a clone of.
     pub(crate) source: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Snapshot {
     pub(crate) created: u64,
     /// The size of its volume in bytes.
     pub(crate) size: u64,
-    /// Whether it was deleted, and goes when its last clone does.
+    /// True if the snapshot was deleted; it is destroyed with its last clone.
     pub(crate) is_leaving: bool,
 }
 
@@ -137,7 +137,7 @@ impl Driver {
         })
     }
 
-    /// Why the parent of the volumes cannot be used.
+    /// The status of a call if the parent of the volumes cannot be used.
     pub(crate) fn no_parent(&self, failure: Failure) -> Status {
         match failure.kind {
             FailureKind::NotFound => Status::new(

@@ -1,4 +1,4 @@
-//! What calls want of volumes: how they are used, how large they are, where they are, and parameters of storage classes.
+//! The demands of a call on a volume: use, size, topology, and parameters of storage classes.
 
 use std::collections::HashMap;
 
@@ -18,13 +18,13 @@ const SIZE_DEFAULT: u64 = 1 << 30;
 /// The sizes of block volumes are multiples of this.
 pub(crate) const STEP: u64 = 1 << 20;
 
-/// How a volume is used.
+/// The way in which a volume is used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Use {
     pub(crate) kind: Kind,
-    /// Whether only one path may have it.
+    /// True if only one path may have the volume.
     pub(crate) is_single: bool,
-    /// Whether it is only read.
+    /// True if the volume is only read.
     pub(crate) read_only: bool,
     /// The options of the mount.
     pub(crate) flags: MountFlags,
@@ -63,7 +63,7 @@ impl Use {
         })
     }
 
-    /// What these want together.
+    /// The kind of volume that has all these capabilities.
     pub(crate) fn of_all(capabilities: &[VolumeCapability]) -> Result<Kind> {
         let mut kinds = capabilities
             .iter()
@@ -81,7 +81,7 @@ impl Use {
         Ok(first)
     }
 
-    /// What one call wants.
+    /// The kind and use that one call demands.
     pub(crate) fn of_one(capability: Option<&VolumeCapability>) -> Result<Use> {
         capability.map_or_else(
             || Err(Status::invalid("the capability of the volume is missing")),
@@ -127,7 +127,7 @@ pub(crate) fn mount_flag(word: &str) -> Option<MountFlags> {
     })
 }
 
-/// How large a volume is to be, in bytes.
+/// The limits of the size of a volume, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Range {
     /// At least; 0 if no size is wanted.
@@ -154,12 +154,12 @@ impl Range {
         }
     }
 
-    /// Whether no size is wanted.
+    /// Returns whether the call sets no limit.
     pub(crate) fn wants_any(&self) -> bool {
         self.least == 0
     }
 
-    /// Whether a volume of this size will do; 0 is without a limit.
+    /// Returns whether a volume of this size meets the limits; 0 is without a limit.
     pub(crate) fn holds(&self, size: u64) -> bool {
         match size {
             0 => self.most.is_none(),
@@ -193,7 +193,7 @@ impl Range {
 pub(crate) struct Parameters {
     /// Properties of the dataset.
     pub(crate) props: Props,
-    /// Whether space is reserved.
+    /// True if space is reserved.
     pub(crate) reserve: bool,
 }
 
@@ -213,7 +213,7 @@ const ALLOWED: &[(&str, Option<Kind>, bool)] = &[
     ("sync", None, false),
     ("volblocksize", Some(Kind::Block), true),
 ];
-/// What the sidecars of Kubernetes add, which is not for the driver.
+/// The prefix of parameters that the sidecars of Kubernetes add. They are not for the driver.
 const OF_SIDECARS: &str = "csi.storage.k8s.io/";
 
 impl Parameters {
@@ -264,13 +264,13 @@ impl Parameters {
 }
 
 impl Driver {
-    /// Whether a volume on this node is where a call wants it.
+    /// Returns whether a volume on this node meets the topology of a call.
     pub(crate) fn is_accessible(&self, wanted: Option<&TopologyRequirement>) -> bool {
         let requisite = wanted.map_or(&[][..], |wanted| &wanted.requisite);
         requisite.is_empty() || requisite.iter().any(|topology| self.is_here(topology))
     }
 
-    /// Whether a place is, or contains, this node. Parts of other drivers do not matter.
+    /// Returns whether a topology is, or contains, this node. Segments of other drivers do not matter.
     pub(crate) fn is_here(&self, topology: &Topology) -> bool {
         let here = &self.settings.node_id;
         let node = topology.segments.get(&self.topology_key());

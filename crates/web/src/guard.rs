@@ -1,4 +1,4 @@
-//! Which requests are heard at all: those that name this site, and do not come from a page of another one.
+//! The check that a request names this site, and does not come from a page of another one.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use crate::http::{Problem, Request};
 pub(crate) struct Names {
     /// Besides addresses and `localhost`.
     names: Vec<String>,
-    /// Whether an address of the network is a name of it.
+    /// True if any address of the network is a name of the site.
     has_addresses: bool,
 }
 
@@ -30,8 +30,8 @@ impl Names {
         }
     }
 
-    /// Whether a host, perhaps with a port, is this site. A page of another site cannot choose an address or a name of
-    /// this list, even if its own name leads here.
+    /// Returns whether a host, perhaps with a port, is this site. A page of another site cannot choose an address or a
+    /// name of this list, even if its own name leads here.
     fn has(&self, host: &str) -> bool {
         let Some(name) = without_port(host) else {
             return false;
@@ -58,7 +58,7 @@ fn without_port(host: &str) -> Option<&str> {
     }
 }
 
-/// Whether a path is one of the API, and not a file of the pages.
+/// Returns whether a path is one of the API, and not a file of the pages.
 pub(crate) fn is_api(path: &str) -> bool {
     path.starts_with("/v1/") || path == "/metrics"
 }

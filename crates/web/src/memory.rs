@@ -110,7 +110,7 @@ impl Memory {
         all + size <= self.all_max && each + size <= self.each_max
     }
 
-    /// Whether this process may take memory, or has taken some.
+    /// Returns whether this process may take memory, or has taken some.
     fn has_turn(&self, taken: &HashMap<Account, usize>) -> bool {
         let lock = |turn| fcntl_lock(turn, FlockOperation::NonBlockingLockExclusive).is_ok();
         !taken.is_empty() || self.turn.as_ref().is_none_or(lock)

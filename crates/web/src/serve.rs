@@ -1,4 +1,4 @@
-//! One connection: requests, one after the other, and their answers.
+//! A connection: requests, one after the other, and their responses.
 
 use std::any::Any;
 use std::cell::{OnceCell, RefCell};
@@ -26,7 +26,7 @@ const REQUESTS_MAX: usize = 10_000;
 /// The memory that each byte of a body takes: itself, and the most that is made of it, which is a list of empty texts.
 const BODY_COST: usize = 20;
 
-/// What connections are served with.
+/// The daemon, names and sessions that connections are served with.
 pub(crate) struct Site {
     pub(crate) names: Names,
     /// The daemon's.
@@ -36,22 +36,22 @@ pub(crate) struct Site {
     pub(crate) memory: Arc<Memory>,
 }
 
-/// What counts as a stream until it is dropped.
+/// A guard that counts a stream until it is dropped.
 pub(crate) type Counted = Box<dyn Any>;
 
 /// A connection, and where it comes from.
 pub(crate) struct Visitor<'a> {
     /// On the network.
     pub(crate) source: Option<ClientSource>,
-    /// Its descriptor, and how its end shows.
+    /// The descriptor of the client, and the events by which its end shows.
     pub(crate) client: (Arc<OwnedFd>, PollFlags),
-    /// How long the connection is kept without a request.
+    /// The time that the connection is kept without a request.
     pub(crate) idle: &'a dyn Fn() -> Duration,
     /// Is told a caller that the daemon knows.
     pub(crate) admit: &'a dyn Fn(&CallerReport),
     /// Begins one more stream of events of this caller, if there are not too many.
     pub(crate) begin_stream: &'a dyn Fn(&Caller) -> Result<Counted, Problem>,
-    /// As `begin_stream`, for a stream of data.
+    /// The variant of `begin_stream` for a stream of data.
     pub(crate) begin_transfer: &'a dyn Fn(&Caller) -> Result<Counted, Problem>,
 }
 
@@ -150,7 +150,7 @@ fn admit(head: &Request, len: usize, site: &Site, from: &Visitor<'_>) -> Result<
     taken.map_err(|problem| counted(problem, head.bearer.is_some(), site, from))
 }
 
-/// What to answer to a caller who is not known. It counts if a token was shown.
+/// The response to an unknown caller. It counts as a failure if a token was shown.
 fn counted(problem: Problem, has_token: bool, site: &Site, from: &Visitor<'_>) -> Problem {
     match (problem, &site.logins, &from.source) {
         (Problem::Login(why), Some(logins), Some(source)) if has_token => {

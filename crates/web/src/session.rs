@@ -1,4 +1,4 @@
-//! Who asks: at the unix socket the user of this process, on the network the user of a token.
+//! The caller of a request: at the unix socket the user of this process, on the network the user of a token.
 //!
 //! A browser shows its token once and gets a cookie for it. The cookie is another secret, which is forgotten soon, so
 //! that the token is in no browser's store.
@@ -22,14 +22,14 @@ use crate::memory::User;
 
 /// A session ends after this time.
 const LONGEST: Duration = Duration::from_secs(12 * 3600);
-/// It ends earlier if nothing is asked for so long.
+/// The time without a request after which a session ends early.
 const IDLE: Duration = Duration::from_secs(30 * 60);
-/// So many sessions of a user are open at a time; one more ends the user's oldest.
+/// The number of open sessions of a user; one more ends the user's oldest.
 const SESSIONS_EACH_MAX: usize = 16;
-/// So many wrong tokens may come from an address in [`FAILURE_TIME`].
+/// The number of wrong tokens that may come from an address in [`FAILURE_TIME`].
 const FAILURES_MAX: u32 = 10;
 const FAILURE_TIME: Duration = Duration::from_secs(60);
-/// So many addresses are remembered for that.
+/// The number of addresses whose failures are remembered.
 const ADDRESSES_MAX: usize = 10_000;
 
 /// A browser drops it if it does not come over TLS, or for other than this host and `/`.
@@ -50,14 +50,14 @@ struct Failures {
     since: Instant,
 }
 
-/// What the site on the network knows of its callers.
+/// The sessions and failures that the site on the network remembers.
 pub(crate) struct Logins {
     // The hashes of a `HashMap` have a key: how long a look takes tells nothing of the cookies.
     sessions: Mutex<HashMap<String, Session>>,
     failures: Mutex<HashMap<ClientSource, Failures>>,
 }
 
-/// How a caller is known.
+/// The way in which a caller is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
     Socket,
@@ -130,7 +130,7 @@ impl Logins {
         }
     }
 
-    /// Whether the caller of a request is still known as then. This is no use of a session.
+    /// Returns whether the caller of a request is still authenticated. This does not count as a use of the session.
     pub(crate) fn lasts(&self, request: &Request) -> bool {
         let open = |cookie| locked(&self.sessions).get(cookie).map(Session::is_open);
         // A token is checked by the daemon.

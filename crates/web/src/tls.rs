@@ -44,7 +44,7 @@ pub struct IdentityFiles {
     pub client_authorities: Option<PathBuf>,
 }
 
-/// Where an identity is, and how the files were when they were read.
+/// The files of an identity, and their state when they were read.
 pub(crate) struct Files {
     paths: IdentityFiles,
     seen: [Option<Stamp>; 3],
@@ -162,7 +162,7 @@ impl Identity {
         builder.build().map(Some).map_err(|e| e.to_string())
     }
 
-    /// What connections need.
+    /// The configuration of TLS for new connections.
     pub(crate) fn config(&self) -> Result<Arc<ServerConfig>, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let chain = certificates(&self.certificate)?;

@@ -1,4 +1,4 @@
-//! What the controller can do, what volumes can do, how much space there is, and which volumes there are.
+//! The capabilities of controller and volumes, the free space, and the list of volumes.
 
 use super::pages::Page;
 use crate::daemon::bytes;
@@ -126,7 +126,7 @@ impl Driver {
     }
 }
 
-/// What a volume began as: an id with `@` is that of a snapshot.
+/// The source of a clone: an id with `@` is that of a snapshot.
 fn source_of(id: &str) -> VolumeContentSource {
     let id = id.to_owned();
     let is = match id.contains('@') {

@@ -15,7 +15,7 @@ use crate::status::{Result, Status};
 use crate::volumes::{Kind, Volume};
 use crate::wanted::{Parameters, Range, STEP};
 
-/// What a new volume begins as.
+/// The contents that a new volume begins with.
 enum Origin {
     Snapshot(SnapshotId),
     Volume(VolumeId),

@@ -132,7 +132,7 @@ impl Driver {
 }
 
 impl Volume {
-    /// Whether this is what a call wants that makes it again.
+    /// Returns whether this volume is the one that a repeated call asks for.
     pub(super) fn is_as(&self, kind: Kind, range: Range) -> bool {
         self.kind == kind && range.holds(self.size)
     }
@@ -148,7 +148,7 @@ impl Volume {
     }
 }
 
-/// What is set on each volume. Pods and schedules of the parent have no part in it.
+/// The properties that are set on each volume. Pods and schedules of the parent do not change them.
 pub(super) fn own_props(id: &VolumeId, source: Option<&str>) -> Props {
     let mut props = vec![
         (MARK.into(), id.to_string()),

@@ -2,7 +2,7 @@
 
 use crate::status::{Code, Result, Status};
 
-/// What a token begins with, so that other texts are refused.
+/// The prefix of a token, by which other texts are refused.
 const TOKEN: &str = "after:";
 
 /// A page of a list.

@@ -15,7 +15,7 @@ use crate::proto::{
 use crate::status::{Code, Result, Status};
 use crate::volumes::Snapshot;
 
-/// What the sidecars of Kubernetes add to parameters.
+/// The prefix of parameters that the sidecars of Kubernetes add.
 const OF_SIDECARS: &str = "csi.storage.k8s.io/";
 
 impl Driver {

@@ -32,7 +32,7 @@ const THREADS_MAX: usize = 16;
 /// The headers of a request.
 const HEADERS_MAX: u32 = 16 << 10;
 
-/// What answers: the path of a method and a message make a message.
+/// The handler of calls: it makes a message of the path of a method and a message.
 pub(crate) type Answers = dyn Fn(&str, &[u8]) -> Result<Vec<u8>> + Send + Sync;
 
 /// Serves a listener. Does not return but with an error.

@@ -1,4 +1,4 @@
-//! What the node is and can do, and how volumes there fare.
+//! The capabilities of the node, and the state and statistics of volumes on it.
 
 use std::os::fd::AsFd;
 
@@ -138,7 +138,7 @@ impl Driver {
         })
     }
 
-    /// What is wrong with the pool of the volumes.
+    /// The problem of the pool of the volumes, if it has one.
     fn pool_trouble(&self) -> Result<Option<String>> {
         let parent = &self.settings.parent;
         let pool = parent.split('/').next().unwrap_or(parent);

@@ -15,12 +15,12 @@ use crate::status::{Result, Status};
 use crate::volumes::Volume;
 
 impl Driver {
-    /// Where the daemon mounts a volume.
+    /// The directory where the daemon mounts a volume.
     pub(super) fn mount_dir(&self, id: &VolumeId) -> PathBuf {
         self.settings.mounts.join(id.as_str())
     }
 
-    /// What the daemon serves of a volume with files.
+    /// The dataset and mount of a volume with files, as the daemon serves it.
     pub(super) fn served(&self, id: &VolumeId) -> Result<ServedFiles> {
         let dataset = id.dataset(&self.settings.parent);
         let device = self.daemon.mount_of(&dataset)?.map(|row| row.device);

@@ -1,5 +1,5 @@
-//! What is mounted, by the kernel's list. Reading it asks nothing of a file system, so it works for dead ones too.
-//! The list has the names of datasets, and not whose they are: the daemon says which mount is its own.
+//! The mounts of the kernel's list. Reading it asks nothing of a file system, so it works for dead ones too. The list
+//! has the names of datasets, and not the daemons that serve them: the daemon says which mount is its own.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd};
@@ -21,7 +21,7 @@ const DEVICES: &str = "devtmpfs";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mounted {
     id: u64,
-    /// What of the file system it shows.
+    /// The part of the file system that the mount shows.
     root: PathBuf,
     pub(super) place: PathBuf,
     pub(super) flags: MountFlags,
@@ -32,7 +32,7 @@ pub(super) struct Mounted {
 }
 
 impl Mounted {
-    /// Whether this is a whole dataset of this name. Another daemon may have one too.
+    /// Returns whether this is a whole dataset of this name. Another daemon may have one too.
     fn is_named(&self, name: &str) -> bool {
         self.kind == FILES && self.root.as_os_str() == "/" && self.source == *name
     }
@@ -59,8 +59,8 @@ impl ServedFiles {
         Ok(all)
     }
 
-    /// Whether a mount with this root is of the dataset, or was: one without a server is of a daemon that ended. A mount
-    /// that another daemon serves is not, whatever its name.
+    /// Returns whether a mount with this root is or was of the dataset. A mount without a server is of a daemon that
+    /// ended. A mount that another daemon serves is not, whatever its name.
     pub(super) fn has(&self, mount: &Mounted, root: impl AsFd) -> bool {
         mount.is_named(&self.dataset) && (self.serves(mount) || has_lost_server(root))
     }
@@ -71,14 +71,14 @@ impl ServedFiles {
     }
 }
 
-/// Whether the process that served a mount has ended.
+/// Returns whether the process that served a mount has ended.
 fn has_lost_server(root: impl AsFd) -> bool {
     // Attributes may still be cached; this always asks.
     let asked = rustix::fs::fstatfs(root);
     matches!(asked, Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
-/// Where the node of a network block device is shown: `/dev/nbd0`, or none.
+/// The mounts that show the node of a network block device, such as `/dev/nbd0`.
 pub(super) fn of_device(name: Option<&str>) -> Result<Vec<Mounted>> {
     let Some(number) = name.and_then(number) else {
         return Ok(Vec::new());

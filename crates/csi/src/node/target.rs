@@ -19,7 +19,7 @@ use crate::names::{VolumeId, shown};
 use crate::status::{Code, Result, Status};
 
 const HERE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
-/// How many mounts on top of each other are taken away.
+/// The number of mounts on top of each other that are unmounted at most.
 const LAYERS_MAX: usize = 8;
 
 /// A name in an open directory.
@@ -60,7 +60,7 @@ impl Target {
         }
     }
 
-    /// What is there, if anything.
+    /// Opens the target, if it exists.
     pub(super) fn open(&self) -> Result<Option<OwnedFd>> {
         match rustix::fs::openat2(&self.parent, &self.name, HERE, Mode::empty(), straight()) {
             Ok(found) => Ok(Some(found)),
@@ -69,7 +69,7 @@ impl Target {
         }
     }
 
-    /// What is mounted there.
+    /// The mount at the target.
     pub(super) fn mounted(&self) -> Result<Option<Mounted>> {
         match self.open()? {
             Some(found) => mounts::at(found, &self.parent),
@@ -77,7 +77,7 @@ impl Target {
         }
     }
 
-    /// Whether the mount that is there is of a dataset, or was.
+    /// Returns whether the mount at the target is or was of a dataset.
     pub(super) fn has(&self, files: &ServedFiles, mount: &Mounted) -> bool {
         let root = self.open().ok().flatten();
         root.is_some_and(|root| files.has(mount, root))

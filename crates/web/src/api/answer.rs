@@ -1,4 +1,4 @@
-//! Which part of the API answers a request.
+//! Chooses the part of the API that answers a request.
 
 use super::commands::Run;
 use super::daemon::Caller;
@@ -7,7 +7,7 @@ use super::streams::Transfer;
 use super::{commands, metrics, openapi, resources};
 use crate::http::{Method, Problem, Request, Response};
 
-/// What comes of a request.
+/// The result of a request.
 pub(crate) enum Answer {
     Response(Response),
     /// A stream of events, from what the caller has seen on.

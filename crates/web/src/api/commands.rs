@@ -16,11 +16,11 @@ pub(super) static COMMANDS: LazyLock<Shape> = LazyLock::new(shape_of::<Command>)
 /// The command that lends a device to the command line.
 pub(super) const LENDS: &str = "luks-borrow";
 
-/// What comes of a command.
+/// The result of a command.
 pub(super) enum Run {
-    /// It is done.
+    /// A response that is complete.
     Done(Response),
-    /// It answers with a stream.
+    /// A call that answers with a stream.
     Send(Box<Call>),
 }
 

@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A daemon that ends does so in this time.
 const END_TIME: Duration = Duration::from_secs(30);
 
-/// Who asks, and which daemon.
+/// The caller of a request, and the daemon that is asked.
 pub(crate) struct Caller {
     pub(crate) socket: PathBuf,
     /// Without it the caller is the user of this process.
@@ -51,7 +51,7 @@ pub(crate) struct Caller {
     pub(crate) report: OnceCell<CallerReport>,
 }
 
-/// What a command replied, and what it had to say besides.
+/// The reply to a command, and its notices.
 pub(crate) struct Told {
     pub(crate) reply: Reply,
     pub(crate) notices: Vec<String>,
@@ -208,15 +208,15 @@ pub(super) struct Talk<'a> {
     pub(super) piece: Vec<u8>,
 }
 
-/// What the daemon says.
+/// A message of the daemon.
 pub(super) enum Heard {
     /// The command is done.
     Done(Reply),
-    /// It waits for data.
+    /// The daemon waits for data.
     Ready,
-    /// Here is a piece; an empty one is the last.
+    /// A piece of data; an empty one is the last.
     Data,
-    /// Something that is dealt with.
+    /// A message that was handled already.
     Note,
 }
 
@@ -264,12 +264,12 @@ impl Talk<'_> {
         Ok(Heard::Note)
     }
 
-    /// What it had to say besides, so far.
+    /// The notices so far.
     pub(super) fn notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.answers.notices)
     }
 
-    /// Whether the daemon has said something, or has gone.
+    /// Returns whether the daemon has sent a message, or has ended.
     pub(super) fn has_said(&self) -> bool {
         let mut one = [PollFd::new(&self.stream, PollFlags::IN)];
         let at_once = Timespec::default();
@@ -340,7 +340,7 @@ fn no_memory() -> Problem {
     Problem::TooMany(why.into(), 5)
 }
 
-/// What the daemon refused: the token, or what was asked.
+/// The problem of a refusal by the daemon: of the token, or of the request.
 fn refused(failure: Failure) -> Problem {
     match failure.message == BAD_TOKEN {
         true => Problem::Login(failure.message),
@@ -403,7 +403,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes of a command if the daemon begins its answer with `head`, and the client stays or goes.
+    /// Returns the status of a command if the daemon begins its answer with `head`, and the client stays or goes.
     fn status(head: &[u8], goes: bool) -> u16 {
         let user = json!({"user": "ann", "uid": 1, "admin": false, "zone": null, "token": null, "expires": null});
         let dir = tempfile::tempdir().unwrap();

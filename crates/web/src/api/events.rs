@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// The time for the client to read what was sent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is compared, by the name of what changed.
+/// The kinds of state that are compared, which are the names of events.
 const WATCHED: [&str; 6] = ["pools", "datasets", "keys", "mounts", "exports", "jobs"];
 
 /// A stream of events.
@@ -102,7 +102,7 @@ impl Events {
         Ok(())
     }
 
-    /// What is new, as text for the client.
+    /// The new events, as text for the client.
     fn look(&mut self, caller: &Caller) -> Result<String, Problem> {
         let mut out = String::new();
         for row in self.newer(caller)? {
@@ -124,7 +124,7 @@ impl Events {
         }
     }
 
-    /// What differs from the last look.
+    /// The kinds of state that differ from the last look.
     fn changed(&mut self, caller: &Caller) -> Result<Vec<&'static str>, Problem> {
         let pools = asked(caller, command::PoolStatus::default())?;
         let (pools, jobs) = match pools {
@@ -163,7 +163,7 @@ impl Events {
     }
 }
 
-/// As [`Caller::ask`]; nothing, for what this caller may not see, and for an answer that is too long.
+/// Returns the reply of [`Caller::ask`]; nothing if this caller may not see it, or if it is too long.
 fn asked(caller: &Caller, command: impl Into<Command>) -> Result<Option<Reply>, Problem> {
     match caller.ask(command) {
         Ok(reply) => Ok(Some(reply)),

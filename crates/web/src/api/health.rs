@@ -1,4 +1,4 @@
-//! What needs attention, in words: what the daemon says of its pools.
+//! The problems that need attention, in words, as the daemon reports them of its pools.
 
 use protocol::api::{Fullness, PoolReport, Reply, command};
 use serde_json::{Value as Json, json};

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use super::daemon::Caller;
 use crate::http::Problem;
 
-/// What runs, and what ran last.
+/// The jobs that run, and those that ran last.
 pub(super) fn list(caller: &Caller) -> Result<Json, Problem> {
     let pools = match caller.ask(command::PoolStatus::default())? {
         Reply::Pools(pools) => pools,
@@ -75,7 +75,7 @@ fn of_pool(pool: &PoolReport) -> Vec<Json> {
     jobs
 }
 
-/// How to end or pause a job.
+/// The request that ends or pauses a job.
 fn act(command: Command) -> Json {
     match json!(command) {
         Json::Object(one) => one.into_iter().next().map_or(

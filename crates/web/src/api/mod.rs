@@ -1,4 +1,4 @@
-//! What is asked of the daemon, and its answer as JSON.
+//! Requests to the daemon, and its answers as JSON.
 
 mod answer;
 mod body;

@@ -165,7 +165,7 @@ fn post(command: &Variant) -> Json {
     })
 }
 
-/// What a command answers.
+/// The schema of the answer to a command.
 fn envelope() -> Json {
     json!({"type": "object", "properties": {
         "kind": {"type": "string"}, "value": {},

@@ -1,4 +1,4 @@
-//! What can be looked at: the JSON that the commands print.
+//! The resources of the API: the JSON that the commands print.
 
 use protocol::api::{Command, DatasetRow, OwnerKind, Reply, command};
 use protocol::json;
@@ -107,7 +107,7 @@ resources! {
     "/v1/health" "What needs attention" [], "", |_, caller| health::report(caller);
 }
 
-/// Whether there is a resource at this path.
+/// Returns whether there is a resource at this path.
 pub(super) fn exists(path: &str) -> bool {
     RESOURCES.iter().any(|resource| resource.path == path)
 }

@@ -30,7 +30,8 @@ const NOTICES_MAX: usize = 4 << 10;
 /// The longest secrets before a stream.
 const SECRETS_MAX: usize = 64 << 10;
 
-/// What the address of `receive` may say: the fields of the command, and how long the secrets before the stream are.
+/// The parameters in the address of `receive`: the fields of the command, and the length of the secrets before the
+/// stream.
 pub(super) const PARAMETERS: &[&str] = &[
     "target",
     "naming",
@@ -188,7 +189,7 @@ fn first_piece(call: Call, caller: &Caller) -> Result<Talk<'_>, Problem> {
     }
 }
 
-/// What the daemon says besides notices.
+/// The next message of the daemon that is no notice.
 fn next(talk: &mut Talk<'_>) -> Result<Heard, Problem> {
     loop {
         match talk.hear()? {
@@ -278,13 +279,13 @@ fn receive<S: Stream>(
     }
 }
 
-/// Where the data for the daemon comes from.
+/// The origin of the data for the daemon.
 enum Source {
     /// The daemon has not asked for it.
     NotWanted,
     /// The body: the last piece came then.
     Flows(Instant),
-    /// It was all, or the daemon takes no more.
+    /// The data has ended, or the daemon takes no more.
     Over,
     /// The body failed before its end.
     Failed(String),

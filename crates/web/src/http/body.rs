@@ -24,18 +24,18 @@ pub(crate) struct Body<'a, S> {
     next: Next,
 }
 
-/// What comes next.
+/// The next part of a body.
 #[derive(Clone, Copy)]
 enum Next {
-    /// So much, up to the end.
+    /// The number of bytes up to the end.
     Bytes(u64),
     /// The length of a chunk.
     Head,
-    /// So much of a chunk, and the end of its line.
+    /// The number of bytes of a chunk, before the end of its line.
     Chunk(u64),
-    /// So many lines at most after the last chunk.
+    /// The number of lines that may follow the last chunk.
     Trailers(usize),
-    /// Nothing.
+    /// The end of the body.
     End,
 }
 
@@ -75,13 +75,13 @@ impl<'a, S: Stream> Body<'a, S> {
         }
     }
 
-    /// As [`Read::read`], in this time.
+    /// Reads as [`Read::read`] does, and fails after this time.
     pub(crate) fn read_in(&mut self, time: Duration, out: &mut [u8]) -> io::Result<usize> {
         self.stream.end_in(time);
         self.read(out)
     }
 
-    /// Whether all of it was read.
+    /// Returns whether all of the body was read.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.next, Next::End | Next::Bytes(0))
     }
@@ -128,7 +128,7 @@ impl<'a, S: Stream> Body<'a, S> {
     }
 }
 
-/// If it fails because it took too long, it can go on.
+/// Reads the body. A read that failed because it took too long can be repeated.
 impl<S: Stream> Read for Body<'_, S> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {

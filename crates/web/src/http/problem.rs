@@ -1,11 +1,11 @@
-//! Why a request is refused or fails, and with which status.
+//! The reasons for which a request is refused or fails, and their status codes.
 
 use protocol::api::{Ask, Failure, FailureKind};
 use serde_json::{Value as Json, json};
 
 use super::response::Response;
 
-/// Why there is no answer.
+/// The reason for which there is no answer.
 #[derive(Debug)]
 pub(crate) enum Problem {
     /// The daemon, or the request itself.
@@ -26,7 +26,7 @@ impl Problem {
         Problem::Failed(Failure::usage(message))
     }
 
-    /// There is no such address.
+    /// The problem of a path that does not exist.
     pub(crate) fn no_such(path: &str) -> Problem {
         Problem::Failed(Failure::new(
             FailureKind::NotFound,
@@ -34,7 +34,7 @@ impl Problem {
         ))
     }
 
-    /// What is sent to the caller.
+    /// The response to the caller.
     pub(crate) fn response(self) -> Response {
         let status = match &self {
             Problem::Failed(failure) => status_of(failure.kind),
@@ -52,7 +52,7 @@ impl Problem {
         response.with_json(&json!({ "error": self.error() }))
     }
 
-    /// What the answer says. `type` is the address of the page of the guide about it, if there is one.
+    /// The body of the response. `type` is the address of the page of the guide about it, if there is one.
     fn error(&self) -> Json {
         let of = |failure: &Failure| {
             let kind = failure.kind;

@@ -57,7 +57,7 @@ impl Query {
             .transpose()
     }
 
-    /// Whether a name has the value `true`.
+    /// Returns whether a name has the value `true`.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, Problem> {
         match self.one(name)?.as_deref() {
             None | Some("false") => Ok(false),

@@ -28,18 +28,18 @@ pub(super) const BODY_TIME: Duration = Duration::from_secs(30);
 /// The request whose body is a stream, of any length.
 const WITH_STREAM: &str = "/v1/commands/receive";
 
-/// What is to be done.
+/// The method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Get,
-    /// As [`Method::Get`], without the body.
+    /// The response of [`Method::Get`] without its body.
     Head,
     Post,
     Delete,
 }
 
 impl Method {
-    /// Whether it only looks.
+    /// Returns whether the method changes nothing.
     pub(crate) fn is_safe(self) -> bool {
         matches!(self, Method::Get | Method::Head)
     }
@@ -59,14 +59,14 @@ pub(crate) struct Request {
     pub(crate) accept: String,
     pub(crate) if_none_match: Option<String>,
     pub(crate) last_event_id: Option<String>,
-    /// Whether it has the header that pages of other sites cannot send.
+    /// True if the request has the header that pages of other sites cannot send.
     pub(crate) is_marked: bool,
     /// The token.
     pub(crate) bearer: Option<Secret>,
     pub(crate) cookie: Option<Secret>,
-    /// Whether the connection stays open.
+    /// True if the connection stays open.
     pub(crate) stays: bool,
-    /// Whether the client understands an answer in chunks.
+    /// True if the client understands a response in chunks.
     pub(crate) knows_chunks: bool,
     pub(crate) framing: Framing,
     pub(crate) body: Secret,
@@ -74,26 +74,26 @@ pub(crate) struct Request {
     memory: Option<Share>,
 }
 
-/// What a head says of the body.
+/// The fields of a head that describe the body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Framing {
     pub(super) length: Length,
-    /// Whether the client waits until it is told to send the body.
+    /// True if the client waits until it is told to send the body.
     pub(super) is_expected: bool,
 }
 
-/// How the end of a body is known.
+/// The way in which the end of a body is found.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Length {
-    /// It has so many bytes.
+    /// The number of bytes.
     Known(u64),
-    /// It comes in chunks, each with its length.
+    /// Chunks, each with its length.
     Chunked,
 }
 
 /// Reads requests from a connection.
 pub(crate) struct Reader {
-    /// What was read and not used. It may have a secret in it.
+    /// The bytes that were read ahead. They may contain a secret.
     buffer: Zeroizing<Vec<u8>>,
 }
 
@@ -216,7 +216,7 @@ impl Reader {
         Ok(len)
     }
 
-    /// What was read and not used.
+    /// The bytes that were read ahead.
     pub(super) fn ahead(&self) -> &[u8] {
         &self.buffer
     }
@@ -245,7 +245,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// Whether nothing came in time.
+/// Returns whether nothing came in time.
 pub(crate) fn is_late(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -329,7 +329,7 @@ impl Framing {
 }
 
 impl Request {
-    /// Whether its body is a stream.
+    /// Returns whether the body is a stream.
     pub(crate) fn has_stream(&self) -> bool {
         self.method == Method::Post && self.path == WITH_STREAM
     }

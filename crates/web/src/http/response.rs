@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-/// What every response says to a browser: nothing of other sites is loaded, and no other site shows or reads it.
+/// The headers of every response: a browser loads nothing of other sites, and no other site shows or reads the page.
 const ALWAYS: &[(&str, &str)] = &[
     (
         "Content-Security-Policy",
@@ -22,7 +22,7 @@ const ALWAYS: &[(&str, &str)] = &[
 
 /// The time for a client to take an answer.
 pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(60);
-/// So much of a body is sent together with the head.
+/// The number of bytes of a body that are sent together with the head.
 const WITH_HEAD: usize = 16 << 10;
 
 /// A response.
@@ -56,7 +56,7 @@ impl Response {
         response
     }
 
-    /// This response with JSON.
+    /// Sets JSON as the body of this response.
     pub(crate) fn with_json(mut self, value: &Json) -> Response {
         self.header("Content-Type", "application/json");
         // It is about now, and may be private.

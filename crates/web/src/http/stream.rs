@@ -44,7 +44,7 @@ pub(crate) trait Stream: Read + Write {
     /// From now on everything has to be done before this moment.
     fn end_at(&mut self, moment: Instant);
 
-    /// As [`Stream::end_at`], so long from now on.
+    /// Sets the time for [`Stream::end_at`], counted from now.
     fn end_in(&mut self, time: Duration) {
         self.end_at(Instant::now() + time);
     }

@@ -40,9 +40,9 @@ const GREETING: Duration = Duration::from_secs(10);
 /// A connection whose caller is known is kept so long without a request.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// What all connections share.
+/// The state that all connections share.
 struct Shared {
-    /// Of the newest certificate.
+    /// The configuration with the newest certificate.
     config: RwLock<Arc<ServerConfig>>,
     site: Site,
     connections: Arc<Places>,

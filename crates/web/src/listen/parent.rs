@@ -21,12 +21,12 @@ use crate::tls::{Files, IdentityFiles};
 const USERS: [&str; 2] = ["strongroom-web", "nobody"];
 /// The pause before the process for the network is started again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often to look for a new certificate.
+/// The time between two looks for a new certificate.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// A site on the network.
 pub struct Network {
-    /// Where it listens: `ADDRESS:PORT`.
+    /// The address to listen at: `ADDRESS:PORT`.
     pub listen: String,
     /// The files of TLS.
     pub identity: IdentityFiles,
@@ -34,7 +34,7 @@ pub struct Network {
     pub names: Vec<String>,
 }
 
-/// Where to look for the site of a daemon: `web.sock` beside its socket.
+/// The socket of the site of a daemon: `web.sock` beside the daemon's socket.
 pub fn default_socket(daemon: &Path) -> PathBuf {
     match daemon.file_name() {
         Some(name) if name != "socket" => {
@@ -113,7 +113,7 @@ fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result
     Ok(())
 }
 
-/// What the process for the network is served with, and the way to it.
+/// The settings of the process for the network, and the pipe to it.
 struct Served {
     settings: Settings,
     channel: UnixStream,

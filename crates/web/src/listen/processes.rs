@@ -25,14 +25,15 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// What the hidden commands of the processes are called.
+/// The hidden command of a process for one connection.
 pub const CONNECTION: &str = "connection";
-/// As [`CONNECTION`].
+/// The hidden command of the process for the network.
 pub const NETWORK: &str = "network";
 
-/// What a process says on its standard error when it has begun. It is root's until then, so that no user can delay it.
+/// The byte that a process writes to its standard error when it has begun. The process is root's until then, so that no
+/// user can delay it.
 pub(super) const BEGUN: u8 = 0x05;
-/// As [`BEGUN`], when the daemon knows its caller.
+/// The byte that follows [`BEGUN`] when the daemon knows the caller.
 pub(super) const KNOWN: u8 = 0x06;
 
 /// Connections at a time: of users that the daemon knows, and of those that have not asked it yet.
@@ -247,8 +248,8 @@ pub(super) fn wait(child: &mut Child, mut heard: impl FnMut(u8)) {
     let _ = child.wait();
 }
 
-/// This program again, to serve for a daemon. It begins as the user of this process, and takes the rights of another
-/// one when its memory is closed to that user.
+/// The command that starts this program again, to serve for a daemon. It begins as the user of this process, and takes
+/// the rights of another user when its memory is closed to that user.
 pub(super) fn program(daemon: &Path, what: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command

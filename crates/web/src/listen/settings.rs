@@ -1,4 +1,4 @@
-//! What the process for the network gets from the one that started it: its settings, and later each new certificate.
+//! The messages to the process for the network: its settings, and later each new certificate.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,9 +1,9 @@
-//! What a shape is made of.
+//! The parts of a shape.
 
-/// What JSON a type takes.
+/// The JSON that a type is read from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Shape {
-    /// It was not traced yet.
+    /// A shape that was not traced yet.
     #[default]
     Unknown,
     /// Anything.
@@ -15,15 +15,15 @@ pub(crate) enum Shape {
     Text,
     /// Null, or this.
     Optional(Box<Shape>),
-    /// As many as there are.
+    /// A list of any length.
     List(Box<Shape>),
     /// Members with any names.
     Map(Box<Shape>),
-    /// One of each.
+    /// A list with one element of each shape.
     Tuple(Vec<Shape>),
     /// Members with these names.
     Object(Vec<Field>),
-    /// One of these.
+    /// A value of one of these variants.
     Choice(Vec<Variant>),
 }
 
@@ -32,9 +32,9 @@ pub(crate) enum Shape {
 pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) shape: Shape,
-    /// Whether it can be left out, once that is known.
+    /// True if the field may be left out; none before that is traced.
     pub(crate) is_optional: Option<bool>,
-    /// Whether it is left out of what is read now, to find that out.
+    /// True if the present run leaves the field out, to learn whether that is allowed.
     pub(super) is_left_out: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Variant {
 /// The contents of a variant.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Content {
-    /// They were not traced yet.
+    /// Contents that were not traced yet.
     Unknown,
     None,
     Some(Shape),

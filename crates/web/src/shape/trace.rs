@@ -35,7 +35,7 @@ pub(crate) fn shape_of<'de, T: Deserialize<'de>>() -> Shape {
     shape
 }
 
-/// Whether a field was left out in this run.
+/// A run that leaves out at most one field.
 #[derive(Default)]
 struct Probe {
     is_used: bool,
@@ -94,7 +94,7 @@ impl Variant {
     }
 }
 
-/// What a type that is traced cannot read. Only that there is an error matters.
+/// The error of a type that cannot be traced. Only that there is an error matters.
 #[derive(Debug)]
 struct Untraceable;
 
@@ -299,7 +299,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
     }
 }
 
-/// One element for each shape.
+/// A sequence with one element for each shape.
 struct Each<'a> {
     shapes: &'a mut [Shape],
     probe: &'a mut Probe,
@@ -344,7 +344,7 @@ impl<'de> MapAccess<'de> for Members<'_> {
     }
 }
 
-/// One variant of an enum.
+/// A variant of an enum.
 struct One<'a> {
     variant: &'a mut Variant,
     probe: &'a mut Probe,
