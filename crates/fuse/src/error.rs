@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use failure::FailureKind;
 
-use crate::elsewhere::Holder;
+use crate::mount::holder::Holder;
 
 /// Why a file system could not be mounted or unmounted.
 #[derive(Debug, thiserror::Error)]

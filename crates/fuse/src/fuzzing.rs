@@ -3,12 +3,12 @@
 use vfs::FileSystem;
 use zerocopy::IntoBytes;
 
-use crate::abi;
-use crate::crowd::Crowd;
-use crate::directory::Page;
+use crate::dispatch::inode_limit::Crowd;
+use crate::dispatch::serve::{Answer, Server};
 use crate::options::{Hears, KernelCache};
-use crate::request::{Op, Request};
-use crate::serve::{Answer, Server};
+use crate::wire::abi;
+use crate::wire::directory::Page;
+use crate::wire::request::{Op, Request};
 
 /// Reads a request and has `fs` serve it. `out` gets the answer.
 pub fn request(fs: &dyn FileSystem, bytes: &[u8], setxattr_ext: bool, out: &mut Vec<u8>) {
@@ -36,7 +36,7 @@ pub fn request(fs: &dyn FileSystem, bytes: &[u8], setxattr_ext: bool, out: &mut 
 /// Reads the kernel's list of mounts.
 pub fn mount_list(bytes: &[u8]) {
     let lines = bytes.split(|byte| *byte == b'\n');
-    lines.for_each(crate::dead::read_line);
+    lines.for_each(crate::mount::dead_mounts::read_line);
 }
 
 /// A request with `body` after its header.

@@ -10,53 +10,26 @@
 //! - A panic in the file system fails one request, and the mount stays.
 //!
 //! Layers, lowest first:
-//! - `abi`, `errno`, `error`, `options`: structures of the protocol, errors, options;
-//! - `buffer`, `caller`, `request`, `reply`, `convert`, `directory`: one message;
-//! - `handshake`: the features that both sides use;
-//! - `direct`, `ioctl`, `later` and `serve`: a request becomes a call of the file system;
-//! - `workers`, `affinity`, `session`: the threads that serve;
-//! - `opened`, `guard`, `obstacles`, `place`, `attach`, `helper`, `dead`, `tune`, `elsewhere`, then `mount`: the mount itself.
+//! - `error`, `options`: failures, and the settings of a mount;
+//! - `wire`: one message: the structures of the protocol, requests and replies;
+//! - `dispatch`: a request becomes a call of the file system;
+//! - `threads`: the workers that serve;
+//! - `mount`: the mount in the tree of directories.
 
-mod abi;
-mod affinity;
-mod attach;
-mod buffer;
-mod caller;
-mod convert;
-mod crowd;
-mod dead;
-mod direct;
-mod directory;
-mod elsewhere;
-mod errno;
+mod dispatch;
 mod error;
-mod foreign;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod guard;
-mod handshake;
-mod helper;
-mod ioctl;
-mod later;
 mod mount;
-mod mountinfo;
-mod obstacles;
-mod opened;
 mod options;
-mod place;
-mod reply;
-mod request;
-mod serve;
-mod session;
-mod tune;
-mod workers;
-mod yielding;
+mod threads;
+mod wire;
 
-pub use dead::{Listed, clear_dead, listed};
-pub use elsewhere::Holder;
 pub use error::Error;
-pub use mount::Mount;
-pub use obstacles::Obstacles;
+pub use mount::dead_mounts::{Listed, clear_dead, listed};
+pub use mount::fuse_mount::Mount;
+pub use mount::holder::Holder;
+pub use mount::mountpoint::Place;
+pub use mount::obstacles::Obstacles;
 pub use options::{AccessTimes, Hears, KernelCache, Options};
-pub use place::Place;
-pub use session::End;
+pub use threads::session::End;

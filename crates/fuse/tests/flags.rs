@@ -16,7 +16,7 @@ const MIB: usize = 1 << 20;
 
 /// The constants of a module of `abi.rs`.
 fn constants(module: &str) -> Vec<String> {
-    let source = include_str!("../src/abi.rs");
+    let source = include_str!("../src/wire/abi.rs");
     let start = source.find(&format!("mod {module} {{")).expect(module);
     let body = &source[start..];
     let body = &body[..body.find("\n}").unwrap()];

@@ -7,14 +7,14 @@ use std::time::Duration;
 use block::{MemoryDevice, TransferPool, TransferShare};
 use parking_lot::Mutex;
 
-use crate::chap::{Chap, Question};
-use crate::keys::Agreed;
-use crate::link::{Input, Link};
-use crate::login::{Purpose, Session, login};
+use crate::login::chap::{Chap, Question};
+use crate::login::negotiation::{Purpose, Session, login};
 use crate::scsi::reserve::{Action, Nexus, Order, Reservations};
 use crate::session::{Helpers, serve};
-use crate::target::{Access, Target, Who};
-use crate::targets::Targets;
+use crate::targets::portal::Targets;
+use crate::targets::target::{Access, Target, Who};
+use crate::wire::keys::Agreed;
+use crate::wire::link::{Input, Link};
 
 /// The name of the target that there is.
 const TARGET: &str = "iqn.2026-01.org.example:disk";
@@ -246,7 +246,7 @@ mod logins;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pdu::{FINAL, HEAD, Head, NO_TAG, request, response};
+    use crate::wire::pdu::{FINAL, HEAD, Head, NO_TAG, request, response};
 
     /// A PDU with its padding.
     pub(super) fn pdu(mut head: Head, data: &[u8]) -> Vec<u8> {

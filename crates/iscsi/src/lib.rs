@@ -11,40 +11,30 @@
 //! encrypted.
 //!
 //! Layers, lowest first:
-//! - `error`, `link`: failures; bytes from and to an initiator;
-//! - `pdu`, `keys`: the units of the protocol, and its text keys;
-//! - `output`: answers on their way, with their numbers;
-//! - `chap`: authentication of initiators;
-//! - `san_identity`: the identity by which initiators find a unit again;
+//! - `error`: failures;
+//! - `wire`: PDUs, text keys, and responses with their numbers;
 //! - `scsi`: a logical unit, which knows nothing of iSCSI;
-//! - `target`: the offered devices, and their sessions; `targets`: those of a portal;
+//! - `targets`: the targets of a portal, with their logical units and sessions;
 //! - `login`, `session`: the two phases of a connection;
 //! - `server`: accepts connections.
 
 #![forbid(unsafe_code)]
 
-mod chap;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod keys;
-mod link;
-mod logical_unit;
 mod login;
-mod output;
-mod pdu;
-mod san_identity;
 mod scsi;
 mod server;
 mod session;
-mod target;
 mod targets;
+mod wire;
 
-pub use chap::{Chap, Question};
 pub use error::{Error, Result};
-pub use logical_unit::{LogicalUnit, ReservedNow, View};
-pub use san_identity::SanIdentity;
+pub use login::chap::{Chap, Question};
 pub use scsi::unit::Keeper;
 pub use server::Server;
-pub use target::{Access, Counts, SessionNow, Target};
-pub use targets::{Moved, Targets};
+pub use targets::logical_unit::{LogicalUnit, ReservedNow, View};
+pub use targets::portal::{Moved, Targets};
+pub use targets::san_identity::SanIdentity;
+pub use targets::target::{Access, Counts, SessionNow, Target};

@@ -11,10 +11,10 @@ use admission::{AcceptThread, ClientSource, LogLimit, Permit, PlaceLimit, PlaceL
 use block::TransferPool;
 
 use crate::error::Gone;
-use crate::link::{Input, Link, Socket};
-use crate::login::{Purpose, login};
+use crate::login::negotiation::{Purpose, login};
 use crate::session::{Helpers, serve};
-use crate::targets::Targets;
+use crate::targets::portal::Targets;
+use crate::wire::link::{Input, Link, Socket};
 use crate::{Error, Result};
 
 /// A connection has so long to log in.

@@ -8,12 +8,12 @@ use block::{MemoryDevice, TransferPool, TransferShare};
 use parking_lot::Mutex;
 
 use crate::client::{self, Asked, Wanted};
-use crate::connection::{Connection, Helpers};
-use crate::export::{Export, Exports};
-use crate::input::Input;
-use crate::link::Link;
-use crate::negotiate::{Session, negotiate};
-use crate::proto::{Kind, Request};
+use crate::serve::connection::{Connection, Helpers};
+use crate::serve::export::{Export, Exports};
+use crate::serve::negotiate::{Session, negotiate};
+use crate::wire::input::Input;
+use crate::wire::link::Link;
+use crate::wire::proto::{Kind, Request};
 
 /// The other end, which has said everything and does not listen.
 struct Script(Mutex<Vec<u8>>);

@@ -1,7 +1,7 @@
 //! Serves block devices to the network by the NBD protocol, and uses exports of other servers.
 //!
 //! [`Exports`] are devices with names. A [`Server`] offers them to the clients of its socket. A client
-//! first negotiates options and an export (`negotiate`), and then sends requests (`connection`).
+//! first negotiates options and an export (`serve::negotiate`), and then sends requests (`serve::connection`).
 //!
 //! What it guarantees:
 //! - Clients are not trusted: their data is checked, and their use of memory and time is limited.
@@ -17,36 +17,25 @@
 //! structured answers, `base:allocation`, and TLS. Extended headers are missing.
 //!
 //! Layers, lowest first:
-//! - `error`, `proto`: failures, and the numbers of the protocol;
-//! - `link`, `tls`, `input`: bytes from and to the other end;
+//! - `error`: failures;
+//! - `wire`: bytes from and to the other end, and the numbers of the protocol;
 //! - `client`: an export of another server;
-//! - `export`: the offered devices;
-//! - `negotiate`: the first phase of a connection;
-//! - `buffers`, `connection`, `execute`: the second phase: requests and answers;
-//! - `server`: accepts clients;
+//! - `serve`: exports, negotiation with a client, requests and replies;
 //! - `kernel`: makes the kernel of this machine a client.
 
 #![forbid(unsafe_code)]
 
-mod buffers;
 mod client;
-mod connection;
 mod error;
-mod execute;
-mod export;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod input;
 mod kernel;
-mod link;
-mod negotiate;
-mod proto;
-mod server;
-mod tls;
+mod serve;
+mod wire;
 
 pub use client::{Address, ClientTls, Patience, Remote, RemoteExport};
 pub use error::{Error, Result};
-pub use export::{Export, Exports};
 pub use kernel::{Attachment, KernelDevice};
-pub use server::{Listener, Server};
-pub use tls::Tls;
+pub use serve::export::{Export, Exports};
+pub use serve::server::{Listener, Server};
+pub use wire::tls::Tls;

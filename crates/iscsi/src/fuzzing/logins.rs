@@ -2,8 +2,8 @@
 
 use super::tests::{heads, pdu, ready};
 use super::*;
-use crate::pdu::{FINAL, Head, NO_TAG, request, response};
-use crate::targets::Moved;
+use crate::targets::portal::Moved;
+use crate::wire::pdu::{FINAL, Head, NO_TAG, request, response};
 
 #[test]
 fn a_login_needs_names_and_an_end() {

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::task::Task;
 use super::tasks::expected_back;
 use super::{Result, Shared};
-use crate::output::{Answers, DATA_LEAST, KEPT_MAX};
-use crate::pdu::{FINAL, Head, NO_TAG, response};
 use crate::scsi::reading::Reading;
 use crate::scsi::sense::{Refused, Sense, status};
 use crate::scsi::unit::Unit;
+use crate::wire::output::{Answers, DATA_LEAST, KEPT_MAX};
+use crate::wire::pdu::{FINAL, Head, NO_TAG, response};
 
 const OVERFLOW: u8 = 0x04;
 const UNDERFLOW: u8 = 0x02;

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::task::{Place, Task};
 use super::{Result, Shared};
-use crate::output::Answers;
 use crate::scsi::cdb::Operation;
 use crate::scsi::execute::{self, lun_of};
 use crate::scsi::sense::Refused;
 use crate::scsi::unit::{Answer, Port, Unit};
+use crate::wire::output::Answers;
 
 /// A device that takes longer for a command, beyond a nanosecond for each byte, is slow.
 const SLOW: Duration = Duration::from_micros(100);

@@ -2,9 +2,9 @@
 
 use super::units::Seen;
 use super::{Connection, Result};
-use crate::pdu::{FINAL, Head, response};
 use crate::scsi::execute::lun_of;
 use crate::scsi::table::Right;
+use crate::wire::pdu::{FINAL, Head, response};
 
 /// What a task management request is answered with (RFC 7143, section 11.6.1).
 mod answer {

@@ -7,8 +7,8 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::link::{Link, UNANSWERED_MAX};
-use crate::output::Output;
+use crate::wire::link::{Link, UNANSWERED_MAX};
+use crate::wire::output::Output;
 
 /// The connection of a session, whose initiator is asked for a sign of life when it is silent.
 pub(super) struct WatchedLink<'a> {

@@ -4,10 +4,10 @@ use std::sync::{Arc, Weak};
 
 use block::TransferBuffer;
 
-use crate::pdu::Head;
 use crate::scsi::cdb::{Operation, Request};
 use crate::scsi::seat::Seat;
 use crate::scsi::unit::Unit;
+use crate::wire::pdu::Head;
 
 /// In which order a command is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

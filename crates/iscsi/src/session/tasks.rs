@@ -8,12 +8,12 @@ use block::TransferBuffer;
 use super::task::{Order, Task};
 use super::{Connection, Result};
 use crate::error::Gone;
-use crate::link::Input;
-use crate::output::WINDOW;
-use crate::pdu::{FINAL, Head, NO_TAG, Received, response};
 use crate::scsi::cdb::{Operation, Request};
 use crate::scsi::sense::{Refused, Sense};
 use crate::scsi::unit::Port;
+use crate::wire::link::Input;
+use crate::wire::output::WINDOW;
+use crate::wire::pdu::{FINAL, Head, NO_TAG, Received, response};
 
 const READS: u8 = 0x40;
 const WRITES: u8 = 0x20;

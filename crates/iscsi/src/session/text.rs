@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{Connection, Result, reason};
-use crate::keys::{self, TEXT_MAX};
-use crate::logical_unit::check_name;
-use crate::login::Purpose;
-use crate::output::DATA_LEAST;
-use crate::pdu::{FINAL, Head, NO_TAG, response};
-use crate::target::Target;
+use crate::login::negotiation::Purpose;
+use crate::targets::logical_unit::check_name;
+use crate::targets::target::Target;
+use crate::wire::keys::{self, TEXT_MAX};
+use crate::wire::output::DATA_LEAST;
+use crate::wire::pdu::{FINAL, Head, NO_TAG, response};
 
 const CONTINUE: u8 = 0x40;
 /// The tag of a long answer, of which more is to be asked for.

@@ -7,7 +7,7 @@ use super::task::Place;
 use crate::scsi::reserve::Nexus;
 use crate::scsi::seat::Seat;
 use crate::scsi::unit::Unit;
-use crate::target::Target;
+use crate::targets::target::Target;
 
 /// What one session sees of a target.
 #[derive(Default)]

@@ -76,15 +76,15 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::keys::Agreed;
-    use crate::link::{Input, Link};
-    use crate::logical_unit::LogicalUnit;
-    use crate::login::{Purpose, Session};
-    use crate::pdu::{FINAL, HEAD, Head, request};
+    use crate::login::negotiation::{Purpose, Session};
     use crate::session::{Helpers, serve};
-    use crate::target::Target;
-    use crate::target::{Access, Who};
-    use crate::targets::Targets;
+    use crate::targets::logical_unit::LogicalUnit;
+    use crate::targets::portal::Targets;
+    use crate::targets::target::Target;
+    use crate::targets::target::{Access, Who};
+    use crate::wire::keys::Agreed;
+    use crate::wire::link::{Input, Link};
+    use crate::wire::pdu::{FINAL, HEAD, Head, request};
 
     type Step<'a> = Box<dyn FnMut() -> Vec<u8> + Send + 'a>;
 

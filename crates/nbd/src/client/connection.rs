@@ -14,9 +14,9 @@ use parking_lot::{Condvar, Mutex};
 use super::handshake::Agreed;
 use super::reply::{Asked, Head, HeadKind, Refusal};
 use crate::error::Gone;
-use crate::input::Input;
-use crate::link::Link;
-use crate::proto::{Kind, Request};
+use crate::wire::input::Input;
+use crate::wire::link::Link;
+use crate::wire::proto::{Kind, Request};
 
 /// Requests with no more data than this are sent with one system call.
 const COPIED_MAX: usize = 64 << 10;

@@ -16,7 +16,7 @@ use super::dial::{dial, open_error, sectors, size};
 use super::handshake::Agreed;
 use super::remote::Remote;
 use super::reply::{Asked, Wanted};
-use crate::proto::{self, Kind, Request, can, errno, flag};
+use crate::wire::proto::{self, Kind, Request, can, errno, flag};
 
 /// The largest read or write that is sent as one request.
 const PIECE_MAX: u64 = 8 << 20;

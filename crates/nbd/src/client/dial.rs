@@ -11,9 +11,9 @@ use super::connection::{Connection, reason};
 use super::handshake::{Agreed, NAME_MAX, negotiate};
 use super::remote::Remote;
 use crate::error::Gone;
-use crate::input::Input;
-use crate::link::{Link, Socket};
-use crate::proto::can;
+use crate::wire::input::Input;
+use crate::wire::link::{Link, Socket};
+use crate::wire::proto::can;
 
 /// Sectors are no larger than this; nothing here is laid out for more.
 const SECTOR_MAX: u32 = 4096;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::tls::ClientTls;
 use crate::error::Gone;
-use crate::input::Input;
-use crate::link::Link;
-use crate::negotiate::ALLOCATION;
-use crate::proto::{self, Fields, answer, greeting, info, option};
+use crate::serve::negotiate::ALLOCATION;
+use crate::wire::input::Input;
+use crate::wire::link::Link;
+use crate::wire::proto::{self, Fields, answer, greeting, info, option};
 
 /// The data of an answer.
 const DATA_MAX: u32 = 64 << 10;

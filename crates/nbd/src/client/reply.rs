@@ -4,9 +4,9 @@ use block::Status;
 
 use super::handshake::shown;
 use crate::error::Gone;
-use crate::input::Input;
-use crate::link::Link;
-use crate::proto::{self, Fields, chunk};
+use crate::wire::input::Input;
+use crate::wire::link::Link;
+use crate::wire::proto::{self, Fields, chunk};
 
 /// What a server says of an error, and of what is stored where, is no longer than this.
 const TEXT_MAX: u32 = 64 << 10;

@@ -7,9 +7,10 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
-use crate::link::Link;
-use crate::tls::{TlsLink, authorities, certificates, private_key, revoked, unusable};
-use crate::{Result, tls};
+use crate::Result;
+use crate::wire::link::Link;
+use crate::wire::tls;
+use crate::wire::tls::{TlsLink, authorities, certificates, private_key, revoked, unusable};
 
 /// What a client needs for TLS.
 #[derive(Clone, Debug)]

@@ -20,12 +20,12 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use self::netlink::{Driver, Wanted};
-use crate::connection::{Connection, Helpers};
 use crate::error::Gone;
-use crate::export::Export;
-use crate::input::Input;
-use crate::link::{Link, Socket};
-use crate::negotiate::Session;
+use crate::serve::connection::{Connection, Helpers};
+use crate::serve::export::Export;
+use crate::serve::negotiate::Session;
+use crate::wire::input::Input;
+use crate::wire::link::{Link, Socket};
 use crate::{Error, Result};
 
 /// The kernel holds requests back so long when the connection is lost, in seconds.
@@ -342,7 +342,7 @@ mod tests {
     use block::{BlockDevice, SectorSizes};
 
     use super::*;
-    use crate::proto::{Kind, Request, errno};
+    use crate::wire::proto::{Kind, Request, errno};
 
     /// A device whose second half cannot be read.
     struct Damaged;

@@ -1,0 +1,76 @@
+//! Where requests are read to.
+//!
+//! A worker keeps its buffer from request to request: a megabyte that is got and given back with every
+//! write would cost page faults. It is a mapping of its own, so what no request has touched takes no
+//! memory, and what is given back is gone. The data of a `WRITE`, which is all but the first 80 bytes,
+//! begins on a page.
+
+use std::os::fd::BorrowedFd;
+
+use memmap2::{Advice, MmapMut};
+use rustix::io::{self, Errno};
+
+use crate::wire::abi::{InHeader, WriteIn};
+
+/// The most one request carries, in pages: 1 MiB, the kernel's own limit (`max_pages_limit`).
+pub(crate) const MAX_PAGES: u16 = 256;
+/// The most one request carries, in bytes.
+pub(crate) const MAX_WRITE: u32 = MAX_PAGES as u32 * 4096;
+
+const PAGE: usize = 4096;
+const BEFORE_DATA: usize = size_of::<InHeader>() + size_of::<WriteIn>();
+/// Where a request begins.
+const START: usize = PAGE - BEFORE_DATA;
+/// The kernel refuses to be read with less space than for its largest request.
+const LEN: usize = MAX_WRITE as usize + 2 * PAGE;
+
+/// Space for one request.
+pub(crate) struct Buffer {
+    bytes: MmapMut,
+    /// The longest request that was read into these pages.
+    longest: usize,
+}
+
+impl Buffer {
+    /// A buffer that takes no memory yet.
+    pub(crate) fn new() -> std::io::Result<Buffer> {
+        let bytes = MmapMut::map_anon(LEN)?;
+        // Its neighbours are other buffers: together they would be given huge pages at the first touch. A
+        // kernel without huge pages knows no such advice.
+        let _ = bytes.advise(Advice::NoHugePage);
+        Ok(Buffer { bytes, longest: 0 })
+    }
+
+    /// How much memory requests have made it take, about.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Gives its memory back.
+    pub(crate) fn give_back(&mut self) {
+        match Buffer::new() {
+            Ok(new) => *self = new,
+            Err(error) => tracing::debug!(%error, "a buffer keeps its memory"),
+        }
+    }
+
+    /// Waits for a request.
+    pub(crate) fn read(&mut self, device: BorrowedFd<'_>) -> io::Result<&[u8]> {
+        let free = &mut self.bytes[START..];
+        let mut again = true;
+        loop {
+            match io::read(device, &mut *free) {
+                Ok(len) => {
+                    self.longest = self.longest.max(len);
+                    return Ok(&self.bytes[START..START + len]);
+                }
+                // Also what a request gets that is being read while the last user unmounts; if the
+                // connection was cut indeed, the answer stays the same.
+                Err(Errno::CONNABORTED) if again => again = false,
+                // The request was taken back while it was being read.
+                Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

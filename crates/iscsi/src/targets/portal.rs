@@ -1,0 +1,155 @@
+//! The targets that a portal offers.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use parking_lot::RwLock;
+
+use crate::login::chap::{Chap, Decoy};
+use crate::targets::target::Target;
+use crate::{Error, Result};
+
+/// Where initiators are sent that log in at a portal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// `ADDRESS:PORT` of other portals. Logins get them in turn.
+    pub to: Vec<String>,
+    /// Whether an initiator may use the other portal from now on, without asking here again.
+    pub permanently: bool,
+}
+
+/// A target at a portal.
+#[derive(Debug)]
+struct Offer {
+    target: Arc<Target>,
+    moved: Option<Moved>,
+    /// How many logins were sent elsewhere.
+    sent: AtomicUsize,
+}
+
+/// Targets by name, which a portal offers.
+#[derive(Debug, Default)]
+pub struct Targets(RwLock<BTreeMap<String, Offer>>);
+
+impl Targets {
+    /// One more.
+    ///
+    /// # Errors
+    /// [`Error::Exists`]
+    pub fn insert(&self, target: Arc<Target>) -> Result<()> {
+        self.insert_moved(target, None)
+    }
+
+    /// One more, whose initiators may be sent elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Exists`]
+    pub fn insert_moved(&self, target: Arc<Target>, moved: Option<Moved>) -> Result<()> {
+        let mut all = self.0.write();
+        let name = target.name().to_owned();
+        if all.contains_key(&name) {
+            return Err(Error::Exists { name });
+        }
+        let sent = AtomicUsize::new(0);
+        let offer = Offer {
+            target,
+            moved,
+            sent,
+        };
+        all.insert(name, offer);
+        Ok(())
+    }
+
+    /// Sends initiators of a target elsewhere from now on, or serves them here. Open sessions stay.
+    pub fn set_moved(&self, target: &Arc<Target>, moved: Option<Moved>) {
+        let mut all = self.0.write();
+        if let Some(offer) = all.get_mut(target.name())
+            && Arc::ptr_eq(&offer.target, target)
+        {
+            offer.moved = moved;
+        }
+    }
+
+    /// One less; returns when the target has no more users.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTarget`]; [`Error::InUse`] if there are sessions, or with `force` if one still does what
+    /// it was asked for. Then it stays, but with `force` takes no more.
+    pub fn remove(&self, name: &str, force: bool) -> Result<Arc<Target>> {
+        let target = self.find(name);
+        let target = target.ok_or_else(|| Error::NoSuchTarget { name: name.into() })?;
+        target.close(force)?;
+        self.0.write().remove(name);
+        Ok(target)
+    }
+
+    /// This target less, and no other of its name. There may be none.
+    ///
+    /// # Errors
+    /// As [`Targets::remove`].
+    pub fn remove_this(&self, target: &Arc<Target>, force: bool) -> Result<()> {
+        if !self.has(target) {
+            return Ok(());
+        }
+        target.close(force)?;
+        self.take(target);
+        Ok(())
+    }
+
+    /// This target less here, which other portals offer still. Its sessions stay.
+    pub fn take(&self, target: &Arc<Target>) {
+        let mut all = self.0.write();
+        if { all.get(target.name()) }.is_some_and(|it| Arc::ptr_eq(&it.target, target)) {
+            all.remove(target.name());
+        }
+    }
+
+    fn has(&self, target: &Arc<Target>) -> bool {
+        let found = self.find(target.name());
+        found.is_some_and(|it| Arc::ptr_eq(&it, target))
+    }
+
+    /// All of them, by name.
+    pub fn all(&self) -> Vec<Arc<Target>> {
+        let all = self.0.read();
+        all.values().map(|it| Arc::clone(&it.target)).collect()
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Target>> {
+        let all = self.0.read();
+        all.get(name).map(|it| Arc::clone(&it.target))
+    }
+
+    /// Secrets that nobody knows, for logins to a target that the initiator may not see or that does not exist. `None` if
+    /// no target here asks for a secret.
+    pub(crate) fn decoy(&self) -> Option<Arc<dyn Chap>> {
+        let all = self.0.read();
+        let real = { all.values() }.find_map(|it| it.target.chap())?;
+        Some(Arc::new(Decoy::new(real)))
+    }
+
+    /// Whether initiators of a target are sent elsewhere.
+    pub(crate) fn is_moved(&self, name: &str) -> bool {
+        let all = self.0.read();
+        all.get(name).is_some_and(|it| it.moved.is_some())
+    }
+
+    /// The portal to which the next initiator is sent that asked at the address `asked`, and whether for good. It is one
+    /// of the same protocol, if there is one.
+    pub(crate) fn elsewhere(&self, name: &str, asked: &str) -> Option<(String, bool)> {
+        let all = self.0.read();
+        let offer = all.get(name)?;
+        let moved = offer.moved.as_ref()?;
+        let is_v4 = |text: &str| text.parse::<SocketAddr>().is_ok_and(|it| it.is_ipv4());
+        let near = |to: &&String| is_v4(to) == is_v4(asked);
+        let mut to: Vec<&String> = moved.to.iter().filter(near).collect();
+        if to.is_empty() {
+            to = moved.to.iter().collect();
+        }
+        let turn = offer.sent.fetch_add(1, Relaxed);
+        let to = to.get(turn % to.len().max(1))?;
+        Some(((*to).clone(), moved.permanently))
+    }
+}

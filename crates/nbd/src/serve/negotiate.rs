@@ -1,0 +1,350 @@
+//! The first phase of a connection: the client asks for options until it has an export.
+//!
+//! A client has limited time for it and says little: each option has at most [`DATA_MAX`] bytes.
+
+use std::sync::Arc;
+
+use block::{TransferClaim, TransferShare};
+
+use crate::error::Gone;
+use crate::serve::buffers::THREAD_MEMORY;
+use crate::serve::export::{Attached, Export, Exports};
+use crate::wire::input::{CAPACITY, Input};
+use crate::wire::link::Link;
+use crate::wire::proto::{self, Fields, answer, can, greeting, info, option};
+use crate::wire::tls::{Tls, TlsLink};
+
+/// The data of an option: two strings of the greatest length and some numbers are shorter.
+const DATA_MAX: u32 = 16 << 10;
+/// More than this is not even left out.
+const SKIPPED_MAX: u32 = 1 << 20;
+
+/// The memory of a connection: its input, and the buffers of its first thread.
+const CONNECTION_MEMORY: usize = CAPACITY + THREAD_MEMORY;
+/// Why a client does not get an export.
+const NO_MEMORY: &str = "the connections of its address have all the memory that they may have";
+
+/// The one metadata context there is, and its number.
+pub(crate) const ALLOCATION: &[u8] = b"base:allocation";
+pub(crate) const ALLOCATION_ID: u32 = 1;
+
+type Result<T> = std::result::Result<T, Gone>;
+
+/// What a client and a server have agreed on.
+pub(crate) struct Session {
+    pub(crate) attached: Attached,
+    /// How many bytes the client was told there are.
+    pub(crate) size: u64,
+    /// Whether reads are answered in chunks.
+    pub(crate) structured: bool,
+    /// Whether the client may ask what is a hole.
+    pub(crate) allocation: bool,
+    /// Whether all that a request reads is read before anything of it is sent, so that an error ends no connection. It takes
+    /// memory, which only a client that is trusted gets.
+    pub(crate) reads_whole: bool,
+    /// Whether the client goes on when the next process serves the device: what it is answered is settled before.
+    pub(crate) settles: bool,
+    /// What the client is called: the same name when it connects again.
+    pub(crate) client: String,
+    /// Where the connection gets memory for data, and what it has in any case.
+    pub(crate) memory: TransferShare,
+    pub(crate) reserved: Option<TransferClaim>,
+}
+
+/// A client that has not got an export.
+struct Client<'a> {
+    link: &'a mut Arc<dyn Link>,
+    input: &'a mut Input,
+    exports: &'a Exports,
+    tls: Option<&'a Tls>,
+    memory: &'a TransferShare,
+    /// Called when the client has shown who it is.
+    authenticated: &'a dyn Fn() -> bool,
+    no_zeroes: bool,
+    structured: bool,
+    /// For which export it asked for [`ALLOCATION`], as it called it.
+    allocation: Option<Vec<u8>>,
+}
+
+/// What follows after an option.
+enum Next {
+    Option,
+    Session(Session),
+    End,
+}
+
+/// Runs the handshake: the client chooses an export. With `tls` it gets nothing before the connection is secure;
+/// `authenticated` is called then, and says whether one more such client may be there. `None` if it ends without
+/// having an export.
+pub(crate) fn negotiate(
+    link: &mut Arc<dyn Link>,
+    input: &mut Input,
+    exports: &Exports,
+    tls: Option<&Tls>,
+    memory: &TransferShare,
+    authenticated: &dyn Fn() -> bool,
+) -> Result<Option<Session>> {
+    let mut hello = proto::MAGIC.to_be_bytes().to_vec();
+    hello.extend(proto::OPTION_MAGIC.to_be_bytes());
+    hello.extend((greeting::FIXED_NEWSTYLE | greeting::NO_ZEROES).to_be_bytes());
+    link.send(&hello)?;
+    let flags = match input.fill(&**link, 4)? {
+        true => Fields(input.take(4)).u32().unwrap_or_default(),
+        false => return Ok(None),
+    };
+    let known = u32::from(greeting::FIXED_NEWSTYLE | greeting::NO_ZEROES);
+    if flags & !known != 0 || flags & u32::from(greeting::FIXED_NEWSTYLE) == 0 {
+        return Err(Gone::Protocol(
+            "it does not speak the fixed newstyle protocol",
+        ));
+    }
+    let mut client = Client {
+        link,
+        input,
+        exports,
+        tls,
+        memory,
+        authenticated,
+        no_zeroes: flags & u32::from(greeting::NO_ZEROES) != 0,
+        structured: false,
+        allocation: None,
+    };
+    loop {
+        match client.option()? {
+            Next::Option => {}
+            Next::Session(session) => return Ok(Some(session)),
+            Next::End => return Ok(None),
+        }
+    }
+}
+
+impl Client<'_> {
+    /// Answers one option.
+    fn option(&mut self) -> Result<Next> {
+        if !self.input.fill(&**self.link, 16)? {
+            return Ok(Next::End);
+        }
+        let mut head = Fields(self.input.take(16));
+        let (magic, wanted, len) = (head.u64(), head.u32(), head.u32());
+        let (Some(proto::OPTION_MAGIC), Some(wanted), Some(len)) = (magic, wanted, len) else {
+            return Err(Gone::Protocol("what it says is no option"));
+        };
+        if len > DATA_MAX {
+            if len > SKIPPED_MAX || wanted == option::EXPORT_NAME {
+                return Err(Gone::Protocol("an option is too long"));
+            }
+            self.input.skip(&**self.link, len.into())?;
+            return self.refuse(wanted, answer::TOO_BIG);
+        }
+        if !self.input.fill(&**self.link, len as usize)? && len > 0 {
+            return Ok(Next::End);
+        }
+        let data = self.input.take(len as usize).to_vec();
+        let is_early = self.tls.is_some() && !self.link.is_secure();
+        match wanted {
+            option::ABORT => {
+                self.answer(wanted, answer::ACK, &[])?;
+                Ok(Next::End)
+            }
+            option::STARTTLS => self.start_tls(&data),
+            option::EXPORT_NAME if is_early => Err(Gone::Protocol("it did not ask for TLS first")),
+            _ if is_early => self.refuse(wanted, answer::TLS_REQUIRED),
+            option::EXPORT_NAME => self.export_name(&data),
+            option::LIST => self.list(&data),
+            option::INFO | option::GO => self.export(wanted, &data),
+            option::STRUCTURED_REPLY if data.is_empty() => {
+                self.structured = true;
+                self.done(wanted)
+            }
+            option::STRUCTURED_REPLY => self.refuse(wanted, answer::INVALID),
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(wanted, &data),
+            _ => self.refuse(wanted, answer::UNSUPPORTED),
+        }
+    }
+
+    fn answer(&self, wanted: u32, kind: u32, data: &[u8]) -> Result<()> {
+        let mut reply = proto::OPTION_REPLY_MAGIC.to_be_bytes().to_vec();
+        reply.extend(wanted.to_be_bytes());
+        reply.extend(kind.to_be_bytes());
+        reply.extend((data.len() as u32).to_be_bytes());
+        reply.extend(data);
+        Ok(self.link.send(&reply)?)
+    }
+
+    fn done(&self, wanted: u32) -> Result<Next> {
+        self.answer(wanted, answer::ACK, &[])?;
+        Ok(Next::Option)
+    }
+
+    fn refuse(&self, wanted: u32, why: u32) -> Result<Next> {
+        self.answer(wanted, why, &[])?;
+        Ok(Next::Option)
+    }
+
+    fn start_tls(&mut self, data: &[u8]) -> Result<Next> {
+        let wanted = option::STARTTLS;
+        let Some(tls) = self.tls else {
+            return self.refuse(wanted, answer::POLICY);
+        };
+        if !data.is_empty() || self.link.is_secure() {
+            return self.refuse(wanted, answer::INVALID);
+        }
+        // Bytes that are here already came in the clear, and could be from any sender.
+        if self.input.len() > 0 {
+            return Err(Gone::Protocol("it did not wait for TLS"));
+        }
+        self.answer(wanted, answer::ACK, &[])?;
+        *self.link = Arc::new(TlsLink::accept(Arc::clone(self.link), tls)?);
+        if !(self.authenticated)() {
+            return Err(Gone::Protocol(
+                "too many clients are there without an export",
+            ));
+        }
+        (self.structured, self.allocation) = (false, None);
+        Ok(Next::Option)
+    }
+
+    fn list(&self, data: &[u8]) -> Result<Next> {
+        if !data.is_empty() {
+            return self.refuse(option::LIST, answer::INVALID);
+        }
+        for export in self.exports.all() {
+            let mut entry = (export.name().len() as u32).to_be_bytes().to_vec();
+            entry.extend(export.name().as_bytes());
+            entry.extend(export.description().as_bytes());
+            self.answer(option::LIST, answer::SERVER, &entry)?;
+        }
+        self.done(option::LIST)
+    }
+
+    /// The old way to have an export, which knows no refusal.
+    fn export_name(&mut self, name: &[u8]) -> Result<Next> {
+        let export = self.exports.find(name);
+        let export = export.ok_or(Gone::Protocol("it asked for an export that does not exist"))?;
+        let session = self.attach(&export, name)?;
+        let mut session = session.ok_or(Gone::Protocol("the export is ending"))?;
+        session.reserved = self.memory.claim(CONNECTION_MEMORY);
+        if session.reserved.is_none() {
+            return Err(Gone::Protocol(NO_MEMORY));
+        }
+        let mut reply = session.size.to_be_bytes().to_vec();
+        reply.extend(self.flags(&export).to_be_bytes());
+        if !self.no_zeroes {
+            reply.extend([0; 124]);
+        }
+        self.link.send(&reply)?;
+        Ok(Next::Session(session))
+    }
+
+    /// Answers `NBD_OPT_INFO` and `NBD_OPT_GO`: describes an export, and for `GO` attaches the client to it.
+    fn export(&mut self, wanted: u32, data: &[u8]) -> Result<Next> {
+        let Some((name, infos)) = export_request(data) else {
+            return self.refuse(wanted, answer::INVALID);
+        };
+        let Some(export) = self.exports.find(name) else {
+            return self.refuse(wanted, answer::UNKNOWN);
+        };
+        let Some(mut session) = self.attach(&export, name)? else {
+            return self.refuse(wanted, answer::UNKNOWN);
+        };
+        if wanted == option::GO {
+            session.reserved = self.memory.claim(CONNECTION_MEMORY);
+            if session.reserved.is_none() {
+                tracing::warn!("{NO_MEMORY}");
+                return self.refuse(wanted, answer::POLICY);
+            }
+        }
+        let mut about = info::EXPORT.to_be_bytes().to_vec();
+        about.extend(session.size.to_be_bytes());
+        about.extend(self.flags(&export).to_be_bytes());
+        self.answer(wanted, answer::INFO, &about)?;
+        let mut sizes = info::BLOCK_SIZE.to_be_bytes().to_vec();
+        sizes.extend(export.block_sizes().iter().flat_map(|n| n.to_be_bytes()));
+        self.answer(wanted, answer::INFO, &sizes)?;
+        for (kind, text) in [
+            (info::NAME, export.name()),
+            (info::DESCRIPTION, export.description()),
+        ] {
+            if infos.contains(&kind) {
+                let mut about = kind.to_be_bytes().to_vec();
+                about.extend(text.as_bytes());
+                self.answer(wanted, answer::INFO, &about)?;
+            }
+        }
+        self.answer(wanted, answer::ACK, &[])?;
+        Ok(match wanted {
+            option::GO => Next::Session(session),
+            _ => Next::Option,
+        })
+    }
+
+    /// The size is asked for here, so that who comes now sees what has grown.
+    fn attach(&self, export: &Arc<Export>, name: &[u8]) -> Result<Option<Session>> {
+        let Some(attached) = export.attach(self.link) else {
+            return Ok(None);
+        };
+        let size = export.size().map_err(|error| {
+            tracing::warn!(export = export.name(), %error, "its size is not known");
+            Gone::Protocol("the device failed")
+        })?;
+        Ok(Some(Session {
+            attached,
+            size,
+            structured: self.structured,
+            allocation: self.allocation.as_deref() == Some(name),
+            reads_whole: false,
+            settles: true,
+            client: String::new(),
+            memory: self.memory.clone(),
+            reserved: None,
+        }))
+    }
+
+    fn flags(&self, export: &Export) -> u16 {
+        match self.structured {
+            true => export.flags() | can::DONT_FRAGMENT,
+            false => export.flags(),
+        }
+    }
+
+    fn contexts(&mut self, wanted: u32, data: &[u8]) -> Result<Next> {
+        let is_set = wanted == option::SET_META_CONTEXT;
+        if is_set {
+            self.allocation = None;
+        }
+        let Some((name, queries)) = context_request(data).filter(|_| self.structured) else {
+            return self.refuse(wanted, answer::INVALID);
+        };
+        if self.exports.find(name).is_none() {
+            return self.refuse(wanted, answer::UNKNOWN);
+        }
+        let asks_for_all = !is_set && (queries.is_empty() || queries.contains(&&b"base:"[..]));
+        if asks_for_all || queries.contains(&ALLOCATION) {
+            if is_set {
+                self.allocation = Some(name.to_vec());
+            }
+            let mut context = ALLOCATION_ID.to_be_bytes().to_vec();
+            context.extend(ALLOCATION);
+            self.answer(wanted, answer::META_CONTEXT, &context)?;
+        }
+        self.done(wanted)
+    }
+}
+
+/// The name of an export, and what is wanted to be known about it.
+fn export_request(data: &[u8]) -> Option<(&[u8], Vec<u16>)> {
+    let mut fields = Fields(data);
+    let name = fields.counted()?;
+    let count = fields.u16()?;
+    let infos: Option<Vec<u16>> = (0..count).map(|_| fields.u16()).collect();
+    fields.0.is_empty().then_some((name, infos?))
+}
+
+/// The name of an export, and queries for contexts.
+fn context_request(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
+    let mut fields = Fields(data);
+    let name = fields.counted()?;
+    let count = fields.u32()?;
+    let queries: Option<Vec<&[u8]>> = (0..count).map(|_| fields.counted()).collect();
+    fields.0.is_empty().then_some((name, queries?))
+}
