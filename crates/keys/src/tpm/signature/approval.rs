@@ -1,7 +1,7 @@
 //! Shows a TPM that the present values of PCRs are signed (TPM 2.0 Library, part 3): the key is loaded (12.3), the TPM checks
 //! the signature of the policy of these PCRs (20.1), and takes it for what the key stands for (23.16).
 
-use super::signature::SignedPolicy;
+use super::policy::SignedPolicy;
 use crate::tpm::blob::{Opens, SealedByTpm, name, unusable};
 use crate::tpm::chip::device::Tpm;
 use crate::tpm::chip::refusal::OTHER_PCRS;
