@@ -124,11 +124,11 @@ fn ciphers() {
 }
 
 fn luks_headers() {
-    use luks::{Format, Header, KdfChoice, KdfKind, SlotChoice, Variant, Version};
+    use luks::{ContainerFormat, Header, KdfChoice, KdfKind, SlotChoice, Variant, ContainerVersion};
     let phrase = Secret::from_slice(b"correct horse").unwrap();
     for (version, kind) in [
-        (Version::V1, KdfKind::Pbkdf2),
-        (Version::V2, KdfKind::Argon2(Variant::Argon2id)),
+        (ContainerVersion::V1, KdfKind::Pbkdf2),
+        (ContainerVersion::V2, KdfKind::Argon2(Variant::Argon2id)),
     ] {
         let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(2 << 20));
         let kdf = KdfChoice {
@@ -137,7 +137,7 @@ fn luks_headers() {
             lanes: Some(1),
             ..KdfChoice::new(kind)
         };
-        let format = Format {
+        let format = ContainerFormat {
             cipher: "aes-cbc-essiv:sha256".into(),
             key_len: 16,
             data_offset: Some(1 << 20),
@@ -145,7 +145,7 @@ fn luks_headers() {
                 kdf,
                 ..SlotChoice::new(version)
             },
-            ..Format::new(version, "5ae2903e-22b6-43a2-b884-f5e9640ee47b".into())
+            ..ContainerFormat::new(version, "5ae2903e-22b6-43a2-b884-f5e9640ee47b".into())
         };
         let random = SeededRandom::new(1);
         let (made, _) = luks::format(Arc::clone(&device), &format, &phrase, &random).unwrap();

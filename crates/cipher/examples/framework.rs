@@ -3,8 +3,8 @@
 //! `cargo run -p strongroom-cipher --example framework`
 
 use cipher::{
-    Mechanism, NONCE_LEN, Policy, Provider, Random, RecordCipher, SectorCipher, SectorSpec, Suite,
-    SystemRandom, Target,
+    Mechanism, NONCE_LEN, Policy, PolicyTarget, Provider, Random, RecordCipher, SectorCipher,
+    SectorSpec, Suite, SystemRandom,
 };
 
 /// Bound to the record: at another place it does not open.
@@ -13,7 +13,7 @@ const ASSOCIATED: &[u8] = b"file 7, record 0";
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The policy holds for the process. It comes before the first cipher.
     let mut policy = Policy::default();
-    policy.enable(Target::Fips);
+    policy.enable(PolicyTarget::Fips);
     assert!(policy.install());
 
     let tests = cipher::test_mechanisms(Policy::current());

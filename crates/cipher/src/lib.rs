@@ -28,7 +28,7 @@
 //! - **Providers.** [`Mechanism::providers`] lists the implementations of a mechanism, the preferred one first.
 //!   [`Policy::provider`] says which one serves it in this process.
 //! - **Override.** A [`Policy`] disables a provider, or one mechanism of it, or all that is not approved
-//!   ([`Target::Fips`]). Install it before the first cipher: it does not change any more. `with_provider` of a type chooses
+//!   ([`PolicyTarget::Fips`]). Install it before the first cipher: it does not change any more. `with_provider` of a type chooses
 //!   for one key.
 //! - **Self-tests.** [`test_mechanisms`] returns a result for each mechanism of each provider. Call it before the first use
 //!   if your rules ask for it; nothing here calls it for you.
@@ -75,7 +75,7 @@ mod selftests;
 
 pub use aead::AeadCipher;
 pub use algorithms::{
-    AeadAlgorithm, BlockCipher, Curve, Digest, IvMode, Mechanism, NameMode, Output, Provider,
+    AeadAlgorithm, BlockCipher, Curve, Digest, DigestOutput, IvMode, Mechanism, NameMode, Provider,
     SectorMode, SectorSpec, Suite,
 };
 pub use block::{cfb_decrypt, cfb_encrypt};
@@ -85,9 +85,9 @@ pub use hashes::{
     hash, keyed_hash64, mac, siphash24, unwrap_key, wrap_key,
 };
 pub use names::NameCipher;
-pub use provider::{Hardware, Policy, Target, hardware, hwcap_setting};
+pub use provider::{Hardware, Policy, PolicyTarget, hardware, hwcap_setting};
 pub use public_key::{
-    PRIME_256, Point, Recovery, RsaPublicKey, join_shares, share, split_secret, verify_ecdsa,
+    KeyRecovery, PRIME_256, Point, RsaPublicKey, join_shares, share, split_secret, verify_ecdsa,
 };
 pub use random::{ENTROPY_MAX, NonceBatch, Random, SeededRandom, SystemRandom, kernel_entropy};
 pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};

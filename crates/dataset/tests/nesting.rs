@@ -15,7 +15,10 @@ use block::fault::{FaultClock, Survival};
 use cipher::{Suite, SystemRandom};
 use common::*;
 use dataset::{Dataset, Engine, EngineOptions, Settings, Volume};
-use luks::{Container, Flags, Format, KdfChoice, KdfKind, Mapping, SlotChoice, Variant, Version};
+use luks::{
+    Container, ContainerFormat, ContainerVersion, KdfChoice, KdfKind, Mapping, MappingFlags,
+    SlotChoice, Variant,
+};
 use pool::Pool;
 use secret::Secret;
 use store::{CreateOptions, Store};
@@ -58,15 +61,18 @@ fn format(device: &Arc<dyn BlockDevice>) {
             lanes: Some(1),
             ..KdfChoice::new(kind)
         },
-        ..SlotChoice::new(Version::V2)
+        ..SlotChoice::new(ContainerVersion::V2)
     };
-    let how = Format {
+    let how = ContainerFormat {
         cipher: "aes-xts-plain64".into(),
         key_len: 64,
         sector_size: 4096,
         data_offset: Some(1 << 20),
         slot,
-        ..Format::new(Version::V2, "5ae2903e-22b6-43a2-b884-f5e9640ee47b".into())
+        ..ContainerFormat::new(
+            ContainerVersion::V2,
+            "5ae2903e-22b6-43a2-b884-f5e9640ee47b".into(),
+        )
     };
     luks::format(Arc::clone(device), &how, &passphrase(), &SystemRandom).unwrap();
 }
@@ -74,9 +80,9 @@ fn format(device: &Arc<dyn BlockDevice>) {
 fn unlock(device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
     let container = Container::open(Arc::clone(&device), &SystemRandom).unwrap();
     let unlocked = container.unlock(&passphrase(), None).unwrap();
-    let flags = Flags {
+    let flags = MappingFlags {
         allow_discards: true,
-        ..Flags::default()
+        ..MappingFlags::default()
     };
     Arc::new(Mapping::open(&container, device, &unlocked.key, flags).unwrap())
 }

@@ -13,7 +13,7 @@
 //! ```
 
 use cipher::{Random, RecordCipher, Suite};
-use secret::{Key, Locked};
+use secret::{Key, LockedBox};
 
 use crate::layout::Wrapped;
 use crate::{Error, Result};
@@ -74,8 +74,8 @@ pub(crate) fn unwrap<const LEN: usize>(
     })
 }
 
-fn cipher(key: &Key) -> Result<Locked<RecordCipher>> {
-    Locked::init(|place| {
+fn cipher(key: &Key) -> Result<LockedBox<RecordCipher>> {
+    LockedBox::init(|place| {
         Ok(RecordCipher::new_in(
             place,
             Suite::Xaes256Gcm,

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use cipher::{Policy, SeededRandom, Target};
+use cipher::{Policy, PolicyTarget, SeededRandom};
 use common::{CHEAP, NOW, passphrase};
 use keys::{Error, GuessCost, Keyring, SlotHash, Wrapping};
 
@@ -27,7 +27,7 @@ fn unhex(text: &str) -> Vec<u8> {
 #[test]
 fn a_passphrase_opens_by_pbkdf2_and_not_by_argon2id() {
     let mut policy = Policy::default();
-    policy.enable(Target::Fips);
+    policy.enable(PolicyTarget::Fips);
     assert!(policy.install());
     assert_eq!(SlotHash::usual(), SlotHash::Pbkdf2);
 

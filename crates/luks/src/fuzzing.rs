@@ -2,7 +2,7 @@
 
 use block::MemoryDevice;
 
-use crate::header::luks2::Copy;
+use crate::header::luks2::HeaderCopy;
 pub use crate::integrity::fuzzing::{journal, samples as integrity_samples, superblock};
 use crate::{Container, Header};
 
@@ -14,7 +14,7 @@ pub fn header(bytes: &[u8]) {
     let mut image = bytes.to_vec();
     image.resize(DEVICE_LEN.max(bytes.len()), 0);
     let device = std::sync::Arc::new(MemoryDevice::from_bytes(image));
-    let _ = crate::Stage::find(&*device);
+    let _ = crate::HeaderStage::find(&*device);
     if let Ok(container) = Container::look(device) {
         let _ = (
             container.dump(),
@@ -39,7 +39,7 @@ pub fn json_area(json: &[u8]) {
         return;
     }
     header(&crate::header::luks2::sealed_copy(
-        Copy::First,
+        HeaderCopy::First,
         json,
         COPY_LEN,
     ));

@@ -39,15 +39,18 @@ mod reencryption;
 
 pub use container::backup::{BACKUP_LEN_MAX, read_backup, restore};
 pub use container::flags::Flag;
-pub use container::format::{Format, format};
-pub use container::{Container, Unlocked};
+pub use container::format::{ContainerFormat, format};
+pub use container::{Container, UnlockedKey};
 pub use error::{Error, Result};
 pub use header::{Header, luks1, luks2, repair};
 pub use integrity::{integrity_type, wipe};
 pub use keyslots::{Argon2Cost, Kdf, KdfChoice, KdfKind, SlotChoice, Variant};
-pub use mapping::{Failing, Flags, Mapping, MappingMeter, Plain, Served, ServedTotals, plain_key};
-pub use model::{Digest, Integrity, Keyslot, Priority, SECTOR, Segment, Version};
+pub use mapping::{
+    FailureGuard, Mapping, MappingFlags, MappingMeter, PlainEncryption, RequestMeter,
+    RequestTotals, plain_key,
+};
+pub use model::{ContainerVersion, Integrity, KeyDigest, Keyslot, Priority, SECTOR, Segment};
 pub use reencryption::{
-    BothKeys, Pace, Progress, Protection, Reencrypt, Reencrypted, ReencryptionLock, Stage,
-    begin_encryption, begin_encryption_in_place,
+    BothKeys, HeaderStage, Protection, ReencryptionChoice, ReencryptionEnd, ReencryptionLock,
+    ReencryptionPace, ReencryptionProgress, begin_encryption, begin_encryption_in_place,
 };

@@ -96,7 +96,7 @@ pub(crate) fn material_len(key_len: usize) -> u64 {
 
 /// By which a key is recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Digest {
+pub struct KeyDigest {
     /// Its number.
     pub id: u32,
     /// The hash of the PBKDF2 that makes it.
@@ -174,18 +174,18 @@ impl Integrity {
 
 /// A version of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum ContainerVersion {
     /// LUKS1: eight slots with PBKDF2, one copy of the header.
     V1,
     /// LUKS2: 32 slots with Argon2, two copies of the header.
     V2,
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for ContainerVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Version::V1 => "LUKS1",
-            Version::V2 => "LUKS2",
+            ContainerVersion::V1 => "LUKS1",
+            ContainerVersion::V2 => "LUKS2",
         })
     }
 }

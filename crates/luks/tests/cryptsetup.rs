@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{Access, FileDevice};
 use common::{RANDOM, add, cheap, secret};
-use luks::{Container, Format, KdfKind, SlotChoice, Variant, Version};
+use luks::{Container, ContainerFormat, ContainerVersion, KdfKind, SlotChoice, Variant};
 use secret::Secret;
 
 const PASSPHRASE: &str = "correct horse";
@@ -116,10 +116,10 @@ fn it_opens_what_is_made_here() {
         KdfKind::Argon2(Variant::Argon2id),
     ];
     for (n, (cipher, key_len)) in CIPHERS.into_iter().enumerate() {
-        for version in [Version::V1, Version::V2] {
+        for version in [ContainerVersion::V1, ContainerVersion::V2] {
             let (kind, sector_size) = match version {
-                Version::V1 => (KdfKind::Pbkdf2, 512),
-                Version::V2 => (kinds[n % 3], [4096, 512][n % 2]),
+                ContainerVersion::V1 => (KdfKind::Pbkdf2, 512),
+                ContainerVersion::V2 => (kinds[n % 3], [4096, 512][n % 2]),
             };
             let hash = ["sha256", "sha512", "sha1"][n % 3];
             let mut slot = SlotChoice {
@@ -128,12 +128,12 @@ fn it_opens_what_is_made_here() {
             };
             slot.kdf.hash = hash.into();
             slot.af_hash = hash.into();
-            let format = Format {
+            let format = ContainerFormat {
                 cipher: cipher.into(),
                 key_len,
                 sector_size,
                 slot,
-                ..Format::new(version, common::UUID.into())
+                ..ContainerFormat::new(version, common::UUID.into())
             };
             let path = bench.image();
             let device = Arc::new(FileDevice::open(&path, Access::Exclusive).unwrap());
@@ -220,9 +220,9 @@ fn both_change_the_same_container() {
         drop(read);
         // The other's conversion, and ours back.
         let (other, ours) = if kind == "luks1" {
-            ("luks2", Version::V1)
+            ("luks2", ContainerVersion::V1)
         } else {
-            ("luks1", Version::V2)
+            ("luks1", ContainerVersion::V2)
         };
         bench.must(&format!("convert --type {other}"), &[&path]);
         let mut read = open(&path);
@@ -304,11 +304,11 @@ fn data_begins_where_it_begins_there() {
         );
         bench.must(&line, &[&path]);
         let there = open(&path).segment().unwrap().offset;
-        let format = Format {
+        let format = ContainerFormat {
             areas_len: Some(areas_len),
             copy_len,
-            slot: common::cheap_slot(Version::V2),
-            ..Format::new(Version::V2, common::UUID.into())
+            slot: common::cheap_slot(ContainerVersion::V2),
+            ..ContainerFormat::new(ContainerVersion::V2, common::UUID.into())
         };
         let device = Arc::new(FileDevice::open(&path, Access::Exclusive).unwrap());
         let made = luks::format(device, &format, &secret(PASSPHRASE), &RANDOM).unwrap();

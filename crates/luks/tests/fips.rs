@@ -5,39 +5,39 @@ mod common;
 use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
-use cipher::{Digest, Policy, Target};
+use cipher::{Digest, Policy, PolicyTarget};
 use common::{RANDOM, UUID, cheap, cheap_slot, secret};
-use luks::{Format, KdfKind, SlotChoice, Variant, Version};
+use luks::{ContainerFormat, ContainerVersion, KdfKind, SlotChoice, Variant};
 
 /// Everything is approved.
-fn approved(version: Version) -> Format {
-    Format {
+fn approved(version: ContainerVersion) -> ContainerFormat {
+    ContainerFormat {
         slot: SlotChoice {
             kdf: cheap(KdfKind::Pbkdf2),
             ..cheap_slot(version)
         },
-        ..Format::new(version, UUID.into())
+        ..ContainerFormat::new(version, UUID.into())
     }
 }
 
-fn with_hash(version: Version, hash: Digest) -> Format {
+fn with_hash(version: ContainerVersion, hash: Digest) -> ContainerFormat {
     let mut format = approved(version);
     format.slot.kdf.hash = hash.name().into();
     format
 }
 
-fn made(format: &Format) -> luks::Result<()> {
+fn made(format: &ContainerFormat) -> luks::Result<()> {
     made_on(Arc::new(MemoryDevice::new(24 << 20)), format)
 }
 
-fn made_on(device: Arc<MemoryDevice>, format: &Format) -> luks::Result<()> {
+fn made_on(device: Arc<MemoryDevice>, format: &ContainerFormat) -> luks::Result<()> {
     luks::format(device, format, &secret("first"), &RANDOM).map(drop)
 }
 
 /// Refuses to make a container, and leaves the one that is there as it was.
-fn refused(format: &Format, name: &str) {
+fn refused(format: &ContainerFormat, name: &str) {
     let device = Arc::new(MemoryDevice::new(24 << 20));
-    made_on(Arc::clone(&device), &approved(Version::V2)).unwrap();
+    made_on(Arc::clone(&device), &approved(ContainerVersion::V2)).unwrap();
     let read = || {
         let mut bytes = vec![0; 24 << 20];
         device.read_at(0, &mut bytes).unwrap();
@@ -54,9 +54,9 @@ fn refused(format: &Format, name: &str) {
 #[test]
 fn each_refusal_names_the_algorithm() {
     let mut policy = Policy::default();
-    policy.enable(Target::Fips);
+    policy.enable(PolicyTarget::Fips);
     assert!(policy.install());
-    for version in [Version::V1, Version::V2] {
+    for version in [ContainerVersion::V1, ContainerVersion::V2] {
         made(&approved(version)).unwrap();
         for (cipher, name) in [
             ("serpent-xts-plain64", "Serpent in XTS mode"),
@@ -64,7 +64,7 @@ fn each_refusal_names_the_algorithm() {
             ("camellia-xts-plain64", "Camellia in XTS mode"),
         ] {
             let key_len = if cipher.contains("xts") { 64 } else { 32 };
-            let format = Format {
+            let format = ContainerFormat {
                 cipher: cipher.into(),
                 key_len,
                 ..approved(version)
@@ -84,15 +84,15 @@ fn each_refusal_names_the_algorithm() {
         (Variant::Argon2id, "Argon2id, the hash of the passphrase,"),
         (Variant::Argon2i, "Argon2i, the hash of the passphrase,"),
     ] {
-        let mut format = approved(Version::V2);
+        let mut format = approved(ContainerVersion::V2);
         format.slot.kdf = cheap(KdfKind::Argon2(kind));
         refused(&format, name);
     }
-    let format = Format {
+    let format = ContainerFormat {
         cipher: "chacha20-random".into(),
         key_len: 32,
         integrity: Some("poly1305".into()),
-        ..approved(Version::V2)
+        ..approved(ContainerVersion::V2)
     };
     refused(&format, "ChaCha20-Poly1305");
 }

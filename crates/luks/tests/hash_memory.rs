@@ -3,11 +3,11 @@
 mod common;
 
 use common::{container, opens, secret};
-use luks::{Error, Version};
+use luks::{ContainerVersion, Error};
 
 #[test]
 fn a_slot_that_takes_more_than_there_is_is_refused_with_its_cost() {
-    let (made, _) = container(Version::V2);
+    let (made, _) = container(ContainerVersion::V2);
     keys::set_hash_memory(31);
     let refused = made.unlock(&secret("first"), None).unwrap_err();
     assert!(

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice, images};
 use common::{RANDOM, add, cheap_slot, container, opens, reopen, secret, small};
-use luks::{Container, Error, Priority, Result, Version};
+use luks::{Container, ContainerVersion, Error, Priority, Result};
 
-const BOTH: [Version; 2] = [Version::V1, Version::V2];
+const BOTH: [ContainerVersion; 2] = [ContainerVersion::V1, ContainerVersion::V2];
 const ALL: [&str; 3] = ["first", "second", "new"];
 
 /// Does something to a container with the passphrases "first" and "second", and looks at what a power
 /// cut leaves, at each write.
 fn cut_everywhere(
-    version: Version,
+    version: ContainerVersion,
     change: impl Fn(&mut Container) -> Result<()>,
     check: impl Fn(Result<Container>, &str),
 ) {
@@ -41,7 +41,7 @@ fn cut_everywhere(
 
 #[test]
 fn a_priority_that_was_not_written_is_not_shown() {
-    let (made, _) = container(Version::V2);
+    let (made, _) = container(ContainerVersion::V2);
     let clock = FaultClock::new();
     let device = Arc::new(FaultDevice::from_bytes(common::bytes(&made), &clock));
     let shared = Arc::clone(&device) as Arc<dyn BlockDevice>;
@@ -128,12 +128,15 @@ fn names_are_changed_or_not() {
 /// From one version to the other and back: it opens at every moment, as one of them.
 #[test]
 fn a_container_is_converted_or_not() {
-    for (from, to) in [(Version::V1, Version::V2), (Version::V2, Version::V1)] {
+    for (from, to) in [
+        (ContainerVersion::V1, ContainerVersion::V2),
+        (ContainerVersion::V2, ContainerVersion::V1),
+    ] {
         let change = |container: &mut Container| {
-            if from == Version::V2 {
+            if from == ContainerVersion::V2 {
                 for name in ["first", "second"] {
                     let old = container.unlock(&secret(name), None)?;
-                    let choice = cheap_slot(Version::V1);
+                    let choice = cheap_slot(ContainerVersion::V1);
                     container.change_key(&old, &secret(name), &choice, &RANDOM)?;
                 }
             }
@@ -170,7 +173,7 @@ fn a_container_is_made_whole_or_not_at_all() {
         for old in BOTH {
             let change = |container: &mut Container| {
                 let device = Arc::clone(container.device());
-                let format = luks::Format {
+                let format = luks::ContainerFormat {
                     uuid: "the-new-one".into(),
                     ..small(version)
                 };
@@ -194,20 +197,20 @@ fn a_container_is_made_whole_or_not_at_all() {
 /// What is restored has a smaller or larger header than what is there, or is of the other version.
 #[test]
 fn a_header_is_restored_or_the_old_one_is_there() {
-    let with_copies = |copy_len| luks::Format {
+    let with_copies = |copy_len| luks::ContainerFormat {
         copy_len,
         areas_len: Some(256 << 10),
-        ..small(Version::V2)
+        ..small(ContainerVersion::V2)
     };
     let shapes = [
-        small(Version::V1),
-        small(Version::V2),
+        small(ContainerVersion::V1),
+        small(ContainerVersion::V2),
         with_copies(0x1_0000),
     ];
     for old in &shapes {
         for new in &shapes {
             restore_with_cuts(old, new);
-            let other = luks::Format {
+            let other = luks::ContainerFormat {
                 uuid: "another".into(),
                 ..new.clone()
             };
@@ -218,7 +221,7 @@ fn a_header_is_restored_or_the_old_one_is_there() {
     }
 }
 
-fn restore_with_cuts(old: &luks::Format, new: &luks::Format) {
+fn restore_with_cuts(old: &luks::ContainerFormat, new: &luks::ContainerFormat) {
     let made = |format, passphrase| {
         let device: Arc<dyn BlockDevice> = Arc::new(block::MemoryDevice::new(2 << 20));
         luks::format(device, format, &secret(passphrase), &RANDOM)

@@ -4,12 +4,12 @@ use std::fmt;
 
 use subtle::ConstantTimeEq;
 
-use crate::{Error, Locked, Result};
+use crate::{Error, LockedBox, Result};
 
 /// A key of 256 bits, in locked memory.
 ///
 /// Compared in constant time; printed as `[redacted]`; not `Clone`.
-pub struct Key(Locked<[u8; Key::LEN]>);
+pub struct Key(LockedBox<[u8; Key::LEN]>);
 
 impl Key {
     /// The length of a key, in bytes.
@@ -23,7 +23,7 @@ impl Key {
     pub fn fill_with<E: From<Error>>(
         fill: impl FnOnce(&mut [u8; Key::LEN]) -> std::result::Result<(), E>,
     ) -> std::result::Result<Key, E> {
-        let key = Locked::init(|place| {
+        let key = LockedBox::init(|place| {
             let key = place.write([0; Key::LEN]);
             fill(key).map(|()| key)
         });

@@ -2,7 +2,7 @@
 //!
 //! - [`Secret`] holds bytes of any number: a passphrase, a key file.
 //! - [`Key`] holds a key of 256 bits.
-//! - [`Locked`] holds any other value, such as an expanded key.
+//! - [`LockedBox`] holds any other value, such as an expanded key.
 //! - [`harden_process`] keeps the rest of the memory out of core dumps.
 //!
 //! What it guarantees:
@@ -17,7 +17,7 @@
 //! Layers, lowest first:
 //! - `error`;
 //! - `memory`: pages that are cut into slots (`arena`), one slot as bytes (`region`), one slot with a
-//!   value ([`Locked`]);
+//!   value ([`LockedBox`]);
 //! - `secret` and `key`; `process`, which uses no other module.
 
 mod error;
@@ -28,6 +28,6 @@ mod secret;
 
 pub use error::{Error, Result};
 pub use key::Key;
-pub use memory::Locked;
+pub use memory::LockedBox;
 pub use process::harden_process;
 pub use secret::Secret;

@@ -2,14 +2,14 @@
 
 #![no_main]
 
-use cipher::{Error, Mechanism, Policy, Target, hwcap_setting};
+use cipher::{Error, Mechanism, Policy, PolicyTarget, hwcap_setting};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
     let _ = hwcap_setting(text);
-    if let Ok(target) = Target::parse(text) {
+    if let Ok(target) = PolicyTarget::parse(text) {
         let mut policy = Policy::default();
         // Either every mechanism keeps a provider, or nothing has changed.
         if policy.disable(target).is_err() {

@@ -40,7 +40,7 @@ pub enum Digest {
 
 /// The output of a hash, which may be a key: overwritten on drop.
 #[derive(Clone)]
-pub struct Output {
+pub struct DigestOutput {
     bytes: [u8; Digest::LEN_MAX],
     len: usize,
 }
@@ -110,18 +110,18 @@ impl fmt::Display for Digest {
     }
 }
 
-impl Output {
-    pub(crate) fn new(output: &[u8]) -> Output {
+impl DigestOutput {
+    pub(crate) fn new(output: &[u8]) -> DigestOutput {
         let mut bytes = [0; Digest::LEN_MAX];
         bytes[..output.len()].copy_from_slice(output);
-        Output {
+        DigestOutput {
             bytes,
             len: output.len(),
         }
     }
 }
 
-impl Deref for Output {
+impl Deref for DigestOutput {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -129,13 +129,13 @@ impl Deref for Output {
     }
 }
 
-impl Drop for Output {
+impl Drop for DigestOutput {
     fn drop(&mut self) {
         self.bytes.zeroize();
     }
 }
 
-impl fmt::Debug for Output {
+impl fmt::Debug for DigestOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Output([redacted])")
     }

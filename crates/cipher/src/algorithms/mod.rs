@@ -12,7 +12,7 @@ mod suite;
 pub use aead::AeadAlgorithm;
 pub(crate) use aead::{LONG_NONCE_LEN, SHORT_NONCE_LEN};
 pub use curve::Curve;
-pub use digest::{Digest, Output};
+pub use digest::{Digest, DigestOutput};
 pub use mechanism::Mechanism;
 pub use names::NameMode;
 pub use provider::Provider;

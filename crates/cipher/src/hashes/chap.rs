@@ -1,6 +1,6 @@
 //! The hashes of CHAP (RFC 1994), by which the two sides of iSCSI prove that they know a secret.
 
-use crate::{Digest, Output, Policy, ffi};
+use crate::{Digest, DigestOutput, Policy, ffi};
 
 /// A hash that is registered for CHAP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +25,12 @@ impl ChapHash {
 
     /// The answer to a challenge. Absent if the policy of the process does not let this hash protect anything.
     /// Compare answers with [`crate::eq`].
-    pub fn answer(self, id: u8, secret: &[u8], challenge: &[u8]) -> Option<Output> {
+    pub fn answer(self, id: u8, secret: &[u8], challenge: &[u8]) -> Option<DigestOutput> {
         let parts = [&[id][..], secret, challenge];
         match self {
             ChapHash::Md5 => {
                 let may = !Policy::current().is_fips();
-                may.then(|| Output::new(&ffi::md5(&parts)))
+                may.then(|| DigestOutput::new(&ffi::md5(&parts)))
             }
             ChapHash::Digest(digest) => digest.check().is_ok().then(|| digest.hash(&parts)),
         }

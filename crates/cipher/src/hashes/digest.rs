@@ -10,7 +10,7 @@ use hmac::digest::Digest as _;
 use hmac::{KeyInit, Mac, SimpleHmac};
 
 use crate::provider::policy;
-use crate::{Digest, Error, Mechanism, Output, Provider, Result};
+use crate::{Digest, DigestOutput, Error, Mechanism, Provider, Result};
 
 /// Does the same with the type of RustCrypto that implements a digest.
 macro_rules! with_portable {
@@ -43,14 +43,14 @@ impl Digest {
     ///
     /// As a hash this is a checksum, which FIPS mode leaves alone: [`Digest::check`] is for where it
     /// protects something.
-    pub fn hash(self, parts: &[&[u8]]) -> Output {
+    pub fn hash(self, parts: &[&[u8]]) -> DigestOutput {
         let provider = self.provider();
         self.hash_by(provider, parts)
             .unwrap_or_else(|_| self.hash_portable(parts))
     }
 
     /// HMAC (RFC 2104) of the parts, one after the other. Compare MACs with [`crate::eq`].
-    pub fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Output {
+    pub fn hmac(self, key: &[u8], parts: &[&[u8]]) -> DigestOutput {
         let provider = self.provider();
         self.hmac_by(provider, key, parts)
             .unwrap_or_else(|_| self.hmac_portable(key, parts))
@@ -93,7 +93,7 @@ impl Digest {
             return Err(Error::PasswordHash("HKDF gives no more than 255 hashes"));
         }
         let extracted = self.hmac(salt, &[material]);
-        let mut before: Option<Output> = None;
+        let mut before: Option<DigestOutput> = None;
         for (number, piece) in (1u8..=255).zip(key.chunks_mut(self.output_len())) {
             let chained = before.as_deref().unwrap_or_default();
             let parts: Vec<&[u8]> = std::iter::once(chained)
@@ -111,7 +111,7 @@ impl Digest {
     ///
     /// # Errors
     /// [`Error::Unsupported`].
-    pub fn hash_by(self, provider: Provider, parts: &[&[u8]]) -> Result<Output> {
+    pub fn hash_by(self, provider: Provider, parts: &[&[u8]]) -> Result<DigestOutput> {
         match (provider, self.aws_lc()) {
             (Provider::Portable, _) => Ok(self.hash_portable(parts)),
             (Provider::AwsLc, Some(algorithm)) => Ok(aws_hash(algorithm, parts)),
@@ -126,7 +126,7 @@ impl Digest {
     ///
     /// # Errors
     /// [`Error::Unsupported`].
-    pub fn hmac_by(self, provider: Provider, key: &[u8], parts: &[&[u8]]) -> Result<Output> {
+    pub fn hmac_by(self, provider: Provider, key: &[u8], parts: &[&[u8]]) -> Result<DigestOutput> {
         match (provider, self.aws_lc_hmac()) {
             (Provider::Portable, _) => Ok(self.hmac_portable(key, parts)),
             (Provider::AwsLc, Some(algorithm)) => Ok(aws_mac(algorithm, key, parts)),
@@ -137,19 +137,19 @@ impl Digest {
         }
     }
 
-    fn hash_portable(self, parts: &[&[u8]]) -> Output {
+    fn hash_portable(self, parts: &[&[u8]]) -> DigestOutput {
         with_portable!(self, Hash => {
             let mut hash = Hash::new();
             parts.iter().for_each(|part| hash.update(part));
-            Output::new(&hash.finalize())
+            DigestOutput::new(&hash.finalize())
         })
     }
 
-    fn hmac_portable(self, key: &[u8], parts: &[&[u8]]) -> Output {
+    fn hmac_portable(self, key: &[u8], parts: &[&[u8]]) -> DigestOutput {
         with_portable!(self, Hash => {
             let mut mac = SimpleHmac::<Hash>::new_from_slice(key).expect("any length");
             parts.iter().for_each(|part| mac.update(part));
-            Output::new(&mac.finalize().into_bytes())
+            DigestOutput::new(&mac.finalize().into_bytes())
         })
     }
 
@@ -202,14 +202,14 @@ impl Digest {
     }
 }
 
-fn aws_hash(algorithm: &'static aws_digest::Algorithm, parts: &[&[u8]]) -> Output {
+fn aws_hash(algorithm: &'static aws_digest::Algorithm, parts: &[&[u8]]) -> DigestOutput {
     let mut context = aws_digest::Context::new(algorithm);
     parts.iter().for_each(|part| context.update(part));
-    Output::new(context.finish().as_ref())
+    DigestOutput::new(context.finish().as_ref())
 }
 
-fn aws_mac(algorithm: aws_hmac::Algorithm, key: &[u8], parts: &[&[u8]]) -> Output {
+fn aws_mac(algorithm: aws_hmac::Algorithm, key: &[u8], parts: &[&[u8]]) -> DigestOutput {
     let mut context = aws_hmac::Context::with_key(&aws_hmac::Key::new(algorithm, key));
     parts.iter().for_each(|part| context.update(part));
-    Output::new(context.sign().as_ref())
+    DigestOutput::new(context.sign().as_ref())
 }

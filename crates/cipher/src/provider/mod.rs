@@ -5,4 +5,4 @@ pub(crate) mod openssl;
 pub(crate) mod policy;
 
 pub use hardware::{Hardware, hardware, hwcap_setting};
-pub use policy::{Policy, Target};
+pub use policy::{Policy, PolicyTarget};

@@ -22,7 +22,7 @@ const _: () = assert!(Mechanism::COUNT <= 64);
 
 /// What can be enabled and disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum PolicyTarget {
     /// FIPS mode: nothing but approved mechanisms.
     Fips,
     /// Everything that a provider has.
@@ -31,14 +31,14 @@ pub enum Target {
     Mechanism(Provider, Mechanism),
 }
 
-impl Target {
+impl PolicyTarget {
     /// Reads `fips-140`, `PROVIDER` or `PROVIDER/MECHANISM`; or what is wrong with it.
     ///
     /// # Errors
     /// The error in the text.
-    pub fn parse(text: &str) -> std::result::Result<Target, String> {
+    pub fn parse(text: &str) -> std::result::Result<PolicyTarget, String> {
         if text == "fips-140" {
-            return Ok(Target::Fips);
+            return Ok(PolicyTarget::Fips);
         }
         let (provider, mechanism) = match text.split_once('/') {
             Some((provider, mechanism)) => (provider, Some(mechanism)),
@@ -46,11 +46,11 @@ impl Target {
         };
         let known = Provider::read(provider)?;
         let Some(name) = mechanism else {
-            return Ok(Target::Provider(known));
+            return Ok(PolicyTarget::Provider(known));
         };
         match Mechanism::from_name(name) {
             Some(mechanism) if mechanism.providers().contains(&known) => {
-                Ok(Target::Mechanism(known, mechanism))
+                Ok(PolicyTarget::Mechanism(known, mechanism))
             }
             Some(_) => Err(format!("{provider} does not have {name}")),
             None => Err(format!(
@@ -61,12 +61,12 @@ impl Target {
 
     fn mechanisms(self) -> Vec<(Provider, Mechanism)> {
         match self {
-            Target::Fips => Vec::new(),
-            Target::Provider(provider) => Mechanism::all()
+            PolicyTarget::Fips => Vec::new(),
+            PolicyTarget::Provider(provider) => Mechanism::all()
                 .filter(|mechanism| mechanism.providers().contains(&provider))
                 .map(|mechanism| (provider, mechanism))
                 .collect(),
-            Target::Mechanism(provider, mechanism) => vec![(provider, mechanism)],
+            PolicyTarget::Mechanism(provider, mechanism) => vec![(provider, mechanism)],
         }
     }
 }
@@ -102,8 +102,8 @@ impl Provider {
 
 impl Policy {
     /// Enables something again. `fips-140` is switched on.
-    pub fn enable(&mut self, target: Target) {
-        self.fips |= target == Target::Fips;
+    pub fn enable(&mut self, target: PolicyTarget) {
+        self.fips |= target == PolicyTarget::Fips;
         for (provider, mechanism) in target.mechanisms() {
             self.disabled[provider as usize] &= !(1 << mechanism.index());
         }
@@ -114,9 +114,9 @@ impl Policy {
     /// # Errors
     /// The mechanisms that would have no provider that is built in; nothing changes then. (A library of the system can
     /// go away, and must not take the policy with it.)
-    pub fn disable(&mut self, target: Target) -> std::result::Result<(), Vec<Mechanism>> {
+    pub fn disable(&mut self, target: PolicyTarget) -> std::result::Result<(), Vec<Mechanism>> {
         let mut changed = self.clone();
-        changed.fips &= target != Target::Fips;
+        changed.fips &= target != PolicyTarget::Fips;
         let mut orphans = Vec::new();
         for (provider, mechanism) in target.mechanisms() {
             changed.disabled[provider as usize] |= 1 << mechanism.index();
@@ -196,11 +196,11 @@ impl Policy {
         for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let done = match line.split_once(' ') {
                 Some(("enable", "fips-140")) => {
-                    policy.enable(Target::Fips);
+                    policy.enable(PolicyTarget::Fips);
                     true
                 }
                 Some(("disable", what)) => {
-                    Target::parse(what).is_ok_and(|target| policy.disable(target).is_ok())
+                    PolicyTarget::parse(what).is_ok_and(|target| policy.disable(target).is_ok())
                 }
                 _ => false,
             };
@@ -266,8 +266,8 @@ mod tests {
 
     const XTS: Mechanism = Mechanism::Sector(BlockCipher::Aes, SectorMode::Xts);
 
-    fn target(text: &str) -> Target {
-        Target::parse(text).expect(text)
+    fn target(text: &str) -> PolicyTarget {
+        PolicyTarget::parse(text).expect(text)
     }
 
     #[test]
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn fips_mode_refuses_what_is_not_approved() {
         let mut policy = Policy::default();
-        policy.enable(Target::Fips);
+        policy.enable(PolicyTarget::Fips);
         assert_eq!(policy.provider(XTS), Ok(Provider::AwsLc));
         let mechanism = Mechanism::Argon2;
         assert_eq!(
@@ -360,14 +360,14 @@ mod tests {
             })
         );
         assert_eq!(Policy::parse(&policy.to_string()), Ok(policy.clone()));
-        policy.disable(Target::Fips).expect("switched off");
+        policy.disable(PolicyTarget::Fips).expect("switched off");
         assert_eq!(policy, Policy::default());
     }
 
     #[test]
     fn refusals_name_the_algorithm_in_full() {
         let mut policy = Policy::default();
-        policy.enable(Target::Fips);
+        policy.enable(PolicyTarget::Fips);
         let refused = Mechanism::all().filter_map(|m| Some((m, policy.provider(m).err()?)));
         let refused: Vec<_> = refused
             .map(|(m, e)| (m.to_string(), e.to_string()))

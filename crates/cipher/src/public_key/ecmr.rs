@@ -19,22 +19,22 @@ pub struct Point {
 }
 
 /// A recovery that waits for the answer of the server.
-pub struct Recovery {
+pub struct KeyRecovery {
     curve: Curve,
     /// e.
     secret: Zeroizing<Vec<u8>>,
 }
 
-impl Recovery {
+impl KeyRecovery {
     /// Begins with C, and gives the point for the server.
     ///
     /// # Errors
     /// [`Error::Point`] if it is no point of the curve; the failure of the random generator.
-    pub fn begin(curve: Curve, kept: &Point, random: &dyn Random) -> Result<(Recovery, Point)> {
+    pub fn begin(curve: Curve, kept: &Point, random: &dyn Random) -> Result<(KeyRecovery, Point)> {
         let secret = scalar(curve, random)?;
         let blinded = add_multiple(curve, &kept.octets(curve)?, &secret)?;
         let point = Point::of_octets(curve, &blinded);
-        Ok((Recovery { curve, secret }, point))
+        Ok((KeyRecovery { curve, secret }, point))
     }
 
     /// The x-coordinate of the shared secret, out of the answer and the public key of the server.
@@ -130,7 +130,7 @@ mod tests {
     fn a_secret_is_recovered() {
         let [kept, server] = points();
         let random = SeededRandom::new(1);
-        let (recovery, asked) = Recovery::begin(Curve::P256, &kept, &random).expect("a point");
+        let (recovery, asked) = KeyRecovery::begin(Curve::P256, &kept, &random).expect("a point");
         assert_ne!(asked, kept, "the server does not see what is kept");
         let zero = asked.octets(Curve::P256).expect("a point");
         // 2·A = A - A·(n - 1), for the order n.
@@ -165,7 +165,7 @@ mod tests {
     fn what_is_not_on_the_curve_is_refused() {
         let [kept, server] = points();
         let random = SeededRandom::new(1);
-        let begin = |point: &Point| Recovery::begin(Curve::P256, point, &random);
+        let begin = |point: &Point| KeyRecovery::begin(Curve::P256, point, &random);
         for wrong in [
             Point {
                 x: server.x.clone(),

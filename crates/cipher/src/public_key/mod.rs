@@ -6,6 +6,6 @@ mod rsa;
 mod shamir;
 
 pub use ecdsa::verify_ecdsa;
-pub use ecmr::{Point, Recovery, share};
+pub use ecmr::{KeyRecovery, Point, share};
 pub use rsa::RsaPublicKey;
 pub use shamir::{PRIME_256, join_shares, split_secret};

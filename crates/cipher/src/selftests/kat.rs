@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn fips_mode_tests_what_is_approved() {
         let mut policy = Policy::default();
-        policy.enable(crate::Target::Fips);
+        policy.enable(crate::PolicyTarget::Fips);
         let tests = test_mechanisms(&policy);
         assert!(tests.iter().all(|test| test.mechanism.is_approved()));
         assert!(tests.len() > 30, "{}", tests.len());

@@ -252,7 +252,7 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use cipher::Target;
+    use cipher::PolicyTarget;
 
     use super::*;
 
@@ -262,8 +262,8 @@ mod tests {
         let decisions = Decisions::new(dir.path().join("state"));
         assert_eq!(decisions.policy().unwrap(), Policy::default());
         let mut policy = Policy::default();
-        policy.enable(Target::Fips);
-        let target = Target::parse("aws-lc/aes-xts").unwrap();
+        policy.enable(PolicyTarget::Fips);
+        let target = PolicyTarget::parse("aws-lc/aes-xts").unwrap();
         policy.disable(target).unwrap();
         decisions.write(&policy).unwrap();
         assert_eq!(decisions.policy().unwrap(), policy);

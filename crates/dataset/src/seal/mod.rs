@@ -17,7 +17,7 @@ use cipher::{Mac, Random, RecordCipher};
 use keys::{DataKeys, Heads};
 use parking_lot::RwLock;
 use pool::{ArrayKind, Identity, RecordPtr, SealInput};
-use secret::{Key, Locked};
+use secret::{Key, LockedBox};
 
 pub use compression::Compression;
 use compression::{UNIT, pack, unpack};
@@ -46,9 +46,9 @@ struct Keys {
 
 /// The keys of a generation, ready to be used.
 struct Generation {
-    cipher: Locked<RecordCipher>,
+    cipher: LockedBox<RecordCipher>,
     /// Seals entries of logs. None without the seal key.
-    log: Option<Locked<RecordCipher>>,
+    log: Option<LockedBox<RecordCipher>>,
     dedup: Key,
     /// A clone has no seal keys of its origin.
     seal: Option<Key>,

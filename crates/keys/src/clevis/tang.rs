@@ -1,6 +1,6 @@
 //! The pin `tang`: the key of what is sealed is an exchange with the key of a Tang server, which helps to recover it.
 
-use cipher::{Curve, Point, Random, Recovery};
+use cipher::{Curve, KeyRecovery, Point, Random};
 use secret::Secret;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -61,7 +61,7 @@ impl Tang {
         random: &dyn Random,
     ) -> Result<Option<Zeroizing<Vec<u8>>>> {
         let curve = self.curve;
-        let begun = Recovery::begin(curve, &self.kept, random);
+        let begun = KeyRecovery::begin(curve, &self.kept, random);
         let (recovery, blinded) =
             begun.map_err(|_| unusable("its key is no point of the curve"))?;
         let asked = jose::key(curve, &blinded);

@@ -1,7 +1,7 @@
 //! Generations: the keys that a dataset's records are sealed with, wrapped by its wrapping key.
 
 use cipher::{Random, RecordCipher, Suite};
-use secret::{Key, Locked};
+use secret::{Key, LockedBox};
 use zerocopy::IntoBytes;
 
 use crate::layout::{self, Wrapped};
@@ -51,7 +51,7 @@ enum Parts {
 
 /// The unwrapped keys of a generation: data key and dedup key, then the seal key.
 struct Unwrapped {
-    keys: Locked<[u8; KEYS_LEN]>,
+    keys: LockedBox<[u8; KEYS_LEN]>,
     has_seal: bool,
 }
 
@@ -128,9 +128,9 @@ impl DataKeys {
     ///
     /// # Errors
     /// [`Error::Secret`].
-    pub fn record_cipher(&self) -> Result<Locked<RecordCipher>> {
+    pub fn record_cipher(&self) -> Result<LockedBox<RecordCipher>> {
         let key = &self.data.expose()[..self.suite.key_len()];
-        Locked::init(|place| Ok(RecordCipher::new_in(place, self.suite, key)?))
+        LockedBox::init(|place| Ok(RecordCipher::new_in(place, self.suite, key)?))
     }
 
     /// The key of logs, ready to seal and open entries, in locked memory. Who has the data key alone cannot derive it;
@@ -138,15 +138,15 @@ impl DataKeys {
     ///
     /// # Errors
     /// [`Error::Secret`].
-    pub fn log_cipher(&self) -> Result<Option<Locked<RecordCipher>>> {
+    pub fn log_cipher(&self) -> Result<Option<LockedBox<RecordCipher>>> {
         let Some(seal) = &self.seal else {
             return Ok(None);
         };
-        let mut key = Locked::new([0; Key::LEN])?;
+        let mut key = LockedBox::new([0; Key::LEN])?;
         let parts: [&[u8]; 2] = [self.data.expose(), seal.expose()];
         cipher::derive_key_into(LOG_KEY, &parts, &mut key);
         let key = &key[..self.suite.key_len()];
-        Locked::init(|place| Ok(RecordCipher::new_in(place, self.suite, key)?)).map(Some)
+        LockedBox::init(|place| Ok(RecordCipher::new_in(place, self.suite, key)?)).map(Some)
     }
 
     /// From the unwrapped bytes.
@@ -205,7 +205,7 @@ impl Generation {
             heads,
             wrapping_key: *key.id(),
         };
-        let mut keys = Locked::new([0; KEYS_LEN])?;
+        let mut keys = LockedBox::new([0; KEYS_LEN])?;
         random.fill(&mut *keys)?;
         let unwrapped = Unwrapped {
             keys,
@@ -375,7 +375,7 @@ impl Generation {
         if key.id() != &self.head.wrapping_key {
             return Err(Error::WrongKey);
         }
-        let mut keys = Locked::new([0; KEYS_LEN])?;
+        let mut keys = LockedBox::new([0; KEYS_LEN])?;
         let parts = self.wrapped.id();
         match &self.wrapped {
             Parts::Whole(wrapped) => {

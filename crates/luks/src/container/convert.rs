@@ -19,11 +19,11 @@ use serde_json::{Map, Value, json};
 use super::Container;
 use crate::header::Header;
 use crate::header::luks1;
-use crate::header::luks2::{self, COPY_SIZES, Copy};
+use crate::header::luks2::{self, COPY_SIZES, HeaderCopy};
 use crate::keyslots::kdf::Kdf;
 use crate::keyslots::material;
 use crate::keyslots::slots::slot_json;
-use crate::model::{Digest, Keyslot, SECTOR, Version};
+use crate::model::{ContainerVersion, KeyDigest, Keyslot, SECTOR};
 use crate::{Error, Result, crypto};
 
 impl Container {
@@ -31,14 +31,14 @@ impl Container {
     ///
     /// # Errors
     /// [`Error::Usage`] if the other version cannot hold what is there; [`Error::NoSpace`].
-    pub fn convert(&mut self, to: Version, random: &dyn Random) -> Result<()> {
+    pub fn convert(&mut self, to: ContainerVersion, random: &dyn Random) -> Result<()> {
         self.check_changeable()?;
         match (&self.header, to) {
-            (Header::V1(header), Version::V2) => {
+            (Header::V1(header), ContainerVersion::V2) => {
                 let new = self.to_luks2(&header.clone(), random)?;
                 self.header = Header::V2(Box::new(new));
             }
-            (Header::V2(header), Version::V1) => {
+            (Header::V2(header), ContainerVersion::V1) => {
                 let new = self.to_luks1(&header.clone())?;
                 self.header = Header::V1(Box::new(new));
             }
@@ -70,8 +70,8 @@ impl Container {
             moved.write_growing(device)?;
         }
         header.epoch = 2;
-        header.write_copy(device, Copy::Second, random)?;
-        header.write_copy(device, Copy::First, random)?;
+        header.write_copy(device, HeaderCopy::Second, random)?;
+        header.write_copy(device, HeaderCopy::First, random)?;
         if let Some((from, _)) = gone {
             // What the new header took is gone already.
             let end = from + material::area_len(old.key_len(), SECTOR);
@@ -168,7 +168,7 @@ fn luks2_json(old: &luks1::Header, copy_len: u64, areas_len: u64) -> Map<String,
 }
 
 /// The slots, if LUKS1 can hold all that the header says.
-fn check_for_luks1(header: &luks2::Header, digest: &Digest) -> Result<Vec<Keyslot>> {
+fn check_for_luks1(header: &luks2::Header, digest: &KeyDigest) -> Result<Vec<Keyslot>> {
     let refuse = |what: &str| {
         Err(Error::Usage(format!(
             "LUKS1 cannot hold this container: {what}"

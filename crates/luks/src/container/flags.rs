@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Container;
 use crate::Result;
 use crate::header::Header;
-use crate::mapping::Flags;
+use crate::mapping::MappingFlags;
 
 /// A flag that means something here. Others are of how the kernel serves a container, and stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,21 +53,21 @@ impl Flag {
 impl Container {
     /// How its header wants it to be served. Requests are inline by default, so that the flags against queues ask for
     /// what is done anyway. The two flags that choose how a queue works turn the queues on.
-    pub fn flags(&self) -> Flags {
+    pub fn flags(&self) -> MappingFlags {
         let has = |flag: Flag| match &self.header {
             Header::V1(_) => false,
             Header::V2(header) => header.view().flags.iter().any(|name| name == flag.name()),
         };
         let (same_cpu, submits) = (has(Flag::SameCpuCrypt), has(Flag::SubmitFromCryptCpus));
         let is_queued = same_cpu || submits;
-        Flags {
+        MappingFlags {
             allow_discards: has(Flag::AllowDiscards),
             read_workqueue: is_queued && !has(Flag::NoReadWorkqueue),
             write_workqueue: is_queued && !has(Flag::NoWriteWorkqueue),
             same_cpu,
             sort_writes: same_cpu && !submits,
             no_journal: has(Flag::NoJournal),
-            ..Flags::default()
+            ..MappingFlags::default()
         }
     }
 

@@ -20,7 +20,7 @@ use crate::integrity::{self, SealSpec};
 use crate::keyslots::kdf::{self, PBKDF2_MIN, pbkdf2_iterations};
 use crate::keyslots::material;
 use crate::keyslots::slots::SlotChoice;
-use crate::model::{Integrity, SALT_LEN, SECTOR, Version};
+use crate::model::{ContainerVersion, Integrity, SALT_LEN, SECTOR};
 use crate::{Error, Result, crypto};
 
 /// Where data begins unless it is said: 16 MiB for LUKS2, 2 MiB for LUKS1, as with cryptsetup.
@@ -35,9 +35,9 @@ const DIGEST_TIME: Duration = Duration::from_millis(125);
 
 /// How a container is made.
 #[derive(Clone, Debug)]
-pub struct Format {
+pub struct ContainerFormat {
     /// The version of the format.
-    pub version: Version,
+    pub version: ContainerVersion,
     /// How data is encrypted, as `aes-xts-plain64`.
     pub cipher: String,
     /// How long the key is that encrypts, in bytes.
@@ -65,10 +65,10 @@ pub struct Format {
     pub slot_id: Option<u32>,
 }
 
-impl Format {
+impl ContainerFormat {
     /// `aes-xts-plain64` with a key of 512 bits, as cryptsetup makes containers.
-    pub fn new(version: Version, uuid: String) -> Format {
-        Format {
+    pub fn new(version: ContainerVersion, uuid: String) -> ContainerFormat {
+        ContainerFormat {
             version,
             cipher: "aes-xts-plain64".into(),
             key_len: 64,
@@ -93,7 +93,7 @@ impl Format {
 /// there is no container on it, and not what was there before either.
 pub fn format(
     device: Arc<dyn BlockDevice>,
-    format: &Format,
+    format: &ContainerFormat,
     passphrase: &Secret,
     random: &dyn Random,
 ) -> Result<(Container, Secret)> {
@@ -114,15 +114,15 @@ pub fn format(
 /// A new header without key slots, in memory, and its volume key.
 pub(crate) fn blank(
     device: Arc<dyn BlockDevice>,
-    format: &Format,
+    format: &ContainerFormat,
     random: &dyn Random,
 ) -> Result<(Container, Secret)> {
     let mut key = Secret::zeroed(check_cipher(format)?)?;
     random.fill(key.expose_mut())?;
     check_allowed(format, &key)?;
     let header = match format.version {
-        Version::V1 => Header::V1(Box::new(luks1_header(format, &key, random)?)),
-        Version::V2 => Header::V2(Box::new(luks2_header(format, &key, random)?)),
+        ContainerVersion::V1 => Header::V1(Box::new(luks1_header(format, &key, random)?)),
+        ContainerVersion::V2 => Header::V2(Box::new(luks2_header(format, &key, random)?)),
     };
     let container = Container {
         device,
@@ -135,7 +135,7 @@ pub(crate) fn blank(
 }
 
 /// How long the volume key is to be, in bytes.
-fn check_cipher(format: &Format) -> Result<usize> {
+fn check_cipher(format: &ContainerFormat) -> Result<usize> {
     const DEVICE: &str = "a new container";
     let (key_lens, mac_key_len) = match &format.integrity {
         None => (crypto::spec(&format.cipher, DEVICE)?.key_lens(), 0),
@@ -151,14 +151,14 @@ fn check_cipher(format: &Format) -> Result<usize> {
     if ![512, 1024, 2048, 4096].contains(&format.sector_size) {
         return Err(Error::usage("a sector has 512, 1024, 2048 or 4096 bytes"));
     }
-    if format.version == Version::V1 && format.sector_size != 512 {
+    if format.version == ContainerVersion::V1 && format.sector_size != 512 {
         return Err(Error::usage("LUKS1 has sectors of 512 bytes only"));
     }
     Ok(format.key_len + mac_key_len)
 }
 
 /// Refuses what FIPS mode forbids before anything is lost.
-fn check_allowed(format: &Format, key: &Secret) -> Result<()> {
+fn check_allowed(format: &ContainerFormat, key: &Secret) -> Result<()> {
     const DEVICE: &str = "a new container";
     match &format.integrity {
         None => {
@@ -172,18 +172,18 @@ fn check_allowed(format: &Format, key: &Secret) -> Result<()> {
     }
 }
 
-fn check_integrity(format: &Format, spec: &SealSpec) -> Result<()> {
+fn check_integrity(format: &ContainerFormat, spec: &SealSpec) -> Result<()> {
     let refuse = |what: &str| Err(Error::usage(what));
     match format.version {
-        Version::V1 => refuse("LUKS1 has no integrity"),
-        Version::V2 if spec.needs_random() => refuse(
+        ContainerVersion::V1 => refuse("LUKS1 has no integrity"),
+        ContainerVersion::V2 if spec.needs_random() => refuse(
             "this encryption gives away what is written twice to a sector unless its IV is random: \
              end the name of the cipher with -random",
         ),
-        Version::V2 if format.data_offset == Some(0) => {
+        ContainerVersion::V2 if format.data_offset == Some(0) => {
             refuse("a container with integrity is made with its header before its data")
         }
-        Version::V2 => Ok(()),
+        ContainerVersion::V2 => Ok(()),
     }
 }
 
@@ -227,7 +227,11 @@ fn digest_of(
     Ok((salt, iterations))
 }
 
-fn luks1_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<luks1::Header> {
+fn luks1_header(
+    format: &ContainerFormat,
+    key: &Secret,
+    random: &dyn Random,
+) -> Result<luks1::Header> {
     let mut digest = [0; 20];
     let (digest_salt, digest_iterations) = digest_of(&format.slot, key, &mut digest, random)?;
     luks1::Header::new(&luks1::New {
@@ -243,7 +247,11 @@ fn luks1_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<lu
     })
 }
 
-fn luks2_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<luks2::Header> {
+fn luks2_header(
+    format: &ContainerFormat,
+    key: &Secret,
+    random: &dyn Random,
+) -> Result<luks2::Header> {
     let digest = digest_json(&format.slot, key, &[], &[0], random)?;
     let data_offset = format.data_offset.unwrap_or(match format.areas_len {
         None => DATA_OFFSET,
@@ -284,7 +292,7 @@ fn luks2_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<lu
 }
 
 /// What lies between the header and the data, unless it is said otherwise.
-fn areas_len(format: &Format, data_offset: u64) -> Result<u64> {
+fn areas_len(format: &ContainerFormat, data_offset: u64) -> Result<u64> {
     if let Some(len) = format.areas_len {
         return Ok(len);
     }
@@ -320,7 +328,7 @@ fn object(json: Value) -> Map<String, Value> {
 }
 
 impl Container {
-    pub(crate) fn check_space(&self, format: &Format) -> Result<()> {
+    pub(crate) fn check_space(&self, format: &ContainerFormat) -> Result<()> {
         let segment = self.segment()?;
         if let Some(integrity) = &segment.integrity {
             return integrity::check_space(&*self.device, &segment, integrity);

@@ -17,7 +17,7 @@ use crate::header::luks2;
 use crate::header::{Found, Header, find};
 use crate::keyslots::kdf::WORK_MAX;
 use crate::keyslots::material;
-use crate::model::{Digest, Keyslot, Priority, Segment, Version};
+use crate::model::{ContainerVersion, KeyDigest, Keyslot, Priority, Segment};
 use crate::{Error, Result};
 
 /// The advice for a container in re-encryption that no passphrase opens.
@@ -38,7 +38,7 @@ pub struct Container {
 
 /// The volume key, and the slot that it came out of.
 #[derive(Debug)]
-pub struct Unlocked {
+pub struct UnlockedKey {
     /// The slot.
     pub slot: u32,
     /// The key.
@@ -124,10 +124,10 @@ impl Container {
     }
 
     /// The version of the format.
-    pub fn version(&self) -> Version {
+    pub fn version(&self) -> ContainerVersion {
         match &self.header {
-            Header::V1(_) => Version::V1,
-            Header::V2(_) => Version::V2,
+            Header::V1(_) => ContainerVersion::V1,
+            Header::V2(_) => ContainerVersion::V2,
         }
     }
 
@@ -242,7 +242,7 @@ impl Container {
     }
 
     /// How the volume key is recognised.
-    pub(crate) fn digest(&self) -> Result<Digest> {
+    pub(crate) fn digest(&self) -> Result<KeyDigest> {
         match &self.header {
             Header::V1(header) => Ok(header.digest()),
             Header::V2(header) => {
@@ -264,7 +264,7 @@ impl Container {
     /// # Errors
     /// [`Error::WrongPassphrase`]; [`Error::KeyMaterial`] if a slot that did not open is damaged;
     /// [`Error::NoUsableSlot`]; [`Error::NoSlot`]; [`Error::Unsupported`].
-    pub fn unlock(&self, passphrase: &Secret, slot: Option<u32>) -> Result<Unlocked> {
+    pub fn unlock(&self, passphrase: &Secret, slot: Option<u32>) -> Result<UnlockedKey> {
         self.unlock_one_of(self.digest(), passphrase, slot)
     }
 
@@ -272,7 +272,7 @@ impl Container {
     ///
     /// # Errors
     /// As for [`Container::unlock`].
-    pub fn test(&self, passphrase: &Secret, slot: Option<u32>) -> Result<Unlocked> {
+    pub fn test(&self, passphrase: &Secret, slot: Option<u32>) -> Result<UnlockedKey> {
         let of_slot = match (&self.header, slot) {
             (Header::V2(header), Some(id)) => {
                 let digests = header.view().digests.values();
@@ -292,10 +292,10 @@ impl Container {
 
     fn unlock_one_of(
         &self,
-        digest: Result<Digest>,
+        digest: Result<KeyDigest>,
         passphrase: &Secret,
         slot: Option<u32>,
-    ) -> Result<Unlocked> {
+    ) -> Result<UnlockedKey> {
         self.check_requirements()?;
         self.try_slots(&digest?, passphrase, slot)
     }
@@ -313,7 +313,11 @@ impl Container {
     }
 
     /// The key slots of a digest that are tried: this one, or all that can be used. At least one.
-    pub(crate) fn slots_to_try(&self, digest: &Digest, slot: Option<u32>) -> Result<Vec<Keyslot>> {
+    pub(crate) fn slots_to_try(
+        &self,
+        digest: &KeyDigest,
+        slot: Option<u32>,
+    ) -> Result<Vec<Keyslot>> {
         let mut slots = self.slots();
         slots.retain(|slot| digest.keyslots.contains(&slot.id));
         match slot {
@@ -369,10 +373,10 @@ impl Container {
     /// The key of a digest, out of one of its slots.
     pub(crate) fn try_slots(
         &self,
-        digest: &Digest,
+        digest: &KeyDigest,
         passphrase: &Secret,
         slot: Option<u32>,
-    ) -> Result<Unlocked> {
+    ) -> Result<UnlockedKey> {
         let slots = self.slots_to_try(digest, slot)?;
         let odd = self.odd_slots();
         let mut damage = None;
@@ -384,7 +388,7 @@ impl Container {
                 continue;
             }
             match material::open(&*self.device, &slot, digest, passphrase) {
-                Ok(Some(key)) => return Ok(Unlocked { slot: slot.id, key }),
+                Ok(Some(key)) => return Ok(UnlockedKey { slot: slot.id, key }),
                 Ok(None) => {}
                 Err(error) => damage = Some(self.without_restore(error)),
             }

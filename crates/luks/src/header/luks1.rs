@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 use super::luks2::MAGIC;
 use crate::keyslots::kdf::Kdf;
 use crate::model::{
-    Digest, KEY_LEN_MAX, Keyslot, Priority, SALT_LEN, SECTOR, STRIPES, Segment, material_len,
+    KEY_LEN_MAX, KeyDigest, Keyslot, Priority, SALT_LEN, SECTOR, STRIPES, Segment, material_len,
 };
 use crate::{Error, Result};
 
@@ -244,8 +244,8 @@ impl Header {
     }
 
     /// By which the volume key is recognised.
-    pub(crate) fn digest(&self) -> Digest {
-        Digest {
+    pub(crate) fn digest(&self) -> KeyDigest {
+        KeyDigest {
             id: 0,
             hash: self.hash.clone(),
             iterations: self.raw.digest_iterations.get(),

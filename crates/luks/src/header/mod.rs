@@ -6,7 +6,7 @@ pub mod luks2;
 use block::BlockDevice;
 use cipher::Random;
 
-use self::luks2::{Copy, CopyState};
+use self::luks2::{CopyState, HeaderCopy};
 use crate::{Error, Result};
 
 /// So begins a device whose new header is still to be put at its beginning.
@@ -43,14 +43,14 @@ impl Header {
 pub(crate) struct Found {
     pub(crate) header: Header,
     /// Copies that have to be written again.
-    pub(crate) stale: Vec<Copy>,
+    pub(crate) stale: Vec<HeaderCopy>,
     pub(crate) is_overwritten: bool,
     /// Whether the device fails where a copy is. That copy is not stale.
     pub(crate) is_unreadable: bool,
 }
 
 impl Found {
-    fn new(header: Header, stale: Vec<Copy>) -> Found {
+    fn new(header: Header, stale: Vec<HeaderCopy>) -> Found {
         Found {
             header,
             stale,
@@ -79,7 +79,7 @@ pub(crate) fn find(device: &dyn BlockDevice) -> Result<Found> {
     match luks2::Header::read(device) {
         Ok(found) if luks1::Header::uuid_of(device).as_ref() == Some(&found.header.uuid) => {
             let header = Header::V2(Box::new(found.header));
-            Ok(Found::new(header, vec![Copy::First]))
+            Ok(Found::new(header, vec![HeaderCopy::First]))
         }
         _ => Ok(Found::new(Header::V1(Box::new(version1?)), Vec::new())),
     }
@@ -98,7 +98,10 @@ fn is_staged(device: &dyn BlockDevice) -> Result<bool> {
 fn find_luks2(device: &dyn BlockDevice) -> Result<Found> {
     let found = luks2::Header::read(device)?;
     let is_unreadable = found.is_unreadable();
-    let copies = [(Copy::First, found.first), (Copy::Second, found.second)];
+    let copies = [
+        (HeaderCopy::First, found.first),
+        (HeaderCopy::Second, found.second),
+    ];
     let stale = copies
         .into_iter()
         .filter(|(_, state)| matches!(state, CopyState::Old | CopyState::Bad(_)));
@@ -129,7 +132,10 @@ pub fn repair(device: &dyn BlockDevice, random: &dyn Random) -> Result<()> {
 }
 
 fn write_stale(device: &dyn BlockDevice, found: &luks2::Found, random: &dyn Random) -> Result<()> {
-    for (copy, state) in [(Copy::First, &found.first), (Copy::Second, &found.second)] {
+    for (copy, state) in [
+        (HeaderCopy::First, &found.first),
+        (HeaderCopy::Second, &found.second),
+    ] {
         if *state != CopyState::Current {
             found.header.write_copy(device, copy, random)?;
         }

@@ -8,7 +8,7 @@ use secret::Secret;
 use super::material;
 use super::slot_refs::{exchange, replace};
 use super::slots::{SlotChoice, iterations, slot_json};
-use crate::container::{Container, Unlocked};
+use crate::container::{Container, UnlockedKey};
 use crate::header::Header;
 use crate::model::{Keyslot, SALT_LEN};
 use crate::{Error, Result};
@@ -23,7 +23,7 @@ impl Container {
     /// As [`Container::add_key`]: there must be space for one more.
     pub fn change_key(
         &mut self,
-        old: &Unlocked,
+        old: &UnlockedKey,
         passphrase: &Secret,
         choice: &SlotChoice,
         random: &dyn Random,
@@ -55,7 +55,7 @@ impl Container {
     /// goes into free space, then the header refers to that, then the old material goes.
     fn move_slot(
         &mut self,
-        old: &Unlocked,
+        old: &UnlockedKey,
         passphrase: &Secret,
         choice: &SlotChoice,
         random: &dyn Random,
@@ -82,7 +82,7 @@ impl Container {
     /// material was put back if that could be done.
     pub fn change_key_in_place(
         &mut self,
-        old: &Unlocked,
+        old: &UnlockedKey,
         passphrase: &Secret,
         choice: &SlotChoice,
         random: &dyn Random,
@@ -109,7 +109,7 @@ impl Container {
         written.map(|()| old.slot)
     }
 
-    fn check_change(&self, old: &Unlocked) -> Result<()> {
+    fn check_change(&self, old: &UnlockedKey) -> Result<()> {
         self.check_changeable()?;
         match self.is_volume_key(&old.key)? {
             true => Ok(()),
@@ -120,7 +120,7 @@ impl Container {
     /// The slot with another passphrase: in this space, or where there is free space.
     fn plan_anew(
         &self,
-        old: &Unlocked,
+        old: &UnlockedKey,
         choice: &SlotChoice,
         area: Option<(u64, u64)>,
         random: &dyn Random,

@@ -12,7 +12,7 @@ use cipher::{Random, SectorCipher, af};
 use secret::Secret;
 
 use super::kdf;
-use crate::model::{Digest, Keyslot, SECTOR, STRIPES, material_len};
+use crate::model::{KeyDigest, Keyslot, SECTOR, STRIPES, material_len};
 use crate::{Error, Result, crypto};
 
 /// Of 512 random bytes, 221 different ones are expected, and fewer than this in no run of the world.
@@ -45,7 +45,7 @@ impl MaterialCipher {
 pub(crate) fn open(
     device: &dyn BlockDevice,
     slot: &Keyslot,
-    digest: &Digest,
+    digest: &KeyDigest,
     passphrase: &Secret,
 ) -> Result<Option<Secret>> {
     let key = slot
@@ -76,7 +76,7 @@ pub(crate) fn open(
 }
 
 /// Whether this is the key that a digest was made of.
-pub(crate) fn is_key_of(digest: &Digest, key: &Secret) -> Result<bool> {
+pub(crate) fn is_key_of(digest: &KeyDigest, key: &Secret) -> Result<bool> {
     let mut computed = vec![0; digest.digest.len()];
     kdf::pbkdf2(&digest.hash, digest.iterations)?.derive(
         key.expose(),

@@ -19,7 +19,7 @@ use crate::container::Container;
 use crate::header::Header;
 use crate::header::luks1;
 use crate::header::luks2;
-use crate::model::{Keyslot, Priority, SALT_LEN, Version};
+use crate::model::{ContainerVersion, Keyslot, Priority, SALT_LEN};
 use crate::{Error, Result, crypto};
 
 /// How a LUKS2 header is written.
@@ -38,10 +38,10 @@ pub struct SlotChoice {
 
 impl SlotChoice {
     /// Argon2id for LUKS2, PBKDF2 for LUKS1 and where FIPS mode is on; SHA-256.
-    pub fn new(version: Version) -> SlotChoice {
+    pub fn new(version: ContainerVersion) -> SlotChoice {
         let kind = match version {
-            Version::V1 => KdfKind::Pbkdf2,
-            Version::V2 => match SlotHash::usual() {
+            ContainerVersion::V1 => KdfKind::Pbkdf2,
+            ContainerVersion::V2 => match SlotHash::usual() {
                 SlotHash::Pbkdf2 => KdfKind::Pbkdf2,
                 SlotHash::Argon2id => KdfKind::Argon2(super::kdf::Variant::Argon2id),
             },

@@ -3,13 +3,13 @@
 use secret::Secret;
 
 use crate::keyslots::material;
-use crate::model::{Digest, Segment};
+use crate::model::{KeyDigest, Segment};
 use crate::{Container, Error, Result};
 
 /// What a container says of its data and of its key. The key itself is not here.
 pub(super) struct Own {
     pub(super) segment: Segment,
-    pub(super) digest: Digest,
+    pub(super) digest: KeyDigest,
 }
 
 impl Own {

@@ -16,29 +16,29 @@ const TIMED: u64 = 11;
 #[derive(Debug, Default)]
 pub struct MappingMeter {
     /// Reads on the thread that asked.
-    pub read_inline: Served,
+    pub read_inline: RequestMeter,
     /// Reads by the pool of threads.
-    pub read_queued: Served,
+    pub read_queued: RequestMeter,
     /// Writes on the thread that asked.
-    pub write_inline: Served,
+    pub write_inline: RequestMeter,
     /// Writes by the pool of threads.
-    pub write_queued: Served,
+    pub write_queued: RequestMeter,
 }
 
 /// What one form has served. It has cache lines of its own, so that counting one does not slow down
 /// counting another.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Served {
+pub struct RequestMeter {
     requests: AtomicU64,
     bytes: AtomicU64,
     errors: AtomicU64,
     times: Histogram,
 }
 
-/// What a [`Served`] has counted.
+/// What a [`RequestMeter`] has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ServedTotals {
+pub struct RequestTotals {
     /// Requests that were begun, with those that failed.
     pub requests: u64,
     /// Bytes that were moved.
@@ -49,7 +49,7 @@ pub struct ServedTotals {
     pub times: Times,
 }
 
-impl Served {
+impl RequestMeter {
     /// Counts a request of `len` bytes, and serves it.
     pub(super) fn count(
         &self,
@@ -70,9 +70,9 @@ impl Served {
     }
 
     /// What was counted up to now.
-    pub fn totals(&self) -> ServedTotals {
+    pub fn totals(&self) -> RequestTotals {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        ServedTotals {
+        RequestTotals {
             requests: load(&self.requests),
             bytes: load(&self.bytes),
             errors: load(&self.errors),

@@ -36,17 +36,17 @@ use crate::integrity::Mode;
 use crate::model::Segment;
 use crate::{BothKeys, Container, Error, Result};
 use identity::Own;
-pub use meter::{MappingMeter, Served, ServedTotals};
+pub use meter::{MappingMeter, RequestMeter, RequestTotals};
 pub use plain::plain_key;
 use queue::{Queue, QueuedWrite};
 use regions::{Access, Regions};
 use sectors::{Core, Form};
-pub use serving::Failing;
+pub use serving::FailureGuard;
 use serving::{Held, Place, Serving};
 
 /// How a mapping is opened, and what can be changed while it is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags {
+pub struct MappingFlags {
     /// Writes are refused.
     pub read_only: bool,
     /// Discards are passed on, which shows which sectors are in use.
@@ -65,22 +65,22 @@ pub struct Flags {
     pub recovery: bool,
 }
 
-impl Flags {
+impl MappingFlags {
     /// How sectors with tags are written.
     fn mode(self) -> Result<Mode> {
         match self {
-            Flags {
+            MappingFlags {
                 recovery: true,
                 read_only: false,
                 ..
             } => Err(Error::usage(
                 "a journal that is not looked at allows no writes: open it read-only",
             )),
-            Flags { recovery: true, .. } => Ok(Mode::Recovery),
-            Flags {
+            MappingFlags { recovery: true, .. } => Ok(Mode::Recovery),
+            MappingFlags {
                 read_only: true, ..
             } => Ok(Mode::ReadOnly),
-            Flags {
+            MappingFlags {
                 no_journal: true, ..
             } => Ok(Mode::Direct),
             _ => Ok(Mode::Journal),
@@ -120,7 +120,7 @@ fn decrypted() -> Error {
 
 /// A mapping without a header: everything is said by who opens it.
 #[derive(Clone, Debug)]
-pub struct Plain {
+pub struct PlainEncryption {
     /// As `aes-xts-plain64`.
     pub cipher: String,
     /// Where data begins on the device, in bytes.
@@ -144,7 +144,7 @@ impl Mapping {
         container: &Container,
         data: Arc<dyn BlockDevice>,
         key: &Secret,
-        flags: Flags,
+        flags: MappingFlags,
     ) -> Result<Mapping> {
         let segment = container.segment()?;
         if !container.is_volume_key(key)? {
@@ -164,7 +164,7 @@ impl Mapping {
         container: &mut Container,
         data: Arc<dyn BlockDevice>,
         keys: &BothKeys,
-        flags: Flags,
+        flags: MappingFlags,
         random: &dyn Random,
     ) -> Result<Mapping> {
         let mut state = container.reencryption()?;
@@ -201,10 +201,10 @@ impl Mapping {
     /// # Errors
     /// [`Error::Unsupported`], [`Error::TooSmall`]; [`Error::Usage`] if there are no such sectors.
     pub fn plain(
-        plain: &Plain,
+        plain: &PlainEncryption,
         data: Arc<dyn BlockDevice>,
         key: &Secret,
-        flags: Flags,
+        flags: MappingFlags,
     ) -> Result<Mapping> {
         if ![512, 1024, 2048, 4096].contains(&plain.sector_size) {
             return Err(Error::Usage(format!(
@@ -227,14 +227,19 @@ impl Mapping {
         segment: &Segment,
         device: Arc<dyn BlockDevice>,
         key: &Secret,
-        flags: Flags,
+        flags: MappingFlags,
     ) -> Result<Mapping> {
         let core = Core::new(segment, device, key, flags.mode()?)?;
         let space = Space::of(&core);
         Mapping::of(Serving::All(core), space, segment.len, flags)
     }
 
-    fn of(serving: Serving, space: Space, len: Option<u64>, flags: Flags) -> Result<Mapping> {
+    fn of(
+        serving: Serving,
+        space: Space,
+        len: Option<u64>,
+        flags: MappingFlags,
+    ) -> Result<Mapping> {
         let size = space.size(len)?;
         let mapping = Mapping {
             serving: Arc::new(Place::new(serving)),
@@ -265,8 +270,8 @@ impl Mapping {
     }
 
     /// How it is open now.
-    pub fn flags(&self) -> Flags {
-        Flags {
+    pub fn flags(&self) -> MappingFlags {
+        MappingFlags {
             read_only: self.read_only,
             allow_discards: self.allow_discards.load(Ordering::Relaxed),
             read_workqueue: self.read_workqueue.load(Ordering::Relaxed),
@@ -280,7 +285,7 @@ impl Mapping {
 
     /// Changes how it is open, from the next request on; requests that run are not disturbed. Whether it
     /// is read-only stays, and so does what is done with the journal.
-    pub fn set_flags(&self, flags: Flags) {
+    pub fn set_flags(&self, flags: MappingFlags) {
         self.allow_discards
             .store(flags.allow_discards, Ordering::Relaxed);
         self.read_workqueue

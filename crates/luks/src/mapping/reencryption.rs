@@ -10,7 +10,9 @@ use super::regions::Regions;
 use super::sectors::Core;
 use super::serving::Serving;
 use crate::model::Segment;
-use crate::{BothKeys, Container, Error, Pace, Progress, Reencrypted, Result};
+use crate::{
+    BothKeys, Container, Error, ReencryptionEnd, ReencryptionPace, ReencryptionProgress, Result,
+};
 
 impl Mapping {
     /// Goes on with the re-encryption of the container that is open here, to the end or until `go_on` says no.
@@ -25,10 +27,10 @@ impl Mapping {
         &self,
         container: &mut Container,
         keys: &BothKeys,
-        pace: Pace,
+        pace: ReencryptionPace,
         random: &dyn Random,
-        go_on: &mut dyn FnMut(Progress) -> bool,
-    ) -> Result<Reencrypted> {
+        go_on: &mut dyn FnMut(ReencryptionProgress) -> bool,
+    ) -> Result<ReencryptionEnd> {
         self.take_up(container, keys, pace)?;
         let serving = Arc::clone(&*self.serving.now().ok_or_else(Error::suspended)?);
         let Serving::Regions(regions) = &*serving else {
@@ -36,14 +38,19 @@ impl Mapping {
         };
         let ended =
             container.reencrypt_under(&*self.device, keys, pace, random, &**regions, go_on)?;
-        if ended == Reencrypted::All {
+        if ended == ReencryptionEnd::All {
             self.complete(container, keys)?;
         }
         Ok(ended)
     }
 
     /// Serves in regions from now on, as the header says it.
-    fn take_up(&self, container: &Container, keys: &BothKeys, pace: Pace) -> Result<()> {
+    fn take_up(
+        &self,
+        container: &Container,
+        keys: &BothKeys,
+        pace: ReencryptionPace,
+    ) -> Result<()> {
         let state = container.reencryption()?;
         container.check_proof(&state, keys)?;
         if self.read_only {

@@ -203,18 +203,18 @@ pub(super) type Held<'a> = MappedRwLockReadGuard<'a, Arc<Serving>>;
 
 /// While this exists, requests for a suspended mapping fail.
 #[must_use]
-pub struct Failing(Arc<Place>);
+pub struct FailureGuard(Arc<Place>);
 
-impl Drop for Failing {
+impl Drop for FailureGuard {
     fn drop(&mut self) {
         self.0.suspension.lock().failing -= 1;
     }
 }
 
-impl Failing {
-    pub(super) fn begin(place: &Arc<Place>) -> Failing {
+impl FailureGuard {
+    pub(super) fn begin(place: &Arc<Place>) -> FailureGuard {
         place.give_up();
-        Failing(Arc::clone(place))
+        FailureGuard(Arc::clone(place))
     }
 }
 

@@ -9,7 +9,7 @@ use super::Mapping;
 use super::identity::other_header;
 use super::regions::Regions;
 use super::sectors::Core;
-use super::serving::{Failing, Serving};
+use super::serving::{FailureGuard, Serving};
 use crate::{BothKeys, Container, Error, Result};
 
 impl Mapping {
@@ -93,8 +93,8 @@ impl Mapping {
     }
 
     /// While what this returns exists, requests do not wait for a key, but fail: who sent them is to go.
-    pub fn fail_while_suspended(&self) -> Failing {
-        Failing::begin(&self.serving)
+    pub fn fail_while_suspended(&self) -> FailureGuard {
+        FailureGuard::begin(&self.serving)
     }
 
     /// From now on requests do not wait for a key, but fail: the process ends.

@@ -19,7 +19,7 @@ use crate::{Error, Result, crypto};
 
 /// How data is to be encrypted, with a new key.
 #[derive(Clone, Debug)]
-pub struct Reencrypt {
+pub struct ReencryptionChoice {
     /// As `aes-xts-plain64`; as it is if not said.
     pub cipher: Option<String>,
     /// How long the key is, in bytes; as it is if not said, or as the cipher has it.
@@ -68,7 +68,7 @@ impl Container {
     pub fn begin_reencryption(
         &mut self,
         data: &dyn BlockDevice,
-        how: &Reencrypt,
+        how: &ReencryptionChoice,
         old: Secret,
         kept: &[(u32, Secret)],
         random: &dyn Random,
@@ -116,7 +116,11 @@ impl Container {
     ///
     /// # Errors
     /// As for [`Container::begin_reencryption`].
-    pub fn check_reencryption(&self, data: &dyn BlockDevice, how: &Reencrypt) -> Result<Segment> {
+    pub fn check_reencryption(
+        &self,
+        data: &dyn BlockDevice,
+        how: &ReencryptionChoice,
+    ) -> Result<Segment> {
         let segment = self.reencryptable()?;
         self.check_changeable()?;
         let target = target(&segment, how)?;
@@ -147,7 +151,7 @@ impl Container {
     /// back too.
     fn plan_slots(
         &mut self,
-        how: &Reencrypt,
+        how: &ReencryptionChoice,
         choice: &SlotChoice,
         key: &Secret,
         kept: &[(u32, Secret)],
@@ -231,7 +235,7 @@ pub(super) struct Plan<'a> {
 }
 
 /// How data is encrypted in the end.
-fn target(segment: &Segment, how: &Reencrypt) -> Result<Segment> {
+fn target(segment: &Segment, how: &ReencryptionChoice) -> Result<Segment> {
     let sector_size = how.sector_size.unwrap_or(segment.sector_size);
     if ![512, 1024, 2048, 4096].contains(&sector_size) {
         return Err(Error::usage("a sector has 512, 1024, 2048 or 4096 bytes"));
@@ -244,7 +248,7 @@ fn target(segment: &Segment, how: &Reencrypt) -> Result<Segment> {
 }
 
 /// How long the new key is: as the old one if the cipher takes that.
-fn key_len(cipher: &str, how: &Reencrypt, old_len: usize, device: &str) -> Result<usize> {
+fn key_len(cipher: &str, how: &ReencryptionChoice, old_len: usize, device: &str) -> Result<usize> {
     let lens = crypto::spec(cipher, device)?.key_lens();
     let longest = lens.iter().copied().max().unwrap_or(old_len);
     let usual = match lens.contains(&old_len) {
@@ -281,7 +285,7 @@ pub(super) fn check_len(segment: &Segment, target: &Segment, data: &dyn BlockDev
 }
 
 /// How the new slots protect the key, at a cost that is measured once.
-fn slot_choice(how: &Reencrypt, cipher: &str, key_len: usize) -> Result<SlotChoice> {
+fn slot_choice(how: &ReencryptionChoice, cipher: &str, key_len: usize) -> Result<SlotChoice> {
     let mut choice = how.slot.clone();
     choice.kdf = choice.kdf.forced()?;
     let as_data = crypto::fits_material(cipher, key_len).then(|| (cipher.into(), key_len));

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::begin::{Plan, Protection};
 use super::keys::BothKeys;
-use super::run::Pace;
+use super::run::ReencryptionPace;
 use super::stage::copy;
 use crate::container::backup::read_backup;
-use crate::container::{Container, Unlocked};
+use crate::container::{Container, UnlockedKey};
 use crate::header::Header;
 use crate::header::luks2::{self, COPY_SIZES, Course, Mode, Resilience};
 use crate::keyslots::slots::{SlotChoice, largest_gap};
@@ -63,8 +63,8 @@ impl Container {
         &mut self,
         data: &dyn BlockDevice,
         protection: &Protection,
-        pace: Pace,
-        unlocked: Unlocked,
+        pace: ReencryptionPace,
+        unlocked: UnlockedKey,
         choice: &SlotChoice,
         random: &dyn Random,
     ) -> Result<BothKeys> {
@@ -184,7 +184,7 @@ impl Container {
         segment: &Segment,
         kept: Resilience,
         shift: u64,
-        pace: Pace,
+        pace: ReencryptionPace,
     ) -> Result<Segment> {
         let Header::V2(header) = &self.header else {
             return Err(Error::usage("LUKS1 is not decrypted in place"));

@@ -10,14 +10,14 @@ use serde_json::json;
 
 use super::begin::{Plan, Protection, check_len};
 use super::keys::{BothKeys, missing};
-use super::stage::Stage;
+use super::stage::HeaderStage;
 use crate::container::Container;
-use crate::container::format::{Format, blank};
+use crate::container::format::{ContainerFormat, blank};
 use crate::header::luks2::{AREA_ALIGN, Course, HOT_ZONE_MAX, Mode, Resilience};
 use crate::keyslots::material;
 use crate::keyslots::slot_refs::push;
 use crate::keyslots::slots::slot_json;
-use crate::model::{Keyslot, SALT_LEN, Segment, Version};
+use crate::model::{ContainerVersion, Keyslot, SALT_LEN, Segment};
 use crate::{Error, Result, crypto};
 
 /// The digest of the key in a new header.
@@ -32,12 +32,12 @@ const DIGEST: u32 = 0;
 pub fn begin_encryption(
     device: Arc<dyn BlockDevice>,
     data: &dyn BlockDevice,
-    format: &Format,
+    format: &ContainerFormat,
     protection: &Protection,
     passphrase: &Secret,
     random: &dyn Random,
 ) -> Result<(Container, BothKeys)> {
-    let format = Format {
+    let format = ContainerFormat {
         data_offset: Some(0),
         ..checked(format)?
     };
@@ -70,12 +70,12 @@ pub fn begin_encryption(
 pub fn begin_encryption_in_place(
     device: Arc<dyn BlockDevice>,
     reduced: u64,
-    format: &Format,
+    format: &ContainerFormat,
     passphrase: &Secret,
     random: &dyn Random,
 ) -> Result<(Container, BothKeys)> {
     let shift = reduced / 2;
-    let format = Format {
+    let format = ContainerFormat {
         data_offset: Some(shift),
         ..checked(format)?
     };
@@ -99,7 +99,7 @@ pub fn begin_encryption_in_place(
     write(&mut container, &keys, &slot, passphrase, random)?;
     let mut bytes = vec![0; (slot.offset + slot.len) as usize];
     image.read_at(0, &mut bytes)?;
-    let stage = Stage::new(&*device, shift, bytes)?;
+    let stage = HeaderStage::new(&*device, shift, bytes)?;
     stage.prepare(&*device)?;
     stage.install(&*device, random)?;
     container.device = device;
@@ -137,8 +137,8 @@ fn check_space(device: &dyn BlockDevice, reduced: u64, new: &Segment) -> Result<
 }
 
 /// A format that a container in encryption can have, with costs that are measured once.
-fn checked(format: &Format) -> Result<Format> {
-    if format.version != Version::V2 || format.integrity.is_some() {
+fn checked(format: &ContainerFormat) -> Result<ContainerFormat> {
+    if format.version != ContainerVersion::V2 || format.integrity.is_some() {
         return Err(Error::usage(
             "data in place is encrypted as LUKS2 and without authenticated sectors",
         ));
@@ -152,7 +152,7 @@ fn checked(format: &Format) -> Result<Format> {
 fn enter(
     container: &mut Container,
     plan: &Plan<'_>,
-    format: &Format,
+    format: &ContainerFormat,
     key: Secret,
     random: &dyn Random,
 ) -> Result<(BothKeys, Keyslot)> {

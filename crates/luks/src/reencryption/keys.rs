@@ -2,11 +2,11 @@
 
 use secret::Secret;
 
-use crate::container::{Container, END_WITHOUT_KEY, Unlocked};
+use crate::container::{Container, END_WITHOUT_KEY, UnlockedKey};
 use crate::header::Header;
 use crate::header::luks2::{Mode, Reencryption, Refusal};
 use crate::keyslots::material;
-use crate::model::Digest;
+use crate::model::KeyDigest;
 use crate::{Error, Result};
 
 /// The two volume keys of a container in re-encryption.
@@ -63,7 +63,7 @@ impl Container {
     /// As for [`Container::unlock`]; [`Error::Reencryption`] if the header was changed.
     pub fn unlock_both(&self, passphrase: &Secret) -> Result<BothKeys> {
         let state = self.reencryption()?;
-        let unlock = |digest: &Option<Digest>| {
+        let unlock = |digest: &Option<KeyDigest>| {
             let unlocked = digest
                 .as_ref()
                 .map(|of| self.try_slots(of, passphrase, None));
@@ -94,13 +94,13 @@ impl Container {
     }
 
     /// As [`Container::test`], of a container in re-encryption: the passphrase has to open what is needed of it.
-    pub(crate) fn test_both(&self, passphrase: &Secret, slot: Option<u32>) -> Result<Unlocked> {
+    pub(crate) fn test_both(&self, passphrase: &Secret, slot: Option<u32>) -> Result<UnlockedKey> {
         if let Some(slot) = slot {
             return Err(self.no_slot(slot));
         }
         let keys = self.unlock_both(passphrase)?;
         let key = keys.new.or(keys.old).ok_or_else(missing)?;
-        Ok(Unlocked {
+        Ok(UnlockedKey {
             slot: keys.slot,
             key,
         })
@@ -187,7 +187,7 @@ pub(super) fn proven(state: &Reencryption, keys: &BothKeys) -> Result<Secret> {
 }
 
 /// The key of a side, which is nothing if the side is not encrypted.
-fn key_of<'a>(digest: Option<&Digest>, key: &'a Option<Secret>) -> Result<&'a [u8]> {
+fn key_of<'a>(digest: Option<&KeyDigest>, key: &'a Option<Secret>) -> Result<&'a [u8]> {
     match (digest, key) {
         (None, _) => Ok(&[]),
         (Some(_), Some(key)) => Ok(key.expose()),

@@ -17,10 +17,10 @@ mod stage;
 mod traffic;
 mod zone;
 
-pub use begin::{Protection, Reencrypt};
+pub use begin::{Protection, ReencryptionChoice};
 pub use encrypt::{begin_encryption, begin_encryption_in_place};
 pub use keys::BothKeys;
 pub use lock::ReencryptionLock;
-pub use run::{Pace, Progress, Reencrypted};
-pub use stage::Stage;
+pub use run::{ReencryptionEnd, ReencryptionPace, ReencryptionProgress};
+pub use stage::HeaderStage;
 pub(crate) use traffic::{GoesOn, Traffic};

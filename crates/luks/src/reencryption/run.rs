@@ -19,7 +19,7 @@ const ZONE_IN_USE: u64 = 4 << 20;
 
 /// How far a re-encryption is, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct ReencryptionProgress {
     /// What is encrypted anew.
     pub done: u64,
     /// All data.
@@ -28,23 +28,23 @@ pub struct Progress {
 
 /// How a re-encryption stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reencrypted {
+pub enum ReencryptionEnd {
     /// All data is encrypted anew, and the old key is gone.
     All,
     /// It was asked to stop; it can go on from there.
-    Paused(Progress),
+    Paused(ReencryptionProgress),
 }
 
 /// How much is encrypted anew, and how much at once.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
+pub struct ReencryptionPace {
     /// The longest hot zone, in bytes.
     pub zone: Option<u64>,
     /// So many bytes of the data only; the rest is lost.
     pub device_size: Option<u64>,
 }
 
-impl Pace {
+impl ReencryptionPace {
     /// Refuses a size that is not of `there` bytes of data, of which `block` are written as one.
     ///
     /// # Errors
@@ -69,11 +69,11 @@ impl Container {
     ///
     /// # Errors
     /// [`Error::Unsupported`] if it is of a kind that is not known here; [`Error::Damaged`].
-    pub fn reencryption_progress(&self, data: &dyn BlockDevice) -> Result<Progress> {
+    pub fn reencryption_progress(&self, data: &dyn BlockDevice) -> Result<ReencryptionProgress> {
         let state = self.reencryption()?;
         let total = state.data_len(data.size());
         let done = state.done(total);
-        Ok(Progress { done, total })
+        Ok(ReencryptionProgress { done, total })
     }
 
     /// Goes on with a re-encryption, of a container that is closed and whose data is on `data`, to the end or
@@ -86,10 +86,10 @@ impl Container {
         &mut self,
         data: &dyn BlockDevice,
         keys: &BothKeys,
-        pace: Pace,
+        pace: ReencryptionPace,
         random: &dyn Random,
-        go_on: &mut dyn FnMut(Progress) -> bool,
-    ) -> Result<Reencrypted> {
+        go_on: &mut dyn FnMut(ReencryptionProgress) -> bool,
+    ) -> Result<ReencryptionEnd> {
         self.reencrypt_under(data, keys, pace, random, &Closed, go_on)
     }
 
@@ -98,16 +98,16 @@ impl Container {
         &mut self,
         data: &dyn BlockDevice,
         keys: &BothKeys,
-        pace: Pace,
+        pace: ReencryptionPace,
         random: &dyn Random,
         traffic: &dyn Traffic,
-        go_on: &mut dyn FnMut(Progress) -> bool,
-    ) -> Result<Reencrypted> {
+        go_on: &mut dyn FnMut(ReencryptionProgress) -> bool,
+    ) -> Result<ReencryptionEnd> {
         let state = self.limited(pace, data)?;
         self.check_proof(&state, keys)?;
         self.recover(&state, data, keys, random)?;
         if !self.is_in_reencryption() {
-            return Ok(Reencrypted::All);
+            return Ok(ReencryptionEnd::All);
         }
         let state = self.limited(pace, data)?;
         let total = state.data_len(data.size());
@@ -126,7 +126,7 @@ impl Container {
         if course.done >= total {
             // What is left is slots of the old key, perhaps overwritten already. They go at the end anyway.
             self.complete(&course.state, data, random)?;
-            return Ok(Reencrypted::All);
+            return Ok(ReencryptionEnd::All);
         }
         if total % u64::from(course.state.block()) != 0 {
             return Err(Error::unsupported(
@@ -136,18 +136,18 @@ impl Container {
         }
         while go_on(course.progress()) {
             if self.write_next(&mut course)? {
-                return Ok(Reencrypted::All);
+                return Ok(ReencryptionEnd::All);
             }
             if course.says_each {
                 course.state = self.limited(pace, data)?;
             }
         }
         self.catch_up(&course)?;
-        Ok(Reencrypted::Paused(course.progress()))
+        Ok(ReencryptionEnd::Paused(course.progress()))
     }
 
     /// What the header says, for so much of the data.
-    fn limited(&self, pace: Pace, data: &dyn BlockDevice) -> Result<Reencryption> {
+    fn limited(&self, pace: ReencryptionPace, data: &dyn BlockDevice) -> Result<Reencryption> {
         let mut state = self.reencryption()?;
         let Some(len) = pace.device_size else {
             return Ok(state);
@@ -281,9 +281,9 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> ReencryptionProgress {
         let (done, total) = (self.done, self.total);
-        Progress { done, total }
+        ReencryptionProgress { done, total }
     }
 }
 

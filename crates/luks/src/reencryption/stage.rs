@@ -27,7 +27,7 @@ const FIELDS: usize = MAGIC.len() + 3 * 8;
 const HASH: usize = 32;
 
 /// A header that is to be put at the beginning of a device.
-pub struct Stage {
+pub struct HeaderStage {
     /// The header with its key material, up to the last byte that is in use.
     image: Vec<u8>,
     /// How many bytes at the beginning are for it.
@@ -36,9 +36,9 @@ pub struct Stage {
     size: u64,
 }
 
-impl Stage {
-    pub(super) fn new(device: &dyn BlockDevice, shift: u64, image: Vec<u8>) -> Result<Stage> {
-        let stage = Stage {
+impl HeaderStage {
+    pub(super) fn new(device: &dyn BlockDevice, shift: u64, image: Vec<u8>) -> Result<HeaderStage> {
+        let stage = HeaderStage {
             image,
             shift,
             size: device.size(),
@@ -67,7 +67,7 @@ impl Stage {
     ///
     /// # Errors
     /// [`Error::Damaged`] if there is a marker and not what it says; [`Error::TooSmall`]; the failure of the device.
-    pub fn find(device: &dyn BlockDevice) -> Result<Option<Stage>> {
+    pub fn find(device: &dyn BlockDevice) -> Result<Option<HeaderStage>> {
         let mut marker = [0; SECTOR as usize];
         if device.size() < SECTOR {
             return Ok(None);
@@ -88,7 +88,7 @@ impl Stage {
         if len > BACKUP_LEN_MAX {
             return Err(damaged());
         }
-        let mut stage = Stage {
+        let mut stage = HeaderStage {
             image: vec![0; len as usize],
             shift,
             size,
@@ -174,7 +174,7 @@ pub(super) fn copy(device: &dyn BlockDevice, from: u64, to: u64, len: u64) -> Re
     Ok(device.flush()?)
 }
 
-fn encode(stage: &Stage) -> [u8; SECTOR as usize] {
+fn encode(stage: &HeaderStage) -> [u8; SECTOR as usize] {
     let mut sector = [0; SECTOR as usize];
     sector[..MAGIC.len()].copy_from_slice(MAGIC);
     let numbers = [stage.size, stage.shift, stage.image.len() as u64];

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 use cipher::{Digest, SystemRandom};
-use luks::{Container, Format, KdfChoice, KdfKind, SlotChoice, Variant, Version};
+use luks::{Container, ContainerFormat, ContainerVersion, KdfChoice, KdfKind, SlotChoice, Variant};
 use secret::Secret;
 
 pub(crate) const UUID: &str = "5ae2903e-22b6-43a2-b884-f5e9640ee47b";
@@ -29,10 +29,10 @@ pub(crate) fn cheap(kind: KdfKind) -> KdfChoice {
     }
 }
 
-pub(crate) fn cheap_slot(version: Version) -> SlotChoice {
+pub(crate) fn cheap_slot(version: ContainerVersion) -> SlotChoice {
     let kind = match version {
-        Version::V1 => KdfKind::Pbkdf2,
-        Version::V2 => KdfKind::Argon2(Variant::Argon2id),
+        ContainerVersion::V1 => KdfKind::Pbkdf2,
+        ContainerVersion::V2 => KdfKind::Argon2(Variant::Argon2id),
     };
     SlotChoice {
         kdf: cheap(kind),
@@ -41,18 +41,18 @@ pub(crate) fn cheap_slot(version: Version) -> SlotChoice {
 }
 
 /// A small container: 16-byte keys, whose material has 64,000 bytes.
-pub(crate) fn small(version: Version) -> Format {
-    Format {
+pub(crate) fn small(version: ContainerVersion) -> ContainerFormat {
+    ContainerFormat {
         cipher: "aes-cbc-essiv:sha256".into(),
         key_len: 16,
         data_offset: Some(1 << 20),
         slot: cheap_slot(version),
-        ..Format::new(version, UUID.into())
+        ..ContainerFormat::new(version, UUID.into())
     }
 }
 
 /// A container in memory that opens with "first".
-pub(crate) fn container(version: Version) -> (Container, Secret) {
+pub(crate) fn container(version: ContainerVersion) -> (Container, Secret) {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(2 << 20));
     luks::format(device, &small(version), &secret("first"), &RANDOM).unwrap()
 }

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
 use block::{BlockDevice, SectorSizes};
-use luks::{BothKeys, Container, Format, Mapping, Protection, Reencrypt, Version};
+use luks::{
+    BothKeys, Container, ContainerFormat, ContainerVersion, Mapping, Protection, ReencryptionChoice,
+};
 
 use super::reencryption::HERE;
 use super::{RANDOM, secret};
@@ -78,13 +80,13 @@ impl BlockDevice for Stepped {
 }
 
 /// How a container is re-encrypted with its usual cipher.
-pub(crate) fn how(protection: Protection) -> Reencrypt {
-    Reencrypt {
+pub(crate) fn how(protection: Protection) -> ReencryptionChoice {
+    ReencryptionChoice {
         cipher: None,
         key_len: None,
         sector_size: None,
         protection,
-        slot: super::cheap_slot(Version::V2),
+        slot: super::cheap_slot(ContainerVersion::V2),
     }
 }
 
@@ -94,12 +96,12 @@ pub(crate) fn format(
     data_offset: u64,
     sector_size: u32,
 ) -> (Container, secret::Secret) {
-    let format = Format {
+    let format = ContainerFormat {
         data_offset: Some(data_offset),
         sector_size,
         areas_len: Some(1 << 20),
-        slot: super::cheap_slot(Version::V2),
-        ..Format::new(Version::V2, super::UUID.into())
+        slot: super::cheap_slot(ContainerVersion::V2),
+        ..ContainerFormat::new(ContainerVersion::V2, super::UUID.into())
     };
     luks::format(Arc::clone(header), &format, &secret("first"), &RANDOM).unwrap()
 }
@@ -124,7 +126,7 @@ pub(crate) fn open(
 pub(crate) fn begin(
     container: &mut Container,
     data: &dyn BlockDevice,
-    how: &Reencrypt,
+    how: &ReencryptionChoice,
 ) -> luks::Result<BothKeys> {
     let old = container.unlock(&secret("first"), None)?;
     let kept = [(old.slot, secret("first"))];

@@ -5,13 +5,13 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{BlockDevice, MemoryDevice};
-use luks::{Container, Flags, Format, Mapping, Version, format};
+use luks::{Container, ContainerFormat, ContainerVersion, Mapping, MappingFlags, format};
 
 use super::{RANDOM, secret};
 
 pub(crate) const SIZE: usize = 8 << 20;
 pub(crate) const DATA: u64 = 4 << 20;
-pub(crate) const HERE: Flags = Flags {
+pub(crate) const HERE: MappingFlags = MappingFlags {
     read_only: false,
     allow_discards: false,
     read_workqueue: false,
@@ -31,11 +31,11 @@ pub(crate) fn pattern() -> Vec<u8> {
 /// A container with the pattern in it.
 pub(crate) fn made(sector_size: u32) -> Vec<u8> {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(SIZE));
-    let how = Format {
+    let how = ContainerFormat {
         data_offset: Some(DATA),
         sector_size,
-        slot: super::cheap_slot(Version::V2),
-        ..Format::new(Version::V2, super::UUID.into())
+        slot: super::cheap_slot(ContainerVersion::V2),
+        ..ContainerFormat::new(ContainerVersion::V2, super::UUID.into())
     };
     let (container, key) = format(Arc::clone(&device), &how, &secret("first"), &RANDOM).unwrap();
     let mapping = Mapping::open(&container, device, &key, HERE).unwrap();
@@ -164,7 +164,10 @@ impl Disks {
     }
 }
 
-pub(crate) fn open(image: &[u8], flags: Flags) -> luks::Result<(Arc<MemoryDevice>, Mapping)> {
+pub(crate) fn open(
+    image: &[u8],
+    flags: MappingFlags,
+) -> luks::Result<(Arc<MemoryDevice>, Mapping)> {
     let device = Arc::new(MemoryDevice::from_bytes(image.to_vec()));
     let data: Arc<dyn BlockDevice> = Arc::clone(&device) as _;
     let mut container = Container::open(Arc::clone(&data), &RANDOM)?;

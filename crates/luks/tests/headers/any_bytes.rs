@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::common::{bytes, container};
 use block::{BlockDevice, MemoryDevice};
 use cipher::{Digest, Random, SeededRandom};
-use luks::{Container, Version};
+use luks::{Container, ContainerVersion};
 
 const COPY: usize = 0x4000;
 
@@ -29,7 +29,7 @@ fn look(image: Vec<u8>) -> bool {
 
 #[test]
 fn changed_json_is_refused_or_read() {
-    let (made, _) = container(Version::V2);
+    let (made, _) = container(ContainerVersion::V2);
     let whole = bytes(&made)[..0x8000].to_vec();
     let random = SeededRandom::new(3);
     let end = whole[4096..COPY]
@@ -78,7 +78,7 @@ fn changed_json_is_refused_or_read() {
 
 #[test]
 fn changed_luks1_headers_are_refused_or_read() {
-    let (made, _) = container(Version::V1);
+    let (made, _) = container(ContainerVersion::V1);
     let whole = bytes(&made);
     let random = SeededRandom::new(4);
     for _ in 0..1500 {

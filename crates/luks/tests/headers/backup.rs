@@ -1,9 +1,9 @@
 //! Backups of headers, and conversion between the versions.
 
 use crate::common::{RANDOM, add, bytes, cheap_slot, container, opens, reopen, secret, small};
-use luks::{Error, Version};
+use luks::{ContainerVersion, Error};
 
-const BOTH: [Version; 2] = [Version::V1, Version::V2];
+const BOTH: [ContainerVersion; 2] = [ContainerVersion::V1, ContainerVersion::V2];
 
 #[test]
 fn a_backup_opens_what_was_erased() {
@@ -28,7 +28,7 @@ fn a_backup_of_other_data_is_refused() {
     for version in BOTH {
         let (made, _) = container(version);
         let device = std::sync::Arc::new(block::MemoryDevice::new(4 << 20));
-        let other = luks::Format {
+        let other = luks::ContainerFormat {
             data_offset: Some(2 << 20),
             ..small(version)
         };
@@ -46,14 +46,14 @@ fn a_backup_of_other_data_is_refused() {
 
 #[test]
 fn there_and_back() {
-    let (mut made, key) = container(Version::V1);
+    let (mut made, key) = container(ContainerVersion::V1);
     add(&mut made, &key, "second", Some(6));
     let old: Vec<_> = made.slots();
     let material = bytes(&made)[old[1].offset as usize..][..64].to_vec();
-    made.convert(Version::V2, &RANDOM).unwrap();
-    assert_eq!(made.version(), Version::V2);
+    made.convert(ContainerVersion::V2, &RANDOM).unwrap();
+    assert_eq!(made.version(), ContainerVersion::V2);
     let mut read = reopen(bytes(&made)).unwrap();
-    assert_eq!(read.version(), Version::V2);
+    assert_eq!(read.version(), ContainerVersion::V2);
     assert_eq!(opens(&read, &["first", "second"]), ["first", "second"]);
     assert_eq!(read.unlock(&secret("first"), None).unwrap().key, key);
     let new = read.slots().into_iter().find(|slot| slot.id == 6).unwrap();
@@ -66,31 +66,36 @@ fn there_and_back() {
     assert_eq!(copies, 1, "material is nowhere else any more");
 
     assert!(
-        read.convert(Version::V2, &RANDOM).is_err(),
+        read.convert(ContainerVersion::V2, &RANDOM).is_err(),
         "it is LUKS2 already"
     );
-    read.convert(Version::V1, &RANDOM).unwrap();
+    read.convert(ContainerVersion::V1, &RANDOM).unwrap();
     let read = reopen(bytes(&read)).unwrap();
-    assert_eq!(read.version(), Version::V1);
+    assert_eq!(read.version(), ContainerVersion::V1);
     assert_eq!(read.unlock(&secret("second"), None).unwrap().key, key);
     assert_eq!(read.segment().unwrap().offset, 1 << 20);
 }
 
 #[test]
 fn what_luks1_cannot_hold_is_not_converted() {
-    let (mut made, _) = container(Version::V2);
+    let (mut made, _) = container(ContainerVersion::V2);
     let before = bytes(&made);
-    let refused = made.convert(Version::V1, &RANDOM).unwrap_err();
+    let refused = made.convert(ContainerVersion::V1, &RANDOM).unwrap_err();
     assert!(refused.to_string().contains("pbkdf2"), "{refused}");
     assert_eq!(bytes(&made), before);
     let old = made.unlock(&secret("first"), None).unwrap();
-    made.change_key(&old, &secret("first"), &cheap_slot(Version::V1), &RANDOM)
-        .unwrap();
+    made.change_key(
+        &old,
+        &secret("first"),
+        &cheap_slot(ContainerVersion::V1),
+        &RANDOM,
+    )
+    .unwrap();
     let token = made.keyring_token("x", None);
     made.add_token(token, None, &RANDOM).unwrap();
-    let refused = made.convert(Version::V1, &RANDOM).unwrap_err();
+    let refused = made.convert(ContainerVersion::V1, &RANDOM).unwrap_err();
     assert!(refused.to_string().contains("tokens"), "{refused}");
     made.remove_token(0, &RANDOM).unwrap();
-    made.convert(Version::V1, &RANDOM).unwrap();
+    made.convert(ContainerVersion::V1, &RANDOM).unwrap();
     assert_eq!(opens(&reopen(bytes(&made)).unwrap(), &["first"]), ["first"]);
 }

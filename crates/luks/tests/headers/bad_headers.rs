@@ -7,14 +7,14 @@ use std::sync::Arc;
 use crate::common::{bytes, container, reopen};
 use block::{BlockDevice, MemoryDevice};
 use cipher::Digest;
-use luks::{Container, Error, Version, luks2};
+use luks::{Container, ContainerVersion, Error, luks2};
 use serde_json::{Value, json};
 
 const COPY: usize = 0x4000;
 
 /// The JSON of a good header.
 fn good() -> Value {
-    let (made, _) = container(Version::V2);
+    let (made, _) = container(ContainerVersion::V2);
     match made.header() {
         luks::Header::V2(header) => Value::Object(header.json().clone()),
         luks::Header::V1(_) => panic!("LUKS1"),
@@ -23,7 +23,7 @@ fn good() -> Value {
 
 /// A device with a good container, but for the JSON areas of both copies.
 fn with_area(area: &[u8]) -> Vec<u8> {
-    let (made, _) = container(Version::V2);
+    let (made, _) = container(ContainerVersion::V2);
     let mut image = bytes(&made);
     for copy in [0, COPY] {
         let json = &mut image[copy + 4096..copy + COPY];
@@ -233,7 +233,8 @@ fn what_is_required_and_not_known_is_refused_to_open_and_to_change() {
             read.remove_slot(0, true, &crate::common::RANDOM).err(),
             read.rename(None, Some("x"), None, &crate::common::RANDOM)
                 .err(),
-            read.convert(Version::V1, &crate::common::RANDOM).err(),
+            read.convert(ContainerVersion::V1, &crate::common::RANDOM)
+                .err(),
         ];
         for error in errors {
             let error = error.unwrap();
@@ -290,11 +291,11 @@ fn larger_headers_are_read_and_found_by_their_second_copy() {
         let areas = 64 << 10;
         let len = 2 * copy_len + areas;
         let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(len as usize + 4096));
-        let format = luks::Format {
+        let format = luks::ContainerFormat {
             copy_len,
             areas_len: Some(areas),
             data_offset: Some(len),
-            ..crate::common::small(Version::V2)
+            ..crate::common::small(ContainerVersion::V2)
         };
         luks::format(
             Arc::clone(&device),

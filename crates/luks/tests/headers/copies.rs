@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::common::{RANDOM, add, bytes, cheap_slot, container, opens, reopen, secret};
 use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice};
-use luks::{Container, Error, Header, Version, luks2};
+use luks::{Container, ContainerVersion, Error, Header, luks2};
 use serde_json::{Map, Value};
 
 const COPY: usize = 0x4000;
@@ -27,7 +27,7 @@ fn epoch(container: &Container) -> u64 {
 /// Any flipped bit in one copy: the other is used, and opening the container repairs it.
 #[test]
 fn a_damaged_copy_is_mended_from_the_other() {
-    let (made, _) = container(Version::V2);
+    let (made, _) = container(ContainerVersion::V2);
     let whole = bytes(&made);
     for copy in [0, COPY] {
         // Everywhere in the binary header, and here and there in the JSON area.
@@ -54,7 +54,7 @@ fn a_damaged_copy_is_mended_from_the_other() {
 
 #[test]
 fn without_a_whole_copy_nothing_is_opened() {
-    let (made, _) = container(Version::V2);
+    let (made, _) = container(ContainerVersion::V2);
     let mut image = bytes(&made);
     image[5000] ^= 1;
     image[COPY + 5000] ^= 1;
@@ -64,7 +64,7 @@ fn without_a_whole_copy_nothing_is_opened() {
     image.truncate(COPY + 4096);
     let error = reopen(image).err().unwrap();
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
-    let (made, _) = container(Version::V2);
+    let (made, _) = container(ContainerVersion::V2);
     let mut short = bytes(&made);
     short.truncate(1 << 19);
     let error = reopen(short).err().unwrap();
@@ -75,19 +75,19 @@ fn without_a_whole_copy_nothing_is_opened() {
 /// without being told to.
 #[test]
 fn what_was_written_over_is_repaired_only_when_asked() {
-    let (made, _) = container(Version::V2);
+    let (made, _) = container(ContainerVersion::V2);
     let mut image = bytes(&made);
     image[..4096].fill(0x42);
     let mut read = reopen(image.clone()).unwrap();
     let key = read.unlock(&secret("first"), None).unwrap().key;
-    let slot = cheap_slot(Version::V2);
+    let slot = cheap_slot(ContainerVersion::V2);
     let refused = [
         read.check_writable().err(),
         read.add_key(&key, &secret("second"), &slot, None, &RANDOM)
             .err(),
         read.remove_slot(0, true, &RANDOM).err(),
         read.rename(None, Some("x"), None, &RANDOM).err(),
-        read.convert(Version::V1, &RANDOM).err(),
+        read.convert(ContainerVersion::V1, &RANDOM).err(),
         read.erase(&RANDOM).err(),
     ];
     for error in refused {
@@ -125,14 +125,14 @@ fn with_bad(image: &[u8], bad: Bad<'_>) -> Arc<FaultDevice> {
 /// A copy that cannot be read may be the newer one, and is not written over unless that is asked for.
 #[test]
 fn a_copy_that_cannot_be_read_is_neither_missing_nor_written_over() {
-    let (made, _) = container(Version::V2);
+    let (made, _) = container(ContainerVersion::V2);
     let image = bytes(&made);
     for bad in [0, 5000, COPY as u64, COPY as u64 + 5000] {
         let device = with_bad(&image, &[(bad, 512)]);
         let mut read = Container::open(Arc::clone(&device) as _, &RANDOM).unwrap();
         let key = read.unlock(&secret("first"), None).unwrap().key;
         read.check_data_writable().unwrap();
-        let slot = cheap_slot(Version::V2);
+        let slot = cheap_slot(ContainerVersion::V2);
         let refused = [
             read.check_writable().err(),
             read.add_key(&key, &secret("second"), &slot, None, &RANDOM)
@@ -171,7 +171,7 @@ impl BlockDevice for Unwritable {
 /// To destroy the keys takes no header that is whole, and no place of the device that fails prevents it elsewhere.
 #[test]
 fn keys_are_erased_where_a_copy_can_be_neither_read_nor_written() {
-    let (made, _) = container(Version::V2);
+    let (made, _) = container(ContainerVersion::V2);
     let image = bytes(&made);
     let area = made.slots().remove(0);
     let keys = area.offset as usize..(area.offset + area.len) as usize;
@@ -209,7 +209,7 @@ fn keys_are_erased_where_a_copy_can_be_neither_read_nor_written() {
 /// A device that fails is none without a header: it could be formatted.
 #[test]
 fn a_device_that_fails_is_not_one_without_a_header() {
-    let (made, _) = container(Version::V2);
+    let (made, _) = container(ContainerVersion::V2);
     let image = bytes(&made);
     let second = COPY as u64;
     let mut damaged = image.clone();
@@ -231,7 +231,7 @@ fn a_device_that_fails_is_not_one_without_a_header() {
 /// A first copy that is gone is written again from the second.
 #[test]
 fn zeros_are_replaced_by_the_second_copy() {
-    let (made, _) = container(Version::V2);
+    let (made, _) = container(ContainerVersion::V2);
     let whole = bytes(&made);
     for len in [512, 4096, COPY] {
         let mut image = whole.clone();
@@ -247,7 +247,7 @@ fn zeros_are_replaced_by_the_second_copy() {
 /// The newer of two whole copies is the one.
 #[test]
 fn the_newer_copy_counts() {
-    let (mut made, key) = container(Version::V2);
+    let (mut made, key) = container(ContainerVersion::V2);
     let before = bytes(&made);
     add(&mut made, &key, "second", None);
     let after = bytes(&made);
@@ -262,7 +262,7 @@ fn the_newer_copy_counts() {
 
 #[test]
 fn what_is_not_known_stays() {
-    let (mut made, key) = container(Version::V2);
+    let (mut made, key) = container(ContainerVersion::V2);
     let token: Value = serde_json::from_str(
         r#"{"type": "someone-else", "keyslots": ["0"], "deep": {"list": [1, 2.5, null, "é"]},
             "large": 18446744073709551615}"#,
@@ -281,7 +281,7 @@ fn what_is_not_known_stays() {
 
 #[test]
 fn tokens_come_and_go() {
-    let (mut made, _) = container(Version::V2);
+    let (mut made, _) = container(ContainerVersion::V2);
     let keyring = made.keyring_token("my key", None);
     assert_eq!(made.add_token(keyring, None, &RANDOM).unwrap(), 0);
     let bound = made.keyring_token("other", Some(0));

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use crate::common::{bytes, secret, small};
 use block::{BlockDevice, MemoryDevice};
 use cipher::SeededRandom;
-use luks::Version;
+use luks::ContainerVersion;
 
 #[test]
 fn containers_have_the_bytes_that_they_always_had() {
     let expected = [
         (
-            Version::V1,
+            ContainerVersion::V1,
             "9a7ccb40ddc75ecd25643e751659340b1a30e6a86d95848b96b2465fc2b87522",
         ),
         (
-            Version::V2,
+            ContainerVersion::V2,
             "718efc0e8e4037c20305096d5dab3fc19cc9723c0feba00c5e1f67b09d31c0c5",
         ),
     ];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::common::{RANDOM, add, bytes, container, opens, reopen, secret, small};
 use block::{BlockDevice, MemoryDevice};
-use luks::{Container, Error, Format, Version};
+use luks::{Container, ContainerFormat, ContainerVersion, Error};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -167,19 +167,19 @@ fn a_restored_header_leaves_the_image_that_cryptsetup_leaves() {
 /// Every size of a LUKS2 header, and LUKS1, with data as near as can be.
 #[test]
 fn nothing_behind_the_header_changes() {
-    let mut shapes = vec![small(Version::V1)];
+    let mut shapes = vec![small(ContainerVersion::V1)];
     for data_offset in [528 * KIB, 576 * KIB, MIB, 2 * MIB, 4 * MIB, 4 * MIB + 512] {
-        shapes.push(Format {
+        shapes.push(ContainerFormat {
             data_offset: Some(data_offset),
-            ..small(Version::V1)
+            ..small(ContainerVersion::V1)
         });
     }
     for copy_len in luks::luks2::COPY_SIZES {
-        shapes.push(Format {
+        shapes.push(ContainerFormat {
             copy_len,
             areas_len: Some(64 * KIB),
             data_offset: Some(2 * copy_len + 64 * KIB),
-            ..small(Version::V2)
+            ..small(ContainerVersion::V2)
         });
     }
     for format in shapes {
@@ -207,18 +207,18 @@ fn nothing_behind_the_header_changes() {
 /// A copy of a header that was larger would count if the first copy got lost.
 #[test]
 fn no_copy_of_the_old_header_stays() {
-    let format = Format {
+    let format = ContainerFormat {
         copy_len: 0x10_0000,
         areas_len: Some(64 * KIB),
         data_offset: Some(4 * MIB),
-        ..small(Version::V2)
+        ..small(ContainerVersion::V2)
     };
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(6 << 20));
     let old = luks::format(device, &format, &secret("old"), &RANDOM)
         .unwrap()
         .0;
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(6 << 20));
-    let format = Format {
+    let format = ContainerFormat {
         copy_len: 0x4000,
         ..format
     };
@@ -237,7 +237,7 @@ fn no_copy_of_the_old_header_stays() {
 
 #[test]
 fn the_old_header_is_kept_before_anything_is_written() {
-    for version in [Version::V1, Version::V2] {
+    for version in [ContainerVersion::V1, ContainerVersion::V2] {
         let (mut made, key) = container(version);
         let backup = luks::read_backup(made.backup().unwrap(), &RANDOM).unwrap();
         add(&mut made, &key, "second", None);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::common::machine::{machine, run};
 use crate::common::{RANDOM, cheap_slot, hex_hash, secret};
 use block::{Access, BlockDevice, FileDevice};
-use luks::{Container, Flags, Format, Mapping, Version};
+use luks::{Container, ContainerFormat, ContainerVersion, Mapping, MappingFlags};
 
 const PASSPHRASE: &str = "correct horse";
 const LEN: u64 = 4 << 20;
@@ -20,7 +20,7 @@ fn mapping(path: &Path) -> Mapping {
     let device: Arc<dyn BlockDevice> = Arc::new(FileDevice::open(path, Access::Exclusive).unwrap());
     let container = Container::open(Arc::clone(&device), &RANDOM).unwrap();
     let key = container.unlock(&secret(PASSPHRASE), None).unwrap().key;
-    Mapping::open(&container, device, &key, Flags::default()).unwrap()
+    Mapping::open(&container, device, &key, MappingFlags::default()).unwrap()
 }
 
 fn pattern(seed: u8) -> Vec<u8> {
@@ -36,24 +36,24 @@ fn the_kernel_reads_and_writes_the_same_data() {
     let key = dir.path().join("key");
     std::fs::write(&key, PASSPHRASE).unwrap();
     let cases = [
-        (Version::V2, "aes-xts-plain64", 64, 4096),
-        (Version::V2, "aes-xts-plain64", 32, 512),
-        (Version::V1, "aes-cbc-essiv:sha256", 32, 512),
-        (Version::V2, "serpent-xts-plain64", 64, 512),
-        (Version::V2, "twofish-cbc-essiv:sha256", 32, 512),
-        (Version::V2, "camellia-xts-plain64", 64, 4096),
-        (Version::V1, "aes-cbc-plain64", 16, 512),
+        (ContainerVersion::V2, "aes-xts-plain64", 64, 4096),
+        (ContainerVersion::V2, "aes-xts-plain64", 32, 512),
+        (ContainerVersion::V1, "aes-cbc-essiv:sha256", 32, 512),
+        (ContainerVersion::V2, "serpent-xts-plain64", 64, 512),
+        (ContainerVersion::V2, "twofish-cbc-essiv:sha256", 32, 512),
+        (ContainerVersion::V2, "camellia-xts-plain64", 64, 4096),
+        (ContainerVersion::V1, "aes-cbc-plain64", 16, 512),
     ];
     let mut images = Vec::new();
     for (n, (version, cipher, key_len, sector_size)) in cases.into_iter().enumerate() {
         let path = dir.path().join(format!("image{n}"));
-        let format = Format {
+        let format = ContainerFormat {
             cipher: cipher.into(),
             key_len,
             sector_size,
             data_offset: Some(4 << 20),
             slot: cheap_slot(version),
-            ..Format::new(version, crate::common::UUID.into())
+            ..ContainerFormat::new(version, crate::common::UUID.into())
         };
         let device = Arc::new(FileDevice::create(&path, (4 << 20) + LEN).unwrap());
         luks::format(device, &format, &secret(PASSPHRASE), &RANDOM).unwrap();

@@ -9,7 +9,7 @@ use crate::common::machine::{machine, modules, run, run_or_die};
 use crate::common::{RANDOM, cheap_slot, hex_hash, secret};
 use block::fault::{FaultClock, FaultDevice, Survival};
 use block::{Access, BlockDevice, FileDevice};
-use luks::{Container, Error, Flags, Format, Mapping, Version};
+use luks::{Container, ContainerFormat, ContainerVersion, Error, Mapping, MappingFlags};
 
 const PASSPHRASE: &str = "correct horse";
 const DATA_OFFSET: u64 = 4 << 20;
@@ -49,15 +49,15 @@ impl Case {
         format!("{} {} {}", self.cipher, self.integrity, self.sector)
     }
 
-    fn format(&self) -> Format {
-        Format {
+    fn format(&self) -> ContainerFormat {
+        ContainerFormat {
             cipher: self.cipher.into(),
             key_len: self.key_len,
             integrity: Some(luks::integrity_type(self.integrity).unwrap().into()),
             sector_size: self.sector,
             data_offset: Some(DATA_OFFSET),
-            slot: cheap_slot(Version::V2),
-            ..Format::new(Version::V2, crate::common::UUID.into())
+            slot: cheap_slot(ContainerVersion::V2),
+            ..ContainerFormat::new(ContainerVersion::V2, crate::common::UUID.into())
         }
     }
 
@@ -144,14 +144,14 @@ fn device(path: &Path) -> Arc<dyn BlockDevice> {
     Arc::new(FileDevice::open(path, Access::Exclusive).unwrap())
 }
 
-fn open(device: Arc<dyn BlockDevice>, flags: Flags) -> luks::Result<Mapping> {
+fn open(device: Arc<dyn BlockDevice>, flags: MappingFlags) -> luks::Result<Mapping> {
     let container = Container::open(Arc::clone(&device), &RANDOM)?;
     let key = container.unlock(&secret(PASSPHRASE), None)?.key;
     Mapping::open(&container, device, &key, flags)
 }
 
 fn mapping(path: &Path) -> Mapping {
-    open(device(path), Flags::default()).unwrap()
+    open(device(path), MappingFlags::default()).unwrap()
 }
 
 fn all(mapping: &Mapping) -> Vec<u8> {
@@ -301,9 +301,9 @@ fn what_a_machine_that_stopped_left_in_its_journal_is_found() {
     let (said, has_ended) = bench.run(&images, &[source], &script);
     assert!(said.contains("written") && !has_ended, "{said}");
     for (case, path) in cases.into_iter().zip(&images) {
-        let read_only = Flags {
+        let read_only = MappingFlags {
             read_only: true,
-            ..Flags::default()
+            ..MappingFlags::default()
         };
         let refused = open(device(path), read_only).map(drop);
         assert!(
@@ -332,7 +332,11 @@ fn the_kernel_carries_out_what_is_left_here() {
         std::fs::read(&path).unwrap(),
         &clock,
     ));
-    let open = open(Arc::clone(&fault) as Arc<dyn BlockDevice>, Flags::default()).unwrap();
+    let open = open(
+        Arc::clone(&fault) as Arc<dyn BlockDevice>,
+        MappingFlags::default(),
+    )
+    .unwrap();
     fault.take_journal();
     // All that fits in the one section that the journal of so small a device has.
     let content = pattern(32 * 4096, 0x33);

@@ -7,14 +7,14 @@ use crate::common::{
 };
 use block::fault::{FaultClock, FaultDevice, images};
 use block::{BlockDevice, MemoryDevice};
-use luks::{Container, Error, Format, SlotChoice, Version};
+use luks::{Container, ContainerFormat, ContainerVersion, Error, SlotChoice};
 
 /// A LUKS2 container with all 32 slots in use, and space for the material of one more.
 fn full() -> Container {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(3 << 20));
-    let format = Format {
+    let format = ContainerFormat {
         data_offset: Some((32 << 10) + 33 * (64 << 10)),
-        ..small(Version::V2)
+        ..small(ContainerVersion::V2)
     };
     let made = luks::format(device, &format, &secret("first"), &RANDOM);
     let (mut container, key) = made.unwrap();
@@ -39,7 +39,7 @@ fn a_passphrase_changes_where_all_slots_are_in_use() {
     let shared = Arc::clone(&device) as Arc<dyn BlockDevice>;
     let mut container = Container::open(shared, &RANDOM).unwrap();
     let old = container.unlock(&secret("first"), Some(0)).unwrap();
-    let choice = cheap_slot(Version::V2);
+    let choice = cheap_slot(ContainerVersion::V2);
     let changed = container.change_key(&old, &secret("new"), &choice, &RANDOM);
     assert_eq!(changed.unwrap(), 0);
     assert!(!holds(&device.to_bytes(), &material), "it is overwritten");
@@ -58,7 +58,7 @@ fn a_passphrase_changes_where_all_slots_are_in_use() {
 }
 
 /// A container whose header has no space for more key material.
-fn without_space(version: Version) -> Container {
+fn without_space(version: ContainerVersion) -> Container {
     let (mut made, key) = container(version);
     let choice = cheap_slot(version);
     while made
@@ -70,7 +70,7 @@ fn without_space(version: Version) -> Container {
 
 #[test]
 fn a_slot_is_overwritten_only_if_that_is_asked_for() {
-    for version in [Version::V1, Version::V2] {
+    for version in [ContainerVersion::V1, ContainerVersion::V2] {
         let mut made = without_space(version);
         let choice = cheap_slot(version);
         let old = made.unlock(&secret("first"), None).unwrap();
@@ -91,7 +91,7 @@ fn a_slot_is_overwritten_only_if_that_is_asked_for() {
 /// If the power failed, no passphrase would be left.
 #[test]
 fn the_last_slot_is_not_overwritten() {
-    for version in [Version::V1, Version::V2] {
+    for version in [ContainerVersion::V1, ContainerVersion::V2] {
         let (mut made, _) = container(version);
         let old = made.unlock(&secret("first"), None).unwrap();
         let choice = cheap_slot(version);
@@ -104,7 +104,7 @@ fn the_last_slot_is_not_overwritten() {
     }
 }
 
-fn with_cipher(version: Version, cipher: &str, key_len: usize) -> SlotChoice {
+fn with_cipher(version: ContainerVersion, cipher: &str, key_len: usize) -> SlotChoice {
     SlotChoice {
         cipher: Some((cipher.into(), key_len)),
         ..cheap_slot(version)
@@ -113,8 +113,8 @@ fn with_cipher(version: Version, cipher: &str, key_len: usize) -> SlotChoice {
 
 #[test]
 fn key_material_is_encrypted_as_is_asked_for() {
-    let (mut made, key) = container(Version::V2);
-    let choice = with_cipher(Version::V2, "serpent-xts-plain64", 64);
+    let (mut made, key) = container(ContainerVersion::V2);
+    let choice = with_cipher(ContainerVersion::V2, "serpent-xts-plain64", 64);
     made.add_key(&key, &secret("second"), &choice, None, &RANDOM)
         .unwrap();
     let read = reopen(bytes(&made)).unwrap();
@@ -130,12 +130,12 @@ fn key_material_is_encrypted_as_is_asked_for() {
         ("capi:xts(aes)-plain64", 64),
         ("cipher_null-ecb", 16),
     ] {
-        let choice = with_cipher(Version::V2, cipher, key_len);
+        let choice = with_cipher(ContainerVersion::V2, cipher, key_len);
         let refused = made.add_key(&key, &secret("x"), &choice, None, &RANDOM);
         assert!(matches!(refused, Err(Error::Usage(_))), "{cipher}");
     }
-    let (mut made, key) = container(Version::V1);
-    let choice = with_cipher(Version::V1, "aes-xts-plain64", 64);
+    let (mut made, key) = container(ContainerVersion::V1);
+    let choice = with_cipher(ContainerVersion::V1, "aes-xts-plain64", 64);
     let refused = made.add_key(&key, &secret("x"), &choice, None, &RANDOM);
     assert!(matches!(refused, Err(Error::Usage(_))), "{refused:?}");
 }

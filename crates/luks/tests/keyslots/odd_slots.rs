@@ -7,15 +7,15 @@ use std::sync::Arc;
 use crate::common::{RANDOM, bytes, cheap_slot, container, opens, reopen, secret};
 use block::MemoryDevice;
 use cipher::Digest;
-use luks::{Container, Error, Header, Version};
+use luks::{Container, ContainerVersion, Error, Header};
 use serde_json::{Value, json};
 
 const COPY: usize = 0x4000;
 
 /// A container that opens with "first" and "second", by the slots 0 and 1.
 fn two_slots() -> Container {
-    let (mut made, key) = container(Version::V2);
-    let slot = cheap_slot(Version::V2);
+    let (mut made, key) = container(ContainerVersion::V2);
+    let slot = cheap_slot(ContainerVersion::V2);
     made.add_key(&key, &secret("second"), &slot, None, &RANDOM)
         .unwrap();
     made
@@ -97,7 +97,7 @@ const ODD: [(&str, &str, &str, bool); 22] = [
 #[test]
 fn an_odd_slot_leaves_the_others() {
     let made = two_slots();
-    let slot2 = cheap_slot(Version::V2);
+    let slot2 = cheap_slot(ContainerVersion::V2);
     for (place, value, reason, is_judged) in ODD {
         let what = format!("{place} = {value}");
         let mut json = json_of(&made);

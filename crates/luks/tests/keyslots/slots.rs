@@ -1,9 +1,9 @@
 //! Who can open a container, and how that is changed.
 
 use crate::common::{RANDOM, add, bytes, cheap_slot, container, holds, opens, reopen, secret};
-use luks::{Error, Priority, Version};
+use luks::{ContainerVersion, Error, Priority};
 
-const BOTH: [Version; 2] = [Version::V1, Version::V2];
+const BOTH: [ContainerVersion; 2] = [ContainerVersion::V1, ContainerVersion::V2];
 
 #[test]
 fn a_container_opens_with_its_passphrase_only() {
@@ -79,7 +79,14 @@ fn a_passphrase_is_exchanged() {
         let id = made
             .change_key(&old, &secret("new"), &cheap_slot(version), &RANDOM)
             .unwrap();
-        assert_eq!(id, if version == Version::V1 { 1 } else { 0 });
+        assert_eq!(
+            id,
+            if version == ContainerVersion::V1 {
+                1
+            } else {
+                0
+            }
+        );
         let read = reopen(bytes(&made)).unwrap();
         assert_eq!(opens(&read, &["first", "new"]), ["new"]);
         assert_eq!(read.slots().len(), 1);
@@ -92,11 +99,11 @@ fn a_passphrase_is_exchanged() {
 
 #[test]
 fn all_slots_can_be_used() {
-    for (version, most) in [(Version::V1, 8), (Version::V2, 32)] {
+    for (version, most) in [(ContainerVersion::V1, 8), (ContainerVersion::V2, 32)] {
         // LUKS2 has space for as many as fit before its data.
         let slots = match version {
-            Version::V1 => most,
-            Version::V2 => ((1 << 20) - (32 << 10)) / (64 << 10),
+            ContainerVersion::V1 => most,
+            ContainerVersion::V2 => ((1 << 20) - (32 << 10)) / (64 << 10),
         };
         let (mut made, key) = container(version);
         let slot = cheap_slot(version);
@@ -169,8 +176,8 @@ fn damaged_material_is_told_from_a_wrong_passphrase() {
 
 #[test]
 fn priorities_decide_what_is_tried() {
-    let (mut made, key) = container(Version::V2);
-    let slot = cheap_slot(Version::V2);
+    let (mut made, key) = container(ContainerVersion::V2);
+    let slot = cheap_slot(ContainerVersion::V2);
     made.add_key(&key, &secret("second"), &slot, None, &RANDOM)
         .unwrap();
     made.set_priority(1, Priority::Prefer, &RANDOM).unwrap();
@@ -187,13 +194,13 @@ fn priorities_decide_what_is_tried() {
         read.set_priority(7, Priority::Normal, &RANDOM),
         Err(Error::NoSlot { .. })
     ));
-    let (mut old, _) = container(Version::V1);
+    let (mut old, _) = container(ContainerVersion::V1);
     assert!(old.set_priority(0, Priority::Ignore, &RANDOM).is_err());
 }
 
 #[test]
 fn names_are_changed() {
-    let (mut made, _) = container(Version::V2);
+    let (mut made, _) = container(ContainerVersion::V2);
     made.rename(Some("other"), Some("my disk"), Some("mine"), &RANDOM)
         .unwrap();
     let read = reopen(bytes(&made)).unwrap();
@@ -209,7 +216,7 @@ fn names_are_changed() {
     let long = "x".repeat(48);
     assert!(made.rename(None, Some(&long), None, &RANDOM).is_err());
     assert_eq!(opens(&reopen(bytes(&made)).unwrap(), &["first"]), ["first"]);
-    let (mut old, _) = container(Version::V1);
+    let (mut old, _) = container(ContainerVersion::V1);
     old.rename(Some("other"), None, None, &RANDOM).unwrap();
     assert_eq!(reopen(bytes(&old)).unwrap().uuid(), "other");
     assert!(old.rename(None, Some("my disk"), None, &RANDOM).is_err());

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use crate::common::{RANDOM, cheap_slot, secret};
 use block::{BlockDevice, MemoryDevice};
-use luks::{Container, Error, Flags, Format, Mapping, Version};
+use luks::{Container, ContainerFormat, ContainerVersion, Error, Mapping, MappingFlags};
 use secret::Secret;
 
 const DATA_OFFSET: u64 = 1 << 20;
 
-fn settings() -> Format {
-    Format {
+fn settings() -> ContainerFormat {
+    ContainerFormat {
         integrity: Some("hmac(sha256)".into()),
         sector_size: 4096,
         data_offset: Some(DATA_OFFSET),
-        slot: cheap_slot(Version::V2),
-        ..Format::new(Version::V2, crate::common::UUID.into())
+        slot: cheap_slot(ContainerVersion::V2),
+        ..ContainerFormat::new(ContainerVersion::V2, crate::common::UUID.into())
     }
 }
 
@@ -25,7 +25,7 @@ fn made() -> (Container, Secret) {
     luks::format(device, &settings(), &secret("first"), &RANDOM).unwrap()
 }
 
-fn open(container: &Container, key: &Secret, flags: Flags) -> luks::Result<Mapping> {
+fn open(container: &Container, key: &Secret, flags: MappingFlags) -> luks::Result<Mapping> {
     Mapping::open(container, Arc::clone(container.device()), key, flags)
 }
 
@@ -37,7 +37,7 @@ fn is_unauthentic(read: block::Result<()>) -> bool {
 fn what_was_never_written_is_not_read_until_it_is_wiped() {
     let (container, key) = made();
     let mut sector = vec![1; 4096];
-    let mapping = open(&container, &key, Flags::default()).unwrap();
+    let mapping = open(&container, &key, MappingFlags::default()).unwrap();
     assert!(is_unauthentic(mapping.read_at(0, &mut sector)));
     assert_eq!(sector, [0; 4096], "nothing of it is given out");
     drop(mapping);
@@ -47,7 +47,7 @@ fn what_was_never_written_is_not_read_until_it_is_wiped() {
         true
     })
     .unwrap();
-    let mapping = open(&container, &key, Flags::default()).unwrap();
+    let mapping = open(&container, &key, MappingFlags::default()).unwrap();
     assert_eq!(steps.last(), Some(&(mapping.size(), mapping.size())));
     let mut all = vec![1; mapping.size() as usize];
     mapping.read_at(0, &mut all).unwrap();
@@ -58,11 +58,11 @@ fn what_was_never_written_is_not_read_until_it_is_wiped() {
 fn both_forms_of_the_data_path_read_what_was_written() {
     let (container, key) = made();
     for is_queued in [false, true] {
-        let flags = Flags {
+        let flags = MappingFlags {
             read_workqueue: is_queued,
             write_workqueue: is_queued,
             allow_discards: true,
-            ..Flags::default()
+            ..MappingFlags::default()
         };
         let mapping = open(&container, &key, flags).unwrap();
         let len = mapping.size() as usize;
@@ -92,7 +92,9 @@ fn sectors_are_where_they_were_written_as_they_were_written() {
     let (container, key) = made();
     luks::wipe(&container, &key, &mut |_, _| true).unwrap();
     let device = Arc::clone(container.device());
-    let size = open(&container, &key, Flags::default()).unwrap().size();
+    let size = open(&container, &key, MappingFlags::default())
+        .unwrap()
+        .size();
     // In an area, data follows its tags.
     let data = device.size() - device.size() % 4096 - size;
     let found = (DATA_OFFSET..=data)
@@ -106,7 +108,7 @@ fn sectors_are_where_they_were_written_as_they_were_written() {
     };
     let write = |at: u64, bytes: &[u8]| device.write_at(at, &[IoSlice::new(bytes)]).unwrap();
     let opens = |n: u64| {
-        let mapping = open(&container, &key, Flags::default()).unwrap();
+        let mapping = open(&container, &key, MappingFlags::default()).unwrap();
         mapping.read_at(n * 4096, &mut [0; 4096])
     };
     let (one, two) = (read(first), read(second));
@@ -135,7 +137,7 @@ fn find_data(
     let mut old = vec![0; 4096];
     device.read_at(at, &mut old).unwrap();
     device.write_at(at, &[IoSlice::new(&[0x5a; 4096])]).unwrap();
-    let opened = open(container, key, Flags::default());
+    let opened = open(container, key, MappingFlags::default());
     let found = opened.is_ok_and(|mapping| {
         is_unauthentic(mapping.read_at(0, &mut [0; 4096]))
             && mapping.read_at(4096, &mut [0; 4096]).is_ok()
@@ -150,7 +152,7 @@ fn what_is_wrong_is_said() {
     let (container, key) = made();
     let device = Arc::clone(container.device());
     let other = Secret::from_slice(&vec![1; key.len()]).unwrap();
-    let refused = open(&container, &other, Flags::default()).map(drop);
+    let refused = open(&container, &other, MappingFlags::default()).map(drop);
     assert!(matches!(refused, Err(Error::Usage(_))));
     let mut superblock = vec![0; 4096];
     device.read_at(DATA_OFFSET, &mut superblock).unwrap();
@@ -160,7 +162,7 @@ fn what_is_wrong_is_said() {
         device
             .write_at(DATA_OFFSET, &[IoSlice::new(&changed)])
             .unwrap();
-        open(&container, &key, Flags::default())
+        open(&container, &key, MappingFlags::default())
             .map(drop)
             .unwrap_err()
     };
@@ -172,14 +174,14 @@ fn what_is_wrong_is_said() {
 
 #[test]
 fn what_makes_no_sense_is_not_made() {
-    let refused = |format: Format| {
+    let refused = |format: ContainerFormat| {
         let device = Arc::new(MemoryDevice::new(3 << 20));
         let shared = Arc::clone(&device) as Arc<dyn BlockDevice>;
         let made = luks::format(shared, &format, &secret("first"), &RANDOM);
         assert!(device.to_bytes().iter().all(|byte| *byte == 0));
         made.map(drop).unwrap_err().to_string()
     };
-    let aead = |cipher: &str, key_len| Format {
+    let aead = |cipher: &str, key_len| ContainerFormat {
         cipher: cipher.into(),
         integrity: Some("aead".into()),
         key_len,
@@ -191,19 +193,19 @@ fn what_makes_no_sense_is_not_made() {
     assert!(said.contains("128, 192, 256"), "{said}");
     let said = refused(aead("aegis128-random", 16));
     assert!(said.contains("AEGIS"), "{said}");
-    let said = refused(Format {
+    let said = refused(ContainerFormat {
         data_offset: Some(0),
         ..settings()
     });
     assert!(said.contains("header"), "{said}");
-    let said = refused(Format {
-        version: Version::V1,
-        slot: cheap_slot(Version::V1),
+    let said = refused(ContainerFormat {
+        version: ContainerVersion::V1,
+        slot: cheap_slot(ContainerVersion::V1),
         sector_size: 512,
         ..settings()
     });
     assert!(said.contains("LUKS1"), "{said}");
-    let said = refused(Format {
+    let said = refused(ContainerFormat {
         data_offset: Some((3 << 20) - 4096),
         ..settings()
     });
@@ -216,13 +218,18 @@ fn what_makes_no_sense_is_not_made() {
 fn sectors_are_written_without_the_journal() {
     let (container, key) = made();
     luks::wipe(&container, &key, &mut |_, _| true).unwrap();
-    let direct = Flags {
+    let direct = MappingFlags {
         no_journal: true,
-        ..Flags::default()
+        ..MappingFlags::default()
     };
-    for (n, flags) in [Flags::default(), direct, Flags::default(), direct]
-        .into_iter()
-        .enumerate()
+    for (n, flags) in [
+        MappingFlags::default(),
+        direct,
+        MappingFlags::default(),
+        direct,
+    ]
+    .into_iter()
+    .enumerate()
     {
         let mapping = open(&container, &key, flags).unwrap();
         assert_eq!(mapping.flags(), flags);
@@ -232,7 +239,7 @@ fn sectors_are_written_without_the_journal() {
         mapping.write_at(64 << 10, &all).unwrap();
         mapping.flush().unwrap();
     }
-    let mapping = open(&container, &key, Flags::default()).unwrap();
+    let mapping = open(&container, &key, MappingFlags::default()).unwrap();
     let mut sector = [0; 4096];
     for n in 0..4 {
         mapping.read_at(n * 4096, &mut sector).unwrap();
@@ -247,7 +254,7 @@ fn sectors_are_written_without_the_journal() {
 fn a_damaged_journal_is_left_aside() {
     let (container, key) = made();
     luks::wipe(&container, &key, &mut |_, _| true).unwrap();
-    let mapping = open(&container, &key, Flags::default()).unwrap();
+    let mapping = open(&container, &key, MappingFlags::default()).unwrap();
     mapping.write_at(8192, &[IoSlice::new(&[7; 4096])]).unwrap();
     mapping.flush().unwrap();
     drop(mapping);
@@ -262,17 +269,17 @@ fn a_damaged_journal_is_left_aside() {
         device.read_at(0, &mut bytes).unwrap();
         bytes
     };
-    let recovery = Flags {
+    let recovery = MappingFlags {
         recovery: true,
-        ..Flags::default()
+        ..MappingFlags::default()
     };
-    let read_only = Flags {
+    let read_only = MappingFlags {
         read_only: true,
         ..recovery
     };
     for flags in [
-        Flags::default(),
-        Flags {
+        MappingFlags::default(),
+        MappingFlags {
             recovery: false,
             ..read_only
         },

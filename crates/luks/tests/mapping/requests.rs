@@ -7,12 +7,14 @@ use crate::common::{RANDOM, secret, small};
 use block::fault::{Fault, FaultClock, FaultDevice};
 use block::{BlockDevice, MemoryDevice};
 use cipher::{Provider, SectorCipher, SectorSpec};
-use luks::{Container, Error, Flags, Format, Mapping, Plain, Version};
+use luks::{
+    Container, ContainerFormat, ContainerVersion, Error, Mapping, MappingFlags, PlainEncryption,
+};
 
 const DATA: usize = 1 << 20;
 const LEN: usize = 3 << 20;
 
-const QUEUED: Flags = Flags {
+const QUEUED: MappingFlags = MappingFlags {
     read_only: false,
     allow_discards: false,
     read_workqueue: true,
@@ -24,17 +26,17 @@ const QUEUED: Flags = Flags {
 };
 
 fn made(sector_size: u32, device: Arc<dyn BlockDevice>) -> (Container, secret::Secret) {
-    let format = Format {
+    let format = ContainerFormat {
         cipher: "aes-xts-plain64".into(),
         key_len: 64,
         sector_size,
-        ..small(Version::V2)
+        ..small(ContainerVersion::V2)
     };
     luks::format(device, &format, &secret("first"), &RANDOM).unwrap()
 }
 
 /// A mapping of 3 MiB in memory, with the memory and the key.
-fn mapping(sector_size: u32, flags: Flags) -> (Mapping, Arc<MemoryDevice>, secret::Secret) {
+fn mapping(sector_size: u32, flags: MappingFlags) -> (Mapping, Arc<MemoryDevice>, secret::Secret) {
     let device = Arc::new(MemoryDevice::new(DATA + LEN));
     let (container, key) = made(sector_size, Arc::clone(&device) as Arc<dyn BlockDevice>);
     let data = Arc::clone(&device) as Arc<dyn BlockDevice>;
@@ -50,7 +52,7 @@ fn noise(len: usize) -> Vec<u8> {
 
 #[test]
 fn a_mapping_is_blank_until_it_is_written() {
-    let (mapping, ..) = mapping(512, Flags::default());
+    let (mapping, ..) = mapping(512, MappingFlags::default());
     assert!(mapping.is_blank(0, 64 << 10).unwrap());
     let byte = noise(512);
     mapping.write_at(60 << 10, &[IoSlice::new(&byte)]).unwrap();
@@ -63,7 +65,7 @@ fn a_mapping_is_blank_until_it_is_written() {
 #[test]
 fn sectors_are_encrypted_by_their_numbers() {
     for sector in [512, 4096] {
-        for flags in [Flags::default(), QUEUED] {
+        for flags in [MappingFlags::default(), QUEUED] {
             let (mapping, device, key) = mapping(sector, flags);
             assert_eq!(mapping.size(), LEN as u64);
             assert_eq!(mapping.sector_sizes().logical, sector);
@@ -94,14 +96,14 @@ fn sectors_are_encrypted_by_their_numbers() {
 
 #[test]
 fn both_forms_read_what_the_other_wrote() {
-    let (mapping, ..) = mapping(4096, Flags::default());
+    let (mapping, ..) = mapping(4096, MappingFlags::default());
     let mut expected = vec![0; LEN];
     mapping.zero(0, LEN as u64).unwrap();
     for turn in 0..16u64 {
-        mapping.set_flags(Flags {
+        mapping.set_flags(MappingFlags {
             read_workqueue: turn & 1 == 0,
             write_workqueue: turn & 2 == 0,
-            ..Flags::default()
+            ..MappingFlags::default()
         });
         let at = (turn * 37 * 4096) as usize;
         let bytes = noise(((turn as usize * 53) % 90 + 1) * 4096);
@@ -129,12 +131,12 @@ fn both_forms_read_what_the_other_wrote() {
 #[test]
 fn what_is_written_in_place_is_what_was_given() {
     for queue in 0..4 {
-        let flags = Flags {
+        let flags = MappingFlags {
             read_workqueue: queue > 0,
             write_workqueue: queue > 0,
             same_cpu: queue == 3,
             sort_writes: queue > 1,
-            ..Flags::default()
+            ..MappingFlags::default()
         };
         let (mapping, ..) = mapping(512, flags);
         let bytes = noise((128 << 10) * 2 + 512);
@@ -146,9 +148,9 @@ fn what_is_written_in_place_is_what_was_given() {
         let end = mapping.size();
         assert!(mapping.write_in_place(end, &mut [0; 512]).is_err());
     }
-    let flags = Flags {
+    let flags = MappingFlags {
         read_only: true,
-        ..Flags::default()
+        ..MappingFlags::default()
     };
     let (mapping, device, _) = mapping(512, flags);
     let before = device.to_bytes();
@@ -158,7 +160,7 @@ fn what_is_written_in_place_is_what_was_given() {
 
 #[test]
 fn every_request_is_counted_and_some_are_timed() {
-    let (mapping, ..) = mapping(512, Flags::default());
+    let (mapping, ..) = mapping(512, MappingFlags::default());
     for n in 0..25 {
         mapping
             .write_at(n * 512, &[IoSlice::new(&[1; 512])])
@@ -177,7 +179,7 @@ fn every_request_is_counted_and_some_are_timed() {
 fn sectors_of_no_size_are_refused() {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(LEN));
     for sector_size in [0, 1, 1000, 1536, 8192, u32::MAX] {
-        let plain = Plain {
+        let plain = PlainEncryption {
             cipher: "aes-xts-plain64".into(),
             offset: 0,
             len: None,
@@ -185,7 +187,7 @@ fn sectors_of_no_size_are_refused() {
             sector_size,
         };
         let key = secret::Secret::from_slice(&noise(64)).unwrap();
-        let opened = Mapping::plain(&plain, Arc::clone(&device), &key, Flags::default());
+        let opened = Mapping::plain(&plain, Arc::clone(&device), &key, MappingFlags::default());
         assert!(opened.is_err(), "{sector_size}");
     }
 }
@@ -193,7 +195,7 @@ fn sectors_of_no_size_are_refused() {
 /// The forms are switched while threads read and write, and nothing is lost or mixed up.
 #[test]
 fn forms_are_switched_under_load() {
-    let (mapping, ..) = mapping(512, Flags::default());
+    let (mapping, ..) = mapping(512, MappingFlags::default());
     const SHARE: usize = 512 << 10;
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..4)
@@ -215,12 +217,12 @@ fn forms_are_switched_under_load() {
         let mut turn = 0u32;
         while workers.iter().any(|worker| !worker.is_finished()) {
             turn = turn.wrapping_add(1);
-            mapping.set_flags(Flags {
+            mapping.set_flags(MappingFlags {
                 read_workqueue: turn & 1 == 0,
                 write_workqueue: turn & 2 == 0,
                 same_cpu: turn & 4 == 0,
                 sort_writes: turn & 8 == 0,
-                ..Flags::default()
+                ..MappingFlags::default()
             });
             std::thread::yield_now();
         }
@@ -261,7 +263,7 @@ fn the_provider_changes_under_load() {
 /// A refusal names the providers that there are, and changes nothing.
 #[test]
 fn a_provider_without_the_cipher_is_refused() {
-    let (mapping, ..) = mapping(512, Flags::default());
+    let (mapping, ..) = mapping(512, MappingFlags::default());
     for wrong in [Provider::Ring, Provider::Libgcrypt] {
         let refused = mapping.set_provider(wrong).unwrap_err().to_string();
         for name in [wrong.name(), "512 bits", "aws-lc", "portable"] {
@@ -273,7 +275,7 @@ fn a_provider_without_the_cipher_is_refused() {
 
 #[test]
 fn parts_of_sectors_are_refused() {
-    for flags in [Flags::default(), QUEUED] {
+    for flags in [MappingFlags::default(), QUEUED] {
         let (mapping, device, _) = mapping(4096, flags);
         let before = device.to_bytes();
         for (at, len) in [(512, 4096), (0, 512), (1, 1), (4096, 4095)] {
@@ -302,12 +304,12 @@ fn discards_only_if_they_are_allowed() {
     let device = Arc::new(FaultDevice::new(DATA + LEN, &clock));
     let (container, key) = made(512, Arc::clone(&device) as Arc<dyn BlockDevice>);
     let data = Arc::clone(&device) as Arc<dyn BlockDevice>;
-    let mapping = Mapping::open(&container, data, &key, Flags::default()).unwrap();
+    let mapping = Mapping::open(&container, data, &key, MappingFlags::default()).unwrap();
     mapping.discard(0, 1 << 20).unwrap();
     assert_eq!(device.discarded(), 0);
-    let allowed = Flags {
+    let allowed = MappingFlags {
         allow_discards: true,
-        ..Flags::default()
+        ..MappingFlags::default()
     };
     mapping.set_flags(allowed);
     mapping.discard(0, 1 << 20).unwrap();
@@ -326,7 +328,7 @@ fn discards_only_if_they_are_allowed() {
 
 #[test]
 fn what_fails_below_fails_here_and_nothing_else() {
-    for flags in [Flags::default(), QUEUED] {
+    for flags in [MappingFlags::default(), QUEUED] {
         let clock = FaultClock::new();
         let device = Arc::new(FaultDevice::new(DATA + LEN, &clock));
         let (container, key) = made(512, Arc::clone(&device) as Arc<dyn BlockDevice>);
@@ -363,9 +365,9 @@ fn what_fails_below_fails_here_and_nothing_else() {
 
 #[test]
 fn a_read_only_mapping_is_not_written_to() {
-    let flags = Flags {
+    let flags = MappingFlags {
         read_only: true,
-        ..Flags::default()
+        ..MappingFlags::default()
     };
     let (mapping, device, _) = mapping(512, flags);
     let before = device.to_bytes();
@@ -375,7 +377,7 @@ fn a_read_only_mapping_is_not_written_to() {
     mapping
         .flush()
         .expect("there is nothing to be made durable");
-    mapping.set_flags(Flags::default());
+    mapping.set_flags(MappingFlags::default());
     assert!(
         mapping.write_at(0, &[IoSlice::new(&[0; 512])]).is_err(),
         "that does not change"
@@ -385,7 +387,7 @@ fn a_read_only_mapping_is_not_written_to() {
 
 #[test]
 fn sizes() {
-    let (mapping, device, key) = mapping(4096, Flags::default());
+    let (mapping, device, key) = mapping(4096, MappingFlags::default());
     assert_eq!(mapping.resize(Some(1 << 20)).unwrap(), 1 << 20);
     assert!(mapping.read_at(1 << 20, &mut [0; 4096]).is_err());
     assert!(matches!(mapping.resize(Some(512)), Err(Error::Usage(_))));
@@ -397,29 +399,29 @@ fn sizes() {
 
     let container = Container::look(Arc::clone(&device) as Arc<dyn BlockDevice>).unwrap();
     let short = Arc::new(MemoryDevice::new(DATA + 100));
-    let error = Mapping::open(&container, short, &key, Flags::default())
+    let error = Mapping::open(&container, short, &key, MappingFlags::default())
         .err()
         .unwrap();
     assert!(matches!(error, Error::TooSmall { .. }), "{error}");
     // A part of a sector at the end is not used.
     let odd = Arc::new(MemoryDevice::new(DATA + 8192 + 513));
-    let odd = Mapping::open(&container, odd, &key, Flags::default()).unwrap();
+    let odd = Mapping::open(&container, odd, &key, MappingFlags::default()).unwrap();
     assert_eq!(odd.size(), 8192);
     let wrong = secret::Secret::zeroed(64).unwrap();
     let data = Arc::clone(&device) as Arc<dyn BlockDevice>;
-    assert!(Mapping::open(&container, data, &wrong, Flags::default()).is_err());
+    assert!(Mapping::open(&container, data, &wrong, MappingFlags::default()).is_err());
 }
 
 /// A mapping on a mapping: the buffers of one thread are not mixed up.
 #[test]
 fn mappings_lie_on_mappings() {
-    let (outer, device, _) = mapping(512, Flags::default());
+    let (outer, device, _) = mapping(512, MappingFlags::default());
     let outer = Arc::new(outer);
     let (container, key) = made(4096, Arc::clone(&outer) as Arc<dyn BlockDevice>);
     let data = Arc::clone(&outer) as Arc<dyn BlockDevice>;
-    let inner = Mapping::open(&container, data, &key, Flags::default()).unwrap();
+    let inner = Mapping::open(&container, data, &key, MappingFlags::default()).unwrap();
     let bytes = noise(1 << 20);
-    for flags in [Flags::default(), QUEUED] {
+    for flags in [MappingFlags::default(), QUEUED] {
         outer.set_flags(flags);
         inner.write_at(0, &[IoSlice::new(&bytes)]).unwrap();
         let mut back = vec![0; 1 << 20];
@@ -438,7 +440,7 @@ fn mappings_lie_on_mappings() {
 fn plain_mappings_are_what_they_are_told() {
     let device = Arc::new(MemoryDevice::new(1 << 20));
     let key = secret("0123456789abcdef0123456789abcdef");
-    let plain = Plain {
+    let plain = PlainEncryption {
         cipher: "aes-cbc-essiv:sha256".into(),
         offset: 4096,
         len: Some(64 << 10),
@@ -446,7 +448,7 @@ fn plain_mappings_are_what_they_are_told() {
         sector_size: 512,
     };
     let data = Arc::clone(&device) as Arc<dyn BlockDevice>;
-    let mapping = Mapping::plain(&plain, data, &key, Flags::default()).unwrap();
+    let mapping = Mapping::plain(&plain, data, &key, MappingFlags::default()).unwrap();
     assert_eq!(mapping.size(), 64 << 10);
     let bytes = noise(8192);
     mapping.write_at(512, &[IoSlice::new(&bytes)]).unwrap();
@@ -461,26 +463,31 @@ fn plain_mappings_are_what_they_are_told() {
 #[test]
 fn a_cipher_has_two_spellings() {
     let device = Arc::new(MemoryDevice::new(2 << 20));
-    let format = luks::Format {
+    let format = luks::ContainerFormat {
         cipher: "capi:essiv(cbc(aes),sha256)-plain64".into(),
-        ..crate::common::small(luks::Version::V2)
+        ..crate::common::small(luks::ContainerVersion::V2)
     };
     let (container, key) =
         luks::format(Arc::clone(&device) as _, &format, &secret("first"), &RANDOM).unwrap();
     assert_eq!(container.segment().unwrap().cipher, format.cipher);
     assert_eq!(container.slots()[0].cipher, "aes-xts-plain64");
-    let mapping = Mapping::open(&container, Arc::clone(&device) as _, &key, Flags::default());
+    let mapping = Mapping::open(
+        &container,
+        Arc::clone(&device) as _,
+        &key,
+        MappingFlags::default(),
+    );
     let mapping = mapping.unwrap();
     assert_eq!(mapping.cipher(), "aes-cbc-essiv:sha256");
     mapping.write_at(4096, &[IoSlice::new(&[7; 4096])]).unwrap();
-    let plain = luks::Plain {
+    let plain = luks::PlainEncryption {
         cipher: "aes-cbc-essiv:sha256".into(),
         offset: 1 << 20,
         len: None,
         skip: 0,
         sector_size: 512,
     };
-    let plain = Mapping::plain(&plain, device, &key, Flags::default()).unwrap();
+    let plain = Mapping::plain(&plain, device, &key, MappingFlags::default()).unwrap();
     let mut read = [0; 4096];
     plain.read_at(4096, &mut read).unwrap();
     assert_eq!(read, [7; 4096]);

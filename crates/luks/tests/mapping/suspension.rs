@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{RANDOM, add, secret, small};
 use block::{BlockDevice, MemoryDevice};
-use luks::{Container, Error, Flags, Format, Mapping, Plain, Version};
+use luks::{
+    Container, ContainerFormat, ContainerVersion, Error, Mapping, MappingFlags, PlainEncryption,
+};
 
 const DATA: usize = 2 << 20;
 const LEN: usize = 2 << 20;
@@ -18,7 +20,7 @@ struct Opened {
     key: secret::Secret,
 }
 
-fn opened(format: &Format, flags: Flags) -> Opened {
+fn opened(format: &ContainerFormat, flags: MappingFlags) -> Opened {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(DATA + LEN));
     let made = luks::format(Arc::clone(&device), format, &secret("first"), &RANDOM);
     let (container, key) = made.unwrap();
@@ -30,8 +32,8 @@ fn opened(format: &Format, flags: Flags) -> Opened {
     }
 }
 
-fn xts(version: Version) -> Format {
-    Format {
+fn xts(version: ContainerVersion) -> ContainerFormat {
+    ContainerFormat {
         cipher: "aes-xts-plain64".into(),
         key_len: 64,
         data_offset: Some(DATA as u64),
@@ -57,7 +59,7 @@ fn a_chosen_provider_survives_a_suspension() {
         container,
         mapping,
         key,
-    } = opened(&xts(Version::V2), Flags::default());
+    } = opened(&xts(ContainerVersion::V2), MappingFlags::default());
     mapping.set_provider(cipher::Provider::Portable).unwrap();
     let before = read(&mapping).unwrap();
     mapping.suspend(&container).unwrap();
@@ -72,19 +74,19 @@ fn a_chosen_provider_survives_a_suspension() {
 /// Requests of each kind wait for the key, and are then carried out, in both forms.
 #[test]
 fn requests_wait_for_the_key() {
-    let queued = Flags {
+    let queued = MappingFlags {
         read_workqueue: true,
         write_workqueue: true,
-        ..Flags::default()
+        ..MappingFlags::default()
     };
-    let tagged = Format {
+    let tagged = ContainerFormat {
         integrity: Some("hmac(sha256)".into()),
-        ..xts(Version::V2)
+        ..xts(ContainerVersion::V2)
     };
-    let formats = [xts(Version::V1), xts(Version::V2), tagged];
+    let formats = [xts(ContainerVersion::V1), xts(ContainerVersion::V2), tagged];
     for (format, flags) in formats
         .iter()
-        .flat_map(|it| [(it, Flags::default()), (it, queued)])
+        .flat_map(|it| [(it, MappingFlags::default()), (it, queued)])
     {
         let Opened {
             container,
@@ -127,20 +129,20 @@ fn requests_wait_for_the_key() {
 /// What was written is on the device when the key is gone, also what waits in memory to be written with its tags.
 #[test]
 fn nothing_is_lost_with_the_key() {
-    let tagged = Format {
+    let tagged = ContainerFormat {
         integrity: Some("hmac(sha256)".into()),
-        ..xts(Version::V2)
+        ..xts(ContainerVersion::V2)
     };
     let Opened {
         container,
         mapping,
         key,
-    } = opened(&tagged, Flags::default());
+    } = opened(&tagged, MappingFlags::default());
     mapping.write_at(8192, &[IoSlice::new(&[7; 4096])]).unwrap();
     mapping.suspend(&container).unwrap();
     drop(mapping);
     let device = Arc::clone(container.device());
-    let mapping = Mapping::open(&container, device, &key, Flags::default()).unwrap();
+    let mapping = Mapping::open(&container, device, &key, MappingFlags::default()).unwrap();
     assert_eq!(read(&mapping).unwrap(), [7; 4096]);
 }
 
@@ -151,8 +153,8 @@ fn another_key_does_not_resume_it() {
         mut container,
         mapping,
         key,
-    } = opened(&xts(Version::V2), Flags::default());
-    let other = opened(&xts(Version::V2), Flags::default());
+    } = opened(&xts(ContainerVersion::V2), MappingFlags::default());
+    let other = opened(&xts(ContainerVersion::V2), MappingFlags::default());
     is_usage(mapping.suspend(&other.container));
     assert!(!mapping.is_suspended());
     mapping.suspend(&container).unwrap();
@@ -173,7 +175,7 @@ fn who_is_taken_away_does_not_wait() {
         container,
         mapping,
         key,
-    } = opened(&xts(Version::V2), Flags::default());
+    } = opened(&xts(ContainerVersion::V2), MappingFlags::default());
     mapping.suspend(&container).unwrap();
     std::thread::scope(|scope| {
         let reads = scope.spawn(|| read(&mapping));
@@ -191,8 +193,8 @@ fn who_is_taken_away_does_not_wait() {
 
 #[test]
 fn a_mapping_without_a_header_is_not_suspended() {
-    let Opened { container, key, .. } = opened(&xts(Version::V2), Flags::default());
-    let plain = Plain {
+    let Opened { container, key, .. } = opened(&xts(ContainerVersion::V2), MappingFlags::default());
+    let plain = PlainEncryption {
         cipher: "aes-xts-plain64".into(),
         offset: DATA as u64,
         len: None,
@@ -200,7 +202,7 @@ fn a_mapping_without_a_header_is_not_suspended() {
         sector_size: 512,
     };
     let data = Arc::clone(container.device());
-    let mapping = Mapping::plain(&plain, data, &key, Flags::default()).unwrap();
+    let mapping = Mapping::plain(&plain, data, &key, MappingFlags::default()).unwrap();
     is_usage(mapping.suspend(&container));
     assert!(!mapping.is_suspended());
 }

@@ -8,23 +8,26 @@ use crate::common::reencryption::{
 use crate::common::{RANDOM, secret};
 use block::fault::{FaultClock, FaultDevice, images};
 use block::{BlockDevice, MemoryDevice};
-use luks::{Container, Error, Pace, Protection, Reencrypt, Reencrypted, Result, Version};
+use luks::{
+    Container, ContainerVersion, Error, Protection, ReencryptionChoice, ReencryptionEnd,
+    ReencryptionPace, Result,
+};
 
 /// Of four hot zones of a MiB these are two and a half.
 const LEN: u64 = 5 << 19;
-const PART: Pace = Pace {
+const PART: ReencryptionPace = ReencryptionPace {
     zone: Some(1 << 20),
     device_size: Some(LEN),
 };
 const SIZE: &str = "--device-size 2560K";
 
 fn begin(device: &Arc<dyn BlockDevice>, protection: Protection) {
-    let how = Reencrypt {
+    let how = ReencryptionChoice {
         cipher: None,
         key_len: None,
         sector_size: None,
         protection,
-        slot: crate::common::cheap_slot(Version::V2),
+        slot: crate::common::cheap_slot(ContainerVersion::V2),
     };
     let mut container = Container::open(Arc::clone(device), &RANDOM).unwrap();
     let old = container.unlock(&secret("first"), None).unwrap();
@@ -34,7 +37,11 @@ fn begin(device: &Arc<dyn BlockDevice>, protection: Protection) {
 }
 
 /// Goes on for so many hot zones.
-fn resume(device: &Arc<dyn BlockDevice>, pace: Pace, mut zones: usize) -> Result<Reencrypted> {
+fn resume(
+    device: &Arc<dyn BlockDevice>,
+    pace: ReencryptionPace,
+    mut zones: usize,
+) -> Result<ReencryptionEnd> {
     let mut container = Container::open(Arc::clone(device), &RANDOM)?;
     let keys = container.unlock_both(&secret("first"))?;
     container.reencrypt(&**device, &keys, pace, &RANDOM, &mut |progress| {
@@ -71,19 +78,19 @@ fn the_beginning_is_encrypted_anew_and_the_rest_stays() {
     begin(&device, Protection::Journal);
     assert!(matches!(
         resume(&device, PART, 2),
-        Ok(Reencrypted::Paused(_))
+        Ok(ReencryptionEnd::Paused(_))
     ));
-    let other = Pace {
+    let other = ReencryptionPace {
         device_size: Some(LEN + 4096),
         ..PART
     };
     assert!(matches!(resume(&device, other, 9), Err(Error::Usage(_))));
     // The header knows it by now.
-    let unsaid = Pace {
+    let unsaid = ReencryptionPace {
         device_size: None,
         ..PART
     };
-    assert_eq!(resume(&device, unsaid, 9).unwrap(), Reencrypted::All);
+    assert_eq!(resume(&device, unsaid, 9).unwrap(), ReencryptionEnd::All);
     check(&image_of(&memory), &before, "in two parts");
 }
 
@@ -122,7 +129,7 @@ fn a_power_cut_at_any_write_keeps_the_beginning_and_the_rest() {
     let device = Arc::new(FaultDevice::from_bytes(before.clone(), &clock));
     let shared: Arc<dyn BlockDevice> = Arc::clone(&device) as _;
     begin(&shared, Protection::Checksum("sha256".into()));
-    assert_eq!(resume(&shared, PART, 9).unwrap(), Reencrypted::All);
+    assert_eq!(resume(&shared, PART, 9).unwrap(), ReencryptionEnd::All);
     let (end, journal) = (clock.now(), device.take_journal());
     let mut resumed = 0;
     for cut in 0..=end {
@@ -132,7 +139,7 @@ fn a_power_cut_at_any_write_keeps_the_beginning_and_the_rest() {
             if is_in_reencryption(&image) {
                 resumed += 1;
                 let ended = resume(&device, PART, 9);
-                assert_eq!(ended.expect(&what), Reencrypted::All, "{what}");
+                assert_eq!(ended.expect(&what), ReencryptionEnd::All, "{what}");
             }
             check(&image_of(&memory), &before, &what);
         }
@@ -146,7 +153,7 @@ fn sizes_that_do_not_fit_are_refused() {
     let judge = Judge::new();
     let sizes = [0, 1000, 6 << 10, 4096, LEN, 4 << 20, (4 << 20) + 4096];
     for size in sizes {
-        let pace = Pace {
+        let pace = ReencryptionPace {
             zone: None,
             device_size: Some(size),
         };
@@ -163,7 +170,7 @@ fn sizes_that_do_not_fit_are_refused() {
 #[test]
 fn the_beginning_is_encrypted_and_decrypted() {
     let (plain, header) = (in_memory(&pattern()), in_memory(&vec![0; 16 << 20]));
-    let format = crate::common::small(Version::V2);
+    let format = crate::common::small(ContainerVersion::V2);
     let (mut container, keys) = luks::begin_encryption(
         Arc::clone(&header.1),
         &*plain.1,
@@ -174,7 +181,7 @@ fn the_beginning_is_encrypted_and_decrypted() {
     )
     .unwrap();
     let ended = container.reencrypt(&*plain.1, &keys, PART, &RANDOM, &mut |_| true);
-    assert_eq!(ended.unwrap(), Reencrypted::All);
+    assert_eq!(ended.unwrap(), ReencryptionEnd::All);
     let disks = Disks {
         data: bytes(&*plain.1),
         header: Some(bytes(&*header.1)),
@@ -198,12 +205,12 @@ fn the_beginning_is_encrypted_and_decrypted() {
             &Protection::Journal,
             PART,
             unlocked,
-            &crate::common::cheap_slot(Version::V2),
+            &crate::common::cheap_slot(ContainerVersion::V2),
             &RANDOM,
         )
         .unwrap();
     let ended = container.reencrypt(&*plain.1, &keys, PART, &RANDOM, &mut |_| true);
-    assert_eq!(ended.unwrap(), Reencrypted::All);
+    assert_eq!(ended.unwrap(), ReencryptionEnd::All);
     assert!(bytes(&*plain.1) == pattern(), "decrypted here");
 }
 
@@ -211,7 +218,7 @@ fn the_beginning_is_encrypted_and_decrypted() {
 #[test]
 fn a_hot_zone_says_where_the_data_ends() {
     let clock = FaultClock::new();
-    let unsaid = Pace {
+    let unsaid = ReencryptionPace {
         device_size: None,
         ..PART
     };
@@ -219,24 +226,24 @@ fn a_hot_zone_says_where_the_data_ends() {
     let (mut container, keys) = luks::begin_encryption(
         head.1,
         &*plain.1,
-        &crate::common::small(Version::V2),
+        &crate::common::small(ContainerVersion::V2),
         &Protection::Journal,
         &secret("first"),
         &RANDOM,
     )
     .unwrap();
     let ended = container.reencrypt(&*plain.1, &keys, PART, &RANDOM, &mut |_| true);
-    assert_eq!(ended.unwrap(), Reencrypted::All);
+    assert_eq!(ended.unwrap(), ReencryptionEnd::All);
     let faulty = |bytes| Arc::new(FaultDevice::from_bytes(bytes, &clock));
     let (data, header) = (faulty(bytes(&*plain.1)), faulty(bytes(&*head.0)));
     let mut container = Container::open(Arc::clone(&header) as _, &RANDOM).unwrap();
     let unlocked = container.unlock(&secret("first"), None).unwrap();
-    let slot = crate::common::cheap_slot(Version::V2);
+    let slot = crate::common::cheap_slot(ContainerVersion::V2);
     let keys = container
         .begin_decryption(&*data, &Protection::Journal, PART, unlocked, &slot, &RANDOM)
         .unwrap();
     let ended = container.reencrypt(&*data, &keys, PART, &RANDOM, &mut |_| true);
-    assert_eq!(ended.unwrap(), Reencrypted::All);
+    assert_eq!(ended.unwrap(), ReencryptionEnd::All);
     let (end, header, data) = (clock.now(), header.take_journal(), data.take_journal());
     let mut hot = 0;
     for cut in 0..=end {
@@ -254,7 +261,7 @@ fn a_hot_zone_says_where_the_data_ends() {
             hot += 1;
             let keys = container.unlock_both(&secret("first")).unwrap();
             let ended = container.reencrypt(&*data, &keys, unsaid, &RANDOM, &mut |_| true);
-            assert_eq!(ended.unwrap(), Reencrypted::All, "cut before {cut}");
+            assert_eq!(ended.unwrap(), ReencryptionEnd::All, "cut before {cut}");
             assert!(bytes(&*memory) == pattern(), "cut before {cut} of {end}");
         }
     }

@@ -9,7 +9,8 @@ use crate::common::{RANDOM, secret};
 use block::fault::{FaultClock, FaultDevice, images};
 use block::{BlockDevice, MemoryDevice};
 use luks::{
-    Container, Error, Format, Mapping, Pace, Protection, Reencrypted, Result, Stage, Version,
+    Container, ContainerFormat, ContainerVersion, Error, HeaderStage, Mapping, Protection,
+    ReencryptionEnd, ReencryptionPace, Result,
 };
 
 /// The free space at the end of a device that is encrypted in place: twice that of a header.
@@ -20,7 +21,7 @@ const LEN: usize = 5 * ZONE;
 
 const ZONE: usize = 256 << 10;
 
-const ZONES: Pace = Pace {
+const ZONES: ReencryptionPace = ReencryptionPace {
     zone: Some(ZONE as u64),
     device_size: None,
 };
@@ -57,11 +58,11 @@ fn all() -> Vec<Form> {
     std::iter::once(EncryptInPlace).chain(protected).collect()
 }
 
-fn new_format(sector_size: u32) -> Format {
-    Format {
+fn new_format(sector_size: u32) -> ContainerFormat {
+    ContainerFormat {
         sector_size,
         areas_len: Some(256 << 10),
-        ..crate::common::small(Version::V2)
+        ..crate::common::small(ContainerVersion::V2)
     }
 }
 
@@ -144,8 +145,15 @@ impl Form {
             Decrypt(how) | DecryptExported(how) => {
                 let mut container = Container::open(on.header(), &RANDOM)?;
                 let key = container.unlock(&passphrase, None)?;
-                let slot = crate::common::cheap_slot(Version::V2);
-                container.begin_decryption(data, how, Pace::default(), key, &slot, &RANDOM)?;
+                let slot = crate::common::cheap_slot(ContainerVersion::V2);
+                container.begin_decryption(
+                    data,
+                    how,
+                    ReencryptionPace::default(),
+                    key,
+                    &slot,
+                    &RANDOM,
+                )?;
             }
         }
         Ok(())
@@ -165,7 +173,7 @@ fn container(offset: usize) -> Devices {
     let data: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(offset + LEN));
     let header = (offset == 0).then(|| Arc::new(MemoryDevice::new(1 << 20)) as _);
     let devices = Devices { data, header };
-    let format = Format {
+    let format = ContainerFormat {
         data_offset: Some(offset as u64),
         ..new_format(512)
     };
@@ -180,14 +188,14 @@ fn container(offset: usize) -> Devices {
 
 /// Puts a header in place that is staged.
 fn complete_stage(on: &Devices) -> Result<()> {
-    match (&on.header, Stage::find(&*on.data)?) {
+    match (&on.header, HeaderStage::find(&*on.data)?) {
         (None, Some(stage)) => stage.complete(&*on.data, &secret("first"), &RANDOM),
         _ => Ok(()),
     }
 }
 
 /// Goes on for so many hot zones.
-fn resume(on: &Devices, mut zones: usize) -> Result<Reencrypted> {
+fn resume(on: &Devices, mut zones: usize) -> Result<ReencryptionEnd> {
     complete_stage(on)?;
     let mut container = Container::open(on.header(), &RANDOM)?;
     let keys = container.unlock_both(&secret("first"))?;
@@ -263,7 +271,7 @@ fn end_by(judge: &Judge, disks: Disks) -> std::result::Result<Disks, String> {
         return judge.run_on(&disks, &with_header(&disks, "--resume-only"));
     }
     // cryptsetup 2.6 would decrypt all data once more.
-    assert_eq!(resume(&on, 1000).unwrap(), Reencrypted::All);
+    assert_eq!(resume(&on, 1000).unwrap(), ReencryptionEnd::All);
     Ok(contents(&on))
 }
 
@@ -288,11 +296,15 @@ fn a_device_is_encrypted_and_decrypted_in_one_go_and_in_parts() {
             data_of(&contents(&at_once)).unwrap() == pattern(),
             "{what}: begun"
         );
-        assert_eq!(resume(&at_once, 1000).unwrap(), Reencrypted::All, "{what}");
+        assert_eq!(
+            resume(&at_once, 1000).unwrap(),
+            ReencryptionEnd::All,
+            "{what}"
+        );
         check_end(&form, &contents(&at_once), &what);
         let in_parts = form.begun();
         let mut parts = 0;
-        while let Reencrypted::Paused(progress) = resume(&in_parts, 2).unwrap() {
+        while let ReencryptionEnd::Paused(progress) = resume(&in_parts, 2).unwrap() {
             parts += 1;
             assert!(progress.done <= parts * ZONE as u64, "{what}: {progress:?}");
             assert_eq!(progress.total, LEN as u64, "{what}");
@@ -381,7 +393,7 @@ fn what_cryptsetup_left_opens_and_is_ended_here() {
             if is_under_way(&disks) {
                 let ended = resume(&devices, 1000);
                 let ended = ended.unwrap_or_else(|error| panic!("{what}: {error}"));
-                assert_eq!(ended, Reencrypted::All, "{what}");
+                assert_eq!(ended, ReencryptionEnd::All, "{what}");
             }
             check_end(&form, &contents(&devices), &what);
         }
@@ -417,7 +429,7 @@ fn cut_everywhere(form: &Form, judge: Option<&Judge>) {
         header: header.clone().map(|header| header as _),
     };
     form.begin(&on).unwrap();
-    assert_eq!(resume(&on, 1000).unwrap(), Reencrypted::All);
+    assert_eq!(resume(&on, 1000).unwrap(), ReencryptionEnd::All);
     let end = clock.now();
     let data = data.take_journal();
     let header = header.map(|header| header.take_journal());
@@ -438,12 +450,12 @@ fn cut_everywhere(form: &Form, judge: Option<&Judge>) {
             let bytes = data_of(&disks).unwrap_or_else(|error| panic!("{what}: {error}"));
             assert!(bytes == pattern(), "{what}: other bytes");
             let on = in_memory(&disks);
-            let is_staged = on.header.is_none() && Stage::find(&*on.data).unwrap().is_some();
+            let is_staged = on.header.is_none() && HeaderStage::find(&*on.data).unwrap().is_some();
             if !is_under_way(&disks) && !is_staged {
                 if cut < end / 2 {
                     form.begin(&on)
                         .unwrap_or_else(|error| panic!("{what}: begun again: {error}"));
-                    assert_eq!(resume(&on, 1000).unwrap(), Reencrypted::All, "{what}");
+                    assert_eq!(resume(&on, 1000).unwrap(), ReencryptionEnd::All, "{what}");
                 }
                 check_end(form, &contents(&on), &what);
                 continue;
@@ -453,7 +465,7 @@ fn cut_everywhere(form: &Form, judge: Option<&Judge>) {
                 check_end(form, &ended_without_key(&disks, &what), &what);
             }
             let ended = resume(&on, 1000).unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert_eq!(ended, Reencrypted::All, "{what}");
+            assert_eq!(ended, ReencryptionEnd::All, "{what}");
             check_end(form, &contents(&on), &what);
             if let Some(judge) = judge.filter(|_| !is_staged && cut % 13 == 0) {
                 let ended = judge

@@ -10,19 +10,22 @@ use crate::common::reencryption::{HERE, Judge, is_in_reencryption};
 use crate::common::{RANDOM, secret};
 use block::fault::{Dice, Fault, FaultClock, FaultDevice};
 use block::{BlockDevice, MemoryDevice};
-use luks::{BothKeys, Container, Error, Flags, Mapping, Pace, Progress, Protection, Reencrypted};
+use luks::{
+    BothKeys, Container, Error, Mapping, MappingFlags, Protection, ReencryptionEnd,
+    ReencryptionPace, ReencryptionProgress,
+};
 
 const DATA: u64 = 2 << 20;
 const LEN: u64 = 1 << 20;
 const ZONE: u64 = 128 << 10;
 const SECTOR: u64 = 4096;
 
-const ZONES: Pace = Pace {
+const ZONES: ReencryptionPace = ReencryptionPace {
     zone: Some(ZONE),
     device_size: None,
 };
 
-const QUEUED: Flags = Flags {
+const QUEUED: MappingFlags = MappingFlags {
     read_workqueue: true,
     write_workqueue: true,
     ..HERE
@@ -80,8 +83,8 @@ impl Opened {
     fn run(
         &mut self,
         keys: &BothKeys,
-        mut go_on: impl FnMut(Progress) -> bool,
-    ) -> luks::Result<Reencrypted> {
+        mut go_on: impl FnMut(ReencryptionProgress) -> bool,
+    ) -> luks::Result<ReencryptionEnd> {
         let mapping = Arc::clone(&self.mapping);
         mapping.reencrypt(&mut self.container, keys, ZONES, &RANDOM, &mut go_on)
     }
@@ -275,7 +278,7 @@ fn requests_at_each_step_see_what_was_written_and_wait_only_where_the_hot_zone_i
             hot.store(progress.done, Ordering::SeqCst);
             true
         });
-        assert_eq!(ended.unwrap(), Reencrypted::All, "{n}");
+        assert_eq!(ended.unwrap(), ReencryptionEnd::All, "{n}");
         it.device.no_more();
         users.lock().unwrap().end_zone();
         assert!(waited.load(Ordering::SeqCst) > 2, "{n}");
@@ -303,7 +306,7 @@ fn what_is_paused_goes_on_under_the_same_mapping_or_after_it() {
     let (done, total) = (3 * ZONE, LEN);
     assert_eq!(
         paused.unwrap(),
-        Reencrypted::Paused(Progress { done, total })
+        ReencryptionEnd::Paused(ReencryptionProgress { done, total })
     );
     assert!(it.mapping.resize(None).is_err());
     let sector = vec![7; 8192];
@@ -321,17 +324,17 @@ fn what_is_paused_goes_on_under_the_same_mapping_or_after_it() {
     }
     // Another passphrase entry, as a second command makes it.
     let keys = it.container.unlock_both(&secret("first")).unwrap();
-    assert_eq!(it.run(&keys, |_| true).unwrap(), Reencrypted::All);
+    assert_eq!(it.run(&keys, |_| true).unwrap(), ReencryptionEnd::All);
     assert!(read(&it.mapping, 0, LEN) == it.holds && it.found() == it.holds);
     assert!(!it.container.is_volume_key(&old).unwrap());
     it.mapping.resize(None).unwrap();
     // Once more, with another cipher.
-    let how = luks::Reencrypt {
+    let how = luks::ReencryptionChoice {
         cipher: Some("serpent-xts-plain64".into()),
         ..how(checksum())
     };
     let keys = begin(&mut it.container, &*it.device, &how).unwrap();
-    assert_eq!(it.run(&keys, |_| true).unwrap(), Reencrypted::All);
+    assert_eq!(it.run(&keys, |_| true).unwrap(), ReencryptionEnd::All);
     assert_eq!(it.mapping.cipher(), "serpent-xts-plain64");
     assert!(read(&it.mapping, 0, LEN) == it.holds && it.found() == it.holds);
 }
@@ -340,7 +343,7 @@ fn what_is_paused_goes_on_under_the_same_mapping_or_after_it() {
 #[test]
 fn what_was_opened_in_reencryption_goes_on_while_it_is_open() {
     let mut it = memory(4096);
-    let smaller = luks::Reencrypt {
+    let smaller = luks::ReencryptionChoice {
         sector_size: Some(512),
         ..how(checksum())
     };
@@ -349,7 +352,7 @@ fn what_was_opened_in_reencryption_goes_on_while_it_is_open() {
     let (mut container, mapping, keys) = open(Arc::clone(&device), device).unwrap();
     let keys = keys.unwrap();
     let ended = mapping.reencrypt(&mut container, &keys, ZONES, &RANDOM, &mut |_| true);
-    assert_eq!(ended.unwrap(), Reencrypted::All);
+    assert_eq!(ended.unwrap(), ReencryptionEnd::All);
     assert_eq!(mapping.sector_sizes().logical, 4096);
     assert!(read(&mapping, 0, LEN) == it.holds);
     assert_eq!(container.segment().unwrap().sector_size, 512);
@@ -433,7 +436,7 @@ fn requests_do_not_wait_for_a_thread_that_panicked() {
 
 #[test]
 fn what_would_change_what_users_see_is_refused() {
-    let refused = |it: &mut Opened, keys: &BothKeys, pace: Pace| {
+    let refused = |it: &mut Opened, keys: &BothKeys, pace: ReencryptionPace| {
         let mapping = Arc::clone(&it.mapping);
         let before = it.bytes();
         let error = mapping.reencrypt(&mut it.container, keys, pace, &RANDOM, &mut |_| true);
@@ -442,7 +445,7 @@ fn what_would_change_what_users_see_is_refused() {
         error.unwrap_err().to_string()
     };
     let mut it = memory(512);
-    let larger = luks::Reencrypt {
+    let larger = luks::ReencryptionChoice {
         sector_size: Some(4096),
         ..how(checksum())
     };
@@ -453,7 +456,7 @@ fn what_would_change_what_users_see_is_refused() {
     let keys = it.begin(checksum());
     assert!(refused(&mut it, &keys, ZONES).contains("luks resize"));
     it.mapping.resize(None).unwrap();
-    let part = Pace {
+    let part = ReencryptionPace {
         device_size: Some(LEN / 2),
         ..ZONES
     };

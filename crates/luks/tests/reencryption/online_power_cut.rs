@@ -9,14 +9,14 @@ use crate::common::online::{Stepped, begin, format, how, open};
 use crate::common::reencryption::{Disks, HERE, Judge};
 use block::fault::{Dice, FaultClock, FaultDevice, Journal, Survival};
 use block::{BlockDevice, MemoryDevice};
-use luks::{Container, Mapping, Pace, Protection, Reencrypted};
+use luks::{Container, Mapping, Protection, ReencryptionEnd, ReencryptionPace};
 
 const DATA: u64 = 2 << 20;
 const LEN: u64 = 256 << 10;
 const ZONE: u64 = 64 << 10;
 const SECTOR: u64 = 512;
 
-const ZONES: Pace = Pace {
+const ZONES: ReencryptionPace = ReencryptionPace {
     zone: Some(ZONE),
     device_size: None,
 };
@@ -154,7 +154,7 @@ fn cut_everywhere(protection: Protection, (header, data): Devices, clock: &Fault
         std::thread::scope(|scope| scope.spawn(before).join().unwrap());
         true
     });
-    assert_eq!(ended.unwrap(), Reencrypted::All);
+    assert_eq!(ended.unwrap(), ReencryptionEnd::All);
     [header_steps, data_steps]
         .iter()
         .for_each(|of| of.no_more());
@@ -248,7 +248,7 @@ fn check(history: &History, disks: &Disks, cut: u64, what: &str) -> bool {
     history.check(&mapping, cut, what);
     if let Some(keys) = keys.filter(|_| container.is_in_reencryption()) {
         let ended = mapping.reencrypt(&mut container, &keys, ZONES, &RANDOM, &mut |_| true);
-        assert_eq!(ended.unwrap(), Reencrypted::All, "{what}");
+        assert_eq!(ended.unwrap(), ReencryptionEnd::All, "{what}");
         history.check(&mapping, cut, &format!("{what}, ended"));
     }
     is_hot

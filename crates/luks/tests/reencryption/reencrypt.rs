@@ -8,25 +8,28 @@ use crate::common::reencryption::{
 use crate::common::{RANDOM, secret};
 use block::fault::{FaultClock, FaultDevice, images};
 use block::{BlockDevice, MemoryDevice};
-use luks::{BothKeys, Container, Error, Pace, Protection, Reencrypt, Reencrypted, Result, Version};
+use luks::{
+    BothKeys, Container, ContainerVersion, Error, Protection, ReencryptionChoice, ReencryptionEnd,
+    ReencryptionPace, Result,
+};
 
 /// Hot zones of a MiB.
-const ZONES: Pace = Pace {
+const ZONES: ReencryptionPace = ReencryptionPace {
     zone: Some(1 << 20),
     device_size: None,
 };
 
-fn how(protection: Protection) -> Reencrypt {
-    Reencrypt {
+fn how(protection: Protection) -> ReencryptionChoice {
+    ReencryptionChoice {
         cipher: None,
         key_len: None,
         sector_size: None,
         protection,
-        slot: crate::common::cheap_slot(Version::V2),
+        slot: crate::common::cheap_slot(ContainerVersion::V2),
     }
 }
 
-fn begin(device: &Arc<dyn BlockDevice>, how: &Reencrypt) -> Result<(Container, BothKeys)> {
+fn begin(device: &Arc<dyn BlockDevice>, how: &ReencryptionChoice) -> Result<(Container, BothKeys)> {
     let mut container = Container::open(Arc::clone(device), &RANDOM)?;
     let old = container.unlock(&secret("first"), None)?;
     let kept = [(old.slot, secret("first"))];
@@ -35,14 +38,14 @@ fn begin(device: &Arc<dyn BlockDevice>, how: &Reencrypt) -> Result<(Container, B
 }
 
 /// A container in memory whose re-encryption is begun, and that device.
-fn begun(image: &[u8], how: &Reencrypt) -> (Vec<u8>, Arc<MemoryDevice>) {
+fn begun(image: &[u8], how: &ReencryptionChoice) -> (Vec<u8>, Arc<MemoryDevice>) {
     let device = Arc::new(MemoryDevice::from_bytes(image.to_vec()));
     begin(&(Arc::clone(&device) as _), how).unwrap();
     (image_of(&device), device)
 }
 
 /// Goes on with a re-encryption for so many hot zones of a MiB.
-fn resume(device: &Arc<dyn BlockDevice>, mut zones: usize) -> Result<Reencrypted> {
+fn resume(device: &Arc<dyn BlockDevice>, mut zones: usize) -> Result<ReencryptionEnd> {
     let mut container = Container::open(Arc::clone(device), &RANDOM)?;
     let keys = container.unlock_both(&secret("first"))?;
     let mut last = None;
@@ -56,7 +59,10 @@ fn resume(device: &Arc<dyn BlockDevice>, mut zones: usize) -> Result<Reencrypted
 
 fn ended(image: &[u8]) -> Result<Vec<u8>> {
     let device = Arc::new(MemoryDevice::from_bytes(image.to_vec()));
-    assert_eq!(resume(&(Arc::clone(&device) as _), 1000)?, Reencrypted::All);
+    assert_eq!(
+        resume(&(Arc::clone(&device) as _), 1000)?,
+        ReencryptionEnd::All
+    );
     Ok(image_of(&device))
 }
 
@@ -73,23 +79,23 @@ fn all_protections() -> [Protection; 3] {
 }
 
 /// All changes that are tried: the sectors before, and how it is re-encrypted.
-fn changes() -> Vec<(u32, Reencrypt)> {
+fn changes() -> Vec<(u32, ReencryptionChoice)> {
     let mut all = Vec::new();
     for protection in all_protections() {
         let plain = how(protection);
-        let other = Reencrypt {
+        let other = ReencryptionChoice {
             cipher: Some("aes-cbc-essiv:sha256".into()),
             ..plain.clone()
         };
-        let shorter = Reencrypt {
+        let shorter = ReencryptionChoice {
             key_len: Some(32),
             ..plain.clone()
         };
-        let larger = Reencrypt {
+        let larger = ReencryptionChoice {
             sector_size: Some(4096),
             ..plain.clone()
         };
-        let smaller = Reencrypt {
+        let smaller = ReencryptionChoice {
             sector_size: Some(512),
             cipher: Some("aes-cbc-plain64".into()),
             ..plain.clone()
@@ -123,7 +129,7 @@ fn a_container_is_reencrypted_in_one_go_and_in_parts() {
         );
         let device: Arc<dyn BlockDevice> = device;
         let mut parts = 0;
-        while let Reencrypted::Paused(progress) = resume(&device, 2).unwrap() {
+        while let ReencryptionEnd::Paused(progress) = resume(&device, 2).unwrap() {
             parts += 1;
             assert_eq!(
                 (progress.done, progress.total),
@@ -180,8 +186,14 @@ fn slots_that_are_kept_open_afterwards_and_no_others() {
         .begin_reencryption(&*device, &how, old, &kept, &RANDOM)
         .unwrap();
     assert_eq!(keys.slot, 3);
-    let found = container.reencrypt(&*device, &keys, Pace::default(), &RANDOM, &mut |_| true);
-    assert_eq!(found.unwrap(), Reencrypted::All);
+    let found = container.reencrypt(
+        &*device,
+        &keys,
+        ReencryptionPace::default(),
+        &RANDOM,
+        &mut |_| true,
+    );
+    assert_eq!(found.unwrap(), ReencryptionEnd::All);
     assert_eq!(
         crate::common::opens(&container, &["first", "second", "third"]),
         ["first", "second"]
@@ -262,13 +274,13 @@ fn ended_without_key(image: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// A power cut before each write, of a re-encryption from the beginning to the end.
-fn cut_everywhere(how: &Reencrypt, sector_size: u32, judge: Option<&Judge>) {
+fn cut_everywhere(how: &ReencryptionChoice, sector_size: u32, judge: Option<&Judge>) {
     let clock = FaultClock::new();
     let device = Arc::new(FaultDevice::from_bytes(made(sector_size), &clock));
     let shared: Arc<dyn BlockDevice> = Arc::clone(&device) as _;
     begin(&shared, how).unwrap();
     let begun = clock.now();
-    assert_eq!(resume(&shared, 1000).unwrap(), Reencrypted::All);
+    assert_eq!(resume(&shared, 1000).unwrap(), ReencryptionEnd::All);
     let (end, journal) = (clock.now(), device.take_journal());
     let (mut asked, mut hot) = (0, 0);
     for cut in 0..=end {
@@ -278,7 +290,7 @@ fn cut_everywhere(how: &Reencrypt, sector_size: u32, judge: Option<&Judge>) {
                 assert!(content(&image, &what) == pattern(), "{what}");
                 continue;
             }
-            let read_only = luks::Flags {
+            let read_only = luks::MappingFlags {
                 read_only: true,
                 ..HERE
             };
@@ -312,7 +324,7 @@ fn a_power_cut_at_any_write_loses_nothing_with_checksums() {
 
 #[test]
 fn a_power_cut_at_any_write_loses_nothing_with_a_journal() {
-    let how = Reencrypt {
+    let how = ReencryptionChoice {
         cipher: Some("aes-cbc-essiv:sha256".into()),
         ..how(Protection::Journal)
     };
@@ -339,13 +351,17 @@ fn a_device_that_fails_leaves_what_can_go_on() {
         assert!(failed.is_err(), "{what}");
         device.heal();
         let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(device.to_bytes()));
-        assert_eq!(resume(&device, 1000).unwrap(), Reencrypted::All, "{what}");
+        assert_eq!(
+            resume(&device, 1000).unwrap(),
+            ReencryptionEnd::All,
+            "{what}"
+        );
     }
 }
 
 #[test]
 fn what_cannot_be_reencrypted_is_refused_and_stays() {
-    let refused = |image: &[u8], how: &Reencrypt| {
+    let refused = |image: &[u8], how: &ReencryptionChoice| {
         let device = Arc::new(MemoryDevice::from_bytes(image.to_vec()));
         let error = begin(&(Arc::clone(&device) as _), how).err().unwrap();
         assert!(image_of(&device)[..image.len()] == *image);
@@ -353,12 +369,12 @@ fn what_cannot_be_reencrypted_is_refused_and_stays() {
     };
     let checksum = || how(Protection::Checksum("sha256".into()));
     let usage = [
-        Reencrypt {
+        ReencryptionChoice {
             cipher: Some("aes-xts-plain64".into()),
             key_len: Some(24),
             ..checksum()
         },
-        Reencrypt {
+        ReencryptionChoice {
             sector_size: Some(8192),
             ..checksum()
         },
@@ -370,7 +386,7 @@ fn what_cannot_be_reencrypted_is_refused_and_stays() {
             "{how:?}"
         );
     }
-    let null = Reencrypt {
+    let null = ReencryptionChoice {
         cipher: Some("cipher_null-ecb".into()),
         ..checksum()
     };
@@ -378,7 +394,7 @@ fn what_cannot_be_reencrypted_is_refused_and_stays() {
         refused(&made(512), &null),
         Error::Unsupported { .. }
     ));
-    let (container, _) = crate::common::container(Version::V1);
+    let (container, _) = crate::common::container(ContainerVersion::V1);
     let device = Arc::clone(container.device());
     assert!(matches!(
         begin(&device, &checksum()).err(),
@@ -392,7 +408,7 @@ fn what_cannot_be_reencrypted_is_refused_and_stays() {
     let mut odd = made(512);
     odd.truncate(odd.len() - 512);
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(odd));
-    let larger = Reencrypt {
+    let larger = ReencryptionChoice {
         sector_size: Some(4096),
         ..checksum()
     };
@@ -493,7 +509,7 @@ fn a_header_that_is_silent_about_the_rest_does_not_end_the_reencryption() {
 
 #[test]
 fn a_sector_belongs_to_one_side_only() {
-    let smaller = Reencrypt {
+    let smaller = ReencryptionChoice {
         sector_size: Some(512),
         ..how(Protection::Journal)
     };

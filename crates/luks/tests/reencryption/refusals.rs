@@ -7,12 +7,12 @@ use crate::common::reencryption::{
     HERE, Judge, image_of, is_in_reencryption, made, open, pattern, read,
 };
 use block::BlockDevice;
-use luks::{Error, Flags};
+use luks::{Error, MappingFlags};
 
 /// Reads everything, writes across every border, reads again, lets cryptsetup end it, and reads again.
 /// Says whether there was a hot zone.
 fn check(judge: &Judge, found: &[u8], what: &str) -> bool {
-    let read_only = Flags {
+    let read_only = MappingFlags {
         read_only: true,
         ..HERE
     };

@@ -4,7 +4,7 @@
 //!
 //! - the arena (`arena`) maps pages, locks them, and cuts them into slots;
 //! - a [`Region`] is one slot, seen as bytes;
-//! - a [`Locked`] is one slot with a value in it.
+//! - a [`LockedBox`] is one slot with a value in it.
 //!
 //! What the pages have: `mlock` (they stay out of swap; hibernation still writes them),
 //! `MADV_DONTDUMP` (they stay out of core files) and `MADV_DONTFORK` (a child process does not have
@@ -15,8 +15,8 @@
 #![allow(unsafe_code)]
 
 mod arena;
-mod locked;
+mod locked_box;
 mod region;
 
-pub use locked::Locked;
+pub use locked_box::LockedBox;
 pub(crate) use region::Region;

@@ -1,7 +1,7 @@
 //! The provider OpenSSL in a program that was built without it.
 
 use crate::sector::Engine;
-use crate::{AeadAlgorithm, Digest, Error, Output, Provider, Result, SectorSpec, TAG_LEN};
+use crate::{AeadAlgorithm, Digest, DigestOutput, Error, Provider, Result, SectorSpec, TAG_LEN};
 
 const ABSENT: Error = Error::Unsupported {
     provider: Provider::OpenSsl,
@@ -36,10 +36,10 @@ pub(crate) fn open(
     Err(ABSENT)
 }
 
-pub(crate) fn hash(_: Digest, _: &[&[u8]]) -> Result<Output> {
+pub(crate) fn hash(_: Digest, _: &[&[u8]]) -> Result<DigestOutput> {
     Err(ABSENT)
 }
 
-pub(crate) fn hmac(_: Digest, _: &[u8], _: &[&[u8]]) -> Result<Output> {
+pub(crate) fn hmac(_: Digest, _: &[u8], _: &[&[u8]]) -> Result<DigestOutput> {
     Err(ABSENT)
 }

@@ -13,8 +13,8 @@ use crate::block::per_thread::PerThread;
 use crate::ffi::Direction;
 use crate::sector::{Engine, Sectors};
 use crate::{
-    AeadAlgorithm, BlockCipher, Digest, Error, Output, Provider, Result, SectorMode, SectorSpec,
-    TAG_LEN, eq,
+    AeadAlgorithm, BlockCipher, Digest, DigestOutput, Error, Provider, Result, SectorMode,
+    SectorSpec, TAG_LEN, eq,
 };
 
 /// What the crate gives.
@@ -175,27 +175,27 @@ fn with_name(algorithm: AeadAlgorithm) -> Attempt<Cipher> {
     Cipher::fetch(None, &name, None)
 }
 
-pub(crate) fn hash(digest: Digest, parts: &[&[u8]]) -> Result<Output> {
+pub(crate) fn hash(digest: Digest, parts: &[&[u8]]) -> Result<DigestOutput> {
     let mut hasher = Hasher::new(message_digest(digest)?).map_err(library)?;
     for part in parts {
         hasher.update(part).map_err(library)?;
     }
     hasher
         .finish()
-        .map(|hash| Output::new(&hash))
+        .map(|hash| DigestOutput::new(&hash))
         .map_err(library)
 }
 
-pub(crate) fn hmac(digest: Digest, key: &[u8], parts: &[&[u8]]) -> Result<Output> {
+pub(crate) fn hmac(digest: Digest, key: &[u8], parts: &[&[u8]]) -> Result<DigestOutput> {
     let message_digest = message_digest(digest)?;
-    let run = || -> Attempt<Output> {
+    let run = || -> Attempt<DigestOutput> {
         // It takes no empty key, which is the same as zeros.
         let key = PKey::hmac(if key.is_empty() { &[0] } else { key })?;
         let mut signer = Signer::new(message_digest, &key)?;
         for part in parts {
             signer.update(part)?;
         }
-        signer.sign_to_vec().map(|mac| Output::new(&mac))
+        signer.sign_to_vec().map(|mac| DigestOutput::new(&mac))
     };
     run().map_err(library)
 }

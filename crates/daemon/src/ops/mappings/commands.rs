@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use block::{Access, BlockDevice, FileLock};
-use luks::{Container, Mapping, MappingMeter, Served};
+use luks::{Container, Mapping, MappingMeter, RequestMeter};
 use protocol::api::{Borrowing, FailureKind, MappingRow, MappingTimes, command};
 use protocol::device_name::DeviceName;
 
@@ -442,7 +442,7 @@ fn waiting_row(name: &str, known: &KnownMapping) -> MappingRow {
     }
 }
 
-fn times(served: &Served) -> MappingTimes {
+fn times(served: &RequestMeter) -> MappingTimes {
     let totals = served.totals();
     let nanos = |share| {
         totals

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use block::{Access, BlockDevice, FileDevice};
 use cipher::{Provider, SystemRandom};
-use luks::{Container, Flag, Flags, Mapping, Plain, Progress, Unlocked};
+use luks::{
+    Container, Flag, Mapping, MappingFlags, PlainEncryption, ReencryptionProgress, UnlockedKey,
+};
 use protocol::api::{FailureKind, MappingChange, MappingReencryption, PlainMapping, command};
 use protocol::device_name::DeviceName;
 use secret::Secret;
@@ -60,7 +62,7 @@ pub(super) fn open_luks(
     }
     container.check_slots(new.key_slot)?;
     let open = |given: &Secret, slot| container.unlock(given, slot);
-    let Unlocked { slot, key } = unlock_new(new, &container, channel, open)?;
+    let UnlockedKey { slot, key } = unlock_new(new, &container, channel, open)?;
     let flags = flags(&container, new);
     let mapping = Mapping::open(&container, Arc::clone(&data), &key, flags)?;
     provider.map_or(Ok(()), |provider| mapping.set_provider(provider))?;
@@ -118,7 +120,7 @@ pub(super) fn paused(
     container: &Container,
     data: &dyn BlockDevice,
 ) -> luks::Result<MappingReencryption> {
-    let Progress { done, total } = container.reencryption_progress(data)?;
+    let ReencryptionProgress { done, total } = container.reencryption_progress(data)?;
     Ok(MappingReencryption {
         done,
         total,
@@ -139,8 +141,8 @@ fn opened(
     OpenMapping {
         mapping: Arc::new(mapping),
         kind: match container.version() {
-            luks::Version::V1 => "LUKS1",
-            luks::Version::V2 => "LUKS2",
+            luks::ContainerVersion::V1 => "LUKS1",
+            luks::ContainerVersion::V2 => "LUKS2",
         },
         device: new.device.display().to_string(),
         header: new.header.as_ref().map(|path| path.display().to_string()),
@@ -182,16 +184,16 @@ pub(super) fn open_plain(
         true => Secret::from_slice(&given.expose()[..plain.key_len])?,
         false => luks::plain_key(&given, &plain.hash, plain.key_len)?,
     };
-    let settings = Plain {
+    let settings = PlainEncryption {
         cipher: plain.cipher.clone(),
         offset: plain.offset,
         len: plain.len,
         skip: plain.skip,
         sector_size: plain.sector_size,
     };
-    let mut flags = Flags {
+    let mut flags = MappingFlags {
         read_only: new.read_only,
-        ..Flags::default()
+        ..MappingFlags::default()
     };
     serve_as(&mut flags, &new.serving);
     let mapping = Mapping::plain(&settings, data, &key, flags)?;
@@ -234,10 +236,10 @@ fn persistent(new: &command::LuksOpen) -> Vec<Flag> {
 }
 
 /// The flags of a new mapping, from its header and from the request.
-fn flags(container: &Container, new: &command::LuksOpen) -> Flags {
+fn flags(container: &Container, new: &command::LuksOpen) -> MappingFlags {
     let mut flags = match new.persistent {
         // What is given replaces what the header says.
-        true => Flags::default(),
+        true => MappingFlags::default(),
         false => container.flags(),
     };
     flags.read_only = new.read_only;
@@ -248,7 +250,7 @@ fn flags(container: &Container, new: &command::LuksOpen) -> Flags {
 }
 
 /// Changes the flags that say how a mapping is served.
-pub(super) fn serve_as(flags: &mut Flags, change: &MappingChange) {
+pub(super) fn serve_as(flags: &mut MappingFlags, change: &MappingChange) {
     let set = |flag: &mut bool, to: Option<bool>| *flag = to.unwrap_or(*flag);
     set(&mut flags.read_workqueue, change.read_workqueue);
     set(&mut flags.write_workqueue, change.write_workqueue);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use block::{BlockDevice, FileDevice};
 use cipher::SystemRandom;
-use luks::{Container, Mapping, Pace, Progress, Reencrypted};
+use luks::{Container, Mapping, ReencryptionEnd, ReencryptionPace, ReencryptionProgress};
 use protocol::api::{Answer, FailureKind, MappingReencryption, command};
 use protocol::wire;
 use rustix::process::{getpriority_process, setpriority_process};
@@ -120,7 +120,11 @@ impl Pacer {
         }
     }
 
-    fn row(&mut self, Progress { done, total }: Progress, running: bool) -> MappingReencryption {
+    fn row(
+        &mut self,
+        ReencryptionProgress { done, total }: ReencryptionProgress,
+        running: bool,
+    ) -> MappingReencryption {
         let first = *self.first.get_or_insert(done);
         let time = self.begun.elapsed().as_secs_f64();
         let speed =
@@ -147,7 +151,7 @@ impl Daemon {
         let given = passphrase_of(&device, what.with_key_file, channel)?;
         let _running = self.transfers.begin(&data)?;
         let mut work = self.begin_work(&what.name)?;
-        let pace = Pace {
+        let pace = ReencryptionPace {
             zone: what.zone,
             device_size: None,
         };
@@ -155,7 +159,7 @@ impl Daemon {
         let is_to_pause = work.worker.0.is_to_pause();
         self.end_work(work);
         match ended? {
-            Reencrypted::Paused(_) if is_to_pause => Err(Failure::new(
+            ReencryptionEnd::Paused(_) if is_to_pause => Err(Failure::new(
                 FailureKind::Busy,
                 format!(
                     "the re-encryption is paused, because the mapping '{}' is being closed",
@@ -170,9 +174,9 @@ impl Daemon {
         &self,
         work: &mut ContainerReencryption,
         given: &Secret,
-        pace: Pace,
+        pace: ReencryptionPace,
         caller: &mut dyn Dialogue,
-    ) -> Result<Reencrypted> {
+    ) -> Result<ReencryptionEnd> {
         // Assumed until the header is read.
         work.is_under_way = true;
         let mut container = work.open()?;
@@ -186,7 +190,7 @@ impl Daemon {
         container.check_writable()?;
         let keys = container.unlock_both(given)?;
         let mut pacer = Pacer::new();
-        let mut go_on = |progress: Progress| {
+        let mut go_on = |progress: ReencryptionProgress| {
             let row = pacer.row(progress, true);
             self.show_work(&work.name, Some(row));
             !work.worker.0.is_to_pause() && wants_more(caller, row)

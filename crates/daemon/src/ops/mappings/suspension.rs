@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::FileLock;
-use luks::{Container, Failing, Mapping};
+use luks::{Container, FailureGuard, Mapping};
 use protocol::api::{Borrowing, FailureKind, command};
 use secret::Secret;
 
@@ -113,7 +113,7 @@ impl Daemon {
 
     /// Makes the requests for a suspended mapping fail while this user, if it is the only one, is ended by force.
     /// Otherwise the end would wait for a key.
-    pub(crate) fn fail_suspended(&self, device: &Exportable, user: &str) -> Option<Failing> {
+    pub(crate) fn fail_suspended(&self, device: &Exportable, user: &str) -> Option<FailureGuard> {
         let Exportable::Luks(name) = device else {
             return None;
         };

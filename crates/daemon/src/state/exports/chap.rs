@@ -222,7 +222,7 @@ impl Chap for ExportSecrets {
     }
 }
 
-fn compute(question: &Question<'_>, secret: &[u8]) -> Option<cipher::Output> {
+fn compute(question: &Question<'_>, secret: &[u8]) -> Option<cipher::DigestOutput> {
     let hash = ChapHash::from_number(question.hash)?;
     hash.answer(question.id, secret, question.challenge)
 }

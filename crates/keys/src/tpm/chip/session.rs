@@ -173,7 +173,7 @@ impl Session {
         Ok(params)
     }
 
-    fn proof(&self, about: &About<'_>, parts: &[&[u8]]) -> Result<cipher::Output> {
+    fn proof(&self, about: &About<'_>, parts: &[&[u8]]) -> Result<cipher::DigestOutput> {
         let password = if about.proves_password {
             about.password
         } else {

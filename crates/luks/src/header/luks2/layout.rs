@@ -50,33 +50,33 @@ const _: () = assert!(std::mem::offset_of!(Binary, checksum) == 448);
 
 /// Which of the two copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copy {
+pub enum HeaderCopy {
     /// At the beginning of the device.
     First,
     /// Behind the first.
     Second,
 }
 
-impl Copy {
+impl HeaderCopy {
     /// Where this copy begins if each is `copy_len` bytes long.
     pub(crate) fn offset(self, copy_len: u64) -> u64 {
         match self {
-            Copy::First => 0,
-            Copy::Second => copy_len,
+            HeaderCopy::First => 0,
+            HeaderCopy::Second => copy_len,
         }
     }
 
     pub(crate) fn magic(self) -> [u8; 6] {
         match self {
-            Copy::First => MAGIC,
-            Copy::Second => SECOND_MAGIC,
+            HeaderCopy::First => MAGIC,
+            HeaderCopy::Second => SECOND_MAGIC,
         }
     }
 }
 
 impl Binary {
     /// A header of nothing yet, whose checksum is not right either.
-    pub(crate) fn blank(which: Copy, copy_len: u64) -> Binary {
+    pub(crate) fn blank(which: HeaderCopy, copy_len: u64) -> Binary {
         let mut binary = Binary::new_zeroed();
         binary.magic = which.magic();
         binary.version = 2.into();
@@ -88,7 +88,7 @@ impl Binary {
     /// Reads the binary header of the copy at `offset`. Its checksum is not looked at yet.
     pub(crate) fn decode(
         bytes: &[u8; BINARY_LEN],
-        which: Copy,
+        which: HeaderCopy,
         offset: u64,
     ) -> Result<Binary, String> {
         let binary = Binary::read_from_bytes(bytes).expect("the array is as long as the header");

@@ -23,7 +23,7 @@ use layout::{Binary, field, lossy_text, text};
 
 pub(crate) use change::Beginning;
 pub(crate) use layout::SECOND_MAGIC;
-pub use layout::{BINARY_LEN, COPY_SIZES, Copy, MAGIC};
+pub use layout::{BINARY_LEN, COPY_SIZES, HeaderCopy, MAGIC};
 pub(crate) use reencryption::{
     Course, Extent, HOT_ZONE_MAX, Mode, Part, Reencryption, Refusal, Resilience, State,
 };
@@ -179,9 +179,9 @@ impl Header {
     /// [`Error::NotLuks`]; [`Error::Damaged`] if no copy is whole; [`Error::TooSmall`]; [`Error::Device`] if the
     /// device fails where a copy is, and the other one is not whole.
     pub fn read(device: &dyn BlockDevice) -> Result<Found> {
-        let first = read_copy(device, Copy::First, 0);
+        let first = read_copy(device, HeaderCopy::First, 0);
         let second = match &first.copy {
-            Some(copy) => read_copy(device, Copy::Second, copy.copy_len),
+            Some(copy) => read_copy(device, HeaderCopy::Second, copy.copy_len),
             None => find_second(device),
         };
         if !first.has_magic && second.copy.is_none() {
@@ -201,7 +201,7 @@ impl Header {
     /// If the device fails, either the old header or this one is found when it is read again.
     pub(crate) fn write(&mut self, device: &dyn BlockDevice, random: &dyn Random) -> Result<()> {
         self.epoch += 1;
-        for which in [Copy::First, Copy::Second] {
+        for which in [HeaderCopy::First, HeaderCopy::Second] {
             self.write_copy(device, which, random)?;
         }
         Ok(())
@@ -218,15 +218,15 @@ impl Header {
         random: &dyn Random,
     ) -> Result<()> {
         self.epoch += 1;
-        let first = self.write_copy(device, Copy::First, random);
-        first.and(self.write_copy(device, Copy::Second, random))
+        let first = self.write_copy(device, HeaderCopy::First, random);
+        first.and(self.write_copy(device, HeaderCopy::Second, random))
     }
 
     /// Writes one copy and makes it durable.
     pub(crate) fn write_copy(
         &self,
         device: &dyn BlockDevice,
-        which: Copy,
+        which: HeaderCopy,
         random: &dyn Random,
     ) -> Result<()> {
         let bytes = self.encode(which, random)?;
@@ -235,7 +235,7 @@ impl Header {
         Ok(device.flush()?)
     }
 
-    fn encode(&self, which: Copy, random: &dyn Random) -> Result<Vec<u8>> {
+    fn encode(&self, which: HeaderCopy, random: &dyn Random) -> Result<Vec<u8>> {
         let copy_len = self.view.copy_len;
         let mut json = encode_json(&self.json);
         json.resize(copy_len as usize - BINARY_LEN, 0);
@@ -266,7 +266,7 @@ fn name_field(name: &str, read: &[u8; 48]) -> Option<[u8; 48]> {
 
 /// A copy of a header with any JSON area, whose checksum is right.
 #[cfg(fuzzing)]
-pub(crate) fn sealed_copy(which: Copy, json: &[u8], copy_len: usize) -> Vec<u8> {
+pub(crate) fn sealed_copy(which: HeaderCopy, json: &[u8], copy_len: usize) -> Vec<u8> {
     let mut area = json.to_vec();
     area.resize(copy_len - BINARY_LEN, 0);
     let mut binary = Binary::blank(which, copy_len as u64);
@@ -317,7 +317,7 @@ struct Decoded {
     header: std::result::Result<Header, String>,
 }
 
-fn read_copy(device: &dyn BlockDevice, which: Copy, offset: u64) -> Tried {
+fn read_copy(device: &dyn BlockDevice, which: HeaderCopy, offset: u64) -> Tried {
     let mut tried = Tried {
         has_magic: false,
         is_zero: false,
@@ -344,7 +344,7 @@ fn read_copy(device: &dyn BlockDevice, which: Copy, offset: u64) -> Tried {
 
 fn decode(
     device: &dyn BlockDevice,
-    which: Copy,
+    which: HeaderCopy,
     offset: u64,
     bytes: &[u8; BINARY_LEN],
 ) -> std::result::Result<Decoded, Why> {
@@ -397,7 +397,7 @@ fn parse(binary: &Binary, area: &[u8]) -> std::result::Result<Header, String> {
 fn find_second(device: &dyn BlockDevice) -> Tried {
     let mut best: Option<Tried> = None;
     for offset in COPY_SIZES {
-        let tried = read_copy(device, Copy::Second, offset);
+        let tried = read_copy(device, HeaderCopy::Second, offset);
         let epoch = |tried: &Tried| Some(tried.copy.as_ref()?.header.as_ref().ok()?.epoch);
         let worth = |tried: &Tried| (epoch(tried), matches!(tried.why_not, Why::Unreadable(_)));
         if best.as_ref().is_none_or(|best| worth(&tried) > worth(best)) {

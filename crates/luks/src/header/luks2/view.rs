@@ -12,7 +12,7 @@ use super::layout::{BINARY_LEN, COPY_SIZES};
 use super::object::{Object, Result};
 use crate::keyslots::kdf::{Argon2Cost, Kdf, Variant};
 use crate::model::{
-    Digest, Integrity, KEY_LEN_MAX, Keyslot, Priority, SECTOR, STRIPES, Segment, material_len,
+    Integrity, KEY_LEN_MAX, KeyDigest, Keyslot, Priority, SECTOR, STRIPES, Segment, material_len,
 };
 
 /// How many key slots, tokens and segments there may be.
@@ -86,7 +86,7 @@ pub(crate) struct AnyDigest {
     pub(crate) kind: String,
     pub(crate) keyslots: Vec<u32>,
     pub(crate) segments: Vec<u32>,
-    pub(crate) known: Option<Digest>,
+    pub(crate) known: Option<KeyDigest>,
 }
 
 impl View {
@@ -281,7 +281,7 @@ fn read_digests(
         let keyslots = digest.members_of("keyslots", slots)?;
         let segments = digest.members_of("segments", segments)?;
         let known = (kind == "pbkdf2").then(|| {
-            Ok::<_, String>(Digest {
+            Ok::<_, String>(KeyDigest {
                 id,
                 hash: digest.text("hash")?.into(),
                 iterations: digest.u32("iterations")?,

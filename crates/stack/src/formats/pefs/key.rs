@@ -85,7 +85,7 @@ impl MasterKey {
     }
 
     /// The key that seals the record of this key in a chain.
-    pub(super) fn record_key(&self) -> cipher::Output {
+    pub(super) fn record_key(&self) -> cipher::DigestOutput {
         Digest::Sha512.hmac(self.0.expose(), &[b"<ENCRYPTED KEY>\0"])
     }
 

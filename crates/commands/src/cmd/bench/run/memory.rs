@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use block::{BlockDevice, MemoryDevice};
 use cipher::{Random, SectorCipher, SectorSpec, SystemRandom};
-use luks::{Flags, Mapping, Plain};
+use luks::{Mapping, MappingFlags, PlainEncryption};
 use protocol::api::Failure;
 use secret::Secret;
 use serde::Serialize;
@@ -26,7 +26,7 @@ const ROUNDS: u32 = 5;
 /// How long a form is served in before the other, where it is switched while requests run.
 const SWITCH: Duration = Duration::from_millis(2);
 
-const INLINE: Flags = Flags {
+const INLINE: MappingFlags = MappingFlags {
     read_only: false,
     allow_discards: false,
     read_workqueue: false,
@@ -37,7 +37,7 @@ const INLINE: Flags = Flags {
     recovery: false,
 };
 
-const QUEUED: Flags = Flags {
+const QUEUED: MappingFlags = MappingFlags {
     read_workqueue: true,
     write_workqueue: true,
     ..INLINE
@@ -190,14 +190,19 @@ pub(super) fn mapping(
     device: Arc<dyn BlockDevice>,
     key: &Secret,
 ) -> Result<Mapping> {
-    let settings = Plain {
+    let settings = PlainEncryption {
         cipher: args.cipher.clone(),
         offset: 0,
         len: None,
         skip: 0,
         sector_size: args.sector_size,
     };
-    Ok(Mapping::plain(&settings, device, key, Flags::default())?)
+    Ok(Mapping::plain(
+        &settings,
+        device,
+        key,
+        MappingFlags::default(),
+    )?)
 }
 
 /// Its cipher alone.

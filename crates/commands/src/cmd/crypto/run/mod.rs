@@ -10,7 +10,7 @@ mod random;
 mod report;
 mod tables;
 
-use cipher::{MechanismTest, Policy, Target};
+use cipher::{MechanismTest, Policy, PolicyTarget};
 use daemon::crypto::{Decisions, FipsCost, passed_all};
 use protocol::api::FailureKind;
 use serde_json::json;
@@ -52,8 +52,8 @@ pub(crate) fn begin(session: &Session) -> Result<()> {
     Ok(())
 }
 
-fn targets(args: &CryptoChange) -> Result<Vec<Target>> {
-    let parse = |text: &String| Target::parse(text).map_err(usage);
+fn targets(args: &CryptoChange) -> Result<Vec<PolicyTarget>> {
+    let parse = |text: &String| PolicyTarget::parse(text).map_err(usage);
     args.targets.iter().map(parse).collect()
 }
 

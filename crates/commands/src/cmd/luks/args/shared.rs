@@ -75,10 +75,10 @@ pub(crate) enum LuksVersion {
 }
 
 impl LuksVersion {
-    pub(crate) fn version(self) -> luks::Version {
+    pub(crate) fn version(self) -> luks::ContainerVersion {
         match self {
-            LuksVersion::Luks1 => luks::Version::V1,
-            LuksVersion::Luks2 => luks::Version::V2,
+            LuksVersion::Luks1 => luks::ContainerVersion::V1,
+            LuksVersion::Luks2 => luks::ContainerVersion::V2,
         }
     }
 }

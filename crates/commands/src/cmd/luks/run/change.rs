@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use cipher::SystemRandom;
-use luks::{Container, Priority, SlotChoice, Unlocked};
+use luks::{Container, Priority, SlotChoice, UnlockedKey};
 use protocol::api::Borrowing::{ChangeHeader, Own};
 use protocol::api::Failure;
 use secret::Secret;
@@ -64,7 +64,7 @@ fn with_new_key(
     args: &LuksNewKey,
     session: &Session,
     slot: Option<u32>,
-    change: impl FnOnce(&mut Container, &Unlocked, &Secret, &SlotChoice) -> luks::Result<u32>,
+    change: impl FnOnce(&mut Container, &UnlockedKey, &Secret, &SlotChoice) -> luks::Result<u32>,
 ) -> Result {
     let mut container = open(&args.container, ChangeHeader, session)?;
     container.check_slots(slot)?;

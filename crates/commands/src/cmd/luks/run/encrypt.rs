@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use block::{BlockDevice, FileDevice};
 use cipher::SystemRandom;
-use luks::{BothKeys, Container, Format, Header, Protection, Stage, Version};
+use luks::{
+    BothKeys, Container, ContainerFormat, ContainerVersion, Header, HeaderStage, Protection,
+};
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
@@ -32,16 +34,16 @@ pub(super) fn encrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> 
     let data = own(&args.container.device, session)?;
     check_plain(&*data.device, args)?;
     pace(args).check(data.device.size(), args.sector_size.unwrap_or(512))?;
-    let format = Format {
+    let format = ContainerFormat {
         cipher: args
             .cipher
             .clone()
             .unwrap_or_else(|| "aes-xts-plain64".into()),
         key_len: key_len(args.key_size.unwrap_or(512))?,
         sector_size: args.sector_size.unwrap_or(512),
-        slot: slot_choice(&args.kdf, Version::V2)?,
+        slot: slot_choice(&args.kdf, ContainerVersion::V2)?,
         slot_id: args.key_slot,
-        ..Format::new(Version::V2, new_uuid()?)
+        ..ContainerFormat::new(ContainerVersion::V2, new_uuid()?)
     };
     match (&args.container.header, args.reduce_device_size) {
         (None, None) => Err(Failure::usage(
@@ -59,7 +61,7 @@ pub(super) fn encrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> 
 fn encrypt_in_place(
     args: &LuksReencrypt,
     data: OwnDevice,
-    format: &Format,
+    format: &ContainerFormat,
     reduced: u64,
 ) -> Result<Begun> {
     if !matches!(args.resilience, None | Some(LuksResilience::Datashift)) {
@@ -83,7 +85,7 @@ fn encrypt_in_place(
 fn encrypt_beside(
     args: &LuksReencrypt,
     data: OwnDevice,
-    format: &Format,
+    format: &ContainerFormat,
     path: &Path,
     session: &Session,
 ) -> Result<Begun> {
@@ -119,7 +121,7 @@ fn encrypt_beside(
 
 /// Refuses to encrypt what is encrypted.
 fn check_plain(data: &dyn BlockDevice, args: &LuksReencrypt) -> Result<()> {
-    if Stage::find(data)?.is_some() {
+    if HeaderStage::find(data)?.is_some() {
         return Err(under_way(args));
     }
     match Header::read(data) {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use block::{BlockDevice, FileDevice};
 use cipher::{Random, SystemRandom};
-use luks::{Container, Format, SECTOR};
+use luks::{Container, ContainerFormat, SECTOR};
 use protocol::api::{Borrowing, Failure};
 use protocol::device_name::DeviceName;
 use secret::Secret;
@@ -21,7 +21,7 @@ use crate::terminal::{Interruptions, bar};
 pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
     let version = args.version.version();
     let data = device(&args.device, Borrowing::Own, session)?;
-    let format = Format {
+    let format = ContainerFormat {
         cipher: args.cipher.clone(),
         key_len: key_len(args.key_size)?,
         integrity: integrity(args)?,
@@ -35,7 +35,7 @@ pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
         areas_len: args.luks2_keyslots_size,
         slot: slot_choice(&args.kdf, version)?,
         slot_id: args.key_slot,
-        ..Format::new(version, uuid(args)?)
+        ..ContainerFormat::new(version, uuid(args)?)
     };
     let what = args.device.display();
     be_sure(args.batch_mode, &format!("What is on {what} will be lost"))?;
@@ -95,9 +95,9 @@ fn wipe(container: &Container, key: &Secret, signals: &Interruptions) -> luks::R
 }
 
 /// As large as what the device writes as one, if it is made of such.
-fn sector_size(device: &dyn BlockDevice, version: luks::Version) -> u32 {
+fn sector_size(device: &dyn BlockDevice, version: luks::ContainerVersion) -> u32 {
     let suits = device.sector_sizes().physical >= 4096 && device.size().is_multiple_of(4096);
-    match version == luks::Version::V2 && suits {
+    match version == luks::ContainerVersion::V2 && suits {
         true => 4096,
         false => 512,
     }
@@ -119,12 +119,12 @@ fn data_offset(args: &LuksFormat) -> Result<Option<u64>> {
 /// The file for a header that is elsewhere, and its path if it is made now.
 pub(super) fn header_file<'a>(
     path: &'a Path,
-    format: &Format,
+    format: &ContainerFormat,
     session: &Session,
 ) -> Result<(OwnDevice, Option<&'a Path>)> {
     let len = match format.version {
-        luks::Version::V1 => 2 << 20,
-        luks::Version::V2 => 16 << 20,
+        luks::ContainerVersion::V1 => 2 << 20,
+        luks::ContainerVersion::V2 => 16 << 20,
     };
     let name = DeviceName::parse(path).supported()?;
     if !name.is_path() || path.exists() {

@@ -214,7 +214,10 @@ impl Part {
 }
 
 /// What a guess at a new passphrase costs.
-pub(super) fn slot_choice(kdf: &LuksKdf, version: luks::Version) -> Result<luks::SlotChoice> {
+pub(super) fn slot_choice(
+    kdf: &LuksKdf,
+    version: luks::ContainerVersion,
+) -> Result<luks::SlotChoice> {
     let mut choice = luks::SlotChoice::new(version);
     choice.af_hash = kdf.hash.clone();
     let cost = &mut choice.kdf;

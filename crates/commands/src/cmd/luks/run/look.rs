@@ -35,8 +35,8 @@ pub(super) fn uuid(args: &LuksUuid, session: &Session) -> Result {
 pub(super) fn is_luks(args: &LuksIsLuks, session: &Session) -> Result {
     let device = device(args.container.header_device(), Borrowing::Look, session)?;
     let version = match Header::read(&*device) {
-        Ok(Header::V1(_)) => Some(luks::Version::V1),
-        Ok(Header::V2(_)) => Some(luks::Version::V2),
+        Ok(Header::V1(_)) => Some(luks::ContainerVersion::V1),
+        Ok(Header::V2(_)) => Some(luks::ContainerVersion::V2),
         Err(luks::Error::Damaged { .. } | luks::Error::TooSmall { .. }) => None,
         Err(error) => return Err(error.into()),
     };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use luks::Progress;
+use luks::ReencryptionProgress;
 use serde_json::json;
 
 use crate::terminal::bar;
@@ -19,8 +19,8 @@ pub(super) struct Reporter {
     form: Form,
     begun: Instant,
     /// The first that was shown: what was done before does not count for the rate.
-    first: Option<Progress>,
-    last: Option<Progress>,
+    first: Option<ReencryptionProgress>,
+    last: Option<ReencryptionProgress>,
     printed: Option<Instant>,
 }
 
@@ -52,7 +52,7 @@ impl Reporter {
         }
     }
 
-    pub(super) fn show(&mut self, progress: Progress) {
+    pub(super) fn show(&mut self, progress: ReencryptionProgress) {
         self.last = Some(progress);
         let is_first = self.first.is_none();
         let first = *self.first.get_or_insert(progress);
@@ -88,7 +88,7 @@ impl Reporter {
         else {
             return;
         };
-        let all = Progress {
+        let all = ReencryptionProgress {
             done: last.total,
             ..last
         };
@@ -97,7 +97,13 @@ impl Reporter {
 }
 
 /// Prints a line. That nothing reads it is no reason to stop.
-fn print(device: &str, now: Progress, first: Progress, time: Duration, as_json: bool) {
+fn print(
+    device: &str,
+    now: ReencryptionProgress,
+    first: ReencryptionProgress,
+    time: Duration,
+    as_json: bool,
+) {
     let line = match as_json {
         true => json_line(device, now, first, time),
         false => text_line(now, first, time),
@@ -107,7 +113,7 @@ fn print(device: &str, now: Progress, first: Progress, time: Duration, as_json: 
 }
 
 /// Bytes in a second, and the time that is left.
-fn rate(now: Progress, first: Progress, time: Duration) -> (f64, Duration) {
+fn rate(now: ReencryptionProgress, first: ReencryptionProgress, time: Duration) -> (f64, Duration) {
     let rate = (now.done - first.done) as f64 / time.as_secs_f64().max(1e-6);
     let left = (now.total - now.done) as f64 / rate.max(1.0);
     (
@@ -117,7 +123,12 @@ fn rate(now: Progress, first: Progress, time: Duration) -> (f64, Duration) {
 }
 
 /// As cryptsetup prints it.
-fn json_line(device: &str, now: Progress, first: Progress, time: Duration) -> String {
+fn json_line(
+    device: &str,
+    now: ReencryptionProgress,
+    first: ReencryptionProgress,
+    time: Duration,
+) -> String {
     let (rate, left) = rate(now, first, time);
     let line = json!({
         "device": device,
@@ -130,7 +141,7 @@ fn json_line(device: &str, now: Progress, first: Progress, time: Duration) -> St
     line.to_string()
 }
 
-fn text_line(now: Progress, first: Progress, time: Duration) -> String {
+fn text_line(now: ReencryptionProgress, first: ReencryptionProgress, time: Duration) -> String {
     let (rate, left) = rate(now, first, time);
     let percent = now.done as f64 * 100.0 / now.total.max(1) as f64;
     let (minutes, seconds) = (left.as_secs() / 60, left.as_secs() % 60);
@@ -148,7 +159,7 @@ mod tests {
 
     #[test]
     fn what_was_done_before_does_not_count_for_the_rate() {
-        let at = |mib: u64| Progress {
+        let at = |mib: u64| ReencryptionProgress {
             done: mib << 20,
             total: 400 << 20,
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use cipher::SystemRandom;
-use luks::{BothKeys, Container, Reencrypted, ReencryptionLock, Stage};
+use luks::{BothKeys, Container, HeaderStage, ReencryptionEnd, ReencryptionLock};
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
@@ -77,7 +77,7 @@ fn end_without_key(mut container: Container, data: &dyn BlockDevice) -> Result {
 /// Puts the header in place of an encryption that was interrupted before that.
 fn complete_stage(data: &dyn BlockDevice, args: &LuksReencrypt) -> Result<()> {
     let stage = match &args.container.header {
-        None => Stage::find(data)?,
+        None => HeaderStage::find(data)?,
         Some(_) => None,
     };
     match stage {
@@ -149,7 +149,7 @@ fn go_on(
         !signals.came()
     };
     let ended = container.reencrypt(data, keys, pace(args), &SystemRandom, &mut show)?;
-    let Reencrypted::Paused(progress) = ended else {
+    let ReencryptionEnd::Paused(progress) = ended else {
         reporter.end();
         return Ok(Outcome::done());
     };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use block::{BlockDevice, SectorSizes};
 use cipher::SystemRandom;
-use luks::{Container, Progress};
+use luks::{Container, ReencryptionProgress};
 use protocol::api::{
     Borrowing, Failure, FailureKind, MappingReencryption, MappingRow, Reply, command,
 };
@@ -111,9 +111,9 @@ fn go_on(args: &LuksReencrypt, row: &MappingRow, given: Secret, session: &mut Se
     let mut at = None;
     let mut show = |row: &MappingReencryption| {
         let (done, total) = (row.done, row.total);
-        reporter.show(Progress { done, total });
+        reporter.show(ReencryptionProgress { done, total });
         let goes_on = !args.init_only && !signals.came();
-        at = (!goes_on).then_some(Progress { done, total });
+        at = (!goes_on).then_some(ReencryptionProgress { done, total });
         goes_on
     };
     let command = command::LuksReencrypt {

@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use block::BlockDevice;
-use luks::{Container, Pace, Progress, Protection, Reencrypt, Segment, Unlocked};
+use luks::{
+    Container, Protection, ReencryptionChoice, ReencryptionPace, ReencryptionProgress, Segment,
+    UnlockedKey,
+};
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
@@ -24,8 +27,8 @@ pub(super) fn under_way(args: &LuksReencrypt) -> Failure {
 }
 
 /// How much is encrypted anew, and how much at once.
-pub(super) fn pace(args: &LuksReencrypt) -> Pace {
-    Pace {
+pub(super) fn pace(args: &LuksReencrypt) -> ReencryptionPace {
+    ReencryptionPace {
         zone: args.hotzone_size,
         device_size: args.device_size,
     }
@@ -69,8 +72,8 @@ pub(super) fn begins(args: &LuksReencrypt) -> bool {
 }
 
 /// How data is to be encrypted, with a new key.
-pub(super) fn options(container: &Container, args: &LuksReencrypt) -> Result<Reencrypt> {
-    Ok(Reencrypt {
+pub(super) fn options(container: &Container, args: &LuksReencrypt) -> Result<ReencryptionChoice> {
+    Ok(ReencryptionChoice {
         cipher: args.cipher.clone(),
         key_len: args.key_size.map(key_len).transpose()?,
         sector_size: args.sector_size,
@@ -96,7 +99,7 @@ pub(super) fn kept(
         }
         container.check_slots(args.key_slot)?;
         let open = |given: &Secret| container.unlock(given, args.key_slot);
-        let (given, Unlocked { slot, key }) = unlock(&args.key, &args.container, open)?;
+        let (given, UnlockedKey { slot, key }) = unlock(&args.key, &args.container, open)?;
         return Ok((key, vec![(slot, given)]));
     }
     let mut found = None;
@@ -115,7 +118,7 @@ pub(super) fn kept(
 }
 
 /// The failure that says that it is paused.
-pub(super) fn paused(progress: Progress, args: &LuksReencrypt) -> Failure {
+pub(super) fn paused(progress: ReencryptionProgress, args: &LuksReencrypt) -> Failure {
     let device = &args.container.device;
     let (done, total) = (progress.done >> 20, progress.total >> 20);
     let header = args.container.header.as_ref();

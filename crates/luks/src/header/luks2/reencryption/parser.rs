@@ -10,7 +10,7 @@ use super::state::{
 };
 use crate::header::luks2::object::Object;
 use crate::header::luks2::view::{AnySegment, View};
-use crate::model::{Digest, Segment};
+use crate::model::{KeyDigest, Segment};
 
 type Result<T> = std::result::Result<T, Refusal>;
 
@@ -178,7 +178,7 @@ fn side(view: &View, flag: &str, metadata: &mut Vec<u8>) -> Result<Side> {
 }
 
 /// The only digest of a segment.
-fn digest_of(view: &View, id: u32) -> Option<Digest> {
+fn digest_of(view: &View, id: u32) -> Option<KeyDigest> {
     let mut digests = view.digests.values().filter(|of| of.segments.contains(&id));
     match (digests.next(), digests.next()) {
         (Some(digest), None) => digest.known.clone(),

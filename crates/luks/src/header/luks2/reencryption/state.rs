@@ -4,7 +4,7 @@ use block::BlockDevice;
 
 use super::course::{Course, Part, State};
 use super::resilience::Resilience;
-use crate::model::{Digest, SECTOR, Segment};
+use crate::model::{KeyDigest, SECTOR, Segment};
 
 /// The requirements that are understood: the second one for a decryption that moves data.
 pub(crate) const REQUIREMENT: &str = "online-reencrypt-v2";
@@ -48,7 +48,7 @@ pub(crate) struct Reencryption {
     /// The first part of the data, as it was encrypted, where it was moved to.
     pub(crate) moved: Option<Segment>,
     /// What makes the metadata authentic.
-    pub(crate) proof: Digest,
+    pub(crate) proof: KeyDigest,
     /// What goes into that before the keys, and behind them.
     pub(crate) prefix: &'static [u8],
     pub(crate) metadata: Vec<u8>,
@@ -68,7 +68,7 @@ pub(crate) struct Reencryption {
 pub(crate) struct Side {
     pub(crate) segment: Segment,
     /// Of its key; nothing if data is not encrypted.
-    pub(crate) digest: Option<Digest>,
+    pub(crate) digest: Option<KeyDigest>,
 }
 
 /// A part of the data.
@@ -91,7 +91,7 @@ impl Reencryption {
     }
 
     /// The digest of the old key, if that is not the new one.
-    pub(crate) fn passing_digest(&self) -> Option<&Digest> {
+    pub(crate) fn passing_digest(&self) -> Option<&KeyDigest> {
         let new = self.new.digest.as_ref().map(|new| new.id);
         self.old.digest.as_ref().filter(|old| Some(old.id) != new)
     }

@@ -13,20 +13,20 @@ use crate::{Error, Result};
 ///
 /// Dropping it drops the value and wipes the memory. Only the value's own bytes are locked, not what
 /// it may point to. Prints as `[redacted]`.
-pub struct Locked<T> {
+pub struct LockedBox<T> {
     /// Holds a valid `T` at its start, from construction to drop.
     region: Region,
     value: PhantomData<T>,
 }
 
-impl<T> Locked<T> {
+impl<T> LockedBox<T> {
     /// Moves `value` into locked memory. Where it was before, a copy of its bytes may be left: for a
-    /// value that holds secrets use [`Locked::init`].
+    /// value that holds secrets use [`LockedBox::init`].
     ///
     /// # Errors
     /// [`LockLimit`](crate::Error::LockLimit) or [`Memory`](crate::Error::Memory).
-    pub fn new(value: T) -> Result<Locked<T>> {
-        Locked::init(|place| Ok(place.write(value)))
+    pub fn new(value: T) -> Result<LockedBox<T>> {
+        LockedBox::init(|place| Ok(place.write(value)))
     }
 
     /// Makes a value where it will stay: `make` writes it to the place that it gets, and returns the
@@ -39,7 +39,7 @@ impl<T> Locked<T> {
     /// If `make` returns a reference to another place.
     pub fn init<E: From<Error>>(
         make: impl FnOnce(&mut MaybeUninit<T>) -> std::result::Result<&mut T, E>,
-    ) -> std::result::Result<Locked<T>, E> {
+    ) -> std::result::Result<LockedBox<T>, E> {
         let len = size_of::<T>().max(align_of::<T>());
         let region = Region::new(len)?;
         let address = region.address().cast::<T>();
@@ -50,7 +50,7 @@ impl<T> Locked<T> {
         let made = NonNull::from(make(place)?);
         // An exclusive reference to a T at this address: the region holds a valid value.
         assert_eq!(made, address, "the value was made elsewhere");
-        Ok(Locked {
+        Ok(LockedBox {
             region,
             value: PhantomData,
         })
@@ -61,7 +61,7 @@ impl<T> Locked<T> {
     }
 }
 
-impl<T> Deref for Locked<T> {
+impl<T> Deref for LockedBox<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -70,14 +70,14 @@ impl<T> Deref for Locked<T> {
     }
 }
 
-impl<T> DerefMut for Locked<T> {
+impl<T> DerefMut for LockedBox<T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as for `deref`, and the borrow is exclusive.
         unsafe { self.address().as_mut() }
     }
 }
 
-impl<T> Drop for Locked<T> {
+impl<T> Drop for LockedBox<T> {
     fn drop(&mut self) {
         // SAFETY: the region holds a valid T, which is dropped only here. The region is wiped and
         // given back after this, without looking at the value again.
@@ -85,7 +85,7 @@ impl<T> Drop for Locked<T> {
     }
 }
 
-impl<T> fmt::Debug for Locked<T> {
+impl<T> fmt::Debug for LockedBox<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[redacted]")
     }
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn drops_its_value_once() {
         let drops = Rc::new(Cell::new(0));
-        let locked = Locked::new(Counted(drops.clone())).expect("memory");
+        let locked = LockedBox::new(Counted(drops.clone())).expect("memory");
         assert_eq!(drops.get(), 0);
         drop(locked);
         assert_eq!(drops.get(), 1);
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_failure_to_make_the_value_drops_nothing() {
         let drops = Rc::new(Cell::new(0));
-        let failed = Locked::<Counted>::init(|_| Err(Error::SecretTooLong));
+        let failed = LockedBox::<Counted>::init(|_| Err(Error::SecretTooLong));
         assert!(matches!(failed, Err(Error::SecretTooLong)));
         assert_eq!(drops.get(), 0);
     }
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "made elsewhere")]
     fn a_value_elsewhere_is_refused() {
-        let _ = Locked::<u64>::init(|_| Ok::<_, Error>(Box::leak(Box::new(7))));
+        let _ = LockedBox::<u64>::init(|_| Ok::<_, Error>(Box::leak(Box::new(7))));
     }
 
     #[test]
@@ -134,7 +134,7 @@ mod tests {
         #[repr(align(1024))]
         struct Aligned(u8);
         let _other = Region::new(32).expect("memory");
-        let mut locked = Locked::new(Aligned(7)).expect("memory");
+        let mut locked = LockedBox::new(Aligned(7)).expect("memory");
         locked.0 += 1;
         assert_eq!(locked.0, 8);
         assert_eq!((&raw const *locked).addr() % 1024, 0);
@@ -144,6 +144,6 @@ mod tests {
     #[test]
     fn is_as_shareable_as_its_value() {
         fn shared<T: Send + Sync>() {}
-        shared::<Locked<[u8; 32]>>();
+        shared::<LockedBox<[u8; 32]>>();
     }
 }
