@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::status::{Code, Result, Status};
+use crate::status::{GrpcCode, GrpcStatus, Result};
 
 /// The volumes and names of the calls under way.
 #[derive(Default)]
@@ -13,19 +13,19 @@ pub(crate) struct Busy {
 
 /// The right to work on something. Dropping it lets others.
 #[must_use]
-pub(crate) struct Turn<'a> {
+pub(crate) struct VolumeGuard<'a> {
     busy: &'a Busy,
     name: String,
 }
 
 impl Busy {
     /// Takes a volume, or a name that is to be one.
-    pub(crate) fn take(&self, name: &str) -> Result<Turn<'_>> {
+    pub(crate) fn take(&self, name: &str) -> Result<VolumeGuard<'_>> {
         let name = name.to_owned();
         match self.names().insert(name.clone()) {
-            true => Ok(Turn { busy: self, name }),
-            false => Err(Status::new(
-                Code::Aborted,
+            true => Ok(VolumeGuard { busy: self, name }),
+            false => Err(GrpcStatus::new(
+                GrpcCode::Aborted,
                 format!("another call for '{name}' is under way; try again later"),
             )),
         }
@@ -36,7 +36,7 @@ impl Busy {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for VolumeGuard<'_> {
     fn drop(&mut self) {
         self.busy.names().remove(&self.name);
     }
@@ -51,7 +51,7 @@ mod tests {
         let busy = Busy::default();
         let turn = busy.take("a").unwrap();
         let other = busy.take("b").unwrap();
-        assert_eq!(busy.take("a").err().unwrap().code, Code::Aborted);
+        assert_eq!(busy.take("a").err().unwrap().code, GrpcCode::Aborted);
         drop(turn);
         assert!(busy.take("a").is_ok());
         drop(other);

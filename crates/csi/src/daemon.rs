@@ -11,11 +11,11 @@ use secret::Secret;
 use crate::status::Result;
 
 /// The daemon at a socket.
-pub(crate) struct Daemon {
+pub(crate) struct DaemonClient {
     pub(crate) socket: PathBuf,
 }
 
-impl Daemon {
+impl DaemonClient {
     pub(crate) fn call(&self, command: impl Into<Command>) -> std::result::Result<Reply, Failure> {
         Client::connect(&self.socket)?.call(command, &mut Nobody)
     }

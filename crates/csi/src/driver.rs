@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use protocol::api::{Failure, FailureKind};
 
 use crate::busy::Busy;
-use crate::daemon::Daemon;
+use crate::daemon::DaemonClient;
 use crate::proto::Topology;
 
 /// The usual name of the driver in a cluster.
 pub const DRIVER_NAME: &str = "csi.strongroom";
 
 /// The settings that the driver is started with.
-pub struct Settings {
+pub struct DriverSettings {
     /// The socket of the daemon.
     pub daemon: PathBuf,
     /// The dataset whose children are the volumes.
@@ -32,18 +32,18 @@ pub struct Settings {
 }
 
 /// The driver.
-pub(crate) struct Driver {
-    pub(crate) settings: Settings,
-    pub(crate) daemon: Daemon,
+pub(crate) struct CsiDriver {
+    pub(crate) settings: DriverSettings,
+    pub(crate) daemon: DaemonClient,
     pub(crate) busy: Busy,
 }
 
-impl Driver {
-    pub(crate) fn new(settings: Settings) -> Driver {
+impl CsiDriver {
+    pub(crate) fn new(settings: DriverSettings) -> CsiDriver {
         let socket = settings.daemon.clone();
-        Driver {
+        CsiDriver {
             settings,
-            daemon: Daemon { socket },
+            daemon: DaemonClient { socket },
             busy: Busy::default(),
         }
     }
@@ -65,8 +65,8 @@ impl Driver {
 ///
 /// # Errors
 /// [`FailureKind::NotFound`] if it is missing; [`FailureKind::Usage`] for a volume or snapshot; those of the daemon.
-pub fn check_parent(settings: &Settings) -> Result<(), Failure> {
-    let daemon = Daemon {
+pub fn check_parent(settings: &DriverSettings) -> Result<(), Failure> {
+    let daemon = DaemonClient {
         socket: settings.daemon.clone(),
     };
     let rows = daemon.get(&settings.parent, 0, &["type"])?;

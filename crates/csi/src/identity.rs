@@ -1,6 +1,6 @@
 //! The identity of the driver.
 
-use crate::driver::Driver;
+use crate::driver::CsiDriver;
 use crate::proto::plugin_capability::{self, Service, VolumeExpansion, service, volume_expansion};
 use crate::proto::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
@@ -8,7 +8,7 @@ use crate::proto::{
 };
 use crate::status::Result;
 
-impl Driver {
+impl CsiDriver {
     pub(crate) fn plugin_info(&self, _: &GetPluginInfoRequest) -> Result<GetPluginInfoResponse> {
         Ok(GetPluginInfoResponse {
             name: self.settings.driver_name.clone(),

@@ -29,10 +29,10 @@ mod node;
 )]
 #[rustfmt::skip]
 mod proto;
+mod demands;
 mod serve;
 mod status;
 mod volumes;
-mod wanted;
 
-pub use driver::{DRIVER_NAME, Settings, check_parent};
+pub use driver::{DRIVER_NAME, DriverSettings, check_parent};
 pub use serve::run;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::status::{Result, Status};
+use crate::status::{GrpcStatus, Result};
 
 /// The longest name that the specification allows.
 const LEN_MAX: usize = 128;
@@ -59,9 +59,9 @@ impl SnapshotId {
     }
 
     pub(crate) fn parse(text: &str) -> Result<SnapshotId> {
-        let (volume, name) = text
-            .split_once('@')
-            .ok_or_else(|| Status::invalid(format!("'{}' is no id of a snapshot", shown(text))))?;
+        let (volume, name) = text.split_once('@').ok_or_else(|| {
+            GrpcStatus::invalid(format!("'{}' is no id of a snapshot", shown(text)))
+        })?;
         SnapshotId::new(VolumeId::parse(volume)?, name)
     }
 
@@ -90,7 +90,7 @@ fn check(text: &str) -> Result<()> {
         && text.chars().all(is_allowed);
     match is_good {
         true => Ok(()),
-        false => Err(Status::invalid(format!(
+        false => Err(GrpcStatus::invalid(format!(
             "the name '{}' is not allowed: use up to {LEN_MAX} letters, digits and '-_.', a letter or digit first",
             shown(text)
         ))),

@@ -129,7 +129,7 @@ pub mod volume_content_source {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CreateVolumeResponse {
     #[prost(message, optional, tag = "1")]
-    pub volume: ::core::option::Option<Volume>,
+    pub volume: ::core::option::Option<VolumeMessage>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct VolumeCapability {
@@ -185,7 +185,7 @@ pub struct CapacityRange {
     pub limit_bytes: i64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Volume {
+pub struct VolumeMessage {
     #[prost(int64, tag = "1")]
     pub capacity_bytes: i64,
     #[prost(string, tag = "2")]
@@ -278,7 +278,7 @@ pub mod list_volumes_response {
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct Entry {
         #[prost(message, optional, tag = "1")]
-        pub volume: ::core::option::Option<super::Volume>,
+        pub volume: ::core::option::Option<super::VolumeMessage>,
         #[prost(message, optional, tag = "2")]
         pub status: ::core::option::Option<VolumeStatus>,
     }
@@ -361,10 +361,10 @@ pub struct CreateSnapshotRequest {
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CreateSnapshotResponse {
     #[prost(message, optional, tag = "1")]
-    pub snapshot: ::core::option::Option<Snapshot>,
+    pub snapshot: ::core::option::Option<SnapshotMessage>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Snapshot {
+pub struct SnapshotMessage {
     #[prost(int64, tag = "1")]
     pub size_bytes: i64,
     #[prost(string, tag = "2")]
@@ -411,7 +411,7 @@ pub mod list_snapshots_response {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Entry {
         #[prost(message, optional, tag = "1")]
-        pub snapshot: ::core::option::Option<super::Snapshot>,
+        pub snapshot: ::core::option::Option<super::SnapshotMessage>,
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]

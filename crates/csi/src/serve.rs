@@ -6,17 +6,17 @@ use std::sync::Arc;
 use prost::Message;
 use protocol::api::Failure;
 
-use crate::driver::{Driver, Settings};
+use crate::driver::{CsiDriver, DriverSettings};
 use crate::grpc;
 use crate::names::shown;
-use crate::status::{Code, Result, Status};
+use crate::status::{GrpcCode, GrpcStatus, Result};
 
 /// Serves the driver at a listener. Does not return but with a failure.
 ///
 /// # Errors
 /// If the listener cannot be used.
-pub fn run(settings: Settings, listener: UnixListener) -> std::result::Result<(), Failure> {
-    let driver = Driver::new(settings);
+pub fn run(settings: DriverSettings, listener: UnixListener) -> std::result::Result<(), Failure> {
+    let driver = CsiDriver::new(settings);
     let answers = move |method: &str, message: &[u8]| {
         let result = answer(&driver, method, message);
         if let Err(status) = &result {
@@ -29,7 +29,7 @@ pub fn run(settings: Settings, listener: UnixListener) -> std::result::Result<()
         .map_err(|error| Failure::other(format!("the driver cannot be served: {error}")))
 }
 
-fn answer(driver: &Driver, method: &str, message: &[u8]) -> Result<Vec<u8>> {
+fn answer(driver: &CsiDriver, method: &str, message: &[u8]) -> Result<Vec<u8>> {
     /// A method, and what does it.
     macro_rules! methods {
         ($($service:literal { $($method:literal => $does:ident,)* })*) => {
@@ -37,8 +37,8 @@ fn answer(driver: &Driver, method: &str, message: &[u8]) -> Result<Vec<u8>> {
                 $($(concat!("/csi.v1.", $service, "/", $method) => {
                     with(message, |request| driver.$does(&request))
                 })*)*
-                other => Err(Status::new(
-                    Code::Unimplemented,
+                other => Err(GrpcStatus::new(
+                    GrpcCode::Unimplemented,
                     format!("the driver has no method {}", shown(other)),
                 )),
             }
@@ -81,6 +81,6 @@ fn with<Q: Message + Default, A: Message>(
     does: impl FnOnce(Q) -> Result<A>,
 ) -> Result<Vec<u8>> {
     let request = Q::decode(message)
-        .map_err(|error| Status::invalid(format!("the request is not understood: {error}")))?;
+        .map_err(|error| GrpcStatus::invalid(format!("the request is not understood: {error}")))?;
     Ok(does(request)?.encode_to_vec())
 }

@@ -3,11 +3,11 @@
 use protocol::api::{Failure, FailureKind};
 
 /// The result of a call.
-pub(crate) type Result<T> = std::result::Result<T, Status>;
+pub(crate) type Result<T> = std::result::Result<T, GrpcStatus>;
 
 /// The codes of gRPC that the specification of CSI uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
+pub(crate) enum GrpcCode {
     InvalidArgument = 3,
     NotFound = 5,
     AlreadyExists = 6,
@@ -23,59 +23,59 @@ pub(crate) enum Code {
 
 /// The code and the reason of a failed call.
 #[derive(Debug)]
-pub(crate) struct Status {
-    pub(crate) code: Code,
+pub(crate) struct GrpcStatus {
+    pub(crate) code: GrpcCode,
     pub(crate) message: String,
 }
 
-impl Status {
-    pub(crate) fn new(code: Code, message: impl Into<String>) -> Status {
+impl GrpcStatus {
+    pub(crate) fn new(code: GrpcCode, message: impl Into<String>) -> GrpcStatus {
         let message = message.into();
-        Status { code, message }
+        GrpcStatus { code, message }
     }
 
-    pub(crate) fn invalid(message: impl Into<String>) -> Status {
-        Status::new(Code::InvalidArgument, message)
+    pub(crate) fn invalid(message: impl Into<String>) -> GrpcStatus {
+        GrpcStatus::new(GrpcCode::InvalidArgument, message)
     }
 
-    pub(crate) fn not_found(message: impl Into<String>) -> Status {
-        Status::new(Code::NotFound, message)
+    pub(crate) fn not_found(message: impl Into<String>) -> GrpcStatus {
+        GrpcStatus::new(GrpcCode::NotFound, message)
     }
 
     /// The state of the volume or of the machine does not allow it.
-    pub(crate) fn precondition(message: impl Into<String>) -> Status {
-        Status::new(Code::FailedPrecondition, message)
+    pub(crate) fn precondition(message: impl Into<String>) -> GrpcStatus {
+        GrpcStatus::new(GrpcCode::FailedPrecondition, message)
     }
 
-    pub(crate) fn internal(message: impl Into<String>) -> Status {
-        Status::new(Code::Internal, message)
+    pub(crate) fn internal(message: impl Into<String>) -> GrpcStatus {
+        GrpcStatus::new(GrpcCode::Internal, message)
     }
 }
 
-impl From<Failure> for Status {
-    fn from(failure: Failure) -> Status {
+impl From<Failure> for GrpcStatus {
+    fn from(failure: Failure) -> GrpcStatus {
         let code = match failure.kind {
-            FailureKind::NotFound => Code::NotFound,
-            FailureKind::Exists => Code::AlreadyExists,
-            FailureKind::Usage => Code::InvalidArgument,
-            FailureKind::Permission => Code::PermissionDenied,
-            FailureKind::NoSpace => Code::ResourceExhausted,
+            FailureKind::NotFound => GrpcCode::NotFound,
+            FailureKind::Exists => GrpcCode::AlreadyExists,
+            FailureKind::Usage => GrpcCode::InvalidArgument,
+            FailureKind::Permission => GrpcCode::PermissionDenied,
+            FailureKind::NoSpace => GrpcCode::ResourceExhausted,
             FailureKind::Busy | FailureKind::WrongKey | FailureKind::NoKey => {
-                Code::FailedPrecondition
+                GrpcCode::FailedPrecondition
             }
-            FailureKind::NoDaemon => Code::Unavailable,
+            FailureKind::NoDaemon => GrpcCode::Unavailable,
             FailureKind::Other
             | FailureKind::Damaged
             | FailureKind::ForeignLog
             | FailureKind::TooNew
-            | FailureKind::Device => Code::Internal,
+            | FailureKind::Device => GrpcCode::Internal,
         };
-        Status::new(code, failure.message)
+        GrpcStatus::new(code, failure.message)
     }
 }
 
-impl From<std::io::Error> for Status {
-    fn from(error: std::io::Error) -> Status {
-        Status::internal(error.to_string())
+impl From<std::io::Error> for GrpcStatus {
+    fn from(error: std::io::Error) -> GrpcStatus {
+        GrpcStatus::internal(error.to_string())
     }
 }

@@ -3,9 +3,9 @@
 use protocol::api::{DatasetRow, Failure, FailureKind, Source};
 
 use crate::daemon::{bytes, word};
-use crate::driver::Driver;
+use crate::driver::CsiDriver;
 use crate::names::{SnapshotId, VolumeId};
-use crate::status::{Code, Result, Status};
+use crate::status::{GrpcCode, GrpcStatus, Result};
 
 /// The property of datasets that are volumes of the driver.
 pub(crate) const MARK: &str = "csi:volume";
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 
 /// A volume.
 #[derive(Debug)]
-pub(crate) struct Volume {
+pub(crate) struct VolumeDataset {
     pub(crate) id: VolumeId,
     pub(crate) kind: Kind,
     /// The size in bytes; 0 without a limit.
@@ -38,7 +38,7 @@ pub(crate) struct Volume {
 
 /// A snapshot of a volume.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
+pub(crate) struct VolumeSnapshot {
     pub(crate) id: SnapshotId,
     /// Seconds since 1970.
     pub(crate) created: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Snapshot {
     pub(crate) is_leaving: bool,
 }
 
-impl Driver {
+impl CsiDriver {
     /// The row of a dataset with the name of a volume, whether it is one or not.
     pub(crate) fn dataset_row(&self, id: &VolumeId) -> Result<Option<DatasetRow>> {
         let parent = &self.settings.parent;
@@ -66,47 +66,50 @@ impl Driver {
     }
 
     /// A volume of the driver, if there is such a one.
-    pub(crate) fn find_volume(&self, id: &VolumeId) -> Result<Option<Volume>> {
+    pub(crate) fn find_volume(&self, id: &VolumeId) -> Result<Option<VolumeDataset>> {
         Ok(self.dataset_row(id)?.and_then(|row| self.volume_of(&row)))
     }
 
     /// A volume of the driver by an id from outside.
-    pub(crate) fn volume(&self, id: &str) -> Result<Volume> {
+    pub(crate) fn volume(&self, id: &str) -> Result<VolumeDataset> {
         if id.is_empty() {
-            return Err(Status::invalid("the id of the volume is missing"));
+            return Err(GrpcStatus::invalid("the id of the volume is missing"));
         }
         let none =
-            || Status::not_found(format!("there is no volume '{}'", crate::names::shown(id)));
+            || GrpcStatus::not_found(format!("there is no volume '{}'", crate::names::shown(id)));
         let id = VolumeId::parse(id).map_err(|_| none())?;
         self.find_volume(&id)?.ok_or_else(none)
     }
 
     /// All volumes, by id.
-    pub(crate) fn volumes(&self) -> Result<Vec<Volume>> {
+    pub(crate) fn volumes(&self) -> Result<Vec<VolumeDataset>> {
         let rows = self.below(1, &PROPS)?;
-        let mut all: Vec<Volume> = rows.iter().filter_map(|row| self.volume_of(row)).collect();
+        let mut all: Vec<VolumeDataset> =
+            rows.iter().filter_map(|row| self.volume_of(row)).collect();
         all.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(all)
     }
 
     /// All snapshots of volumes, by id.
-    pub(crate) fn snapshots(&self) -> Result<Vec<Snapshot>> {
+    pub(crate) fn snapshots(&self) -> Result<Vec<VolumeSnapshot>> {
         let mut props = PROPS.to_vec();
         props.extend(["creation", "defer_destroy"]);
         let rows = self.below(2, &props)?;
-        let volumes: Vec<Volume> = rows.iter().filter_map(|row| self.volume_of(row)).collect();
+        let volumes: Vec<VolumeDataset> =
+            rows.iter().filter_map(|row| self.volume_of(row)).collect();
         let snapshot = |row: &DatasetRow| {
             let (dataset, name) = row.name.split_once('@')?;
-            let is_it = |volume: &&Volume| volume.id.dataset(&self.settings.parent) == dataset;
+            let is_it =
+                |volume: &&VolumeDataset| volume.id.dataset(&self.settings.parent) == dataset;
             let volume = volumes.iter().find(is_it)?;
-            Some(Snapshot {
+            Some(VolumeSnapshot {
                 id: SnapshotId::of_snapshot(&volume.id, name)?,
                 created: bytes(row, "creation").unwrap_or_default(),
                 size: volume.size,
                 is_leaving: word(row, "defer_destroy") == Some("on"),
             })
         };
-        let mut all: Vec<Snapshot> = rows.iter().filter_map(snapshot).collect();
+        let mut all: Vec<VolumeSnapshot> = rows.iter().filter_map(snapshot).collect();
         all.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(all)
     }
@@ -116,7 +119,7 @@ impl Driver {
         rows.map_err(|failure| self.no_parent(failure))
     }
 
-    fn volume_of(&self, row: &DatasetRow) -> Option<Volume> {
+    fn volume_of(&self, row: &DatasetRow) -> Option<VolumeDataset> {
         let below = row.name.strip_prefix(&self.settings.parent)?;
         let id = VolumeId::parse(below.strip_prefix('/')?).ok()?;
         let mark = row.props.iter().find(|prop| prop.property == MARK)?;
@@ -128,7 +131,7 @@ impl Driver {
             "volume" => (Kind::Block, "volsize"),
             _ => return None,
         };
-        Some(Volume {
+        Some(VolumeDataset {
             id,
             kind,
             size: bytes(row, size).unwrap_or_default(),
@@ -138,10 +141,10 @@ impl Driver {
     }
 
     /// The status of a call if the parent of the volumes cannot be used.
-    pub(crate) fn no_parent(&self, failure: Failure) -> Status {
+    pub(crate) fn no_parent(&self, failure: Failure) -> GrpcStatus {
         match failure.kind {
-            FailureKind::NotFound => Status::new(
-                Code::Unavailable,
+            FailureKind::NotFound => GrpcStatus::new(
+                GrpcCode::Unavailable,
                 format!(
                     "the dataset '{}' of the volumes is missing on node '{}': import its pool, or create it",
                     self.settings.parent, self.settings.node_id

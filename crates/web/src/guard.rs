@@ -6,25 +6,25 @@ use crate::http::{Problem, Request};
 
 /// The names of this site.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
+pub(crate) struct SiteNames {
     /// Besides addresses and `localhost`.
     names: Vec<String>,
     /// True if any address of the network is a name of the site.
     has_addresses: bool,
 }
 
-impl Names {
+impl SiteNames {
     /// The site at a unix socket: a program on this machine, or the near end of a tunnel.
-    pub(crate) fn local() -> Names {
-        Names {
+    pub(crate) fn local() -> SiteNames {
+        SiteNames {
             names: Vec::new(),
             has_addresses: false,
         }
     }
 
     /// A site on the network.
-    pub(crate) fn of(names: Vec<String>) -> Names {
-        Names {
+    pub(crate) fn of(names: Vec<String>) -> SiteNames {
+        SiteNames {
             names: names.into_iter().map(|n| n.to_ascii_lowercase()).collect(),
             has_addresses: true,
         }
@@ -64,7 +64,7 @@ pub(crate) fn is_api(path: &str) -> bool {
 }
 
 /// Refuses a request that a page of another site may have made.
-pub(crate) fn check(request: &Request, names: &Names, is_secure: bool) -> Result<(), Problem> {
+pub(crate) fn check(request: &Request, names: &SiteNames, is_secure: bool) -> Result<(), Problem> {
     let refused = |why: &str| Err(Problem::Refused(403, why.into()));
     if !names.has(&request.host) {
         let why = "this is not a name of this site; use 'localhost' at the unix socket, and on the network the name \
@@ -109,7 +109,10 @@ mod tests {
 
     #[test]
     fn names_of_others_are_not_ours() {
-        let (near, far) = (Names::local(), Names::of(vec!["Nas.Example".into()]));
+        let (near, far) = (
+            SiteNames::local(),
+            SiteNames::of(vec!["Nas.Example".into()]),
+        );
         for (host, is_near, is_far) in [
             ("localhost", true, true),
             ("localhost:8080", true, true),

@@ -9,7 +9,7 @@
 //!   of the user who connected. The process that accepts connections reads nothing from them.
 //! - **A request is small and quick, or refused.** Head, body and time are limited, and so are the connections and
 //!   streams of each caller. A stream of data may be long; one piece of it is in memory, and it ends if it stands still.
-//! - **A page of another site cannot use it.** `Host`, `Origin` and `Sec-Fetch-Site` are checked. A request that
+//! - **A page of another site cannot use it.** `Host`, `Origin` and `Sec-Fetch-SiteContext` are checked. A request that
 //!   changes something needs a header that such a page cannot send.
 //! - **Secrets are only in bodies.** A body is read into locked memory, and nothing of it is logged.
 //!

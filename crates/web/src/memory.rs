@@ -25,15 +25,15 @@ pub(crate) type User = (u32, Option<String>);
 
 /// A user, and whether it is root or the daemon's own user, whose memory is counted apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Account {
+pub(crate) struct MemoryAccount {
     pub(crate) user: User,
     pub(crate) is_admin: bool,
 }
 
 /// The table of what is taken.
 #[derive(Debug)]
-pub(crate) struct Memory {
-    taken: Mutex<HashMap<Account, usize>>,
+pub(crate) struct RequestMemory {
+    taken: Mutex<HashMap<MemoryAccount, usize>>,
     freed: Condvar,
     all_max: usize,
     each_max: usize,
@@ -43,25 +43,25 @@ pub(crate) struct Memory {
 
 /// Memory that is taken while this exists.
 #[derive(Debug)]
-pub(crate) struct Share {
-    memory: Arc<Memory>,
-    account: Account,
+pub(crate) struct MemoryShare {
+    memory: Arc<RequestMemory>,
+    account: MemoryAccount,
     size: usize,
 }
 
-impl Memory {
+impl RequestMemory {
     /// The memory of a process that serves all users.
-    pub(crate) fn of_all() -> Arc<Memory> {
-        Memory::new(ALL_MAX, EACH_MAX, None)
+    pub(crate) fn of_all() -> Arc<RequestMemory> {
+        RequestMemory::new(ALL_MAX, EACH_MAX, None)
     }
 
     /// The memory of a process that serves one user. `turn` is the file of the user's processes.
-    pub(crate) fn of_one(turn: OwnedFd) -> Arc<Memory> {
-        Memory::new(EACH_MAX, EACH_MAX, Some(turn))
+    pub(crate) fn of_one(turn: OwnedFd) -> Arc<RequestMemory> {
+        RequestMemory::new(EACH_MAX, EACH_MAX, Some(turn))
     }
 
-    fn new(all_max: usize, each_max: usize, turn: Option<OwnedFd>) -> Arc<Memory> {
-        Arc::new(Memory {
+    fn new(all_max: usize, each_max: usize, turn: Option<OwnedFd>) -> Arc<RequestMemory> {
+        Arc::new(RequestMemory {
             taken: Mutex::default(),
             freed: Condvar::new(),
             all_max,
@@ -73,18 +73,18 @@ impl Memory {
     /// Memory of this size, if it is free or becomes so in this time.
     pub(crate) fn take(
         self: &Arc<Self>,
-        account: &Account,
+        account: &MemoryAccount,
         size: usize,
         patience: Duration,
-    ) -> Option<Share> {
-        self.add(account, size, patience).then(|| Share {
+    ) -> Option<MemoryShare> {
+        self.add(account, size, patience).then(|| MemoryShare {
             memory: Arc::clone(self),
             account: account.clone(),
             size,
         })
     }
 
-    fn add(&self, account: &Account, size: usize, patience: Duration) -> bool {
+    fn add(&self, account: &MemoryAccount, size: usize, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         let mut taken = self.table();
         while !self.fits(&taken, account, size) || !self.has_turn(&taken) {
@@ -102,8 +102,13 @@ impl Memory {
         true
     }
 
-    fn fits(&self, taken: &HashMap<Account, usize>, account: &Account, size: usize) -> bool {
-        let is_alike = |other: &&Account| other.is_admin == account.is_admin;
+    fn fits(
+        &self,
+        taken: &HashMap<MemoryAccount, usize>,
+        account: &MemoryAccount,
+        size: usize,
+    ) -> bool {
+        let is_alike = |other: &&MemoryAccount| other.is_admin == account.is_admin;
         let alike = taken.iter().filter(|(other, _)| is_alike(other));
         let all: usize = alike.map(|(_, size)| size).sum();
         let each = taken.get(account).copied().unwrap_or(0);
@@ -111,17 +116,17 @@ impl Memory {
     }
 
     /// Returns whether this process may take memory, or has taken some.
-    fn has_turn(&self, taken: &HashMap<Account, usize>) -> bool {
+    fn has_turn(&self, taken: &HashMap<MemoryAccount, usize>) -> bool {
         let lock = |turn| fcntl_lock(turn, FlockOperation::NonBlockingLockExclusive).is_ok();
         !taken.is_empty() || self.turn.as_ref().is_none_or(lock)
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<Account, usize>> {
+    fn table(&self) -> MutexGuard<'_, HashMap<MemoryAccount, usize>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Share {
+impl MemoryShare {
     /// Gives back all but this much.
     pub(crate) fn shrink(&mut self, size: usize) {
         let less = self.size.saturating_sub(size);
@@ -134,7 +139,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for MemoryShare {
     fn drop(&mut self) {
         self.shrink(0);
         let mut taken = self.memory.table();
@@ -150,8 +155,8 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
-    fn account(uid: u32) -> Account {
-        Account {
+    fn account(uid: u32) -> MemoryAccount {
+        MemoryAccount {
             user: (uid, None),
             is_admin: uid == 0,
         }
@@ -159,7 +164,7 @@ mod tests {
 
     #[test]
     fn each_has_a_share_of_one_total_and_root_its_own() {
-        let memory = Memory::new(100, 60, None);
+        let memory = RequestMemory::new(100, 60, None);
         let take = |uid, size| memory.take(&account(uid), size, Duration::ZERO);
         let mut first = take(1, 60).unwrap();
         assert!(take(1, 1).is_none(), "the share of the user");
@@ -175,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_share_is_waited_for() {
-        let memory = Memory::new(10, 10, None);
+        let memory = RequestMemory::new(10, 10, None);
         let first = memory.take(&account(1), 10, Duration::ZERO).unwrap();
         std::thread::scope(|scope| {
             let waits = || memory.take(&account(2), 10, Duration::from_secs(60));

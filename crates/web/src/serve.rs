@@ -13,12 +13,12 @@ use protocol::api::CallerReport;
 use rustix::event::PollFlags;
 use secret::Secret;
 
-use crate::api::{self, Answer, Caller};
+use crate::api::{self, ApiAnswer, ApiCaller};
 use crate::assets;
-use crate::guard::{self, Names};
-use crate::http::{ANSWER_TIME, Method, Problem, Reader, Request, Stream, linger};
-use crate::memory::{Memory, Share};
-use crate::session::{self, Logins, Via};
+use crate::guard::{self, SiteNames};
+use crate::http::{ANSWER_TIME, ClientStream, Method, Problem, Request, RequestReader, linger};
+use crate::memory::{MemoryShare, RequestMemory};
+use crate::session::{self, SiteLogins, Via};
 
 /// After this many requests a connection is closed.
 const REQUESTS_MAX: usize = 10_000;
@@ -27,17 +27,17 @@ const REQUESTS_MAX: usize = 10_000;
 const BODY_COST: usize = 20;
 
 /// The daemon, names and sessions that connections are served with.
-pub(crate) struct Site {
-    pub(crate) names: Names,
+pub(crate) struct SiteContext {
+    pub(crate) names: SiteNames,
     /// The daemon's.
     pub(crate) socket: PathBuf,
     /// On the network. Without them the caller is the user of this process.
-    pub(crate) logins: Option<Logins>,
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) logins: Option<SiteLogins>,
+    pub(crate) memory: Arc<RequestMemory>,
 }
 
 /// A guard that counts a stream until it is dropped.
-pub(crate) type Counted = Box<dyn Any>;
+pub(crate) type StreamGuard = Box<dyn Any>;
 
 /// A connection, and where it comes from.
 pub(crate) struct Visitor<'a> {
@@ -50,18 +50,18 @@ pub(crate) struct Visitor<'a> {
     /// Is told a caller that the daemon knows.
     pub(crate) admit: &'a dyn Fn(&CallerReport),
     /// Begins one more stream of events of this caller, if there are not too many.
-    pub(crate) begin_stream: &'a dyn Fn(&Caller) -> Result<Counted, Problem>,
+    pub(crate) begin_stream: &'a dyn Fn(&ApiCaller) -> Result<StreamGuard, Problem>,
     /// The variant of `begin_stream` for a stream of data.
-    pub(crate) begin_transfer: &'a dyn Fn(&Caller) -> Result<Counted, Problem>,
+    pub(crate) begin_transfer: &'a dyn Fn(&ApiCaller) -> Result<StreamGuard, Problem>,
 }
 
 /// Serves a connection to its end.
-pub(crate) fn connection<S: Stream>(
+pub(crate) fn connection<S: ClientStream>(
     stream: &mut S,
-    site: &Site,
+    site: &SiteContext,
     from: &Visitor<'_>,
 ) -> io::Result<()> {
-    let mut reader = Reader::new();
+    let mut reader = RequestReader::new();
     for _ in 0..REQUESTS_MAX {
         let request = match reader.next(stream, (from.idle)(), &|head, len| {
             admit(head, len, site, from)
@@ -78,21 +78,21 @@ pub(crate) fn connection<S: Stream>(
         // Its share of the memory, until the client has the answer.
         let _share;
         let response = match result {
-            Ok((Answer::Response(response), caller)) => {
+            Ok((ApiAnswer::Response(response), caller)) => {
                 _share = caller.share.take().map(|mut share| {
                     share.shrink(response.len());
                     share
                 });
                 response
             }
-            Ok((Answer::Events(events), caller)) => match (from.begin_stream)(&caller) {
+            Ok((ApiAnswer::Events(events), caller)) => match (from.begin_stream)(&caller) {
                 Ok(_counted) => {
                     let lasts = || site.logins.as_ref().is_none_or(|all| all.lasts(&request));
                     return events.send(stream, &caller, &lasts);
                 }
                 Err(problem) => problem.response(),
             },
-            Ok((Answer::Transfer(transfer), caller)) => match (from.begin_transfer)(&caller) {
+            Ok((ApiAnswer::Transfer(transfer), caller)) => match (from.begin_transfer)(&caller) {
                 Ok(_counted) => match transfer.run(stream, &mut reader, &request, &caller)? {
                     true => continue,
                     false => return Ok(()),
@@ -115,19 +115,23 @@ pub(crate) fn connection<S: Stream>(
     Ok(())
 }
 
-fn answer(request: &Request, site: &Site, from: &Visitor<'_>) -> Result<(Answer, Caller), Problem> {
+fn answer(
+    request: &Request,
+    site: &SiteContext,
+    from: &Visitor<'_>,
+) -> Result<(ApiAnswer, ApiCaller), Problem> {
     guard::check(request, &site.names, site.logins.is_some())?;
     if !guard::is_api(&request.path) {
         let file = assets::response(request).filter(|_| request.method.is_safe());
         let file = file.ok_or_else(|| Problem::no_such(&request.path))?;
-        return Ok((Answer::Response(file), caller_with(None, site, from)));
+        return Ok((ApiAnswer::Response(file), caller_with(None, site, from)));
     }
     let is_session = request.path == "/v1/session";
     let is_login = is_session && request.method == Method::Post;
     let result = caller(request, site, from, is_login).and_then(|(caller, via)| {
         let answer = match is_session {
             true => session::answer(request, site.logins.as_ref(), &caller, via)
-                .map(Answer::Response)?,
+                .map(ApiAnswer::Response)?,
             false => {
                 // Also where the answer needs nothing of the daemon.
                 caller.known()?;
@@ -143,7 +147,12 @@ fn answer(request: &Request, site: &Site, from: &Visitor<'_>) -> Result<(Answer,
 }
 
 /// The memory for a long body, and for the command that it is read into: of callers that the daemon knows only.
-fn admit(head: &Request, len: usize, site: &Site, from: &Visitor<'_>) -> Result<Share, Problem> {
+fn admit(
+    head: &Request,
+    len: usize,
+    site: &SiteContext,
+    from: &Visitor<'_>,
+) -> Result<MemoryShare, Problem> {
     let taken = guard::check(head, &site.names, site.logins.is_some())
         .and_then(|()| caller(head, site, from, false))
         .and_then(|(caller, _)| caller.reserve(len * BODY_COST));
@@ -151,7 +160,7 @@ fn admit(head: &Request, len: usize, site: &Site, from: &Visitor<'_>) -> Result<
 }
 
 /// The response to an unknown caller. It counts as a failure if a token was shown.
-fn counted(problem: Problem, has_token: bool, site: &Site, from: &Visitor<'_>) -> Problem {
+fn counted(problem: Problem, has_token: bool, site: &SiteContext, from: &Visitor<'_>) -> Problem {
     match (problem, &site.logins, &from.source) {
         (Problem::Login(why), Some(logins), Some(source)) if has_token => {
             logins.failed(source, why)
@@ -163,10 +172,10 @@ fn counted(problem: Problem, has_token: bool, site: &Site, from: &Visitor<'_>) -
 /// The caller of a request.
 fn caller(
     request: &Request,
-    site: &Site,
+    site: &SiteContext,
     from: &Visitor<'_>,
     is_login: bool,
-) -> Result<(Caller, Via), Problem> {
+) -> Result<(ApiCaller, Via), Problem> {
     let Some(logins) = &site.logins else {
         return Ok((caller_with(None, site, from), Via::Socket));
     };
@@ -177,8 +186,8 @@ fn caller(
     Ok((caller_with(Some(token), site, from), via))
 }
 
-fn caller_with(token: Option<Arc<Secret>>, site: &Site, from: &Visitor<'_>) -> Caller {
-    Caller {
+fn caller_with(token: Option<Arc<Secret>>, site: &SiteContext, from: &Visitor<'_>) -> ApiCaller {
+    ApiCaller {
         socket: site.socket.clone(),
         token,
         client: from.client.clone(),

@@ -16,7 +16,7 @@ use secret::Secret;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::api::{Caller, Locked, parse};
+use crate::api::{ApiCaller, LockedText, parse};
 use crate::http::{Method, Problem, Request, Response};
 use crate::memory::User;
 
@@ -37,7 +37,7 @@ const COOKIE: &str = "__Host-strongroom";
 const COOKIE_BYTES: usize = 32;
 
 /// A browser that has logged in.
-struct Session {
+struct LoginSession {
     user: User,
     token: Arc<Secret>,
     begun: Instant,
@@ -51,9 +51,9 @@ struct Failures {
 }
 
 /// The sessions and failures that the site on the network remembers.
-pub(crate) struct Logins {
+pub(crate) struct SiteLogins {
     // The hashes of a `HashMap` have a key: how long a look takes tells nothing of the cookies.
-    sessions: Mutex<HashMap<String, Session>>,
+    sessions: Mutex<HashMap<String, LoginSession>>,
     failures: Mutex<HashMap<ClientSource, Failures>>,
 }
 
@@ -65,9 +65,9 @@ pub(crate) enum Via {
     Session,
 }
 
-impl Logins {
-    pub(crate) fn new() -> Logins {
-        Logins {
+impl SiteLogins {
+    pub(crate) fn new() -> SiteLogins {
+        SiteLogins {
             sessions: Mutex::default(),
             failures: Mutex::default(),
         }
@@ -114,7 +114,7 @@ impl Logins {
             }
         }
         let (begun, used) = (Instant::now(), Instant::now());
-        let session = Session {
+        let session = LoginSession {
             user,
             token,
             begun,
@@ -132,7 +132,11 @@ impl Logins {
 
     /// Returns whether the caller of a request is still authenticated. This does not count as a use of the session.
     pub(crate) fn lasts(&self, request: &Request) -> bool {
-        let open = |cookie| locked(&self.sessions).get(cookie).map(Session::is_open);
+        let open = |cookie| {
+            locked(&self.sessions)
+                .get(cookie)
+                .map(LoginSession::is_open)
+        };
         // A token is checked by the daemon.
         request.bearer.is_some() || cookie(request).and_then(open).unwrap_or(false)
     }
@@ -159,7 +163,7 @@ impl Logins {
     }
 }
 
-impl Session {
+impl LoginSession {
     fn is_open(&self) -> bool {
         self.begun.elapsed() < LONGEST && self.used.elapsed() < IDLE
     }
@@ -174,8 +178,8 @@ impl Failures {
 /// `/v1/session`: who the caller is; log in and out.
 pub(crate) fn answer(
     request: &Request,
-    logins: Option<&Logins>,
-    caller: &Caller,
+    logins: Option<&SiteLogins>,
+    caller: &ApiCaller,
     via: Via,
 ) -> Result<Response, Problem> {
     let mut response = match request.method {
@@ -207,7 +211,7 @@ pub(crate) fn token_in_body(request: &Request) -> Result<Arc<Secret>, Problem> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Login {
-        token: Locked,
+        token: LockedText,
     }
     let login: Login = parse(&request.body)?;
     short(login.token.0).map(Arc::new)
@@ -267,8 +271,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    fn logins() -> Logins {
-        Logins::new()
+    fn logins() -> SiteLogins {
+        SiteLogins::new()
     }
 
     fn with_cookie(cookie: &str) -> Request {

@@ -17,17 +17,17 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroize;
 
-use crate::http::{Stream, Timed};
+use crate::http::{ClientStream, TimedSocket};
 
 /// A certificate and its key, in PEM form, and the authorities of clients' certificates, if clients need one.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub(crate) struct TlsIdentity {
     certificate: String,
     key: String,
     client_authorities: Option<String>,
 }
 
-impl Drop for Identity {
+impl Drop for TlsIdentity {
     fn drop(&mut self) {
         self.key.zeroize();
     }
@@ -45,38 +45,38 @@ pub struct IdentityFiles {
 }
 
 /// The files of an identity, and their state when they were read.
-pub(crate) struct Files {
+pub(crate) struct WatchedIdentity {
     paths: IdentityFiles,
-    seen: [Option<Stamp>; 3],
+    seen: [Option<FileStamp>; 3],
 }
 
 /// Device, number, size and times of a file.
-type Stamp = [i128; 7];
+type FileStamp = [i128; 7];
 
-impl Files {
+impl WatchedIdentity {
     /// Reads an identity for the first time.
-    pub(crate) fn read(paths: &IdentityFiles) -> Result<(Files, Identity), Failure> {
-        let mut files = Files {
+    pub(crate) fn read(paths: &IdentityFiles) -> Result<(WatchedIdentity, TlsIdentity), Failure> {
+        let mut files = WatchedIdentity {
             paths: paths.clone(),
             seen: Default::default(),
         };
         files.seen = files.stamps();
-        let identity = Identity::read(paths)?;
+        let identity = TlsIdentity::read(paths)?;
         Ok((files, identity))
     }
 
     /// The identity, if a file has changed since it was read, or since it was tried.
-    pub(crate) fn renewed(&mut self) -> Option<Result<Identity, Failure>> {
+    pub(crate) fn renewed(&mut self) -> Option<Result<TlsIdentity, Failure>> {
         // If a file changes after this, it is tried again.
         let now = self.stamps();
         if now == self.seen {
             return None;
         }
         self.seen = now;
-        Some(Identity::read(&self.paths))
+        Some(TlsIdentity::read(&self.paths))
     }
 
-    fn stamps(&self) -> [Option<Stamp>; 3] {
+    fn stamps(&self) -> [Option<FileStamp>; 3] {
         let IdentityFiles {
             certificate,
             key,
@@ -98,9 +98,9 @@ impl Files {
 }
 
 /// A connection under TLS.
-pub(crate) type TlsStream = StreamOwned<ServerConnection, Timed<TcpStream>>;
+pub(crate) type TlsStream = StreamOwned<ServerConnection, TimedSocket<TcpStream>>;
 
-impl Stream for TlsStream {
+impl ClientStream for TlsStream {
     fn finish(&mut self) -> io::Result<()> {
         self.conn.send_close_notify();
         self.flush()?;
@@ -112,9 +112,9 @@ impl Stream for TlsStream {
     }
 }
 
-impl Identity {
+impl TlsIdentity {
     /// Reads the files, and checks that they fit.
-    fn read(paths: &IdentityFiles) -> Result<Identity, Failure> {
+    fn read(paths: &IdentityFiles) -> Result<TlsIdentity, Failure> {
         let IdentityFiles {
             certificate,
             key,
@@ -130,7 +130,7 @@ impl Identity {
         }
         let text =
             |path: &Path| std::fs::read_to_string(path).map_err(|error| unusable(path, &error));
-        let identity = Identity {
+        let identity = TlsIdentity {
             certificate: text(certificate)?,
             key: text(key)?,
             client_authorities: client_authorities.as_deref().map(text).transpose()?,
@@ -198,7 +198,10 @@ fn certificates(text: &str) -> Result<Vec<CertificateDer<'static>>, String> {
 }
 
 /// Begins TLS on a connection. The handshake is done as the first request is read.
-pub(crate) fn begin(socket: Timed<TcpStream>, config: Arc<ServerConfig>) -> io::Result<TlsStream> {
+pub(crate) fn begin(
+    socket: TimedSocket<TcpStream>,
+    config: Arc<ServerConfig>,
+) -> io::Result<TlsStream> {
     let connection = ServerConnection::new(config).map_err(io::Error::other)?;
     Ok(StreamOwned::new(connection, socket))
 }

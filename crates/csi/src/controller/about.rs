@@ -1,8 +1,9 @@
 //! The capabilities of controller and volumes, the free space, and the list of volumes.
 
-use super::pages::Page;
+use super::pages::ListPage;
 use crate::daemon::bytes;
-use crate::driver::Driver;
+use crate::demands::{Parameters, VolumeUse};
+use crate::driver::CsiDriver;
 use crate::proto::controller_service_capability::rpc::Type as Can;
 use crate::proto::controller_service_capability::{self, Rpc};
 use crate::proto::validate_volume_capabilities_response::Confirmed;
@@ -11,11 +12,10 @@ use crate::proto::{
     ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse,
     ControllerServiceCapability, GetCapacityRequest, GetCapacityResponse, ListVolumesRequest,
     ListVolumesResponse, ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
-    Volume as VolumeInfo, VolumeContentSource, list_volumes_response,
+    VolumeContentSource, VolumeMessage, list_volumes_response,
 };
-use crate::status::{Result, Status};
-use crate::volumes::{Kind, Volume};
-use crate::wanted::{Parameters, Use};
+use crate::status::{GrpcStatus, Result};
+use crate::volumes::{Kind, VolumeDataset};
 
 const CAN: [Can; 7] = [
     Can::CreateDeleteVolume,
@@ -27,7 +27,7 @@ const CAN: [Can; 7] = [
     Can::SingleNodeMultiWriter,
 ];
 
-impl Driver {
+impl CsiDriver {
     pub(crate) fn controller_capabilities(
         &self,
         _: &ControllerGetCapabilitiesRequest,
@@ -50,11 +50,11 @@ impl Driver {
     ) -> Result<ValidateVolumeCapabilitiesResponse> {
         let volume = self.volume(&request.volume_id)?;
         if request.volume_capabilities.is_empty() {
-            return Err(Status::invalid(
+            return Err(GrpcStatus::invalid(
                 "the capabilities of the volume are missing",
             ));
         }
-        let kind = Use::of_all(&request.volume_capabilities).and_then(|kind| {
+        let kind = VolumeUse::of_all(&request.volume_capabilities).and_then(|kind| {
             let is_clone = volume.source.is_some();
             let sources = &self.settings.key_sources;
             Parameters::of(&request.parameters, (kind, is_clone), sources)?;
@@ -82,7 +82,7 @@ impl Driver {
         let is_here = request.accessible_topology.as_ref();
         let kind = match request.volume_capabilities.as_slice() {
             [] => Ok(Kind::Files),
-            some => Use::of_all(some),
+            some => VolumeUse::of_all(some),
         };
         let sources = &self.settings.key_sources;
         let fits = kind.and_then(|kind| {
@@ -102,9 +102,9 @@ impl Driver {
     }
 
     pub(crate) fn list_volumes(&self, request: &ListVolumesRequest) -> Result<ListVolumesResponse> {
-        let page = Page::of(&request.starting_token, request.max_entries)?;
+        let page = ListPage::of(&request.starting_token, request.max_entries)?;
         let (volumes, next_token) = page.cut(self.volumes()?, |volume| volume.id.to_string());
-        let entry = |volume: Volume| list_volumes_response::Entry {
+        let entry = |volume: VolumeDataset| list_volumes_response::Entry {
             volume: Some(self.info(&volume)),
             status: None,
         };
@@ -115,13 +115,13 @@ impl Driver {
     }
 
     /// A volume, as calls return it.
-    pub(super) fn info(&self, volume: &Volume) -> VolumeInfo {
-        VolumeInfo {
+    pub(super) fn info(&self, volume: &VolumeDataset) -> VolumeMessage {
+        VolumeMessage {
             capacity_bytes: signed(volume.size),
             volume_id: volume.id.to_string(),
             content_source: volume.source.as_deref().map(source_of),
             accessible_topology: vec![self.topology()],
-            ..VolumeInfo::default()
+            ..VolumeMessage::default()
         }
     }
 }

@@ -7,30 +7,30 @@ use protocol::api::{Failure, FailureKind, command};
 
 use super::create::{own_props, size_of_files};
 use crate::daemon::bytes;
-use crate::driver::Driver;
+use crate::demands::{Parameters, STEP, SizeRange};
+use crate::driver::CsiDriver;
 use crate::names::{MADE, SnapshotId, VolumeId, shown};
 use crate::proto::VolumeContentSource;
 use crate::proto::volume_content_source::Type;
-use crate::status::{Result, Status};
-use crate::volumes::{Kind, Volume};
-use crate::wanted::{Parameters, Range, STEP};
+use crate::status::{GrpcStatus, Result};
+use crate::volumes::{Kind, VolumeDataset};
 
 /// The contents that a new volume begins with.
-enum Origin {
-    Snapshot(SnapshotId),
-    Volume(VolumeId),
+enum CloneOrigin {
+    VolumeSnapshot(SnapshotId),
+    VolumeDataset(VolumeId),
 }
 
-impl Driver {
+impl CsiDriver {
     /// `there`: what has the name already.
     pub(super) fn create_clone(
         &self,
         id: VolumeId,
-        range: Range,
+        range: SizeRange,
         parameters: &Parameters,
         (kind, source): (Kind, &VolumeContentSource),
-        there: Option<Volume>,
-    ) -> Result<Volume> {
+        there: Option<VolumeDataset>,
+    ) -> Result<VolumeDataset> {
         let (text, origin) = origin_of(source)?;
         if let Some(there) = &there
             && (there.kind != kind || there.source.as_deref() != Some(text))
@@ -40,14 +40,14 @@ impl Driver {
         let of = self.origin_volume(text, &origin)?;
         let _turn = match of.id == id {
             true => {
-                return Err(Status::invalid(format!(
+                return Err(GrpcStatus::invalid(format!(
                     "'{id}' cannot be a clone of itself"
                 )));
             }
             false => self.busy.take(of.id.as_str())?,
         };
         if of.kind != kind {
-            return Err(Status::invalid(format!(
+            return Err(GrpcStatus::invalid(format!(
                 "the source '{text}' is of the other type"
             )));
         }
@@ -62,13 +62,13 @@ impl Driver {
             None => {
                 let snapshot = self.snapshot_for(&origin, &id)?;
                 let made = self.clone_of(&snapshot, &of, (&id, text), range, parameters);
-                if made.is_err() && matches!(origin, Origin::Volume(_)) {
+                if made.is_err() && matches!(origin, CloneOrigin::Volume(_)) {
                     let _ = self.let_go(&snapshot);
                 }
                 made?
             }
         };
-        if let Origin::Volume(volume) = &origin {
+        if let CloneOrigin::Volume(volume) = &origin {
             self.let_go(&made_for(volume, &id, &self.settings.parent))?;
         }
         let volume = self.volume(id.as_str())?;
@@ -76,10 +76,10 @@ impl Driver {
     }
 
     /// The volume that an origin is, or is a snapshot of.
-    fn origin_volume(&self, text: &str, origin: &Origin) -> Result<Volume> {
+    fn origin_volume(&self, text: &str, origin: &CloneOrigin) -> Result<VolumeDataset> {
         let id = match origin {
-            Origin::Volume(id) => id,
-            Origin::Snapshot(id) => {
+            CloneOrigin::Volume(id) => id,
+            CloneOrigin::Snapshot(id) => {
                 if self.snapshot(id)?.is_none() {
                     return Err(no_source(text));
                 }
@@ -90,16 +90,16 @@ impl Driver {
     }
 
     /// The snapshot that a clone begins as.
-    fn snapshot_for(&self, origin: &Origin, id: &VolumeId) -> Result<String> {
+    fn snapshot_for(&self, origin: &CloneOrigin, id: &VolumeId) -> Result<String> {
         let parent = &self.settings.parent;
         let volume = match origin {
-            Origin::Snapshot(id) => return Ok(id.snapshot(parent)),
-            Origin::Volume(volume) => volume,
+            CloneOrigin::Snapshot(id) => return Ok(id.snapshot(parent)),
+            CloneOrigin::Volume(volume) => volume,
         };
         let name = made_for(volume, id, parent);
         // What a call left that was interrupted before the clone.
         self.let_go(&name)?;
-        self.daemon.call(command::Snapshot {
+        self.daemon.call(command::VolumeSnapshot {
             names: vec![name.clone()],
             recursive: false,
         })?;
@@ -110,9 +110,9 @@ impl Driver {
     fn clone_of(
         &self,
         snapshot: &str,
-        of: &Volume,
+        of: &VolumeDataset,
         (id, source): (&VolumeId, &str),
-        range: Range,
+        range: SizeRange,
         parameters: &Parameters,
     ) -> Result<u64> {
         let mut props = parameters.props.clone();
@@ -161,24 +161,24 @@ impl Driver {
     }
 }
 
-fn origin_of(source: &VolumeContentSource) -> Result<(&str, Origin)> {
+fn origin_of(source: &VolumeContentSource) -> Result<(&str, CloneOrigin)> {
     match &source.r#type {
         Some(Type::Snapshot(is)) => {
             let text = is.snapshot_id.as_str();
             let id = SnapshotId::parse(text).map_err(|_| no_source(text))?;
-            Ok((text, Origin::Snapshot(id)))
+            Ok((text, CloneOrigin::Snapshot(id)))
         }
         Some(Type::Volume(is)) => {
             let text = is.volume_id.as_str();
             let id = VolumeId::parse(text).map_err(|_| no_source(text))?;
-            Ok((text, Origin::Volume(id)))
+            Ok((text, CloneOrigin::Volume(id)))
         }
-        None => Err(Status::invalid("the source of the volume is missing")),
+        None => Err(GrpcStatus::invalid("the source of the volume is missing")),
     }
 }
 
-fn no_source(text: &str) -> Status {
-    Status::not_found(format!(
+fn no_source(text: &str) -> GrpcStatus {
+    GrpcStatus::not_found(format!(
         "there is no snapshot or volume '{}' to begin with",
         shown(text)
     ))

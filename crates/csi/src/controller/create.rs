@@ -3,35 +3,35 @@
 use protocol::api::{FailureKind, NewVolume, Props, command};
 
 use crate::daemon::{bytes, not_understood};
-use crate::driver::Driver;
+use crate::demands::{Parameters, STEP, SizeRange, VolumeUse};
+use crate::driver::CsiDriver;
 use crate::names::VolumeId;
 use crate::proto::{CreateVolumeRequest, CreateVolumeResponse};
-use crate::status::{Code, Result, Status};
-use crate::volumes::{Kind, MARK, ORIGIN, Volume};
-use crate::wanted::{Parameters, Range, STEP, Use};
+use crate::status::{GrpcCode, GrpcStatus, Result};
+use crate::volumes::{Kind, MARK, ORIGIN, VolumeDataset};
 
-impl Driver {
+impl CsiDriver {
     pub(crate) fn create_volume(
         &self,
         request: &CreateVolumeRequest,
     ) -> Result<CreateVolumeResponse> {
         if request.name.is_empty() {
-            return Err(Status::invalid("the name of the volume is missing"));
+            return Err(GrpcStatus::invalid("the name of the volume is missing"));
         }
         let id = VolumeId::parse(&request.name)?;
-        let kind = Use::of_all(&request.volume_capabilities)?;
-        let range = Range::of(request.capacity_range.as_ref())?;
+        let kind = VolumeUse::of_all(&request.volume_capabilities)?;
+        let range = SizeRange::of(request.capacity_range.as_ref())?;
         let source = request.volume_content_source.as_ref();
         let wanted = (kind, source.is_some());
         let parameters = Parameters::of(&request.parameters, wanted, &self.settings.key_sources)?;
         if !request.mutable_parameters.is_empty() {
-            return Err(Status::invalid(
+            return Err(GrpcStatus::invalid(
                 "parameters that change later are not supported",
             ));
         }
         if !self.is_accessible(request.accessibility_requirements.as_ref()) {
-            return Err(Status::new(
-                Code::ResourceExhausted,
+            return Err(GrpcStatus::new(
+                GrpcCode::ResourceExhausted,
                 format!(
                     "the volumes of this driver are on node '{}' only",
                     self.settings.node_id
@@ -57,7 +57,7 @@ impl Driver {
     }
 
     /// The size of a new volume. One for which no size is wanted fits.
-    fn size_of_new(&self, kind: Kind, range: Range) -> Result<u64> {
+    fn size_of_new(&self, kind: Kind, range: SizeRange) -> Result<u64> {
         let size = range.size(kind, 0)?;
         if range.wants_any() {
             let fits = self.storable()? / STEP * STEP;
@@ -71,8 +71,8 @@ impl Driver {
     pub(super) fn refuse_too_large(&self, size: u64) -> Result<()> {
         let most = self.storable()?;
         match size > most {
-            true => Err(Status::new(
-                Code::OutOfRange,
+            true => Err(GrpcStatus::new(
+                GrpcCode::OutOfRange,
                 format!(
                     "the volume would have {size} bytes, and all volumes here together can store {most}"
                 ),
@@ -97,7 +97,7 @@ impl Driver {
         kind: Kind,
         size: u64,
         parameters: Parameters,
-    ) -> Result<Volume> {
+    ) -> Result<VolumeDataset> {
         let is_reserved = parameters.reserve;
         let mut props = parameters.props;
         props.extend(own_props(&id, None));
@@ -121,7 +121,7 @@ impl Driver {
                 FailureKind::NotFound => self.no_parent(failure),
                 _ => failure.into(),
             })?;
-        Ok(Volume {
+        Ok(VolumeDataset {
             id,
             kind,
             size,
@@ -131,15 +131,15 @@ impl Driver {
     }
 }
 
-impl Volume {
+impl VolumeDataset {
     /// Returns whether this volume is the one that a repeated call asks for.
-    pub(super) fn is_as(&self, kind: Kind, range: Range) -> bool {
+    pub(super) fn is_as(&self, kind: Kind, range: SizeRange) -> bool {
         self.kind == kind && range.holds(self.size)
     }
 
-    pub(super) fn differs(&self) -> Status {
-        Status::new(
-            Code::AlreadyExists,
+    pub(super) fn differs(&self) -> GrpcStatus {
+        GrpcStatus::new(
+            GrpcCode::AlreadyExists,
             format!(
                 "a volume '{}' exists, with another size, type or source",
                 self.id

@@ -3,19 +3,19 @@
 use protocol::api::{DatasetRow, command};
 
 use crate::daemon::word;
-use crate::driver::Driver;
+use crate::driver::CsiDriver;
 use crate::names::{VolumeId, is_unseen, shown};
 use crate::proto::{DeleteVolumeRequest, DeleteVolumeResponse};
-use crate::status::{Result, Status};
+use crate::status::{GrpcStatus, Result};
 use crate::volumes::MARK;
 
-impl Driver {
+impl CsiDriver {
     pub(crate) fn delete_volume(
         &self,
         request: &DeleteVolumeRequest,
     ) -> Result<DeleteVolumeResponse> {
         if request.volume_id.is_empty() {
-            return Err(Status::invalid("the id of the volume is missing"));
+            return Err(GrpcStatus::invalid("the id of the volume is missing"));
         }
         // An id that no volume can have is that of none.
         let Ok(id) = VolumeId::parse(&request.volume_id) else {
@@ -27,18 +27,18 @@ impl Driver {
         };
         let dataset = row.name;
         if self.find_volume(&id)?.is_none() {
-            return Err(Status::precondition(format!(
+            return Err(GrpcStatus::precondition(format!(
                 "'{dataset}' was not made by this driver, because it has no property {MARK}; destroy it by hand"
             )));
         }
         if let Some(mount) = self.daemon.mount_of(&dataset)? {
-            return Err(Status::precondition(format!(
+            return Err(GrpcStatus::precondition(format!(
                 "'{id}' is in use: it is mounted at {}",
                 shown(&mount.dir)
             )));
         }
         if let Some(device) = self.daemon.kernel_device_of(&dataset)? {
-            return Err(Status::precondition(format!(
+            return Err(GrpcStatus::precondition(format!(
                 "'{id}' is in use as {device}"
             )));
         }
@@ -62,7 +62,7 @@ impl Driver {
             let snapshots: Vec<&DatasetRow> = snapshots.collect();
             let is_kept = |row: &&&DatasetRow| word(row, "defer_destroy") != Some("on");
             if let Some(kept) = snapshots.iter().find(is_kept) {
-                return Err(Status::precondition(format!(
+                return Err(GrpcStatus::precondition(format!(
                     "the volume has snapshots, such as '{}'; delete them first",
                     kept.name
                 )));

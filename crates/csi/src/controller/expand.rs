@@ -2,24 +2,24 @@
 
 use super::about::signed;
 use super::create::limits;
-use crate::driver::Driver;
+use crate::demands::SizeRange;
+use crate::driver::CsiDriver;
 use crate::proto::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
-use crate::status::{Code, Result, Status};
-use crate::volumes::{Kind, Volume};
-use crate::wanted::Range;
+use crate::status::{GrpcCode, GrpcStatus, Result};
+use crate::volumes::{Kind, VolumeDataset};
 
-impl Driver {
+impl CsiDriver {
     pub(crate) fn expand_volume(
         &self,
         request: &ControllerExpandVolumeRequest,
     ) -> Result<ControllerExpandVolumeResponse> {
         if request.volume_id.is_empty() {
-            return Err(Status::invalid("the id of the volume is missing"));
+            return Err(GrpcStatus::invalid("the id of the volume is missing"));
         }
         if request.capacity_range.is_none() {
-            return Err(Status::invalid("the size of the volume is missing"));
+            return Err(GrpcStatus::invalid("the size of the volume is missing"));
         }
-        let range = Range::of(request.capacity_range.as_ref())?;
+        let range = SizeRange::of(request.capacity_range.as_ref())?;
         let _turn = self.busy.take(&request.volume_id)?;
         let volume = self.volume(&request.volume_id)?;
         let volume = self.enlarge(volume, range)?;
@@ -30,14 +30,14 @@ impl Driver {
     }
 
     /// Makes a volume larger, unless its size is in the range.
-    pub(crate) fn enlarge(&self, volume: Volume, range: Range) -> Result<Volume> {
+    pub(crate) fn enlarge(&self, volume: VolumeDataset, range: SizeRange) -> Result<VolumeDataset> {
         if range.holds(volume.size) {
             return Ok(volume);
         }
         let size = range.size(volume.kind, 0)?;
         match size < volume.size {
-            true => Err(Status::new(
-                Code::OutOfRange,
+            true => Err(GrpcStatus::new(
+                GrpcCode::OutOfRange,
                 format!(
                     "'{}' has {} bytes, and volumes never shrink",
                     volume.id, volume.size
@@ -51,7 +51,12 @@ impl Driver {
     }
 
     /// Makes a volume at least this large; 0 is without a limit.
-    pub(super) fn grow(&self, volume: &Volume, size: u64, is_reserved: bool) -> Result<Volume> {
+    pub(super) fn grow(
+        &self,
+        volume: &VolumeDataset,
+        size: u64,
+        is_reserved: bool,
+    ) -> Result<VolumeDataset> {
         let name = volume.id.dataset(&self.settings.parent);
         let is_larger = size > volume.size && volume.size > 0;
         let size = if is_larger { size } else { volume.size };
@@ -71,7 +76,7 @@ impl Driver {
             }
             Kind::Files => {}
         }
-        Ok(Volume {
+        Ok(VolumeDataset {
             id: volume.id.clone(),
             kind: volume.kind,
             size,

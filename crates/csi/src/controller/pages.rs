@@ -1,30 +1,30 @@
 //! Lists in pages. A token names the last entry of the page before, so entries that come or go meanwhile do no harm.
 
-use crate::status::{Code, Result, Status};
+use crate::status::{GrpcCode, GrpcStatus, Result};
 
 /// The prefix of a token, by which other texts are refused.
 const TOKEN: &str = "after:";
 
 /// A page of a list.
-pub(super) struct Page {
+pub(super) struct ListPage {
     after: Option<String>,
     most: usize,
 }
 
-impl Page {
-    pub(super) fn of(token: &str, max_entries: i32) -> Result<Page> {
+impl ListPage {
+    pub(super) fn of(token: &str, max_entries: i32) -> Result<ListPage> {
         let after = match token {
             "" => None,
             token => Some(token.strip_prefix(TOKEN).ok_or_else(|| {
-                Status::new(Code::Aborted, "the starting token is none of this list")
+                GrpcStatus::new(GrpcCode::Aborted, "the starting token is none of this list")
             })?),
         };
         let most = match max_entries {
             0 => usize::MAX,
             most => usize::try_from(most)
-                .map_err(|_| Status::invalid(format!("a list of {most} entries")))?,
+                .map_err(|_| GrpcStatus::invalid(format!("a list of {most} entries")))?,
         };
-        Ok(Page {
+        Ok(ListPage {
             after: after.map(str::to_owned),
             most,
         })
@@ -52,7 +52,7 @@ mod tests {
     fn pages_follow_each_other() {
         let mut all = vec!["a", "b", "c"];
         let cut = |token: &str, most, all: &[&str]| {
-            let page = Page::of(token, most).unwrap();
+            let page = ListPage::of(token, most).unwrap();
             page.cut(
                 all.iter().map(|it| (*it).to_owned()).collect(),
                 |it: &String| it.clone(),
@@ -67,7 +67,7 @@ mod tests {
         all.remove(1);
         assert_eq!(cut(&token, 1, &all), (vec!["c".to_owned()], String::new()));
         assert_eq!(cut("", 0, &all).0.len(), 2);
-        assert!(Page::of("", -1).is_err());
-        assert_eq!(Page::of("b", 0).err().unwrap().code, Code::Aborted);
+        assert!(ListPage::of("", -1).is_err());
+        assert_eq!(ListPage::of("b", 0).err().unwrap().code, GrpcCode::Aborted);
     }
 }

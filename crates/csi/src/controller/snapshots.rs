@@ -3,34 +3,34 @@
 use protocol::api::command;
 
 use super::about::signed;
-use super::pages::Page;
+use super::pages::ListPage;
 use crate::daemon::{bytes, not_understood, word};
-use crate::driver::Driver;
+use crate::driver::CsiDriver;
 use crate::names::{GONE, SnapshotId, shown};
 use crate::proto::{
     CreateSnapshotRequest, CreateSnapshotResponse, DeleteSnapshotRequest, DeleteSnapshotResponse,
-    ListSnapshotsRequest, ListSnapshotsResponse, Snapshot as SnapshotInfo, Timestamp,
+    ListSnapshotsRequest, ListSnapshotsResponse, SnapshotMessage, Timestamp,
     list_snapshots_response,
 };
-use crate::status::{Code, Result, Status};
-use crate::volumes::Snapshot;
+use crate::status::{GrpcCode, GrpcStatus, Result};
+use crate::volumes::VolumeSnapshot;
 
 /// The prefix of parameters that the sidecars of Kubernetes add.
 const OF_SIDECARS: &str = "csi.storage.k8s.io/";
 
-impl Driver {
+impl CsiDriver {
     pub(crate) fn create_snapshot(
         &self,
         request: &CreateSnapshotRequest,
     ) -> Result<CreateSnapshotResponse> {
         if request.name.is_empty() || request.source_volume_id.is_empty() {
-            return Err(Status::invalid(
+            return Err(GrpcStatus::invalid(
                 "the name of the snapshot, or the id of its volume, is missing",
             ));
         }
         let mut parameters = request.parameters.keys();
         if let Some(name) = parameters.find(|name| !name.starts_with(OF_SIDECARS)) {
-            return Err(Status::invalid(format!(
+            return Err(GrpcStatus::invalid(format!(
                 "parameter '{}' is not known",
                 shown(name)
             )));
@@ -49,8 +49,8 @@ impl Driver {
         if let Some(there) = there {
             return match there.id == id {
                 true => Ok(created(there)),
-                false => Err(Status::new(
-                    Code::AlreadyExists,
+                false => Err(GrpcStatus::new(
+                    GrpcCode::AlreadyExists,
                     format!(
                         "a snapshot '{}' of another volume exists, '{}'",
                         id.name, there.id
@@ -58,11 +58,11 @@ impl Driver {
                 )),
             };
         }
-        self.daemon.call(command::Snapshot {
+        self.daemon.call(command::VolumeSnapshot {
             names: vec![id.snapshot(&self.settings.parent)],
             recursive: false,
         })?;
-        let gone = || Status::internal(format!("the new snapshot '{id}' is gone"));
+        let gone = || GrpcStatus::internal(format!("the new snapshot '{id}' is gone"));
         Ok(created(&self.snapshot(&id)?.ok_or_else(gone)?))
     }
 
@@ -71,7 +71,7 @@ impl Driver {
         request: &DeleteSnapshotRequest,
     ) -> Result<DeleteSnapshotResponse> {
         if request.snapshot_id.is_empty() {
-            return Err(Status::invalid("the id of the snapshot is missing"));
+            return Err(GrpcStatus::invalid("the id of the snapshot is missing"));
         }
         // An id that no snapshot can have is that of none.
         if let Ok(id) = SnapshotId::parse(&request.snapshot_id) {
@@ -111,16 +111,17 @@ impl Driver {
         &self,
         request: &ListSnapshotsRequest,
     ) -> Result<ListSnapshotsResponse> {
-        let page = Page::of(&request.starting_token, request.max_entries)?;
+        let page = ListPage::of(&request.starting_token, request.max_entries)?;
         let (id, volume) = (&request.snapshot_id, &request.source_volume_id);
-        let is_wanted = |it: &Snapshot| {
+        let is_wanted = |it: &VolumeSnapshot| {
             !it.is_leaving
                 && (id.is_empty() || it.id.to_string() == *id)
                 && (volume.is_empty() || it.id.volume.as_str() == volume)
         };
         let all = self.snapshots()?.into_iter().filter(is_wanted).collect();
-        let (snapshots, next_token) = page.cut(all, |snapshot: &Snapshot| snapshot.id.to_string());
-        let entry = |snapshot: &Snapshot| list_snapshots_response::Entry {
+        let (snapshots, next_token) =
+            page.cut(all, |snapshot: &VolumeSnapshot| snapshot.id.to_string());
+        let entry = |snapshot: &VolumeSnapshot| list_snapshots_response::Entry {
             snapshot: Some(info(snapshot)),
         };
         Ok(ListSnapshotsResponse {
@@ -130,20 +131,20 @@ impl Driver {
     }
 
     /// A snapshot that was not deleted.
-    pub(super) fn snapshot(&self, id: &SnapshotId) -> Result<Option<Snapshot>> {
+    pub(super) fn snapshot(&self, id: &SnapshotId) -> Result<Option<VolumeSnapshot>> {
         let mut all = self.snapshots()?.into_iter();
         Ok(all.find(|there| there.id == *id && !there.is_leaving))
     }
 }
 
-fn created(snapshot: &Snapshot) -> CreateSnapshotResponse {
+fn created(snapshot: &VolumeSnapshot) -> CreateSnapshotResponse {
     CreateSnapshotResponse {
         snapshot: Some(info(snapshot)),
     }
 }
 
-fn info(snapshot: &Snapshot) -> SnapshotInfo {
-    SnapshotInfo {
+fn info(snapshot: &VolumeSnapshot) -> SnapshotMessage {
+    SnapshotMessage {
         size_bytes: signed(snapshot.size),
         snapshot_id: snapshot.id.to_string(),
         source_volume_id: snapshot.id.volume.to_string(),
@@ -152,6 +153,6 @@ fn info(snapshot: &Snapshot) -> SnapshotInfo {
             nanos: 0,
         }),
         ready_to_use: true,
-        ..SnapshotInfo::default()
+        ..SnapshotMessage::default()
     }
 }

@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
-use crate::status::{Code, Result, Status};
+use crate::status::{GrpcCode, GrpcStatus, Result};
 
 /// The longest request.
 pub(super) const REQUEST_MAX: usize = 1 << 20;
@@ -13,25 +13,27 @@ const HEAD: usize = 5;
 /// The message of a request.
 pub(super) fn message(mut body: Bytes) -> Result<Bytes> {
     if body.len() < HEAD {
-        return Err(Status::internal("the request has no message"));
+        return Err(GrpcStatus::internal("the request has no message"));
     }
     let (compressed, len) = (body.get_u8(), body.get_u32());
     if compressed != 0 {
-        return Err(Status::new(
-            Code::Unimplemented,
+        return Err(GrpcStatus::new(
+            GrpcCode::Unimplemented,
             "compressed messages are not supported",
         ));
     }
     match usize::try_from(len).is_ok_and(|len| len == body.len()) {
         true => Ok(body),
-        false => Err(Status::internal("the request is not exactly one message")),
+        false => Err(GrpcStatus::internal(
+            "the request is not exactly one message",
+        )),
     }
 }
 
 /// The body of an answer.
 pub(super) fn framed(message: &[u8]) -> Result<Bytes> {
     let len = u32::try_from(message.len())
-        .map_err(|_| Status::internal("the answer is too long; ask for a page of the list"))?;
+        .map_err(|_| GrpcStatus::internal("the answer is too long; ask for a page of the list"))?;
     let mut body = BytesMut::with_capacity(HEAD + message.len());
     body.put_u8(0);
     body.put_u32(len);
@@ -50,7 +52,7 @@ pub(super) fn head() -> Response<()> {
 }
 
 /// The last headers of an answer.
-pub(super) fn trailers(result: std::result::Result<(), &Status>) -> HeaderMap {
+pub(super) fn trailers(result: std::result::Result<(), &GrpcStatus>) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     let code = result.map_or_else(|status| status.code as u8, |()| 0);
     trailers.insert(
@@ -95,7 +97,7 @@ mod tests {
         ] {
             assert!(message(Bytes::copy_from_slice(wrong)).is_err(), "{wrong:?}");
         }
-        let status = Status::new(Code::NotFound, "'é' 100%\n");
+        let status = GrpcStatus::new(GrpcCode::NotFound, "'é' 100%\n");
         let trailers = trailers(Err(&status));
         assert_eq!(trailers["grpc-status"], "5");
         assert_eq!(trailers["grpc-message"], "'%C3%A9' 100%25%0A");

@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
 use super::frame::{self, REQUEST_MAX};
-use crate::status::{Result, Status};
+use crate::status::{GrpcStatus, Result};
 
 /// Connections at a time, of those that have made a call and of those that have not. The socket is for root and the
 /// user of the driver, who have as many again.
@@ -33,10 +33,10 @@ const THREADS_MAX: usize = 16;
 const HEADERS_MAX: u32 = 16 << 10;
 
 /// The handler of calls: it makes a message of the path of a method and a message.
-pub(crate) type Answers = dyn Fn(&str, &[u8]) -> Result<Vec<u8>> + Send + Sync;
+pub(crate) type CallHandler = dyn Fn(&str, &[u8]) -> Result<Vec<u8>> + Send + Sync;
 
 /// Serves a listener. Does not return but with an error.
-pub(crate) fn serve(listener: &UnixListener, answers: Arc<Answers>) -> io::Result<()> {
+pub(crate) fn serve(listener: &UnixListener, answers: Arc<CallHandler>) -> io::Result<()> {
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -65,7 +65,7 @@ fn begin(
     places: &Arc<Places>,
     stream: UnixStream,
     source: ClientSource,
-    answers: Arc<Answers>,
+    answers: Arc<CallHandler>,
 ) {
     let (give, permit) = oneshot::channel();
     let task = runtime.spawn(async move {
@@ -78,7 +78,7 @@ fn begin(
 }
 
 /// Serves a connection until it ends. A client that breaks the protocol loses it, and so does one that makes no call.
-async fn connection(stream: UnixStream, answers: Arc<Answers>, permit: &Permit) {
+async fn connection(stream: UnixStream, answers: Arc<CallHandler>, permit: &Permit) {
     let begun = tokio::time::timeout(PATIENCE, first_call(stream)).await;
     let Ok(Some((mut connection, first))) = begun else {
         return;
@@ -92,12 +92,12 @@ async fn connection(stream: UnixStream, answers: Arc<Answers>, permit: &Permit) 
     }
 }
 
-type Call = (Request<RecvStream>, SendResponse<Bytes>);
+type GrpcCall = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// Greets a client, and waits for its first call.
 async fn first_call(
     stream: UnixStream,
-) -> Option<(Connection<tokio::net::UnixStream, Bytes>, Call)> {
+) -> Option<(Connection<tokio::net::UnixStream, Bytes>, GrpcCall)> {
     stream.set_nonblocking(true).ok()?;
     let stream = tokio::net::UnixStream::from_std(stream).ok()?;
     let mut builder = h2::server::Builder::new();
@@ -113,7 +113,7 @@ async fn first_call(
 async fn call(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
-    answers: Arc<Answers>,
+    answers: Arc<CallHandler>,
 ) {
     let (head, body) = request.into_parts();
     let kind = head.headers.get(http::header::CONTENT_TYPE);
@@ -132,7 +132,7 @@ async fn call(
         frame::framed(&answers(head.uri.path(), &message)?)
     };
     let done = tokio::task::spawn_blocking(work).await;
-    let done = done.unwrap_or_else(|_| Err(Status::internal("the call broke off")));
+    let done = done.unwrap_or_else(|_| Err(GrpcStatus::internal("the call broke off")));
     // The client may have gone.
     let _ = send(&mut respond, done);
 }
@@ -204,7 +204,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("csi.sock");
         let listener = UnixListener::bind(&path).unwrap();
-        let answers: Arc<Answers> = Arc::new(|_: &str, _: &[u8]| Ok(Vec::new()));
+        let answers: Arc<CallHandler> = Arc::new(|_: &str, _: &[u8]| Ok(Vec::new()));
         std::thread::spawn(move || serve(&listener, answers));
         let runtime = Builder::new_current_thread().enable_io().build().unwrap();
         runtime.block_on(async {

@@ -4,10 +4,11 @@ use std::os::fd::AsFd;
 
 use protocol::api::{PoolReport, Reply, command};
 
-use super::mounts::{Mounted, number};
-use super::target::{Target, given, itself};
+use super::mounts::{KernelMount, number};
+use super::target::{MountTarget, given, itself};
 use crate::daemon::not_understood;
-use crate::driver::Driver;
+use crate::demands::SizeRange;
+use crate::driver::CsiDriver;
 use crate::names::shown;
 use crate::proto::node_service_capability::rpc::Type as Can;
 use crate::proto::node_service_capability::{self, Rpc};
@@ -18,9 +19,8 @@ use crate::proto::{
     NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, NodeServiceCapability, VolumeCondition,
     VolumeUsage,
 };
-use crate::status::{Result, Status};
-use crate::volumes::{Kind, Volume};
-use crate::wanted::Range;
+use crate::status::{GrpcStatus, Result};
+use crate::volumes::{Kind, VolumeDataset};
 
 const CAN: [Can; 5] = [
     Can::StageUnstageVolume,
@@ -30,7 +30,7 @@ const CAN: [Can; 5] = [
     Can::SingleNodeMultiWriter,
 ];
 
-impl Driver {
+impl CsiDriver {
     pub(crate) fn node_capabilities(
         &self,
         _: &NodeGetCapabilitiesRequest,
@@ -91,7 +91,7 @@ impl Driver {
         request: &NodeExpandVolumeRequest,
     ) -> Result<NodeExpandVolumeResponse> {
         let path = given(&request.volume_id, &request.volume_path)?;
-        let range = Range::of(request.capacity_range.as_ref())?;
+        let range = SizeRange::of(request.capacity_range.as_ref())?;
         let _turn = self.busy.take(&request.volume_id)?;
         let volume = self.volume(&request.volume_id)?;
         let is_here = match volume.kind {
@@ -112,7 +112,7 @@ impl Driver {
     }
 
     /// A path where a volume is published.
-    fn published(&self, volume: &Volume, path: &str) -> Result<Target> {
+    fn published(&self, volume: &VolumeDataset, path: &str) -> Result<MountTarget> {
         let dataset = volume.id.dataset(&self.settings.parent);
         let device = match volume.kind {
             Kind::Files => None,
@@ -120,17 +120,17 @@ impl Driver {
         };
         let device = device.as_deref().and_then(number);
         let files = self.served(&volume.id)?;
-        let is_it = |target: &Target, mount: &Mounted| match volume.kind {
+        let is_it = |target: &MountTarget, mount: &KernelMount| match volume.kind {
             Kind::Files => target.has(&files, mount),
             Kind::Block => device.is_some() && mount.kernel_device() == device,
         };
-        let target = Target::find(&self.settings.kubelet_dir, path);
+        let target = MountTarget::find(&self.settings.kubelet_dir, path);
         let target = target.ok().flatten().filter(|target| {
             let mount = target.mounted().ok().flatten();
             mount.is_some_and(|mount| is_it(target, &mount))
         });
         target.ok_or_else(|| {
-            Status::not_found(format!(
+            GrpcStatus::not_found(format!(
                 "'{}' is not published at '{}'",
                 volume.id,
                 shown(path)
@@ -163,8 +163,8 @@ fn trouble_of(pool: &PoolReport) -> Option<String> {
 }
 
 /// The space and the files of a mount. Of a dead one there is an error.
-fn of_files(target: &Target) -> Result<Vec<VolumeUsage>> {
-    let gone = || Status::internal("it is gone");
+fn of_files(target: &MountTarget) -> Result<Vec<VolumeUsage>> {
+    let gone = || GrpcStatus::internal("it is gone");
     let root = target.open()?.ok_or_else(gone)?;
     let is = rustix::fs::statvfs(itself(root.as_fd())).map_err(std::io::Error::from)?;
     let of = |unit: Unit, total: u64, free: u64, available: u64, size: u64| {

@@ -6,16 +6,16 @@ use protocol::api::{Failure, FailureKind, Reply, command};
 use rustix::fs::FileType;
 
 use super::mounts::{self, number};
-use super::target::{Target, elsewhere, open_own, taken};
+use super::target::{MountTarget, elsewhere, open_own, taken};
 use crate::daemon::not_understood;
-use crate::driver::Driver;
+use crate::driver::CsiDriver;
 use crate::names::VolumeId;
-use crate::status::{Code, Result, Status};
-use crate::volumes::Volume;
+use crate::status::{GrpcCode, GrpcStatus, Result};
+use crate::volumes::VolumeDataset;
 
-impl Driver {
+impl CsiDriver {
     /// Attaches a volume to the kernel, if it is not. Returns its device.
-    pub(super) fn attach(&self, volume: &Volume) -> Result<String> {
+    pub(super) fn attach(&self, volume: &VolumeDataset) -> Result<String> {
         let dataset = volume.id.dataset(&self.settings.parent);
         let place = match self.daemon.kernel_device_of(&dataset)? {
             Some(place) => place,
@@ -38,7 +38,7 @@ impl Driver {
         match number(&place) {
             Some(_) => Ok(place),
             // To clients on the network.
-            None => Err(Status::precondition(format!(
+            None => Err(GrpcStatus::precondition(format!(
                 "'{}' is exported already, at {place}",
                 volume.id
             ))),
@@ -47,7 +47,7 @@ impl Driver {
 
     /// The kernel gives a number again when its device is gone. A path that was left from that device would show this
     /// volume, whichever it was of.
-    fn refuse_old_paths(&self, volume: &Volume, device: &str) -> Result<()> {
+    fn refuse_old_paths(&self, volume: &VolumeDataset, device: &str) -> Result<()> {
         let shown = mounts::of_device(Some(device))?;
         let Some(old) = shown.first() else {
             return Ok(());
@@ -61,15 +61,15 @@ impl Driver {
             device: device.into(),
             force: false,
         });
-        detached.map_err(|failure| Status::internal(format!("{why}; {}", failure.message)))?;
-        Err(Status::precondition(why))
+        detached.map_err(|failure| GrpcStatus::internal(format!("{why}; {}", failure.message)))?;
+        Err(GrpcStatus::precondition(why))
     }
 
     /// Has the device of a volume at a path, and at no other one if `is_single`.
     pub(super) fn show_device(
         &self,
-        volume: &Volume,
-        target: &Target,
+        volume: &VolumeDataset,
+        target: &MountTarget,
         is_single: bool,
     ) -> Result<()> {
         let device = self.attach(volume)?;
@@ -93,13 +93,13 @@ impl Driver {
     }
 }
 
-fn no_device(id: &VolumeId, failure: Failure) -> Status {
+fn no_device(id: &VolumeId, failure: Failure) -> GrpcStatus {
     let code = match failure.kind {
-        FailureKind::NoDaemon => Code::Unavailable,
-        _ => Code::FailedPrecondition,
+        FailureKind::NoDaemon => GrpcCode::Unavailable,
+        _ => GrpcCode::FailedPrecondition,
     };
     let why = failure.message;
-    Status::new(
+    GrpcStatus::new(
         code,
         format!("'{id}' cannot be a block device on this node: {why}"),
     )
@@ -108,12 +108,14 @@ fn no_device(id: &VolumeId, failure: Failure) -> Status {
 fn block_device(path: &str) -> Result<OwnedFd> {
     let found = open_own(path).and_then(|file| Ok((rustix::fs::fstat(&file)?, file)));
     let (is, file) = found.map_err(|error| {
-        Status::precondition(format!(
+        GrpcStatus::precondition(format!(
             "the driver does not see {path}, and needs /dev of the node: {error}"
         ))
     })?;
     match FileType::from_raw_mode(is.st_mode) {
         FileType::BlockDevice => Ok(file),
-        _ => Err(Status::precondition(format!("{path} is no block device"))),
+        _ => Err(GrpcStatus::precondition(format!(
+            "{path} is no block device"
+        ))),
     }
 }

@@ -7,14 +7,14 @@ use protocol::api::{Allowed, command};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use super::mounts::{self, Mounted, ServedFiles};
-use super::target::{Target, open_own, taken};
-use crate::driver::Driver;
+use super::mounts::{self, KernelMount, ServedFiles};
+use super::target::{MountTarget, open_own, taken};
+use crate::driver::CsiDriver;
 use crate::names::{VolumeId, shown};
-use crate::status::{Result, Status};
-use crate::volumes::Volume;
+use crate::status::{GrpcStatus, Result};
+use crate::volumes::VolumeDataset;
 
-impl Driver {
+impl CsiDriver {
     /// The directory where the daemon mounts a volume.
     pub(super) fn mount_dir(&self, id: &VolumeId) -> PathBuf {
         self.settings.mounts.join(id.as_str())
@@ -32,7 +32,7 @@ impl Driver {
         &self,
         id: &VolumeId,
         files: &ServedFiles,
-    ) -> Result<Option<(OwnedFd, Mounted)>> {
+    ) -> Result<Option<(OwnedFd, KernelMount)>> {
         let root = match open_own(self.mount_dir(id)) {
             Ok(root) => root,
             Err(Errno::NOENT) => return Ok(None),
@@ -46,8 +46,8 @@ impl Driver {
     /// Has a volume at a path, with these options besides those of the dataset. A path of a container has a guard.
     pub(super) fn show_files(
         &self,
-        volume: &Volume,
-        (target, is_guarded): (&Target, bool),
+        volume: &VolumeDataset,
+        (target, is_guarded): (&MountTarget, bool),
         flags: MountFlags,
     ) -> Result<()> {
         let (source, mount, files) = self.mount_files(volume)?;
@@ -77,7 +77,7 @@ impl Driver {
     }
 
     /// Has the daemon mount a volume, if it is not. Returns the root of the mount.
-    fn mount_files(&self, volume: &Volume) -> Result<(OwnedFd, Mounted, ServedFiles)> {
+    fn mount_files(&self, volume: &VolumeDataset) -> Result<(OwnedFd, KernelMount, ServedFiles)> {
         let dataset = volume.id.dataset(&self.settings.parent);
         let dir = self.mount_dir(&volume.id);
         let there = self.daemon.mount_of(&dataset)?;
@@ -100,7 +100,7 @@ impl Driver {
         let own = self.own_mount(&volume.id, &files)?;
         let (root, mount) = own.ok_or_else(|| {
             let place = there.map_or_else(|| dir.display().to_string(), |there| there.dir);
-            Status::precondition(format!(
+            GrpcStatus::precondition(format!(
                 "'{dataset}' is mounted at {}, which the driver does not see as {}: unmount it, and give the daemon \
                  and the driver that directory with bidirectional mount propagation",
                 shown(&place),

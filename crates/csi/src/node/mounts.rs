@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use crate::status::{Result, Status};
-use crate::wanted::mount_flag;
+use crate::demands::mount_flag;
+use crate::status::{GrpcStatus, Result};
 
 /// The type of mounted datasets.
 const FILES: &str = "fuse.strongroom";
@@ -19,7 +19,7 @@ const DEVICES: &str = "devtmpfs";
 
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mounted {
+pub(super) struct KernelMount {
     id: u64,
     /// The part of the file system that the mount shows.
     root: PathBuf,
@@ -31,7 +31,7 @@ pub(super) struct Mounted {
     source: OsString,
 }
 
-impl Mounted {
+impl KernelMount {
     /// Returns whether this is a whole dataset of this name. Another daemon may have one too.
     fn is_named(&self, name: &str) -> bool {
         self.kind == FILES && self.root.as_os_str() == "/" && self.source == *name
@@ -53,7 +53,7 @@ pub(super) struct ServedFiles {
 
 impl ServedFiles {
     /// The mounts of the dataset, wherever they are.
-    pub(super) fn mounts(&self) -> Result<Vec<Mounted>> {
+    pub(super) fn mounts(&self) -> Result<Vec<KernelMount>> {
         let mut all = all()?;
         all.retain(|mount| self.serves(mount));
         Ok(all)
@@ -61,11 +61,11 @@ impl ServedFiles {
 
     /// Returns whether a mount with this root is or was of the dataset. A mount without a server is of a daemon that
     /// ended. A mount that another daemon serves is not, whatever its name.
-    pub(super) fn has(&self, mount: &Mounted, root: impl AsFd) -> bool {
+    pub(super) fn has(&self, mount: &KernelMount, root: impl AsFd) -> bool {
         mount.is_named(&self.dataset) && (self.serves(mount) || has_lost_server(root))
     }
 
-    fn serves(&self, mount: &Mounted) -> bool {
+    fn serves(&self, mount: &KernelMount) -> bool {
         let is_its = |device| mount.device == format!("0:{device}");
         mount.is_named(&self.dataset) && self.device.is_some_and(is_its)
     }
@@ -79,7 +79,7 @@ fn has_lost_server(root: impl AsFd) -> bool {
 }
 
 /// The mounts that show the node of a network block device, such as `/dev/nbd0`.
-pub(super) fn of_device(name: Option<&str>) -> Result<Vec<Mounted>> {
+pub(super) fn of_device(name: Option<&str>) -> Result<Vec<KernelMount>> {
     let Some(number) = name.and_then(number) else {
         return Ok(Vec::new());
     };
@@ -93,7 +93,7 @@ pub(super) fn number(device: &str) -> Option<u32> {
     device.strip_prefix("/dev/nbd")?.parse().ok()
 }
 
-fn all() -> Result<Vec<Mounted>> {
+fn all() -> Result<Vec<KernelMount>> {
     let text = std::fs::read("/proc/self/mountinfo")?;
     Ok(text
         .split(|byte| *byte == b'\n')
@@ -102,7 +102,7 @@ fn all() -> Result<Vec<Mounted>> {
 }
 
 /// The mount whose root this is, if it is one. `parent` is the directory that it is in.
-pub(super) fn at(root: impl AsFd, parent: impl AsFd) -> Result<Option<Mounted>> {
+pub(super) fn at(root: impl AsFd, parent: impl AsFd) -> Result<Option<KernelMount>> {
     let id = id_of(root)?;
     if id == id_of(parent)? {
         return Ok(None);
@@ -116,11 +116,11 @@ fn id_of(file: impl AsFd) -> Result<u64> {
     let text = std::fs::read_to_string(path)?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("mnt_id:"));
     let id = lines.next().and_then(|id| id.trim().parse().ok());
-    id.ok_or_else(|| Status::internal("the kernel does not say in which mount a file is"))
+    id.ok_or_else(|| GrpcStatus::internal("the kernel does not say in which mount a file is"))
 }
 
 /// A line of `mountinfo` (`proc_pid_mountinfo(5)`).
-fn parse(line: &[u8]) -> Option<Mounted> {
+fn parse(line: &[u8]) -> Option<KernelMount> {
     let mut words = line.split(|byte| *byte == b' ');
     let id = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
     let device = std::str::from_utf8(words.nth(1)?).ok()?.to_owned();
@@ -130,7 +130,7 @@ fn parse(line: &[u8]) -> Option<Mounted> {
     let mut rest = words.skip_while(|word| *word != b"-").skip(1);
     let kind = rest.next()?;
     let source = rest.next()?;
-    Some(Mounted {
+    Some(KernelMount {
         id,
         root: plain(root).into(),
         place: plain(place).into(),

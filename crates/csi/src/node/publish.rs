@@ -2,39 +2,39 @@
 
 use rustix::mount::MountFlags;
 
-use super::mounts::{Mounted, ServedFiles, number};
-use super::target::{Target, elsewhere, given};
-use crate::driver::Driver;
+use super::mounts::{KernelMount, ServedFiles, number};
+use super::target::{MountTarget, elsewhere, given};
+use crate::demands::VolumeUse;
+use crate::driver::CsiDriver;
 use crate::names::{VolumeId, shown};
 use crate::proto::{
     NodePublishVolumeRequest, NodePublishVolumeResponse, NodeUnpublishVolumeRequest,
     NodeUnpublishVolumeResponse,
 };
-use crate::status::{Result, Status};
-use crate::volumes::{Kind, Volume};
-use crate::wanted::Use;
+use crate::status::{GrpcStatus, Result};
+use crate::volumes::{Kind, VolumeDataset};
 
-impl Driver {
+impl CsiDriver {
     pub(crate) fn publish(
         &self,
         request: &NodePublishVolumeRequest,
     ) -> Result<NodePublishVolumeResponse> {
         let path = given(&request.volume_id, &request.target_path)?;
-        let mut wanted = Use::of_one(request.volume_capability.as_ref())?;
+        let mut wanted = VolumeUse::of_one(request.volume_capability.as_ref())?;
         if request.readonly || wanted.read_only {
             wanted.flags |= MountFlags::RDONLY;
         }
         let staging = request.staging_target_path.as_str();
         if staging.is_empty() {
-            return Err(Status::precondition(
+            return Err(GrpcStatus::precondition(
                 "the volume is not staged: the staging path is missing",
             ));
         }
         let kubelet_dir = &self.settings.kubelet_dir;
-        let target = Target::find(kubelet_dir, path)?.ok_or_else(|| {
-            Status::invalid("the directory that the target path is in does not exist")
+        let target = MountTarget::find(kubelet_dir, path)?.ok_or_else(|| {
+            GrpcStatus::invalid("the directory that the target path is in does not exist")
         })?;
-        let staging = Target::find(kubelet_dir, staging)?
+        let staging = MountTarget::find(kubelet_dir, staging)?
             .ok_or_else(|| not_staged(&request.volume_id, "the staging path does not exist"))?;
         let _turn = self.busy.take(&request.volume_id)?;
         let volume = self.volume_as(&request.volume_id, wanted.kind)?;
@@ -48,7 +48,7 @@ impl Driver {
                 self.show_files(&volume, (&target, true), wanted.flags)?;
             }
             Kind::Block if wanted.flags.contains(MountFlags::RDONLY) => {
-                return Err(Status::invalid(
+                return Err(GrpcStatus::invalid(
                     "a block device cannot be published for reading only",
                 ));
             }
@@ -60,7 +60,7 @@ impl Driver {
         Ok(NodePublishVolumeResponse {})
     }
 
-    /// Ends what [`Driver::publish`] did. It works without a daemon, and for what a dead one left.
+    /// Ends what [`CsiDriver::publish`] did. It works without a daemon, and for what a dead one left.
     pub(crate) fn unpublish(
         &self,
         request: &NodeUnpublishVolumeRequest,
@@ -77,7 +77,7 @@ impl Driver {
             dataset: dataset.clone(),
             device: None,
         });
-        if let Some(target) = Target::find(&self.settings.kubelet_dir, path)? {
+        if let Some(target) = MountTarget::find(&self.settings.kubelet_dir, path)? {
             // The device of another volume stays.
             let device = self.daemon.kernel_device_of(&dataset).ok().flatten();
             let device = device.as_deref().and_then(number);
@@ -91,7 +91,7 @@ impl Driver {
     }
 
     /// Checks that a volume is at its staging path. After a daemon that ended without an unstage, it is staged there again.
-    fn need_staged_files(&self, volume: &Volume, staging: &Target) -> Result<()> {
+    fn need_staged_files(&self, volume: &VolumeDataset, staging: &MountTarget) -> Result<()> {
         let files = self.served(&volume.id)?;
         let staged = staging.mounted()?;
         let staged = staged.filter(|there| staging.has(&files, there));
@@ -108,9 +108,9 @@ impl Driver {
     }
 
     /// Checks that a volume is at none but these paths, and where the daemon mounts it.
-    fn refuse_second(&self, volume: &Volume, targets: &[&Target]) -> Result<()> {
+    fn refuse_second(&self, volume: &VolumeDataset, targets: &[&MountTarget]) -> Result<()> {
         let files = self.served(&volume.id)?;
-        let mut own: Vec<Mounted> = Vec::new();
+        let mut own: Vec<KernelMount> = Vec::new();
         own.extend(self.own_mount(&volume.id, &files)?.map(|(_, mount)| mount));
         for target in targets {
             own.extend(target.mounted()?);
@@ -122,6 +122,6 @@ impl Driver {
     }
 }
 
-fn not_staged(id: &str, why: &str) -> Status {
-    Status::precondition(format!("'{}' is not staged: {why}", shown(id)))
+fn not_staged(id: &str, why: &str) -> GrpcStatus {
+    GrpcStatus::precondition(format!("'{}' is not staged: {why}", shown(id)))
 }

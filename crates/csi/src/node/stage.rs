@@ -4,26 +4,26 @@ use protocol::api::command;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::mounts;
-use super::target::{Target, given};
-use crate::driver::Driver;
+use super::target::{MountTarget, given};
+use crate::demands::VolumeUse;
+use crate::driver::CsiDriver;
 use crate::names::VolumeId;
 use crate::proto::{
     NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnstageVolumeRequest,
     NodeUnstageVolumeResponse,
 };
-use crate::status::{Result, Status};
-use crate::volumes::{Kind, Volume};
-use crate::wanted::Use;
+use crate::status::{GrpcStatus, Result};
+use crate::volumes::{Kind, VolumeDataset};
 
-impl Driver {
+impl CsiDriver {
     pub(crate) fn stage(
         &self,
         request: &NodeStageVolumeRequest,
     ) -> Result<NodeStageVolumeResponse> {
         let path = given(&request.volume_id, &request.staging_target_path)?;
-        let wanted = Use::of_one(request.volume_capability.as_ref())?;
-        let target = Target::find(&self.settings.kubelet_dir, path)?
-            .ok_or_else(|| Status::invalid("the staging path does not exist"))?;
+        let wanted = VolumeUse::of_one(request.volume_capability.as_ref())?;
+        let target = MountTarget::find(&self.settings.kubelet_dir, path)?
+            .ok_or_else(|| GrpcStatus::invalid("the staging path does not exist"))?;
         let _turn = self.busy.take(&request.volume_id)?;
         let volume = self.volume_as(&request.volume_id, wanted.kind)?;
         match wanted.kind {
@@ -35,7 +35,7 @@ impl Driver {
     }
 
     /// Shows the files of a volume at its staging path. If that fails, nothing stays mounted that was not before.
-    pub(super) fn stage_files(&self, volume: &Volume, target: &Target) -> Result<()> {
+    pub(super) fn stage_files(&self, volume: &VolumeDataset, target: &MountTarget) -> Result<()> {
         let dataset = volume.id.dataset(&self.settings.parent);
         let was_mounted = self.daemon.mount_of(&dataset)?.is_some();
         let staged = self.show_files(volume, (target, false), MountFlags::empty());
@@ -57,7 +57,7 @@ impl Driver {
         }
     }
 
-    /// Ends what [`Driver::stage`] did, also for what a dead daemon left.
+    /// Ends what [`CsiDriver::stage`] did, also for what a dead daemon left.
     pub(crate) fn unstage(
         &self,
         request: &NodeUnstageVolumeRequest,
@@ -71,15 +71,15 @@ impl Driver {
         let dataset = id.dataset(&self.settings.parent);
         let files = self.served(&id)?;
         let own = self.own_mount(&id, &files)?.map(|(_, mount)| mount);
-        let target = Target::find(&self.settings.kubelet_dir, path)?;
-        let staged = target.as_ref().map_or(Ok(None), Target::mounted)?;
-        let is_other = |it: &&mounts::Mounted| ![&own, &staged].contains(&&Some((*it).clone()));
+        let target = MountTarget::find(&self.settings.kubelet_dir, path)?;
+        let staged = target.as_ref().map_or(Ok(None), MountTarget::mounted)?;
+        let is_other = |it: &&mounts::KernelMount| ![&own, &staged].contains(&&Some((*it).clone()));
         let device = self.daemon.kernel_device_of(&dataset)?;
         // The next volume may get the number of this device.
         let nodes = mounts::of_device(device.as_deref())?;
         let places = files.mounts()?;
         if let Some(other) = places.iter().find(is_other).or(nodes.first()) {
-            return Err(Status::precondition(format!(
+            return Err(GrpcStatus::precondition(format!(
                 "'{id}' is still published at {}",
                 other.place.display()
             )));
@@ -107,14 +107,14 @@ impl Driver {
     }
 
     /// A volume by an id from outside, if it is of this kind.
-    pub(super) fn volume_as(&self, id: &str, kind: Kind) -> Result<Volume> {
+    pub(super) fn volume_as(&self, id: &str, kind: Kind) -> Result<VolumeDataset> {
         let volume = self.volume(id)?;
         match (volume.kind, kind) {
             (is, wanted) if is == wanted => Ok(volume),
-            (Kind::Files, _) => Err(Status::invalid(format!(
+            (Kind::Files, _) => Err(GrpcStatus::invalid(format!(
                 "'{id}' is a file system, not a block device"
             ))),
-            (Kind::Block, _) => Err(Status::invalid(format!(
+            (Kind::Block, _) => Err(GrpcStatus::invalid(format!(
                 "'{id}' is a block device, not a file system"
             ))),
         }

@@ -14,25 +14,25 @@ use rustix::mount::{
     unmount,
 };
 
-use super::mounts::{self, Mounted, ServedFiles};
+use super::mounts::{self, KernelMount, ServedFiles};
 use crate::names::{VolumeId, shown};
-use crate::status::{Code, Result, Status};
+use crate::status::{GrpcCode, GrpcStatus, Result};
 
 const HERE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// The number of mounts on top of each other that are unmounted at most.
 const LAYERS_MAX: usize = 8;
 
 /// A name in an open directory.
-pub(crate) struct Target {
+pub(crate) struct MountTarget {
     parent: OwnedFd,
     name: OsString,
     path: PathBuf,
 }
 
-impl Target {
+impl MountTarget {
     /// A path below `base`. `None` if the directory that it is in does not exist.
-    pub(super) fn find(base: &Path, path: &str) -> Result<Option<Target>> {
-        let wrong = |why: String| Status::invalid(format!("the path '{}' {why}", shown(path)));
+    pub(super) fn find(base: &Path, path: &str) -> Result<Option<MountTarget>> {
+        let wrong = |why: String| GrpcStatus::invalid(format!("the path '{}' {why}", shown(path)));
         let outside = || wrong(format!("is not below {} (--kubelet-dir)", base.display()));
         let rest = Path::new(path).strip_prefix(base).map_err(|_| outside())?;
         let is_plain = rest
@@ -50,7 +50,7 @@ impl Target {
         let cannot = |error: Errno| wrong(format!("cannot be used: {error}"));
         let base = rustix::fs::open(base, flags, Mode::empty()).map_err(cannot)?;
         match rustix::fs::openat2(&base, above, flags, Mode::empty(), straight()) {
-            Ok(parent) => Ok(Some(Target {
+            Ok(parent) => Ok(Some(MountTarget {
                 parent,
                 name,
                 path: path.into(),
@@ -70,7 +70,7 @@ impl Target {
     }
 
     /// The mount at the target.
-    pub(super) fn mounted(&self) -> Result<Option<Mounted>> {
+    pub(super) fn mounted(&self) -> Result<Option<KernelMount>> {
         match self.open()? {
             Some(found) => mounts::at(found, &self.parent),
             None => Ok(None),
@@ -78,7 +78,7 @@ impl Target {
     }
 
     /// Returns whether the mount at the target is or was of a dataset.
-    pub(super) fn has(&self, files: &ServedFiles, mount: &Mounted) -> bool {
+    pub(super) fn has(&self, files: &ServedFiles, mount: &KernelMount) -> bool {
         let root = self.open().ok().flatten();
         root.is_some_and(|root| files.has(mount, root))
     }
@@ -123,7 +123,7 @@ impl Target {
             | OpenTreeFlags::OPEN_TREE_CLOEXEC
             | OpenTreeFlags::AT_EMPTY_PATH;
         let tree = open_tree(source, "", tree).map_err(|error| self.cannot("mount at", error))?;
-        let gone = || Status::internal(format!("{} is gone", self.path.display()));
+        let gone = || GrpcStatus::internal(format!("{} is gone", self.path.display()));
         let place = self.open()?.ok_or_else(gone)?;
         let both =
             MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
@@ -141,7 +141,7 @@ impl Target {
     }
 
     /// Unmounts what is there and `may_go`.
-    pub(super) fn unmount(&self, may_go: impl Fn(&Mounted) -> bool) -> Result<()> {
+    pub(super) fn unmount(&self, may_go: impl Fn(&KernelMount) -> bool) -> Result<()> {
         for _ in 0..LAYERS_MAX {
             match self.mounted()? {
                 None => return Ok(()),
@@ -149,7 +149,7 @@ impl Target {
                 Some(_) => break,
             }
         }
-        Err(Status::precondition(format!(
+        Err(GrpcStatus::precondition(format!(
             "something else is mounted at {}",
             self.path.display()
         )))
@@ -173,7 +173,7 @@ impl Target {
             }
             FileType::RegularFile if is.st_size == 0 => AtFlags::empty(),
             _ => {
-                return Err(Status::precondition(format!(
+                return Err(GrpcStatus::precondition(format!(
                     "{} is neither a directory nor an empty file, and stays",
                     self.path.display()
                 )));
@@ -185,32 +185,32 @@ impl Target {
         }
     }
 
-    fn cannot(&self, what: &str, error: Errno) -> Status {
+    fn cannot(&self, what: &str, error: Errno) -> GrpcStatus {
         let path = self.path.display().to_string();
-        Status::internal(format!("cannot {what} {}: {error}", shown(&path)))
+        GrpcStatus::internal(format!("cannot {what} {}: {error}", shown(&path)))
     }
 }
 
 /// Checks that a call names a volume and a path. Returns the path.
 pub(super) fn given<'a>(id: &str, path: &'a str) -> Result<&'a str> {
     match (id, path) {
-        ("", _) => Err(Status::invalid("the id of the volume is missing")),
-        (_, "") => Err(Status::invalid("the path is missing")),
+        ("", _) => Err(GrpcStatus::invalid("the id of the volume is missing")),
+        (_, "") => Err(GrpcStatus::invalid("the path is missing")),
         _ => Ok(path),
     }
 }
 
 /// The failure of a call that finds something else where the volume should be.
-pub(super) fn taken(place: &Path) -> Status {
+pub(super) fn taken(place: &Path) -> GrpcStatus {
     let place = place.display();
     let why = format!("something else, or the volume with other options, is mounted at {place}");
-    Status::new(Code::AlreadyExists, why)
+    GrpcStatus::new(GrpcCode::AlreadyExists, why)
 }
 
 /// The failure of a call for a second path of a volume that may be at one only.
-pub(super) fn elsewhere(id: &VolumeId, place: &Path) -> Status {
+pub(super) fn elsewhere(id: &VolumeId, place: &Path) -> GrpcStatus {
     let place = place.display();
-    Status::precondition(format!("'{id}' may be at one path only, and is at {place}"))
+    GrpcStatus::precondition(format!("'{id}' may be at one path only, and is at {place}"))
 }
 
 /// Neither out of the directory nor through a symbolic link.
@@ -243,7 +243,7 @@ mod tests {
         std::fs::create_dir(dir.path().join("other")).unwrap();
         symlink("../other", base.join("link")).unwrap();
         symlink("/etc", base.join("pods/etc")).unwrap();
-        let find = |path: &str| Target::find(&base, &format!("{}/{path}", base.display()));
+        let find = |path: &str| MountTarget::find(&base, &format!("{}/{path}", base.display()));
         for wrong in [
             "",
             ".",
@@ -256,8 +256,8 @@ mod tests {
         ] {
             assert!(find(wrong).is_err(), "{wrong:?}");
         }
-        assert!(Target::find(&base, "pods/a").is_err());
-        assert!(Target::find(&base, "/etc/a").is_err());
+        assert!(MountTarget::find(&base, "pods/a").is_err());
+        assert!(MountTarget::find(&base, "/etc/a").is_err());
         assert!(find("none/a").unwrap().is_none());
         // What is a link itself is not followed either.
         let link = find("link").unwrap().unwrap();

@@ -1,32 +1,34 @@
 //! Chooses the part of the API that answers a request.
 
-use super::commands::Run;
-use super::daemon::Caller;
-use super::events::Events;
+use super::commands::CommandResult;
+use super::daemon::ApiCaller;
+use super::events::EventFeed;
 use super::streams::Transfer;
 use super::{commands, metrics, openapi, resources};
 use crate::http::{Method, Problem, Request, Response};
 
 /// The result of a request.
-pub(crate) enum Answer {
+pub(crate) enum ApiAnswer {
     Response(Response),
     /// A stream of events, from what the caller has seen on.
-    Events(Events),
+    Events(EventFeed),
     /// A command with a stream.
     Transfer(Transfer),
 }
 
 /// Answers a request for the API.
-pub(crate) fn answer(request: &Request, caller: &Caller) -> Result<Answer, Problem> {
+pub(crate) fn answer(request: &Request, caller: &ApiCaller) -> Result<ApiAnswer, Problem> {
     let path = request.path.as_str();
     if let Some(name) = path.strip_prefix("/v1/commands/") {
         return match request.method {
             Method::Post if request.has_stream() => {
-                Transfer::receive(&request.query).map(Answer::Transfer)
+                Transfer::receive(&request.query).map(ApiAnswer::Transfer)
             }
             Method::Post => match commands::run(name, request, caller)? {
-                Run::Done(response) => Ok(Answer::Response(response)),
-                Run::Send(call) => Transfer::send(*call, request).map(Answer::Transfer),
+                CommandResult::Done(response) => Ok(ApiAnswer::Response(response)),
+                CommandResult::Send(call) => {
+                    Transfer::send(*call, request).map(ApiAnswer::Transfer)
+                }
             },
             _ => Err(only("POST")),
         };
@@ -39,14 +41,14 @@ pub(crate) fn answer(request: &Request, caller: &Caller) -> Result<Answer, Probl
     }
     let is_stream = request.method == Method::Get && request.accept.contains("text/event-stream");
     let json = match path {
-        "/metrics" => return metrics::fetch(caller).map(Answer::Response),
+        "/metrics" => return metrics::fetch(caller).map(ApiAnswer::Response),
         "/v1/events" if is_stream => {
-            return Events::begin(request, caller).map(Answer::Events);
+            return EventFeed::begin(request, caller).map(ApiAnswer::Events);
         }
-        "/v1/openapi.json" => return Ok(Answer::Response(openapi::response())),
+        "/v1/openapi.json" => return Ok(ApiAnswer::Response(openapi::response())),
         _ => resources::get(path, &request.query, caller)?,
     };
-    Ok(Answer::Response(Response::json(&json)))
+    Ok(ApiAnswer::Response(Response::json(&json)))
 }
 
 fn only(method: &str) -> Problem {

@@ -13,37 +13,37 @@ use serde::de::{
 use protocol::api::Command;
 use secret::Secret;
 
-use super::secrets::{Given, GivenList, text_of, unusable};
+use super::secrets::{GivenSecret, GivenSecrets, text_of, unusable};
 use crate::http::Problem;
 
 /// A command, with the secrets that it may ask for.
-pub(crate) struct Call {
+pub(crate) struct CommandCall {
     pub(super) command: Command,
-    pub(super) secrets: Vec<Given>,
+    pub(super) secrets: Vec<GivenSecret>,
     pub(super) hash_memory: Option<u64>,
 }
 
 /// The members that stand beside the fields of a command.
 #[derive(Default)]
 struct Beside {
-    secrets: Option<Vec<Given>>,
+    secrets: Option<Vec<GivenSecret>>,
     hash_memory: Option<u64>,
     /// A secret is being read: an error may have it in its text.
     is_in_secrets: bool,
 }
 
 /// Reads the body of the command `name`.
-pub(super) fn read(name: &'static str, body: &Secret) -> Result<Call, Problem> {
+pub(super) fn read(name: &'static str, body: &Secret) -> Result<CommandCall, Problem> {
     let mut beside = Beside::default();
     let mut json = serde_json::Deserializer::from_slice(text_of(body));
-    let named = Named {
+    let named = CommandEnum {
         name,
         json: &mut json,
         beside: &mut beside,
     };
     let read = Command::deserialize(named).and_then(|command| json.end().map(|()| command));
     match read {
-        Ok(command) => Ok(Call {
+        Ok(command) => Ok(CommandCall {
             command,
             secrets: beside.secrets.unwrap_or_default(),
             hash_memory: beside.hash_memory,
@@ -55,13 +55,13 @@ pub(super) fn read(name: &'static str, body: &Secret) -> Result<Call, Problem> {
 }
 
 /// The enum of commands, as if the text were an object with one member: the command's name, and the fields.
-struct Named<'a, D> {
+struct CommandEnum<'a, D> {
     name: &'static str,
     json: D,
     beside: &'a mut Beside,
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Named<'_, D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for CommandEnum<'_, D> {
     type Error = D::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
@@ -74,20 +74,20 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Named<'_, D> {
     }
 }
 
-impl<'de, 'a, D: Deserializer<'de>> EnumAccess<'de> for Named<'a, D> {
+impl<'de, 'a, D: Deserializer<'de>> EnumAccess<'de> for CommandEnum<'a, D> {
     type Error = D::Error;
-    type Variant = Named<'a, D>;
+    type Variant = CommandEnum<'a, D>;
 
     fn variant_seed<V: DeserializeSeed<'de>>(
         self,
         seed: V,
-    ) -> Result<(V::Value, Named<'a, D>), D::Error> {
+    ) -> Result<(V::Value, CommandEnum<'a, D>), D::Error> {
         let name = BorrowedStrDeserializer::<D::Error>::new(self.name);
         Ok((seed.deserialize(name)?, self))
     }
 }
 
-impl<'de, D: Deserializer<'de>> VariantAccess<'de> for Named<'_, D> {
+impl<'de, D: Deserializer<'de>> VariantAccess<'de> for CommandEnum<'_, D> {
     type Error = D::Error;
 
     fn unit_variant(self) -> Result<(), D::Error> {
@@ -100,7 +100,7 @@ impl<'de, D: Deserializer<'de>> VariantAccess<'de> for Named<'_, D> {
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, D::Error> {
         let beside = self.beside;
-        self.json.deserialize_map(Members { beside, seed })
+        self.json.deserialize_map(BodyMembers { beside, seed })
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, D::Error> {
@@ -117,12 +117,12 @@ impl<'de, D: Deserializer<'de>> VariantAccess<'de> for Named<'_, D> {
 }
 
 /// Reads an object: its members are the fields of `seed`, but for those that stand beside them.
-struct Members<'a, T> {
+struct BodyMembers<'a, T> {
     beside: &'a mut Beside,
     seed: T,
 }
 
-impl<'de, T: DeserializeSeed<'de>> Visitor<'de> for Members<'_, T> {
+impl<'de, T: DeserializeSeed<'de>> Visitor<'de> for BodyMembers<'_, T> {
     type Value = T::Value;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -131,18 +131,18 @@ impl<'de, T: DeserializeSeed<'de>> Visitor<'de> for Members<'_, T> {
 
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T::Value, A::Error> {
         let beside = self.beside;
-        let fields = Fields { members, beside };
+        let fields = CommandFields { members, beside };
         self.seed.deserialize(MapAccessDeserializer::new(fields))
     }
 }
 
 /// The members of an object that are fields of a command.
-struct Fields<'a, A> {
+struct CommandFields<'a, A> {
     members: A,
     beside: &'a mut Beside,
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'_, A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for CommandFields<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -157,7 +157,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'_, A> {
                 }
                 "secrets" => {
                     beside.is_in_secrets = true;
-                    beside.secrets = Some(self.members.next_value::<GivenList>()?.0);
+                    beside.secrets = Some(self.members.next_value::<GivenSecrets>()?.0);
                     beside.is_in_secrets = false;
                 }
                 "hash_memory" => beside.hash_memory = self.members.next_value()?,
@@ -176,7 +176,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'_, A> {
 mod tests {
     use super::*;
 
-    fn call(name: &'static str, text: &str) -> Result<Call, String> {
+    fn call(name: &'static str, text: &str) -> Result<CommandCall, String> {
         let body = Secret::from_slice(text.as_bytes()).unwrap();
         read(name, &body).map_err(|problem| format!("{problem:?}"))
     }

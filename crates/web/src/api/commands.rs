@@ -5,37 +5,41 @@ use std::sync::LazyLock;
 use protocol::api::Command;
 use serde_json::json;
 
-use super::body::{self, Call};
-use super::daemon::{Caller, Told};
+use super::body::{self, CommandCall};
+use super::daemon::{ApiCaller, CommandReply};
 use crate::http::{Problem, Request, Response};
-use crate::shape::{Shape, shape_of};
+use crate::shape::{JsonShape, shape_of};
 
 /// The shape of all commands.
-pub(super) static COMMANDS: LazyLock<Shape> = LazyLock::new(shape_of::<Command>);
+pub(super) static COMMANDS: LazyLock<JsonShape> = LazyLock::new(shape_of::<Command>);
 
 /// The command that lends a device to the command line.
 pub(super) const LENDS: &str = "luks-borrow";
 
 /// The result of a command.
-pub(super) enum Run {
+pub(super) enum CommandResult {
     /// A response that is complete.
     Done(Response),
     /// A call that answers with a stream.
-    Send(Box<Call>),
+    Send(Box<CommandCall>),
 }
 
 /// Has a command done whose body is JSON.
-pub(super) fn run(name: &str, request: &Request, caller: &Caller) -> Result<Run, Problem> {
+pub(super) fn run(
+    name: &str,
+    request: &Request,
+    caller: &ApiCaller,
+) -> Result<CommandResult, Problem> {
     let call = body::read(known(name)?, &request.body)?;
     if matches!(&call.command, Command::Send(send) if !send.estimate) {
-        return Ok(Run::Send(Box::new(call)));
+        return Ok(CommandResult::Send(Box::new(call)));
     }
     let told = caller.call(call.command, call.secrets, call.hash_memory)?;
-    Ok(Run::Done(done(&told)))
+    Ok(CommandResult::Done(done(&told)))
 }
 
 /// The answer to a command that is done.
-pub(super) fn done(told: &Told) -> Response {
+pub(super) fn done(told: &CommandReply) -> Response {
     let (kind, value) = protocol::json::reply(&told.reply);
     let mut answer = json!({"kind": kind, "notices": told.notices});
     // It may be long, and is not copied.

@@ -22,9 +22,9 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use secret::Secret;
 
-use super::secrets::Given;
+use super::secrets::GivenSecret;
 use crate::http::Problem;
-use crate::memory::{Account, Memory, Share};
+use crate::memory::{MemoryAccount, MemoryShare, RequestMemory};
 
 /// The longest answer of the daemon.
 const ANSWER_MAX: u32 = 8 << 20;
@@ -38,26 +38,26 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const END_TIME: Duration = Duration::from_secs(30);
 
 /// The caller of a request, and the daemon that is asked.
-pub(crate) struct Caller {
+pub(crate) struct ApiCaller {
     pub(crate) socket: PathBuf,
     /// Without it the caller is the user of this process.
     pub(crate) token: Option<Arc<Secret>>,
     /// The connection to the client, and how its end shows.
     pub(crate) client: (Arc<OwnedFd>, PollFlags),
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) memory: Arc<RequestMemory>,
     /// The memory of the last answer, until the client has it.
-    pub(crate) share: RefCell<Option<Share>>,
+    pub(crate) share: RefCell<Option<MemoryShare>>,
     /// The daemon's word about the caller, once it was asked.
     pub(crate) report: OnceCell<CallerReport>,
 }
 
 /// The reply to a command, and its notices.
-pub(crate) struct Told {
+pub(crate) struct CommandReply {
     pub(crate) reply: Reply,
     pub(crate) notices: Vec<String>,
 }
 
-impl Caller {
+impl ApiCaller {
     /// The user that the daemon knows the caller as.
     ///
     /// # Errors
@@ -73,9 +73,9 @@ impl Caller {
     }
 
     /// Takes memory of the caller's user.
-    pub(crate) fn reserve(&self, size: usize) -> Result<Share, Problem> {
+    pub(crate) fn reserve(&self, size: usize) -> Result<MemoryShare, Problem> {
         let report = self.known()?;
-        let account = Account {
+        let account = MemoryAccount {
             user: (report.uid, report.zone.clone()),
             is_admin: report.admin,
         };
@@ -102,16 +102,16 @@ impl Caller {
     pub(crate) fn call(
         &self,
         command: Command,
-        secrets: Vec<Given>,
+        secrets: Vec<GivenSecret>,
         hash_memory: Option<u64>,
-    ) -> Result<Told, Problem> {
+    ) -> Result<CommandReply, Problem> {
         let ends = command.ends_daemon();
         let mut talk = self.begin(command, secrets, hash_memory)?;
         let reply = loop {
             match talk.hear()? {
-                Heard::Done(reply) => break reply,
-                Heard::Note => {}
-                Heard::Ready | Heard::Data => return Err(not_understood().into()),
+                DaemonMessage::Done(reply) => break reply,
+                DaemonMessage::Note => {}
+                DaemonMessage::Ready | DaemonMessage::Data => return Err(not_understood().into()),
             }
         };
         if ends {
@@ -120,17 +120,17 @@ impl Caller {
             let _ = talk.stream.read(&mut [0]);
         }
         let notices = talk.answers.notices;
-        Ok(Told { reply, notices })
+        Ok(CommandReply { reply, notices })
     }
 
     /// Sends the daemon a command, with the secrets that it may ask for.
     pub(super) fn begin(
         &self,
         command: Command,
-        secrets: Vec<Given>,
+        secrets: Vec<GivenSecret>,
         hash_memory: Option<u64>,
-    ) -> Result<Talk<'_>, Problem> {
-        let answers = Answers {
+    ) -> Result<CommandTalk<'_>, Problem> {
+        let answers = SecretAnswers {
             secrets,
             missing: None,
             notices: Vec::new(),
@@ -140,7 +140,7 @@ impl Caller {
         let mut stream = self.connect()?;
         let sent = self.request(&mut stream, command, hash_memory);
         sent.map_err(refused)?;
-        Ok(Talk {
+        Ok(CommandTalk {
             caller: self,
             stream,
             answers,
@@ -194,10 +194,10 @@ impl Caller {
 }
 
 /// A command that the daemon carries out.
-pub(super) struct Talk<'a> {
-    caller: &'a Caller,
+pub(super) struct CommandTalk<'a> {
+    caller: &'a ApiCaller,
     stream: UnixStream,
-    answers: Answers,
+    answers: SecretAnswers,
     /// The rows of the reply that came so far.
     rows: Vec<Reply>,
     /// The length of what is kept of the messages so far.
@@ -209,7 +209,7 @@ pub(super) struct Talk<'a> {
 }
 
 /// A message of the daemon.
-pub(super) enum Heard {
+pub(super) enum DaemonMessage {
     /// The command is done.
     Done(Reply),
     /// The daemon waits for data.
@@ -220,14 +220,14 @@ pub(super) enum Heard {
     Note,
 }
 
-impl Talk<'_> {
+impl CommandTalk<'_> {
     /// The next answer of the daemon, for as long as the client is there.
     ///
     /// # Errors
     /// The command failed, or needs a secret that was not given.
-    pub(super) fn hear(&mut self) -> Result<Heard, Problem> {
+    pub(super) fn hear(&mut self) -> Result<DaemonMessage, Problem> {
         let answer = match self.receive()? {
-            Received::Data => return Ok(Heard::Data),
+            Received::Data => return Ok(DaemonMessage::Data),
             Received::Message(answer) => answer,
         };
         let stream = &mut self.stream;
@@ -235,13 +235,13 @@ impl Talk<'_> {
             Answer::Done(reply) => {
                 let rows = std::mem::take(&mut self.rows);
                 let whole = reply.after(rows).ok_or_else(not_understood)?;
-                return Ok(Heard::Done(whole));
+                return Ok(DaemonMessage::Done(whole));
             }
             Answer::Rows(more) => {
                 self.rows.push(more);
                 self.kept += self.len;
             }
-            Answer::Ready => return Ok(Heard::Ready),
+            Answer::Ready => return Ok(DaemonMessage::Ready),
             Answer::Failed(failure) => return Err(refused(failure)),
             Answer::Lent(_) => return Err(not_understood().into()),
             Answer::Notice(text) => {
@@ -261,7 +261,7 @@ impl Talk<'_> {
                 }
             },
         }
-        Ok(Heard::Note)
+        Ok(DaemonMessage::Note)
     }
 
     /// The notices so far.
@@ -358,16 +358,16 @@ pub(super) fn not_understood() -> Failure {
 }
 
 /// Answers the daemon's questions with what came with the request.
-struct Answers {
-    secrets: Vec<Given>,
+struct SecretAnswers {
+    secrets: Vec<GivenSecret>,
     /// The first question without an answer.
     missing: Option<Ask>,
     notices: Vec<String>,
 }
 
-impl Terminal for Answers {
+impl Terminal for SecretAnswers {
     fn ask(&mut self, ask: &Ask) -> Result<Option<Secret>, Failure> {
-        let fits = |given: &Given| {
+        let fits = |given: &GivenSecret| {
             given
                 .dataset
                 .as_ref()
@@ -410,11 +410,11 @@ mod tests {
         let socket = dir.path().join("socket");
         let listener = UnixListener::bind(&socket).unwrap();
         let (client, here) = UnixStream::pair().unwrap();
-        let caller = Caller {
+        let caller = ApiCaller {
             socket,
             token: None,
             client: (Arc::new(here.into()), PollFlags::HUP),
-            memory: Memory::of_all(),
+            memory: RequestMemory::of_all(),
             share: RefCell::default(),
             report: OnceCell::from(serde_json::from_value::<CallerReport>(user).unwrap()),
         };
@@ -438,13 +438,13 @@ mod tests {
     #[test]
     fn long_answers_of_a_user_take_their_memory_at_once() {
         let user = json!({"user": "ann", "uid": 1, "admin": false, "zone": null, "token": null, "expires": null});
-        let memory = Memory::of_all();
-        let account = Account {
+        let memory = RequestMemory::of_all();
+        let account = MemoryAccount {
             user: (1, None),
             is_admin: false,
         };
         let (client, here) = UnixStream::pair().unwrap();
-        let caller = Caller {
+        let caller = ApiCaller {
             socket: PathBuf::new(),
             token: None,
             client: (Arc::new(here.into()), PollFlags::HUP),

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use protocol::api::{Command, EventRow, PoolReport, Reply, command};
 use serde_json::{Value as Json, json};
 
-use super::daemon::Caller;
+use super::daemon::ApiCaller;
 use super::jobs;
-use crate::http::{Problem, Request, Response, Stream};
+use crate::http::{ClientStream, Problem, Request, Response};
 
 /// The shortest time between two looks.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -31,22 +31,22 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const WATCHED: [&str; 6] = ["pools", "datasets", "keys", "mounts", "exports", "jobs"];
 
 /// A stream of events.
-pub(crate) struct Events {
+pub(crate) struct EventFeed {
     /// The number of the last event that the client has.
     last: u64,
     seen: [Option<u64>; WATCHED.len()],
 }
 
-impl Events {
+impl EventFeed {
     /// Begins with what the client has not seen, or with what comes from now on.
-    pub(super) fn begin(request: &Request, caller: &Caller) -> Result<Events, Problem> {
+    pub(super) fn begin(request: &Request, caller: &ApiCaller) -> Result<EventFeed, Problem> {
         request.query.only(&["after"])?;
         let last = request.last_event_id.as_ref();
         let last = match last.and_then(|text| text.parse().ok()) {
             Some(last) => Some(last),
             None => request.query.number("after")?,
         };
-        let mut events = Events {
+        let mut events = EventFeed {
             last: last.unwrap_or(0),
             seen: Default::default(),
         };
@@ -60,10 +60,10 @@ impl Events {
     }
 
     /// Sends events until the client has gone, its session does not last, or it was long enough.
-    pub(crate) fn send<S: Stream>(
+    pub(crate) fn send<S: ClientStream>(
         mut self,
         stream: &mut S,
-        caller: &Caller,
+        caller: &ApiCaller,
         lasts: &dyn Fn() -> bool,
     ) -> io::Result<()> {
         let mut head = Response::empty(200);
@@ -103,7 +103,7 @@ impl Events {
     }
 
     /// The new events, as text for the client.
-    fn look(&mut self, caller: &Caller) -> Result<String, Problem> {
+    fn look(&mut self, caller: &ApiCaller) -> Result<String, Problem> {
         let mut out = String::new();
         for row in self.newer(caller)? {
             self.last = row.id;
@@ -116,7 +116,7 @@ impl Events {
         Ok(out)
     }
 
-    fn newer(&self, caller: &Caller) -> Result<Vec<EventRow>, Problem> {
+    fn newer(&self, caller: &ApiCaller) -> Result<Vec<EventRow>, Problem> {
         let (after, clear) = (self.last, false);
         match asked(caller, command::PoolEvents { after, clear })? {
             Some(Reply::Events(rows)) => Ok(rows),
@@ -125,7 +125,7 @@ impl Events {
     }
 
     /// The kinds of state that differ from the last look.
-    fn changed(&mut self, caller: &Caller) -> Result<Vec<&'static str>, Problem> {
+    fn changed(&mut self, caller: &ApiCaller) -> Result<Vec<&'static str>, Problem> {
         let pools = asked(caller, command::PoolStatus::default())?;
         let (pools, jobs) = match pools {
             Some(Reply::Pools(pools)) => (of_pools(&pools), Some(jobs::of_pools(&pools))),
@@ -163,8 +163,8 @@ impl Events {
     }
 }
 
-/// Returns the reply of [`Caller::ask`]; nothing if this caller may not see it, or if it is too long.
-fn asked(caller: &Caller, command: impl Into<Command>) -> Result<Option<Reply>, Problem> {
+/// Returns the reply of [`ApiCaller::ask`]; nothing if this caller may not see it, or if it is too long.
+fn asked(caller: &ApiCaller, command: impl Into<Command>) -> Result<Option<Reply>, Problem> {
     match caller.ask(command) {
         Ok(reply) => Ok(Some(reply)),
         Err(Problem::Refused(413, _)) => Ok(None),

@@ -3,11 +3,11 @@
 use protocol::api::{Fullness, PoolReport, Reply, command};
 use serde_json::{Value as Json, json};
 
-use super::daemon::Caller;
+use super::daemon::ApiCaller;
 use crate::http::Problem;
 
 /// The advice for all pools, and the worst of it.
-pub(super) fn report(caller: &Caller) -> Result<Json, Problem> {
+pub(super) fn report(caller: &ApiCaller) -> Result<Json, Problem> {
     let pools = match caller.ask(command::PoolStatus::default())? {
         Reply::Pools(pools) => pools,
         _ => Vec::new(),

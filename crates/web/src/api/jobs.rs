@@ -3,11 +3,11 @@
 use protocol::api::{Command, PoolReport, Reply, ScrubRow, SweepRow, command};
 use serde_json::{Value as Json, json};
 
-use super::daemon::Caller;
+use super::daemon::ApiCaller;
 use crate::http::Problem;
 
 /// The jobs that run, and those that ran last.
-pub(super) fn list(caller: &Caller) -> Result<Json, Problem> {
+pub(super) fn list(caller: &ApiCaller) -> Result<Json, Problem> {
     let pools = match caller.ask(command::PoolStatus::default())? {
         Reply::Pools(pools) => pools,
         _ => Vec::new(),

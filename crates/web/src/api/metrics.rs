@@ -2,11 +2,11 @@
 
 use protocol::api::{Command, Reply};
 
-use super::daemon::Caller;
+use super::daemon::ApiCaller;
 use crate::http::{Problem, Response};
 
 /// The page of metrics. The daemon shows it to root and its own user.
-pub(super) fn fetch(caller: &Caller) -> Result<Response, Problem> {
+pub(super) fn fetch(caller: &ApiCaller) -> Result<Response, Problem> {
     let text = match caller.ask(Command::Metrics)? {
         Reply::Metrics(text) => text,
         _ => String::new(),

@@ -13,7 +13,7 @@ mod resources;
 mod secrets;
 mod streams;
 
-pub(crate) use answer::{Answer, answer};
-pub(crate) use daemon::Caller;
-pub(crate) use secrets::{Locked, parse};
+pub(crate) use answer::{ApiAnswer, answer};
+pub(crate) use daemon::ApiCaller;
+pub(crate) use secrets::{LockedText, parse};
 pub(crate) use streams::STREAM_COST;

@@ -9,10 +9,10 @@ use super::commands::{COMMANDS, LENDS};
 use super::resources::{RESOURCES, Resource};
 use super::streams::PARAMETERS;
 use crate::http::Response;
-use crate::shape::{Content, Shape, Variant, schema, shape_of};
+use crate::shape::{JsonShape, ShapeContent, Variant, schema, shape_of};
 
 /// The shape of all replies.
-static REPLIES: LazyLock<Shape> = LazyLock::new(shape_of::<Reply>);
+static REPLIES: LazyLock<JsonShape> = LazyLock::new(shape_of::<Reply>);
 
 /// The type of a stream.
 const OCTETS: &str = "application/octet-stream";
@@ -40,7 +40,7 @@ fn document() -> Json {
         };
         paths.insert(resource.path.into(), json!({ "get": get }));
     }
-    let Shape::Choice(commands) = &*COMMANDS else {
+    let JsonShape::Choice(commands) = &*COMMANDS else {
         return Json::Null;
     };
     for command in commands.iter().filter(|command| command.name != LENDS) {
@@ -141,15 +141,15 @@ fn reply(kind: &str) -> Json {
         }, "required": ["name", "type", "properties"]}});
     }
     match REPLIES.variant(kind).map(|variant| &variant.content) {
-        Some(Content::Some(shape)) => schema(shape, true),
+        Some(ShapeContent::Some(shape)) => schema(shape, true),
         _ => json!({}),
     }
 }
 
 fn post(command: &Variant) -> Json {
     let mut body = match &command.content {
-        Content::Some(shape) => schema(shape, false),
-        Content::Unknown | Content::None => {
+        ShapeContent::Some(shape) => schema(shape, false),
+        ShapeContent::Unknown | ShapeContent::None => {
             json!({"type": "object", "properties": {}, "additionalProperties": false})
         }
     };
@@ -187,7 +187,7 @@ fn send(mut post: Json) -> Json {
 /// The body is a stream, and the fields are in the address.
 fn receive(command: &Variant) -> Json {
     let fields = match &command.content {
-        Content::Some(Shape::Object(fields)) => &**fields,
+        ShapeContent::Some(JsonShape::Object(fields)) => &**fields,
         _ => &[],
     };
     let parameter = |name: &&str| {
@@ -253,7 +253,7 @@ mod tests {
         let parameters = of("/paths/~1v1~1commands~1receive/post/parameters")
             .as_array()
             .unwrap();
-        let Some(Content::Some(Shape::Object(fields))) =
+        let Some(ShapeContent::Some(JsonShape::Object(fields))) =
             COMMANDS.variant("receive").map(|v| &v.content)
         else {
             panic!()

@@ -5,16 +5,16 @@ use protocol::json;
 use protocol::property::{Known, PROPERTIES};
 use serde_json::Value as Json;
 
-use super::daemon::Caller;
+use super::daemon::ApiCaller;
 use super::{health, jobs};
-use crate::http::{Problem, Query};
+use crate::http::{Problem, UrlQuery};
 
 /// A resource.
 pub(super) struct Resource {
     pub(super) path: &'static str,
     pub(super) about: &'static str,
     pub(super) parameters: &'static [&'static str],
-    get: fn(&Query, &Caller) -> Result<Json, Problem>,
+    get: fn(&UrlQuery, &ApiCaller) -> Result<Json, Problem>,
     /// The kind of reply that it shows, as in `enum Reply`; if empty, something of its own.
     pub(super) reply: &'static str,
 }
@@ -113,24 +113,28 @@ pub(super) fn exists(path: &str) -> bool {
 }
 
 /// The resource at a path.
-pub(super) fn get(path: &str, query: &Query, caller: &Caller) -> Result<Json, Problem> {
+pub(super) fn get(path: &str, query: &UrlQuery, caller: &ApiCaller) -> Result<Json, Problem> {
     let found = RESOURCES.iter().find(|resource| resource.path == path);
     let resource = found.ok_or_else(|| Problem::no_such(path))?;
     query.only(resource.parameters)?;
     (resource.get)(query, caller)
 }
 
-fn shown(caller: &Caller, command: impl Into<Command>) -> Result<Json, Problem> {
+fn shown(caller: &ApiCaller, command: impl Into<Command>) -> Result<Json, Problem> {
     let reply = caller.ask(command)?;
     Ok(json::reply(&reply).1)
 }
 
-fn accounts(query: &Query, caller: &Caller, kind: OwnerKind) -> Result<Json, Problem> {
+fn accounts(query: &UrlQuery, caller: &ApiCaller, kind: OwnerKind) -> Result<Json, Problem> {
     let (name, check) = (query.needed("name")?, false);
     shown(caller, command::Userspace { name, kind, check })
 }
 
-fn datasets(query: &Query, caller: &Caller, snapshots: bool) -> Result<Vec<DatasetRow>, Problem> {
+fn datasets(
+    query: &UrlQuery,
+    caller: &ApiCaller,
+    snapshots: bool,
+) -> Result<Vec<DatasetRow>, Problem> {
     let bookmarks = query.flag("bookmarks")?;
     let props = query.one("properties")?.unwrap_or_default();
     let props = props.split(',').filter(|name| !name.is_empty());

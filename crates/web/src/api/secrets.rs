@@ -11,7 +11,7 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use crate::http::Problem;
 
 /// A secret that a command may ask for.
-pub(crate) struct Given {
+pub(crate) struct GivenSecret {
     /// For this dataset; for any if there is none.
     pub(crate) dataset: Option<String>,
     pub(crate) secret: Secret,
@@ -19,7 +19,7 @@ pub(crate) struct Given {
 
 /// The secrets of a body; a longer list is refused.
 #[derive(Default)]
-pub(super) struct GivenList(pub(super) Vec<Given>);
+pub(super) struct GivenSecrets(pub(super) Vec<GivenSecret>);
 
 /// The most secrets in a body: each takes locked memory.
 const GIVEN_MAX: usize = 64;
@@ -47,18 +47,18 @@ pub(crate) fn parse<'de, T: Deserialize<'de>>(body: &'de Secret) -> Result<T, Pr
     serde_json::from_slice(text_of(body)).map_err(|error| unusable(&error))
 }
 
-impl<'de> Deserialize<'de> for GivenList {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<GivenList, D::Error> {
+impl<'de> Deserialize<'de> for GivenSecrets {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<GivenSecrets, D::Error> {
         struct Items;
         impl<'de> Visitor<'de> for Items {
-            type Value = GivenList;
+            type Value = GivenSecrets;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list of secrets")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<GivenList, A::Error> {
-                let mut list = GivenList::default();
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<GivenSecrets, A::Error> {
+                let mut list = GivenSecrets::default();
                 while let Some(given) = items.next_element()? {
                     if list.0.len() == GIVEN_MAX {
                         return Err(A::Error::custom("there are too many secrets"));
@@ -72,46 +72,46 @@ impl<'de> Deserialize<'de> for GivenList {
     }
 }
 
-impl<'de> Deserialize<'de> for Given {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Given, D::Error> {
+impl<'de> Deserialize<'de> for GivenSecret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<GivenSecret, D::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Parts {
             #[serde(default)]
             dataset: Option<String>,
             #[serde(default)]
-            secret: Option<Locked>,
+            secret: Option<LockedText>,
             #[serde(default)]
-            base64: Option<Locked>,
+            base64: Option<LockedText>,
         }
         let parts = Parts::deserialize(deserializer)?;
         let secret = match (parts.secret, parts.base64) {
-            (Some(Locked(secret)), None) => secret,
-            (None, Some(Locked(text))) => decoded(&text).map_err(D::Error::custom)?,
+            (Some(LockedText(secret)), None) => secret,
+            (None, Some(LockedText(text))) => decoded(&text).map_err(D::Error::custom)?,
             _ => return Err(D::Error::custom("give 'secret' or 'base64'")),
         };
         let dataset = parts.dataset;
-        Ok(Given { dataset, secret })
+        Ok(GivenSecret { dataset, secret })
     }
 }
 
 /// Text that goes into locked memory at once.
-pub(crate) struct Locked(pub(crate) Secret);
+pub(crate) struct LockedText(pub(crate) Secret);
 
-impl<'de> Deserialize<'de> for Locked {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Locked, D::Error> {
+impl<'de> Deserialize<'de> for LockedText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LockedText, D::Error> {
         struct Text;
         impl Visitor<'_> for Text {
-            type Value = Locked;
+            type Value = LockedText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("text")
             }
 
             /// Without an escape it is a part of the body, which is locked too. With one it was decoded outside.
-            fn visit_str<E: Error>(self, text: &str) -> Result<Locked, E> {
+            fn visit_str<E: Error>(self, text: &str) -> Result<LockedText, E> {
                 Secret::from_slice(text.as_bytes())
-                    .map(Locked)
+                    .map(LockedText)
                     .map_err(E::custom)
             }
         }

@@ -11,12 +11,13 @@ use protocol::property::Property;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::body::Call;
+use super::body::CommandCall;
 use super::commands::done;
-use super::daemon::{Caller, Heard, Talk, Told, not_understood};
-use super::secrets::{self, GivenList};
+use super::daemon::{ApiCaller, CommandReply, CommandTalk, DaemonMessage, not_understood};
+use super::secrets::{self, GivenSecrets};
 use crate::http::{
-    ANSWER_TIME, Body, Problem, Query, Reader, Request, Response, Stream, is_late, linger,
+    ANSWER_TIME, ClientStream, Problem, Request, RequestBody, RequestReader, Response, UrlQuery,
+    is_late, linger,
 };
 
 /// A client that gives or takes nothing for so long has gone.
@@ -50,14 +51,14 @@ pub(crate) const STREAM_COST: usize = 2 << 20;
 /// A command whose stream comes next.
 pub(crate) enum Transfer {
     /// The answer is the stream.
-    Send(Box<Call>),
+    Send(Box<CommandCall>),
     /// The body is the stream, after secrets of this length.
     Receive(Box<Command>, usize),
 }
 
 impl Transfer {
     /// A send, for a client that can tell a whole answer from one that was cut.
-    pub(super) fn send(call: Call, request: &Request) -> Result<Transfer, Problem> {
+    pub(super) fn send(call: CommandCall, request: &Request) -> Result<Transfer, Problem> {
         match request.knows_chunks {
             true => Ok(Transfer::Send(Box::new(call))),
             false => {
@@ -68,7 +69,7 @@ impl Transfer {
     }
 
     /// A receive, with what the address says.
-    pub(super) fn receive(query: &Query) -> Result<Transfer, Problem> {
+    pub(super) fn receive(query: &UrlQuery) -> Result<Transfer, Problem> {
         query.only(PARAMETERS)?;
         let pair = |text: String| match text.split_once('=') {
             Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
@@ -107,17 +108,17 @@ impl Transfer {
     ///
     /// # Errors
     /// The connection failed, or the stream ended too early: then it has to be closed.
-    pub(crate) fn run<S: Stream>(
+    pub(crate) fn run<S: ClientStream>(
         self,
         stream: &mut S,
-        reader: &mut Reader,
+        reader: &mut RequestReader,
         request: &Request,
-        caller: &Caller,
+        caller: &ApiCaller,
     ) -> io::Result<bool> {
         match self {
             Transfer::Send(call) => send(*call, stream, request.stays, caller),
             Transfer::Receive(command, secrets) => {
-                let mut body = Body::new(reader, stream, request.framing);
+                let mut body = RequestBody::new(reader, stream, request.framing);
                 let result = receive(*command, secrets, &mut body, caller);
                 let is_whole = body.is_over();
                 let stays = request.stays && is_whole;
@@ -137,7 +138,12 @@ impl Transfer {
 }
 
 /// Sends. What fails before the first piece has a status of its own; after it the answer ends without its last chunk.
-fn send<S: Stream>(call: Call, stream: &mut S, stays: bool, caller: &Caller) -> io::Result<bool> {
+fn send<S: ClientStream>(
+    call: CommandCall,
+    stream: &mut S,
+    stays: bool,
+    caller: &ApiCaller,
+) -> io::Result<bool> {
     let mut talk = match first_piece(call, caller) {
         Ok(talk) => talk,
         Err(problem) => {
@@ -167,9 +173,9 @@ fn send<S: Stream>(call: Call, stream: &mut S, stays: bool, caller: &Caller) -> 
         }
         stream.flush()?;
         match next(&mut talk) {
-            Ok(Heard::Data | Heard::Note) => {}
-            Ok(Heard::Done(_)) => break,
-            Ok(Heard::Ready) | Err(_) => {
+            Ok(DaemonMessage::Data | DaemonMessage::Note) => {}
+            Ok(DaemonMessage::Done(_)) => break,
+            Ok(DaemonMessage::Ready) | Err(_) => {
                 return Err(io::Error::other("the stream ends in the middle"));
             }
         }
@@ -181,19 +187,19 @@ fn send<S: Stream>(call: Call, stream: &mut S, stays: bool, caller: &Caller) -> 
 }
 
 /// Begins a send, and waits for its first piece.
-fn first_piece(call: Call, caller: &Caller) -> Result<Talk<'_>, Problem> {
+fn first_piece(call: CommandCall, caller: &ApiCaller) -> Result<CommandTalk<'_>, Problem> {
     let mut talk = caller.begin(call.command, call.secrets, call.hash_memory)?;
     match next(&mut talk)? {
-        Heard::Data => Ok(talk),
+        DaemonMessage::Data => Ok(talk),
         _ => Err(not_understood().into()),
     }
 }
 
 /// The next message of the daemon that is no notice.
-fn next(talk: &mut Talk<'_>) -> Result<Heard, Problem> {
+fn next(talk: &mut CommandTalk<'_>) -> Result<DaemonMessage, Problem> {
     loop {
         match talk.hear()? {
-            Heard::Note => {}
+            DaemonMessage::Note => {}
             heard => return Ok(heard),
         }
     }
@@ -236,17 +242,17 @@ fn ascii(json: &str) -> String {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Before {
-    secrets: GivenList,
+    secrets: GivenSecrets,
     hash_memory: Option<u64>,
 }
 
 /// Receives. The body is read only when the daemon wants it.
-fn receive<S: Stream>(
+fn receive<S: ClientStream>(
     command: Command,
     secrets: usize,
-    body: &mut Body<'_, S>,
-    caller: &Caller,
-) -> Result<Told, Problem> {
+    body: &mut RequestBody<'_, S>,
+    caller: &ApiCaller,
+) -> Result<CommandReply, Problem> {
     let before = match secrets {
         0 => Before::default(),
         len => {
@@ -255,32 +261,32 @@ fn receive<S: Stream>(
         }
     };
     let mut talk = caller.begin(command, before.secrets.0, before.hash_memory)?;
-    let mut source = Source::NotWanted;
+    let mut source = StreamBody::NotWanted;
     loop {
-        if let Source::Flows(since) = source
+        if let StreamBody::Flows(since) = source
             && !talk.has_said()
         {
             source = pass_on(body, &mut talk, since)?;
             continue;
         }
         match talk.hear() {
-            Ok(Heard::Done(reply)) => {
+            Ok(DaemonMessage::Done(reply)) => {
                 let notices = talk.notices();
-                return Ok(Told { reply, notices });
+                return Ok(CommandReply { reply, notices });
             }
-            Ok(Heard::Note) => {}
-            Ok(Heard::Ready) => {
+            Ok(DaemonMessage::Note) => {}
+            Ok(DaemonMessage::Ready) => {
                 body.begin().map_err(|_| gone())?;
-                source = Source::Flows(Instant::now());
+                source = StreamBody::Flows(Instant::now());
             }
-            Ok(Heard::Data) => return Err(not_understood().into()),
+            Ok(DaemonMessage::Data) => return Err(not_understood().into()),
             Err(problem) => return Err(source.explain(problem)),
         }
     }
 }
 
 /// The origin of the data for the daemon.
-enum Source {
+enum StreamBody {
     /// The daemon has not asked for it.
     NotWanted,
     /// The body: the last piece came then.
@@ -291,11 +297,11 @@ enum Source {
     Failed(String),
 }
 
-impl Source {
+impl StreamBody {
     /// Says why a stream ended, if that is why the command failed.
     fn explain(self, problem: Problem) -> Problem {
         match (self, problem) {
-            (Source::Failed(why), Problem::Failed(mut failure)) => {
+            (StreamBody::Failed(why), Problem::Failed(mut failure)) => {
                 failure.message = format!("{why}: {}", failure.message);
                 // To the daemon it was the connection that failed.
                 if failure.kind == FailureKind::Other {
@@ -309,29 +315,29 @@ impl Source {
 }
 
 /// Passes a piece of the body on to the daemon, or waits a moment for one.
-fn pass_on<S: Stream>(
-    body: &mut Body<'_, S>,
-    talk: &mut Talk<'_>,
+fn pass_on<S: ClientStream>(
+    body: &mut RequestBody<'_, S>,
+    talk: &mut CommandTalk<'_>,
     since: Instant,
-) -> Result<Source, Problem> {
+) -> Result<StreamBody, Problem> {
     let mut piece = [0; PIECE];
     let why = match body.read_in(TICK, &mut piece) {
         Ok(0) => {
             talk.give(&[])?;
-            return Ok(Source::Over);
+            return Ok(StreamBody::Over);
         }
         Ok(len) => {
             return Ok(match talk.give(&piece[..len])? {
-                true => Source::Flows(Instant::now()),
+                true => StreamBody::Flows(Instant::now()),
                 // It says why.
-                false => Source::Over,
+                false => StreamBody::Over,
             });
         }
         Err(error) if is_late(&error) && since.elapsed() < STALL => {
-            return Ok(Source::Flows(since));
+            return Ok(StreamBody::Flows(since));
         }
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-            return Ok(Source::Flows(since));
+            return Ok(StreamBody::Flows(since));
         }
         Err(error) if is_late(&error) => {
             format!("no data came for {} seconds", STALL.as_secs())
@@ -342,7 +348,7 @@ fn pass_on<S: Stream>(
         Err(error) => format!("the body cannot be read: {error}"),
     };
     talk.break_off();
-    Ok(Source::Failed(why))
+    Ok(StreamBody::Failed(why))
 }
 
 fn gone() -> Problem {
@@ -360,7 +366,7 @@ mod tests {
     use rustix::event::PollFlags;
 
     use super::*;
-    use crate::memory::Memory;
+    use crate::memory::RequestMemory;
 
     /// A client that gives and takes nothing.
     struct Still;
@@ -381,7 +387,7 @@ mod tests {
         }
     }
 
-    impl Stream for Still {
+    impl ClientStream for Still {
         fn finish(&mut self) -> io::Result<()> {
             Ok(())
         }
@@ -390,16 +396,16 @@ mod tests {
     }
 
     /// Does something with a daemon that sends a piece of data, and waits until the data for it ends.
-    fn with_daemon(work: impl FnOnce(&Caller)) {
+    fn with_daemon(work: impl FnOnce(&ApiCaller)) {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("socket");
         let listener = UnixListener::bind(&socket).unwrap();
         let (_client, here) = UnixStream::pair().unwrap();
-        let caller = Caller {
+        let caller = ApiCaller {
             socket,
             token: None,
             client: (Arc::new(here.into()), PollFlags::HUP),
-            memory: Memory::of_all(),
+            memory: RequestMemory::of_all(),
             share: RefCell::default(),
             report: OnceCell::new(),
         };
@@ -417,23 +423,24 @@ mod tests {
 
     #[test]
     fn a_client_that_stands_still_ends_the_command() {
-        let call = || Call {
+        let call = || CommandCall {
             command: Command::Whoami,
             secrets: Vec::new(),
             hash_memory: None,
         };
         with_daemon(|caller| assert!(send(call(), &mut Still, true, caller).is_err()));
         with_daemon(|caller| {
-            let Call { command, .. } = call();
+            let CommandCall { command, .. } = call();
             let mut talk = caller.begin(command, Vec::new(), None).ok().unwrap();
             let head = "POST /v1/commands/receive HTTP/1.1\r\nContent-Length: 9\r\n\r\n";
-            let (mut reader, mut still) = (Reader::new(), Still);
-            let mut body = Body::new(&mut reader, &mut still, Request::for_tests(head).framing);
+            let (mut reader, mut still) = (RequestReader::new(), Still);
+            let mut body =
+                RequestBody::new(&mut reader, &mut still, Request::for_tests(head).framing);
             let now = Instant::now();
             let source = pass_on(&mut body, &mut talk, now);
-            assert!(matches!(source, Ok(Source::Flows(since)) if since == now));
+            assert!(matches!(source, Ok(StreamBody::Flows(since)) if since == now));
             let source = pass_on(&mut body, &mut talk, now.checked_sub(STALL).unwrap());
-            assert!(matches!(source, Ok(Source::Failed(why)) if why.contains("120 seconds")));
+            assert!(matches!(source, Ok(StreamBody::Failed(why)) if why.contains("120 seconds")));
         });
     }
 
@@ -452,7 +459,7 @@ mod tests {
 
     #[test]
     fn the_address_has_the_options_of_a_receive() {
-        let of = |text: &str| Transfer::receive(&Query::parse(text).unwrap());
+        let of = |text: &str| Transfer::receive(&UrlQuery::parse(text).unwrap());
         let text =
             "target=safe/b&naming=last&force=true&props=compression=off&exclude=compress&secrets=9";
         let Ok(Transfer::Receive(command, 9)) = of(text) else {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use secret::Secret;
 
 use super::problem::Problem;
-use super::request::{BODY_TIME, Framing, Length, Reader, too_much};
-use super::stream::Stream;
+use super::request::{BODY_TIME, Framing, Length, RequestReader, too_much};
+use super::stream::ClientStream;
 
 /// The longest line between chunks.
 const LINE_MAX: usize = 1 << 10;
@@ -17,16 +17,16 @@ const TRAILERS_MAX: usize = 64;
 const LINGER: Duration = Duration::from_secs(10);
 
 /// The body of a request, on its connection. It ends where the head or the last chunk says; an earlier end is an error.
-pub(crate) struct Body<'a, S> {
-    reader: &'a mut Reader,
+pub(crate) struct RequestBody<'a, S> {
+    reader: &'a mut RequestReader,
     stream: &'a mut S,
     framing: Framing,
-    next: Next,
+    next: BodyPart,
 }
 
 /// The next part of a body.
 #[derive(Clone, Copy)]
-enum Next {
+enum BodyPart {
     /// The number of bytes up to the end.
     Bytes(u64),
     /// The length of a chunk.
@@ -39,14 +39,18 @@ enum Next {
     End,
 }
 
-impl<'a, S: Stream> Body<'a, S> {
+impl<'a, S: ClientStream> RequestBody<'a, S> {
     /// The body of the request that was read last.
-    pub(crate) fn new(reader: &'a mut Reader, stream: &'a mut S, framing: Framing) -> Body<'a, S> {
+    pub(crate) fn new(
+        reader: &'a mut RequestReader,
+        stream: &'a mut S,
+        framing: Framing,
+    ) -> RequestBody<'a, S> {
         let next = match framing.length {
-            Length::Known(len) => Next::Bytes(len),
-            Length::Chunked => Next::Head,
+            Length::Known(len) => BodyPart::Bytes(len),
+            Length::Chunked => BodyPart::Head,
         };
-        Body {
+        RequestBody {
             reader,
             stream,
             framing,
@@ -83,19 +87,19 @@ impl<'a, S: Stream> Body<'a, S> {
 
     /// Returns whether all of the body was read.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.next, Next::End | Next::Bytes(0))
+        matches!(self.next, BodyPart::End | BodyPart::Bytes(0))
     }
 
     /// Reads the line before a chunk.
-    fn head(&mut self) -> io::Result<Next> {
+    fn head(&mut self) -> io::Result<BodyPart> {
         loop {
             let ahead = self.reader.ahead();
             match httparse::parse_chunk_size(ahead) {
                 Ok(httparse::Status::Complete((used, len))) => {
                     self.reader.take(used);
                     return Ok(match len {
-                        0 => Next::Trailers(TRAILERS_MAX),
-                        len => Next::Chunk(len),
+                        0 => BodyPart::Trailers(TRAILERS_MAX),
+                        len => BodyPart::Chunk(len),
                     });
                 }
                 Ok(httparse::Status::Partial) if ahead.len() < LINE_MAX => self.more()?,
@@ -129,25 +133,25 @@ impl<'a, S: Stream> Body<'a, S> {
 }
 
 /// Reads the body. A read that failed because it took too long can be repeated.
-impl<S: Stream> Read for Body<'_, S> {
+impl<S: ClientStream> Read for RequestBody<'_, S> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
             self.next = match self.next {
-                Next::Bytes(0) | Next::End => return Ok(0),
-                Next::Head => self.head()?,
-                Next::Chunk(0) => match self.line()? {
-                    true => Next::Head,
+                BodyPart::Bytes(0) | BodyPart::End => return Ok(0),
+                BodyPart::Head => self.head()?,
+                BodyPart::Chunk(0) => match self.line()? {
+                    true => BodyPart::Head,
                     false => return Err(malformed()),
                 },
-                Next::Trailers(0) => return Err(malformed()),
-                Next::Trailers(left) => match self.line()? {
-                    true => Next::End,
-                    false => Next::Trailers(left - 1),
+                BodyPart::Trailers(0) => return Err(malformed()),
+                BodyPart::Trailers(left) => match self.line()? {
+                    true => BodyPart::End,
+                    false => BodyPart::Trailers(left - 1),
                 },
-                Next::Bytes(_) | Next::Chunk(_) => break,
+                BodyPart::Bytes(_) | BodyPart::Chunk(_) => break,
             };
         }
-        let (Next::Bytes(left) | Next::Chunk(left)) = &mut self.next else {
+        let (BodyPart::Bytes(left) | BodyPart::Chunk(left)) = &mut self.next else {
             return Ok(0);
         };
         let most = usize::try_from(*left).unwrap_or(usize::MAX);
@@ -166,7 +170,7 @@ impl<S: Stream> Read for Body<'_, S> {
 
 /// Ends a connection on which a part of a body is unread: what comes is read for a while. Else the client would lose the
 /// answer with the connection.
-pub(crate) fn linger<S: Stream>(stream: &mut S) {
+pub(crate) fn linger<S: ClientStream>(stream: &mut S) {
     stream.end_in(LINGER);
     if stream.finish().is_ok() {
         let mut out = [0; 16 << 10];
@@ -210,7 +214,7 @@ mod tests {
         }
     }
 
-    impl Stream for Slow<'_> {
+    impl ClientStream for Slow<'_> {
         fn finish(&mut self) -> io::Result<()> {
             Ok(())
         }
@@ -220,13 +224,13 @@ mod tests {
 
     /// The body that comes, and what is left on the connection.
     fn body(length: Length, text: &str) -> Result<(String, String), io::ErrorKind> {
-        let (mut stream, mut reader) = (Slow(text.as_bytes(), 0), Reader::new());
+        let (mut stream, mut reader) = (Slow(text.as_bytes(), 0), RequestReader::new());
         let is_expected = false;
         let framing = Framing {
             length,
             is_expected,
         };
-        let mut body = Body::new(&mut reader, &mut stream, framing);
+        let mut body = RequestBody::new(&mut reader, &mut stream, framing);
         let mut found = Vec::new();
         loop {
             let mut out = [0; 5];

@@ -7,9 +7,9 @@ mod request;
 mod response;
 mod stream;
 
-pub(crate) use body::{Body, linger};
+pub(crate) use body::{RequestBody, linger};
 pub(crate) use problem::Problem;
-pub(crate) use query::Query;
-pub(crate) use request::{Method, Reader, Request, is_late};
+pub(crate) use query::UrlQuery;
+pub(crate) use request::{Method, Request, RequestReader, is_late};
 pub(crate) use response::{ANSWER_TIME, Response};
-pub(crate) use stream::{Stream, Timed};
+pub(crate) use stream::{ClientStream, TimedSocket};

@@ -4,17 +4,17 @@ use super::problem::Problem;
 
 /// Names and values, decoded.
 #[derive(Debug, Default)]
-pub(crate) struct Query(Vec<(String, String)>);
+pub(crate) struct UrlQuery(Vec<(String, String)>);
 
-impl Query {
+impl UrlQuery {
     /// Decodes `name=value&name=value`.
-    pub(crate) fn parse(text: &str) -> Result<Query, Problem> {
+    pub(crate) fn parse(text: &str) -> Result<UrlQuery, Problem> {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         let pairs = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             Ok((decode(name)?, decode(value)?))
         });
-        pairs.collect::<Result<_, Problem>>().map(Query)
+        pairs.collect::<Result<_, Problem>>().map(UrlQuery)
     }
 
     /// Refuses names that the resource does not know: a misspelled one would be ignored.
@@ -93,14 +93,14 @@ mod tests {
 
     #[test]
     fn queries_are_decoded() {
-        let query = Query::parse("name=tank%2Fa%20b&name=x+y&depth=1&internal=true").unwrap();
+        let query = UrlQuery::parse("name=tank%2Fa%20b&name=x+y&depth=1&internal=true").unwrap();
         assert_eq!(query.all("name"), ["tank/a b", "x y"]);
         assert_eq!(query.number::<u32>("depth").ok(), Some(Some(1)));
         assert_eq!(query.flag("internal").ok(), Some(true));
         assert!(query.one("name").is_err(), "twice");
         assert!(query.only(&["name", "depth"]).is_err(), "internal");
         for wrong in ["a=%", "a=%4", "a=%zz", "a=%ff"] {
-            assert!(Query::parse(wrong).is_err(), "{wrong}");
+            assert!(UrlQuery::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Requests: the head is parsed by `httparse`, the body is read into locked memory. A body that is a stream is left on
-//! the connection, see [`super::Body`].
+//! the connection, see [`super::RequestBody`].
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -8,9 +8,9 @@ use secret::Secret;
 use zeroize::Zeroizing;
 
 use super::problem::Problem;
-use super::query::Query;
-use super::stream::Stream;
-use crate::memory::Share;
+use super::query::UrlQuery;
+use super::stream::ClientStream;
+use crate::memory::MemoryShare;
 
 /// The longest head.
 pub(crate) const HEAD_MAX: usize = 16 << 10;
@@ -51,7 +51,7 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     /// Without the part after `?`, as it was sent.
     pub(crate) path: String,
-    pub(crate) query: Query,
+    pub(crate) query: UrlQuery,
     pub(crate) host: String,
     pub(crate) origin: Option<String>,
     pub(crate) fetch_site: Option<String>,
@@ -71,7 +71,7 @@ pub(crate) struct Request {
     pub(crate) framing: Framing,
     pub(crate) body: Secret,
     /// The memory of a long body, and of what it is read into.
-    memory: Option<Share>,
+    memory: Option<MemoryShare>,
 }
 
 /// The fields of a head that describe the body.
@@ -92,14 +92,14 @@ pub(super) enum Length {
 }
 
 /// Reads requests from a connection.
-pub(crate) struct Reader {
+pub(crate) struct RequestReader {
     /// The bytes that were read ahead. They may contain a secret.
     buffer: Zeroizing<Vec<u8>>,
 }
 
-impl Reader {
-    pub(crate) fn new() -> Reader {
-        Reader {
+impl RequestReader {
+    pub(crate) fn new() -> RequestReader {
+        RequestReader {
             // Never longer: what grows would leave a copy behind.
             buffer: Zeroizing::new(Vec::with_capacity(2 * HEAD_MAX)),
         }
@@ -107,11 +107,11 @@ impl Reader {
 
     /// The next request; `None` if the client has gone or is silent for `idle`. `admit`
     /// takes the memory for a long body, of this length, or refuses it. A body that is a stream is not read.
-    pub(crate) fn next<S: Stream>(
+    pub(crate) fn next<S: ClientStream>(
         &mut self,
         stream: &mut S,
         idle: Duration,
-        admit: &dyn Fn(&Request, usize) -> Result<Share, Problem>,
+        admit: &dyn Fn(&Request, usize) -> Result<MemoryShare, Problem>,
     ) -> io::Result<Option<Result<Request, Problem>>> {
         if self.buffer.is_empty() {
             stream.end_in(idle);
@@ -291,7 +291,7 @@ fn parse(head: &[u8]) -> Result<Request, Problem> {
     let mut request = Request {
         method,
         path: path.into(),
-        query: Query::parse(query)?,
+        query: UrlQuery::parse(query)?,
         host: String::new(),
         origin: None,
         fetch_site: None,
@@ -431,7 +431,7 @@ mod tests {
         }
     }
 
-    impl Stream for Sent<'_> {
+    impl ClientStream for Sent<'_> {
         fn end_at(&mut self, _: Instant) {}
 
         fn finish(&mut self) -> io::Result<()> {
@@ -441,7 +441,7 @@ mod tests {
 
     fn all(text: &str) -> Vec<Result<Request, u16>> {
         let mut stream = Sent(text.as_bytes(), Vec::new());
-        let mut reader = Reader::new();
+        let mut reader = RequestReader::new();
         let stranger = |_: &Request, _| Err(Problem::Login("no token".into()));
         let mut found = Vec::new();
         while let Ok(Some(next)) = reader.next(&mut stream, Duration::from_secs(1), &stranger) {
@@ -522,7 +522,7 @@ mod tests {
         let text = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";
         let mut stream = Sent(text, Vec::new());
         // The body does not come: what counts is that it was asked for.
-        let next = Reader::new().next(&mut stream, Duration::from_secs(1), &|_, _| {
+        let next = RequestReader::new().next(&mut stream, Duration::from_secs(1), &|_, _| {
             unreachable!("the body is short")
         });
         assert!(matches!(next, Ok(None)));

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// A socket whose single calls can have a time limit.
-pub(crate) trait Socket: Read + Write {
+pub(crate) trait ClientSocket: Read + Write {
     /// Lets the next reads and writes take so long.
     fn limit(&self, time: Duration) -> io::Result<()>;
 
@@ -14,7 +14,7 @@ pub(crate) trait Socket: Read + Write {
     fn finish(&self) -> io::Result<()>;
 }
 
-impl Socket for UnixStream {
+impl ClientSocket for UnixStream {
     fn limit(&self, time: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(time))?;
         self.set_write_timeout(Some(time))
@@ -25,7 +25,7 @@ impl Socket for UnixStream {
     }
 }
 
-impl Socket for TcpStream {
+impl ClientSocket for TcpStream {
     fn limit(&self, time: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(time))?;
         self.set_write_timeout(Some(time))
@@ -37,30 +37,30 @@ impl Socket for TcpStream {
 }
 
 /// A connection.
-pub(crate) trait Stream: Read + Write {
+pub(crate) trait ClientStream: Read + Write {
     /// Tells the client that nothing more comes. What the client sends can still be read.
     fn finish(&mut self) -> io::Result<()>;
 
     /// From now on everything has to be done before this moment.
     fn end_at(&mut self, moment: Instant);
 
-    /// Sets the time for [`Stream::end_at`], counted from now.
+    /// Sets the time for [`ClientStream::end_at`], counted from now.
     fn end_in(&mut self, time: Duration) {
         self.end_at(Instant::now() + time);
     }
 }
 
 /// A socket with a moment at which everything on it ends.
-pub(crate) struct Timed<S> {
+pub(crate) struct TimedSocket<S> {
     socket: S,
     end: Instant,
 }
 
-impl<S: Socket> Timed<S> {
+impl<S: ClientSocket> TimedSocket<S> {
     /// A socket that has so much time.
-    pub(crate) fn new(socket: S, time: Duration) -> Timed<S> {
+    pub(crate) fn new(socket: S, time: Duration) -> TimedSocket<S> {
         let end = Instant::now() + time;
-        Timed { socket, end }
+        TimedSocket { socket, end }
     }
 
     fn hurry(&self) -> io::Result<()> {
@@ -72,7 +72,7 @@ impl<S: Socket> Timed<S> {
     }
 }
 
-impl<S: Socket> Stream for Timed<S> {
+impl<S: ClientSocket> ClientStream for TimedSocket<S> {
     fn finish(&mut self) -> io::Result<()> {
         self.socket.finish()
     }
@@ -82,14 +82,14 @@ impl<S: Socket> Stream for Timed<S> {
     }
 }
 
-impl<S: Socket> Read for Timed<S> {
+impl<S: ClientSocket> Read for TimedSocket<S> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.hurry()?;
         self.socket.read(out)
     }
 }
 
-impl<S: Socket> Write for Timed<S> {
+impl<S: ClientSocket> Write for TimedSocket<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.hurry()?;
         self.socket.write(bytes)

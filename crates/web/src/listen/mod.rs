@@ -9,13 +9,13 @@
 //! The first process reads nothing from clients. It is root, if the daemon is root's, because only root can start
 //! processes of other users.
 
+mod children;
 mod descriptors;
-mod inherited;
 mod network;
 mod parent;
 mod processes;
 mod settings;
 
-pub use inherited::{serve_connection, serve_network};
+pub use children::{serve_connection, serve_network};
 pub use parent::{Network, default_socket, run};
 pub use processes::{CONNECTION, NETWORK};

@@ -12,9 +12,9 @@ use rustix::event::PollFlags;
 use rustix::net::Shutdown;
 use rustls::ServerConfig;
 
-use crate::api::{Caller, STREAM_COST};
-use crate::http::{Problem, Timed};
-use crate::serve::{Site, Visitor, connection};
+use crate::api::{ApiCaller, STREAM_COST};
+use crate::http::{Problem, TimedSocket};
+use crate::serve::{SiteContext, Visitor, connection};
 use crate::tls;
 
 /// Connections at a time that have shown no token.
@@ -41,10 +41,10 @@ const GREETING: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(60);
 
 /// The state that all connections share.
-struct Shared {
+struct NetworkState {
     /// The configuration with the newest certificate.
     config: RwLock<Arc<ServerConfig>>,
-    site: Site,
+    site: SiteContext,
     connections: Arc<Places>,
     streams: Arc<Places>,
     transfers: Arc<Places>,
@@ -54,10 +54,10 @@ struct Shared {
 pub(super) fn serve(
     listener: &TcpListener,
     config: Arc<ServerConfig>,
-    site: Site,
+    site: SiteContext,
     mut renewed: impl FnMut() -> Option<Arc<ServerConfig>> + Send + 'static,
 ) -> io::Result<()> {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(NetworkState {
         config: RwLock::new(config),
         site,
         connections: places(MEMBERS),
@@ -91,7 +91,7 @@ fn places(members: PlaceLimit) -> Arc<Places> {
     })
 }
 
-fn begin(stream: TcpStream, source: ClientSource, shared: &Arc<Shared>) -> io::Result<()> {
+fn begin(stream: TcpStream, source: ClientSource, shared: &Arc<NetworkState>) -> io::Result<()> {
     let client = Arc::new(stream.as_fd().try_clone_to_owned()?);
     let cut = {
         let client = Arc::clone(&client);
@@ -114,11 +114,11 @@ fn one(
     client: Arc<OwnedFd>,
     source: ClientSource,
     permit: &Permit,
-    shared: &Shared,
+    shared: &NetworkState,
 ) -> io::Result<()> {
     let config = shared.config.read();
     let config = Arc::clone(&config.unwrap_or_else(PoisonError::into_inner));
-    let mut stream = tls::begin(Timed::new(stream, GREETING), config)?;
+    let mut stream = tls::begin(TimedSocket::new(stream, GREETING), config)?;
     while stream.conn.is_handshaking() {
         stream.conn.complete_io(&mut stream.sock)?;
     }
@@ -146,7 +146,7 @@ fn one(
 }
 
 /// A place for one more stream of a caller.
-fn stream_place(places: &Arc<Places>, caller: &Caller) -> Result<Permit, Problem> {
+fn stream_place(places: &Arc<Places>, caller: &ApiCaller) -> Result<Permit, Problem> {
     let place = places.enter(source_of(caller.known()?), || {});
     place.map_err(|_| Problem::TooMany("too many streams are open".into(), 10))
 }

@@ -14,8 +14,8 @@ use protocol::api::{Failure, FailureKind};
 
 use super::descriptors;
 use super::processes::{self, NETWORK, program, wait};
-use super::settings::{self, Settings};
-use crate::tls::{Files, IdentityFiles};
+use super::settings::{self, NetworkSettings};
+use crate::tls::{IdentityFiles, WatchedIdentity};
 
 /// The user of the process for the network, if there is such an account; else `nobody`.
 const USERS: [&str; 2] = ["strongroom-web", "nobody"];
@@ -70,7 +70,7 @@ pub fn run(
 
 /// Binds the address, starts the process for it, and starts it again whenever it ends.
 fn serve_site(daemon: &Path, site: &Network) -> Result<(), Failure> {
-    let (files, identity) = Files::read(&site.identity)?;
+    let (files, identity) = WatchedIdentity::read(&site.identity)?;
     let listener = TcpListener::bind(&site.listen).map_err(|error| {
         let kind = match error.kind() {
             io::ErrorKind::AddrInUse => FailureKind::Busy,
@@ -82,14 +82,14 @@ fn serve_site(daemon: &Path, site: &Network) -> Result<(), Failure> {
     if let Ok(address) = listener.local_addr() {
         let _ = writeln!(io::stdout(), "https://{address}/");
     }
-    let settings = Settings {
+    let settings = NetworkSettings {
         identity,
         names: site.names.clone(),
         account: account()?,
     };
     let daemon = daemon.to_owned();
     let (mut child, channel) = start_site(&daemon, &listener, &settings)?;
-    let served = Arc::new(Mutex::new(Served { settings, channel }));
+    let served = Arc::new(Mutex::new(NetworkProcess { settings, channel }));
     let of_watch = Arc::clone(&served);
     let watch = move || {
         loop {
@@ -114,17 +114,17 @@ fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result
 }
 
 /// The settings of the process for the network, and the pipe to it.
-struct Served {
-    settings: Settings,
+struct NetworkProcess {
+    settings: NetworkSettings,
     channel: UnixStream,
 }
 
-fn locked(served: &Mutex<Served>) -> MutexGuard<'_, Served> {
+fn locked(served: &Mutex<NetworkProcess>) -> MutexGuard<'_, NetworkProcess> {
     served.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Passes each new certificate on. One that cannot be used changes nothing.
-fn renew(mut files: Files, served: &Mutex<Served>) {
+fn renew(mut files: WatchedIdentity, served: &Mutex<NetworkProcess>) {
     loop {
         std::thread::sleep(LOOK);
         match files.renewed() {
@@ -161,7 +161,7 @@ fn account() -> Result<Option<(u32, u32)>, Failure> {
 fn start_site(
     daemon: &Path,
     listener: &TcpListener,
-    settings: &Settings,
+    settings: &NetworkSettings,
 ) -> Result<(Child, UnixStream), Failure> {
     let failed = |error: io::Error| {
         Failure::other(format!("the process for the network cannot start: {error}"))

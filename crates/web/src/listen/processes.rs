@@ -60,7 +60,7 @@ struct Processes {
     /// The files that the processes of each user lock in turn.
     turns: Mutex<HashMap<u32, Weak<OwnedFd>>>,
     /// Processes begin in these lines. Others do not hold up root and the user who serves.
-    lines: [Line; 2],
+    lines: [ProcessQueue; 2],
 }
 
 /// Serves a listener. Does not return but with an error.
@@ -85,7 +85,7 @@ pub(super) fn attend(daemon: &Path, listener: &UnixListener) -> io::Result<()> {
         let Ok(counted) = processes.threads.enter(source.clone(), || {}) else {
             return;
         };
-        let connection = Arc::new(Connection::new(stream));
+        let connection = Arc::new(ServedConnection::new(stream));
         let cut = {
             let connection = Arc::clone(&connection);
             move || connection.cut()
@@ -110,15 +110,15 @@ fn failed(error: &io::Error) {
 }
 
 /// A connection, and what serves it.
-struct Connection {
+struct ServedConnection {
     stream: UnixStream,
     thread: OnceLock<Thread>,
     process: OnceLock<OwnedFd>,
 }
 
-impl Connection {
-    fn new(stream: UnixStream) -> Connection {
-        Connection {
+impl ServedConnection {
+    fn new(stream: UnixStream) -> ServedConnection {
+        ServedConnection {
             stream,
             thread: OnceLock::new(),
             process: OnceLock::new(),
@@ -140,17 +140,17 @@ impl Connection {
 
 /// The threads whose processes begin, one after the other.
 #[derive(Default)]
-struct Line(Mutex<VecDeque<Thread>>);
+struct ProcessQueue(Mutex<VecDeque<Thread>>);
 
 /// The place of this thread in a line.
-struct InLine<'a>(&'a Line);
+struct QueueTurn<'a>(&'a ProcessQueue);
 
-impl Line {
+impl ProcessQueue {
     /// Waits for this thread to be the first. `None` if its client has had to give way meanwhile.
-    fn wait(&self, permit: &Permit) -> Option<InLine<'_>> {
+    fn wait(&self, permit: &Permit) -> Option<QueueTurn<'_>> {
         let own = std::thread::current();
         self.0.lock().push_back(own.clone());
-        let place = InLine(self);
+        let place = QueueTurn(self);
         let is_first = || self.0.lock().front().map(Thread::id) == Some(own.id());
         while permit.is_valid() {
             if is_first() {
@@ -162,7 +162,7 @@ impl Line {
     }
 }
 
-impl Drop for InLine<'_> {
+impl Drop for QueueTurn<'_> {
     fn drop(&mut self) {
         let own = std::thread::current().id();
         let mut line = self.0.0.lock();
@@ -175,7 +175,12 @@ impl Drop for InLine<'_> {
 
 impl Processes {
     /// Serves a connection by a process, if its client says something.
-    fn serve(&self, connection: &Connection, permit: &Permit, is_reserved: bool) -> io::Result<()> {
+    fn serve(
+        &self,
+        connection: &ServedConnection,
+        permit: &Permit,
+        is_reserved: bool,
+    ) -> io::Result<()> {
         let stream = &connection.stream;
         let deadline = Deadline::at(Instant::now() + PATIENCE);
         let _ = connection.thread.set(std::thread::current());

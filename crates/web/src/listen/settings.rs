@@ -7,15 +7,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::tls::Identity;
+use crate::tls::TlsIdentity;
 
 /// Settings are hardly longer. What grows would leave a copy of the key behind.
 const SIZE: usize = 256 << 10;
 
-/// The first message. Those after it are an [`Identity`] each.
+/// The first message. Those after it are an [`TlsIdentity`] each.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Settings {
-    pub(super) identity: Identity,
+pub(super) struct NetworkSettings {
+    pub(super) identity: TlsIdentity,
     pub(super) names: Vec<String>,
     /// The user and the group to become.
     pub(super) account: Option<(u32, u32)>,

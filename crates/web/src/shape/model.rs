@@ -2,7 +2,7 @@
 
 /// The JSON that a type is read from.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Shape {
+pub(crate) enum JsonShape {
     /// A shape that was not traced yet.
     #[default]
     Unknown,
@@ -14,24 +14,24 @@ pub(crate) enum Shape {
     Number,
     Text,
     /// Null, or this.
-    Optional(Box<Shape>),
+    Optional(Box<JsonShape>),
     /// A list of any length.
-    List(Box<Shape>),
+    List(Box<JsonShape>),
     /// Members with any names.
-    Map(Box<Shape>),
+    Map(Box<JsonShape>),
     /// A list with one element of each shape.
-    Tuple(Vec<Shape>),
+    Tuple(Vec<JsonShape>),
     /// Members with these names.
-    Object(Vec<Field>),
+    Object(Vec<ShapeField>),
     /// A value of one of these variants.
     Choice(Vec<Variant>),
 }
 
 /// A member of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Field {
+pub(crate) struct ShapeField {
     pub(crate) name: &'static str,
-    pub(crate) shape: Shape,
+    pub(crate) shape: JsonShape,
     /// True if the field may be left out; none before that is traced.
     pub(crate) is_optional: Option<bool>,
     /// True if the present run leaves the field out, to learn whether that is allowed.
@@ -42,23 +42,23 @@ pub(crate) struct Field {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Variant {
     pub(crate) name: &'static str,
-    pub(crate) content: Content,
+    pub(crate) content: ShapeContent,
 }
 
 /// The contents of a variant.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Content {
+pub(crate) enum ShapeContent {
     /// Contents that were not traced yet.
     Unknown,
     None,
-    Some(Shape),
+    Some(JsonShape),
 }
 
-impl Shape {
+impl JsonShape {
     /// The variant of a choice.
     pub(crate) fn variant(&self, name: &str) -> Option<&Variant> {
         match self {
-            Shape::Choice(variants) => variants.iter().find(|variant| variant.name == name),
+            JsonShape::Choice(variants) => variants.iter().find(|variant| variant.name == name),
             _ => None,
         }
     }

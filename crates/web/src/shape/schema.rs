@@ -2,33 +2,33 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::model::{Content, Field, Shape, Variant};
+use super::model::{JsonShape, ShapeContent, ShapeField, Variant};
 
 /// The schema of a request, or of a reply: there guids are text.
-pub(crate) fn schema(shape: &Shape, is_reply: bool) -> Json {
-    let inner = |shape: &Shape| schema(shape, is_reply);
+pub(crate) fn schema(shape: &JsonShape, is_reply: bool) -> Json {
+    let inner = |shape: &JsonShape| schema(shape, is_reply);
     match shape {
-        Shape::Unknown | Shape::Any => json!({}),
-        Shape::Null => json!({"type": "null"}),
-        Shape::Bool => json!({"type": "boolean"}),
-        Shape::Integer => json!({"type": "integer"}),
-        Shape::Number => json!({"type": "number"}),
-        Shape::Text => json!({"type": "string"}),
-        Shape::Optional(one) => json!({"anyOf": [inner(one), {"type": "null"}]}),
-        Shape::List(one) => json!({"type": "array", "items": inner(one)}),
-        Shape::Map(one) => json!({"type": "object", "additionalProperties": inner(one)}),
-        Shape::Tuple(all) => {
+        JsonShape::Unknown | JsonShape::Any => json!({}),
+        JsonShape::Null => json!({"type": "null"}),
+        JsonShape::Bool => json!({"type": "boolean"}),
+        JsonShape::Integer => json!({"type": "integer"}),
+        JsonShape::Number => json!({"type": "number"}),
+        JsonShape::Text => json!({"type": "string"}),
+        JsonShape::Optional(one) => json!({"anyOf": [inner(one), {"type": "null"}]}),
+        JsonShape::List(one) => json!({"type": "array", "items": inner(one)}),
+        JsonShape::Map(one) => json!({"type": "object", "additionalProperties": inner(one)}),
+        JsonShape::Tuple(all) => {
             let items: Vec<Json> = all.iter().map(inner).collect();
             json!({"type": "array", "prefixItems": items, "minItems": all.len(), "maxItems": all.len()})
         }
-        Shape::Object(fields) => object(fields, is_reply),
-        Shape::Choice(variants) => choice(variants, is_reply),
+        JsonShape::Object(fields) => object(fields, is_reply),
+        JsonShape::Choice(variants) => choice(variants, is_reply),
     }
 }
 
-fn object(fields: &[Field], is_reply: bool) -> Json {
-    let member = |field: &Field| {
-        let is_text = is_reply && field.name.ends_with("guid") && field.shape == Shape::Integer;
+fn object(fields: &[ShapeField], is_reply: bool) -> Json {
+    let member = |field: &ShapeField| {
+        let is_text = is_reply && field.name.ends_with("guid") && field.shape == JsonShape::Integer;
         let schema = match is_text {
             true => json!({"type": "string"}),
             false => schema(&field.shape, is_reply),
@@ -40,7 +40,7 @@ fn object(fields: &[Field], is_reply: bool) -> Json {
     let needed = fields
         .iter()
         .filter(|field| field.is_optional != Some(true))
-        .filter(|field| is_reply || field.shape != Shape::Bool);
+        .filter(|field| is_reply || field.shape != JsonShape::Bool);
     let required: Vec<&str> = needed.map(|field| field.name).collect();
     let mut schema = json!({"type": "object", "properties": members});
     if !required.is_empty() {
@@ -53,7 +53,7 @@ fn object(fields: &[Field], is_reply: bool) -> Json {
 }
 
 fn choice(variants: &[Variant], is_reply: bool) -> Json {
-    let is_word = |variant: &&Variant| !matches!(variant.content, Content::Some(_));
+    let is_word = |variant: &&Variant| !matches!(variant.content, ShapeContent::Some(_));
     let words: Vec<&str> = variants
         .iter()
         .filter(is_word)
@@ -67,13 +67,13 @@ fn choice(variants: &[Variant], is_reply: bool) -> Json {
         variants
             .iter()
             .filter_map(|variant| match &variant.content {
-                Content::Some(shape) => Some(json!({
+                ShapeContent::Some(shape) => Some(json!({
                     "type": "object",
                     "properties": {variant.name: schema(shape, is_reply)},
                     "required": [variant.name],
                     "additionalProperties": false,
                 })),
-                Content::Unknown | Content::None => None,
+                ShapeContent::Unknown | ShapeContent::None => None,
             }),
     );
     match all.len() {
@@ -89,7 +89,7 @@ mod tests {
     use super::super::trace::shape_of;
     use super::*;
 
-    fn has_unknown(shape: &Shape) -> bool {
+    fn has_unknown(shape: &JsonShape) -> bool {
         format!("{shape:?}").contains("Unknown")
     }
 
@@ -98,7 +98,7 @@ mod tests {
         let (commands, replies) = (shape_of::<Command>(), shape_of::<Reply>());
         assert!(!has_unknown(&commands) && !has_unknown(&replies));
         let of = |name: &str| match &commands.variant(name).unwrap().content {
-            Content::Some(shape) => schema(shape, false),
+            ShapeContent::Some(shape) => schema(shape, false),
             other => panic!("{other:?}"),
         };
         let rotate = of("key-rotate");
@@ -110,7 +110,8 @@ mod tests {
         let create = of("create");
         assert_eq!(create["required"], json!(["name", "props"]));
         assert_eq!(create["properties"]["props"]["items"]["maxItems"], 2);
-        let Some(Content::Some(pools)) = replies.variant("pools").map(|v| v.content.clone()) else {
+        let Some(ShapeContent::Some(pools)) = replies.variant("pools").map(|v| v.content.clone())
+        else {
             panic!()
         };
         let pool = &schema(&pools, true)["items"]["properties"];

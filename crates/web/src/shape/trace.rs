@@ -11,14 +11,14 @@ use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 
-use super::model::{Content, Field, Shape, Variant};
+use super::model::{JsonShape, ShapeContent, ShapeField, Variant};
 
 /// More runs than any type needs.
 const RUNS_MAX: usize = 100_000;
 
 /// The shape of a type.
-pub(crate) fn shape_of<'de, T: Deserialize<'de>>() -> Shape {
-    let mut shape = Shape::Unknown;
+pub(crate) fn shape_of<'de, T: Deserialize<'de>>() -> JsonShape {
+    let mut shape = JsonShape::Unknown;
     for _ in 0..RUNS_MAX {
         if shape.is_known() {
             break;
@@ -41,30 +41,33 @@ struct Probe {
     is_used: bool,
 }
 
-impl Shape {
+impl JsonShape {
     fn is_known(&self) -> bool {
         match self {
-            Shape::Unknown => false,
-            Shape::Any | Shape::Null | Shape::Bool => true,
-            Shape::Integer | Shape::Number | Shape::Text => true,
-            Shape::Optional(inner) | Shape::List(inner) | Shape::Map(inner) => inner.is_known(),
-            Shape::Tuple(all) => all.iter().all(Shape::is_known),
-            Shape::Object(fields) => {
-                let known = |field: &Field| field.is_optional.is_some() && field.shape.is_known();
+            JsonShape::Unknown => false,
+            JsonShape::Any | JsonShape::Null | JsonShape::Bool => true,
+            JsonShape::Integer | JsonShape::Number | JsonShape::Text => true,
+            JsonShape::Optional(inner) | JsonShape::List(inner) | JsonShape::Map(inner) => {
+                inner.is_known()
+            }
+            JsonShape::Tuple(all) => all.iter().all(JsonShape::is_known),
+            JsonShape::Object(fields) => {
+                let known =
+                    |field: &ShapeField| field.is_optional.is_some() && field.shape.is_known();
                 fields.iter().all(known)
             }
-            Shape::Choice(variants) => variants.iter().all(Variant::is_known),
+            JsonShape::Choice(variants) => variants.iter().all(Variant::is_known),
         }
     }
 
     /// Notes whether the field that was left out may be.
     fn settle(&mut self, is_optional: bool) {
         match self {
-            Shape::Optional(inner) | Shape::List(inner) | Shape::Map(inner) => {
+            JsonShape::Optional(inner) | JsonShape::List(inner) | JsonShape::Map(inner) => {
                 inner.settle(is_optional);
             }
-            Shape::Tuple(all) => all.iter_mut().for_each(|one| one.settle(is_optional)),
-            Shape::Object(fields) => {
+            JsonShape::Tuple(all) => all.iter_mut().for_each(|one| one.settle(is_optional)),
+            JsonShape::Object(fields) => {
                 for field in fields {
                     if std::mem::take(&mut field.is_left_out) {
                         field.is_optional = Some(is_optional);
@@ -72,9 +75,9 @@ impl Shape {
                     field.shape.settle(is_optional);
                 }
             }
-            Shape::Choice(variants) => {
+            JsonShape::Choice(variants) => {
                 for variant in variants {
-                    if let Content::Some(shape) = &mut variant.content {
+                    if let ShapeContent::Some(shape) = &mut variant.content {
                         shape.settle(is_optional);
                     }
                 }
@@ -87,9 +90,9 @@ impl Shape {
 impl Variant {
     fn is_known(&self) -> bool {
         match &self.content {
-            Content::Unknown => false,
-            Content::None => true,
-            Content::Some(shape) => shape.is_known(),
+            ShapeContent::Unknown => false,
+            ShapeContent::None => true,
+            ShapeContent::Some(shape) => shape.is_known(),
         }
     }
 }
@@ -112,25 +115,25 @@ impl serde::de::Error for Untraceable {
     }
 }
 
-type Traced<T> = Result<T, Untraceable>;
+type TraceResult<T> = Result<T, Untraceable>;
 
 /// A deserializer that notes in `shape` what it is asked for.
 struct Tracer<'a> {
-    shape: &'a mut Shape,
+    shape: &'a mut JsonShape,
     probe: &'a mut Probe,
 }
 
 impl Tracer<'_> {
     /// Notes a shape without parts.
-    fn is(&mut self, shape: Shape) {
+    fn is(&mut self, shape: JsonShape) {
         *self.shape = shape;
     }
 }
 
 macro_rules! simple {
     ($($method:ident => $shape:ident, $visit:ident($($value:expr)?);)*) => {
-        $(fn $method<V: Visitor<'de>>(mut self, visitor: V) -> Traced<V::Value> {
-            self.is(Shape::$shape);
+        $(fn $method<V: Visitor<'de>>(mut self, visitor: V) -> TraceResult<V::Value> {
+            self.is(JsonShape::$shape);
             visitor.$visit($($value)?)
         })*
     };
@@ -166,7 +169,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Traced<V::Value> {
+    ) -> TraceResult<V::Value> {
         self.deserialize_unit(visitor)
     }
 
@@ -174,26 +177,26 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Traced<V::Value> {
+    ) -> TraceResult<V::Value> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Traced<V::Value> {
-        if !matches!(self.shape, Shape::Optional(_)) {
-            *self.shape = Shape::Optional(Box::default());
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> TraceResult<V::Value> {
+        if !matches!(self.shape, JsonShape::Optional(_)) {
+            *self.shape = JsonShape::Optional(Box::default());
         }
         match self.shape {
-            Shape::Optional(shape) => visitor.visit_some(Tracer { shape, ..self }),
+            JsonShape::Optional(shape) => visitor.visit_some(Tracer { shape, ..self }),
             _ => Err(Untraceable),
         }
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Traced<V::Value> {
-        if !matches!(self.shape, Shape::List(_)) {
-            *self.shape = Shape::List(Box::default());
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> TraceResult<V::Value> {
+        if !matches!(self.shape, JsonShape::List(_)) {
+            *self.shape = JsonShape::List(Box::default());
         }
         match self.shape {
-            Shape::List(shape) => visitor.visit_seq(Each {
+            JsonShape::List(shape) => visitor.visit_seq(ShapeSequence {
                 shapes: std::slice::from_mut(&mut **shape),
                 probe: self.probe,
             }),
@@ -201,12 +204,12 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         }
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Traced<V::Value> {
-        if !matches!(self.shape, Shape::Tuple(_)) {
-            *self.shape = Shape::Tuple(vec![Shape::Unknown; len]);
+    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> TraceResult<V::Value> {
+        if !matches!(self.shape, JsonShape::Tuple(_)) {
+            *self.shape = JsonShape::Tuple(vec![JsonShape::Unknown; len]);
         }
         match self.shape {
-            Shape::Tuple(shapes) => visitor.visit_seq(Each {
+            JsonShape::Tuple(shapes) => visitor.visit_seq(ShapeSequence {
                 shapes,
                 probe: self.probe,
             }),
@@ -219,16 +222,16 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         _: &'static str,
         len: usize,
         visitor: V,
-    ) -> Traced<V::Value> {
+    ) -> TraceResult<V::Value> {
         self.deserialize_tuple(len, visitor)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Traced<V::Value> {
-        if !matches!(self.shape, Shape::Map(_)) {
-            *self.shape = Shape::Map(Box::default());
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> TraceResult<V::Value> {
+        if !matches!(self.shape, JsonShape::Map(_)) {
+            *self.shape = JsonShape::Map(Box::default());
         }
         match self.shape {
-            Shape::Map(shape) => visitor.visit_map(Members {
+            JsonShape::Map(shape) => visitor.visit_map(ShapeMembers {
                 left: vec![("", &mut **shape)],
                 next: None,
                 probe: self.probe,
@@ -242,17 +245,17 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         _: &'static str,
         names: &'static [&'static str],
         visitor: V,
-    ) -> Traced<V::Value> {
-        if !matches!(self.shape, Shape::Object(_)) {
-            let field = |name: &&'static str| Field {
+    ) -> TraceResult<V::Value> {
+        if !matches!(self.shape, JsonShape::Object(_)) {
+            let field = |name: &&'static str| ShapeField {
                 name,
-                shape: Shape::Unknown,
+                shape: JsonShape::Unknown,
                 is_optional: None,
                 is_left_out: false,
             };
-            *self.shape = Shape::Object(names.iter().map(field).collect());
+            *self.shape = JsonShape::Object(names.iter().map(field).collect());
         }
-        let Shape::Object(fields) = self.shape else {
+        let JsonShape::Object(fields) = self.shape else {
             return Err(Untraceable);
         };
         if !self.probe.is_used && fields.iter().all(|field| field.shape.is_known()) {
@@ -267,7 +270,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         let there = fields.iter_mut().filter(|field| !field.is_left_out);
         let mut left: Vec<_> = there.map(|field| (field.name, &mut field.shape)).collect();
         left.reverse();
-        visitor.visit_map(Members {
+        visitor.visit_map(ShapeMembers {
             left,
             next: None,
             probe: self.probe,
@@ -279,15 +282,15 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         _: &'static str,
         names: &'static [&'static str],
         visitor: V,
-    ) -> Traced<V::Value> {
-        if !matches!(self.shape, Shape::Choice(_)) {
+    ) -> TraceResult<V::Value> {
+        if !matches!(self.shape, JsonShape::Choice(_)) {
             let variant = |name: &&'static str| Variant {
                 name,
-                content: Content::Unknown,
+                content: ShapeContent::Unknown,
             };
-            *self.shape = Shape::Choice(names.iter().map(variant).collect());
+            *self.shape = JsonShape::Choice(names.iter().map(variant).collect());
         }
-        let Shape::Choice(variants) = self.shape else {
+        let JsonShape::Choice(variants) = self.shape else {
             return Err(Untraceable);
         };
         let at = variants.iter().position(|variant| !variant.is_known());
@@ -300,15 +303,18 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
 }
 
 /// A sequence with one element for each shape.
-struct Each<'a> {
-    shapes: &'a mut [Shape],
+struct ShapeSequence<'a> {
+    shapes: &'a mut [JsonShape],
     probe: &'a mut Probe,
 }
 
-impl<'de> SeqAccess<'de> for Each<'_> {
+impl<'de> SeqAccess<'de> for ShapeSequence<'_> {
     type Error = Untraceable;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Traced<Option<T::Value>> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> TraceResult<Option<T::Value>> {
         let Some((shape, rest)) = std::mem::take(&mut self.shapes).split_first_mut() else {
             return Ok(None);
         };
@@ -319,16 +325,16 @@ impl<'de> SeqAccess<'de> for Each<'_> {
 }
 
 /// The members of an object, the first last.
-struct Members<'a> {
-    left: Vec<(&'static str, &'a mut Shape)>,
-    next: Option<&'a mut Shape>,
+struct ShapeMembers<'a> {
+    left: Vec<(&'static str, &'a mut JsonShape)>,
+    next: Option<&'a mut JsonShape>,
     probe: &'a mut Probe,
 }
 
-impl<'de> MapAccess<'de> for Members<'_> {
+impl<'de> MapAccess<'de> for ShapeMembers<'_> {
     type Error = Untraceable;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Traced<Option<K::Value>> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> TraceResult<Option<K::Value>> {
         let Some((name, shape)) = self.left.pop() else {
             return Ok(None);
         };
@@ -337,7 +343,7 @@ impl<'de> MapAccess<'de> for Members<'_> {
             .map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Traced<V::Value> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> TraceResult<V::Value> {
         let shape = self.next.take().ok_or(Untraceable)?;
         let probe = &mut *self.probe;
         seed.deserialize(Tracer { shape, probe })
@@ -351,16 +357,16 @@ struct One<'a> {
 }
 
 impl<'a> One<'a> {
-    fn content(self) -> Traced<Tracer<'a>> {
-        if !matches!(self.variant.content, Content::Some(_)) {
-            self.variant.content = Content::Some(Shape::Unknown);
+    fn content(self) -> TraceResult<Tracer<'a>> {
+        if !matches!(self.variant.content, ShapeContent::Some(_)) {
+            self.variant.content = ShapeContent::Some(JsonShape::Unknown);
         }
         match &mut self.variant.content {
-            Content::Some(shape) => Ok(Tracer {
+            ShapeContent::Some(shape) => Ok(Tracer {
                 shape,
                 probe: self.probe,
             }),
-            Content::Unknown | Content::None => Err(Untraceable),
+            ShapeContent::Unknown | ShapeContent::None => Err(Untraceable),
         }
     }
 }
@@ -369,7 +375,7 @@ impl<'de, 'a> EnumAccess<'de> for One<'a> {
     type Error = Untraceable;
     type Variant = One<'a>;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Traced<(V::Value, One<'a>)> {
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> TraceResult<(V::Value, One<'a>)> {
         let name = BorrowedStrDeserializer::<Untraceable>::new(self.variant.name);
         Ok((seed.deserialize(name)?, self))
     }
@@ -378,16 +384,16 @@ impl<'de, 'a> EnumAccess<'de> for One<'a> {
 impl<'de> VariantAccess<'de> for One<'_> {
     type Error = Untraceable;
 
-    fn unit_variant(self) -> Traced<()> {
-        self.variant.content = Content::None;
+    fn unit_variant(self) -> TraceResult<()> {
+        self.variant.content = ShapeContent::None;
         Ok(())
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Traced<T::Value> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> TraceResult<T::Value> {
         seed.deserialize(self.content()?)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Traced<V::Value> {
+    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> TraceResult<V::Value> {
         self.content()?.deserialize_tuple(len, visitor)
     }
 
@@ -395,7 +401,7 @@ impl<'de> VariantAccess<'de> for One<'_> {
         self,
         names: &'static [&'static str],
         visitor: V,
-    ) -> Traced<V::Value> {
+    ) -> TraceResult<V::Value> {
         self.content()?.deserialize_struct("", names, visitor)
     }
 }

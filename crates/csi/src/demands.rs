@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use protocol::api::Props;
 use rustix::mount::MountFlags;
 
-use crate::driver::Driver;
+use crate::driver::CsiDriver;
 use crate::names::shown;
 use crate::proto::volume_capability::access_mode::Mode;
 use crate::proto::volume_capability::{AccessType, MountVolume};
 use crate::proto::{CapacityRange, Topology, TopologyRequirement, VolumeCapability};
-use crate::status::{Code, Result, Status};
+use crate::status::{GrpcCode, GrpcStatus, Result};
 use crate::volumes::Kind;
 
 /// The size of a block volume if none is wanted.
@@ -20,7 +20,7 @@ pub(crate) const STEP: u64 = 1 << 20;
 
 /// The way in which a volume is used.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Use {
+pub(crate) struct VolumeUse {
     pub(crate) kind: Kind,
     /// True if only one path may have the volume.
     pub(crate) is_single: bool,
@@ -30,18 +30,18 @@ pub(crate) struct Use {
     pub(crate) flags: MountFlags,
 }
 
-impl Use {
-    pub(crate) fn of(capability: &VolumeCapability) -> Result<Use> {
+impl VolumeUse {
+    pub(crate) fn of(capability: &VolumeCapability) -> Result<VolumeUse> {
         let mode = capability.access_mode.as_ref().map(|mode| mode.mode());
         let (is_single, read_only) = match mode {
             Some(Mode::SingleNodeWriter | Mode::SingleNodeMultiWriter) => (false, false),
             Some(Mode::SingleNodeSingleWriter) => (true, false),
             Some(Mode::SingleNodeReaderOnly) => (false, true),
             Some(Mode::Unknown) | None => {
-                return Err(Status::invalid("the access mode is missing"));
+                return Err(GrpcStatus::invalid("the access mode is missing"));
             }
             Some(mode) => {
-                return Err(Status::invalid(format!(
+                return Err(GrpcStatus::invalid(format!(
                     "{mode:?}: a pool is on one node, so its volumes can be used there only"
                 )));
             }
@@ -50,12 +50,12 @@ impl Use {
             Some(AccessType::Block(_)) => (Kind::Block, MountFlags::empty()),
             Some(AccessType::Mount(mount)) => (Kind::Files, flags(mount)?),
             None => {
-                return Err(Status::invalid(
+                return Err(GrpcStatus::invalid(
                     "the access type is missing: mount or block",
                 ));
             }
         };
-        Ok(Use {
+        Ok(VolumeUse {
             kind,
             is_single,
             read_only,
@@ -67,13 +67,13 @@ impl Use {
     pub(crate) fn of_all(capabilities: &[VolumeCapability]) -> Result<Kind> {
         let mut kinds = capabilities
             .iter()
-            .map(|one| Use::of(one).map(|is| is.kind));
+            .map(|one| VolumeUse::of(one).map(|is| is.kind));
         let first = kinds
             .next()
-            .ok_or_else(|| Status::invalid("the capabilities of the volume are missing"))??;
+            .ok_or_else(|| GrpcStatus::invalid("the capabilities of the volume are missing"))??;
         for kind in kinds {
             if kind? != first {
-                return Err(Status::invalid(
+                return Err(GrpcStatus::invalid(
                     "a volume is either mounted or a block device, not both",
                 ));
             }
@@ -82,30 +82,34 @@ impl Use {
     }
 
     /// The kind and use that one call demands.
-    pub(crate) fn of_one(capability: Option<&VolumeCapability>) -> Result<Use> {
+    pub(crate) fn of_one(capability: Option<&VolumeCapability>) -> Result<VolumeUse> {
         capability.map_or_else(
-            || Err(Status::invalid("the capability of the volume is missing")),
-            Use::of,
+            || {
+                Err(GrpcStatus::invalid(
+                    "the capability of the volume is missing",
+                ))
+            },
+            VolumeUse::of,
         )
     }
 }
 
 fn flags(mount: &MountVolume) -> Result<MountFlags> {
     if !matches!(mount.fs_type.as_str(), "" | "strongroom") {
-        return Err(Status::invalid(format!(
+        return Err(GrpcStatus::invalid(format!(
             "fsType '{}': a volume has the file system of Strongroom; leave fsType out",
             shown(&mount.fs_type)
         )));
     }
     if !mount.volume_mount_group.is_empty() {
-        return Err(Status::invalid(
+        return Err(GrpcStatus::invalid(
             "a group for the whole mount is not supported",
         ));
     }
     let mut flags = MountFlags::empty();
     for word in &mount.mount_flags {
         flags |= mount_flag(word).ok_or_else(|| {
-            Status::invalid(format!(
+            GrpcStatus::invalid(format!(
                 "mount option '{}': use ro, noexec, nosuid, nodev, noatime or nodiratime",
                 shown(word)
             ))
@@ -129,28 +133,29 @@ pub(crate) fn mount_flag(word: &str) -> Option<MountFlags> {
 
 /// The limits of the size of a volume, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Range {
+pub(crate) struct SizeRange {
     /// At least; 0 if no size is wanted.
     least: u64,
     /// At most, if there is a limit.
     most: Option<u64>,
 }
 
-impl Range {
-    pub(crate) fn of(range: Option<&CapacityRange>) -> Result<Range> {
+impl SizeRange {
+    pub(crate) fn of(range: Option<&CapacityRange>) -> Result<SizeRange> {
         let Some(range) = range else {
-            return Ok(Range::default());
+            return Ok(SizeRange::default());
         };
         let bytes = |value: i64| {
-            u64::try_from(value).map_err(|_| Status::invalid(format!("a size of {value} bytes")))
+            u64::try_from(value)
+                .map_err(|_| GrpcStatus::invalid(format!("a size of {value} bytes")))
         };
         let (least, most) = (bytes(range.required_bytes)?, bytes(range.limit_bytes)?);
         let most = (most > 0).then_some(most);
         match most.is_some_and(|most| most < least) {
-            true => Err(Status::invalid(
+            true => Err(GrpcStatus::invalid(
                 "the limit of the size is below the size that is wanted",
             )),
-            false => Ok(Range { least, most }),
+            false => Ok(SizeRange { least, most }),
         }
     }
 
@@ -180,8 +185,8 @@ impl Range {
         };
         match i64::try_from(size).is_ok() && self.most.is_none_or(|most| size <= most) {
             true => Ok(size),
-            false => Err(Status::new(
-                Code::OutOfRange,
+            false => Err(GrpcStatus::new(
+                GrpcCode::OutOfRange,
                 format!("the volume would have {size} bytes, which is more than the limit"),
             )),
         }
@@ -225,7 +230,8 @@ impl Parameters {
     ) -> Result<Parameters> {
         let mut parameters = Parameters::default();
         for (name, value) in given {
-            let wrong = |why: &str| Status::invalid(format!("parameter '{}': {why}", shown(name)));
+            let wrong =
+                |why: &str| GrpcStatus::invalid(format!("parameter '{}': {why}", shown(name)));
             if name.starts_with(OF_SIDECARS) {
                 continue;
             }
@@ -263,7 +269,7 @@ impl Parameters {
     }
 }
 
-impl Driver {
+impl CsiDriver {
     /// Returns whether a volume on this node meets the topology of a call.
     pub(crate) fn is_accessible(&self, wanted: Option<&TopologyRequirement>) -> bool {
         let requisite = wanted.map_or(&[][..], |wanted| &wanted.requisite);
@@ -282,8 +288,8 @@ impl Driver {
 mod tests {
     use super::*;
 
-    fn range(required_bytes: i64, limit_bytes: i64) -> Result<Range> {
-        Range::of(Some(&CapacityRange {
+    fn range(required_bytes: i64, limit_bytes: i64) -> Result<SizeRange> {
+        SizeRange::of(Some(&CapacityRange {
             required_bytes,
             limit_bytes,
         }))
@@ -307,7 +313,7 @@ mod tests {
         assert!(!some.holds(0) && range(10, 0).unwrap().holds(0));
         assert_eq!(
             some.size(Kind::Files, 21).unwrap_err().code,
-            Code::OutOfRange
+            GrpcCode::OutOfRange
         );
     }
 

@@ -1,4 +1,4 @@
-//! The processes that serve: what they have from the one that started them.
+//! The processes that serve: the descriptors and settings that they inherit.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -16,12 +16,12 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::network;
 use super::processes::{BEGUN, KNOWN};
-use super::settings::{self, Settings};
-use crate::guard::Names;
-use crate::http::Timed;
-use crate::memory::Memory;
-use crate::serve::{Site, Visitor, connection};
-use crate::tls::Identity;
+use super::settings::{self, NetworkSettings};
+use crate::guard::SiteNames;
+use crate::http::TimedSocket;
+use crate::memory::RequestMemory;
+use crate::serve::{SiteContext, Visitor, connection};
+use crate::tls::TlsIdentity;
 
 /// A connection at the unix socket is kept so long without a request, or only so long if the daemon does not know its
 /// user.
@@ -42,11 +42,11 @@ pub fn serve_connection(daemon: &Path, parent: u32) -> Result<(), Failure> {
     become_user(peer.uid, peer.gid)?;
     end_with(parent)?;
     let is_known = Cell::new(false);
-    let site = Site {
-        names: Names::local(),
+    let site = SiteContext {
+        names: SiteNames::local(),
         socket: daemon.to_owned(),
         logins: None,
-        memory: Memory::of_one(inherited(io::stdout())?),
+        memory: RequestMemory::of_one(inherited(io::stdout())?),
     };
     let from = Visitor {
         source: None,
@@ -68,7 +68,7 @@ pub fn serve_connection(daemon: &Path, parent: u32) -> Result<(), Failure> {
             Ok(Box::new(()))
         },
     };
-    let mut stream = Timed::new(stream, IDLE);
+    let mut stream = TimedSocket::new(stream, IDLE);
     // A client that goes away is no failure.
     let _ = connection(&mut stream, &site, &from);
     Ok(())
@@ -88,21 +88,21 @@ pub fn serve_network(daemon: &Path, parent: u32) -> Result<(), Failure> {
     begin()?;
     let listener = TcpListener::from(inherited(io::stdin())?);
     let mut channel = UnixStream::from(inherited(io::stdout())?);
-    let settings: Settings = settings::receive(&mut channel).map_err(failed)?;
+    let settings: NetworkSettings = settings::receive(&mut channel).map_err(failed)?;
     if let Some((uid, gid)) = settings.account {
         become_user(Uid::from_raw(uid), Gid::from_raw(gid))?;
     }
     end_with(parent)?;
     let config = settings.identity.config().map_err(Failure::other)?;
-    let site = Site {
-        names: Names::of(settings.names),
+    let site = SiteContext {
+        names: SiteNames::of(settings.names),
         socket: daemon.to_owned(),
-        logins: Some(crate::session::Logins::new()),
-        memory: Memory::of_all(),
+        logins: Some(crate::session::SiteLogins::new()),
+        memory: RequestMemory::of_all(),
     };
     // Nothing but a wrong message ends this: without its parent this process ends.
     let renewed = move || {
-        settings::receive::<Identity>(&mut channel)
+        settings::receive::<TlsIdentity>(&mut channel)
             .ok()?
             .config()
             .ok()
