@@ -17,8 +17,8 @@ use crate::volumes::{Kind, VolumeDataset};
 
 /// The contents that a new volume begins with.
 enum CloneOrigin {
-    VolumeSnapshot(SnapshotId),
-    VolumeDataset(VolumeId),
+    Snapshot(SnapshotId),
+    Volume(VolumeId),
 }
 
 impl CsiDriver {
@@ -99,7 +99,7 @@ impl CsiDriver {
         let name = made_for(volume, id, parent);
         // What a call left that was interrupted before the clone.
         self.let_go(&name)?;
-        self.daemon.call(command::VolumeSnapshot {
+        self.daemon.call(command::Snapshot {
             names: vec![name.clone()],
             recursive: false,
         })?;

@@ -58,7 +58,7 @@ impl CsiDriver {
                 )),
             };
         }
-        self.daemon.call(command::VolumeSnapshot {
+        self.daemon.call(command::Snapshot {
             names: vec![id.snapshot(&self.settings.parent)],
             recursive: false,
         })?;

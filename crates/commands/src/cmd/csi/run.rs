@@ -29,7 +29,7 @@ pub(crate) fn run(args: Csi, session: &mut Session) -> Result {
             .join(&args.driver_name)
             .join("mounts"),
     };
-    let settings = csi::Settings {
+    let settings = csi::DriverSettings {
         daemon: session.socket.clone(),
         parent: args.parent,
         node_id: args.node_id,
