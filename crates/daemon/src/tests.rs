@@ -15,7 +15,7 @@ use crate::front_ends::FRONT_ENDS;
 use crate::host::identity::this_host;
 use crate::host::process::system::System;
 use crate::state::callers::channel::Channel;
-use crate::state::callers::channel::NonInteractive;
+use crate::state::callers::channel::{NonInteractive, without_connection};
 use crate::state::callers::context::CallerContext;
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
@@ -128,6 +128,8 @@ impl Channel for Slow {
     }
 
     fn notice(&mut self, _: String) {}
+
+    without_connection!(rows pause data);
 }
 
 /// Has a command ask, does something before the answer comes, and returns what became of the command.

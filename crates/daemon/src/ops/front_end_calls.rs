@@ -162,12 +162,12 @@ fn each<'a>(
 pub(crate) struct WithdrawnOffers(Vec<Box<dyn WithdrawnDatasets<Daemon>>>);
 
 impl WithdrawnOffers {
-    /// See [`RevocableDecision::clear`].
+    /// See [`WithdrawnDatasets::clear`].
     pub(crate) fn clear(&self) {
         self.0.iter().for_each(|withdrawn| withdrawn.clear());
     }
 
-    /// See [`RevocableDecision::offer_again`].
+    /// See [`WithdrawnDatasets::offer_again`].
     pub(crate) fn offer_again(self, daemon: &Arc<Daemon>) -> Vec<Failure> {
         let all = self.0.into_iter();
         all.flat_map(|withdrawn| withdrawn.offer_again(daemon))
@@ -179,7 +179,7 @@ impl WithdrawnOffers {
 struct HeldOffers<'a>(Vec<Box<dyn FrontEndGuard + 'a>>);
 
 impl HeldOffers<'_> {
-    /// See [`LockedContainer::suspend`].
+    /// See [`FrontEndGuard::suspend`].
     fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
         let mut all = self.0.iter();
         all.try_for_each(|held| held.suspend(volumes, why))
@@ -193,7 +193,7 @@ mod tests {
     use protocol::api::FailureKind;
 
     use super::*;
-    use crate::state::front_end::FrontEnd;
+    use crate::state::front_end::{FrontEnd, offers_nothing};
     use crate::tests::{command, create, create_pool};
 
     /// The calls of the front end `Notes`.
@@ -202,8 +202,6 @@ mod tests {
     struct Notes;
 
     impl FrontEnd<Daemon> for Notes {
-        fn start(&self, _: &Arc<Daemon>) {}
-
         fn withdraw(
             &self,
             _: &Arc<Daemon>,
@@ -213,6 +211,8 @@ mod tests {
             DONE.lock().push("withdraw");
             Ok(Some(Box::new(Notes)))
         }
+
+        offers_nothing!(Daemon: prepare start restore offer withdraw_what_can may_go awaits hold forget close stop);
     }
 
     impl WithdrawnDatasets<Daemon> for Notes {
@@ -230,8 +230,6 @@ mod tests {
     struct InUse;
 
     impl FrontEnd<Daemon> for InUse {
-        fn start(&self, _: &Arc<Daemon>) {}
-
         fn withdraw(
             &self,
             _: &Arc<Daemon>,
@@ -243,6 +241,8 @@ mod tests {
                 false => Err(Failure::new(FailureKind::Busy, "it is in use")),
             }
         }
+
+        offers_nothing!(Daemon: prepare start restore offer withdraw_what_can may_go awaits hold forget close stop);
     }
 
     /// Commands ask all front ends. If one cannot withdraw, the others offer again what they offered.

@@ -7,7 +7,7 @@ use secret::Secret;
 
 use super::{command, create_pool, daemon};
 use crate::failure::Result;
-use crate::state::callers::channel::Channel;
+use crate::state::callers::channel::{Channel, without_connection};
 use crate::state::callers::context::CallerContext;
 
 /// A caller who goes away while several pools are imported ends the import before the next pool.
@@ -25,6 +25,8 @@ fn an_import_of_several_pools_ends_with_its_caller() {
             self.0 = self.0.saturating_sub(1);
             stays
         }
+
+        without_connection!(rows data);
     }
     let dir = tempfile::tempdir().unwrap();
     let daemon = daemon(dir.path());

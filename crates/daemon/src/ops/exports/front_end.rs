@@ -12,7 +12,7 @@ use crate::state::daemon::Daemon;
 use crate::state::exports::device::Exportable;
 use crate::state::exports::registry::{Entry, ExportDefinition, State, VolumeGuid};
 use crate::state::exports::servers::ServerExport;
-use crate::state::front_end::{ExclusiveUse, FrontEnd, FrontEndGuard};
+use crate::state::front_end::{ExclusiveUse, FrontEnd, FrontEndGuard, offers_nothing};
 use crate::state::pools::active_pool::ActivePool;
 
 /// The front end of the exports.
@@ -177,6 +177,8 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
         }
         result.and(daemon.remember_exports())
     }
+
+    offers_nothing!(Daemon: offer withdraw withdraw_what_can stop);
 }
 
 /// Ends the sessions of targets, all at the same time: each initiator has a second to log out.

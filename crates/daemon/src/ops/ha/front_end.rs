@@ -7,7 +7,7 @@ use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
-use crate::state::front_end::{ExclusiveUse, FrontEnd, FrontEndGuard};
+use crate::state::front_end::{ExclusiveUse, FrontEnd, FrontEndGuard, offers_nothing};
 use crate::state::pools::active_pool::ActivePool;
 
 /// The targets of pools. `ExportFrontEnd`, the front end of other exports, holds the lock that both change under.
@@ -80,6 +80,8 @@ impl FrontEnd<Daemon> for HaTargets {
         let failures: Vec<Failure> = failures.collect();
         failures.into_iter().next().map_or(Ok(()), Err)
     }
+
+    offers_nothing!(Daemon: prepare offer withdraw withdraw_what_can stop);
 }
 
 impl Daemon {

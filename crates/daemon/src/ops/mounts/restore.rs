@@ -13,7 +13,7 @@ use crate::ops::mounts::unmounts::EndedMount;
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
 use crate::state::datasets::properties::{self, Mountpoint};
-use crate::state::front_end::{FrontEnd, PoolEntries, WithdrawnDatasets};
+use crate::state::front_end::{FrontEnd, PoolEntries, WithdrawnDatasets, offers_nothing};
 use crate::state::mounts::mount_options::{HidingPolicy, MountRequest};
 use crate::state::mounts::mount_records::RecordedMount;
 use crate::state::pools::active_pool::ActivePool;
@@ -87,6 +87,8 @@ impl FrontEnd<Daemon> for MountFrontEnd {
         let was_mounted = active.not_mounted_again.lock().contains(&entry.id);
         Ok(was_mounted || mounts_by_itself(active, entry)?)
     }
+
+    offers_nothing!(Daemon: restore may_go hold forget close stop);
 }
 
 impl WithdrawnDatasets<Daemon> for Vec<EndedMount> {

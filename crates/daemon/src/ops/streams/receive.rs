@@ -14,7 +14,7 @@ use secret::Secret;
 use crate::failure::{Failure, Result};
 use crate::ops::streams::receive_policy::{Chosen, ReceiveRules};
 use crate::ops::streams::receive_right::{MayReceive, ReceiveRight};
-use crate::state::callers::channel::{Channel, DataChannel};
+use crate::state::callers::channel::{Channel, DataChannel, without_connection};
 use crate::state::callers::context::CallerContext;
 use crate::state::callers::decision::Decide;
 use crate::state::daemon::Daemon;
@@ -451,4 +451,6 @@ impl Channel for NoPrompt {
     fn notice(&mut self, text: String) {
         tracing::info!(text, "while streams are received");
     }
+
+    without_connection!(rows pause data);
 }

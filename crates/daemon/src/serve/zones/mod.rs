@@ -21,7 +21,7 @@ use crate::failure::{Failure, Result};
 use crate::host::callers::users::Peer;
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
-use crate::state::front_end::{ExclusiveUse, FrontEnd};
+use crate::state::front_end::{ExclusiveUse, FrontEnd, offers_nothing};
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::zones::view::ZoneView;
 use crate::state::zones::zone::{RememberedZone, Zone, ZoneDefinition, ZoneOwner};
@@ -288,6 +288,8 @@ impl FrontEnd<Daemon> for ZoneSockets {
         let zones: Vec<Arc<Zone>> = daemon.zones.all.lock().values().cloned().collect();
         zones.iter().for_each(|zone| zone.close());
     }
+
+    offers_nothing!(Daemon: restore offer withdraw withdraw_what_can awaits hold forget close);
 }
 
 fn zone_failed(zone: &Zone, failure: &Failure) {

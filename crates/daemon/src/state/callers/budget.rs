@@ -228,6 +228,7 @@ mod tests {
     use secret::Secret;
 
     use super::*;
+    use crate::state::callers::channel::without_connection;
 
     /// A caller that has gone.
     struct Gone;
@@ -242,6 +243,8 @@ mod tests {
         fn pause(&mut self, _: Duration) -> bool {
             false
         }
+
+        without_connection!(rows data);
     }
 
     #[test]

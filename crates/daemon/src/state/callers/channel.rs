@@ -9,7 +9,7 @@ use std::time::Duration;
 use protocol::api::{Ask, Reply};
 use secret::Secret;
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
 /// The caller of a command.
 pub(crate) trait Channel {
@@ -20,25 +20,44 @@ pub(crate) trait Channel {
     fn notice(&mut self, text: String);
 
     /// Sends rows of the reply. More follow.
-    fn rows(&mut self, _: Reply) -> Result<()> {
-        Err(Failure::other(
-            "this command needs a connection for its rows",
-        ))
-    }
+    fn rows(&mut self, rows: Reply) -> Result<()>;
 
     /// Lets time pass. Returns false, and earlier, if the caller has gone: then the command ends.
-    fn pause(&mut self, time: Duration) -> bool {
-        std::thread::sleep(time);
-        true
-    }
+    fn pause(&mut self, time: Duration) -> bool;
 
     /// The data connection of the command. The daemon itself and callers without a connection have none.
-    fn data(&self) -> Result<Arc<dyn DataChannel>> {
-        Err(Failure::other(
-            "this command needs a connection for its data",
-        ))
-    }
+    fn data(&self) -> Result<Arc<dyn DataChannel>>;
 }
+
+/// The named methods of a [`Channel`] to a caller without a connection: such a caller gets no rows and no data, and does
+/// not go away.
+macro_rules! without_connection {
+    ($($method:ident)*) => {
+        $($crate::state::callers::channel::without_connection! { @$method })*
+    };
+    (@rows) => {
+        fn rows(&mut self, _: protocol::api::Reply) -> $crate::failure::Result<()> {
+            let message = "this command needs a connection for its rows";
+            Err($crate::failure::Failure::other(message))
+        }
+    };
+    (@pause) => {
+        fn pause(&mut self, time: std::time::Duration) -> bool {
+            std::thread::sleep(time);
+            true
+        }
+    };
+    (@data) => {
+        fn data(
+            &self,
+        ) -> $crate::failure::Result<std::sync::Arc<dyn $crate::state::callers::channel::DataChannel>>
+        {
+            let message = "this command needs a connection for its data";
+            Err($crate::failure::Failure::other(message))
+        }
+    };
+}
+pub(crate) use without_connection;
 
 /// A prompt for commands without a person to ask.
 #[derive(Default)]
@@ -63,6 +82,8 @@ impl Channel for NonInteractive {
     fn notice(&mut self, text: String) {
         self.notices.push(text);
     }
+
+    without_connection!(rows pause data);
 }
 
 /// The data of one command: a stream, or the requests to a borrowed device.

@@ -230,6 +230,7 @@ fn compute(question: &Question<'_>, secret: &[u8]) -> Option<cipher::DigestOutpu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::callers::channel::without_connection;
 
     struct Person(Vec<&'static str>);
 
@@ -240,6 +241,8 @@ mod tests {
         }
 
         fn notice(&mut self, _: String) {}
+
+        without_connection!(rows pause data);
     }
 
     #[test]

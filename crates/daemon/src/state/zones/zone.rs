@@ -97,7 +97,7 @@ impl ZoneDefinition {
     }
 }
 
-/// See [`ExportDefinition::root`].
+/// See [`ZoneDefinition::root`].
 pub(crate) type Root = (u64, u64, u64);
 
 /// The user or group that may use a zone, besides root.

@@ -3,7 +3,7 @@ use std::cell::Cell;
 use protocol::api::Props;
 
 use super::*;
-use crate::state::callers::channel::Channel;
+use crate::state::callers::channel::{Channel, without_connection};
 use crate::state::callers::decision::{DatasetGuid, Decide};
 use crate::state::devices::leases::LeasedObject;
 use crate::tests::{create_pool, daemon, unmounted};
@@ -30,6 +30,8 @@ impl Channel for HomeTypist<'_> {
     }
 
     fn notice(&mut self, _: String) {}
+
+    without_connection!(rows pause data);
 }
 
 /// A decision that can be withdrawn.
