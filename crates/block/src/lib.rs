@@ -8,45 +8,39 @@
 //! - A write that has not been flushed may survive a power cut completely, in part (some sectors) or not at
 //!   all, in any order. [`fault::FaultDevice`] produces each of these outcomes on demand.
 //!
-//! Layers, lowest first: `error`; `device` (the trait), with the claims of `reservation`; `file`, `memory`, `metered`
-//! [`gate`] and [`fault`] (the devices, which do not depend on each other); `shared` (a disk that several machines of a test
-//! reach); `backing` (locks on what lies below a loop device), `lock`; `holder` (the process that has opened a file); `flusher`; `size` (sizes for people); `loss_notice` (what clients of a server have to be told); `transfer` (memory for
-//! the data of clients on the network).
+//! Layers, lowest first:
+//! - `error`, `size`: errors, and sizes for people;
+//! - `reservation`: claims of disks that several machines reach;
+//! - `interface`: the trait;
+//! - `ownership`: locks on files and disks;
+//! - `file`, `devices`: the devices, which do not depend on each other;
+//! - `threads`, `serving`: threads and memory of servers.
 
-mod backing;
 #[macro_use]
-mod delegate;
-mod device;
+mod interface;
+mod devices;
 mod error;
-pub mod fault;
 mod file;
-mod flusher;
-pub mod gate;
-mod holder;
-mod lock;
-#[cfg(test)]
-mod loop_device;
-mod loss_notice;
-mod memory;
-mod metered;
-mod ordinary;
-mod owner;
+mod ownership;
 mod reservation;
-mod shared;
+mod serving;
 mod size;
-mod transfer;
+mod threads;
 
-pub use device::{BlockDevice, IoMode, SectorSizes, Status};
-pub(crate) use device::{check_range, total};
+pub use devices::memory::MemoryDevice;
+pub use devices::meter::{DeviceMeter, Metered};
+pub use devices::shared_disk::{SharedDisk, View};
+pub use devices::{fault, gate};
 pub use error::{Error, Loss, Result};
 pub use file::{Access, FileDevice};
-pub use flusher::{be_flusher, need_flushers};
-pub use loss_notice::LossNotice;
-pub use memory::MemoryDevice;
-pub use metered::{DeviceMeter, Metered};
-pub use ordinary::be_ordinary;
-pub use owner::FileLock;
+pub use interface::device::{BlockDevice, IoMode, SectorSizes, Status};
+pub(crate) use interface::device::{check_range, total};
+pub use ownership::owner::FileLock;
 pub use reservation::{Answer, Claim, Claimant, Registered, Registrar};
-pub use shared::{SharedDisk, View};
+pub use serving::loss_notice::LossNotice;
+pub use serving::transfer::{
+    TransferBuffer, TransferClaim, TransferOrigin, TransferPool, TransferShare,
+};
 pub use size::human_size;
-pub use transfer::{TransferBuffer, TransferClaim, TransferOrigin, TransferPool, TransferShare};
+pub use threads::flusher::{be_flusher, need_flushers};
+pub use threads::scheduling::be_ordinary;

@@ -4,7 +4,7 @@ use pool::{ArrayKind, Identity, PastSeal, RecordPtr};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::core::history::page::{PAGE_BYTES as SEAL_PAGE, SealPage};
-use crate::core::io::extents::decode_dead;
+use crate::core::io::slots::extents::decode_dead;
 use crate::fs::acl::Acl;
 use crate::layout::{
     AttrValue, Extent, NameEntry, SharedRun, XattrValue, decode_names, encode_names,

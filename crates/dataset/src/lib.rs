@@ -16,11 +16,9 @@
 //! - `tree`: the metadata tree, and the space of users and groups;
 //! - `core`: the open dataset: admission, records, the log, settings;
 //! - `fs`: names, attributes, directories;
-//! - `open_snapshots`, `closed_dirs`, `snapshot_dir`, `volume`, `reencrypt`, `transfer`, `diff`, `measure`: the interface for
-//!   callers.
+//! - `mount`, `volume`, `reseal`, `diff`, `measure`: the interface for callers.
 
 mod buffer;
-mod closed_dirs;
 mod core;
 mod diff;
 mod error;
@@ -29,12 +27,9 @@ mod fs;
 pub mod fuzzing;
 mod layout;
 mod measure;
-mod open_snapshots;
-mod reencrypt;
-mod resealer;
+mod mount;
+mod reseal;
 mod seal;
-mod snapshot_dir;
-mod transfer;
 mod tree;
 mod volume;
 
@@ -44,15 +39,15 @@ pub use self::core::{
     Ancestry, Atime, Clock, Dataset, Engine, EngineOptions, PrimaryCache, Reencrypted, SealedState,
     Settings, SyncMode, WriteCache, ancestry, verify_seal,
 };
-pub use closed_dirs::IsClosed;
 pub use diff::{Change, Difference, FilesFound, RecordFile, Wanted, diff, files_with};
 pub use error::{Error, LostEntries, Result};
 pub use fs::Miscount;
 #[doc(hidden)]
 pub use measure::SealPipeline;
-pub use resealer::Resealer;
+pub use mount::closed_dirs::IsClosed;
+pub use mount::snapshot_dir::{OpenSnapshot, SNAPSHOT_DIR, SnapshotDirFs};
+pub use reseal::resealer::Resealer;
+pub use reseal::transfer::{RecordOpener, RecordSealer};
 pub use seal::{Compression, NewGeneration};
-pub use snapshot_dir::{OpenSnapshot, SNAPSHOT_DIR, SnapshotDirFs};
-pub use transfer::{RecordOpener, RecordSealer};
 pub use tree::owners::{Account, Owner, Usage};
 pub use volume::Volume;

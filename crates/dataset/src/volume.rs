@@ -19,7 +19,7 @@ use crate::core::WriteCache;
 use crate::core::dataset::unless_suspended;
 use crate::core::io::ahead::ReadAhead;
 use crate::core::io::blocks::{VOLUME_INO, in_blocks};
-use crate::core::io::inode::Inode;
+use crate::core::io::memory::inode::Inode;
 use crate::core::log::SyncMode;
 use crate::core::log::rounds::Rounds;
 use crate::core::{Dataset, Settings};

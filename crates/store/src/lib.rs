@@ -9,57 +9,27 @@
 //! The store knows no records, datasets or keys.
 //!
 //! Layers, lowest first:
-//! - `helpers`, `pace`: threads, and requests that they make for callers that do not wait for ever;
-//! - `error`, `segment`, `membership`: numbers of segments, reports about devices;
-//! - `code`, `shape`, [`layout`], `geometry`: the parity code, and the layout of bytes;
-//! - `debts`, `member`, `change`, `group`, `parity`: refused writes, one device, its move to another pool, the
-//!   devices of a group, reads with some of them missing;
-//! - `prompt`, `deadline`, `batch`: reads, and operations on several members at the same time, that do without members
-//!   that do not answer;
-//! - `devices`, `headers`, `cache`, `clear`: the devices of a pool together, and cache devices;
-//! - `claims`: reservations of devices;
-//! - `places`, `blocks`, `relabel`, `members`, `extend`: the operations of a [`Store`] on segments, on superblocks and
-//!   key blocks, and on its devices.
+//! - `error`, `membership`: errors, and reports about devices;
+//! - [`layout`]: the bytes on a device, and the parity code;
+//! - `group`: one device, the devices of a group, and requests to them;
+//! - `store`: the devices of a pool together: segments, superblocks, key blocks, cache devices, reservations.
 
-mod batch;
-mod blocks;
-mod cache;
-mod change;
-mod claims;
-mod clear;
-mod code;
-mod deadline;
-mod debts;
-mod devices;
 mod error;
-mod extend;
-mod geometry;
 mod group;
-mod headers;
-mod heartbeat;
-mod helpers;
 pub mod layout;
-mod member;
-mod members;
 mod membership;
-mod pace;
-mod parity;
-mod places;
-mod prompt;
-mod relabel;
-mod segment;
-mod shape;
+mod store;
 
 pub use block::{BlockDevice, Claimant, IoMode, human_size};
-pub use cache::CacheRange;
-pub use clear::clear_label;
-pub use devices::{CreateOptions, Found, NewGroup, Store, probe};
 pub use error::{Error, Result};
+pub use group::pace::LateDevice;
+pub use group::parity::Parts;
+pub use layout::segment::{SegmentId, UNIT};
+pub use layout::shape::{COLUMNS_MAX, COLUMNS_MIN, Shape, columns_min};
 pub use membership::{
     Assigned, ErrorCounts, Fault, HeaderCheck, Joins, MemberInfo, MemberState, NewMember, Newest,
 };
-pub use pace::LateDevice;
-pub use parity::Parts;
-pub use relabel::by_pool;
-pub use segment::{SegmentId, UNIT};
-pub use shape::{COLUMNS_MAX, COLUMNS_MIN, Shape, columns_min};
+pub use store::cache::CacheRange;
+pub use store::clear::clear_label;
+pub use store::devices::{CreateOptions, Found, NewGroup, Store, probe};
+pub use store::relabel::by_pool;

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::*;
-use crate::loop_device::{Loop, no_starts, run};
+use crate::ownership::loop_device::{Loop, no_starts, run};
 
 /// What a test writes.
 fn pattern(len: usize) -> Vec<u8> {

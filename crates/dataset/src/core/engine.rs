@@ -12,7 +12,7 @@ use pool::CacheHash;
 use vfs::Time;
 
 use super::admission::Ledger;
-use super::io::cache::RecordCache;
+use super::io::memory::cache::RecordCache;
 use super::io::workers::Workers;
 use crate::tree::PAGE;
 

@@ -17,7 +17,7 @@ pub use dataset::Dataset;
 pub(crate) use dataset::{PAGE_SPACE, attr_of};
 pub use engine::{Clock, Engine, EngineOptions};
 pub use history::ancestry::{Ancestry, SealedState, ancestry};
-pub use io::stored::WrongBlocks;
+pub use io::slots::block_counts::WrongBlocks;
 pub use log::SyncMode;
 pub use reencryption::Reencrypted;
 pub use sealed_state::verify_seal;

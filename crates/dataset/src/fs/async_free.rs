@@ -6,8 +6,8 @@
 use pool::{ArrayKind, Reservation, ReserveFor};
 use vfs::{Ino, Kind};
 
-use crate::core::io::extents::{bury, decode_dead, overlapping};
-use crate::core::io::share::{Runs, let_go};
+use crate::core::io::slots::extents::{bury, decode_dead, overlapping};
+use crate::core::io::slots::share::{Runs, let_go};
 use crate::core::log::Scope;
 use crate::core::{Dataset, attr_of};
 use crate::error::Result;

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 
 use super::acl::{self, Acl};
 use crate::buffer::Buffer;
-use crate::core::io::extents::{bury, take_slots};
+use crate::core::io::slots::extents::{bury, take_slots};
 use crate::core::log::Scope;
 use crate::core::{Dataset, attr_of};
 use crate::error::Result;

@@ -9,24 +9,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod caches;
-mod checkpoints;
-mod clones;
-mod commands;
-mod device;
-mod files;
-mod growth;
-mod guids;
-mod members;
+mod administration;
+mod devices;
+mod model;
+mod programs;
 mod runner;
-mod secrets;
-mod shapes;
 mod sim;
-mod taker;
-mod transfer;
-mod verify;
-mod volumes;
-mod world;
+mod streams;
 
 use std::collections::BTreeSet;
 

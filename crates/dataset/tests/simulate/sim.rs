@@ -11,13 +11,13 @@ use keys::WrappingKey;
 use pool::{AtCheckpoint, DeviceState, Pool, Purpose};
 use store::{CreateOptions, NewGroup, Store};
 
-use crate::checkpoints::{Kept, is_refusal};
+use crate::administration::checkpoints::{Kept, is_refusal};
 use crate::common::*;
-use crate::device::{Power, SimDevice};
-use crate::guids::Guids;
-use crate::shapes::{SHAPES, Shape};
-use crate::volumes::AllInUse;
-use crate::world::{World, shape_of};
+use crate::devices::guids::Guids;
+use crate::model::device::{Power, SimDevice};
+use crate::model::shapes::{SHAPES, Shape};
+use crate::model::world::{World, shape_of};
+use crate::programs::volumes::AllInUse;
 
 /// Keys that are loaded, by the guid of their key root.
 pub type Keys = Arc<Mutex<BTreeMap<u64, WrappingKey>>>;
@@ -474,7 +474,7 @@ impl Sim {
         assert_eq!(self.world.shape(), found);
     }
 
-    pub fn dataset_mut(&mut self, guid: u64) -> &mut crate::world::ModelDataset {
+    pub fn dataset_mut(&mut self, guid: u64) -> &mut crate::model::world::ModelDataset {
         let mut datasets = self.world.datasets.values_mut();
         datasets.find(|dataset| dataset.guid == guid).unwrap()
     }

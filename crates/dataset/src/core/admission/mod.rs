@@ -1,9 +1,9 @@
 //! Admission of writes: quotas, and space in the pool that is reserved first.
 
 mod ledger;
+mod orphans;
 mod quota;
 mod reserve;
-mod unlinked;
 
 pub(crate) use ledger::{KnownLimits, Ledger};
-pub(crate) use unlinked::Unlinked;
+pub(crate) use orphans::Unlinked;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::blocks::VOLUME_INO;
-use super::workers::Pending;
+use crate::core::io::blocks::VOLUME_INO;
+use crate::core::io::workers::Pending;
 use crate::core::{Dataset, PrimaryCache};
 
 /// The number of sequential readers at different places that are followed at a time.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pool::ArrayKind;
 use vfs::Ino;
 
-use super::inode::Inode;
-use super::write::Piece;
+use crate::core::io::memory::inode::Inode;
+use crate::core::io::write::Piece;
 use crate::core::log::journal::Range;
 use crate::core::{Dataset, Settings};
 use crate::error::Result;

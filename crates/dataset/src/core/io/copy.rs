@@ -6,11 +6,11 @@ use pool::{ArrayKind, ReserveFor};
 use vfs::Ino;
 use zerocopy::IntoBytes;
 
-use super::extents;
-use super::inode::Inode;
-use super::read::check_file;
-use super::share::{Runs, let_go};
-use super::write::SIZE_MAX;
+use crate::core::io::memory::inode::Inode;
+use crate::core::io::record_reads::check_file;
+use crate::core::io::slots::extents;
+use crate::core::io::slots::share::{Runs, let_go};
+use crate::core::io::write::SIZE_MAX;
 use crate::core::{Dataset, Settings, attr_of};
 use crate::error::Result;
 use crate::layout::{AttrValue, Extent, FLAG_INLINE, attr_key, extent_key};

@@ -8,10 +8,10 @@ use pool::{ArrayKind, Hold, RecordPtr, Reservation, ReserveFor};
 use vfs::Ino;
 use zerocopy::IntoBytes;
 
-use super::inode::{DirtyRecord, Inode, Stage};
-use super::read::check_file;
-use super::record_slots::map_records;
 use crate::buffer::Buffer;
+use crate::core::io::memory::inode::{DirtyRecord, Inode, Stage};
+use crate::core::io::record_reads::check_file;
+use crate::core::io::slots::record_slots::map_records;
 use crate::core::log::Scope;
 use crate::core::log::journal::Range;
 use crate::core::{Dataset, Settings, attr_of};

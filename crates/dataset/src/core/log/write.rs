@@ -11,7 +11,7 @@ use super::journal::Range;
 use super::steps::{Contents, Logged, PREAMBLE, preamble, put_contents, put_empty, put_record};
 use super::writer::{ENTRY_STEPS_MAX, LogRequest};
 use crate::core::Dataset;
-use crate::core::io::inode::Inode;
+use crate::core::io::memory::inode::Inode;
 use crate::error::Result;
 
 /// If more bytes of contents than this changed, the records are written to their final places, and the log only points

@@ -1,0 +1,496 @@
+//! The file system that is mounted: a dataset, and in its directory `.snapshot` its snapshots, read-only.
+//!
+//! The upper bits of an inode number name its tree: 0 is the dataset itself, 1 the directory `.snapshot`. Each snapshot
+//! gets a number of its own at its first look-up.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pool::Entry;
+use vfs::{
+    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Flags, Ino, Kind, NewNode, ROOT,
+    ReadPieces, RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Time, Trust,
+};
+
+use crate::core::Dataset;
+use crate::fs::to_errno;
+use crate::layout::INO_LIMIT;
+use crate::mount::closed_dirs::{ClosedDirs, IsClosed};
+use crate::mount::open_snapshots::OpenSnapshots;
+
+/// The directory of snapshots.
+pub const SNAPSHOT_DIR: &[u8] = b".snapshot";
+
+const TREE_BITS: u32 = INO_LIMIT.ilog2();
+const HEAD: u64 = 0;
+const CONTROL: u64 = 1;
+/// The directory of snapshots as an inode.
+const CONTROL_INO: Ino = CONTROL << TREE_BITS | ROOT;
+/// The cookie at which a listing of the root continues behind `.snapshot`.
+const CONTROL_COOKIE: u64 = i64::MAX as u64 - 1;
+
+/// Opens a snapshot by its entry.
+pub type OpenSnapshot = Box<dyn Fn(&Entry) -> crate::Result<Arc<Dataset>> + Send + Sync>;
+
+/// A mounted dataset with its snapshots.
+pub struct SnapshotDirFs {
+    head: Arc<Dataset>,
+    open_snapshot: OpenSnapshot,
+    /// Whether listings of the root show `.snapshot`.
+    visible: AtomicBool,
+    snapshots: OpenSnapshots,
+    closed: ClosedDirs,
+}
+
+/// The place of an inode.
+enum Place {
+    /// In the dataset.
+    Head(Ino),
+    /// It is `.snapshot`.
+    Control,
+    /// In a snapshot, with the upper bits of its inode numbers.
+    Snapshot(Arc<Dataset>, Ino, u64),
+}
+
+impl SnapshotDirFs {
+    /// A file system with a dataset and its snapshots.
+    pub fn new(head: Arc<Dataset>, open_snapshot: OpenSnapshot, visible: bool) -> SnapshotDirFs {
+        SnapshotDirFs {
+            head,
+            open_snapshot,
+            visible: AtomicBool::new(visible),
+            snapshots: OpenSnapshots::default(),
+            closed: ClosedDirs::default(),
+        }
+    }
+
+    /// Lets nothing be made in a directory as long as `is_closed` says so, also for root, and lets nothing else take its
+    /// place. Nothing is stored: it ends with this file system.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if the path leads to nothing, [`Error::NotDirectory`] if it is no directory of the dataset.
+    pub fn close_dir(&self, path: &Path, is_closed: IsClosed) -> Result<()> {
+        self.closed.close(&self.head, path, is_closed)
+    }
+
+    /// Makes or removes a directory that is closed or lies in a closed one, through the mount.
+    pub fn change_closed<T>(&self, path: &Path, change: impl FnOnce() -> T) -> T {
+        self.closed.except(&self.head, path, change)
+    }
+
+    /// The dataset itself.
+    pub fn head(&self) -> &Arc<Dataset> {
+        &self.head
+    }
+
+    /// Shows or hides `.snapshot` in listings.
+    pub fn set_visible(&self, visible: bool) {
+        self.visible.store(visible, Ordering::Relaxed);
+    }
+
+    /// Closes a snapshot that is to be destroyed. Programs that have it open get `ESTALE`.
+    pub fn close_snapshot(&self, id: u64) {
+        self.snapshots.close(id);
+    }
+
+    /// Closes all snapshots.
+    pub fn close_snapshots(&self) {
+        self.snapshots.close_all();
+    }
+
+    fn place(&self, ino: Ino) -> Result<Place> {
+        let (tree, own) = (ino >> TREE_BITS, ino & (INO_LIMIT - 1));
+        match tree {
+            HEAD => Ok(Place::Head(own)),
+            CONTROL => Ok(Place::Control),
+            _ => Ok(Place::Snapshot(
+                self.snapshots.get(tree)?,
+                own,
+                tree << TREE_BITS,
+            )),
+        }
+    }
+
+    /// The inode in the dataset. Refuses inodes of snapshots, because they cannot be changed.
+    fn head_ino(&self, ino: Ino) -> Result<Ino> {
+        match self.place(ino)? {
+            Place::Head(ino) => Ok(ino),
+            Place::Control | Place::Snapshot(..) => Err(Error::ReadOnly),
+        }
+    }
+
+    fn entries(&self) -> Result<Vec<Arc<Entry>>> {
+        let pool = &self.head.pool;
+        pool.snapshots(self.head.id())
+            .map_err(|error| to_errno(error.into()))
+    }
+
+    fn lookup_snapshot(&self, name: &[u8]) -> Result<Attr> {
+        let snapshots = self.entries()?;
+        let entry = snapshots.iter().find(|entry| entry.name.as_bytes() == name);
+        let entry = entry.ok_or(Error::NotFound)?;
+        let open = || (self.open_snapshot)(entry).map_err(to_errno);
+        let (tree, dataset) = self.snapshots.open(entry.id, open)?;
+        Ok(in_tree(dataset.lookup(ROOT, b".")?, tree << TREE_BITS))
+    }
+
+    fn control_attr(&self) -> Result<Attr> {
+        let root = self.head.getattr(ROOT)?;
+        let snapshots = self.entries()?;
+        let changed = snapshots.last().map_or(root.btime, |entry| Time {
+            secs: entry.created as i64,
+            nanos: 0,
+        });
+        Ok(Attr {
+            ino: CONTROL_INO,
+            kind: Kind::Directory,
+            mode: 0o555,
+            nlink: 2 + snapshots.len() as u32,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: snapshots.len() as u64 + 2,
+            blocks: 0,
+            is_passing: false,
+            blksize: root.blksize,
+            atime: changed,
+            mtime: changed,
+            ctime: changed,
+            btime: root.btime,
+        })
+    }
+
+    fn list_control(&self, cookie: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
+        let dots = [(1, &b"."[..], CONTROL_INO), (2, b"..", ROOT)];
+        let snapshots = self.entries()?;
+        // The inode of a snapshot is known only after its first look-up.
+        let named = snapshots
+            .iter()
+            .map(|entry| (entry.id + 2, entry.name.as_bytes(), CONTROL_INO));
+        for (at, name, ino) in dots
+            .into_iter()
+            .chain(named)
+            .filter(|(at, ..)| *at > cookie)
+        {
+            let entry = DirEntry {
+                ino,
+                kind: Kind::Directory,
+                name,
+                cookie: at,
+                attr: None,
+            };
+            if !emit(&entry) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn list_root(
+        &self,
+        cookie: u64,
+        attrs: bool,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<()> {
+        let mut full = false;
+        if cookie < CONTROL_COOKIE {
+            self.head.readdir(ROOT, cookie, attrs, &mut |entry| {
+                full = !emit(entry);
+                !full
+            })?;
+        }
+        if !full && cookie < CONTROL_COOKIE && self.visible.load(Ordering::Relaxed) {
+            emit(&DirEntry {
+                ino: CONTROL_INO,
+                kind: Kind::Directory,
+                name: SNAPSHOT_DIR,
+                cookie: CONTROL_COOKIE,
+                attr: None,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The attributes of an inode with its number in the mount.
+fn in_tree(attr: Attr, tree: u64) -> Attr {
+    Attr {
+        ino: tree | attr.ino,
+        ..attr
+    }
+}
+
+/// Refuses the name `.snapshot` in the root, which is in use.
+fn refuse_control(parent: Ino, name: &[u8]) -> Result<()> {
+    if parent == ROOT && name == SNAPSHOT_DIR {
+        return Err(Error::NotPermitted);
+    }
+    Ok(())
+}
+
+impl FileSystem for SnapshotDirFs {
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
+        if parent == ROOT && name == SNAPSHOT_DIR {
+            return self.control_attr();
+        }
+        match self.place(parent)? {
+            Place::Head(ino) => self.head.lookup(ino, name),
+            Place::Control if name == b"." => self.control_attr(),
+            Place::Control if name == b".." => self.head.lookup(ROOT, b"."),
+            Place::Control => self.lookup_snapshot(name),
+            Place::Snapshot(_, ROOT, _) if name == b".." => self.control_attr(),
+            Place::Snapshot(dataset, ino, tree) => Ok(in_tree(dataset.lookup(ino, name)?, tree)),
+        }
+    }
+
+    fn forget(&self, ino: Ino, count: u64) {
+        let (tree, own) = (ino >> TREE_BITS, ino & (INO_LIMIT - 1));
+        match tree {
+            HEAD => self.head.forget(own, count),
+            CONTROL => {}
+            _ => self.snapshots.forget(tree, own, count),
+        }
+    }
+
+    fn forget_all(&self) {
+        self.head.forget_all();
+        self.close_snapshots();
+    }
+
+    fn known(&self) -> Vec<Ino> {
+        let of_snapshots = self.snapshots.known().into_iter();
+        let of_snapshots = of_snapshots.map(|(tree, ino)| tree << TREE_BITS | ino);
+        self.head.known().into_iter().chain(of_snapshots).collect()
+    }
+
+    fn trust(&self, ino: Ino) -> Trust {
+        match ino >> TREE_BITS == CONTROL {
+            true => Trust::Once,
+            false => Trust::Lasting,
+        }
+    }
+
+    /// The generation, cut to 32 bits as in the kernel.
+    fn generation(&self, found: &Attr) -> u64 {
+        let (tree, born) = (found.ino >> TREE_BITS, self.head.generation(found));
+        let id = match tree {
+            HEAD | CONTROL => 0,
+            // In another mount another snapshot may have the same number and inode.
+            _ => self.snapshots.get(tree).map_or(0, |dataset| dataset.id()),
+        };
+        let mixed = (born ^ id.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed >> 32
+    }
+
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.getattr(ino),
+            Place::Control => self.control_attr(),
+            Place::Snapshot(dataset, ino, tree) => Ok(in_tree(dataset.getattr(ino)?, tree)),
+        }
+    }
+
+    fn owner(&self, ino: Ino) -> Result<Attr> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.owner(ino),
+            Place::Control | Place::Snapshot(..) => self.getattr(ino),
+        }
+    }
+
+    fn setattr(&self, caller: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        self.head.setattr(caller, self.head_ino(ino)?, set)
+    }
+
+    fn flags(&self, ino: Ino) -> Result<Flags> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.flags(ino),
+            Place::Control => Ok(Flags::default()),
+            Place::Snapshot(dataset, ino, _) => dataset.flags(ino),
+        }
+    }
+
+    fn set_flags(&self, ino: Ino, flags: Flags) -> Result<()> {
+        self.head.set_flags(self.head_ino(ino)?, flags)
+    }
+
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.readlink(ino),
+            Place::Control => Err(Error::Invalid),
+            Place::Snapshot(dataset, ino, _) => dataset.readlink(ino),
+        }
+    }
+
+    fn mknod(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
+        refuse_control(parent, name)?;
+        self.closed.refuse_new(parent)?;
+        self.head.mknod(caller, self.head_ino(parent)?, name, node)
+    }
+
+    fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> Result<Attr> {
+        self.closed.refuse_new(parent)?;
+        self.head.tmpfile(caller, self.head_ino(parent)?, node)
+    }
+
+    fn mkdir(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
+        refuse_control(parent, name)?;
+        self.closed.refuse_new_dir(parent, name)?;
+        self.head.mkdir(caller, self.head_ino(parent)?, name, node)
+    }
+
+    fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
+        refuse_control(parent, name)?;
+        self.closed.refuse_new(parent)?;
+        self.head
+            .symlink(caller, self.head_ino(parent)?, name, target)
+    }
+
+    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        refuse_control(parent, name)?;
+        self.closed.refuse_new(parent)?;
+        if ino >> TREE_BITS != parent >> TREE_BITS {
+            return Err(Error::CrossDevice);
+        }
+        self.head.link(self.head_ino(ino)?, parent, name)
+    }
+
+    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        refuse_control(parent, name)?;
+        self.head.unlink(self.head_ino(parent)?, name)
+    }
+
+    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        refuse_control(parent, name)?;
+        let parent = self.head_ino(parent)?;
+        self.closed.refuse_loss(&self.head, parent, name)?;
+        self.head.rmdir(parent, name)
+    }
+
+    fn rename(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        new_parent: Ino,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        refuse_control(parent, name)?;
+        refuse_control(new_parent, new_name)?;
+        // An exchange and a whiteout put a name into both.
+        if matches!(mode, RenameMode::Exchange | RenameMode::Whiteout(_)) {
+            self.closed.refuse_new(parent)?;
+        }
+        self.closed.refuse_new(new_parent)?;
+        self.closed.refuse_loss(&self.head, parent, name)?;
+        self.closed.refuse_loss(&self.head, new_parent, new_name)?;
+        if parent >> TREE_BITS != new_parent >> TREE_BITS {
+            return Err(Error::CrossDevice);
+        }
+        self.head
+            .rename(self.head_ino(parent)?, name, new_parent, new_name, mode)
+    }
+
+    fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.read(ino, offset, len),
+            Place::Control => Err(Error::IsDirectory),
+            Place::Snapshot(dataset, ino, _) => dataset.read(ino, offset, len),
+        }
+    }
+
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool) -> Result<()> {
+        self.head
+            .write(self.head_ino(ino)?, offset, data, kill_suidgid)
+    }
+
+    fn fsync(&self, ino: Ino, datasync: bool) -> Result<()> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.fsync(ino, datasync),
+            Place::Control | Place::Snapshot(..) => Ok(()),
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.head.sync()
+    }
+
+    fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> Result<()> {
+        self.head.fallocate(self.head_ino(ino)?, offset, len, mode)
+    }
+
+    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.seek(ino, offset, what),
+            Place::Control => Err(Error::Invalid),
+            Place::Snapshot(dataset, ino, _) => dataset.seek(ino, offset, what),
+        }
+    }
+
+    fn copy_range(
+        &self,
+        from: Ino,
+        from_offset: u64,
+        to: Ino,
+        to_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let to = self.head_ino(to)?;
+        match self.place(from)? {
+            Place::Head(from) => self.head.copy_range(from, from_offset, to, to_offset, len),
+            Place::Control | Place::Snapshot(..) => Err(Error::CrossDevice),
+        }
+    }
+
+    fn readdir(
+        &self,
+        ino: Ino,
+        cookie: u64,
+        attrs: bool,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<()> {
+        match self.place(ino)? {
+            Place::Head(ROOT) => self.list_root(cookie, attrs, emit),
+            Place::Head(ino) => self.head.readdir(ino, cookie, attrs, emit),
+            Place::Control => self.list_control(cookie, emit),
+            Place::Snapshot(dataset, ino, tree) => {
+                dataset.readdir(ino, cookie, attrs, &mut |entry| {
+                    let up = ino == ROOT && entry.name == b"..";
+                    emit(&DirEntry {
+                        ino: if up { CONTROL_INO } else { tree | entry.ino },
+                        attr: entry.attr.map(|attr| in_tree(attr, tree)),
+                        ..*entry
+                    })
+                })
+            }
+        }
+    }
+
+    fn statfs(&self) -> Result<StatFs> {
+        self.head.statfs()
+    }
+
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        self.head.setxattr(self.head_ino(ino)?, name, value, how)
+    }
+
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.getxattr(ino, name),
+            Place::Control => Err(Error::NoAttribute),
+            Place::Snapshot(dataset, ino, _) => dataset.getxattr(ino, name),
+        }
+    }
+
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.listxattr(ino),
+            Place::Control => Ok(Vec::new()),
+            Place::Snapshot(dataset, ino, _) => dataset.listxattr(ino),
+        }
+    }
+
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        self.head.removexattr(self.head_ino(ino)?, name)
+    }
+}

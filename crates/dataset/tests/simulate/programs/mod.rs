@@ -1,0 +1,4 @@
+//! Programs that use files and volumes.
+
+pub mod files;
+pub mod volumes;

@@ -1,0 +1,7 @@
+//! Streams between pools, and differences between snapshots.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod diff;
+mod transfer;

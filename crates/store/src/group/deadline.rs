@@ -1,0 +1,163 @@
+//! Operations on several members at the same time, which do without members that do not answer.
+//!
+//! After the deadline a member without an answer is faulted, as if its device had failed, if the others of its group
+//! hold everything and have answered. Otherwise it is waited for: a device without redundancy is never given up, and of
+//! a group none of whose members answers no member is worse than the others.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::group::member::{Member, read_label};
+use crate::group::mirror::{Groups, Layout};
+use crate::group::pace::{self, Patience, Request};
+use crate::{Error, Result};
+
+type Outcome = Option<Result<()>>;
+type Task<T> = (Arc<Member>, Arc<T>);
+
+impl Groups {
+    /// As [`Groups::on_all`]. The caller itself does it to members whose devices do not wait: that costs less.
+    pub(crate) fn on_some<T: Send + Sync + 'static>(
+        &self,
+        layout: &Layout,
+        tasks: &[Task<T>],
+        act: fn(&Member, &T) -> Result<()>,
+    ) -> Vec<Outcome> {
+        let may_be_spared =
+            |(member, _): &Task<T>| member.waits_on_write && layout.can_spare(member);
+        match tasks.iter().any(may_be_spared) {
+            true => self.on_all(layout, tasks, act),
+            false => tasks.iter().map(|(it, task)| Some(act(it, task))).collect(),
+        }
+    }
+
+    /// Does something to one member.
+    ///
+    /// # Errors
+    /// Its failure, for the caller to handle. [`Error::Unanswered`] if it was given up.
+    pub(crate) fn on_one<T: Send + Sync + 'static>(
+        &self,
+        layout: &Layout,
+        member: &Arc<Member>,
+        task: T,
+        act: fn(&Member, &T) -> Result<()>,
+    ) -> Result<()> {
+        let tasks = [(Arc::clone(member), Arc::new(task))];
+        let outcome = self.on_some(layout, &tasks, act).pop().flatten();
+        outcome.unwrap_or_else(|| Err(member.unanswered(self.deadline())))
+    }
+
+    /// Does something to some members at the same time. There is no outcome of those that were given up and faulted.
+    pub(crate) fn on_all<T: Send + Sync + 'static>(
+        &self,
+        layout: &Layout,
+        tasks: &[Task<T>],
+        act: fn(&Member, &T) -> Result<()>,
+    ) -> Vec<Outcome> {
+        if let [(member, task)] = tasks
+            && !layout.can_spare(member)
+        {
+            return vec![Some(act(member, task))];
+        }
+        let mut running = Running::start(tasks, act);
+        let mut patience = Patience::new(self.deadline());
+        while !running.pending.is_empty() {
+            let was_over = patience.is_over();
+            let next = match was_over {
+                false => patience.next(&running.told),
+                true => running.told.recv().ok(),
+            };
+            if was_over {
+                // All were held up until now, as in a failure of the network. The others get as much time again.
+                patience = Patience::new(self.deadline());
+            }
+            if let Some(next) = next {
+                running.note(next);
+            }
+            if patience.is_over() {
+                let silent = self.silent(layout, &running);
+                while let Ok(next) = running.told.try_recv() {
+                    running.note(next);
+                }
+                let without: BTreeSet<u64> = running.not_done().chain(silent).collect();
+                let (tasks, requests) = (running.tasks, &running.requests);
+                running.pending.retain(|n| {
+                    let is_given_up = self.give_up(layout, &tasks[*n].0, &without);
+                    if is_given_up {
+                        requests[*n].give_up();
+                    }
+                    !is_given_up
+                });
+            }
+        }
+        running.outcomes
+    }
+
+    /// The members of the groups of unanswered requests that were not asked for anything, and do not answer either.
+    fn silent<T>(&self, layout: &Layout, running: &Running<'_, T>) -> Vec<u64> {
+        let waiting = || running.pending.iter().map(|n| &running.tasks[*n].0);
+        let is_beside = |other: &&Arc<Member>| {
+            waiting().any(|member| member.label.group == other.label.group)
+                && running
+                    .tasks
+                    .iter()
+                    .all(|(it, _)| it.guid() != other.guid())
+        };
+        let does_answer = |member: &Arc<Member>| {
+            let device = Arc::clone(&member.device);
+            let read = move || read_label(&*device).map(drop);
+            !member.pace().is_slow() && pace::ask(member.pace(), self.deadline(), read).is_some()
+        };
+        let others = layout.active().filter(is_beside);
+        let silent = others.filter(|member| !does_answer(member));
+        silent.map(|member| member.guid()).collect()
+    }
+}
+
+/// Requests to members, and what has come of them so far.
+struct Running<'a, T> {
+    tasks: &'a [Task<T>],
+    requests: Vec<Request>,
+    told: Receiver<(usize, Result<()>)>,
+    pending: BTreeSet<usize>,
+    outcomes: Vec<Outcome>,
+}
+
+impl<'a, T: Send + Sync + 'static> Running<'a, T> {
+    fn start(tasks: &'a [Task<T>], act: fn(&Member, &T) -> Result<()>) -> Running<'a, T> {
+        let (tell, told) = channel();
+        let start = |(number, (member, task)): (usize, &Task<T>)| {
+            let (own, task) = (Arc::clone(member), Arc::clone(task));
+            let tell: Sender<(usize, Result<()>)> = tell.clone();
+            let act = move || act(&own, &task);
+            let pass_on = move |outcome| drop(tell.send((number, outcome)));
+            Request::start(member.pace(), act, pass_on)
+        };
+        Running {
+            tasks,
+            requests: tasks.iter().enumerate().map(start).collect(),
+            told,
+            pending: (0..tasks.len()).collect(),
+            outcomes: tasks.iter().map(|_| None).collect(),
+        }
+    }
+}
+
+impl<T> Running<'_, T> {
+    fn note(&mut self, (number, outcome): (usize, Result<()>)) {
+        if let Err(Error::Panicked) = outcome {
+            // It is unknown how far it came: a flush may have been left out.
+            self.tasks[number].0.note_lost();
+        }
+        self.pending.remove(&number);
+        self.outcomes[number] = Some(outcome);
+    }
+
+    /// The members that have not answered, or have failed.
+    fn not_done(&self) -> impl Iterator<Item = u64> {
+        let all = self.tasks.iter().zip(&self.outcomes);
+        let not_done = all.filter(|(_, outcome)| !matches!(outcome, Some(Ok(()))));
+        not_done.map(|((member, _), _)| member.guid())
+    }
+}
