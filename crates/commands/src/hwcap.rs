@@ -54,7 +54,7 @@ fn of_solaris(setting: &str) -> Result<(), String> {
     if !ignored.is_empty() {
         eprintln!(
             "strongroom: LD_HWCAP: ignored, because no code here has a path for it: {}",
-            crate::show::text::message(&ignored.join(" "))
+            console::show::text::message(&ignored.join(" "))
         );
     }
     Ok(())

@@ -4,31 +4,23 @@
 //!   `run` carries the command out;
 //! - `completing` completes command lines for shells;
 //! - `hwcap` switches features of the processor off;
-//! - `helper` is the program that mount(8) and systemd call by other names;
-//! - `outcome` is the result of a command;
-//! - `session` is the connection to the daemon. It answers the daemon's questions and sends it the secrets;
-//! - `terminal` asks the user for secrets and confirmations;
-//! - `show` prints sizes, times, tables and JSON.
+//! - `helper` is the program that mount(8) and systemd call by other names.
 
 mod cmd;
 mod completing;
 mod helper;
 mod hwcap;
-mod outcome;
-mod session;
-mod show;
-mod terminal;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use console::outcome::Outcome;
+use console::session::Session;
+use console::show::text;
 use protocol::api::{Failure, FailureKind};
 
 use crate::cmd::cli::Cli;
-use crate::outcome::Outcome;
-use crate::session::Session;
-use crate::show::text;
 
 /// Carries out the command line of this process, and returns the exit code.
 pub fn main() -> ExitCode {

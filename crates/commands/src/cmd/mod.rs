@@ -19,7 +19,6 @@ mod help_rules;
 mod key;
 mod login;
 mod luks;
-mod mount_type;
 mod pefs;
 mod pool;
 mod send;
@@ -27,15 +26,14 @@ mod service;
 mod snapshot;
 mod stack;
 mod sure;
-mod values;
 mod web;
 mod zone;
 
+use console::outcome::Result;
+use console::session::Session;
 use protocol::api::OwnerKind;
 
 use crate::cmd::cli::Command;
-use crate::outcome::Result;
-use crate::session::Session;
 
 /// Whether `help` explains this word as `explain` does.
 pub(crate) fn is_topic(word: &str) -> bool {

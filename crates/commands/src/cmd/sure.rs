@@ -1,9 +1,10 @@
 //! Asks for confirmation before a command destroys data.
 
+use console::outcome::Result;
+use console::session::{other, usage};
+use console::terminal::{confirm, is_interactive};
+
 use crate::cmd::dataset::args::Destroy;
-use crate::outcome::Result;
-use crate::session::{other, usage};
-use crate::terminal::{confirm, is_interactive};
 
 /// Asks whether what a command names may go, unless it says so itself.
 pub(crate) fn may_destroy(
@@ -20,20 +21,10 @@ pub(crate) fn may_destroy(
         )));
     }
     for name in names()? {
-        eprintln!("will destroy {}", crate::show::text::in_a_cell(&name));
+        eprintln!("will destroy {}", console::show::text::in_a_cell(&name));
     }
     match confirm("Destroy this for ever?") {
         true => Ok(()),
         false => Err(other("nothing was destroyed")),
-    }
-}
-
-/// Asks whether something that destroys is meant.
-pub(crate) fn be_sure(sure: bool, what: &str) -> Result<()> {
-    match sure {
-        true => Ok(()),
-        false if !is_interactive() => Err(usage(format!("{what}; to do it anyway, use -q"))),
-        false if confirm(&format!("{what}. Go on?")) => Ok(()),
-        false => Err(other("nothing was changed")),
     }
 }

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-
-use crate::cmd::values;
+use console::values;
 
 /// Measure what this machine allows, and what Strongroom reaches
 ///

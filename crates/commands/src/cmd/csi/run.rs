@@ -6,11 +6,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use console::outcome::{Outcome, Result};
+use console::session::{Session, absolute, other, usage};
 use protocol::api::{Command, Failure, FailureKind};
 
 use crate::cmd::csi::args::Csi;
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, absolute, other, usage};
 
 /// The longest name of a node or a driver: both become labels of nodes.
 const NAME_MAX: usize = 63;

@@ -2,10 +2,10 @@
 
 use std::time::SystemTime;
 
+use console::show::size;
 use serde::Serialize;
 
 use super::machine::{CAP_IPC_LOCK, CAP_SYS_ADMIN, Machine};
-use crate::show::size;
 
 /// Locked memory for some hundred datasets with their keys.
 const LOCKED_MIN: u64 = 8 << 20;

@@ -1,15 +1,15 @@
 //! Prints the checks.
 
+use console::outcome::{Outcome, Result};
+use console::session::{Session, answer};
+use console::show::json;
+use console::show::table::{self, Column};
 use protocol::api::{Command, DaemonReport, Failure, FailureKind, PoolReport, command};
 
 use super::args::Doctor;
 use super::checks::{self, Check, State};
 use super::machine::Machine;
 use crate::cmd::pool::run::is_healthy;
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, answer};
-use crate::show::json;
-use crate::show::table::{self, Column};
 
 pub(crate) fn run(args: &Doctor, session: &mut Session) -> Result {
     let mut found = checks::all(&Machine::this());

@@ -4,15 +4,15 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
+use console::outcome::{Outcome, Result};
+use console::session::other;
+use console::show::text;
 use protocol::api::Failure;
 
 use super::args::{Generate, GenerateSystemd};
 use super::table::{Line, lines};
 use super::unit::Unit;
 use super::{containers, mounts};
-use crate::outcome::{Outcome, Result};
-use crate::session::other;
-use crate::show::text;
 
 pub(crate) fn run(args: Generate) -> Result {
     match args {

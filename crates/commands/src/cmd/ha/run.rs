@@ -4,14 +4,14 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, answer, device_path, usage};
+use console::show::table::{self, Column};
+use console::show::{json, text};
 use protocol::api::{Failure, FailureKind, HaReport, PoolReport, command};
 use protocol::ha_file::{HaFile, LEN_MAX, Spelling};
 
 use super::args::Ha;
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, answer, device_path, usage};
-use crate::show::table::{self, Column};
-use crate::show::{json, text};
 
 pub(crate) fn run(args: Ha, session: &mut Session) -> Result {
     match args {

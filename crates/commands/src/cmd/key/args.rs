@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use console::values::{HashCost, is_keysource};
 use protocol::api::Pbkdf;
-
-use crate::cmd::values::{HashCost, is_keysource};
 
 /// Load, unload, change, add and back up the keys of datasets
 ///

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use console::session::usage;
 use protocol::api::Failure;
 
 use crate::cmd::key::args::{KeyBits, Keygen};
-use crate::session::usage;
 
 /// What is to be made.
 #[derive(Debug, PartialEq, Eq)]

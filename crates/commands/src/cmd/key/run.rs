@@ -4,6 +4,11 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, absolute, answer, other, usage};
+use console::show::table::{self, Column};
+use console::show::{json, size, time};
+use console::terminal::{self, Prompter};
 use keys::{KeySource, Location};
 use protocol::api::{
     Ask, AskFormat, Failure, FailureKind, GenerationRow, KeyRow, Rotation, SlotRow, command,
@@ -16,11 +21,6 @@ use crate::cmd::key::args::{
     KeyStatus, Keygen,
 };
 use crate::cmd::key::pktool::{self, NewKey};
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, absolute, answer, other, usage};
-use crate::show::table::{self, Column};
-use crate::show::{json, size, time};
-use crate::terminal::{self, Prompter};
 
 /// No backup is longer: what is, is something else.
 const BACKUP_MAX: u64 = 24 << 20;

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-
-use crate::cmd::export::args::{MountOption, stack_option};
+use console::mount_options::{MountOption, stack_option};
 
 /// Use directories of pefs, and change their keys
 ///

@@ -1,8 +1,7 @@
 //! Sending and receiving.
 
 use clap::Args;
-
-use crate::cmd::values;
+use console::values;
 
 /// Write a snapshot to the standard output, for `receive`
 ///

@@ -3,12 +3,11 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use console::show::size::human;
+use console::show::time;
+use console::terminal::{bar, counter};
 use indicatif::ProgressBar;
 use protocol::api::StreamRow;
-
-use crate::show::size::human;
-use crate::show::time;
-use crate::terminal::{bar, counter};
 
 /// A line says how far a stream is, so often.
 const EACH: Duration = Duration::from_secs(1);

@@ -2,17 +2,17 @@
 
 use std::io::{IsTerminal, Read};
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, answer, other, usage};
+use console::show::json;
+use console::show::properties::canonical;
+use console::terminal::input_is_data;
 use protocol::api::{Failure, ReceiveName, SendWhat, command};
 use protocol::client::Data;
 use rustix::io::Errno;
 
 use crate::cmd::send::args::{Receive, Send};
 use crate::cmd::send::progress::{Progress, estimates};
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, answer, other, usage};
-use crate::show::json;
-use crate::show::properties::canonical;
-use crate::terminal::input_is_data;
 
 pub(crate) fn send(args: Send, session: &mut Session) -> Result {
     let mut command = command::Send {

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-
-use crate::cmd::values;
+use console::values;
 
 /// Print lines that show a rollback of the devices later
 ///

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-
-use crate::cmd::export::args::{MountOption, stack_option};
+use console::mount_options::{MountOption, stack_option};
 
 /// Encrypt a directory file by file, on any file system
 ///

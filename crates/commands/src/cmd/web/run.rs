@@ -5,13 +5,13 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, absolute, answer, other, usage};
+use console::show::table::{self, Column};
+use console::show::{json, time};
 use protocol::api::{Command, Failure, FailureKind, TokenRow, TokenScope, command};
 
 use crate::cmd::web::args::{Token, TokenCreate, TokenList, Web, WebCommand};
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, absolute, answer, other, usage};
-use crate::show::table::{self, Column};
-use crate::show::{json, time};
 
 pub(crate) fn run(args: Web, session: &mut Session) -> Result {
     match args.command {

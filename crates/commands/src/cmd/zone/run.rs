@@ -1,12 +1,12 @@
 //! Zones.
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, answer};
+use console::show::json;
+use console::show::table::{self, Column};
 use protocol::api::{Command, ZoneProfile, ZoneRow, command};
 
 use crate::cmd::zone::args::{Zone, ZoneCreate, ZoneList};
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, answer};
-use crate::show::json;
-use crate::show::table::{self, Column};
 
 pub(crate) fn run(args: Zone, session: &mut Session) -> Result {
     match args {

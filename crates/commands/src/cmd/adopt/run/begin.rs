@@ -5,6 +5,9 @@ use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use console::outcome::{Outcome, Result};
+use console::session::{other, usage};
+use console::terminal::{Interruptions, counter};
 use protocol::api::{Failure, FailureKind};
 
 use super::attributes::Rules;
@@ -15,9 +18,6 @@ use super::source::Source;
 use super::walk::{make, walk};
 use crate::cmd::adopt::args::Adopt;
 use crate::cmd::stack::run::more_files;
-use crate::outcome::{Outcome, Result};
-use crate::session::{other, usage};
-use crate::terminal::{Interruptions, counter};
 
 pub(crate) fn run(args: &Adopt, as_json: bool) -> Result<Outcome> {
     let named = place::open(&args.source)?;

@@ -5,14 +5,14 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use console::outcome::Result;
+use console::session::other;
 use protocol::api::{Failure, FailureKind};
 use rustix::io::Errno;
 
 use super::attributes::{self, Rules};
 use super::contents;
 use super::node::{Node, mtime};
-use crate::outcome::Result;
-use crate::session::other;
 
 /// Compares a file with its state when it was copied; of directories, whether both are one.
 pub(super) fn is_copy(from: &Node, copy: &Node) -> bool {

@@ -7,6 +7,7 @@ use std::fs::{File, TryLockError};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use console::terminal::Interruptions;
 use indicatif::ProgressBar;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -18,7 +19,6 @@ use super::tally::{Done, Tally};
 use super::temporary;
 use super::trouble::{Context, Result, Trouble};
 use crate::cmd::adopt::args::Adopt;
-use crate::terminal::Interruptions;
 
 /// How often a file is copied that changes meanwhile.
 const TRIES: usize = 2;

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
+use console::mount_type;
+use console::session::usage;
 use protocol::api::{Failure, FailureKind};
 
 use super::node::Node;
 use super::trouble::{Context, Result, Trouble};
-use crate::cmd::mount_type;
-use crate::session::usage;
 
 /// The file systems that were looked at, and whether they are Strongroom's.
 #[derive(Default)]

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use console::session::{other, usage};
 use fuse::Mount;
 use protocol::api::Failure;
 
@@ -12,7 +13,6 @@ use super::node::Node;
 use super::place;
 use crate::cmd::adopt::args::Adopt;
 use crate::cmd::stack::run::{Encrypted, encrypted, show_gocryptfs};
-use crate::session::{other, usage};
 
 pub(super) enum Source {
     Plain(PathBuf),

@@ -7,6 +7,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use console::outcome::Result;
+use console::session::other;
+use console::terminal::Interruptions;
 use protocol::api::{Failure, FailureKind};
 use rustix::fs::{AtFlags, Mode, RenameFlags};
 use rustix::io::Errno;
@@ -19,9 +22,6 @@ use super::place::{self, Places};
 use super::walk::walk_names;
 use crate::cmd::adopt::args::Adopt;
 use crate::cmd::stack::run::more_files;
-use crate::outcome::Result;
-use crate::session::other;
-use crate::terminal::Interruptions;
 
 /// Copies are here in the dataset until all of them are complete.
 const STAGE: &str = ".strongroom-take-in";

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use console::outcome::Outcome;
+use console::show::size::human;
+use console::show::{json, text};
 use indicatif::ProgressBar;
 use protocol::api::FailureKind;
 use serde::Serialize;
 
 use super::trouble::Trouble;
-use crate::outcome::Outcome;
-use crate::show::size::human;
-use crate::show::{json, text};
 
 /// What became of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use block::{BlockDevice, FileDevice};
 use cipher::{Random, SystemRandom};
+use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 
 use super::load::{Figures, Load, MIB};
@@ -14,7 +15,6 @@ use super::report::{self, Measured};
 use super::work::{Server, Work, cannot, notice};
 use super::{memory, parts};
 use crate::cmd::bench::args::{BenchBlock, BenchHow};
-use crate::outcome::Result;
 
 /// A pool has space for this besides the data that is written over.
 const POOL: u64 = 512 << 20;

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use block::BlockDevice;
+use console::outcome::Result;
 
 use super::stop::Stop;
 use super::work::cannot;
-use crate::outcome::Result;
 
 pub(super) const MIB: usize = 1 << 20;
 const SMALL: usize = 4 << 10;

@@ -6,16 +6,15 @@ use std::time::{Duration, Instant};
 
 use block::{BlockDevice, MemoryDevice};
 use cipher::{Random, SectorCipher, SectorSpec, SystemRandom};
+use console::outcome::{Outcome, Result};
+use console::show::json;
+use console::show::table::{self, Column};
 use luks::{Mapping, MappingFlags, PlainEncryption};
 use protocol::api::Failure;
 use secret::Secret;
 use serde::Serialize;
 
 use crate::cmd::bench::args::BenchBlock;
-use crate::outcome::{Outcome, Result};
-
-use crate::show::json;
-use crate::show::table::{self, Column};
 
 /// The smallest device: each thread has some requests of the largest size to itself.
 const SIZE_MIN: u64 = 64 << 20;

@@ -11,8 +11,9 @@ mod report;
 mod stop;
 mod work;
 
+use console::outcome::Result;
+
 use crate::cmd::bench::args::{Bench, BenchHow};
-use crate::outcome::Result;
 
 pub(crate) fn run(args: Bench, as_json: bool) -> Result {
     match args {

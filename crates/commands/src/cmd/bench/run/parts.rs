@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cipher::{Random, RecordCipher, SectorCipher, SectorSpec, Suite, SystemRandom};
+use console::outcome::Result;
 use fuse::Mount;
 use protocol::api::Failure;
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
@@ -15,7 +16,6 @@ use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 use super::load::{Figures, Load, MIB, RANDOM_READ, RANDOM_READ_4, READ, WRITE};
 use super::null::Null;
 use super::work::{Work, cannot};
-use crate::outcome::Result;
 
 /// So many sequential requests a disk gets at a time.
 const QUEUE: usize = 4;

@@ -5,14 +5,14 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
+use console::outcome::{Outcome, Result};
+use console::show::json;
+use console::show::table::{self, Column};
 use serde::Serialize;
 
 use super::load::{Figures, MEASURES, Measure};
 use super::work::cannot;
 use crate::cmd::bench::args::BenchHow;
-use crate::outcome::{Outcome, Result};
-use crate::show::json;
-use crate::show::table::{self, Column};
 
 /// What was measured.
 #[derive(Default)]

@@ -2,10 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use console::outcome::Result;
+use console::terminal::Interruptions;
 use protocol::api::Failure;
-
-use crate::outcome::Result;
-use crate::terminal::Interruptions;
 
 /// Holds signals back while it lives.
 pub(super) struct Stop {

@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use cipher::{Random, SystemRandom};
+use console::outcome::Result;
+use console::show::size::human;
+use console::terminal::Prompter;
 use protocol::api::{Failure, FailureKind};
 use protocol::client::Terminal;
 use rustix::fs::Mode;
 
 use super::stop::Stop;
 use crate::cmd::bench::args::BenchHow;
-use crate::outcome::Result;
-use crate::show::size::human;
-use crate::terminal::Prompter;
 
 /// What stays free on the disk.
 const SPARE: u64 = 64 << 20;

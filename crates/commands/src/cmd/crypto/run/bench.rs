@@ -3,6 +3,10 @@
 use std::process::Command;
 
 use cipher::Provider;
+use console::outcome::{Outcome, Result};
+use console::session::other;
+use console::show::json;
+use console::show::table::{self, Column};
 
 use super::chart;
 use super::measure::{Speed, Task, gigahertz};
@@ -10,10 +14,6 @@ use super::openssl::OpenSsl;
 use super::report::{Report, Row};
 use super::tables::{Memory, decrypt_large};
 use crate::cmd::crypto::args::{BenchTable, CryptoBench};
-use crate::outcome::{Outcome, Result};
-use crate::session::other;
-use crate::show::json;
-use crate::show::table::{self, Column};
 
 /// What the generic path does without.
 const GENERIC: &str = "-aes,-pclmul,-ssse3,-sha";

@@ -7,11 +7,11 @@ use cipher::{
     AeadAlgorithm, AeadCipher, Digest, Mechanism, NONCE_LEN, Provider, RecordCipher, SectorCipher,
     SectorMode, SectorSpec, Suite,
 };
+use console::outcome::Result;
+use console::session::other;
 use serde::{Deserialize, Serialize};
 
 use crate::cmd::crypto::args::BenchTable;
-use crate::outcome::Result;
-use crate::session::other;
 
 /// How long one run goes on at least, in time of this thread: what others do on the machine does not
 /// count.

@@ -11,15 +11,15 @@ mod report;
 mod tables;
 
 use cipher::{MechanismTest, Policy, PolicyTarget};
+use console::outcome::{Outcome, Result};
+use console::session::{Session, absolute, usage};
+use console::show::json;
+use console::show::table::{self, Column};
 use daemon::crypto::{Decisions, FipsCost, passed_all};
 use protocol::api::FailureKind;
 use serde_json::json;
 
 use crate::cmd::crypto::args::{Crypto, CryptoChange, StateDir};
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, absolute, usage};
-use crate::show::json;
-use crate::show::table::{self, Column};
 
 pub(crate) fn run(command: Crypto, session: &Session) -> Result {
     match command {

@@ -1,12 +1,12 @@
 //! Which provider serves each mechanism with each length of keys, and why.
 
 use cipher::{Error, Mechanism, Policy, Provider};
+use console::outcome::Result;
+use console::show::json;
+use console::show::table::{self, Column};
 use serde_json::json;
 
 use super::measure;
-use crate::outcome::Result;
-use crate::show::json;
-use crate::show::table::{self, Column};
 
 /// A mechanism with keys of one length.
 struct Choice {

@@ -1,13 +1,13 @@
 //! Random bytes: those of keys, and those of the kernel alone.
 
 use cipher::{ENTROPY_MAX, Random, SystemRandom};
+use console::outcome::{Outcome, Result};
+use console::session::{other, usage};
+use console::show::json;
 use protocol::digits::hex;
 use serde_json::json;
 
 use crate::cmd::crypto::args::CryptoRandom;
-use crate::outcome::{Outcome, Result};
-use crate::session::{other, usage};
-use crate::show::json;
 
 pub(super) fn run(args: &CryptoRandom, json: bool) -> Result {
     let mut bytes = vec![0; args.bytes as usize];

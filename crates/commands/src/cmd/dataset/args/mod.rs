@@ -6,9 +6,8 @@ mod properties;
 mod userspace;
 
 use clap::{Args, ValueEnum};
-
-use crate::cmd::values::{self, TableStyle};
-use crate::show::properties as shown;
+use console::show::properties as shown;
+use console::values::{self, TableStyle};
 
 pub(crate) use copy::Cp;
 pub(crate) use delegation::{Allow, Delegated, Unallow};

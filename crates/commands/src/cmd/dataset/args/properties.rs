@@ -1,8 +1,7 @@
 //! The reference of properties.
 
 use clap::Args;
-
-use crate::show::properties;
+use console::show::properties;
 
 const EXAMPLES: &str = "\
 EXAMPLES

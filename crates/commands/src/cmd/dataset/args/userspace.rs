@@ -1,8 +1,7 @@
 //! What users and groups have: what `zfs userspace` does.
 
 use clap::{Args, ValueEnum};
-
-use crate::cmd::values::TableStyle;
+use console::values::TableStyle;
 
 /// Show the used space and the quota of each user of a dataset
 ///

@@ -5,13 +5,13 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use console::mount_type;
+use console::outcome::{Outcome, Result};
+use console::session::usage;
 use protocol::api::{Failure, FailureKind};
 use rustix::fs::{OFlags, copy_file_range};
 
 use crate::cmd::dataset::args::Cp;
-use crate::cmd::mount_type;
-use crate::outcome::{Outcome, Result};
-use crate::session::usage;
 
 pub(crate) fn run(args: &Cp) -> Result {
     let (from, source) = open_source(&args.from)?;

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, answer, usage};
+use console::show::json;
+use console::show::text::in_a_cell;
 use protocol::api::{PermissionRow, WhoKind, command};
 
 use crate::cmd::dataset::args::{Allow, Delegated, Unallow};
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, answer, usage};
-use crate::show::json;
-use crate::show::text::in_a_cell;
 
 /// A heading is as long as `zfs` makes it.
 const WIDTH: usize = 70;

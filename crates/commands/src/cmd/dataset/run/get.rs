@@ -1,14 +1,14 @@
 //! `get`: properties with their sources, one to a line.
 
+use console::outcome::{Outcome, Result};
+use console::session::{Session, usage};
+use console::show::properties::canonical;
+use console::show::table::{self, Column};
+use console::show::{json, value};
 use protocol::api::{DatasetRow, PropertyRow, Source};
 
 use super::select::Selection;
 use crate::cmd::dataset::args::{Get, GetField, SourceKind, Type};
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, usage};
-use crate::show::properties::canonical;
-use crate::show::table::{self, Column};
-use crate::show::{json, value};
 
 pub(crate) fn run(args: Get, session: &mut Session) -> Result {
     let props = wanted(&args.props)?;

@@ -2,15 +2,15 @@
 
 use std::cmp::Ordering;
 
+use console::outcome::{Outcome, Result};
+use console::session::{Session, usage};
+use console::show::properties::{canonical, column};
+use console::show::table::{self, Column};
+use console::show::{json, value};
 use protocol::api::{DatasetRow, Value};
 
 use super::select::Selection;
 use crate::cmd::dataset::args::{List, Type};
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, usage};
-use crate::show::properties::{canonical, column};
-use crate::show::table::{self, Column};
-use crate::show::{json, value};
 
 /// What `-o space` stands for.
 const SPACE: [&str; 7] = [

@@ -9,15 +9,15 @@ mod select;
 mod shred;
 pub(crate) mod userspace;
 
+use console::outcome::{Outcome, Result, call_names, call_quiet};
+use console::session::{Session, answer, usage};
+use console::show::properties::canonical;
+use console::show::{json, size};
+use console::values::property;
 use protocol::api::{NewVolume, Props, command};
 
 use crate::cmd::dataset::args::{Create, Destroy, Inherit, Rename, Set};
 use crate::cmd::sure::may_destroy;
-use crate::cmd::values::property;
-use crate::outcome::{Outcome, Result, call_names, call_quiet};
-use crate::session::{Session, answer, usage};
-use crate::show::properties::canonical;
-use crate::show::{json, size};
 
 pub(crate) fn create(args: Create, session: &mut Session) -> Result {
     let command = command::Create {

@@ -1,12 +1,12 @@
 //! Prints the reference of properties.
 
+use console::outcome::{Outcome, Result};
+use console::show::table::{self, Column};
+use console::show::{json, properties};
 use protocol::api::{Failure, FailureKind};
 use protocol::property::{Known, PROPERTIES, Property};
 
 use crate::cmd::dataset::args::Properties;
-use crate::outcome::{Outcome, Result};
-use crate::show::table::{self, Column};
-use crate::show::{json, properties};
 
 pub(crate) fn run(args: &Properties, is_json: bool) -> Result {
     let named: Vec<&Property> = match args.names.is_empty() {

@@ -5,11 +5,11 @@
 
 use std::collections::HashSet;
 
+use console::outcome::Result;
+use console::session::{Session, answer};
 use protocol::api::{DatasetRow, command};
 
 use crate::cmd::dataset::args::Type;
-use crate::outcome::Result;
-use crate::session::{Session, answer};
 
 /// A selection.
 pub(super) struct Selection {

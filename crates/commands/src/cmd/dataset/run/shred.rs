@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
+use console::outcome::{Outcome, Result};
+use console::session::{Session, answer};
+use console::show::text::in_a_cell;
+use console::show::{json, size};
 use protocol::api::{ShredReport, Survivor, command};
 
 use crate::cmd::dataset::args::Destroy;
 use crate::cmd::sure::may_destroy;
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, answer};
-use crate::show::text::in_a_cell;
-use crate::show::{json, size};
 
 /// What no program can know.
 const UNKNOWN: &str = "\

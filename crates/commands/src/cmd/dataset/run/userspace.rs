@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
+use console::outcome::{Outcome, Result};
+use console::session::{Session, answer};
+use console::show::table::{self, Column};
+use console::show::{json, size};
 use protocol::api::{AccountRow, OwnerKind, command};
 
 use crate::cmd::dataset::args::{AccountField, Accounts};
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, answer};
-use crate::show::table::{self, Column};
-use crate::show::{json, size};
 
 pub(crate) fn run(args: &Accounts, kind: OwnerKind, session: &mut Session) -> Result {
     let command = command::Userspace {

@@ -5,5 +5,5 @@ mod mount;
 mod nbd;
 
 pub(crate) use iscsi::{Iscsi, IscsiExport};
-pub(crate) use mount::{Mount, MountOption, Unmount, stack_option};
+pub(crate) use mount::{Mount, Unmount};
 pub(crate) use nbd::{Nbd, NbdAttach, NbdDetach, NbdExport, NbdList};

@@ -1,13 +1,13 @@
 //! Targets of iSCSI.
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, answer};
+use console::show::json;
+use console::show::table::{self, Column};
 use protocol::api::{Command, SessionRow, command};
 
 use super::nbd::{device_name, show_exports};
 use crate::cmd::export::args::{Iscsi, IscsiExport};
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, answer};
-use crate::show::json;
-use crate::show::table::{self, Column};
 
 pub(crate) fn run(args: Iscsi, session: &mut Session) -> Result {
     match args {

@@ -3,13 +3,14 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use console::mount_options::MountOption;
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, absolute, answer, usage};
+use console::show::{json, text};
 use protocol::api::{Allowed, Command, MountRow, command};
 
-use crate::cmd::export::args::{Mount, MountOption, Unmount};
+use crate::cmd::export::args::{Mount, Unmount};
 use crate::cmd::export::run::take_in;
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, absolute, answer, usage};
-use crate::show::{json, text};
 
 pub(crate) fn mount(args: Mount, session: &mut Session) -> Result {
     session.hash_memory = args.cost.hash_memory;

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, absolute, answer, usage};
+use console::show::json;
+use console::show::size;
+use console::show::table::{self, Column};
 use protocol::api::{Command, ExportRow, command};
 
 use crate::cmd::export::args::{Nbd, NbdAttach, NbdDetach, NbdExport, NbdList};
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, absolute, answer, usage};
-use crate::show::json;
-use crate::show::size;
-use crate::show::table::{self, Column};
 
 pub(crate) fn run(args: Nbd, session: &mut Session) -> Result {
     match args {

@@ -5,6 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cipher::SystemRandom;
+use console::key_file::key_file;
+use console::outcome::Result;
+use console::terminal::be_sure;
 use keys::kernel::{KeyStatus, Removed};
 use protocol::api::{Failure, FailureKind};
 use rustix::fs::Dir;
@@ -21,11 +24,8 @@ use super::place::{self, failure};
 use super::questions;
 use super::recovery::Recovery;
 use super::secrets::{self, Opened};
-use super::sure::be_sure;
 use crate::cmd::fscrypt::args::{Encrypt, Lock, Purge, Unlock};
-use crate::cmd::luks::run::key_file;
 use crate::cmd::stack::run::Mounted;
-use crate::outcome::Result;
 
 pub(super) fn unlock(args: &Unlock) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
@@ -91,6 +91,7 @@ pub(super) fn purge(args: &Purge) -> Result<String> {
     let store = place::store(place, Some(&config))?;
     be_sure(
         args.force,
+        "to do it without a question, use --force",
         &format!("this locks all directories of {}", place.display()),
     )?;
     let listed = store.policies();

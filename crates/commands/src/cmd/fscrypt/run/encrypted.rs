@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 use stack::formats::fscrypt::Policy;
 use stack::formats::fscrypt::tool::{Config, Options, ProtectedPolicy, Store};
@@ -9,7 +10,6 @@ use stack::formats::fscrypt::tool::{Config, Options, ProtectedPolicy, Store};
 use super::held::Held;
 use super::keyring::{self, Keyring};
 use super::place::{self, failure};
-use crate::outcome::Result;
 
 /// A directory with its policy.
 pub(super) struct Encrypted {

@@ -6,11 +6,11 @@ use std::io::{Error, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 use rustix::fs::{FileType, Mode, OFlags};
 
 use super::system_error::io;
-use crate::outcome::Result;
 
 /// Opens something for no more than finding what it is.
 const PASS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use console::outcome::Result;
 use keys::kernel::{self, KeyStatus, Removed};
 use protocol::api::Failure;
 use rustix::io::Errno;
@@ -13,7 +14,6 @@ use stack::formats::fscrypt::{KeyName, Policy};
 use super::held::Held;
 use super::place::{self, specifier};
 use crate::cmd::stack::run::{Answer, MasterState, Mounted, Request};
-use crate::outcome::Result;
 
 /// The keys of a file system.
 pub(super) enum Keyring {

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use console::outcome::Result;
 use keys::kernel;
 use protocol::api::Failure;
 use rustix::io::Errno;
@@ -11,7 +12,6 @@ use stack::formats::fscrypt::tool::{Config, Descriptor, Error, Found, Link, Stor
 
 use super::keyring::Keyring;
 use super::place::{self, failure};
-use crate::outcome::Result;
 
 /// Where login protectors are made for a place: on the root file system if the kernel encrypts at the place. The PAM
 /// module of the tool looks for them there.

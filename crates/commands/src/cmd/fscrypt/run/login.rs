@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use cipher::SystemRandom;
+use console::outcome::Result;
 use keys::HashWork;
 use protocol::api::{Failure, FailureKind};
 use secret::{Key, Secret};
@@ -12,7 +13,6 @@ use stack::formats::fscrypt::tool::{Found, ProtectedPolicy, Protector, Source, S
 use super::keyring::Keyring;
 use super::place::failure;
 use crate::cmd::stack::run::{Mounted, open_directory};
-use crate::outcome::Result;
 
 /// What one passphrase may cost at all protectors, in KiB of memory times passes: 64 GiB.
 const WORK_MAX: u64 = 1 << 26;

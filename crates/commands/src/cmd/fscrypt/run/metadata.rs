@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use cipher::SystemRandom;
+use console::outcome::Result;
+use console::terminal::be_sure;
 use stack::formats::fscrypt::tool::{
     Config, ProtectedPolicy, Source, Store, descriptor_text, key_name,
 };
@@ -11,12 +13,10 @@ use super::link;
 use super::place::{self, failure};
 use super::questions;
 use super::secrets::{self, Opened};
-use super::sure::be_sure;
 use crate::cmd::fscrypt::args::{
     AddProtector, ChangePassphrase, Create, Destroy, Dump, RemoveProtector,
 };
 use crate::cmd::stack::run::open_directory;
-use crate::outcome::Result;
 
 pub(super) fn create(args: &Create) -> Result<String> {
     let config = place::config()?;
@@ -64,6 +64,7 @@ pub(super) fn destroy(args: &Destroy) -> Result<String> {
         let store = place::store(&place, Some(&config))?;
         be_sure(
             args.force,
+            "to do it without a question, use --force",
             "all files that only this protector opens will be lost",
         )?;
         let removed = store.remove_protector(&descriptor);
@@ -72,7 +73,11 @@ pub(super) fn destroy(args: &Destroy) -> Result<String> {
     }
     if let Some(text) = &args.policy {
         let (place, store, policy) = place::policy(text, &config)?;
-        be_sure(args.force, "all files of this policy will be lost")?;
+        be_sure(
+            args.force,
+            "to do it without a question, use --force",
+            "all files of this policy will be lost",
+        )?;
         let removed = store.remove_policy(&policy.name);
         removed.map_err(|error| failure(&place.display().to_string(), error))?;
         return Ok(format!("the policy {text} is destroyed"));
@@ -86,6 +91,7 @@ pub(super) fn destroy(args: &Destroy) -> Result<String> {
     let shown = place.display();
     be_sure(
         args.force,
+        "to do it without a question, use --force",
         &format!("all encrypted files on {shown} will be lost"),
     )?;
     Store::destroy(&root).map_err(|error| failure(&shown.to_string(), error))?;
@@ -137,6 +143,7 @@ pub(super) fn remove(args: &RemoveProtector) -> Result<String> {
     policy.remove(&descriptor).map_err(failed)?;
     be_sure(
         args.force,
+        "to do it without a question, use --force",
         "the policy will not open with this protector any more",
     )?;
     store.put_policy(&policy, None).map_err(failed)?;
@@ -158,7 +165,7 @@ pub(super) fn dump(args: &Dump) -> Result<String> {
             descriptor_text(&protector.descriptor),
             place.display(),
             protector.source.name(),
-            crate::show::text::in_a_cell(&protector.name),
+            console::show::text::in_a_cell(&protector.name),
         ));
     }
     let text = args.policy.as_deref().expect("one of both is required");

@@ -12,12 +12,12 @@ mod questions;
 mod recovery;
 mod secrets;
 mod status;
-mod sure;
 mod system_error;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use console::outcome::{Outcome, Result};
 use protocol::api::{Failure, FailureKind};
 use stack::formats::fscrypt::tool::{Config, Costs, DIRECTORY_NAME, Store, Writers};
 
@@ -25,7 +25,6 @@ pub(crate) use self::login::Logins;
 use self::place::failure;
 use crate::cmd::fscrypt::args::{Fscrypt, Metadata, Setup};
 use crate::cmd::stack::run::{Mounted, open_directory};
-use crate::outcome::{Outcome, Result};
 
 pub(crate) fn run(args: Fscrypt, as_json: bool) -> Result {
     let said = match args {

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use console::outcome::Result;
 use keys::{Argon2Params, kernel};
 use protocol::api::{Failure, FailureKind};
 use stack::formats::fscrypt::KeyName;
@@ -16,7 +17,6 @@ use super::held::Held;
 pub(super) use super::system_error::io;
 pub(super) use crate::cmd::stack::run::metadata_failure as failure;
 use crate::cmd::stack::run::open_directory;
-use crate::outcome::Result;
 
 /// A mounted file system.
 pub(super) struct Mounted {

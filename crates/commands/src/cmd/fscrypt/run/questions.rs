@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use console::outcome::Result;
+use console::terminal::{ask_line, confirm, is_interactive};
 use protocol::api::Failure;
 use stack::formats::fscrypt::tool::{
     Config, Descriptor, Protector, Source, Store, descriptor_text,
@@ -11,8 +13,6 @@ use stack::formats::fscrypt::tool::{
 
 use super::place::{self, failure};
 use crate::cmd::fscrypt::args::{NewProtector, NewSource};
-use crate::outcome::Result;
-use crate::terminal::{ask_line, confirm, is_interactive};
 
 /// The sources of protectors, by their numbers from 1 on.
 const SOURCES: [(NewSource, &str, &str); 3] = [

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use cipher::{Random, SystemRandom};
+use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 use rustix::fs::{AtFlags, Mode, OFlags, Uid};
 use rustix::io::Errno;
@@ -19,7 +20,6 @@ use super::keyring::kernel_failure;
 use super::place::{self, failure};
 use super::secrets;
 use crate::cmd::fscrypt::args::Recover;
-use crate::outcome::Result;
 
 /// The file with the passphrase. It is in the directory that the passphrase opens.
 const README: &str = "fscrypt_recovery_readme.txt";

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use cipher::SystemRandom;
+use console::key_file::{ask, key_file};
+use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 use secret::{Key, Secret};
 use stack::formats::fscrypt::tool::{
@@ -14,8 +16,6 @@ use super::login;
 use super::place::{self, failure};
 use super::questions::{self, label};
 use crate::cmd::fscrypt::args::{KeyFile, NewProtector, NewSource};
-use crate::cmd::luks::run::{ask, key_file};
-use crate::outcome::Result;
 
 /// The key of a protector.
 pub(super) fn open_protector(protector: &Protector, key: &KeyFile) -> Result<Key> {

@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::fs::File;
 use std::path::Path;
 
+use console::outcome::Result;
+use console::show::{json, text};
 use keys::kernel::{self, KeyStatus};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -17,8 +19,6 @@ use super::keyring::Keyring;
 use super::place::{self, failure};
 use super::questions;
 use crate::cmd::fscrypt::args::Status;
-use crate::outcome::Result;
-use crate::show::{json, text};
 
 #[derive(Serialize)]
 struct FileSystem {

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
+use console::outcome::Result;
+use console::session::unexpected;
 use protocol::api::{Ask, Command, Failure, FailureKind, HomeRow, HomeStep, Reply, command};
 use protocol::client::{Client, SYSTEM_SOCKET, Terminal};
 use secret::Secret;
 
 use crate::cmd::login::args::Login;
-use crate::outcome::Result;
-use crate::session::unexpected;
 
 /// How the note of a session begins that has opened a dataset. The guid follows.
 const NOTE: &str = "dataset ";
@@ -122,6 +122,6 @@ impl Terminal for Known {
     }
 
     fn notice(&mut self, text: &str) {
-        eprintln!("strongroom: {}", crate::show::text::message(text));
+        eprintln!("strongroom: {}", console::show::text::message(text));
     }
 }

@@ -1,5 +1,6 @@
 //! Login protectors of fscrypt: what root decides, and the work with the rights of the user who mounted.
 
+use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
@@ -8,7 +9,6 @@ use super::worker::{self, Rights, Work};
 use crate::cmd::fscrypt::run::Logins;
 use crate::cmd::login::args::{Login, LoginPart, LoginStep};
 use crate::cmd::stack::run::Mounted;
-use crate::outcome::Result;
 
 /// The login protectors of a user below mounts of one user.
 #[derive(Debug)]

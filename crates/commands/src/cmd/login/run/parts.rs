@@ -1,12 +1,12 @@
 //! Everything of a user that a passphrase opens at login, behind one interface.
 
+use console::outcome::Result;
 use secret::Secret;
 
 use super::dataset;
 use super::fscrypt::Protectors;
 use super::pefs::PefsHome;
 use crate::cmd::login::args::{Login, LoginStep};
-use crate::outcome::Result;
 
 /// One thing that a passphrase opens.
 #[derive(Debug)]

@@ -2,10 +2,9 @@
 
 use std::collections::VecDeque;
 
+use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
-
-use crate::outcome::Result;
 
 /// The most that is read: two passphrases of PAM.
 const INPUT_MAX: usize = 2 * 513;

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use console::outcome::Result;
+use console::session::other;
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
@@ -10,8 +12,6 @@ use super::worker::{self, Rights, Work};
 use crate::cmd::login::args::{Login, LoginPart, LoginStep};
 use crate::cmd::pefs::run::Home;
 use crate::cmd::stack::run::{Covered, Mounted};
-use crate::outcome::Result;
-use crate::session::other;
 
 /// A home of pefs, as root sees it.
 #[derive(Debug)]

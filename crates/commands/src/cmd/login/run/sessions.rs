@@ -9,10 +9,9 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use console::outcome::Result;
 use protocol::api::Failure;
 use rustix::fs::FlockOperation;
-
-use crate::outcome::Result;
 
 /// A process that has a session.
 #[derive(Clone, Debug, PartialEq, Eq)]

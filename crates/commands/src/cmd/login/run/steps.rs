@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use console::outcome::{Outcome, Result};
+use console::session::{other, usage};
 use protocol::api::{Failure, FailureKind};
 use protocol::client::SYSTEM_DIR;
 use secret::Secret;
@@ -10,8 +12,6 @@ use super::parts::Part;
 use super::sessions::Sessions;
 use super::{fscrypt, passphrases, pefs};
 use crate::cmd::login::args::{Login, LoginPart, LoginStep};
-use crate::outcome::{Outcome, Result};
-use crate::session::{other, usage};
 
 /// The directory with the sessions, in the one of root's processes.
 const SESSIONS: &str = "logins";

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use clap::ValueEnum;
+use console::outcome::Result;
+use console::session::other;
 use protocol::api::{Failure, FailureKind};
 use rustix::pipe::{PipeFlags, pipe_with};
 use secret::Secret;
 
 use crate::cmd::login::args::{Login, LoginPart, LoginStep};
-use crate::outcome::Result;
-use crate::session::other;
 
 /// Whose rights a process has.
 #[derive(Clone, Copy, Debug)]

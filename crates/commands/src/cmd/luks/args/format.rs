@@ -1,10 +1,11 @@
 //! Making containers.
 
-use clap::Args;
 use std::path::PathBuf;
 
+use clap::Args;
+use console::values;
+
 use super::shared::{LuksKdf, LuksKey, LuksVersion};
-use crate::cmd::values;
 
 /// Create a container on a file or disk; its old data is lost
 ///

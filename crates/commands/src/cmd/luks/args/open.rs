@@ -1,9 +1,9 @@
 //! Mappings.
 
 use clap::{Args, ValueEnum};
+use console::values::{self, HashCost};
 
 use super::shared::{LuksContainer, LuksKey, LuksTokenChoice};
-use crate::cmd::values::{self, HashCost};
 
 /// What is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

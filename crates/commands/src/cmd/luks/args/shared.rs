@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-
-use crate::cmd::values;
+use console::values;
 
 /// A container, whose header may be elsewhere.
 #[derive(Args, Debug)]

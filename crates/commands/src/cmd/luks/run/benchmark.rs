@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use cipher::{SectorCipher, SectorSpec};
+use console::outcome::{Outcome, Result};
+use console::session::other;
+use console::show::json;
 use luks::{Kdf, KdfChoice, KdfKind, Variant};
 use serde_json::json;
 
 use super::key::key_len;
 use crate::cmd::luks::args::LuksBenchmark;
-use crate::outcome::{Outcome, Result};
-use crate::session::other;
-use crate::show::json;
 
 /// What is encrypted in one call: large enough for the call to cost nothing, small enough for a cache.
 const BUFFER: usize = 64 << 10;

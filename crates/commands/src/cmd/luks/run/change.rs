@@ -4,22 +4,23 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use cipher::SystemRandom;
+use console::key_file::ask_with;
+use console::outcome::{Outcome, Result};
+use console::session::{Session, other, usage};
+use console::show::json;
+use console::terminal::be_sure;
 use luks::{Container, Priority, SlotChoice, UnlockedKey};
 use protocol::api::Borrowing::{ChangeHeader, Own};
 use protocol::api::Failure;
 use secret::Secret;
 
 use super::device::{device, look, open};
-use super::key::{ask_with, key_len, slot_choice, unlock};
+use super::key::{key_len, slot_choice, unlock};
 use crate::cmd::luks::args::{
     LuksAddKey, LuksChangeKey, LuksConvert, LuksErase, LuksHeaderBackup, LuksHeaderRestore,
     LuksKillSlot, LuksNewKey, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,
     LuksTokenAdd, LuksTokenExport, LuksTokenImport, LuksTokenRemove,
 };
-use crate::cmd::sure::be_sure;
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, other, usage};
-use crate::show::json;
 
 /// No header has space for a larger token, in bytes.
 const TOKEN_MAX: u64 = 4 << 20;
@@ -175,7 +176,7 @@ pub(super) fn header_restore(args: &LuksHeaderRestore, session: &Session) -> Res
         Ok(_) => format!("The key slots of {name} will be those of the backup, and no others"),
         Err(_) => format!("{name} has no whole header; what is there will be overwritten"),
     };
-    be_sure(args.batch_mode, &what)?;
+    be_sure(args.batch_mode, "to do it anyway, use -q", &what)?;
     let old = name_for_old(file);
     luks::restore(&*device, &backup, |bytes| {
         Ok(keys::write_private_file(&old, bytes)?)
@@ -232,6 +233,7 @@ pub(super) fn erase(args: &LuksErase, session: &Session) -> Result {
     let name = container.device().name();
     be_sure(
         args.batch_mode,
+        "to do it anyway, use -q",
         &format!("What is in {name} will be lost for good"),
     )?;
     container.erase(&SystemRandom)?;

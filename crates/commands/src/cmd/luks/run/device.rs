@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use block::{Access, BlockDevice, FileDevice};
 use cipher::SystemRandom;
+use console::outcome::Result;
+use console::session::{Session, absolute, device_path};
 use luks::Container;
 use protocol::api::{Borrowing, Failure, FailureKind};
 use protocol::device_name::DeviceName;
 
 use super::remote_device::Borrowed;
 use crate::cmd::luks::args::LuksContainer;
-use crate::outcome::Result;
-use crate::session::{Session, absolute, device_path};
 
 /// So long a command waits for others that change the same header.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use block::{BlockDevice, FileDevice};
 use cipher::SystemRandom;
+use console::key_file::ask;
+use console::outcome::Result;
+use console::session::Session;
 use luks::{
     BothKeys, Container, ContainerFormat, ContainerVersion, Header, HeaderStage, Protection,
 };
@@ -14,11 +17,9 @@ use secret::Secret;
 
 use super::device::{OwnDevice, own};
 use super::format::{header_file, new_uuid};
-use super::key::{ask, key_len, passphrase, slot_choice};
+use super::key::{key_len, passphrase, slot_choice};
 use super::reencrypt_options::{check_size, pace, protection, under_way};
 use crate::cmd::luks::args::{LuksReencrypt, LuksResilience};
-use crate::outcome::Result;
-use crate::session::Session;
 
 /// What was begun.
 pub(super) struct Begun {

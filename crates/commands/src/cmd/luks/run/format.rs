@@ -5,18 +5,19 @@ use std::path::Path;
 
 use block::{BlockDevice, FileDevice};
 use cipher::{Random, SystemRandom};
+use console::key_file::ask_with;
+use console::outcome::{Outcome, Result};
+use console::session::Session;
+use console::terminal::be_sure;
+use console::terminal::{Interruptions, bar};
 use luks::{Container, ContainerFormat, SECTOR};
 use protocol::api::{Borrowing, Failure};
 use protocol::device_name::DeviceName;
 use secret::Secret;
 
 use super::device::{OwnDevice, device, own};
-use super::key::{ask_with, key_len, slot_choice};
+use super::key::{key_len, slot_choice};
 use crate::cmd::luks::args::LuksFormat;
-use crate::cmd::sure::be_sure;
-use crate::outcome::{Outcome, Result};
-use crate::session::Session;
-use crate::terminal::{Interruptions, bar};
 
 pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
     let version = args.version.version();
@@ -38,7 +39,11 @@ pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
         ..ContainerFormat::new(version, uuid(args)?)
     };
     let what = args.device.display();
-    be_sure(args.batch_mode, &format!("What is on {what} will be lost"))?;
+    be_sure(
+        args.batch_mode,
+        "to do it anyway, use -q",
+        &format!("What is on {what} will be lost"),
+    )?;
     let passphrase = match &args.key.key_file {
         Some(path) => args.key.part().read(path)?,
         None => ask_with(&mut args.key.prompter(), &args.device, true)?,

@@ -1,15 +1,15 @@
 //! Shows headers.
 
 use cipher::SystemRandom;
+use console::outcome::{Outcome, Result};
+use console::session::Session;
+use console::show::json;
 use luks::Header;
 use protocol::api::{Borrowing, Failure, FailureKind};
 
 use super::device::{device, look, open};
 use super::format;
 use crate::cmd::luks::args::{LuksDump, LuksIsLuks, LuksUuid};
-use crate::outcome::{Outcome, Result};
-use crate::session::Session;
-use crate::show::json;
 
 pub(super) fn dump(args: &LuksDump, session: &Session) -> Result {
     let container = look(&args.container, session)?;

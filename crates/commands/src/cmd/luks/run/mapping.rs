@@ -2,6 +2,10 @@
 
 use std::fmt::Write;
 
+use console::key_file::token_uri;
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, absolute, answer, device_path, unexpected, usage};
+use console::show::json;
 use daemon::container_tokens::TokenPassphrase;
 use luks::SECTOR;
 use protocol::api::{
@@ -11,16 +15,13 @@ use protocol::api::{
 use secret::Secret;
 
 use super::device::look;
-use super::key::{key_len, token_uri, unlock};
+use super::key::{key_len, unlock};
 use super::table;
 use super::token_open::open_by_token;
 use crate::cmd::luks::args::{
     LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksResume, LuksServing,
     LuksStatus, LuksSuspend,
 };
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, absolute, answer, device_path, unexpected, usage};
-use crate::show::json;
 
 pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
     if args.test_passphrase {

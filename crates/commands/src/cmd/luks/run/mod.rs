@@ -16,11 +16,10 @@ mod remote_device;
 mod table;
 mod token_open;
 
-pub(crate) use key::{ask, key_file};
+use console::outcome::Result;
+use console::session::Session;
 
 use crate::cmd::luks::args::Luks;
-use crate::outcome::Result;
-use crate::session::Session;
 
 pub(crate) fn run(args: Luks, session: &mut Session) -> Result {
     Ok(match args {

@@ -4,11 +4,10 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use console::terminal::bar;
 use indicatif::ProgressBar;
 use luks::ReencryptionProgress;
 use serde_json::json;
-
-use crate::terminal::bar;
 
 /// How often a line is printed if it is not said.
 const USUAL: Duration = Duration::from_millis(500);

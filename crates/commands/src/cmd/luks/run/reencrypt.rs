@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use cipher::SystemRandom;
+use console::outcome::{Outcome, Result};
+use console::session::Session;
+use console::terminal::Interruptions;
 use luks::{BothKeys, Container, HeaderStage, ReencryptionEnd, ReencryptionLock};
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
@@ -15,9 +18,6 @@ use super::progress::Reporter;
 use super::reencrypt_open;
 use super::reencrypt_options::{begins, check_size, kept, options, pace, paused, under_way};
 use crate::cmd::luks::args::LuksReencrypt;
-use crate::outcome::{Outcome, Result};
-use crate::session::Session;
-use crate::terminal::Interruptions;
 
 pub(super) fn run(args: &LuksReencrypt, session: &mut Session) -> Result {
     if args.encrypt || args.decrypt {

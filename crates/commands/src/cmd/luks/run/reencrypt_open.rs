@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use block::{BlockDevice, SectorSizes};
 use cipher::SystemRandom;
+use console::outcome::{Outcome, Result};
+use console::session::{Session, device_path, unexpected};
+use console::terminal::Interruptions;
 use luks::{Container, ReencryptionProgress};
 use protocol::api::{
     Borrowing, Failure, FailureKind, MappingReencryption, MappingRow, Reply, command,
@@ -18,9 +21,6 @@ use super::key::passphrase;
 use super::progress::Reporter;
 use super::reencrypt_options::{begins, kept, options, paused, under_way};
 use crate::cmd::luks::args::LuksReencrypt;
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, device_path, unexpected};
-use crate::terminal::Interruptions;
 
 /// The open mapping that is meant, if there is one.
 pub(super) fn find(args: &LuksReencrypt, session: &mut Session) -> Result<Option<MappingRow>> {

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use block::BlockDevice;
+use console::key_file::ask_with;
+use console::outcome::Result;
 use luks::{
     Container, Protection, ReencryptionChoice, ReencryptionPace, ReencryptionProgress, Segment,
     UnlockedKey,
@@ -10,9 +12,8 @@ use luks::{
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
-use super::key::{ask_with, key_len, slot_choice, unlock};
+use super::key::{key_len, slot_choice, unlock};
 use crate::cmd::luks::args::{LuksReencrypt, LuksResilience};
-use crate::outcome::Result;
 
 /// The failure if another re-encryption was begun before.
 pub(super) fn under_way(args: &LuksReencrypt) -> Failure {

@@ -5,6 +5,8 @@ use std::io::IsTerminal;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 
+use console::outcome::{Outcome, Result};
+use console::session::Session;
 use luks::SECTOR;
 use protocol::api::{Failure, MappingRow};
 use secret::Secret;
@@ -12,8 +14,6 @@ use secret::Secret;
 use super::device::look;
 use super::key::unlock;
 use crate::cmd::luks::args::{LuksContainer, LuksStatus};
-use crate::outcome::{Outcome, Result};
-use crate::session::Session;
 
 /// The lines of these mappings; with their names if there are several.
 pub(super) fn show(args: &LuksStatus, rows: &[MappingRow], session: &Session) -> Result {

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
+use console::key_file::ask_pin;
+use console::outcome::Result;
+use console::session::Session;
 use daemon::container_tokens::{self, TokenHolder, TokenPassphrase};
 use protocol::api::Failure;
 use secret::Secret;
 use serde_json::Value;
 
 use super::device::look;
-use super::key::ask_pin;
 use crate::cmd::luks::args::{LuksContainer, LuksTokenChoice};
-use crate::outcome::Result;
-use crate::session::Session;
 
 /// Does something with the passphrase of each token that is meant, until that opens the container.
 pub(super) fn open_by_token<T>(

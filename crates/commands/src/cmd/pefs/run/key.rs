@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
+use console::key_file::{ask, key_file};
+use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 use stack::formats::pefs::{Algorithm, Config, DEFAULT_ITERATIONS, MasterKey};
 
 use super::place::{Lower, failure};
-use crate::cmd::luks::run::{ask, key_file};
 use crate::cmd::pefs::args::{ChildOf, KeyOf};
-use crate::outcome::Result;
 
 /// So many key files make one key at most.
 const KEY_FILES_MAX: usize = 16;

@@ -4,6 +4,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use console::outcome::{Outcome, Result};
+use console::show::json;
+use console::terminal::Prompter;
 use protocol::api::{Failure, FailureKind};
 use protocol::client::Terminal;
 use rustix::fs::{Mode, OFlags, Stat};
@@ -13,9 +16,6 @@ use super::key;
 use super::place::{Lower, default_algorithm, failure, other_version};
 use crate::cmd::pefs::args::{AddKey, ChainOf, DelKey, GetKey, KeyOf, OfMount, SetKey, ShowKeys};
 use crate::cmd::stack::run::{Answer, KeyLine, Mounted, Request};
-use crate::outcome::{Outcome, Result};
-use crate::show::json;
-use crate::terminal::Prompter;
 
 /// The exit code if a key cannot be added.
 const NOT_ADDED: u8 = 255;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use cipher::SystemRandom;
+use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 use stack::formats::pefs::{Algorithm, DEFAULT_ITERATIONS, MasterKey};
@@ -12,7 +13,6 @@ use super::mounts;
 use super::place::{Lower, failure};
 use crate::cmd::pefs::args::PefsMount;
 use crate::cmd::stack::run::{Mounted, Request, unmount};
-use crate::outcome::Result;
 
 /// A home directory, and the directory with its encrypted files.
 pub(crate) struct Home<'a> {

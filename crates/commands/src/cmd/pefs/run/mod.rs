@@ -8,6 +8,8 @@ mod mounts;
 mod place;
 
 use cipher::{Random, SystemRandom};
+use console::outcome::{Outcome, Result};
+use console::show::json;
 use protocol::api::{Failure, FailureKind};
 use stack::formats::pefs::{Algorithm, Chains, KeyError, KeyId, MasterKey};
 
@@ -15,8 +17,6 @@ pub(crate) use self::login::Home;
 use self::place::Lower;
 use crate::cmd::pefs::args::{AddChain, DelChain, Pefs, RandomChain, ShowChains};
 use crate::cmd::stack::run::KeyLine;
-use crate::outcome::{Outcome, Result};
-use crate::show::json;
 
 pub(crate) fn run(args: &Pefs, is_json: bool) -> Outcome {
     let done = match args {

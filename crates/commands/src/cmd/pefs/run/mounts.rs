@@ -1,10 +1,11 @@
 //! Mounting and unmounting.
 
+use console::outcome::{Outcome, Result};
+
 use super::codes;
 use crate::cmd::pefs::args::{PefsMount, PefsUnmount};
 use crate::cmd::stack::args::{CacheMode, StackKey, StackList, StackMount};
 use crate::cmd::stack::run::{list, start, unmount as end};
-use crate::outcome::{Outcome, Result};
 
 pub(super) fn mount(args: &PefsMount) -> Result {
     let (Some(dir), Some(mountpoint)) = (args.from.clone(), args.mountpoint.clone()) else {

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use console::outcome::Result;
 use fuse::Listed;
 use protocol::api::{Failure, FailureKind};
 use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, OFlags, Uid};
@@ -18,7 +19,6 @@ use crate::cmd::pefs::args::Place;
 use crate::cmd::stack::run::{
     Answer, Covered, Mounted, Request, SUBTYPE, is_credible, open_directory,
 };
-use crate::outcome::Result;
 
 /// The new file until it is whole.
 const TEMPORARY: &str = ".pefs.db.new";

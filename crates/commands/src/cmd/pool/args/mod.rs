@@ -4,12 +4,12 @@ mod devices;
 mod inspect;
 mod properties;
 mod scans;
+mod stamp;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-
-use crate::cmd::values::{self, HashCost, Stamp, TableStyle};
+use console::values::{self, HashCost, TableStyle};
 use devices::{
     PoolAdd, PoolAttach, PoolClear, PoolDetach, PoolLabelClear, PoolOffline, PoolOnline,
     PoolRemove, PoolReopen, PoolReplace,
@@ -21,6 +21,7 @@ pub(crate) use properties::{PoolGet, PoolSet};
 pub(crate) use scans::{
     Activity, PoolCheckpoint, PoolEvents, PoolInitialize, PoolScrub, PoolTrim, PoolWait, SweepArgs,
 };
+pub(crate) use stamp::{Stamp, StampForm};
 
 /// Create, import, export and manage pools
 ///

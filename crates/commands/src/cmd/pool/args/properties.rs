@@ -1,9 +1,9 @@
 //! `pool get` and `pool set`.
 
 use clap::Args;
+use console::values::{self, TableStyle};
 
 use crate::cmd::dataset::args::GetField;
-use crate::cmd::values::{self, TableStyle};
 
 /// Show properties of pools
 ///

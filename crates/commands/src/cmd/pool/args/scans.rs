@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::stamp::Stamp;
 use clap::{Args, ValueEnum};
-
-use crate::cmd::values::Stamp;
 
 /// Read all data in pools, verify it and repair bad copies
 ///

@@ -1,10 +1,10 @@
 //! `pool checkpoint`.
 
+use console::outcome::{Result, call_quiet};
+use console::session::Session;
 use protocol::api::command;
 
 use crate::cmd::pool::args::PoolCheckpoint;
-use crate::outcome::{Result, call_quiet};
-use crate::session::Session;
 
 pub(super) fn run(args: PoolCheckpoint, session: &mut Session) -> Result {
     let command = command::PoolCheckpoint {

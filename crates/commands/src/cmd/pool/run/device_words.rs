@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use console::outcome::Result;
+use console::session::{device_path, is_path, usage};
 use protocol::api::{DeviceGroup, PoolDevices};
 use protocol::device_name::DeviceName;
-
-use crate::outcome::Result;
-use crate::session::{device_path, is_path, usage};
 
 /// Devices of a mirror.
 const MIRROR_MIN: usize = 2;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, usage};
 use protocol::api::{
     DeviceChange, DeviceGroup, DeviceRow, Failure, FailureKind, PoolDevices, PoolReport, command,
 };
@@ -10,8 +12,6 @@ use crate::cmd::pool::args::{Activity, Pool};
 use crate::cmd::pool::run::device_words::{device, devices, member};
 use crate::cmd::pool::run::layout::layout_of;
 use crate::cmd::pool::run::wait::{self, INCOMPLETE, until_ended};
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, usage};
 
 /// Has the devices of a pool changed.
 pub(super) fn run(args: Pool, session: &mut Session) -> Result {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, answer, other};
+use console::show::{json, text, time};
 use protocol::api::{EventRow, command};
 
 use crate::cmd::pool::args::PoolEvents;
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, answer, other};
-use crate::show::{json, text, time};
 
 const POLL: Duration = Duration::from_millis(500);
 

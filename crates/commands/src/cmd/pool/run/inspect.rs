@@ -3,6 +3,9 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use console::outcome::{Outcome, Result};
+use console::session::{Session, answer};
+use console::show::{json, size, text, time};
 use protocol::api::{
     CheckRow, Failure, FailureKind, InspectTarget, InspectedDataset, Inspection, LogRow,
     PointerRow, command,
@@ -10,9 +13,6 @@ use protocol::api::{
 
 use super::device_words::device;
 use crate::cmd::pool::args::Inspect;
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, answer};
-use crate::show::{json, size, text, time};
 
 pub(crate) fn run(args: Inspect, session: &mut Session) -> Result {
     let command = command::Inspect {

@@ -1,13 +1,13 @@
 //! `pool iostat`: the requests of pools to their devices.
 
+use console::outcome::Result;
+use console::session::{Session, answer};
+use console::show::table::{self, Column};
+use console::show::{json, size};
 use protocol::api::{CacheIo, DeviceIo, Io, PoolIo, command};
 
 use super::repeat;
 use crate::cmd::pool::args::PoolIostat;
-use crate::outcome::Result;
-use crate::session::{Session, answer};
-use crate::show::table::{self, Column};
-use crate::show::{json, size};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -223,7 +223,7 @@ mod tests {
             skip_first: false,
             script,
             parsable: script,
-            stamp: crate::cmd::values::Stamp { stamp: None },
+            stamp: crate::cmd::pool::args::Stamp { stamp: None },
             words: Vec::new(),
         }
     }

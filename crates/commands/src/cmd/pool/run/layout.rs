@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
+use console::show::text;
 use protocol::api::{DeviceGroup, PoolDevices};
-
-use crate::show::text;
 
 /// What `pool create -n` says.
 pub(super) fn layout(pool: &str, devices: &PoolDevices) -> String {

@@ -1,14 +1,14 @@
 //! `pool list`: pools in a table, in the manner of `zpool list`.
 
+use console::outcome::Result;
+use console::session::{Session, answer};
+use console::show::table::{self, Column};
+use console::show::{json, size};
 use protocol::api::{PoolReport, command};
 
 use super::repeat;
 use super::tree::{self, Line};
 use crate::cmd::pool::args::{PoolColumn, PoolList};
-use crate::outcome::Result;
-use crate::session::{Session, answer};
-use crate::show::table::{self, Column};
-use crate::show::{json, size};
 
 pub(super) fn run(args: PoolList, session: &mut Session) -> Result {
     let (pools, again) = repeat::split(args.words.clone())?;

@@ -17,12 +17,14 @@ mod tree;
 mod upgrade;
 mod wait;
 
-pub(crate) use status::is_healthy;
-
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, answer, device_path, other, usage};
+use console::show::{json, text, time};
+use console::terminal;
 use protocol::api::{
     CheckpointUse, DeviceChange, DeviceGroup, HistoryRow, ImportablePool, PoolDevices, Sweep,
     command,
@@ -32,10 +34,7 @@ use protocol::property::{is_of_pools, of_pools};
 use crate::cmd::pool::args::{
     ImportOption, Pool, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolSplit,
 };
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, answer, device_path, other, usage};
-use crate::show::{json, text, time};
-use crate::terminal;
+pub(crate) use status::is_healthy;
 
 pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
     match args {

@@ -1,5 +1,8 @@
 //! `pool get` and `pool set`: what a pool has, and the settings that are stored with its root dataset.
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, answer, usage};
+use console::show::json;
 use protocol::api::{
     DatasetRow, Failure, FailureKind, PoolReport, PropertyRow, Source, Value, command,
 };
@@ -7,9 +10,6 @@ use protocol::property::{is_of_pools, of_pools};
 
 use crate::cmd::dataset::run::get::{report, wanted};
 use crate::cmd::pool::args::{PoolGet, PoolSet};
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, answer, usage};
-use crate::show::json;
 
 /// Properties that are counted or fixed, in the order of `zpool get all`.
 const COUNTED: [&str; 11] = [

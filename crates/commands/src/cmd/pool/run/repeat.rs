@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cmd::values::{Stamp, StampForm};
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, other, usage};
-use crate::show::time;
+use console::outcome::{Outcome, Result};
+use console::session::{Session, other, usage};
+use console::show::time;
+
+use crate::cmd::pool::args::{Stamp, StampForm};
 
 /// How often, and how many times; for ever if that is not said.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,7 +100,7 @@ pub(super) fn run(
         if Some(made) == count {
             return Ok(Outcome::text(text));
         }
-        match crate::show::text::print(&text) {
+        match console::show::text::print(&text) {
             Ok(()) => {}
             // A reader that has seen enough, like `head`, is no error.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {

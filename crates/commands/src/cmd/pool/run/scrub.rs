@@ -1,12 +1,12 @@
 //! `pool scrub`, and waiting for its end.
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, other};
+use console::show::json;
 use protocol::api::{Failure, FailureKind, PoolReport, ScrubRow, command};
 
 use crate::cmd::pool::args::{Activity, PoolScrub};
 use crate::cmd::pool::run::wait::until_ended;
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, other};
-use crate::show::json;
 
 /// All of them, even if some fail.
 pub(super) fn run(args: PoolScrub, session: &mut Session) -> Result {

@@ -2,6 +2,10 @@
 
 use std::fmt::Write;
 
+use console::outcome::Result;
+use console::session::{Session, answer};
+use console::show::table::{self, Column};
+use console::show::{json, size, text, time};
 use protocol::api::{DeviceRow, PoolReport, RemovalRow, ScrubRow, SweepRow, command};
 use protocol::pages::Page;
 
@@ -9,10 +13,6 @@ use super::repeat;
 use super::tree::{self, Line};
 use super::wait::INCOMPLETE;
 use crate::cmd::pool::args::PoolStatus;
-use crate::outcome::Result;
-use crate::session::{Session, answer};
-use crate::show::table::{self, Column};
-use crate::show::{json, size, text, time};
 
 pub(super) fn run(args: PoolStatus, session: &mut Session) -> Result {
     let (pools, again) = repeat::split(args.words)?;

@@ -1,12 +1,12 @@
 //! `pool trim` and `pool initialize`.
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, other};
 use protocol::api::{FailureKind, Sweep, SweepRow, command};
 
 use super::wait::until_ended;
 use crate::cmd::pool::args::{Activity, SweepArgs};
 use crate::cmd::pool::run::device_words::member;
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, other};
 
 pub(super) fn run(args: SweepArgs, what: Sweep, session: &mut Session) -> Result {
     let pool = args.pool;

@@ -2,15 +2,15 @@
 
 use std::fmt::Write;
 
+use console::outcome::{Outcome, Result};
+use console::session::{Session, answer};
+use console::show::table::{self, Column};
+use console::show::{json, text};
 use daemon::{FORMAT_VERSION, known_features};
 use protocol::api::{FeatureRow, PoolFeatures, command};
 use serde_json::json;
 
 use crate::cmd::pool::args::PoolUpgrade;
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, answer};
-use crate::show::table::{self, Column};
-use crate::show::{json, text};
 
 /// The versions of this program that brought the formats, from the first on.
 const FORMATS: [&str; FORMAT_VERSION as usize] = ["0.1.0"];

@@ -4,15 +4,15 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use console::outcome::{Outcome, Result};
+use console::session::{Session, answer, other};
+use console::show::table::{self, Column};
+use console::show::{size, text};
+use console::terminal;
 use protocol::api::{PoolReport, ScrubRow, SweepRow, command};
 
 use crate::cmd::pool::args::{Activity, PoolWait};
 use crate::cmd::pool::run::repeat;
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, answer, other};
-use crate::show::table::{self, Column};
-use crate::show::{size, text};
-use crate::terminal;
 
 /// The state of a device that lacks something after the resilver.
 pub(super) const INCOMPLETE: &str = "INCOMPLETE";

@@ -3,14 +3,14 @@
 use std::io::Read;
 use std::path::Path;
 
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, answer};
+use console::show::json;
+use console::show::table::{self, Column};
 use daemon::anchor_line;
 use protocol::api::{Anchor, AnchorDoubt, AnchorOutcome, AnchorRow, Failure, FailureKind, command};
 
 use crate::cmd::service::args;
-use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, answer};
-use crate::show::json;
-use crate::show::table::{self, Column};
 
 pub(crate) fn run(args: args::Anchor, session: &mut Session) -> Result {
     match args.command {

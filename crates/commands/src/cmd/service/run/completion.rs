@@ -1,9 +1,10 @@
 //! Completion scripts.
 
+use console::outcome::{Outcome, Result};
+use console::session::other;
+
 use crate::cmd::service::args::{Completion, Shell};
 use crate::completing;
-use crate::outcome::{Outcome, Result};
-use crate::session::other;
 
 pub(crate) fn run(args: &Completion) -> Result {
     let shell = match args.shell {

@@ -1,12 +1,12 @@
 //! Prints pages of the guide about exit codes, alerts and states.
 
+use console::outcome::{Outcome, Result};
+use console::show::{json, page};
 use protocol::api::{Failure, FailureKind};
 use protocol::pages::{ExitCode, PAGES, Page};
 use serde_json::json;
 
 use crate::cmd::service::args::Explain;
-use crate::outcome::{Outcome, Result};
-use crate::show::{json, page};
 
 /// What fits into a narrow terminal, too.
 const WIDTH: usize = 80;

@@ -7,13 +7,13 @@ use std::path::Path;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
+use console::outcome::{Outcome, Result};
+use console::show::page;
 use protocol::api::{Failure, FailureKind};
 use protocol::pages::PAGES;
 
 use crate::cmd::cli::Cli;
 use crate::cmd::service::args::Manual;
-use crate::outcome::{Outcome, Result};
-use crate::show::page;
 
 pub(crate) fn run(args: &Manual) -> Result {
     let mut command = Cli::command().disable_help_subcommand(true);

@@ -8,14 +8,14 @@ pub(crate) mod welcome;
 
 use std::path::PathBuf;
 
+use console::outcome::{Outcome, Result};
+use console::session::{Session, absolute, answer, device_path};
+use console::show::json;
 use daemon::ServeOptions;
 use protocol::api::{Command, DaemonReport, Failure, FailureKind};
 use protocol::client::{Client, start_daemon};
 
 use crate::cmd::service::args::{Daemon, DaemonCommand};
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, absolute, answer, device_path};
-use crate::show::json;
 
 pub(crate) fn run(args: Daemon, session: &mut Session) -> Result {
     match args.command {

@@ -1,11 +1,11 @@
 //! What `strongroom` alone prints: how things are, and what to do next.
 
+use console::outcome::{Outcome, Result};
+use console::session::{Session, answer};
+use console::show::{size, text};
 use protocol::api::{Command, Failure, FailureKind, PoolReport, command};
 
 use crate::cmd::pool::run::is_healthy;
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, answer};
-use crate::show::{size, text};
 
 /// A command, and what it is for.
 type Step = (&'static str, &'static str);

@@ -3,8 +3,7 @@
 mod diff;
 
 use clap::Args;
-
-use crate::cmd::values;
+use console::values;
 
 pub(crate) use diff::Diff;
 

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
+use console::outcome::{Outcome, Result};
+use console::session::{Session, answer};
+use console::show::json;
 use protocol::api::{DiffReport, DiffRow, command};
 
 use crate::cmd::snapshot::args::Diff;
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, answer};
-use crate::show::json;
 
 pub(crate) fn run(args: Diff, session: &mut Session) -> Result {
     let command = command::Diff {

@@ -2,15 +2,15 @@
 
 pub(crate) mod diff;
 
+use console::outcome::{Outcome, Result, call_names, call_quiet};
+use console::session::{Session, answer};
+use console::show::table::{self, Column};
+use console::show::{json, time};
 use protocol::api::{HoldRow, command};
 
 use crate::cmd::snapshot::args::{
     Bookmark, Clone, Hold, Holds, Promote, Release, Rollback, Snapshot,
 };
-use crate::outcome::{Outcome, Result, call_names, call_quiet};
-use crate::session::{Session, answer};
-use crate::show::table::{self, Column};
-use crate::show::{json, time};
 
 pub(crate) fn snapshot(args: Snapshot, session: &mut Session) -> Result {
     if args.prune {

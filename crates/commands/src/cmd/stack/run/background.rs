@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use console::outcome::{Outcome, Result};
 use protocol::api::Failure;
 
 use crate::cmd::stack::args::{CacheMode, StackMount};
-use crate::outcome::{Outcome, Result};
 
 /// What the process says when the mount answers.
 const READY: &str = "ready";

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use cipher::SystemRandom;
+use console::outcome::Result;
 use fuse::Mount;
 use keys::HashWork;
 use protocol::api::{Failure, FailureKind};
@@ -20,7 +21,6 @@ use stack::{Entry, Stacked};
 use super::control::{Answer, Control, Controlled, MasterState, Request};
 use super::lower;
 use crate::cmd::stack::args::StackKey;
-use crate::outcome::Result;
 
 /// How long a try at a new passphrase takes.
 const TRY: Duration = Duration::from_secs(1);

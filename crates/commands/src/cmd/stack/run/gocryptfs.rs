@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cipher::{Random, SystemRandom};
+use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 use secret::Key;
 use stack::Entry;
@@ -15,7 +16,6 @@ use vfs::Error;
 
 use super::lower;
 use crate::cmd::stack::args::{StackCipher, StackInit, StackKey, StackPasswd};
-use crate::outcome::Result;
 
 /// The cost of a guess at a passphrase: scrypt with 2^16 passes, as gocryptfs has it.
 const LOG_N: u8 = 16;

@@ -3,15 +3,15 @@
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use console::key_file::{ask, key_file};
+use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 use stack::Entry;
 use stack::formats::fscrypt::{Policy, Space};
 use vfs::Error;
 
-use crate::cmd::luks::run::{ask, key_file};
 use crate::cmd::stack::args::StackKey;
-use crate::outcome::Result;
 
 /// The shortest key, in bytes: for policies of AES-128.
 const KEY_MIN: usize = 16;

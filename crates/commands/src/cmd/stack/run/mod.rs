@@ -10,17 +10,11 @@ mod mount;
 mod mounts;
 mod pefs;
 
-pub(crate) use background::start;
-pub(crate) use control::{Answer, KeyLine, MasterState, Mounted, Request, is_credible};
-pub(crate) use covered::Covered;
-pub(crate) use fscrypt::metadata_failure;
-pub(crate) use lower::open as open_directory;
-pub(crate) use mount::{more_files, show_gocryptfs};
-pub(crate) use mounts::{SUBTYPE, list, unmount};
-
 use std::path::Path;
 
 use cipher::SystemRandom;
+use console::outcome::{Outcome, Result};
+use console::show::json;
 use protocol::api::{Failure, FailureKind};
 use serde::Serialize;
 use stack::formats::fscrypt::{Fscrypt, KeyName, MasterKey, Mode, Policy, Space};
@@ -29,8 +23,13 @@ use stack::formats::gocryptfs::{Config, Content};
 use crate::cmd::stack::args::{
     Stack, StackCipher, StackFormat, StackInit, StackSpace, StackStatus,
 };
-use crate::outcome::{Outcome, Result};
-use crate::show::json;
+pub(crate) use background::start;
+pub(crate) use control::{Answer, KeyLine, MasterState, Mounted, Request, is_credible};
+pub(crate) use covered::Covered;
+pub(crate) use fscrypt::metadata_failure;
+pub(crate) use lower::open as open_directory;
+pub(crate) use mount::{more_files, show_gocryptfs};
+pub(crate) use mounts::{SUBTYPE, list, unmount};
 
 pub(crate) fn run(args: Stack, as_json: bool) -> Result {
     match args {

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cipher::SystemRandom;
+use console::mount_options::MountOption;
+use console::outcome::{Outcome, Result};
+use console::terminal::Prompter;
 use fuse::{AccessTimes, End, Hears, Mount};
 use protocol::api::{AccessTimes as TimesOption, Failure, FailureKind};
 use protocol::client::Terminal;
@@ -20,10 +23,7 @@ use stack::{Client, Entry, Options, Refusal, ReverseView, Stacked, View};
 use super::control::Control;
 use super::mounts::{SUBTYPE, find};
 use super::{background, gocryptfs, lower, pefs};
-use crate::cmd::export::args::MountOption;
 use crate::cmd::stack::args::{CacheMode, StackKey, StackMount};
-use crate::outcome::{Outcome, Result};
-use crate::terminal::Prompter;
 
 pub(super) fn run(args: &StackMount) -> Result {
     secret::harden_process().map_err(Failure::from)?;

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use console::outcome::{Outcome, Result};
+use console::show::table::{self, Column};
+use console::show::{json, text};
 use fuse::Listed;
 use protocol::api::{Failure, FailureKind};
 use serde::Serialize;
 
 use crate::cmd::stack::args::StackList;
-use crate::outcome::{Outcome, Result};
-use crate::show::table::{self, Column};
-use crate::show::{json, text};
 
 /// What the kernel calls these mounts.
 pub(crate) const SUBTYPE: &str = "strongroom-stack";

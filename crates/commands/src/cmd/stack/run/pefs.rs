@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use cipher::SystemRandom;
+use console::key_file::key_file;
+use console::outcome::Result;
 use fuse::Mount;
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
@@ -17,9 +19,7 @@ use vfs::Error;
 
 use super::control::{Answer, Control, Controlled, KeyLine, Request};
 use super::{gocryptfs, lower};
-use crate::cmd::luks::run::key_file;
 use crate::cmd::stack::args::StackKey;
-use crate::outcome::Result;
 
 /// What a directory says about its keys.
 pub(super) struct Keys {

@@ -5,10 +5,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::time::Instant;
 
 use cipher::{AeadAlgorithm, AeadCipher, SectorCipher, SectorSpec};
+use console::outcome::Result;
+use console::session::other;
 use serde::{Deserialize, Serialize};
-
-use crate::outcome::Result;
-use crate::session::other;
 
 /// The length of the message, in bytes.
 const LEN: u64 = 4 << 30;

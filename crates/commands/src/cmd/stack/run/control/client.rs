@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use console::outcome::Result;
 use fuse::Listed;
 use keys::Talk;
 use protocol::api::{Failure, FailureKind};
@@ -17,7 +18,6 @@ use secret::Secret;
 use super::messages::{ANSWER_MAX, Answer, DIRECTORY, PATIENCE, Request, socket_name};
 use crate::cmd::stack::run::Covered;
 use crate::cmd::stack::run::mounts::{SUBTYPE, resolved};
-use crate::outcome::Result;
 
 /// How long an answer may take: what programs have written is written back before a key goes.
 const WORK: Duration = Duration::from_secs(300);

@@ -4,6 +4,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use console::outcome::Result;
 use daemon::{SocketFile, listen_privately};
 use keys::Talk;
 use protocol::api::{Failure, FailureKind};
@@ -11,7 +12,6 @@ use protocol::wire;
 use secret::Secret;
 
 use super::messages::{Answer, DIRECTORY, KEY_MAX, PATIENCE, REQUEST_MAX, Request, socket_name};
-use crate::outcome::Result;
 
 /// How long to wait for a descriptor, if there is none for a connection.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -5,12 +5,12 @@ use protocol::api::DatasetRow;
 use serde::Serialize;
 
 /// Something that the daemon answered, as it is, but for guids.
-pub(crate) fn show<T: Serialize>(what: &T) -> String {
+pub fn show<T: Serialize>(what: &T) -> String {
     text(&protocol::json::value(what))
 }
 
 /// Datasets with their properties.
-pub(crate) fn datasets<'a>(rows: impl IntoIterator<Item = &'a DatasetRow>) -> String {
+pub fn datasets<'a>(rows: impl IntoIterator<Item = &'a DatasetRow>) -> String {
     text(&protocol::json::datasets(rows))
 }
 

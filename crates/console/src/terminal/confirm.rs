@@ -2,26 +2,38 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use protocol::api::{Failure, Result};
+
 use crate::show::text;
 
 /// Whether there is a terminal to ask at.
-pub(crate) fn is_interactive() -> bool {
+pub fn is_interactive() -> bool {
     io::stdin().is_terminal()
 }
 
 /// Asks a question that is answered with `y` or, which is the default, `n`.
-pub(crate) fn confirm(question: &str) -> bool {
+pub fn confirm(question: &str) -> bool {
     let answer = ask(&format!("{question} (y/N) "));
     is_yes(&answer)
 }
 
+/// Asks whether a command is meant, unless its option says so already.
+pub fn be_sure(is_sure: bool, option: &str, what: &str) -> Result<()> {
+    match is_sure {
+        true => Ok(()),
+        false if !is_interactive() => Err(Failure::usage(format!("{what}; {option}"))),
+        false if confirm(&format!("{what}. Go on?")) => Ok(()),
+        false => Err(Failure::other("nothing was changed")),
+    }
+}
+
 /// Asks for a name to be typed.
-pub(crate) fn confirm_by_name(question: &str, name: &str) -> bool {
+pub fn confirm_by_name(question: &str, name: &str) -> bool {
     ask(question) == name
 }
 
 /// Asks for a line. Returns it without spaces around it; nothing at the end of the input.
-pub(crate) fn ask_line(question: &str) -> Option<String> {
+pub fn ask_line(question: &str) -> Option<String> {
     eprint!("{}", text::printable(question));
     let _ = io::stderr().flush();
     let mut answer = String::new();

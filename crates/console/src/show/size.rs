@@ -1,9 +1,9 @@
 //! Sizes as `zfs` prints them.
 
-pub(crate) use block::human_size as human;
+pub use block::human_size as human;
 
 /// [`human`], or all digits.
-pub(crate) fn show(bytes: u64, exact: bool) -> String {
+pub fn show(bytes: u64, exact: bool) -> String {
     match exact {
         true => bytes.to_string(),
         false => human(bytes),

@@ -8,23 +8,23 @@ use crate::show::json;
 
 /// What came of a command.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// For the standard output.
-    pub(crate) text: String,
+    pub text: String,
     /// What failed; the first decides the exit code.
-    pub(crate) failures: Vec<Failure>,
+    pub failures: Vec<Failure>,
     /// The exit code, if the kind of the first failure does not say it.
-    pub(crate) exit_code: Option<u8>,
+    pub exit_code: Option<u8>,
 }
 
 impl Outcome {
     /// It is done, and there is nothing to say.
-    pub(crate) fn done() -> Outcome {
+    pub fn done() -> Outcome {
         Outcome::default()
     }
 
     /// It is done, and this is to be printed.
-    pub(crate) fn text(text: impl Into<String>) -> Outcome {
+    pub fn text(text: impl Into<String>) -> Outcome {
         Outcome {
             text: text.into(),
             ..Outcome::default()
@@ -32,7 +32,7 @@ impl Outcome {
     }
 
     /// The outcome of a command that failed.
-    pub(crate) fn failed(failure: Failure) -> Outcome {
+    pub fn failed(failure: Failure) -> Outcome {
         Outcome {
             failures: vec![failure],
             ..Outcome::default()
@@ -40,14 +40,14 @@ impl Outcome {
     }
 
     /// The exit code of a failure, if there is more to read about it than its message.
-    pub(crate) fn page(&self) -> Option<u8> {
+    pub fn page(&self) -> Option<u8> {
         let failure = self.failures.first()?;
         let code = ExitCode::find(failure.kind.exit_code())?;
         (self.exit_code.is_none() && code.is_explained()).then_some(code.code)
     }
 
     /// This outcome with an exit code of another program, whose options the command takes.
-    pub(crate) fn with_exit_code(self, code: u8) -> Outcome {
+    pub fn with_exit_code(self, code: u8) -> Outcome {
         Outcome {
             exit_code: Some(code),
             ..self
@@ -56,10 +56,10 @@ impl Outcome {
 }
 
 /// What a command does: its outcome, or why it failed.
-pub(crate) type Result<T = Outcome> = std::result::Result<T, Failure>;
+pub type Result<T = Outcome> = std::result::Result<T, Failure>;
 
 /// Has something done that has nothing to show, but as JSON the names that it was done to.
-pub(crate) fn call_quiet(session: &mut Session, command: impl Into<Command>) -> Result {
+pub fn call_quiet(session: &mut Session, command: impl Into<Command>) -> Result {
     match session.call(command)? {
         Reply::Names(names) if session.json => Ok(Outcome::text(json::show(&names))),
         Reply::Nothing | Reply::Names(_) => Ok(Outcome::done()),
@@ -68,10 +68,7 @@ pub(crate) fn call_quiet(session: &mut Session, command: impl Into<Command>) -> 
 }
 
 /// Asks for names.
-pub(crate) fn call_names(
-    session: &mut Session,
-    command: impl Into<Command>,
-) -> Result<Vec<String>> {
+pub fn call_names(session: &mut Session, command: impl Into<Command>) -> Result<Vec<String>> {
     match session.call(command)? {
         Reply::Nothing => Ok(Vec::new()),
         reply => answer!(reply, Names),

@@ -5,7 +5,7 @@
 use protocol::pages::{DOCUMENTS, FOLDER, Page};
 
 /// A page in lines of so many columns. Blocks of commands keep their lines.
-pub(crate) fn plain(markdown: &str, width: usize) -> String {
+pub fn plain(markdown: &str, width: usize) -> String {
     let mut out = Plain {
         width,
         ..Plain::default()

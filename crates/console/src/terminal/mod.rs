@@ -26,9 +26,9 @@ use protocol::client::Terminal;
 use rustix::io::Errno;
 use secret::Secret;
 
-pub(crate) use bar::{bar, counter};
-pub(crate) use confirm::{ask_line, confirm, confirm_by_name, is_interactive};
-pub(crate) use signals::Interruptions;
+pub use bar::{bar, counter};
+pub use confirm::{ask_line, be_sure, confirm, confirm_by_name, is_interactive};
+pub use signals::Interruptions;
 
 use line::{Line, Step, other};
 use tty::Tty;
@@ -43,13 +43,13 @@ static INPUT_IS_DATA: AtomicBool = AtomicBool::new(false);
 static EXISTING_IS_TYPED: AtomicBool = AtomicBool::new(false);
 
 /// From now on no secret is read from the standard input: a command reads data there.
-pub(crate) fn input_is_data() {
+pub fn input_is_data() {
     INPUT_IS_DATA.store(true, Ordering::Relaxed);
 }
 
 /// Asks for secrets.
 #[derive(Default)]
-pub(crate) struct Prompter {
+pub struct Prompter {
     tty: Option<Tty>,
     /// How often a person may type a secret that is wrong; as often as it is asked for if not said.
     tries: Option<u32>,
@@ -79,7 +79,7 @@ impl Terminal for Prompter {
 
 impl Prompter {
     /// Limits how often a wrong secret may be typed again, and how long typing may take.
-    pub(crate) fn limit(&mut self, tries: u32, timeout: Option<Duration>) {
+    pub fn limit(&mut self, tries: u32, timeout: Option<Duration>) {
         (self.tries, self.timeout) = (Some(tries), timeout);
     }
 

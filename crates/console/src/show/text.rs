@@ -9,17 +9,17 @@ use std::io::{self, Write};
 use protocol::characters::escaped;
 
 /// The text with hidden characters spelled out, but for the line ends and tabs of this program.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c == '\n' || c == '\t')
 }
 
 /// The text in one line and one column: without any hidden character.
-pub(crate) fn in_a_cell(text: &str) -> Cow<'_, str> {
+pub fn in_a_cell(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false)
 }
 
 /// An error in one line, without the numbers that the standard library puts behind the system's words.
-pub(crate) fn message(text: &str) -> String {
+pub fn message(text: &str) -> String {
     const BEFORE: &str = " (os error ";
     let text = in_a_cell(text);
     let mut pieces = text.split(BEFORE);
@@ -35,14 +35,14 @@ pub(crate) fn message(text: &str) -> String {
 }
 
 /// Prints a text, whole.
-pub(crate) fn print(text: &str) -> io::Result<()> {
+pub fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(printable(text).as_bytes())?;
     out.flush()
 }
 
 /// Says on the standard error what failed.
-pub(crate) fn complain(why: &str) {
+pub fn complain(why: &str) {
     eprintln!("strongroom: {}", message(why));
 }
 

@@ -6,28 +6,28 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 /// `Fri Nov 20 20:31 2026`, as in a property.
-pub(crate) fn minute(seconds: u64) -> String {
+pub fn minute(seconds: u64) -> String {
     format(seconds, "%a %b %e %k:%M %Y")
 }
 
 /// `Fri Nov 20 20:31:05 2026`, as in the report on a scrub.
-pub(crate) fn second(seconds: u64) -> String {
+pub fn second(seconds: u64) -> String {
     format(seconds, "%a %b %e %H:%M:%S %Y")
 }
 
 /// `2026-11-20.20:31:05`, as in a history.
-pub(crate) fn history(seconds: u64) -> String {
+pub fn history(seconds: u64) -> String {
     format(seconds, "%Y-%m-%d.%H:%M:%S")
 }
 
 /// The time of day now, as `20:31:05`.
-pub(crate) fn of_day() -> String {
+pub fn of_day() -> String {
     let now = Timestamp::now().to_zoned(TimeZone::system());
     now.strftime("%H:%M:%S").to_string()
 }
 
 /// The time now, in seconds since 1970.
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |time| time.as_secs())
 }
@@ -46,7 +46,7 @@ fn format_in(zone: TimeZone, seconds: u64, pattern: &str) -> String {
 }
 
 /// `00:12:31`, or `3 days 00:12:31`.
-pub(crate) fn duration(seconds: u64) -> String {
+pub fn duration(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
     match days {

@@ -5,7 +5,7 @@ use protocol::api::{Source, Value};
 use super::{size, time};
 
 /// A value, readable or exact. What does not apply is `-`.
-pub(crate) fn show(value: &Value, exact: bool) -> String {
+pub fn show(value: &Value, exact: bool) -> String {
     match value {
         Value::None => "-".into(),
         Value::Text(text) => text.clone(),
@@ -32,7 +32,7 @@ fn ratio(hundredths: u64) -> String {
 }
 
 /// Where a value comes from, as the last column of `get`.
-pub(crate) fn source(source: &Source) -> String {
+pub fn source(source: &Source) -> String {
     match source {
         Source::None => "-".into(),
         Source::Default => "default".into(),

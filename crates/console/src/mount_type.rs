@@ -5,15 +5,15 @@ use std::io;
 use rustix::fs::{major, minor};
 
 /// The list of mounts of this process.
-pub(super) const LIST: &str = "/proc/self/mountinfo";
+pub const LIST: &str = "/proc/self/mountinfo";
 /// The type of a mounted dataset in it.
-pub(super) const DATASET: &str = "fuse.strongroom";
+pub const DATASET: &str = "fuse.strongroom";
 /// The type of a mounted stacked directory.
-pub(super) const STACKED: &str = "fuse.strongroom-stack";
+pub const STACKED: &str = "fuse.strongroom-stack";
 
 /// The type of the file system of a device, as the metadata of a file names it. A FUSE mount of another user has none:
 /// its user chose the type.
-pub(super) fn of_device(device: u64) -> io::Result<Option<String>> {
+pub fn of_device(device: u64) -> io::Result<Option<String>> {
     let mounts = std::fs::read(LIST)?;
     let mounts = String::from_utf8_lossy(&mounts);
     let trusted = [0, rustix::process::geteuid().as_raw()];

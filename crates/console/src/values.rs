@@ -1,12 +1,12 @@
 //! Values in arguments: sizes and properties.
 
-use clap::{Args, ValueEnum};
-pub(crate) use protocol::sizes::parse as size;
+use clap::Args;
+pub use protocol::sizes::parse as size;
 
 use crate::show::properties;
 
 /// `name=value`, with the name spelled out where there is a short form of it.
-pub(crate) fn property(text: &str) -> Result<(String, String), String> {
+pub fn property(text: &str) -> Result<(String, String), String> {
     if is_keysource(text) {
         return Ok(("keysource".into(), text.into()));
     }
@@ -20,7 +20,7 @@ pub(crate) fn property(text: &str) -> Result<(String, String), String> {
 }
 
 /// Whether this is a source of keys without the name of the property, as Solaris takes it: `raw,file:///key`.
-pub(crate) fn is_keysource(text: &str) -> bool {
+pub fn is_keysource(text: &str) -> bool {
     let formats = ["raw,", "hex,", "passphrase,"];
     formats.iter().any(|format| text.starts_with(format))
 }
@@ -50,39 +50,20 @@ mod tests {
 
 /// How a table is printed.
 #[derive(Args, Debug)]
-pub(crate) struct TableStyle {
+pub struct TableStyle {
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]
-    pub(crate) script: bool,
+    pub script: bool,
     /// Print exact numbers
     #[arg(short)]
-    pub(crate) parsable: bool,
+    pub parsable: bool,
 }
 
 /// What the hash of a passphrase may cost.
 #[derive(Args, Debug)]
-pub(crate) struct HashCost {
+pub struct HashCost {
     /// Let the hash of a passphrase take so many MiB of memory, more than the daemon gives all hashes
     /// together; for root, for key slots that are yours
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=4 << 10))]
-    pub(crate) hash_memory: Option<u64>,
-}
-
-/// The time before each report of a command that makes several.
-#[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Stamp {
-    /// Print the time before each report: `u` in seconds since 1970, `d` as a date
-    #[arg(short = 'T', value_name = "u|d", hide_possible_values = true)]
-    pub(crate) stamp: Option<StampForm>,
-}
-
-/// How a time is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StampForm {
-    /// Seconds since 1970.
-    #[value(name = "u")]
-    Seconds,
-    /// A date with the time of day.
-    #[value(name = "d")]
-    Date,
+    pub hash_memory: Option<u64>,
 }

@@ -12,22 +12,22 @@ use secret::Secret;
 use crate::terminal::Prompter;
 
 /// What a command needs to be carried out.
-pub(crate) struct Session {
+pub struct Session {
     /// Where the daemon listens, absolute: a daemon that is started has another directory.
-    pub(crate) socket: PathBuf,
+    pub socket: PathBuf,
     /// Whether a daemon is started if none listens there: not at a socket that was typed, which may be
     /// mistyped.
     starts: bool,
     /// Whether to print JSON.
-    pub(crate) json: bool,
+    pub json: bool,
     prompter: Prompter,
     /// How much memory a password hash of the daemon may take, in MiB, if that was typed.
-    pub(crate) hash_memory: Option<u64>,
+    pub hash_memory: Option<u64>,
 }
 
 impl Session {
     /// `socket`: what was typed, if anything.
-    pub(crate) fn new(socket: Option<PathBuf>, json: bool) -> Result<Session, Failure> {
+    pub fn new(socket: Option<PathBuf>, json: bool) -> Result<Session, Failure> {
         Ok(Session {
             starts: socket.is_none(),
             socket: absolute(&socket.unwrap_or_else(default_socket))?,
@@ -38,7 +38,7 @@ impl Session {
     }
 
     /// Who asks for secrets.
-    pub(crate) fn prompter(&mut self) -> &mut Prompter {
+    pub fn prompter(&mut self) -> &mut Prompter {
         &mut self.prompter
     }
 
@@ -67,7 +67,7 @@ impl Session {
     }
 
     /// Has a command done, by a daemon that is started if none runs.
-    pub(crate) fn call(&mut self, command: impl Into<Command>) -> Result<Reply, Failure> {
+    pub fn call(&mut self, command: impl Into<Command>) -> Result<Reply, Failure> {
         let client = self.connect()?;
         let reply = client.call(command, &mut self.prompter);
         reply.map_err(|failure| self.name_system_daemon(failure))
@@ -96,7 +96,7 @@ impl Session {
     }
 
     /// Has a command done that asks for a secret which is known already.
-    pub(crate) fn call_with_secret(
+    pub fn call_with_secret(
         &mut self,
         command: impl Into<Command>,
         secret: Secret,
@@ -111,7 +111,7 @@ impl Session {
 
     /// Has a command done by a daemon that runs, which asks for this secret and tells how far it is. `watch` says
     /// whether it is to go on.
-    pub(crate) fn call_and_watch(
+    pub fn call_and_watch(
         &mut self,
         command: impl Into<Command>,
         secret: Secret,
@@ -129,7 +129,7 @@ impl Session {
     }
 
     /// Has a command done that sends or receives data, by a daemon that is started if none runs.
-    pub(crate) fn call_with_data(
+    pub fn call_with_data(
         &mut self,
         command: impl Into<Command>,
         data: &mut dyn Data,
@@ -139,22 +139,18 @@ impl Session {
     }
 
     /// Borrows a device of a daemon, which is started if none runs.
-    pub(crate) fn borrow(&self, device: &Path, how: Borrowing) -> Result<RemoteDevice, Failure> {
+    pub fn borrow(&self, device: &Path, how: Borrowing) -> Result<RemoteDevice, Failure> {
         let client = self.connect()?;
         client.borrow(device, how)
     }
 
     /// Borrows a device of a daemon that runs.
-    pub(crate) fn borrow_running(
-        &self,
-        device: &Path,
-        how: Borrowing,
-    ) -> Result<RemoteDevice, Failure> {
+    pub fn borrow_running(&self, device: &Path, how: Borrowing) -> Result<RemoteDevice, Failure> {
         Client::connect(&self.socket)?.borrow(device, how)
     }
 
     /// Has a command done by a daemon that runs.
-    pub(crate) fn call_running(&mut self, command: impl Into<Command>) -> Result<Reply, Failure> {
+    pub fn call_running(&mut self, command: impl Into<Command>) -> Result<Reply, Failure> {
         let client = Client::connect(&self.socket)?;
         client.call(command, &mut self.prompter)
     }
@@ -197,18 +193,19 @@ impl Terminal for Watched<'_> {
 }
 
 /// Takes the answer that a command has, and fails on any other.
+#[macro_export]
 macro_rules! answer {
     ($reply:expr, $variant:ident) => {
         match $reply {
             protocol::api::Reply::$variant(found) => Ok(found),
-            other => Err(crate::session::unexpected(&other)),
+            other => Err($crate::session::unexpected(&other)),
         }
     };
 }
-pub(crate) use answer;
+pub use crate::answer;
 
 /// An answer of another kind than the question: client and daemon are not of one version.
-pub(crate) fn unexpected(_: &Reply) -> Failure {
+pub fn unexpected(_: &Reply) -> Failure {
     Failure {
         kind: FailureKind::Other,
         message: "the answer of the daemon is not understood; it may be of another version: \
@@ -218,7 +215,7 @@ pub(crate) fn unexpected(_: &Reply) -> Failure {
 }
 
 /// A command line or a value in it that makes no sense.
-pub(crate) fn usage(message: impl Into<String>) -> Failure {
+pub fn usage(message: impl Into<String>) -> Failure {
     Failure {
         kind: FailureKind::Usage,
         message: message.into(),
@@ -226,7 +223,7 @@ pub(crate) fn usage(message: impl Into<String>) -> Failure {
 }
 
 /// A failure of none of the other kinds.
-pub(crate) fn other(message: impl Into<String>) -> Failure {
+pub fn other(message: impl Into<String>) -> Failure {
     Failure {
         kind: FailureKind::Other,
         message: message.into(),
@@ -235,7 +232,7 @@ pub(crate) fn other(message: impl Into<String>) -> Failure {
 
 /// The path from the root, symbolic links and all: a disk is known by its link in `/dev/disk`.
 /// The daemon is told of paths as text.
-pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     let refused = |reason: String| usage(format!("{}: {reason}", path.display()));
     let path = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
     match path.to_str() {
@@ -245,7 +242,7 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// As [`absolute`], of a device; other names are spelled as the daemon remembers them.
-pub(crate) fn device_path(name: &Path) -> Result<PathBuf, Failure> {
+pub fn device_path(name: &Path) -> Result<PathBuf, Failure> {
     let device = DeviceName::parse(name).supported()?;
     match device.is_lent() {
         true => Ok(device.canonical()?.into()),
@@ -254,7 +251,7 @@ pub(crate) fn device_path(name: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Whether this is the name of a file or a disk.
-pub(crate) fn is_path(name: &Path) -> bool {
+pub fn is_path(name: &Path) -> bool {
     DeviceName::parse(name).is_path()
 }
 

@@ -5,12 +5,12 @@ use protocol::property::{Known, PROPERTIES, Property, Settable};
 use super::table::Column;
 
 /// The whole name of a property that may be given by a short one.
-pub(crate) fn canonical(name: &str) -> &str {
+pub fn canonical(name: &str) -> &str {
     Property::find(name).map_or(name, |property| property.name)
 }
 
 /// The column of a property. One that a user made up has its name in capitals above it.
-pub(crate) fn column(name: &str) -> Column {
+pub fn column(name: &str) -> Column {
     match Property::find(name) {
         Some(property) if property.is_number => Column::right(property.title()),
         Some(property) => Column::left(property.title()),
@@ -19,7 +19,7 @@ pub(crate) fn column(name: &str) -> Column {
 }
 
 /// The lines of a help page that say what each property is.
-pub(crate) fn explained() -> String {
+pub fn explained() -> String {
     rows(
         PROPERTIES
             .iter()
@@ -28,7 +28,7 @@ pub(crate) fn explained() -> String {
 }
 
 /// The lines of a help page that say what each property can be set to.
-pub(crate) fn values() -> String {
+pub fn values() -> String {
     let settable = PROPERTIES
         .iter()
         .filter(|property| property.settable == Settable::Always);
@@ -41,13 +41,13 @@ fn rows<'a>(rows: impl Iterator<Item = (&'a Property, String)>) -> String {
 }
 
 /// What the reference says of all properties, for a page.
-pub(crate) fn reference() -> String {
+pub fn reference() -> String {
     let pages = PROPERTIES.iter().map(page);
     pages.collect::<Vec<_>>().join("\n\n")
 }
 
 /// What the reference says of one property, in lines.
-pub(crate) fn page(property: &Property) -> String {
+pub fn page(property: &Property) -> String {
     let known = Known::of(property);
     let mut page = match known.short == known.name {
         true => format!("  {}", known.name),

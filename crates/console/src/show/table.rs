@@ -4,16 +4,16 @@ use super::text;
 
 /// The head of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Column {
+pub struct Column {
     /// What stands above it.
-    pub(crate) header: String,
+    pub header: String,
     /// Whether its cells are aligned to the right, as numbers are.
-    pub(crate) right: bool,
+    pub right: bool,
 }
 
 impl Column {
     /// A column of words.
-    pub(crate) fn left(header: impl Into<String>) -> Column {
+    pub fn left(header: impl Into<String>) -> Column {
         Column {
             header: header.into(),
             right: false,
@@ -21,7 +21,7 @@ impl Column {
     }
 
     /// A column of numbers.
-    pub(crate) fn right(header: impl Into<String>) -> Column {
+    pub fn right(header: impl Into<String>) -> Column {
         Column {
             header: header.into(),
             right: true,
@@ -30,7 +30,7 @@ impl Column {
 }
 
 /// A table with a header, or for a script without one and with a tab between columns.
-pub(crate) fn show(columns: &[Column], rows: &[Vec<String>], script: bool) -> String {
+pub fn show(columns: &[Column], rows: &[Vec<String>], script: bool) -> String {
     let clean = |row: &Vec<String>| -> Vec<String> {
         row.iter()
             .map(|cell| text::in_a_cell(cell).into_owned())

@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 /// A bar for bytes on the standard error, which goes when it is dropped.
-pub(crate) fn bar(what: &str) -> ProgressBar {
+pub fn bar(what: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(&format!(
         "{what} {{wide_bar}} {{percent}}%  {{binary_bytes}} of {{binary_total_bytes}}, \
          {{binary_bytes_per_sec}}, {{eta}} to go"
@@ -14,7 +14,7 @@ pub(crate) fn bar(what: &str) -> ProgressBar {
 }
 
 /// As [`bar`], of bytes whose number is unknown.
-pub(crate) fn counter(what: &str) -> ProgressBar {
+pub fn counter(what: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(&format!(
         "{what} {{spinner}} {{binary_bytes}}, {{binary_bytes_per_sec}}"
     ));

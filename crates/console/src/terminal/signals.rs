@@ -88,7 +88,7 @@ impl Drop for Guard {
 }
 
 /// Signals are held back while this lives, for work that pauses instead of ending anywhere.
-pub(crate) struct Interruptions {
+pub struct Interruptions {
     signals: Signals,
     _held: Guard,
 }
@@ -96,20 +96,20 @@ pub(crate) struct Interruptions {
 impl Interruptions {
     /// # Errors
     /// If handlers cannot be installed.
-    pub(crate) fn hold() -> io::Result<Interruptions> {
+    pub fn hold() -> io::Result<Interruptions> {
         let signals = Signals::new()?;
         let _held = signals.guard();
         Ok(Interruptions { signals, _held })
     }
 
     /// Whether a signal came that [`Interruptions::came`] has not seen yet.
-    pub(crate) fn is_pending(&self) -> bool {
+    pub fn is_pending(&self) -> bool {
         self.signals.is_pending()
     }
 
     /// Whether the work is to pause. A signal to stop the process is obeyed here: then this returns when it
     /// continues.
-    pub(crate) fn came(&self) -> bool {
+    pub fn came(&self) -> bool {
         loop {
             match self.signals.take() {
                 None => return false,
