@@ -60,7 +60,7 @@ fn main() -> ExitCode {
             }
         });
     }
-    let mount = match fuse::Mount::new(fs, &mountpoint, &options) {
+    let mount = match fuse::FuseMount::new(fs, &mountpoint, &options) {
         Ok(mount) => mount,
         Err(error) => {
             eprintln!("{error}");

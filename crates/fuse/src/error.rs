@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use failure::FailureKind;
 
-use crate::mount::holder::Holder;
+use crate::mount::holder::MountHolder;
 
 /// Why a file system could not be mounted or unmounted.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +90,7 @@ pub enum Error {
         /// Where it was.
         path: PathBuf,
         /// The process that has it, if known.
-        holder: Option<Holder>,
+        holder: Option<MountHolder>,
     },
     /// Threads of the file system do not end.
     #[error(
@@ -113,7 +113,7 @@ pub enum Error {
     Thread(io::Error),
 }
 
-fn user(holder: Option<&Holder>) -> String {
+fn user(holder: Option<&MountHolder>) -> String {
     match holder {
         Some(holder) => {
             format!("{holder}; end that, or unmount it there, or unmount it with -f")

@@ -4,30 +4,30 @@ use vfs::FileSystem;
 use zerocopy::IntoBytes;
 
 use crate::dispatch::inode_limit::Crowd;
-use crate::dispatch::serve::{Answer, Server};
-use crate::options::{Hears, KernelCache};
+use crate::dispatch::serve::{Dispatcher, ReplyContent};
+use crate::options::{KernelCache, OpenReports};
 use crate::wire::abi;
-use crate::wire::directory::Page;
-use crate::wire::request::{Op, Request};
+use crate::wire::directory::DirectoryPage;
+use crate::wire::request::{FuseOperation, Request};
 
 /// Reads a request and has `fs` serve it. `out` gets the answer.
 pub fn request(fs: &dyn FileSystem, bytes: &[u8], setxattr_ext: bool, out: &mut Vec<u8>) {
     let Ok(request) = Request::parse(bytes, setxattr_ext) else {
         return;
     };
-    if let Op::BatchForget(forgets) = request.op {
+    if let FuseOperation::BatchForget(forgets) = request.op {
         assert!(forgets.iter().count() * 16 <= bytes.len());
     }
     let crowd = Crowd::new(4);
-    let server = Server {
+    let server = Dispatcher {
         fs,
         later: &|_| {},
-        hears: Hears::Neither,
+        hears: OpenReports::Neither,
         kernel_cache: KernelCache::All,
         direct: None,
         crowd: Some(&crowd),
     };
-    if let Ok(Answer::Pieces(pieces, max)) = server.serve(&request, out) {
+    if let Ok(ReplyContent::Pieces(pieces, max)) = server.serve(&request, out) {
         let len: usize = pieces.iter().map(bytes::Bytes::len).sum();
         out.extend(pieces.concat().get(..len.min(max)).unwrap_or_default());
     }
@@ -60,7 +60,7 @@ pub fn listing(limit: usize, plus: bool, names: &[&[u8]]) {
     let mut out = Vec::new();
     let entry = |_: &[u8], _: &vfs::Attr| abi::EntryOut::default();
     let plus = plus.then_some(&entry as &dyn Fn(&[u8], &vfs::Attr) -> abi::EntryOut);
-    let mut page = Page::new(&mut out, limit, plus);
+    let mut page = DirectoryPage::new(&mut out, limit, plus);
     for name in names {
         let entry = vfs::DirEntry {
             ino: 1,

@@ -1,6 +1,6 @@
 //! Serves a [`vfs::FileSystem`] through the kernel's FUSE.
 //!
-//! [`Mount::new`] mounts, and starts the threads that serve. Dropping the [`Mount`] unmounts. This crate
+//! [`FuseMount::new`] mounts, and starts the threads that serve. Dropping the [`FuseMount`] unmounts. This crate
 //! speaks the kernel's protocol itself. Libraries lack `O_TMPFILE`, birth times, answers gathered from
 //! several cached pieces, and buffers under the control of this program.
 //!
@@ -26,10 +26,10 @@ mod threads;
 mod wire;
 
 pub use error::Error;
-pub use mount::dead_mounts::{Listed, clear_dead, listed};
-pub use mount::fuse_mount::Mount;
-pub use mount::holder::Holder;
-pub use mount::mountpoint::Place;
+pub use mount::dead_mounts::{ListedMount, clear_dead, listed};
+pub use mount::fuse_mount::FuseMount;
+pub use mount::holder::MountHolder;
+pub use mount::mountpoint::MountDirectory;
 pub use mount::obstacles::Obstacles;
-pub use options::{AccessTimes, Hears, KernelCache, Options};
-pub use threads::session::End;
+pub use options::{AccessTimePolicy, KernelCache, OpenReports, Options};
+pub use threads::session::SessionEnd;

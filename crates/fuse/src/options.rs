@@ -13,7 +13,7 @@ const MAPPED_AHEAD: u32 = 128 << 10;
 ///
 /// The file system sees to that. The kernel shows it in its list of mounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AccessTimes {
+pub enum AccessTimePolicy {
     /// Never (`noatime`).
     Never,
     /// Where it is older than the last change, or a day (`relatime`).
@@ -25,7 +25,7 @@ pub enum AccessTimes {
 
 /// What the kernel tells of opening and closing files. Each costs a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hears {
+pub enum OpenReports {
     /// Nothing: it keeps what it has read.
     Neither,
     /// It tells of each opening ([`vfs::FileSystem::opened`], [`vfs::FileSystem::released`]), and keeps what it
@@ -70,12 +70,12 @@ pub struct Options {
     pub nodev: bool,
     /// Refuse to run programs.
     pub noexec: bool,
-    /// When reading a file changes its access time. With [`AccessTimes::Always`] from the start, the
+    /// When reading a file changes its access time. With [`AccessTimePolicy::Always`] from the start, the
     /// kernel reads a file anew each time that it is opened: it says nothing of what it reads from
     /// its cache.
-    pub access_times: AccessTimes,
+    pub access_times: AccessTimePolicy,
     /// What the file system hears of opening and closing files.
-    pub hears: Hears,
+    pub hears: OpenReports,
     /// Access times of directories stay as they are (`nodiratime`).
     pub nodiratime: bool,
     /// How many requests may be served at the same time; `None` for a number that suits the
@@ -118,8 +118,8 @@ impl Default for Options {
             nosuid: false,
             nodev: false,
             noexec: false,
-            access_times: AccessTimes::Relative,
-            hears: Hears::Neither,
+            access_times: AccessTimePolicy::Relative,
+            hears: OpenReports::Neither,
             nodiratime: false,
             threads: None,
             writeback_cache: false,
@@ -149,10 +149,10 @@ impl Options {
     }
 
     /// What the file system hears, access times considered.
-    pub(crate) fn heard(&self) -> Hears {
+    pub(crate) fn heard(&self) -> OpenReports {
         match (self.access_times, self.kernel_cache) {
-            (AccessTimes::Never | AccessTimes::Relative, KernelCache::All) => self.hears,
-            _ => self.hears.max(Hears::Opens),
+            (AccessTimePolicy::Never | AccessTimePolicy::Relative, KernelCache::All) => self.hears,
+            _ => self.hears.max(OpenReports::Opens),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::Mounted;
-use fuse::{Hears, Mount, Options};
+use fuse::{FuseMount, OpenReports, Options};
 
 const MIB: usize = 1 << 20;
 
@@ -99,7 +99,7 @@ fn opening_and_closing_ask_nothing_and_contents_stay() {
 #[test]
 fn opening_and_closing_are_heard_if_that_is_asked_for() {
     let options = Options {
-        hears: Hears::OpensAndCloses,
+        hears: OpenReports::OpensAndCloses,
         ..Options::default()
     };
     let mounted = mounted_or_skip!(&options);
@@ -212,7 +212,7 @@ fn handles_outlive_a_mount_where_that_is_asked_for() {
         dir,
     } = mounted;
     mount.unmount(false).unwrap();
-    let _mount = Mount::new(memory, dir.path(), &options).unwrap();
+    let _mount = FuseMount::new(memory, dir.path(), &options).unwrap();
     let open = |name: &str| script("open", dir.path(), &handle(name)).unwrap();
     assert_eq!(open("fil"), Ok("file".to_owned()));
     assert_eq!(open("dir"), Ok("dir/gone".to_owned()));

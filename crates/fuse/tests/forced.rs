@@ -11,7 +11,7 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 
 use common::alone;
-use fuse::{Error, Holder};
+use fuse::{Error, MountHolder};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::geteuid;
@@ -112,7 +112,7 @@ fn what_another_namespace_holds_is_ended() {
         let file = mounted.path("file");
         let (file, dir) = (file.display(), mounted.dir.path().display());
         assert!(namespace.runs(&format!("exec 3<{file}")), "{options:?}");
-        let is_held = |error: &Error| matches!(error, Error::InUseElsewhere { holder: Some(Holder::Process { process, .. }), .. } if *process == namespace.shell.id());
+        let is_held = |error: &Error| matches!(error, Error::InUseElsewhere { holder: Some(MountHolder::Process { process, .. }), .. } if *process == namespace.shell.id());
         let refused = mounted.mount.unmount(false).unwrap_err();
         assert!(is_held(&refused), "{refused}");
         assert!(refused.to_string().contains("(sh)"), "{refused}");
@@ -168,7 +168,7 @@ fn what_is_covered_is_ended() {
     let error = rustix::fs::statfs(path).unwrap_err();
     let is_dead = matches!(error, Errno::NOTCONN | Errno::CONNABORTED);
     assert!(is_dead, "{error}");
-    let again = fuse::Mount::new(mounted.fs.clone(), path, &fuse::Options::default()).unwrap();
+    let again = fuse::FuseMount::new(mounted.fs.clone(), path, &fuse::Options::default()).unwrap();
     again.unmount(false).unwrap();
     assert!(fs::read_dir(path).unwrap().next().is_none());
 }
@@ -184,7 +184,7 @@ fn what_is_bound_elsewhere_is_named_and_taken_away() {
     let other = tempfile::tempdir().unwrap();
     rustix::mount::mount_bind(mounted.dir.path(), other.path()).unwrap();
     let error = mounted.mount.unmount(false).unwrap_err();
-    let is_there = |error: &Error, path: &Path| matches!(error, Error::InUseElsewhere { holder: Some(Holder::Here(at)), .. } if at == path);
+    let is_there = |error: &Error, path: &Path| matches!(error, Error::InUseElsewhere { holder: Some(MountHolder::Here(at)), .. } if at == path);
     assert!(is_there(&error, other.path()), "{error}");
     mounted.mount.unmount(true).unwrap();
     assert!(fs::read_dir(other.path()).unwrap().next().is_none());

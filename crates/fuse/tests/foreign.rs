@@ -11,7 +11,7 @@ use std::thread;
 
 use common::alone;
 use common::memfs::MemFs;
-use fuse::{Mount, Options, Place};
+use fuse::{FuseMount, MountDirectory, Options};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::geteuid;
@@ -88,9 +88,9 @@ fn a_place_below_one_is_refused_and_the_file_system_is_not_asked() {
     let before = foreign.asked();
     assert_ne!(before, 0);
     for place in [
-        Place::new(dir.path(), ""),
-        Place::new(dir.path(), "below"),
-        Place::new(dir.path().join("a/b"), "c"),
+        MountDirectory::new(dir.path(), ""),
+        MountDirectory::new(dir.path(), "below"),
+        MountDirectory::new(dir.path().join("a/b"), "c"),
     ] {
         let refused = |result: std::io::Result<()>| {
             let error = result.unwrap_err().to_string();
@@ -106,7 +106,7 @@ fn a_place_below_one_is_refused_and_the_file_system_is_not_asked() {
         refused(place.remove());
         refused(place.remove_guarded());
         assert!(!place.is_dead());
-        let mount = Mount::at(Arc::new(MemFs::new()), &place, &Options::default());
+        let mount = FuseMount::at(Arc::new(MemFs::new()), &place, &Options::default());
         mount.unwrap_err();
     }
     assert_eq!(foreign.asked(), before);
@@ -123,7 +123,7 @@ fn a_mount_below_one_is_ended_and_the_cover_is_not_asked() {
     let above = dir.path().join("above");
     let path = above.join("m");
     fs::create_dir_all(&path).unwrap();
-    let mount = Mount::new(Arc::new(MemFs::new()), &path, &Options::default()).unwrap();
+    let mount = FuseMount::new(Arc::new(MemFs::new()), &path, &Options::default()).unwrap();
     let foreign = Foreign::new(&above);
     let error = mount.unmount(false).unwrap_err();
     assert!(matches!(error, fuse::Error::Covered(_)), "{error}");
@@ -153,7 +153,10 @@ fn one_that_got_the_number_of_an_own_mount_is_refused() {
         let flags = AtFlags::STATX_DONT_SYNC;
         let found = rustix::fs::statx(CWD, dir.path(), flags, StatxFlags::empty()).unwrap();
         if found.stx_dev_minor == own.mount.number() {
-            let error = Place::new(dir.path(), "").open().unwrap_err().to_string();
+            let error = MountDirectory::new(dir.path(), "")
+                .open()
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("of the user 1000"), "{error}");
             return;
         }

@@ -11,7 +11,7 @@ use std::sync::{Arc, mpsc};
 
 use common::alone;
 use common::memfs::MemFs;
-use fuse::{End, Error, Holder, Mount, Options};
+use fuse::{Error, FuseMount, MountHolder, Options, SessionEnd};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::geteuid;
 use vfs::{FileSystem, ROOT};
@@ -34,7 +34,7 @@ fn serve_until_killed() {
     let Some(path) = std::env::var_os(SERVE) else {
         return;
     };
-    let mount = Mount::new(Arc::new(MemFs::new()), path.as_ref(), &Options::default()).unwrap();
+    let mount = FuseMount::new(Arc::new(MemFs::new()), path.as_ref(), &Options::default()).unwrap();
     eprintln!("ready");
     mount.wait();
 }
@@ -71,7 +71,7 @@ fn another_namespace_keeps_it() {
     assert_eq!(said.next().unwrap().unwrap(), "ready");
     let refused = mounted.mount.unmount(false).unwrap_err();
     let Error::InUseElsewhere {
-        holder: Some(Holder::Process { process, name }),
+        holder: Some(MountHolder::Process { process, name }),
         ..
     } = &refused
     else {
@@ -80,7 +80,7 @@ fn another_namespace_keeps_it() {
     assert_eq!((*process, &**name), (child.id(), "sh"));
     drop(child.stdin.take());
     child.wait().unwrap();
-    assert_eq!(mounted.mount.wait(), End::Unmounted);
+    assert_eq!(mounted.mount.wait(), SessionEnd::Unmounted);
     mounted.mount.unmount(false).unwrap();
 }
 
@@ -95,7 +95,7 @@ fn unmounting_leaves_nothing_behind() {
     assert!(!mounted.mount.is_mounted());
     assert!(!is_listed(&path));
     assert_eq!(fs.lookups(), 0, "all lookups are given back");
-    assert_eq!(mounted.mount.wait(), End::Unmounted);
+    assert_eq!(mounted.mount.wait(), SessionEnd::Unmounted);
     mounted.mount.unmount(false).unwrap();
     mounted.mount.unmount(true).unwrap();
     drop(mounted.mount);
@@ -149,7 +149,7 @@ fn force_gives_errors_to_those_who_use_it() {
         // What was written before was written back.
         let fs = mounted.fs.clone();
         drop(mounted.mount);
-        let again = Mount::new(fs, mounted.dir.path(), &Options::default()).unwrap();
+        let again = FuseMount::new(fs, mounted.dir.path(), &Options::default()).unwrap();
         let all = fs::read(mounted.dir.path().join("file")).unwrap();
         assert_eq!(all, b"last words", "{writeback_cache}");
         again.unmount(false).unwrap();
@@ -220,12 +220,16 @@ fn another_process_unmounts() {
     let (send, ended) = mpsc::channel();
     mounted.mount.on_end(move |end| send.send(end).unwrap());
     rustix::mount::unmount(mounted.dir.path(), UnmountFlags::empty()).unwrap();
-    assert_eq!(ended.recv().unwrap(), End::Unmounted);
-    assert_eq!(mounted.mount.wait(), End::Unmounted);
+    assert_eq!(ended.recv().unwrap(), SessionEnd::Unmounted);
+    assert_eq!(mounted.mount.wait(), SessionEnd::Unmounted);
     assert!(!mounted.mount.is_mounted());
     let (send, called) = mpsc::channel();
     mounted.mount.on_end(move |end| send.send(end).unwrap());
-    assert_eq!(called.recv().unwrap(), End::Unmounted, "called at once");
+    assert_eq!(
+        called.recv().unwrap(),
+        SessionEnd::Unmounted,
+        "called at once"
+    );
     mounted.mount.unmount(false).unwrap();
 }
 
@@ -241,7 +245,7 @@ fn another_process_unmounts_lazily() {
     assert!(mounted.mount.is_mounted(), "a file is still open");
     file.write_all_at(b"still works", 0).unwrap();
     drop(file);
-    assert_eq!(mounted.mount.wait(), End::Unmounted);
+    assert_eq!(mounted.mount.wait(), SessionEnd::Unmounted);
     let mounted = mounted_or_skip!();
     file = File::create_new(mounted.path("file")).unwrap();
     rustix::mount::unmount(mounted.dir.path(), UnmountFlags::DETACH).unwrap();
@@ -284,7 +288,7 @@ fn a_killed_process_leaves_a_mount_that_is_cleared_away() {
         assert_eq!(error.kind(), ErrorKind::NotConnected);
     }
     let fs = Arc::new(MemFs::new());
-    let mount = Mount::new(fs, dir.path(), &Options::default()).unwrap();
+    let mount = FuseMount::new(fs, dir.path(), &Options::default()).unwrap();
     fs::write(dir.path().join("file"), b"new").unwrap();
     assert_eq!(fs::read(dir.path().join("file")).unwrap(), b"new");
     mount.unmount(false).unwrap();
@@ -310,7 +314,7 @@ fn mounting_again_and_again() {
     fs::write(mounted.path("file"), b"kept").unwrap();
     drop(mounted.mount);
     for _ in 0..50 {
-        let mount = Mount::new(fs.clone(), &path, &Options::default()).unwrap();
+        let mount = FuseMount::new(fs.clone(), &path, &Options::default()).unwrap();
         assert_eq!(fs::read(path.join("file")).unwrap(), b"kept");
         mount.unmount(false).unwrap();
     }
@@ -321,7 +325,7 @@ fn mounting_again_and_again() {
 fn places_that_are_no_mountpoints() {
     let _alone = alone();
     let fs = || Arc::new(MemFs::new());
-    let mount = |path: &Path| Mount::new(fs(), path, &Options::default()).unwrap_err();
+    let mount = |path: &Path| FuseMount::new(fs(), path, &Options::default()).unwrap_err();
     let dir = tempfile::tempdir().unwrap();
     let missing = mount(&dir.path().join("missing"));
     assert!(matches!(missing, Error::NoMountpoint(_)), "{missing}");
@@ -343,7 +347,7 @@ fn what_was_in_the_directory_is_hidden_meanwhile() {
     let file = dir.path().join("file");
     fs::write(&file, b"below").unwrap();
     // As an ordinary user, `fusermount3` would allow this too.
-    let mount = Mount::new(Arc::new(MemFs::new()), dir.path(), &Options::default()).unwrap();
+    let mount = FuseMount::new(Arc::new(MemFs::new()), dir.path(), &Options::default()).unwrap();
     assert!(!file.exists());
     mount.unmount(false).unwrap();
     assert_eq!(fs::read(&file).unwrap(), b"below");

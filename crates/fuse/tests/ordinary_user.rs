@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::{Arc, mpsc};
 
 use common::memfs::MemFs;
-use fuse::{End, Error, Mount, Options};
+use fuse::{Error, FuseMount, Options, SessionEnd};
 use rustix::process::geteuid;
 
 const NOBODY: u32 = 65534;
@@ -80,7 +80,7 @@ fn nobody_mounts_and_unmounts() {
     assert!(matches!(error, Error::Busy(_)), "{error}");
     drop(file);
     mounted.mount.unmount(false).unwrap();
-    assert_eq!(mounted.mount.wait(), End::Unmounted);
+    assert_eq!(mounted.mount.wait(), SessionEnd::Unmounted);
 }
 
 #[test]
@@ -103,10 +103,10 @@ fn nobody_unmounts_by_force() {
         let (send, ended) = mpsc::channel();
         mounted.mount.on_end(move |end| send.send(end).unwrap());
         mounted.mount.unmount(true).unwrap();
-        assert_eq!(ended.recv().unwrap(), End::Aborted);
+        assert_eq!(ended.recv().unwrap(), SessionEnd::Aborted);
         assert!(file.write_all_at(b"too late", 0).is_err() || file.sync_all().is_err());
         drop(file);
-        let again = Mount::new(mounted.fs.clone(), mounted.dir.path(), &options).unwrap();
+        let again = FuseMount::new(mounted.fs.clone(), mounted.dir.path(), &options).unwrap();
         let all = fs::read(mounted.path("file")).unwrap();
         assert_eq!(all, b"last words", "{writeback_cache}");
         drop(again);
@@ -121,7 +121,7 @@ fn nobody_clears_away_a_dead_mount() {
     const SERVE: &str = "FUSE_TEST_SERVE";
     if let Some(path) = std::env::var_os(SERVE) {
         let fs = Arc::new(MemFs::new());
-        let mount = Mount::new(fs, path.as_ref(), &Options::default()).unwrap();
+        let mount = FuseMount::new(fs, path.as_ref(), &Options::default()).unwrap();
         // Nothing is unmounted on this way out.
         std::mem::forget(mount);
         std::process::exit(0);
@@ -132,7 +132,7 @@ fn nobody_clears_away_a_dead_mount() {
     assert!(command.env(SERVE, dir.path()).status().unwrap().success());
     assert!(fs::read_dir(dir.path()).is_err());
     let fs = Arc::new(MemFs::new());
-    let mount = Mount::new(fs, dir.path(), &Options::default()).unwrap();
+    let mount = FuseMount::new(fs, dir.path(), &Options::default()).unwrap();
     fs::write(dir.path().join("file"), b"x").unwrap();
     mount.unmount(false).unwrap();
 }
@@ -144,7 +144,7 @@ fn nobody_is_refused_with_a_reason() {
     }
     let fs = || Arc::new(MemFs::new());
     // Not a directory of the user's.
-    let error = Mount::new(fs(), "/usr".as_ref(), &Options::default()).unwrap_err();
+    let error = FuseMount::new(fs(), "/usr".as_ref(), &Options::default()).unwrap_err();
     assert!(matches!(error, Error::Helper(_)), "{error}");
     assert!(error.to_string().contains("/usr"), "{error}");
     // Not without `user_allow_other`.
@@ -155,7 +155,7 @@ fn nobody_is_refused_with_a_reason() {
     let dir = tempfile::tempdir().unwrap();
     let conf = fs::read_to_string("/etc/fuse.conf").unwrap_or_default();
     if !conf.lines().any(|line| line.trim() == "user_allow_other") {
-        let error = Mount::new(fs(), dir.path(), &options).unwrap_err();
+        let error = FuseMount::new(fs(), dir.path(), &options).unwrap_err();
         assert!(error.to_string().contains("user_allow_other"), "{error}");
     }
 }
@@ -169,7 +169,7 @@ fn without_the_helper_it_says_what_to_install() {
     if std::env::var_os(BARE).is_some() {
         let dir = tempfile::tempdir().unwrap();
         let fs = Arc::new(MemFs::new());
-        let error = Mount::new(fs, dir.path(), &Options::default()).unwrap_err();
+        let error = FuseMount::new(fs, dir.path(), &Options::default()).unwrap_err();
         assert!(matches!(error, Error::NoHelper), "{error}");
         assert!(error.to_string().contains("fuse3"), "{error}");
         return;

@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Barrier, mpsc};
 
-use fuse::{Hears, Options};
+use fuse::{OpenReports, Options};
 use parking_lot::Mutex;
 
 #[test]
@@ -121,7 +121,7 @@ fn the_kernel_forgets_what_is_too_much() {
     const FILES: u64 = 2000;
     let mounted = mounted_or_skip!(&Options {
         known_max: NonZeroUsize::new(200),
-        hears: Hears::Opens,
+        hears: OpenReports::Opens,
         ..Options::default()
     });
     let path = |number: u64| mounted.path(&format!("a/{number}"));

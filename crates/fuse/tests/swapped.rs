@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use common::memfs::MemFs;
-use fuse::{Mount, Options, Place};
+use fuse::{FuseMount, MountDirectory, Options};
 use rustix::fs::{CWD, RenameFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
@@ -55,8 +55,8 @@ impl Attack {
         self.dir.path().join(name)
     }
 
-    fn place(&self) -> Place {
-        Place::new(self.dir.path(), "a/m")
+    fn place(&self) -> MountDirectory {
+        MountDirectory::new(self.dir.path(), "a/m")
     }
 
     /// Calls `round` many times, while another thread exchanges `a` and `b`.
@@ -111,7 +111,7 @@ fn only_our_own_mount_changes_and_goes() {
     attack.during(|number| {
         let fs = Arc::new(MemFs::new());
         // Both directories may be on the way, and the place is there at every moment.
-        let mount = Mount::at(fs, &attack.place(), &Options::default()).unwrap();
+        let mount = FuseMount::at(fs, &attack.place(), &Options::default()).unwrap();
         for options in [&strict, &Options::default()] {
             done[0] += u32::from(mount.follow(options).is_ok());
         }
@@ -146,7 +146,7 @@ fn only_a_dead_mount_is_cleared_away() {
         drop(device);
         let fs = Arc::new(MemFs::new());
         // It may have been mounted at the other place, on top of the victim.
-        if let Ok(mount) = Mount::at(fs, &attack.place(), &Options::default()) {
+        if let Ok(mount) = FuseMount::at(fs, &attack.place(), &Options::default()) {
             let _ = mount.unmount(true);
         }
     });

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use block::{Access, FileDevice};
-use iscsi::{Access as InitiatorAccess, Server, Target, Targets};
+use iscsi::{IscsiTarget, PortalServer, TargetAccess as InitiatorAccess, Targets};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -16,10 +16,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: target ADDRESS:PORT NAME FILE".into());
     };
     let device = FileDevice::open(Path::new(file), Access::Exclusive)?;
-    let target = Target::new(name, 1, Arc::new(device), InitiatorAccess::default())?;
+    let target = IscsiTarget::new(name, 1, Arc::new(device), InitiatorAccess::default())?;
     let targets = Arc::new(Targets::default());
     targets.insert(Arc::new(target))?;
-    let _server = Server::start(TcpListener::bind(address)?, Arc::clone(&targets))?;
+    let _server = PortalServer::start(TcpListener::bind(address)?, Arc::clone(&targets))?;
     println!("serving");
     std::io::stdin().read_to_end(&mut Vec::new())?;
     targets.remove(name, true)?;

@@ -94,7 +94,7 @@ pub enum Error {
 
 /// Why a connection ends.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Gone {
+pub(crate) enum DisconnectCause {
     /// The socket.
     #[error("{0}")]
     Io(#[from] io::Error),

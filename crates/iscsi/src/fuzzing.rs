@@ -7,14 +7,14 @@ use std::time::Duration;
 use block::{MemoryDevice, TransferPool, TransferShare};
 use parking_lot::Mutex;
 
-use crate::login::chap::{Chap, Question};
-use crate::login::negotiation::{Purpose, Session, login};
-use crate::scsi::reserve::{Action, Nexus, Order, Reservations};
+use crate::login::chap::{Chap, ChapQuestion};
+use crate::login::negotiation::{NewSession, SessionPurpose, login};
+use crate::scsi::reserve::{Action, Nexus, Reservations, ReserveOutCommand};
 use crate::session::{Helpers, serve};
 use crate::targets::portal::Targets;
-use crate::targets::target::{Access, Target, Who};
-use crate::wire::keys::Agreed;
-use crate::wire::link::{Input, Link};
+use crate::targets::target::{IscsiTarget, TargetAccess, Who};
+use crate::wire::keys::SessionParameters;
+use crate::wire::link::{InitiatorLink, PduBuffer};
 
 /// The name of the target that there is.
 const TARGET: &str = "iqn.2026-01.org.example:disk";
@@ -26,21 +26,21 @@ const HIDDEN: &str = "iqn.2026-01.org.example:hidden";
 const SIZE: usize = 64 << 10;
 
 /// An initiator that has said everything. What it is told is kept.
-struct Script {
+struct ScriptedInitiator {
     rest: Mutex<Vec<u8>>,
     told: Mutex<Vec<u8>>,
 }
 
-impl Script {
-    fn new(bytes: &[u8]) -> Arc<Script> {
-        Arc::new(Script {
+impl ScriptedInitiator {
+    fn new(bytes: &[u8]) -> Arc<ScriptedInitiator> {
+        Arc::new(ScriptedInitiator {
             rest: Mutex::new(bytes.to_vec()),
             told: Mutex::default(),
         })
     }
 }
 
-impl Link for Script {
+impl InitiatorLink for ScriptedInitiator {
     fn receive(&self, out: &mut [u8]) -> io::Result<usize> {
         let mut rest = self.rest.lock();
         let n = out.len().min(rest.len());
@@ -71,10 +71,10 @@ impl Link for Script {
 
 /// Secrets in place of hashes, and a challenge that is always the same.
 #[derive(Debug)]
-struct Known;
+struct FixedChap;
 
-impl Known {
-    fn answer(secret: u8, question: &Question<'_>) -> Vec<u8> {
+impl FixedChap {
+    fn answer(secret: u8, question: &ChapQuestion<'_>) -> Vec<u8> {
         let sum = question
             .challenge
             .iter()
@@ -83,7 +83,7 @@ impl Known {
     }
 }
 
-impl Chap for Known {
+impl Chap for FixedChap {
     fn answer_len(&self, hash: u8) -> Option<usize> {
         (5..=7).contains(&hash).then_some(16)
     }
@@ -97,32 +97,32 @@ impl Chap for Known {
         user == "user"
     }
 
-    fn is_answer(&self, user: &str, question: &Question<'_>, answer: &[u8]) -> bool {
-        user == "user" && answer == Known::answer(1, question)
+    fn is_answer(&self, user: &str, question: &ChapQuestion<'_>, answer: &[u8]) -> bool {
+        user == "user" && answer == FixedChap::answer(1, question)
     }
 
-    fn own_answer(&self, question: &Question<'_>) -> Option<(String, Vec<u8>)> {
-        Some(("target".into(), Known::answer(2, question)))
+    fn own_answer(&self, question: &ChapQuestion<'_>) -> Option<(String, Vec<u8>)> {
+        Some(("target".into(), FixedChap::answer(2, question)))
     }
 }
 
 fn targets(read_only: bool) -> Targets {
     let targets = Targets::default();
-    let access = Access {
+    let access = TargetAccess {
         read_only,
-        ..Access::default()
+        ..TargetAccess::default()
     };
-    let closed = Access {
-        chap: Some(Arc::new(Known)),
-        ..Access::default()
+    let closed = TargetAccess {
+        chap: Some(Arc::new(FixedChap)),
+        ..TargetAccess::default()
     };
-    let hidden = Access {
+    let hidden = TargetAccess {
         initiators: vec!["iqn.other:z".into()],
-        ..Access::default()
+        ..TargetAccess::default()
     };
     for (name, access) in [(TARGET, access), (CLOSED, closed), (HIDDEN, hidden)] {
         let device = Arc::new(MemoryDevice::new(SIZE));
-        let target = Target::new(name, 1, device, access).expect("it is aligned");
+        let target = IscsiTarget::new(name, 1, device, access).expect("it is aligned");
         targets.insert(Arc::new(target)).expect("there is no such");
     }
     targets
@@ -139,9 +139,9 @@ pub fn connection(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn connection_to(targets: &Targets, bytes: &[u8]) -> Vec<u8> {
-    let script = Script::new(bytes);
-    let link: Arc<dyn Link> = script.clone();
-    let mut input = Input::new();
+    let script = ScriptedInitiator::new(bytes);
+    let link: Arc<dyn InitiatorLink> = script.clone();
+    let mut input = PduBuffer::new();
     if let Ok(Some(session)) = login(&link, &mut input, targets, &memory(), &|| true, &|| true) {
         let _ = serve(&link, &mut input, session, targets, &Helpers::new(0));
     }
@@ -152,11 +152,11 @@ fn connection_to(targets: &Targets, bytes: &[u8]) -> Vec<u8> {
 /// is told.
 pub fn commands(bytes: &[u8]) -> Vec<u8> {
     let (how, bytes) = bytes.split_first().unwrap_or((&0, &[]));
-    let script = Script::new(bytes);
-    let link: Arc<dyn Link> = script.clone();
+    let script = ScriptedInitiator::new(bytes);
+    let link: Arc<dyn InitiatorLink> = script.clone();
     let targets = targets(how & 1 != 0);
     let target = targets.find(TARGET).expect("it is there");
-    let mut agreed = Agreed::new();
+    let mut agreed = SessionParameters::new();
     agreed.initial_r2t = how & 2 != 0;
     agreed.immediate = how & 4 == 0;
     agreed.digests.data = how & 8 != 0;
@@ -169,10 +169,10 @@ pub fn commands(bytes: &[u8]) -> Vec<u8> {
         user: None,
     };
     let attached = target.attach(&link, who);
-    let session = Session {
+    let session = NewSession {
         purpose: match how & 32 {
-            0 => Purpose::Use(attached.unwrap_or_else(|_| unreachable!("it is open"))),
-            _ => Purpose::Discovery(Vec::new()),
+            0 => SessionPurpose::Use(attached.unwrap_or_else(|_| unreachable!("it is open"))),
+            _ => SessionPurpose::Discovery(Vec::new()),
         },
         initiator: "iqn.x:y".into(),
         agreed,
@@ -183,7 +183,7 @@ pub fn commands(bytes: &[u8]) -> Vec<u8> {
     };
     let _ = serve(
         &link,
-        &mut Input::new(),
+        &mut PduBuffer::new(),
         session,
         &targets,
         &Helpers::new(0),
@@ -221,7 +221,7 @@ pub fn reservations(bytes: &[u8]) -> String {
                 continue;
             }
         };
-        let order = Order {
+        let order = ReserveOutCommand {
             action,
             what: order[2],
             key: order[3].into(),
@@ -246,10 +246,10 @@ mod logins;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::pdu::{FINAL, HEAD, Head, NO_TAG, request, response};
+    use crate::wire::pdu::{FINAL, HEAD, NO_TAG, PduHeader, request, response};
 
     /// A PDU with its padding.
-    pub(super) fn pdu(mut head: Head, data: &[u8]) -> Vec<u8> {
+    pub(super) fn pdu(mut head: PduHeader, data: &[u8]) -> Vec<u8> {
         head.put32(4, data.len() as u32);
         let mut bytes = head.0.to_vec();
         bytes.extend(data);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     fn command(number: u32, flags: u8, expected: u32, cdb: &[u8], data: &[u8]) -> Vec<u8> {
-        let mut head = Head::new(request::COMMAND, flags);
+        let mut head = PduHeader::new(request::COMMAND, flags);
         head.put32(16, 100 + number);
         head.put32(20, expected);
         head.put32(24, number);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     fn data_out(tag: u32, transfer: u32, flags: u8, offset: u32, data: &[u8]) -> Vec<u8> {
-        let mut head = Head::new(request::DATA, flags);
+        let mut head = PduHeader::new(request::DATA, flags);
         head.put32(16, tag);
         head.put32(20, transfer);
         head.put32(40, offset);
@@ -275,10 +275,10 @@ mod tests {
     }
 
     /// The heads and the data of what was told.
-    pub(super) fn heads(mut told: &[u8]) -> Vec<(Head, Vec<u8>)> {
+    pub(super) fn heads(mut told: &[u8]) -> Vec<(PduHeader, Vec<u8>)> {
         let mut all = Vec::new();
         while !told.is_empty() {
-            let head = Head(*told.first_chunk().unwrap());
+            let head = PduHeader(*told.first_chunk().unwrap());
             let len = head.data_len();
             all.push((head, told[HEAD..HEAD + len].to_vec()));
             told = &told[HEAD + len.next_multiple_of(4)..];

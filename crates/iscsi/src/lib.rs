@@ -1,6 +1,6 @@
 //! Serves block devices to the network by the iSCSI protocol.
 //!
-//! A [`LogicalUnit`] is a device. A [`Target`] shows units to initiators, each under a number ([`View`]). A [`Server`]
+//! A [`LogicalUnit`] is a device. A [`IscsiTarget`] shows units to initiators, each under a number ([`LunView`]). A [`PortalServer`]
 //! is a portal: it offers [`Targets`]. Its initiators log in (`login`), and then send commands (`session`).
 //!
 //! What it guarantees:
@@ -31,10 +31,10 @@ mod targets;
 mod wire;
 
 pub use error::{Error, Result};
-pub use login::chap::{Chap, Question};
-pub use scsi::unit::Keeper;
-pub use server::Server;
-pub use targets::logical_unit::{LogicalUnit, ReservedNow, View};
-pub use targets::portal::{Moved, Targets};
+pub use login::chap::{Chap, ChapQuestion};
+pub use scsi::unit::ReservationStore;
+pub use server::PortalServer;
+pub use targets::logical_unit::{LogicalUnit, LunView, ReservedNow};
+pub use targets::portal::{LoginRedirect, Targets};
 pub use targets::san_identity::SanIdentity;
-pub use targets::target::{Access, Counts, SessionNow, Target};
+pub use targets::target::{CommandCounts, IscsiTarget, SessionNow, TargetAccess};

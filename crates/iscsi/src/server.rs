@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use admission::{AcceptThread, ClientSource, LogLimit, Permit, PlaceLimit, PlaceLimits, Places};
 use block::TransferPool;
 
-use crate::error::Gone;
-use crate::login::negotiation::{Purpose, login};
+use crate::error::DisconnectCause;
+use crate::login::negotiation::{SessionPurpose, login};
 use crate::session::{Helpers, serve};
 use crate::targets::portal::Targets;
-use crate::wire::link::{Input, Link, Socket};
+use crate::wire::link::{InitiatorLink, InitiatorSocket, PduBuffer};
 use crate::{Error, Result};
 
 /// A connection has so long to log in.
@@ -41,12 +41,12 @@ static MEMORY: LazyLock<Arc<TransferPool>> = LazyLock::new(|| TransferPool::new(
 
 /// A portal: a socket at which initiators log in. When it is dropped it takes no more connections; those that
 /// have logged in stay until their target goes ([`Targets::remove`]).
-pub struct Server {
+pub struct PortalServer {
     accepting: Option<AcceptThread>,
     places: Arc<Places>,
 }
 
-struct Shared {
+struct PortalContext {
     targets: Arc<Targets>,
     places: Arc<Places>,
     helpers: Helpers,
@@ -55,16 +55,16 @@ struct Shared {
     log_limit: LogLimit,
 }
 
-impl Server {
+impl PortalServer {
     /// Serves targets; those that are added later too.
     ///
     /// # Errors
     /// [`Error::Thread`]
-    pub fn start(listener: TcpListener, targets: Arc<Targets>) -> Result<Server> {
-        Server::start_with(listener, targets, Arc::clone(&MEMORY), SILENCE)
+    pub fn start(listener: TcpListener, targets: Arc<Targets>) -> Result<PortalServer> {
+        PortalServer::start_with(listener, targets, Arc::clone(&MEMORY), SILENCE)
     }
 
-    /// As [`Server::start`], with another total of memory than that of all portals, and another time after which a silent
+    /// As [`PortalServer::start`], with another total of memory than that of all portals, and another time after which a silent
     /// initiator is asked for a sign of life.
     ///
     /// # Errors
@@ -74,13 +74,13 @@ impl Server {
         targets: Arc<Targets>,
         memory: Arc<TransferPool>,
         silence: Duration,
-    ) -> Result<Server> {
+    ) -> Result<PortalServer> {
         let places = Places::new(PlaceLimits {
             strangers: STRANGERS,
             members: SESSIONS,
             reserved: 0,
         });
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PortalContext {
             targets,
             places: Arc::clone(&places),
             helpers: Helpers::new(HELPERS_MAX),
@@ -91,14 +91,14 @@ impl Server {
         let failed = |error: &io::Error| tracing::warn!(%error, "a connection was not accepted");
         let begin = move |stream, source| begin(&shared, stream, source);
         let accepting = AcceptThread::start("iscsi-listen", listener, failed, begin);
-        Ok(Server {
+        Ok(PortalServer {
             accepting: Some(accepting.map_err(Error::Thread)?),
             places,
         })
     }
 }
 
-impl Drop for Server {
+impl Drop for PortalServer {
     fn drop(&mut self) {
         self.accepting = None;
         // Nothing waits for sessions that are only for discovery, or for half logins.
@@ -106,7 +106,7 @@ impl Drop for Server {
     }
 }
 
-impl Shared {
+impl PortalContext {
     /// Whether the log may have a line about a client that is not known.
     fn may_tell(&self, source: &ClientSource) -> bool {
         self.log_limit.may_tell(source, Instant::now())
@@ -114,10 +114,10 @@ impl Shared {
 }
 
 /// Has a thread serve a connection.
-fn begin(shared: &Arc<Shared>, stream: TcpStream, source: ClientSource) {
+fn begin(shared: &Arc<PortalContext>, stream: TcpStream, source: ClientSource) {
     // A client that has gone needs no thread.
     let Ok(peer) = stream.peer_addr() else { return };
-    let link: Arc<dyn Link> = Arc::new(Socket::new(stream, peer, PATIENCE));
+    let link: Arc<dyn InitiatorLink> = Arc::new(InitiatorSocket::new(stream, peer, PATIENCE));
     let cut = {
         let link = Arc::clone(&link);
         move || link.cut()
@@ -146,12 +146,12 @@ fn begin(shared: &Arc<Shared>, stream: TcpStream, source: ClientSource) {
 }
 
 fn converse(
-    shared: &Shared,
-    link: &Arc<dyn Link>,
+    shared: &PortalContext,
+    link: &Arc<dyn InitiatorLink>,
     source: &ClientSource,
     permit: &Permit,
-) -> std::result::Result<(), Gone> {
-    let mut input = Input::new();
+) -> std::result::Result<(), DisconnectCause> {
+    let mut input = PduBuffer::new();
     let has_place = || permit.admit().is_ok();
     let may_tell = || shared.may_tell(source);
     let memory = shared.memory.share(source.network());
@@ -166,7 +166,7 @@ fn converse(
     let Some(session) = session else {
         return Ok(());
     };
-    let Purpose::Use(attached) = &session.purpose else {
+    let SessionPurpose::Use(attached) = &session.purpose else {
         // Asking what there is does not take long.
         return serve(link, &mut input, session, &shared.targets, &shared.helpers);
     };

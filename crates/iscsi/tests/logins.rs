@@ -8,7 +8,7 @@ use std::sync::Arc;
 use block::MemoryDevice;
 use common::initiator::{GOOD, Initiator};
 use common::{Portal, TARGET};
-use iscsi::{Access, Moved};
+use iscsi::{LoginRedirect, TargetAccess};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 fn portal() -> Portal {
@@ -23,7 +23,7 @@ fn initiators_are_sent_to_other_portals_in_turn() {
     let send = |permanently| {
         let to = ["[2001:db8::1]:3260", "192.0.2.1:3260", "192.0.2.2:3261"];
         let to = to.map(String::from).to_vec();
-        let moved = Moved { to, permanently };
+        let moved = LoginRedirect { to, permanently };
         portal.targets.set_moved(&target, Some(moved));
     };
     let told = |name: &str| {
@@ -42,9 +42,9 @@ fn initiators_are_sent_to_other_portals_in_turn() {
     assert_eq!(told("a"), ([1, 2], one));
     assert_eq!(before.write(1, 5), GOOD);
     // Who has no access does not learn where the target is.
-    let access = Access {
+    let access = TargetAccess {
         initiators: vec!["iqn.x:before".into()],
-        ..Access::default()
+        ..TargetAccess::default()
     };
     target.set_access(access).unwrap();
     assert_eq!(told("a"), ([2, 3], String::new()));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use block::MemoryDevice;
 use common::Portal;
 use common::initiator::{CHECK, CONFLICT, GOOD, Initiator};
-use iscsi::{Access, LogicalUnit, View};
+use iscsi::{LogicalUnit, LunView, TargetAccess};
 
 const PROTECTED: [u8; 3] = [7, 0x27, 0];
 const RESERVE_6: [u8; 6] = [0x16, 0, 0, 0, 0, 0];
@@ -29,7 +29,7 @@ fn names(all: &[&str]) -> BTreeSet<String> {
 }
 
 /// The unit for "writer", and for reading only to "reader".
-fn views(unit: &LogicalUnit) -> Vec<View> {
+fn views(unit: &LogicalUnit) -> Vec<LunView> {
     let view = |name, read_only| unit.view(0, Some(&names(&[name])), read_only).unwrap();
     vec![view("writer", false), view("reader", true)]
 }
@@ -140,9 +140,9 @@ fn access_that_ends_ends_commands_that_wait() {
     let (mut a, mut b) = (portal.log_in("a"), portal.log_in("b"));
     a.send(0x21, &[0x2a, 0, 0, 0, 0, 3, 0, 0, 1, 0], &[], 512);
     let ready = a.hear();
-    let access = Access {
+    let access = TargetAccess {
         initiators: vec!["iqn.x:b".into()],
-        ..Access::default()
+        ..TargetAccess::default()
     };
     target.set_access(access).unwrap();
     let mut head = [0; 48];

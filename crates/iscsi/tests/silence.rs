@@ -8,7 +8,7 @@ use std::time::Duration;
 use block::{MemoryDevice, TransferPool};
 use common::initiator::{CONFLICT, GOOD, Initiator};
 use common::{Kept, Portal};
-use iscsi::{LogicalUnit, Target};
+use iscsi::{IscsiTarget, LogicalUnit};
 
 const READ_MIB: [u8; 10] = [0x28, 0, 0, 0, 0, 0, 0, 8, 0, 0];
 const RESERVE: [u8; 6] = [0x16, 0, 0, 0, 0, 0];
@@ -29,7 +29,7 @@ fn await_end(mut initiator: Initiator) {
     }
 }
 
-fn await_sessions(target: &Target, count: usize) {
+fn await_sessions(target: &IscsiTarget, count: usize) {
     while target.sessions().len() != count {
         std::thread::yield_now();
     }

@@ -106,7 +106,7 @@ pub enum Error {
 
 /// Why a connection ends.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Gone {
+pub(crate) enum CloseCause {
     /// The socket, or TLS.
     #[error("{0}")]
     Io(#[from] io::Error),

@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 use block::{MemoryDevice, TransferPool, TransferShare};
 use parking_lot::Mutex;
 
-use crate::client::{self, Asked, Wanted};
-use crate::serve::connection::{Connection, Helpers};
+use crate::client::{self, PendingRequest, Wanted};
+use crate::serve::connection::{ExportConnection, Helpers};
 use crate::serve::export::{Export, Exports};
-use crate::serve::negotiate::{Session, negotiate};
-use crate::wire::input::Input;
-use crate::wire::link::Link;
+use crate::serve::negotiate::{NegotiatedSession, negotiate};
+use crate::wire::input::ReceiveBuffer;
+use crate::wire::link::PeerLink;
 use crate::wire::proto::{Kind, Request};
 
 /// The other end, which has said everything and does not listen.
-struct Script(Mutex<Vec<u8>>);
+struct ScriptedLink(Mutex<Vec<u8>>);
 
-impl Link for Script {
+impl PeerLink for ScriptedLink {
     fn receive(&self, first: &mut [u8], second: &mut [u8]) -> io::Result<usize> {
         let mut rest = self.0.lock();
         let mut received = 0;
@@ -78,22 +78,22 @@ fn exports() -> Exports {
 
 /// A client that begins with these bytes, up to whatever it comes to.
 pub fn negotiation(bytes: &[u8]) {
-    let mut link: Arc<dyn Link> = Arc::new(Script(Mutex::new(bytes.to_vec())));
-    let mut input = Input::new();
+    let mut link: Arc<dyn PeerLink> = Arc::new(ScriptedLink(Mutex::new(bytes.to_vec())));
+    let mut input = ReceiveBuffer::new();
     if let Ok(Some(session)) =
         negotiate(&mut link, &mut input, &exports(), None, &memory(), &|| true)
     {
-        let _ = Connection::new(link, session, input, &Helpers::new(0)).serve();
+        let _ = ExportConnection::new(link, session, input, &Helpers::new(0)).serve();
     }
 }
 
 /// A client that has an export and says these bytes. The first byte is what was agreed on.
 pub fn requests(bytes: &[u8]) {
     let (agreed, bytes) = bytes.split_first().unwrap_or((&0, &[]));
-    let link: Arc<dyn Link> = Arc::new(Script(Mutex::new(bytes.to_vec())));
+    let link: Arc<dyn PeerLink> = Arc::new(ScriptedLink(Mutex::new(bytes.to_vec())));
     let name: &[u8] = if agreed & 4 == 0 { b"a" } else { b"b" };
     let export = exports().find(name).expect("it is there");
-    let session = Session {
+    let session = NegotiatedSession {
         attached: export.attach(&link).expect("it is open"),
         size: 64 << 10,
         structured: agreed & 1 != 0,
@@ -104,19 +104,19 @@ pub fn requests(bytes: &[u8]) {
         memory: memory(),
         reserved: None,
     };
-    let _ = Connection::new(link, session, Input::new(), &Helpers::new(0)).serve();
+    let _ = ExportConnection::new(link, session, ReceiveBuffer::new(), &Helpers::new(0)).serve();
 }
 
 /// A server that begins with these bytes, and what a client asks of it. The first byte says in which order.
 pub fn server(bytes: &[u8]) {
     let (order, bytes) = bytes.split_first().unwrap_or((&0, &[]));
-    let mut link: Arc<dyn Link> = Arc::new(Script(Mutex::new(bytes.to_vec())));
-    let mut input = Input::new();
+    let mut link: Arc<dyn PeerLink> = Arc::new(ScriptedLink(Mutex::new(bytes.to_vec())));
+    let mut input = ReceiveBuffer::new();
     let Ok(agreed) = client::negotiate(&mut link, &mut input, "a", None) else {
         return;
     };
     let (structured, allocation) = (agreed.structured, agreed.allocation);
-    let connection = client::Connection::new(link, input, agreed, Duration::from_secs(5));
+    let connection = client::ExportConnection::new(link, input, agreed, Duration::from_secs(5));
     for nth in 0..8 {
         let mut buf = [0; 1024];
         let (kind, wanted) = match (order >> nth) & 3 {
@@ -144,7 +144,7 @@ pub fn server(bytes: &[u8]) {
             offset: 512,
             len: 1024,
         };
-        let mut asked = Asked::new(wanted, structured, allocation);
+        let mut asked = PendingRequest::new(wanted, structured, allocation);
         let _ = connection.ask(request, &[], &mut asked);
     }
 }

@@ -1,6 +1,6 @@
 //! Serves block devices to the network by the NBD protocol, and uses exports of other servers.
 //!
-//! [`Exports`] are devices with names. A [`Server`] offers them to the clients of its socket. A client
+//! [`Exports`] are devices with names. A [`ExportService`] offers them to the clients of its socket. A client
 //! first negotiates options and an export (`serve::negotiate`), and then sends requests (`serve::connection`).
 //!
 //! What it guarantees:
@@ -33,9 +33,9 @@ mod kernel;
 mod serve;
 mod wire;
 
-pub use client::{Address, ClientTls, Patience, Remote, RemoteExport};
+pub use client::{Address, ClientTimeouts, ClientTls, Remote, RemoteExport};
 pub use error::{Error, Result};
 pub use kernel::{Attachment, KernelDevice};
 pub use serve::export::{Export, Exports};
-pub use serve::server::{Listener, Server};
+pub use serve::server::{ExportService, Listener};
 pub use wire::tls::Tls;

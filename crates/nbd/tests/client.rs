@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use block::{Access, BlockDevice, Error, MemoryDevice};
 use common::Place;
-use nbd::{Address, Export, Exports, Listener, Patience, Remote, RemoteExport, Server};
+use nbd::{
+    Address, ClientTimeouts, Export, ExportService, Exports, Listener, Remote, RemoteExport,
+};
 
 const SIZE: usize = 32 << 20;
 
@@ -19,7 +21,7 @@ fn remote(socket: &Path, export: &str) -> Remote {
         export: export.into(),
         tls: None,
         name: format!("nbd+unix:///{export}"),
-        patience: Patience::default(),
+        patience: ClientTimeouts::default(),
     }
 }
 
@@ -119,7 +121,7 @@ fn an_export_for_reading_is_not_written() {
     let export = Export::new("x", "", medium.clone(), true).unwrap();
     exports.insert(Arc::new(export)).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
-    let _server = Server::start(Listener::Unix(listener), exports).unwrap();
+    let _server = ExportService::start(Listener::Unix(listener), exports).unwrap();
     let refused = RemoteExport::open(remote(&socket, "x"), Access::Exclusive)
         .err()
         .unwrap();

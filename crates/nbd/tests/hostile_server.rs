@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use block::{Access, BlockDevice, Result};
-use nbd::{Address, Patience, Remote, RemoteExport};
+use nbd::{Address, ClientTimeouts, Remote, RemoteExport};
 
 const SIZE: u64 = 1 << 20;
 /// What an export can do: flags, flush, FUA, trim, zeros.
@@ -44,7 +44,7 @@ impl Fake {
         self.dir.path().join("socket")
     }
 
-    fn open_with(&self, patience: Patience) -> Result<RemoteExport> {
+    fn open_with(&self, patience: ClientTimeouts) -> Result<RemoteExport> {
         let remote = Remote {
             address: Address::Unix(self.socket()),
             export: "x".into(),
@@ -56,7 +56,7 @@ impl Fake {
     }
 
     fn open(&self) -> Result<RemoteExport> {
-        self.open_with(Patience::default())
+        self.open_with(ClientTimeouts::default())
     }
 }
 
@@ -294,7 +294,7 @@ const SHORT: Duration = Duration::from_millis(200);
 
 #[test]
 fn servers_that_say_nothing_are_not_waited_for() {
-    let short = |connect, answer| Patience { connect, answer };
+    let short = |connect, answer| ClientTimeouts { connect, answer };
     let long = Duration::from_secs(60);
     let fake = Fake::one(|mut peer| peer.wait_for_end());
     let failure = fake.open_with(short(SHORT, long)).err().unwrap();

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 
 use block::{Access, BlockDevice, Result};
-use nbd::{Address, Patience, Remote, RemoteExport};
+use nbd::{Address, ClientTimeouts, Remote, RemoteExport};
 use tempfile::TempDir;
 
 const SIZE: usize = 16 << 20;
@@ -55,7 +55,7 @@ impl Program {
             export: String::new(),
             tls: None,
             name: "nbd+unix://".into(),
-            patience: Patience::default(),
+            patience: ClientTimeouts::default(),
         };
         RemoteExport::open(remote, access)
     }

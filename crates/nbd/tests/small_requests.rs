@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use block::{Access, BlockDevice, Result, SectorSizes, Status, TransferPool};
 use common::*;
-use nbd::{Address, Patience, Remote, RemoteExport};
+use nbd::{Address, ClientTimeouts, Remote, RemoteExport};
 
 const SIZE: u64 = 1 << 40;
 const MIB: u64 = 1 << 20;
@@ -160,7 +160,7 @@ fn requests_of_the_client_end_between_blocks_of_a_volume() {
             export: "x".into(),
             tls: None,
             name: "remote".into(),
-            patience: Patience::default(),
+            patience: ClientTimeouts::default(),
         };
         let export = RemoteExport::open(remote, Access::Exclusive).unwrap();
         match is_trim {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use block::{Access, BlockDevice, MemoryDevice};
 use nbd::{
-    Address, ClientTls, Error, Export, Exports, Listener, Patience, Remote, RemoteExport, Server,
-    Tls,
+    Address, ClientTimeouts, ClientTls, Error, Export, ExportService, Exports, Listener, Remote,
+    RemoteExport, Tls,
 };
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, IsCa,
@@ -68,7 +68,7 @@ struct Place {
     dir: tempfile::TempDir,
     port: u16,
     device: Arc<MemoryDevice>,
-    _server: Server,
+    _server: ExportService,
 }
 
 fn place() -> Place {
@@ -87,7 +87,7 @@ fn place() -> Place {
     let tls = Tls::from_dir(&dir.path().join("server")).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let server = Server::start(Listener::Tcp(listener, tls), exports).unwrap();
+    let server = ExportService::start(Listener::Tcp(listener, tls), exports).unwrap();
     Place {
         dir,
         port,
@@ -311,7 +311,7 @@ fn keys_are_agreed_on_by_the_hybrid_method() {
             export: "x".into(),
             tls: Some(ClientTls::from_dir(&dir, "127.0.0.1").unwrap()),
             name: "nbds://127.0.0.1/x".into(),
-            patience: Patience::default(),
+            patience: ClientTimeouts::default(),
         };
         RemoteExport::open(remote, Access::Exclusive).unwrap();
     });
@@ -338,7 +338,7 @@ fn an_export_is_a_device_behind_tls() {
             export: "x".into(),
             tls,
             name: "nbds://127.0.0.1/x".into(),
-            patience: Patience::default(),
+            patience: ClientTimeouts::default(),
         };
         RemoteExport::open(remote, Access::Exclusive)
     };

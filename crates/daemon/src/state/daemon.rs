@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cipher::SystemRandom;
 use dataset::{Engine, EngineOptions};
-use fuse::Listed;
+use fuse::ListedMount;
 use parking_lot::Mutex;
 use pool::Entry;
 use protocol::api::FailureKind;
@@ -68,7 +68,7 @@ pub(crate) struct Daemon {
     pub(crate) remote_exports: Arc<RemoteExports>,
     pub(crate) front_ends: &'static [&'static dyn FrontEnd<Daemon>],
     /// The mounts of a killed daemon, until they are mounted again.
-    pub(crate) dead_mounts: Mutex<Vec<(RecordedMount, Listed)>>,
+    pub(crate) dead_mounts: Mutex<Vec<(RecordedMount, ListedMount)>>,
     /// The record of how the last daemon with this state directory ended.
     pub(crate) last_run: LastRun,
     /// The mounts of this process, for the start after a crash.

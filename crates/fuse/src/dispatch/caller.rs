@@ -11,15 +11,15 @@ const FSETID: u64 = 1 << 4;
 
 /// What the kernel would go by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rights {
+pub(crate) struct CallerRights {
     /// It keeps all bits.
     pub(crate) fsetid: bool,
     groups: Vec<u32>,
 }
 
-impl Rights {
+impl CallerRights {
     /// Those of a thread.
-    pub(crate) fn of(pid: u32) -> Rights {
+    pub(crate) fn of(pid: u32) -> CallerRights {
         let user_namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/user")).ok();
         let thread = pid.to_string();
         let own = user_namespace("self");
@@ -27,13 +27,16 @@ impl Rights {
         // acts with rights of others.
         let is_program = fs::read_link(format!("/proc/{thread}/exe")).is_ok();
         if pid == 0 || own.is_none() || user_namespace(&thread) != own || !is_program {
-            return Rights::default();
+            return CallerRights::default();
         }
         let status = fs::read_to_string(format!("/proc/{thread}/status"));
-        status.map_or_else(|_| Rights::default(), |status| Rights::read(&status))
+        status.map_or_else(
+            |_| CallerRights::default(),
+            |status| CallerRights::read(&status),
+        )
     }
 
-    fn read(status: &str) -> Rights {
+    fn read(status: &str) -> CallerRights {
         let line = |name: &str| {
             let mut lines = status.lines();
             let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -44,7 +47,7 @@ impl Rights {
         // The last of four is for files.
         let group = line("Gid").nth(3);
         let groups = group.into_iter().chain(line("Groups"));
-        Rights {
+        CallerRights {
             fsetid: effective.unwrap_or(0) & FSETID != 0,
             groups: groups.filter_map(|id| id.parse().ok()).collect(),
         }
@@ -64,23 +67,23 @@ mod tests {
     fn rights_are_read_as_proc_has_them() {
         let status = "Name:\tGid:\nUid:\t0\t0\t0\t0\nGid:\t1\t2\t3\t4\nGroups:\t5 60 \n\
                       CapPrm:\t000001ffffffffff\nCapEff:\t0000000000000010\n";
-        let rights = Rights::read(status);
+        let rights = CallerRights::read(status);
         assert!(rights.fsetid);
         assert!([4, 5, 60].into_iter().all(|group| rights.is_in(group)) && !rights.is_in(1));
-        let few = Rights::read("CapPrm:\t0000000000000010\nCapEff:\t00000000ffffffef\n");
-        assert_eq!(few, Rights::default());
-        assert_eq!(Rights::read("CapEff"), Rights::default());
+        let few = CallerRights::read("CapPrm:\t0000000000000010\nCapEff:\t00000000ffffffef\n");
+        assert_eq!(few, CallerRights::default());
+        assert_eq!(CallerRights::read("CapEff"), CallerRights::default());
     }
 
     #[test]
     fn what_cannot_be_seen_has_no_rights() {
-        assert_eq!(Rights::of(0), Rights::default());
-        assert_eq!(Rights::of(u32::MAX), Rights::default());
+        assert_eq!(CallerRights::of(0), CallerRights::default());
+        assert_eq!(CallerRights::of(u32::MAX), CallerRights::default());
         // Threads of the kernel, where they are visible: the one with number 2 starts the others.
         if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
-            assert_eq!(Rights::of(2), Rights::default());
+            assert_eq!(CallerRights::of(2), CallerRights::default());
         }
-        let own = Rights::of(std::process::id());
+        let own = CallerRights::of(std::process::id());
         assert!(own.is_in(rustix::process::getegid().as_raw()));
     }
 }

@@ -35,12 +35,12 @@ use crate::wire::reply::{Replier, notify_attributes, notify_inval_inode};
 pub(crate) struct Later {
     pub(crate) unique: u64,
     pub(crate) ino: u64,
-    pub(crate) what: What,
+    pub(crate) what: DelayedOperation,
 }
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum What {
+pub(crate) enum DelayedOperation {
     /// `SEEK_DATA`
     Data {
         offset: u64,
@@ -97,7 +97,7 @@ impl LaterThread {
         let mut state = self.state.lock();
         state.has_thread = false;
         for request in state.requests.drain(..) {
-            if !matches!(request.what, What::Closed) {
+            if !matches!(request.what, DelayedOperation::Closed) {
                 Replier::new(device.as_fd(), request.unique).error(Error::NoMemory.errno());
             }
         }
@@ -123,7 +123,7 @@ impl LaterThread {
         while let Some((request, is_refused)) = self.next() {
             match (is_refused, request.what) {
                 (false, _) => answer(device.as_fd(), fs, request),
-                (true, What::Closed) => {}
+                (true, DelayedOperation::Closed) => {}
                 (true, _) => Replier::new(device.as_fd(), request.unique).error(Errno::IO.0),
             }
         }
@@ -147,20 +147,20 @@ impl LaterThread {
 fn answer(device: BorrowedFd<'_>, fs: &dyn FileSystem, request: Later) {
     let Later { unique, ino, what } = request;
     let carry_out = || match what {
-        What::Data { offset, found } => {
+        DelayedOperation::Data { offset, found } => {
             let end = found.unwrap_or(END);
             notify_inval_inode(device, ino, offset, end - offset);
             let offset = fs.seek(ino, offset, Seek::Data)?;
             Ok(abi::LseekOut { offset }.as_bytes().to_vec())
         }
-        What::Flags(flags) => {
+        DelayedOperation::Flags(flags) => {
             notify_inval_inode(device, ino, 0, 0);
             fs.set_flags(ino, flags)?;
             // Its time of change is another one.
             notify_attributes(device, ino);
             Ok(abi::IoctlOut::default().as_bytes().to_vec())
         }
-        What::Write {
+        DelayedOperation::Write {
             offset,
             len,
             failed,
@@ -173,13 +173,13 @@ fn answer(device: BorrowedFd<'_>, fs: &dyn FileSystem, request: Later) {
             };
             Ok(written.as_bytes().to_vec())
         }
-        What::Closed => {
+        DelayedOperation::Closed => {
             notify_inval_inode(device, ino, 0, 0);
             Ok(Vec::new())
         }
     };
     let done = catch_unwind(AssertUnwindSafe(carry_out));
-    if matches!(what, What::Closed) {
+    if matches!(what, DelayedOperation::Closed) {
         return;
     }
     let replier = Replier::new(device, unique);

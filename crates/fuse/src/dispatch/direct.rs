@@ -35,12 +35,12 @@ pub(crate) struct DirectFiles(Mutex<HashMap<Ino, Arc<DirectFile>>>);
 struct DirectFile {
     /// Held by everything that changes the contents.
     changing: Mutex<()>,
-    pages: Mutex<Pages>,
+    pages: Mutex<CachedPages>,
 }
 
 /// What the kernel has of a file.
 #[derive(Default)]
-struct Pages {
+struct CachedPages {
     opens: u64,
     /// Some page was read.
     any: bool,
@@ -127,7 +127,7 @@ impl DirectFiles {
     }
 }
 
-impl Pages {
+impl CachedPages {
     /// Pages were read with `bytes`, after `seen` writes.
     fn have(&mut self, bytes: &Range<u64>, seen: u64) {
         let newer = std::mem::take(&mut self.newer);

@@ -20,9 +20,9 @@ use zerocopy::IntoBytes;
 use crate::error::Error;
 use crate::options::{KernelCache, Options};
 use crate::wire::abi::{self, init};
-use crate::wire::buffer::{Buffer, MAX_PAGES, MAX_WRITE};
+use crate::wire::buffer::{MAX_PAGES, MAX_WRITE, RequestBuffer};
 use crate::wire::reply::Replier;
-use crate::wire::request::{Op, Request};
+use crate::wire::request::{FuseOperation, Request};
 
 /// How many read-ahead and write-back requests the kernel may have under way.
 const MAX_BACKGROUND: u16 = 64;
@@ -33,11 +33,11 @@ const EPROTO: i32 = 71;
 
 /// What both sides agreed on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Agreed {
+pub(crate) struct KernelFeatures {
     flags: u64,
 }
 
-impl Agreed {
+impl KernelFeatures {
     /// Whether `SETXATTR` has its longer arguments.
     pub(crate) fn setxattr_ext(self) -> bool {
         self.flags & init::SETXATTR_EXT != 0
@@ -48,15 +48,15 @@ impl Agreed {
 pub(crate) fn shake(
     device: BorrowedFd<'_>,
     options: &Options,
-    buffer: &mut Buffer,
-) -> Result<Agreed, Error> {
+    buffer: &mut RequestBuffer,
+) -> Result<KernelFeatures, Error> {
     loop {
         let bytes = buffer.read(device).map_err(Error::Device)?;
         let Ok(request) = Request::parse(bytes, false) else {
             return Err(Error::Protocol("the first request cannot be read"));
         };
         let replier = Replier::new(device, request.header.unique);
-        let Op::Init { version, flags } = request.op else {
+        let FuseOperation::Init { version, flags } = request.op else {
             replier.error(EPROTO);
             return Err(Error::Protocol("the first request is not INIT"));
         };
@@ -82,7 +82,7 @@ pub(crate) fn shake(
             flags = format_args!("{flags:#x}"),
             "session begins"
         );
-        return Ok(Agreed { flags });
+        return Ok(KernelFeatures { flags });
     }
 }
 

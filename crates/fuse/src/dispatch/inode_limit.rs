@@ -26,22 +26,22 @@ pub(crate) struct Crowd {
 }
 
 struct State {
-    known: HashMap<Ino, Known>,
+    known: HashMap<Ino, KnownInode>,
     /// With more than this, the kernel is told to forget.
     alarm: usize,
     is_thinning: bool,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownInode {
     lookups: u64,
     opens: u64,
     /// None of a directory: a process may work in it.
-    names: Vec<Name>,
+    names: Vec<DirectoryName>,
 }
 
 /// A directory, and a name in it.
-type Name = (Ino, Box<[u8]>);
+type DirectoryName = (Ino, Box<[u8]>);
 
 impl Crowd {
     pub(crate) fn new(max: usize) -> Crowd {
@@ -125,7 +125,7 @@ impl Crowd {
     }
 
     /// The names of files to forget: not those that programs have open.
-    fn chosen(&self) -> Vec<Name> {
+    fn chosen(&self) -> Vec<DirectoryName> {
         let mut state = self.state.lock();
         // What cannot be forgotten is not looked for with each request.
         state.alarm = state.known.len() + self.max / 16;
@@ -136,7 +136,7 @@ impl Crowd {
     }
 }
 
-impl Known {
+impl KnownInode {
     fn is_named(&mut self, parent: Ino, name: &[u8]) {
         if self
             .names

@@ -16,14 +16,14 @@ use crate::wire::errno::Errno;
 
 /// What a program asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
-    Show(Form),
+pub(crate) enum FlagRequest {
+    Show(FlagFormat),
     Set(Flags),
 }
 
 /// How flags are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum FlagFormat {
     /// As a number.
     Number,
     /// As a part of `struct fsxattr`.
@@ -39,17 +39,17 @@ const NO_DUMP: [u32; 2] = [0x40, 0x80];
 ///
 /// # Errors
 /// `EOPNOTSUPP` for flags that there are not and for discarding free space, `ENOTTY` for another request.
-pub(crate) fn read(cmd: u32, data: &[u8]) -> Result<Asked, Errno> {
+pub(crate) fn read(cmd: u32, data: &[u8]) -> Result<FlagRequest, Errno> {
     Ok(match cmd {
-        ioctl::GETFLAGS => Asked::Show(Form::Number),
-        ioctl::FSGETXATTR => Asked::Show(Form::Xattr),
+        ioctl::GETFLAGS => FlagRequest::Show(FlagFormat::Number),
+        ioctl::FSGETXATTR => FlagRequest::Show(FlagFormat::Xattr),
         ioctl::SETFLAGS => {
             // The kernel sends 4 bytes of them, a program 4 or 8.
             let (bits, rest) = u32::read_from_prefix(data).map_err(|_| Errno::INVALID)?;
             if rest.iter().any(|byte| *byte != 0) {
                 return Err(Errno::NOT_SUPPORTED);
             }
-            Asked::Set(flags_of(Form::Number, bits)?)
+            FlagRequest::Set(flags_of(FlagFormat::Number, bits)?)
         }
         ioctl::FSSETXATTR => {
             let xattr = abi::FsXattr::read_from_bytes(data).map_err(|_| Errno::INVALID)?;
@@ -57,14 +57,14 @@ pub(crate) fn read(cmd: u32, data: &[u8]) -> Result<Asked, Errno> {
             if xattr.extsize != 0 || xattr.projid != 0 || xattr.cowextsize != 0 {
                 return Err(Errno::NOT_SUPPORTED);
             }
-            Asked::Set(flags_of(Form::Xattr, xattr.xflags)?)
+            FlagRequest::Set(flags_of(FlagFormat::Xattr, xattr.xflags)?)
         }
         ioctl::FITRIM => return Err(Errno::NOT_SUPPORTED),
         _ => return Err(Errno::NO_SUCH_IOCTL),
     })
 }
 
-fn flags_of(form: Form, bits: u32) -> Result<Flags, Errno> {
+fn flags_of(form: FlagFormat, bits: u32) -> Result<Flags, Errno> {
     let [immutable, append_only, no_dump] =
         [IMMUTABLE, APPEND_ONLY, NO_DUMP].map(|bit| bit[form as usize]);
     if bits & !(immutable | append_only | no_dump) != 0 {
@@ -78,7 +78,7 @@ fn flags_of(form: Form, bits: u32) -> Result<Flags, Errno> {
 }
 
 /// The answer to a program that wants to see flags, of up to `len` bytes.
-pub(crate) fn shown(form: Form, flags: Flags, len: u32, out: &mut Vec<u8>) {
+pub(crate) fn shown(form: FlagFormat, flags: Flags, len: u32, out: &mut Vec<u8>) {
     let all = [
         (IMMUTABLE, flags.immutable),
         (APPEND_ONLY, flags.append_only),
@@ -93,8 +93,8 @@ pub(crate) fn shown(form: Form, flags: Flags, len: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(abi::IoctlOut::default().as_bytes());
     let head = out.len();
     match form {
-        Form::Number => out.extend_from_slice(u64::from(bits).as_bytes()),
-        Form::Xattr => out.extend_from_slice(xattr.as_bytes()),
+        FlagFormat::Number => out.extend_from_slice(u64::from(bits).as_bytes()),
+        FlagFormat::Xattr => out.extend_from_slice(xattr.as_bytes()),
     }
     out.truncate(head + len as usize);
 }
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn both_forms_of_flags_are_read_and_shown() {
         let asked = read(ioctl::SETFLAGS, &[0x70, 0, 0, 0]).unwrap();
-        assert_eq!(asked, Asked::Set(ALL));
+        assert_eq!(asked, FlagRequest::Set(ALL));
         assert_eq!(
             read(ioctl::SETFLAGS, &[0x70, 0, 0, 0, 0, 0, 0, 0]).unwrap(),
             asked
@@ -135,10 +135,18 @@ mod tests {
         let mut xattr = [0; 28];
         xattr[0] = 0x98;
         assert_eq!(read(ioctl::FSSETXATTR, &xattr).unwrap(), asked);
-        for (form, len) in [(Form::Number, 4), (Form::Number, 8), (Form::Xattr, 28)] {
+        for (form, len) in [
+            (FlagFormat::Number, 4),
+            (FlagFormat::Number, 8),
+            (FlagFormat::Xattr, 28),
+        ] {
             let mut out = Vec::new();
             shown(form, ALL, len, &mut out);
-            let first = if form == Form::Number { 0x70 } else { 0x98 };
+            let first = if form == FlagFormat::Number {
+                0x70
+            } else {
+                0x98
+            };
             assert_eq!((out.len(), out[16]), (16 + len as usize, first));
         }
     }

@@ -8,21 +8,21 @@ use vfs::{
 };
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::dispatch::caller::Rights;
-use crate::dispatch::delayed_reply::{Later, What, skips};
+use crate::dispatch::caller::CallerRights;
+use crate::dispatch::delayed_reply::{DelayedOperation, Later, skips};
 use crate::dispatch::direct::DirectFiles;
 use crate::dispatch::inode_limit::Crowd;
-use crate::dispatch::ioctl::{self, Asked};
-use crate::options::{Hears, KernelCache};
+use crate::dispatch::ioctl::{self, FlagRequest};
+use crate::options::{KernelCache, OpenReports};
 use crate::wire::abi::{self, fopen};
 use crate::wire::convert::{self, Valid};
-use crate::wire::directory::Page;
+use crate::wire::directory::DirectoryPage;
 use crate::wire::errno::Errno;
-use crate::wire::request::{Op, Request};
+use crate::wire::request::{FuseOperation, Request};
 
 /// What a request is answered with.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum ReplyContent {
     /// What was put into the output buffer, possibly nothing.
     Output,
     /// As `Output`, and the kernel drops what it was told about the contents of the inode.
@@ -39,11 +39,11 @@ pub(crate) enum Answer {
 type Result<T> = std::result::Result<T, Errno>;
 
 /// A file system behind a mount.
-pub(crate) struct Server<'a> {
+pub(crate) struct Dispatcher<'a> {
     pub(crate) fs: &'a dyn FileSystem,
     /// Has a request answered by another thread.
     pub(crate) later: &'a dyn Fn(Later),
-    pub(crate) hears: Hears,
+    pub(crate) hears: OpenReports,
     pub(crate) kernel_cache: KernelCache,
     /// Open files, if the kernel is to keep no contents.
     pub(crate) direct: Option<&'a DirectFiles>,
@@ -51,9 +51,9 @@ pub(crate) struct Server<'a> {
     pub(crate) crowd: Option<&'a Crowd>,
 }
 
-impl Server<'_> {
-    /// Carries out a request. `out` is empty, and holds the answer if that is [`Answer::Output`].
-    pub(crate) fn serve(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<Answer> {
+impl Dispatcher<'_> {
+    /// Carries out a request. `out` is empty, and holds the answer if that is [`ReplyContent::Output`].
+    pub(crate) fn serve(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<ReplyContent> {
         let fs = self.fs;
         let ino = request.header.nodeid;
         let caller = Caller {
@@ -61,7 +61,7 @@ impl Server<'_> {
             gid: request.header.gid,
         };
         match request.op {
-            Op::Lookup { name } => match fs.lookup(ino, name) {
+            FuseOperation::Lookup { name } => match fs.lookup(ino, name) {
                 Ok(attr) => put(out, &self.entry(ino, name, &attr)),
                 // Put like this, the kernel keeps it.
                 Err(Error::NotFound) if self.valid(ino) == Valid::LONG => {
@@ -69,50 +69,50 @@ impl Server<'_> {
                 }
                 Err(error) => return Err(error.into()),
             },
-            Op::Forget { count } => {
+            FuseOperation::Forget { count } => {
                 self.forget(ino, count);
-                return Ok(Answer::Silence);
+                return Ok(ReplyContent::Silence);
             }
-            Op::BatchForget(forgets) => {
+            FuseOperation::BatchForget(forgets) => {
                 forgets
                     .iter()
                     .for_each(|(ino, count)| self.forget(ino, count));
-                return Ok(Answer::Silence);
+                return Ok(ReplyContent::Silence);
             }
-            Op::Getattr => {
+            FuseOperation::Getattr => {
                 let attr = fs.getattr(ino)?;
                 put(out, &convert::attr_out(&attr, self.valid_attr(&attr)));
             }
-            Op::Statx => {
+            FuseOperation::Statx => {
                 // Where there are no flags, none are set.
                 let flags = fs.flags(ino).unwrap_or_default();
                 let attr = fs.getattr(ino)?;
                 put(out, &convert::statx(&attr, flags, self.valid_attr(&attr)));
             }
-            Op::Setattr(ref args) => {
+            FuseOperation::Setattr(ref args) => {
                 let set = convert::set_attr(args);
                 let attr = fs.setattr(&caller, ino, &set)?;
                 put(out, &convert::attr_out(&attr, self.valid_attr(&attr)));
             }
-            Op::Readlink => out.extend_from_slice(&fs.readlink(ino)?),
-            Op::Symlink { name, target } => {
+            FuseOperation::Readlink => out.extend_from_slice(&fs.readlink(ino)?),
+            FuseOperation::Symlink { name, target } => {
                 let attr = fs.symlink(&caller, ino, name, target)?;
                 put(out, &self.entry(ino, name, &attr));
             }
-            Op::Mknod { args, name } => {
+            FuseOperation::Mknod { args, name } => {
                 let node = convert::new_node(args.mode, args.umask, args.rdev);
                 let node = node.ok_or(Errno::INVALID)?;
                 let attr = fs.mknod(&caller, ino, name, &node)?;
                 put(out, &self.entry(ino, name, &attr));
             }
-            Op::Mkdir { args, name } => {
+            FuseOperation::Mkdir { args, name } => {
                 let node = convert::node(Kind::Directory, args.mode, args.umask, 0);
                 let attr = fs.mkdir(&caller, ino, name, &node)?;
                 put(out, &self.entry(ino, name, &attr));
             }
-            Op::Unlink { name } => fs.unlink(ino, name)?,
-            Op::Rmdir { name } => fs.rmdir(ino, name)?,
-            Op::Rename {
+            FuseOperation::Unlink { name } => fs.unlink(ino, name)?,
+            FuseOperation::Rmdir { name } => fs.rmdir(ino, name)?,
+            FuseOperation::Rename {
                 new_parent,
                 flags,
                 name,
@@ -125,20 +125,20 @@ impl Server<'_> {
                     self.is_renamed(ino, name);
                 }
             }
-            Op::Link { ino: target, name } => {
+            FuseOperation::Link { ino: target, name } => {
                 put(out, &self.entry(ino, name, &fs.link(target, ino, name)?));
             }
-            Op::Create { args, name } => {
+            FuseOperation::Create { args, name } => {
                 let node = convert::node(Kind::File, args.mode, args.umask, 0);
                 let attr = fs.create(&caller, ino, name, &node)?;
                 self.put_created(ino, name, &attr, out)?;
             }
-            Op::Tmpfile { args } => {
+            FuseOperation::Tmpfile { args } => {
                 let node = convert::node(Kind::File, args.mode, args.umask, 0);
                 let attr = fs.tmpfile(&caller, ino, &node)?;
                 self.put_created(ino, b"", &attr, out)?;
             }
-            Op::Read { offset, len, flags } => {
+            FuseOperation::Read { offset, len, flags } => {
                 let read = || fs.read(ino, offset, len);
                 let pieces = match self.direct {
                     Some(direct) if flags & abi::READ_LOCKOWNER == 0 => {
@@ -146,9 +146,9 @@ impl Server<'_> {
                     }
                     _ => read()?,
                 };
-                return Ok(Answer::Pieces(pieces, len as usize));
+                return Ok(ReplyContent::Pieces(pieces, len as usize));
             }
-            Op::Write {
+            FuseOperation::Write {
                 offset,
                 flags,
                 open_flags,
@@ -162,7 +162,7 @@ impl Server<'_> {
                 let synced = sync.map_or(Ok(()), |datasync| fs.fsync(ino, datasync));
                 if is_beside_pages {
                     // The kernel drops the mode with the pages.
-                    let what = What::Write {
+                    let what = DelayedOperation::Write {
                         offset,
                         len: data.len() as u32,
                         failed: synced.err(),
@@ -172,16 +172,16 @@ impl Server<'_> {
                 synced?;
                 put_written(out, data.len() as u64);
                 if loses {
-                    return Ok(Answer::Changed(ino));
+                    return Ok(ReplyContent::Changed(ino));
                 }
             }
-            Op::Fsync { datasync } => fs.fsync(ino, datasync)?,
-            Op::Syncfs => fs.sync()?,
-            Op::Readdir { cookie, len, plus } => {
+            FuseOperation::Fsync { datasync } => fs.fsync(ino, datasync)?,
+            FuseOperation::Syncfs => fs.sync()?,
+            FuseOperation::Readdir { cookie, len, plus } => {
                 return self.readdir(ino, cookie, len, plus, out);
             }
-            Op::Statfs => put(out, &convert::statfs(&fs.statfs()?)),
-            Op::Setxattr {
+            FuseOperation::Statfs => put(out, &convert::statfs(&fs.statfs()?)),
+            FuseOperation::Setxattr {
                 name,
                 value,
                 flags,
@@ -194,8 +194,8 @@ impl Server<'_> {
                 };
                 fs.setxattr(ino, name, value, how)?;
             }
-            Op::Getxattr { name, len } => put_sized(out, &fs.getxattr(ino, name)?, len)?,
-            Op::Listxattr { len } => {
+            FuseOperation::Getxattr { name, len } => put_sized(out, &fs.getxattr(ino, name)?, len)?,
+            FuseOperation::Listxattr { len } => {
                 let names = fs.listxattr(ino)?;
                 let mut list = Vec::with_capacity(names.iter().map(|name| name.len() + 1).sum());
                 for name in &names {
@@ -204,69 +204,77 @@ impl Server<'_> {
                 }
                 put_sized(out, &list, len)?;
             }
-            Op::Removexattr { name } => fs.removexattr(ino, name)?,
-            Op::Fallocate(ref args) => {
+            FuseOperation::Removexattr { name } => fs.removexattr(ino, name)?,
+            FuseOperation::Fallocate(ref args) => {
                 let mode = convert::fallocate(args.mode).ok_or(Errno::NOT_SUPPORTED)?;
                 let loses = self.kill_suidgid(&request.header, ino)?;
                 fs.fallocate(ino, args.offset, args.length, mode)?;
                 if loses {
-                    return Ok(Answer::Changed(ino));
+                    return Ok(ReplyContent::Changed(ino));
                 }
             }
-            Op::Ioctl { cmd, data, len } => match ioctl::read(cmd, data)? {
-                Asked::Show(form) => ioctl::shown(form, fs.flags(ino)?, len, out),
-                Asked::Set(flags) => {
+            FuseOperation::Ioctl { cmd, data, len } => match ioctl::read(cmd, data)? {
+                FlagRequest::Show(form) => ioctl::shown(form, fs.flags(ino)?, len, out),
+                FlagRequest::Set(flags) => {
                     ioctl::check(&caller, fs.owner(ino)?.uid, fs.flags(ino)?, flags)?;
-                    return Ok(self.answer_later(request, What::Flags(flags)));
+                    return Ok(self.answer_later(request, DelayedOperation::Flags(flags)));
                 }
             },
-            Op::Lseek { offset, whence } => {
+            FuseOperation::Lseek { offset, whence } => {
                 let what = convert::seek(whence).ok_or(Errno::INVALID)?;
                 let found = fs.seek(ino, offset, what);
                 if what == Seek::Data
                     && let Some(found) = skips(offset, &found)
                 {
-                    return Ok(self.answer_later(request, What::Data { offset, found }));
+                    return Ok(self.answer_later(request, DelayedOperation::Data { offset, found }));
                 }
                 put(out, &abi::LseekOut { offset: found? });
             }
-            Op::CopyFileRange { ref args, wide } => {
+            FuseOperation::CopyFileRange { ref args, wide } => {
                 let to = args.nodeid_out;
                 let loses = self.kill_suidgid(&request.header, to)?;
                 self.copy_range(ino, args, wide, out)?;
                 if loses {
-                    return Ok(Answer::Changed(to));
+                    return Ok(ReplyContent::Changed(to));
                 }
             }
             // Files and directories that were opened by being created are released.
-            Op::Release if self.hears > Hears::Neither => {
+            FuseOperation::Release if self.hears > OpenReports::Neither => {
                 self.fs.released(ino);
                 self.crowd.inspect(|crowd| crowd.released(ino));
                 if self.direct.is_some_and(|direct| direct.released(ino)) {
-                    self.answer_later(request, What::Closed);
+                    self.answer_later(request, DelayedOperation::Closed);
                 }
             }
-            Op::Release | Op::Releasedir | Op::Destroy => {}
-            Op::NotifyReply => return Ok(Answer::Silence),
-            Op::Open if self.hears > Hears::Neither => {
+            FuseOperation::Release | FuseOperation::Releasedir | FuseOperation::Destroy => {}
+            FuseOperation::NotifyReply => return Ok(ReplyContent::Silence),
+            FuseOperation::Open if self.hears > OpenReports::Neither => {
                 self.fs.opened(ino, false)?;
                 self.crowd.inspect(|crowd| crowd.opened(ino));
-                let keeps = self.hears == Hears::OpensAndKeeps;
+                let keeps = self.hears == OpenReports::OpensAndKeeps;
                 self.put_opened(ino, if keeps { fopen::KEEP_CACHE } else { 0 }, out);
             }
             // The kernel keeps no listing then.
-            Op::Opendir if self.kernel_cache == KernelCache::Names => {
+            FuseOperation::Opendir if self.kernel_cache == KernelCache::Names => {
                 put(out, &abi::OpenOut::default())
             }
-            Op::Flush if self.hears == Hears::OpensAndCloses => self.fs.flush(ino)?,
+            FuseOperation::Flush if self.hears == OpenReports::OpensAndCloses => {
+                self.fs.flush(ino)?
+            }
             // Refusing these once makes the kernel do without them: opening and closing cost no
             // request, permissions are checked by the kernel, and interrupts are not sent.
-            Op::Open | Op::Opendir | Op::Flush | Op::Access | Op::Interrupt => {
+            FuseOperation::Open
+            | FuseOperation::Opendir
+            | FuseOperation::Flush
+            | FuseOperation::Access
+            | FuseOperation::Interrupt => {
                 return Err(Errno::NOT_IMPLEMENTED);
             }
-            Op::Init { .. } | Op::Unknown => return Err(Errno::NOT_IMPLEMENTED),
+            FuseOperation::Init { .. } | FuseOperation::Unknown => {
+                return Err(Errno::NOT_IMPLEMENTED);
+            }
         }
-        Ok(Answer::Output)
+        Ok(ReplyContent::Output)
     }
 
     fn readdir(
@@ -276,9 +284,9 @@ impl Server<'_> {
         len: u32,
         plus: bool,
         out: &mut Vec<u8>,
-    ) -> Result<Answer> {
+    ) -> Result<ReplyContent> {
         let entry = |name: &[u8], attr: &Attr| self.entry(ino, name, attr);
-        let mut page = Page::new(out, len as usize, plus.then_some(&entry));
+        let mut page = DirectoryPage::new(out, len as usize, plus.then_some(&entry));
         let listed = self
             .fs
             .readdir(ino, cookie, plus, &mut |entry| page.push(entry));
@@ -289,8 +297,8 @@ impl Server<'_> {
             // The kernel keeps listings, since opening a directory asks nothing. It does so from
             // the moment it is told of the end, with what it has heard so far; so that is when to
             // have it drop a listing that may be another one next time.
-            Ok(()) if page.is_empty() && self.valid(ino) != Valid::LONG => Ok(Answer::Unkept),
-            _ => Ok(Answer::Output),
+            Ok(()) if page.is_empty() && self.valid(ino) != Valid::LONG => Ok(ReplyContent::Unkept),
+            _ => Ok(ReplyContent::Output),
         }
     }
 
@@ -371,23 +379,23 @@ impl Server<'_> {
     }
 
     /// Has another thread answer a request.
-    fn answer_later(&self, request: &Request<'_>, what: What) -> Answer {
+    fn answer_later(&self, request: &Request<'_>, what: DelayedOperation) -> ReplyContent {
         (self.later)(Later {
             unique: request.header.unique,
             ino: request.header.nodeid,
             what,
         });
-        Answer::Silence
+        ReplyContent::Silence
     }
 
     /// A file that was opened by being made is like those that are opened without a word.
     fn put_created(&self, parent: Ino, name: &[u8], made: &Attr, out: &mut Vec<u8>) -> Result<()> {
-        if self.hears > Hears::Neither {
+        if self.hears > OpenReports::Neither {
             let opened = self.fs.opened(made.ino, true);
             opened.inspect_err(|_| self.fs.forget(made.ino, 1))?;
         }
         put(out, &self.entry(parent, name, made));
-        if self.hears > Hears::Neither {
+        if self.hears > OpenReports::Neither {
             self.crowd.inspect(|crowd| crowd.opened(made.ino));
         }
         self.put_opened(made.ino, fopen::KEEP_CACHE, out);
@@ -415,7 +423,7 @@ impl Server<'_> {
         if !has_suidgid(&attr) {
             return Ok(false);
         }
-        let rights = Rights::of(header.pid);
+        let rights = CallerRights::of(header.pid);
         if rights.fsetid {
             return Ok(false);
         }

@@ -19,9 +19,9 @@ use rustix::mount::{
 
 use crate::error::Error;
 use crate::mount::mountinfo::{Id, all_listed, id, id_by_proc, id_of, listed};
-use crate::mount::mountpoint::{Place, Spot};
+use crate::mount::mountpoint::{MountDirectory, Spot};
 use crate::mount::open_directory::in_proc;
-use crate::options::{AccessTimes, Options};
+use crate::options::{AccessTimePolicy, Options};
 use crate::wire::buffer::MAX_WRITE;
 
 /// How often a mount is looked for whose path changes meanwhile.
@@ -59,9 +59,9 @@ pub(crate) fn create(device: &OwnedFd, options: &Options) -> Result<OwnedFd, Err
     attributes.set(MountAttrFlags::MOUNT_ATTR_NOEXEC, options.noexec);
     attributes.set(MountAttrFlags::MOUNT_ATTR_NODIRATIME, options.nodiratime);
     attributes |= match options.access_times {
-        AccessTimes::Never => MountAttrFlags::MOUNT_ATTR_NOATIME,
-        AccessTimes::Relative => MountAttrFlags::MOUNT_ATTR_RELATIME,
-        AccessTimes::Always => MountAttrFlags::MOUNT_ATTR_STRICTATIME,
+        AccessTimePolicy::Never => MountAttrFlags::MOUNT_ATTR_NOATIME,
+        AccessTimePolicy::Relative => MountAttrFlags::MOUNT_ATTR_RELATIME,
+        AccessTimePolicy::Always => MountAttrFlags::MOUNT_ATTR_STRICTATIME,
     };
     rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
@@ -86,9 +86,9 @@ pub(crate) fn change(root: &OwnedFd, path: &Path, options: &Options) -> Result<(
     flags.set(MountFlags::NOEXEC, options.noexec);
     flags.set(MountFlags::NODIRATIME, options.nodiratime);
     flags |= match options.access_times {
-        AccessTimes::Never => MountFlags::NOATIME,
-        AccessTimes::Relative => MountFlags::RELATIME,
-        AccessTimes::Always => MountFlags::STRICTATIME,
+        AccessTimePolicy::Never => MountFlags::NOATIME,
+        AccessTimePolicy::Relative => MountFlags::RELATIME,
+        AccessTimePolicy::Always => MountFlags::STRICTATIME,
     };
     rustix::mount::mount_remount(in_proc(root), flags, "").map_err(|cause| {
         let path = path.to_owned();
@@ -169,5 +169,7 @@ pub(crate) fn find(id: Id, was: &Path) -> Option<Spot> {
 
 /// The directory of a path without links. It may be another one a moment later, so the number has to be compared.
 pub(crate) fn spot(path: &Path) -> Option<Spot> {
-    Place::new("/", path.strip_prefix("/").ok()?).spot().ok()
+    MountDirectory::new("/", path.strip_prefix("/").ok()?)
+        .spot()
+        .ok()
 }

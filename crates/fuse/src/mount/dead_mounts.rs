@@ -8,16 +8,16 @@ use rustix::io::Errno;
 use crate::error::Error;
 use crate::mount::attach;
 use crate::mount::helper;
-use crate::mount::holder::{self, Holder};
+use crate::mount::holder::{self, MountHolder};
 use crate::mount::mountinfo::{self, unescaped};
 use crate::mount::open_directory::has_lost_server;
 use crate::options::Options;
 
 /// A mount, as the kernel's list had it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedMount {
     number: u64,
-    /// The number of its device, as [`crate::Mount::number`].
+    /// The number of its device, as [`crate::FuseMount::number`].
     pub device: u32,
     /// The user whose process serves it.
     pub user: u32,
@@ -30,7 +30,7 @@ pub struct Listed {
 }
 
 /// Takes away mounts of this process's user whose server was killed: those of a type that are asked for. A mount of another user may have any name and is left alone.
-pub fn clear_dead(subtype: &str, is_ours: impl Fn(&Listed) -> bool) -> Vec<Listed> {
+pub fn clear_dead(subtype: &str, is_ours: impl Fn(&ListedMount) -> bool) -> Vec<ListedMount> {
     let user = rustix::process::geteuid().as_raw();
     // The last come first: they may be in others.
     let listed = listed(subtype).into_iter().rev();
@@ -40,13 +40,13 @@ pub fn clear_dead(subtype: &str, is_ours: impl Fn(&Listed) -> bool) -> Vec<Liste
 }
 
 /// The mounts of a type, of all users.
-pub fn listed(subtype: &str) -> Vec<Listed> {
+pub fn listed(subtype: &str) -> Vec<ListedMount> {
     let list = fs::read("/proc/self/mountinfo").unwrap_or_default();
     let lines = list.split(|byte| *byte == b'\n');
     lines.filter_map(|line| parse(line, subtype)).collect()
 }
 
-impl Listed {
+impl ListedMount {
     /// Has the mount follow other values of `read_only`, `nosuid`, `nodev`, `noexec`, `access_times` and
     /// `nodiratime`, also if another process serves it.
     ///
@@ -71,12 +71,12 @@ impl Listed {
     pub fn unmount(&self, lazily: bool) -> Result<(), Error> {
         self.unmount_here(lazily)?;
         match holder::holder(self.device) {
-            Some(holder @ Holder::Process { .. }) => Err(Error::InUseElsewhere {
+            Some(holder @ MountHolder::Process { .. }) => Err(Error::InUseElsewhere {
                 path: self.path.clone(),
                 holder: Some(holder),
             }),
             // The caller sees what is here in the list.
-            Some(Holder::Here(_)) | None => Ok(()),
+            Some(MountHolder::Here(_)) | None => Ok(()),
         }
     }
 
@@ -106,7 +106,7 @@ impl Listed {
     }
 }
 
-fn clear(dead: &Listed) -> bool {
+fn clear(dead: &ListedMount) -> bool {
     let Some(spot) = attach::spot(&dead.path) else {
         return false;
     };
@@ -125,7 +125,7 @@ fn clear(dead: &Listed) -> bool {
 
 /// A line of the kernel's list: number, two numbers, root, directory, options, words, a dash, type,
 /// source, options of the file system.
-fn parse(line: &[u8], subtype: &str) -> Option<Listed> {
+fn parse(line: &[u8], subtype: &str) -> Option<ListedMount> {
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let text = |at: usize| {
         fields
@@ -137,7 +137,7 @@ fn parse(line: &[u8], subtype: &str) -> Option<Listed> {
     let mut options = text(dash + 3)?.split(',');
     let user = options.find_map(|option| option.strip_prefix("user_id="))?;
     let user = user.parse().ok()?;
-    Some(Listed {
+    Some(ListedMount {
         number: text(0)?.parse().ok()?,
         device: text(2)?.split_once(':')?.1.parse().ok()?,
         user,

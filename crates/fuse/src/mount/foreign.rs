@@ -2,7 +2,7 @@
 //!
 //! A user who may mount (`fusermount3`) can mount over a directory on the way to a mountpoint. With `user_allow_other`
 //! the root user gets into it too, and a lookup there takes as long as the server of that user wants. So a path is
-//! walked step by step ([`crate::Place`]), and each directory is looked at before anything is looked up in it. None of
+//! walked step by step ([`crate::MountDirectory`]), and each directory is looked at before anything is looked up in it. None of
 //! this asks the file system anything.
 
 use std::ffi::OsStr;
@@ -17,27 +17,27 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::mount::mountinfo;
-use crate::threads::session::Session;
+use crate::threads::session::FuseSession;
 
 /// The FUSE connections of this process. The list of mounts need not be read for them, and it is long where there are
 /// many.
-static OWN: Mutex<Vec<Connection>> = Mutex::new(Vec::new());
+static OWN: Mutex<Vec<ConnectionRecord>> = Mutex::new(Vec::new());
 
 /// The number of a connection, and its session. The kernel gives the number to another file system as soon as it has
 /// let go of this one, which may be long before the session ends.
-struct Connection {
+struct ConnectionRecord {
     number: u32,
-    session: Weak<Session>,
+    session: Weak<FuseSession>,
 }
 
 /// A connection of this process, until this is dropped.
-pub(crate) struct OwnConnection(Weak<Session>);
+pub(crate) struct OwnConnection(Weak<FuseSession>);
 
 impl OwnConnection {
     /// Notes a connection.
-    pub(crate) fn new(number: u32, session: &Arc<Session>) -> OwnConnection {
+    pub(crate) fn new(number: u32, session: &Arc<FuseSession>) -> OwnConnection {
         let session = Arc::downgrade(session);
-        OWN.lock().push(Connection {
+        OWN.lock().push(ConnectionRecord {
             number,
             session: session.clone(),
         });
@@ -78,12 +78,12 @@ pub(crate) fn refuse(above: BorrowedFd<'_>, dir: &OwnedFd, path: &Path) -> io::R
         Err(io::Error::other(format!("{path} {reason}")))
     };
     match server(above, dir)? {
-        Server::Trusted => Ok(()),
-        Server::User(user) => refused(format!(
+        DirectoryServer::Trusted => Ok(()),
+        DirectoryServer::User(user) => refused(format!(
             "is a FUSE file system of the user {user}, whose server can keep every access waiting; unmount it first, or \
              use another directory"
         )),
-        Server::Unlisted => refused(
+        DirectoryServer::Unlisted => refused(
             "is on a file system that has just been unmounted; repeat the command".to_owned(),
         ),
     }
@@ -91,7 +91,7 @@ pub(crate) fn refuse(above: BorrowedFd<'_>, dir: &OwnedFd, path: &Path) -> io::R
 
 /// The party that answers requests to a directory.
 #[derive(Debug, PartialEq, Eq)]
-enum Server {
+enum DirectoryServer {
     /// The kernel, root, or the user of this process.
     Trusted,
     /// Another user.
@@ -100,13 +100,13 @@ enum Server {
     Unlisted,
 }
 
-fn server(above: BorrowedFd<'_>, dir: &OwnedFd) -> io::Result<Server> {
+fn server(above: BorrowedFd<'_>, dir: &OwnedFd) -> io::Result<DirectoryServer> {
     // Without synchronizing, this asks nothing of the file system.
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(dir, "", flags, StatxFlags::empty())?;
     // Only root mounts FUSE on a disk, which has a major number.
     if stat.stx_dev_major != 0 || is_own(stat.stx_dev_minor) {
-        return Ok(Server::Trusted);
+        return Ok(DirectoryServer::Trusted);
     }
     // An open directory keeps the number of its mount from being used again. The numbers of devices do not do here:
     // those of a file system with subvolumes are not in the list.
@@ -114,16 +114,16 @@ fn server(above: BorrowedFd<'_>, dir: &OwnedFd) -> io::Result<Server> {
     let number = mount(dir.as_fd())?;
     // What is above has been looked at. Its mount may not be in the list: the root directory can be in the midst of one.
     if number == mount(above)? {
-        return Ok(Server::Trusted);
+        return Ok(DirectoryServer::Trusted);
     }
     let list = fs::read("/proc/self/mountinfo")?;
     let mut lines = list.split(|byte| *byte == b'\n');
     let Some(line) = lines.find(|line| is_of(line, number)) else {
-        return Ok(Server::Unlisted);
+        return Ok(DirectoryServer::Unlisted);
     };
     let own = rustix::process::geteuid().as_raw();
     let user = user_of(line).filter(|user| *user != 0 && *user != own);
-    Ok(user.map_or(Server::Trusted, Server::User))
+    Ok(user.map_or(DirectoryServer::Trusted, DirectoryServer::User))
 }
 
 /// Whether a line of the kernel's list is about the mount with this number.

@@ -24,12 +24,12 @@ use crate::mount::attach;
 use crate::mount::foreign::OwnConnection;
 use crate::mount::guard::Opening;
 use crate::mount::mountinfo::{self, Id};
-use crate::mount::mountpoint::{Place, Spot};
+use crate::mount::mountpoint::{MountDirectory, Spot};
 use crate::mount::open_directory::has_lost_server;
 use crate::mount::{helper, holder, tune};
 use crate::options::Options;
-use crate::threads::session::{End, Session};
-use crate::wire::buffer::Buffer;
+use crate::threads::session::{FuseSession, SessionEnd};
+use crate::wire::buffer::RequestBuffer;
 use crate::wire::convert::NAMES_KEPT;
 
 /// How many dead mounts on top of each other are cleared away.
@@ -44,8 +44,8 @@ const WRITTEN_BACK: Duration = Duration::from_secs(5);
 const WRITE_BACK: Duration = Duration::from_secs(10);
 
 /// A mounted file system. Dropping it unmounts, by force if need be.
-pub struct Mount {
-    session: Arc<Session>,
+pub struct FuseMount {
+    session: Arc<FuseSession>,
     path: PathBuf,
     /// What the kernel calls this mount, to tell it from others at the same path.
     id: Id,
@@ -53,7 +53,7 @@ pub struct Mount {
     /// Opened while the number of the connection is sure to be its own: it may be another mount's
     /// as soon as this one is gone, which is before the session notices.
     abort: Option<File>,
-    how: How,
+    how: MountMethod,
     _own: OwnConnection,
     /// One at a time unmounts. True once the kernel did not let go, which is not waited for again.
     unmounting: Mutex<bool>,
@@ -61,12 +61,12 @@ pub struct Mount {
 
 /// Who mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
+enum MountMethod {
     Ourselves,
     Helper,
 }
 
-impl std::fmt::Debug for Mount {
+impl std::fmt::Debug for FuseMount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mount")
             .field("path", &self.path)
@@ -75,23 +75,23 @@ impl std::fmt::Debug for Mount {
     }
 }
 
-impl Mount {
+impl FuseMount {
     /// Mounts `fs` at the directory `mountpoint` and begins to serve it.
     ///
     /// The directory need not be empty; what is in it is hidden meanwhile, as with `mount(8)`. A
     /// mount that a killed process left behind there is cleared away first.
     ///
     /// # Errors
-    /// As [`Mount::at`].
+    /// As [`FuseMount::at`].
     pub fn new(
         fs: Arc<dyn FileSystem>,
         mountpoint: &Path,
         options: &Options,
-    ) -> Result<Mount, Error> {
-        Mount::at(fs, &Place::new(mountpoint, ""), options)
+    ) -> Result<FuseMount, Error> {
+        FuseMount::at(fs, &MountDirectory::new(mountpoint, ""), options)
     }
 
-    /// Mounts `fs` at a place, as [`Mount::new`] does at a directory.
+    /// Mounts `fs` at a place, as [`FuseMount::new`] does at a directory.
     ///
     /// Where the helper mounts, a user who exchanges a directory for a link in that moment is not
     /// noticed: the helper mounts with the rights of the user who runs this program.
@@ -101,7 +101,11 @@ impl Mount {
     /// [`Error::NoDevice`], [`Error::OpenDevice`] and [`Error::Mount`] if root cannot mount;
     /// [`Error::NoHelper`], [`Error::RunHelper`] and [`Error::Helper`] for ordinary users; [`Error::Protocol`],
     /// [`Error::Device`], [`Error::Memory`] and [`Error::Thread`] if it cannot be served.
-    pub fn at(fs: Arc<dyn FileSystem>, place: &Place, options: &Options) -> Result<Mount, Error> {
+    pub fn at(
+        fs: Arc<dyn FileSystem>,
+        place: &MountDirectory,
+        options: &Options,
+    ) -> Result<FuseMount, Error> {
         let cannot = |error| cannot_use(&place.path(), error);
         clear_dead(place)?;
         let spot = place.spot().map_err(cannot)?;
@@ -109,13 +113,13 @@ impl Mount {
         if rustix::process::geteuid().is_root() {
             let device = open_device()?;
             match attach::create(&device, options) {
-                Ok(mount) => return Mount::ourselves(fs, device, (mount, dir), &spot, options),
+                Ok(mount) => return FuseMount::ourselves(fs, device, (mount, dir), &spot, options),
                 // Root of a container, perhaps; the helper may do better. It goes by the path.
                 Err(Errno::PERM) if place.is_safe().map_err(cannot)? => {}
                 Err(cause) => return Err(cannot_mount(&spot.path, cause)),
             }
         }
-        Mount::with_helper(fs, &spot, options)
+        FuseMount::with_helper(fs, &spot, options)
     }
 
     /// Serves a mount, and then puts it into the tree.
@@ -125,7 +129,7 @@ impl Mount {
         (mount, dir): (OwnedFd, OwnedFd),
         spot: &Spot,
         options: &Options,
-    ) -> Result<Mount, Error> {
+    ) -> Result<FuseMount, Error> {
         let cannot = |cause| cannot_mount(&spot.path, cause);
         let id = mountinfo::id_of(&mount)
             .ok_or(Errno::NOSYS)
@@ -136,14 +140,14 @@ impl Mount {
             return Err(cannot(cause));
         }
         tune::tune(id, options);
-        Ok(Mount::begun(session, spot, id, How::Ourselves))
+        Ok(FuseMount::begun(session, spot, id, MountMethod::Ourselves))
     }
 
     fn with_helper(
         fs: Arc<dyn FileSystem>,
         spot: &Spot,
         options: &Options,
-    ) -> Result<Mount, Error> {
+    ) -> Result<FuseMount, Error> {
         let open = spot.open().ok().and_then(Opening::of);
         let device = helper::mount(&spot.path, options);
         drop(open);
@@ -154,12 +158,12 @@ impl Mount {
             }
         })?;
         let id = attach::id_at(spot).ok_or_else(|| cannot_mount(&spot.path, Errno::NOSYS))?;
-        Ok(Mount::begun(session, spot, id, How::Helper))
+        Ok(FuseMount::begun(session, spot, id, MountMethod::Helper))
     }
 
-    fn begun(session: Arc<Session>, spot: &Spot, id: Id, how: How) -> Mount {
+    fn begun(session: Arc<FuseSession>, spot: &Spot, id: Id, how: MountMethod) -> FuseMount {
         tracing::info!(path = %spot.path.display(), "mounted");
-        Mount {
+        FuseMount {
             _own: OwnConnection::new(id.connection, &session),
             session,
             path: spot.path.clone(),
@@ -183,9 +187,9 @@ impl Mount {
     /// is mounted on top; [`Error::Mount`] if the kernel refuses.
     pub fn follow(&self, options: &Options) -> Result<(), Error> {
         match (self.how, self.root()) {
-            (How::Ourselves, Some(root)) => attach::change(&root, &self.path, options),
+            (MountMethod::Ourselves, Some(root)) => attach::change(&root, &self.path, options),
             // No call of the kernel reaches a root that is covered.
-            (How::Ourselves, None) if self.is_in_tree() => {
+            (MountMethod::Ourselves, None) if self.is_in_tree() => {
                 Err(Error::OptionsCovered(self.path.clone()))
             }
             _ => Ok(()),
@@ -218,13 +222,13 @@ impl Mount {
     }
 
     /// Waits until the file system is unmounted, by this process or another.
-    pub fn wait(&self) -> End {
+    pub fn wait(&self) -> SessionEnd {
         self.session.wait()
     }
 
     /// Calls `f` once the file system is unmounted, by any process; at once if it already is. The call
     /// comes from a thread of this crate and should be short.
-    pub fn on_end(&self, f: impl FnOnce(End) + Send + 'static) {
+    pub fn on_end(&self, f: impl FnOnce(SessionEnd) + Send + 'static) {
         self.session.on_end(Box::new(f));
     }
 
@@ -245,7 +249,7 @@ impl Mount {
     }
 
     /// Waits until the file system has heard of each file that was closed before. As
-    /// [`Mount::forget_contents`], not for its own threads.
+    /// [`FuseMount::forget_contents`], not for its own threads.
     pub fn settle(&self) {
         if let Some(root) = self.root() {
             self.session.drain(|| rustix::fs::fstatfs(&root).is_ok());
@@ -276,7 +280,7 @@ impl Mount {
         let mut refused = None;
         if self.session.is_live() {
             // Of what the helper has taken out of the tree, nothing is left to end by force.
-            let is_gentle = !force || self.how == How::Ourselves;
+            let is_gentle = !force || self.how == MountMethod::Ourselves;
             let idle = is_gentle.then(|| self.end_idle(&mut was_held));
             match idle {
                 Some(Ok(())) => {}
@@ -334,11 +338,11 @@ impl Mount {
 
     fn unmount_idle(&self, spot: &Spot, another: Option<&OwnedFd>) -> Result<(), Error> {
         let cause = match self.how {
-            How::Helper => match helper::unmount(&spot.path, false) {
+            MountMethod::Helper => match helper::unmount(&spot.path, false) {
                 Err(Error::Busy(_)) => Errno::BUSY,
                 result => return result,
             },
-            How::Ourselves => match attach::unmount(spot) {
+            MountMethod::Ourselves => match attach::unmount(spot) {
                 Ok(()) => return Ok(()),
                 Err(cause) => cause,
             },
@@ -373,12 +377,12 @@ impl Mount {
             self.write_back(root);
         }
         match (self.how, &top) {
-            (How::Ourselves, _) => attach::detach_all(self.id, || self.is_current(pinned)),
-            (How::Helper, Some(_)) => {
+            (MountMethod::Ourselves, _) => attach::detach_all(self.id, || self.is_current(pinned)),
+            (MountMethod::Helper, Some(_)) => {
                 let spot = self.locate(None)?;
                 spot.map_or(Ok(()), |spot| helper::unmount(&spot.path, true))?;
             }
-            (How::Helper, None) => {}
+            (MountMethod::Helper, None) => {}
         }
         self.cut_connection();
         self.session.close_later(WRITTEN_BACK);
@@ -456,7 +460,7 @@ impl Mount {
     }
 }
 
-impl Drop for Mount {
+impl Drop for FuseMount {
     fn drop(&mut self) {
         if let Err(error) = self.unmount(true) {
             tracing::error!(%error, path = %self.path.display(), "still mounted; umount -l takes it away");
@@ -479,7 +483,7 @@ fn cannot_mount(path: &Path, cause: Errno) -> Error {
 }
 
 /// Unmounts what processes that were killed left at a place.
-fn clear_dead(place: &Place) -> Result<(), Error> {
+fn clear_dead(place: &MountDirectory) -> Result<(), Error> {
     let cannot = |error| cannot_use(&place.path(), error);
     for _ in 0..DEAD_MAX {
         let spot = place.spot().map_err(cannot)?;
@@ -508,10 +512,10 @@ fn serve(
     device: OwnedFd,
     fs: Arc<dyn FileSystem>,
     options: &Options,
-) -> Result<Arc<Session>, Error> {
-    let mut buffer = Buffer::new().map_err(Error::Memory)?;
+) -> Result<Arc<FuseSession>, Error> {
+    let mut buffer = RequestBuffer::new().map_err(Error::Memory)?;
     let agreed = handshake::shake(device.as_fd(), options, &mut buffer)?;
-    Session::start(device, fs, options, agreed, buffer)
+    FuseSession::start(device, fs, options, agreed, buffer)
 }
 
 fn open_abort(id: Id) -> Option<File> {

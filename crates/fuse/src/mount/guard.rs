@@ -89,12 +89,12 @@ fn set_mode(dir: &OwnedFd, mode: Mode) -> Result<(), Errno> {
 }
 
 /// A directory with the guard, which only this program puts there: flag, mode and owner.
-pub(crate) struct Guard {
+pub(crate) struct DirectoryGuard {
     dir: OwnedFd,
     flags: IFlags,
 }
 
-impl Guard {
+impl DirectoryGuard {
     /// Sets the flag on a directory that has just been made, where that is possible.
     pub(crate) fn put(above: BorrowedFd<'_>, name: &OsStr) {
         if let Err(error) = open(above, name).and_then(|dir| {
@@ -110,7 +110,7 @@ impl Guard {
     }
 
     /// The guard of a directory, if it has one.
-    pub(crate) fn of(above: BorrowedFd<'_>, name: &OsStr) -> Option<Guard> {
+    pub(crate) fn of(above: BorrowedFd<'_>, name: &OsStr) -> Option<DirectoryGuard> {
         let dir = open(above, name).ok()?;
         let stat = rustix::fs::fstat(&dir).ok()?;
         let mode = Mode::from_raw_mode(stat.st_mode);
@@ -118,7 +118,7 @@ impl Guard {
         let is_ours = stat.st_uid == rustix::process::geteuid().as_raw()
             && (mode == GUARDED || mode == PASSABLE)
             && flags.contains(IFlags::IMMUTABLE);
-        is_ours.then_some(Guard { dir, flags })
+        is_ours.then_some(DirectoryGuard { dir, flags })
     }
 
     /// Does something to the directory that its flag forbids. The guard stays lifted after success if
@@ -141,7 +141,7 @@ impl Guard {
 pub(crate) fn make(above: BorrowedFd<'_>, name: &OsStr, mode: Mode) -> Result<(), Errno> {
     let make = || rustix::fs::mkdirat(above, name, mode);
     match make() {
-        Err(Errno::PERM) => match Guard::of(above, OsStr::new(".")) {
+        Err(Errno::PERM) => match DirectoryGuard::of(above, OsStr::new(".")) {
             Some(guard) => guard.lifted(false, || {
                 make()?;
                 rustix::fs::fchmod(&guard.dir, PASSABLE)
@@ -159,12 +159,12 @@ pub(crate) fn make(above: BorrowedFd<'_>, name: &OsStr, mode: Mode) -> Result<()
 /// Removes a directory that may have a guard, from one that may have one.
 pub(crate) fn remove(above: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     let unlink = || rustix::fs::unlinkat(above, name, rustix::fs::AtFlags::REMOVEDIR);
-    let below = || match Guard::of(above, name) {
+    let below = || match DirectoryGuard::of(above, name) {
         Some(guard) => guard.lifted(true, unlink),
         None => unlink(),
     };
     match below() {
-        Err(Errno::PERM) => match Guard::of(above, OsStr::new(".")) {
+        Err(Errno::PERM) => match DirectoryGuard::of(above, OsStr::new(".")) {
             Some(guard) => guard.lifted(false, below),
             None => below(),
         },

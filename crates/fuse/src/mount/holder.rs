@@ -12,7 +12,7 @@ use crate::mount::mountinfo;
 
 /// A mount of the file system that is left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Holder {
+pub enum MountHolder {
     /// In the mount namespace of a process.
     Process {
         /// Its number.
@@ -25,22 +25,22 @@ pub enum Holder {
     Here(PathBuf),
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for MountHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Holder::Process { process, name } => write!(
+            MountHolder::Process { process, name } => write!(
                 f,
                 "still mounted in the mount namespace of process {process} ({name})"
             ),
-            Holder::Here(path) => write!(f, "still mounted at {}", path.display()),
+            MountHolder::Here(path) => write!(f, "still mounted at {}", path.display()),
         }
     }
 }
 
 /// The first mount found of the FUSE connection with this number. No process is waited for.
-pub(crate) fn holder(connection: u32) -> Option<Holder> {
+pub(crate) fn holder(connection: u32) -> Option<MountHolder> {
     if let Some((_, path)) = mountinfo::all_listed(connection).pop() {
-        return Some(Holder::Here(path));
+        return Some(MountHolder::Here(path));
     }
     let device = format!("0:{connection}");
     let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
@@ -54,7 +54,7 @@ pub(crate) fn holder(connection: u32) -> Option<Holder> {
         .filter(|(_, process)| seen.insert(namespace(process)) && has_mounted(process, &device))
         .map(|(process, path)| {
             let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
-            Holder::Process {
+            MountHolder::Process {
                 process,
                 name: name.trim_end().to_owned(),
             }

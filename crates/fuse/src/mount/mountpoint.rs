@@ -11,7 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::mount::foreign::{self, PASS, step};
-use crate::mount::guard::{self, Guard};
+use crate::mount::guard::{self, DirectoryGuard};
 use crate::mount::obstacles::Obstacles;
 use crate::mount::open_directory::{has_lost_server, in_proc, is_mount};
 
@@ -24,16 +24,16 @@ const LINKS_MAX: u32 = 40;
 /// is never a symbolic link. No directory is on a FUSE file system of another user. A user who can make one could have a mount appear, and directories made,
 /// anywhere on the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct MountDirectory {
     base: PathBuf,
     below: PathBuf,
 }
 
-impl Place {
+impl MountDirectory {
     /// The directory `below` in `base`; `base` itself if that is empty.
-    pub fn new(base: impl Into<PathBuf>, below: impl Into<PathBuf>) -> Place {
+    pub fn new(base: impl Into<PathBuf>, below: impl Into<PathBuf>) -> MountDirectory {
         let (base, below) = (base.into(), below.into());
-        Place { base, below }
+        MountDirectory { base, below }
     }
 
     /// The whole path.
@@ -49,16 +49,16 @@ impl Place {
     /// # Errors
     /// A directory cannot be made or entered, or is a symbolic link that another user can have made.
     pub fn make(&self) -> io::Result<()> {
-        self.walk(Missing::Make).map(drop)
+        self.walk(MissingPolicy::Make).map(drop)
     }
 
     /// Makes the directories that are missing. The last one is made such that nothing can be written to it while
     /// nothing is mounted there: with mode 0 and, where possible, immutable. For an ordinary user it is closed by its mode.
     ///
     /// # Errors
-    /// As [`Place::make`].
+    /// As [`MountDirectory::make`].
     pub fn make_guarded(&self) -> io::Result<()> {
-        self.walk(Missing::Guard).map(drop)
+        self.walk(MissingPolicy::Guard).map(drop)
     }
 
     /// Opens the directory, for no more than finding what is in it.
@@ -66,14 +66,14 @@ impl Place {
     /// # Errors
     /// A directory is missing or cannot be entered, or is a symbolic link that another user can have made.
     pub fn open(&self) -> io::Result<OwnedFd> {
-        self.walk(Missing::Refuse)?.into_dir()
+        self.walk(MissingPolicy::Refuse)?.into_dir()
     }
 
     /// The entries that keep a dataset from being mounted here: all but directories on the way to these paths, and
     /// these themselves, in which nothing is mounted.
     ///
     /// # Errors
-    /// As [`Place::open`], or the directory cannot be listed.
+    /// As [`MountDirectory::open`], or the directory cannot be listed.
     pub fn obstacles(&self, paths: &[PathBuf]) -> io::Result<Obstacles> {
         Obstacles::find(self.open()?, &self.path(), paths)
     }
@@ -92,7 +92,7 @@ impl Place {
     /// Whether something is mounted on the directory.
     ///
     /// # Errors
-    /// As [`Place::open`], or the kernel does not say.
+    /// As [`MountDirectory::open`], or the kernel does not say.
     pub fn is_mount(&self) -> io::Result<bool> {
         is_mount(&self.open()?)
     }
@@ -105,19 +105,19 @@ impl Place {
     /// Removes the directory, if nothing is in it.
     ///
     /// # Errors
-    /// As [`Place::open`]; the directory is not empty, or cannot be removed.
+    /// As [`MountDirectory::open`]; the directory is not empty, or cannot be removed.
     pub fn remove(&self) -> io::Result<()> {
         let spot = self.spot()?;
         Ok(guard::remove(spot.above.as_fd(), &spot.name)?)
     }
 
-    /// Removes the directory, if nothing is in it and [`Place::make_guarded`] made it immutable, or closed it.
+    /// Removes the directory, if nothing is in it and [`MountDirectory::make_guarded`] made it immutable, or closed it.
     ///
     /// # Errors
-    /// As [`Place::remove`].
+    /// As [`MountDirectory::remove`].
     pub fn remove_guarded(&self) -> io::Result<()> {
         let spot = self.spot()?;
-        let has_guard = Guard::of(spot.above.as_fd(), &spot.name).is_some()
+        let has_guard = DirectoryGuard::of(spot.above.as_fd(), &spot.name).is_some()
             || spot.open().is_ok_and(|dir| guard::is_closed(&dir));
         match has_guard {
             true => Ok(guard::remove(spot.above.as_fd(), &spot.name)?),
@@ -127,27 +127,27 @@ impl Place {
 
     /// The directory, by its name in the one above.
     pub(crate) fn spot(&self) -> io::Result<Spot> {
-        self.walk(Missing::Refuse)?.into_spot()
+        self.walk(MissingPolicy::Refuse)?.into_spot()
     }
 
     /// Whether only root and this process's user can change where the directory is. The directory itself may be of any
     /// user.
     ///
     /// # Errors
-    /// As [`Place::open`].
+    /// As [`MountDirectory::open`].
     pub fn has_safe_way(&self) -> io::Result<bool> {
-        let mut walk = self.walk(Missing::Refuse)?;
+        let mut walk = self.walk(MissingPolicy::Refuse)?;
         walk.passed.pop();
         Ok(walk.is_safe())
     }
 
     /// Whether only root and this process's user can change where the directory is.
     pub(crate) fn is_safe(&self) -> io::Result<bool> {
-        Ok(self.walk(Missing::Refuse)?.is_safe())
+        Ok(self.walk(MissingPolicy::Refuse)?.is_safe())
     }
 
-    fn walk(&self, missing: Missing) -> io::Result<Walk> {
-        let mut walk = Walk::begin(missing)?;
+    fn walk(&self, missing: MissingPolicy) -> io::Result<DirectoryWalk> {
+        let mut walk = DirectoryWalk::begin(missing)?;
         let mut below = self.below.components().peekable();
         walk.follow(&std::path::absolute(&self.base)?, below.peek().is_none())?;
         while let Some(component) = below.next() {
@@ -182,7 +182,7 @@ impl Spot {
 
 /// What happens where a directory is missing.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
+enum MissingPolicy {
     Make,
     /// It is made, and the last one gets a guard.
     Guard,
@@ -190,16 +190,16 @@ enum Missing {
 }
 
 /// A way down from the root, through directories that are open.
-struct Walk {
+struct DirectoryWalk {
     root: OwnedFd,
     passed: Vec<(OsString, OwnedFd)>,
-    missing: Missing,
+    missing: MissingPolicy,
     links: u32,
 }
 
-impl Walk {
-    fn begin(missing: Missing) -> io::Result<Walk> {
-        Ok(Walk {
+impl DirectoryWalk {
+    fn begin(missing: MissingPolicy) -> io::Result<DirectoryWalk> {
+        Ok(DirectoryWalk {
             root: rustix::fs::openat(CWD, "/", PASS, Mode::empty())?,
             passed: Vec::new(),
             missing,
@@ -249,8 +249,8 @@ impl Walk {
     /// Goes into a directory, unless it is a symbolic link.
     fn enter(&mut self, name: &OsStr, is_last: bool) -> io::Result<()> {
         let dir = match step(self.at(), name) {
-            Err(Errno::NOENT) if self.missing != Missing::Refuse => {
-                self.make(name, is_last && self.missing == Missing::Guard)?;
+            Err(Errno::NOENT) if self.missing != MissingPolicy::Refuse => {
+                self.make(name, is_last && self.missing == MissingPolicy::Guard)?;
                 step(self.at(), name)?
             }
             result => result?,
@@ -269,7 +269,7 @@ impl Walk {
         };
         match guard::make(self.at(), name, mode) {
             Ok(()) if guarded && !is_root => guard::close(&step(self.at(), name)?),
-            Ok(()) if guarded && self.is_safe() => Guard::put(self.at(), name),
+            Ok(()) if guarded && self.is_safe() => DirectoryGuard::put(self.at(), name),
             Ok(()) | Err(Errno::EXIST) => {}
             Err(Errno::PERM) if guard::is_immutable(self.at()) => {
                 let path = self.path();
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn directories_are_made_opened_and_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place::new(dir.path().join("a/b"), "c/d");
+        let place = MountDirectory::new(dir.path().join("a/b"), "c/d");
         place.make().unwrap();
         place.make().unwrap();
         assert!(dir.path().join("a/b/c/d").is_dir());
@@ -364,7 +364,9 @@ mod tests {
         assert_eq!(found, place.spot().unwrap().path);
         place.remove().unwrap();
         assert!(!dir.path().join("a/b/c/d").exists());
-        Place::new(dir.path().join("a/b/c"), "").remove().unwrap();
+        MountDirectory::new(dir.path().join("a/b/c"), "")
+            .remove()
+            .unwrap();
         assert!(dir.path().join("a/b").exists() && !dir.path().join("a/b/c").exists());
     }
 
@@ -378,13 +380,13 @@ mod tests {
         fs::create_dir(&others).unwrap();
         std::os::unix::fs::chown(&others, Some(1000), None).unwrap();
         for (base, is_ours) in [(&own, true), (&others, false)] {
-            let place = Place::new(base, "a/m");
+            let place = MountDirectory::new(base, "a/m");
             place.make_guarded().unwrap();
             assert!(place.obstacles(&[]).unwrap().is_free());
             let mode = |path: &str| fs::metadata(base.join(path)).unwrap().permissions().mode();
             assert_eq!((mode("a") & 0o777, mode("a/m") & 0o777), (0o755, 0));
             let at = fs::File::open(base.join("a")).unwrap();
-            let has_flag = Guard::of(at.as_fd(), OsStr::new("m")).is_some();
+            let has_flag = DirectoryGuard::of(at.as_fd(), OsStr::new("m")).is_some();
             if is_ours && !has_flag {
                 eprintln!("skipped: no directory can be made immutable here");
             }
@@ -402,18 +404,18 @@ mod tests {
         fs::create_dir_all(out.join("x")).unwrap();
         symlink(&out, base.join("link")).unwrap();
         for below in ["link", "link/x", "link/new"] {
-            let place = Place::new(&base, below);
+            let place = MountDirectory::new(&base, below);
             assert!(place.make().is_err(), "{below}");
             assert!(place.open().is_err(), "{below}");
             assert!(place.remove().is_err(), "{below}");
         }
         assert!(!out.join("new").exists() && out.join("x").exists());
         for wrong in ["..", "a/../..", "/etc"] {
-            assert!(Place::new(&base, wrong).open().is_err(), "{wrong}");
+            assert!(MountDirectory::new(&base, wrong).open().is_err(), "{wrong}");
         }
         // The base itself may be one.
         symlink(&base, dir.path().join("way")).unwrap();
-        let place = Place::new(dir.path().join("way"), "a");
+        let place = MountDirectory::new(dir.path().join("way"), "a");
         place.make().unwrap();
         assert!(base.join("a").is_dir());
     }
@@ -429,7 +431,7 @@ mod tests {
         fs::create_dir_all(shared.join("real/x")).unwrap();
         symlink(dir.path(), own.join("link")).unwrap();
         symlink("../../own", shared.join("real/link")).unwrap();
-        let open = |path: &str| Place::new(dir.path().join(path), "").open();
+        let open = |path: &str| MountDirectory::new(dir.path().join(path), "").open();
         assert!(open("own/link/own").is_ok());
         assert!(open("shared/real/link").is_ok() && open("shared/real/link/../shared").is_ok());
         let another = Some(1000);

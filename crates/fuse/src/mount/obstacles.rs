@@ -50,9 +50,9 @@ impl Obstacles {
         for entry in fs::read_dir(in_proc(&dir))? {
             let name = entry?.file_name();
             match way(&dir, &name, path, paths)? {
-                Way::Free => {}
-                Way::Blocked => found.add(&dir, name)?,
-                Way::Mount(at) => {
+                ObstacleKind::Free => {}
+                ObstacleKind::Blocked => found.add(&dir, name)?,
+                ObstacleKind::Mount(at) => {
                     found.mount = Some(at);
                     found.add(&dir, name)?;
                 }
@@ -86,7 +86,7 @@ impl Obstacles {
 }
 
 /// What an entry is to a mount.
-enum Way {
+enum ObstacleKind {
     /// A directory on the way to a path, with nothing else in it.
     Free,
     Blocked,
@@ -95,26 +95,26 @@ enum Way {
 }
 
 /// Looks at an entry. It goes no deeper than these paths.
-fn way(above: &OwnedFd, name: &OsStr, path: &Path, paths: &[PathBuf]) -> io::Result<Way> {
+fn way(above: &OwnedFd, name: &OsStr, path: &Path, paths: &[PathBuf]) -> io::Result<ObstacleKind> {
     let path = path.join(name);
     let dir = match step(above.as_fd(), name) {
         Ok(dir) => dir,
-        Err(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(Way::Blocked),
-        Err(Errno::NOENT) => return Ok(Way::Free),
+        Err(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(ObstacleKind::Blocked),
+        Err(Errno::NOENT) => return Ok(ObstacleKind::Free),
         Err(error) => return Err(error.into()),
     };
     if is_mount(&dir)? {
-        return Ok(Way::Mount(path));
+        return Ok(ObstacleKind::Mount(path));
     }
     if !paths.iter().any(|way| way.starts_with(&path)) {
-        return Ok(Way::Blocked);
+        return Ok(ObstacleKind::Blocked);
     }
     let _open = Opening::of(dir.try_clone()?);
     for entry in fs::read_dir(in_proc(&dir))? {
         match way(&dir, &entry?.file_name(), &path, paths)? {
-            Way::Free => {}
+            ObstacleKind::Free => {}
             blocked => return Ok(blocked),
         }
     }
-    Ok(Way::Free)
+    Ok(ObstacleKind::Free)
 }

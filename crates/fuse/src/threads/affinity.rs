@@ -25,9 +25,9 @@ use std::time::{Duration, Instant};
 use rustix::process::getpid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::threads::idle_policy::Yielding;
+use crate::threads::idle_policy::IdlePolicy;
 use crate::threads::workers::requests_lie;
-use crate::wire::request::{Op, Request};
+use crate::wire::request::{FuseOperation, Request};
 
 /// After so many requests of one thread in a row, and again after as many more, the worker looks
 /// where that thread is. To look costs about as much as to serve a request.
@@ -83,11 +83,11 @@ pub(crate) struct Affinity {
     pause: u32,
     /// How long the last pause was.
     last_pause: u32,
-    kept: Option<Kept>,
+    kept: Option<ProcessorPin>,
 }
 
 /// A worker that is kept somewhere.
-struct Kept {
+struct ProcessorPin {
     processor: usize,
     /// Where it was allowed to run before.
     before: CpuSet,
@@ -103,7 +103,7 @@ impl Affinity {
     }
 
     /// Looks for the next request, for a moment if that is worth it.
-    pub(crate) fn look(&mut self, device: BorrowedFd<'_>, yielding: &Yielding) {
+    pub(crate) fn look(&mut self, device: BorrowedFd<'_>, yielding: &IdlePolicy) {
         if self.yields {
             match yielding.is_mine() {
                 true => return self.stay_together(device, yielding),
@@ -123,7 +123,7 @@ impl Affinity {
     }
 
     /// The asker has asked again by the time that this worker runs, if they share a processor.
-    fn stay_together(&mut self, device: BorrowedFd<'_>, yielding: &Yielding) {
+    fn stay_together(&mut self, device: BorrowedFd<'_>, yielding: &IdlePolicy) {
         if requests_lie(&device) {
             self.missed = 0;
             return;
@@ -153,7 +153,7 @@ impl Affinity {
     }
 
     /// Sees a request that this worker is about to serve, and whether it is the only one at work.
-    pub(crate) fn see(&mut self, request: &Request<'_>, is_alone: bool, yielding: &Yielding) {
+    pub(crate) fn see(&mut self, request: &Request<'_>, is_alone: bool, yielding: &IdlePolicy) {
         if !is_alone || self.is_work(request) {
             self.let_go(yielding);
         } else {
@@ -166,16 +166,18 @@ impl Affinity {
     fn is_work(&mut self, request: &Request<'_>) -> bool {
         self.since_sync = self.since_sync.saturating_add(1);
         match &request.op {
-            Op::Read { len, .. } => *len as usize > LARGE,
-            Op::Write { data, .. } => data.len() > LARGE,
-            Op::Fsync { .. } => std::mem::take(&mut self.since_sync) > SYNC_WORK,
-            Op::Syncfs | Op::CopyFileRange { .. } | Op::Fallocate(_) => true,
+            FuseOperation::Read { len, .. } => *len as usize > LARGE,
+            FuseOperation::Write { data, .. } => data.len() > LARGE,
+            FuseOperation::Fsync { .. } => std::mem::take(&mut self.since_sync) > SYNC_WORK,
+            FuseOperation::Syncfs
+            | FuseOperation::CopyFileRange { .. }
+            | FuseOperation::Fallocate(_) => true,
             _ => false,
         }
     }
 
     /// `asker` is 0 for the kernel itself, and for a process outside this PID namespace.
-    fn note(&mut self, asker: u32, yielding: &Yielding) {
+    fn note(&mut self, asker: u32, yielding: &IdlePolicy) {
         if asker == 0 {
             // The kernel forgets inodes and closes files between the requests of any process.
             return;
@@ -195,7 +197,7 @@ impl Affinity {
 
     /// For the next interval the worker follows `asker`, and yields if there is an idle processor; or it looks for
     /// requests wherever it may run.
-    fn place(&mut self, asker: u32, most_were_seen: bool, yielding: &Yielding) {
+    fn place(&mut self, asker: u32, most_were_seen: bool, yielding: &IdlePolicy) {
         if self.yields && !yielding.is_mine() {
             return self.let_go(yielding);
         }
@@ -234,7 +236,7 @@ impl Affinity {
         self.pause = self.last_pause;
     }
 
-    fn stop_yielding(&mut self, yielding: &Yielding) {
+    fn stop_yielding(&mut self, yielding: &IdlePolicy) {
         if std::mem::take(&mut self.yields) {
             yielding.end_mine();
         }
@@ -255,12 +257,12 @@ impl Affinity {
         let mut there = CpuSet::new();
         there.set(processor);
         if sched_setaffinity(None, &there).is_ok() {
-            self.kept = Some(Kept { processor, before });
+            self.kept = Some(ProcessorPin { processor, before });
         }
     }
 
     /// The worker is free, and sleeps at once, until one program has asked often enough again; or it ends.
-    pub(crate) fn let_go(&mut self, yielding: &Yielding) {
+    pub(crate) fn let_go(&mut self, yielding: &IdlePolicy) {
         (self.count, self.seen, self.looks) = (0, 0, false);
         self.stop_yielding(yielding);
         self.stay_nowhere();
@@ -340,7 +342,7 @@ mod tests {
         if !may_yield() {
             return;
         }
-        let (mut affinity, yielding) = (idle(), Yielding::default());
+        let (mut affinity, yielding) = (idle(), IdlePolicy::default());
         affinity.place(myself(), false, &yielding);
         assert!(yields() && affinity.kept.is_some() && !affinity.looks);
         // Now and then there seems to be none.
@@ -365,7 +367,7 @@ mod tests {
             return;
         }
         let (requests, kernel) = rustix::pipe::pipe().unwrap();
-        let (mut affinity, yielding) = (idle(), Yielding::default());
+        let (mut affinity, yielding) = (idle(), IdlePolicy::default());
         affinity.place(myself(), false, &yielding);
         for _ in 0..MISSES * MOVES {
             affinity.look(requests.as_fd(), &yielding);
@@ -392,7 +394,7 @@ mod tests {
         }
         let before = sched_getaffinity(None).unwrap();
         let (requests, _kernel) = rustix::pipe::pipe().unwrap();
-        let (mut affinity, yielding) = (idle(), Yielding::default());
+        let (mut affinity, yielding) = (idle(), IdlePolicy::default());
         for look in [true, false] {
             affinity.place(myself(), false, &yielding);
             assert!(yields() && sched_getaffinity(None).unwrap().count() == 1);
@@ -410,7 +412,7 @@ mod tests {
     #[test]
     fn follows_one_and_lets_go_for_another() {
         let before = sched_getaffinity(None).unwrap();
-        let (mut affinity, yielding) = (Affinity::default(), Yielding::default());
+        let (mut affinity, yielding) = (Affinity::default(), IdlePolicy::default());
         for _ in 0..INTERVAL - 1 {
             affinity.note(myself(), &yielding);
             affinity.note(0, &yielding);
@@ -434,7 +436,7 @@ mod tests {
             pause: 2,
             ..Affinity::default()
         };
-        let yielding = Yielding::of_another();
+        let yielding = IdlePolicy::of_another();
         affinity.place(myself(), false, &yielding);
         assert!(affinity.kept.is_some() && !affinity.looks);
         affinity.place(myself(), false, &yielding);
@@ -447,7 +449,7 @@ mod tests {
     #[test]
     fn looks_for_a_moment() {
         let (requests, kernel) = rustix::pipe::pipe().unwrap();
-        let yielding = Yielding::default();
+        let yielding = IdlePolicy::default();
         let mut affinity = Affinity {
             looks: true,
             ..Affinity::default()
@@ -470,7 +472,7 @@ mod tests {
             processors: u32::MAX,
             ..Affinity::default()
         };
-        let yielding = Yielding::of_another();
+        let yielding = IdlePolicy::of_another();
         let mut tries = 0;
         for _ in 0..1000 {
             affinity.place(myself(), false, &yielding);
@@ -488,17 +490,17 @@ mod tests {
     #[test]
     fn a_sync_is_work_after_many_requests_only() {
         let mut affinity = Affinity::default();
-        let mut is_work = |op: Op<'static>| {
+        let mut is_work = |op: FuseOperation<'static>| {
             let header = crate::wire::abi::InHeader::new_zeroed();
             affinity.is_work(&Request { header, op })
         };
         for _ in 0..SYNC_WORK {
-            assert!(!is_work(Op::Getattr));
+            assert!(!is_work(FuseOperation::Getattr));
         }
-        let sync = || Op::Fsync { datasync: false };
+        let sync = || FuseOperation::Fsync { datasync: false };
         assert!(is_work(sync()));
         assert!(!is_work(sync()));
-        assert!(!is_work(Op::Getattr));
+        assert!(!is_work(FuseOperation::Getattr));
         assert!(!is_work(sync()));
     }
 

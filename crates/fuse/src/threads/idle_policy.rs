@@ -26,7 +26,7 @@ const GOOD: u64 = 1000;
 
 /// Which worker of a session yields. Only one does at a time.
 #[derive(Debug)]
-pub(crate) struct Yielding {
+pub(crate) struct IdlePolicy {
     /// The thread that yields, or is about to; 0 if there is none. Written by this thread alone.
     worker: AtomicI32,
     /// Whether the watcher has ended that.
@@ -40,9 +40,9 @@ pub(crate) struct Yielding {
     pause: AtomicU64,
 }
 
-impl Default for Yielding {
-    fn default() -> Yielding {
-        Yielding {
+impl Default for IdlePolicy {
+    fn default() -> IdlePolicy {
+        IdlePolicy {
             worker: AtomicI32::new(0),
             is_ended: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
@@ -54,7 +54,7 @@ impl Default for Yielding {
     }
 }
 
-impl Yielding {
+impl IdlePolicy {
     /// Whether a worker may begin to yield.
     pub(crate) fn may_begin(&self) -> bool {
         self.now() >= self.not_before.load(SeqCst) && !self.is_any() && is_possible()
@@ -184,12 +184,12 @@ pub(crate) mod tests {
         may
     }
 
-    impl Yielding {
+    impl IdlePolicy {
         /// Where another worker yields.
-        pub(crate) fn of_another() -> Yielding {
-            Yielding {
+        pub(crate) fn of_another() -> IdlePolicy {
+            IdlePolicy {
                 worker: AtomicI32::new(1),
-                ..Yielding::default()
+                ..IdlePolicy::default()
             }
         }
 
@@ -204,7 +204,7 @@ pub(crate) mod tests {
         if !may_yield() {
             return;
         }
-        let yielding = Yielding::default();
+        let yielding = IdlePolicy::default();
         assert!(yielding.begin() && yielding.is_mine() && yields());
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -233,7 +233,7 @@ pub(crate) mod tests {
         if !may_yield() {
             return;
         }
-        let yielding = Yielding::default();
+        let yielding = IdlePolicy::default();
         let fail = || {
             yielding.forgive();
             assert!(yielding.begin());

@@ -20,22 +20,22 @@ use zerocopy::FromBytes;
 
 use crate::dispatch::delayed_reply::{Later, LaterThread};
 use crate::dispatch::direct::DirectFiles;
-use crate::dispatch::handshake::Agreed;
+use crate::dispatch::handshake::KernelFeatures;
 use crate::dispatch::inode_limit::Crowd;
-use crate::dispatch::serve::{Answer, Server};
+use crate::dispatch::serve::{Dispatcher, ReplyContent};
 use crate::error::Error;
-use crate::options::{Hears, KernelCache, Options};
+use crate::options::{KernelCache, OpenReports, Options};
 use crate::threads::affinity::{self, Affinity};
-use crate::threads::workers::Workers;
+use crate::threads::workers::WorkerPool;
 use crate::wire::abi::{self, op};
-use crate::wire::buffer::Buffer;
+use crate::wire::buffer::RequestBuffer;
 use crate::wire::errno::Errno;
 use crate::wire::reply::{Replier, notify_attributes, notify_inval_inode};
-use crate::wire::request::{Malformed, Op, Request};
+use crate::wire::request::{FuseOperation, MalformedRequest, Request};
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum SessionEnd {
     /// The file system was unmounted, by us or by another process, and nothing uses it any more.
     Unmounted,
     /// The connection was cut: by a forced unmount, or through `/sys/fs/fuse/connections`.
@@ -53,17 +53,17 @@ const LARGE: usize = 32 << 10;
 /// The threads of an idle session: a worker that waits, and the watcher.
 const PERMANENT: usize = 2;
 
-type OnEnd = Box<dyn FnOnce(End) + Send>;
+type OnEnd = Box<dyn FnOnce(SessionEnd) + Send>;
 
 /// What outlives the workers.
-pub(crate) struct Session {
+pub(crate) struct FuseSession {
     fs: Arc<dyn FileSystem>,
-    agreed: Agreed,
-    hears: Hears,
+    agreed: KernelFeatures,
+    hears: OpenReports,
     kernel_cache: KernelCache,
     /// Open files, if the kernel is to keep no contents.
     direct: Option<DirectFiles>,
-    workers: Workers,
+    workers: WorkerPool,
     later: LaterThread,
     /// What the kernel knows, if that is bounded.
     crowd: Option<Crowd>,
@@ -81,31 +81,31 @@ pub(crate) struct Session {
 #[derive(Default)]
 struct State {
     /// Set by the first worker that notices.
-    noticed: Option<End>,
+    noticed: Option<SessionEnd>,
     /// Set when all threads are done.
-    end: Option<End>,
+    end: Option<SessionEnd>,
     on_end: Vec<OnEnd>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Session {
+impl FuseSession {
     /// Starts serving what the handshake agreed.
     pub(crate) fn start(
         device: OwnedFd,
         fs: Arc<dyn FileSystem>,
         options: &Options,
-        agreed: Agreed,
-        buffer: Buffer,
-    ) -> Result<Arc<Session>, Error> {
+        agreed: KernelFeatures,
+        buffer: RequestBuffer,
+    ) -> Result<Arc<FuseSession>, Error> {
         let count = options.worker_count();
         let device = Arc::new(device);
-        let session = Arc::new(Session {
+        let session = Arc::new(FuseSession {
             fs,
             agreed,
             hears: options.heard(),
             kernel_cache: options.kernel_cache,
             direct: (options.kernel_cache != KernelCache::All).then(DirectFiles::default),
-            workers: Workers::new(count),
+            workers: WorkerPool::new(count),
             later: LaterThread::default(),
             crowd: options.known_max.map(|max| Crowd::new(max.get())),
             device: Arc::downgrade(&device),
@@ -115,7 +115,7 @@ impl Session {
             ended: Condvar::new(),
             span: tracing::error_span!("mount", of = options.fs_name),
         });
-        let seat = |number| Seat {
+        let seat = |number| WorkerSlot {
             session: Arc::clone(&session),
             device: Arc::clone(&device),
             number,
@@ -181,7 +181,7 @@ impl Session {
         self.later.stop();
     }
 
-    /// Refuses requests that have the kernel write back, and waits for the one under way: after [`Session::stop`] nobody
+    /// Refuses requests that have the kernel write back, and waits for the one under way: after [`FuseSession::stop`] nobody
     /// would serve what the kernel writes back for it.
     pub(crate) fn close_later(&self, patience: Duration) {
         self.later.close(patience);
@@ -231,7 +231,7 @@ impl Session {
     }
 
     /// Waits until the session has ended.
-    pub(crate) fn wait(&self) -> End {
+    pub(crate) fn wait(&self) -> SessionEnd {
         let mut state = self.state.lock();
         loop {
             match state.end {
@@ -242,7 +242,7 @@ impl Session {
     }
 
     /// Waits until the session has ended, but not for ever.
-    pub(crate) fn wait_for(&self, patience: Duration) -> Option<End> {
+    pub(crate) fn wait_for(&self, patience: Duration) -> Option<SessionEnd> {
         let deadline = Instant::now() + patience;
         let mut state = self.state.lock();
         while state.end.is_none() {
@@ -291,7 +291,7 @@ impl Session {
             tracing::error!("panicked at the end of a session; this is a defect of the program");
         }
         let mut state = self.state.lock();
-        let end = state.noticed.unwrap_or(End::Aborted);
+        let end = state.noticed.unwrap_or(SessionEnd::Aborted);
         state.end = Some(end);
         let callbacks = std::mem::take(&mut state.on_end);
         drop(state);
@@ -302,14 +302,14 @@ impl Session {
 }
 
 /// A thread's place in a session.
-struct Seat {
-    session: Arc<Session>,
+struct WorkerSlot {
+    session: Arc<FuseSession>,
     device: Arc<OwnedFd>,
     number: usize,
 }
 
-impl Seat {
-    fn work(self, mut buffer: Buffer) {
+impl WorkerSlot {
+    fn work(self, mut buffer: RequestBuffer) {
         let workers = &self.session.workers;
         let mut out = Vec::new();
         let mut affinity = Affinity::new();
@@ -326,11 +326,11 @@ impl Seat {
                 }
                 Err(error) => {
                     let end = match error {
-                        Os::NODEV => End::Unmounted,
-                        Os::CONNABORTED => End::Aborted,
+                        Os::NODEV => SessionEnd::Unmounted,
+                        Os::CONNABORTED => SessionEnd::Aborted,
                         error => {
                             tracing::error!(%error, "/dev/fuse failed; unmount the file system and mount it again");
-                            End::Failed(error.raw_os_error())
+                            SessionEnd::Failed(error.raw_os_error())
                         }
                     };
                     self.session.state.lock().noticed.get_or_insert(end);
@@ -346,7 +346,7 @@ impl Seat {
         let start = |number| {
             let seat = self.next_to(number);
             let work = |buffer| seat.spawn(&format!("fuse-{number}"), |seat| seat.work(buffer));
-            Buffer::new().and_then(work).is_ok()
+            RequestBuffer::new().and_then(work).is_ok()
         };
         let reap = || self.session.reap() <= PERMANENT;
         self.session.workers.watch(&*self.device, start, reap);
@@ -359,7 +359,7 @@ impl Seat {
         if !later.answer(request) {
             return;
         }
-        let run = |seat: Seat| {
+        let run = |seat: WorkerSlot| {
             let session = &seat.session;
             session.later.run(&*seat.device, &*session.fs);
             seat.finish();
@@ -374,7 +374,7 @@ impl Seat {
         if !crowd.is_too_large() {
             return;
         }
-        let run = |seat: Seat| {
+        let run = |seat: WorkerSlot| {
             if let Some(crowd) = &seat.session.crowd {
                 crowd.thin(&*seat.device);
             }
@@ -386,8 +386,8 @@ impl Seat {
     }
 
     /// The place of another thread.
-    fn next_to(&self, number: usize) -> Seat {
-        Seat {
+    fn next_to(&self, number: usize) -> WorkerSlot {
+        WorkerSlot {
             session: Arc::clone(&self.session),
             device: Arc::clone(&self.device),
             number,
@@ -395,7 +395,11 @@ impl Seat {
     }
 
     /// Starts a thread for this place, from a thread of the session.
-    fn spawn(self, name: &str, run: impl FnOnce(Seat) + Send + 'static) -> std::io::Result<()> {
+    fn spawn(
+        self,
+        name: &str,
+        run: impl FnOnce(WorkerSlot) + Send + 'static,
+    ) -> std::io::Result<()> {
         let session = Arc::clone(&self.session);
         session.live.fetch_add(1, Ordering::AcqRel);
         // The thread would inherit that, and the processor.
@@ -412,7 +416,7 @@ impl Seat {
     }
 
     fn finish(self) {
-        let Seat {
+        let WorkerSlot {
             session, device, ..
         } = self;
         // Before the session counts as ended, so that by then no caller waits for an answer.
@@ -427,11 +431,11 @@ impl Seat {
         let session = &*self.session;
         let request = match Request::parse(bytes, session.agreed.setxattr_ext()) {
             Ok(request) => request,
-            Err(Malformed { header: None }) => {
+            Err(MalformedRequest { header: None }) => {
                 tracing::warn!(len = bytes.len(), "a request without a header");
                 return false;
             }
-            Err(Malformed { header: Some(head) }) => {
+            Err(MalformedRequest { header: Some(head) }) => {
                 tracing::warn!(op = op::name(head.opcode), "a request that cannot be read");
                 if !matches!(head.opcode, op::FORGET | op::BATCH_FORGET) {
                     Replier::new(self.device.as_fd(), head.unique).error(Errno::INVALID.0);
@@ -443,7 +447,7 @@ impl Seat {
         if let Some(count) = session.counts.get(opcode as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
-        if matches!(request.op, Op::NotifyReply) {
+        if matches!(request.op, FuseOperation::NotifyReply) {
             return true;
         }
         let excused = opcode != op::WRITE;
@@ -451,7 +455,7 @@ impl Seat {
         workers.begin(self.number, excused);
         affinity.see(&request, workers.is_alone(), &workers.yielding);
         out.clear();
-        let server = Server {
+        let server = Dispatcher {
             fs: &*session.fs,
             later: &|request| self.later(request),
             hears: session.hears,
@@ -465,7 +469,7 @@ impl Seat {
         if let Some(file) = known_file(&request, out) {
             session.workers.sees(file);
         }
-        let large = matches!(&answer, Ok(Ok(Answer::Pieces(_, len))) if *len > LARGE);
+        let large = matches!(&answer, Ok(Ok(ReplyContent::Pieces(_, len))) if *len > LARGE);
         // One that yields may not get on before it has answered.
         let ends_later = large || affinity.yields();
         if !ends_later {
@@ -474,20 +478,20 @@ impl Seat {
         }
         let replier = Replier::new(self.device.as_fd(), request.header.unique);
         match answer {
-            Ok(Ok(Answer::Output)) => replier.bytes(out),
-            Ok(Ok(Answer::Unkept)) => {
+            Ok(Ok(ReplyContent::Output)) => replier.bytes(out),
+            Ok(Ok(ReplyContent::Unkept)) => {
                 // Before the answer, so that the caller never sees the old entry again.
                 // Directories have nothing to write back, so this sends no request to us.
                 let device = self.device.as_fd();
                 notify_inval_inode(device, request.header.nodeid, 0, 0);
                 replier.bytes(out);
             }
-            Ok(Ok(Answer::Changed(ino))) => {
+            Ok(Ok(ReplyContent::Changed(ino))) => {
                 notify_attributes(self.device.as_fd(), ino);
                 replier.bytes(out);
             }
-            Ok(Ok(Answer::Pieces(pieces, max))) => replier.pieces(&pieces, max),
-            Ok(Ok(Answer::Silence)) => {}
+            Ok(Ok(ReplyContent::Pieces(pieces, max))) => replier.pieces(&pieces, max),
+            Ok(Ok(ReplyContent::Silence)) => {}
             Ok(Err(errno)) => {
                 if errno == Errno::IO {
                     tracing::debug!(op = op::name(opcode), ino = request.header.nodeid, "EIO");
@@ -500,7 +504,10 @@ impl Seat {
                     ino = request.header.nodeid,
                     "panicked, and answered with an error; this is a defect of the program"
                 );
-                if !matches!(request.op, Op::Forget { .. } | Op::BatchForget(_)) {
+                if !matches!(
+                    request.op,
+                    FuseOperation::Forget { .. } | FuseOperation::BatchForget(_)
+                ) {
                     replier.error(Errno::IO.0);
                 }
             }
@@ -518,8 +525,10 @@ impl Seat {
 /// The file that a request is about, or that its answer tells the kernel of.
 fn known_file(request: &Request<'_>, out: &[u8]) -> Option<u64> {
     match request.op {
-        Op::Read { .. } | Op::Write { .. } => Some(request.header.nodeid),
-        Op::Lookup { .. } | Op::Create { .. } | Op::Mknod { .. } => {
+        FuseOperation::Read { .. } | FuseOperation::Write { .. } => Some(request.header.nodeid),
+        FuseOperation::Lookup { .. }
+        | FuseOperation::Create { .. }
+        | FuseOperation::Mknod { .. } => {
             let (entry, _) = abi::EntryOut::read_from_prefix(out).ok()?;
             let is_file = Kind::from_bits((entry.attr.mode >> 12 & 0xf) as u8) == Some(Kind::File);
             is_file.then_some(entry.nodeid)

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::threads::idle_policy::Yielding;
+use crate::threads::idle_policy::IdlePolicy;
 use crate::wire::reply;
 
 /// How often the watcher looks.
@@ -44,7 +44,7 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// The workers of a session, by number: those below `waiting` take requests.
 #[derive(Debug)]
-pub(crate) struct Workers {
+pub(crate) struct WorkerPool {
     waiting: AtomicUsize,
     stop: AtomicBool,
     /// Number of the last roll call.
@@ -54,7 +54,7 @@ pub(crate) struct Workers {
     watcher_sleeps: AtomicBool,
     /// A file that the kernel knows, or did; 0 if none was seen.
     file: AtomicU64,
-    pub(crate) yielding: Yielding,
+    pub(crate) yielding: IdlePolicy,
     /// The steps of all at the watcher's last look.
     seen: AtomicU64,
 }
@@ -84,14 +84,14 @@ impl Worker {
     }
 }
 
-impl Workers {
+impl WorkerPool {
     /// Up to `size` workers. Number 0 is there from the beginning, and waits.
-    pub(crate) fn new(size: usize) -> Workers {
+    pub(crate) fn new(size: usize) -> WorkerPool {
         let worker = |number| Worker {
             is_there: AtomicBool::new(number == 0),
             ..Worker::default()
         };
-        Workers {
+        WorkerPool {
             waiting: AtomicUsize::new(1),
             stop: AtomicBool::new(false),
             call: AtomicU64::new(0),
@@ -99,7 +99,7 @@ impl Workers {
             watcher: OnceLock::new(),
             watcher_sleeps: AtomicBool::new(false),
             file: AtomicU64::new(0),
-            yielding: Yielding::default(),
+            yielding: IdlePolicy::default(),
             seen: AtomicU64::new(0),
         }
     }
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn one_waits_and_others_are_started_when_they_are_needed() {
-        let workers = Workers::new(2);
+        let workers = WorkerPool::new(2);
         let started = Cell::new(0);
         let start = |number| {
             started.set(started.get() + 1);
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_cannot_be_started_is_not_waited_for() {
-        let workers = Workers::new(2);
+        let workers = WorkerPool::new(2);
         workers.call_another(1, &|_| false);
         assert_eq!(workers.waiting.load(SeqCst), 1);
         assert!(workers.turn(0));
@@ -375,7 +375,7 @@ mod tests {
             return;
         }
         let (device, kernel) = rustix::pipe::pipe().unwrap();
-        let workers = Workers::new(2);
+        let workers = WorkerPool::new(2);
         let look = || workers.look_after(&device);
         let serve = || {
             workers.begin(0, false);
@@ -434,7 +434,7 @@ mod tests {
         if !may_yield() {
             return;
         }
-        let workers = Workers::new(1);
+        let workers = WorkerPool::new(1);
         assert!(workers.yielding.begin());
         workers.sleep(Some(Instant::now()));
         assert!(!yields());
@@ -449,7 +449,7 @@ mod tests {
 
     #[test]
     fn all_end_at_the_end() {
-        let workers = Workers::new(4);
+        let workers = WorkerPool::new(4);
         (1..4).for_each(|number| workers.call_another(number, &|_| true));
         assert!((0..4).all(|number| workers.turn(number)));
         workers.stop();
@@ -458,7 +458,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_known() {
-        let workers = Workers::new(2);
+        let workers = WorkerPool::new(2);
         assert!(workers.is_small());
         workers.keeps_much(0, true);
         assert!(!workers.is_small());
@@ -472,7 +472,7 @@ mod tests {
 
     #[test]
     fn a_roll_call_waits_for_what_has_been_taken() {
-        let workers = Workers::new(2);
+        let workers = WorkerPool::new(2);
         assert!(workers.turn(0));
         let call = workers.call();
         // It may have taken a request that it has not begun with.
@@ -493,7 +493,7 @@ mod tests {
 
     #[test]
     fn steps_are_counted_only_while_all_are_busy() {
-        let workers = Workers::new(3);
+        let workers = WorkerPool::new(3);
         assert_eq!(workers.steps(1), None);
         workers.begin(0, false);
         assert_eq!(workers.steps(1), Some(1));

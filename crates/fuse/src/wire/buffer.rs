@@ -25,20 +25,20 @@ const START: usize = PAGE - BEFORE_DATA;
 const LEN: usize = MAX_WRITE as usize + 2 * PAGE;
 
 /// Space for one request.
-pub(crate) struct Buffer {
+pub(crate) struct RequestBuffer {
     bytes: MmapMut,
     /// The longest request that was read into these pages.
     longest: usize,
 }
 
-impl Buffer {
+impl RequestBuffer {
     /// A buffer that takes no memory yet.
-    pub(crate) fn new() -> std::io::Result<Buffer> {
+    pub(crate) fn new() -> std::io::Result<RequestBuffer> {
         let bytes = MmapMut::map_anon(LEN)?;
         // Its neighbours are other buffers: together they would be given huge pages at the first touch. A
         // kernel without huge pages knows no such advice.
         let _ = bytes.advise(Advice::NoHugePage);
-        Ok(Buffer { bytes, longest: 0 })
+        Ok(RequestBuffer { bytes, longest: 0 })
     }
 
     /// How much memory requests have made it take, about.
@@ -48,7 +48,7 @@ impl Buffer {
 
     /// Gives its memory back.
     pub(crate) fn give_back(&mut self) {
-        match Buffer::new() {
+        match RequestBuffer::new() {
             Ok(new) => *self = new,
             Err(error) => tracing::debug!(%error, "a buffer keeps its memory"),
         }

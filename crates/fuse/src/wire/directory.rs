@@ -9,7 +9,7 @@ use crate::wire::abi;
 type Lookup<'a> = &'a dyn Fn(&[u8], &Attr) -> abi::EntryOut;
 
 /// Fills a buffer with entries until the next one would not fit.
-pub(crate) struct Page<'a> {
+pub(crate) struct DirectoryPage<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
     limit: usize,
@@ -17,11 +17,15 @@ pub(crate) struct Page<'a> {
     plus: Option<Lookup<'a>>,
 }
 
-impl<'a> Page<'a> {
+impl<'a> DirectoryPage<'a> {
     /// A page of up to `limit` bytes at the end of `out`.
-    pub(crate) fn new(out: &'a mut Vec<u8>, limit: usize, plus: Option<Lookup<'a>>) -> Page<'a> {
+    pub(crate) fn new(
+        out: &'a mut Vec<u8>,
+        limit: usize,
+        plus: Option<Lookup<'a>>,
+    ) -> DirectoryPage<'a> {
         let start = out.len();
-        Page {
+        DirectoryPage {
             out,
             start,
             limit,
@@ -105,7 +109,7 @@ mod tests {
     #[test]
     fn entries_are_padded_and_what_does_not_fit_is_refused() {
         let mut out = vec![0xee; 16];
-        let mut page = Page::new(&mut out, 64, None);
+        let mut page = DirectoryPage::new(&mut out, 64, None);
         assert!(page.is_empty());
         assert!(page.push(&entry(b"abc", None)));
         assert!(page.push(&entry(b"12345678", None)));
@@ -119,7 +123,7 @@ mod tests {
     fn dots_are_no_lookups() {
         let mut out = Vec::new();
         let answer = |_: &[u8], attr: &Attr| convert::entry(attr, Valid::LONG, Valid::LONG);
-        let mut page = Page::new(&mut out, 4096, Some(&answer));
+        let mut page = DirectoryPage::new(&mut out, 4096, Some(&answer));
         assert!(page.push(&entry(b"..", Some(some_attr()))));
         assert!(page.push(&entry(b"file", Some(some_attr()))));
         let nodeid = |at: usize| u64::from_ne_bytes(out[at..at + 8].try_into().unwrap());

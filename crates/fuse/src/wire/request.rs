@@ -1,8 +1,8 @@
-//! Reading a request: from bytes to an [`Op`], totally.
+//! Reading a request: from bytes to an [`FuseOperation`], totally.
 //!
 //! The bytes come from the kernel, which is trusted; this code still takes nothing for granted,
 //! because a protocol newer than this crate, or a bug here, must cost one failed system call and
-//! not the mount. Whatever comes, the outcome is a request or [`Malformed`]; nothing panics,
+//! not the mount. Whatever comes, the outcome is a request or [`MalformedRequest`]; nothing panics,
 //! nothing is allocated, and names and payloads stay where they were read.
 
 use zerocopy::FromBytes;
@@ -15,19 +15,19 @@ pub(crate) struct Request<'a> {
     /// The caller, the operation, and the inode that it is about.
     pub(crate) header: abi::InHeader,
     /// What.
-    pub(crate) op: Op<'a>,
+    pub(crate) op: FuseOperation<'a>,
 }
 
 /// A request that could not be read.
 #[derive(Debug)]
-pub(crate) struct Malformed {
+pub(crate) struct MalformedRequest {
     /// The header, if there is one: then a caller waits for an answer.
     pub(crate) header: Option<abi::InHeader>,
 }
 
 /// An operation with its arguments. The inode it is about is `header.nodeid`.
 #[derive(Debug)]
-pub(crate) enum Op<'a> {
+pub(crate) enum FuseOperation<'a> {
     Init {
         version: (u32, u32),
         flags: u64,
@@ -150,14 +150,17 @@ pub(crate) enum Op<'a> {
 
 impl<'a> Request<'a> {
     /// Reads the one request in `bytes`. `setxattr_ext` is what the handshake agreed.
-    pub(crate) fn parse(bytes: &'a [u8], setxattr_ext: bool) -> Result<Request<'a>, Malformed> {
+    pub(crate) fn parse(
+        bytes: &'a [u8],
+        setxattr_ext: bool,
+    ) -> Result<Request<'a>, MalformedRequest> {
         let Ok((header, _)) = abi::InHeader::read_from_prefix(bytes) else {
-            return Err(Malformed { header: None });
+            return Err(MalformedRequest { header: None });
         };
         body(bytes, &header)
             .and_then(|body| args(header.opcode, body, setxattr_ext))
             .map(|op| Request { header, op })
-            .ok_or(Malformed {
+            .ok_or(MalformedRequest {
                 header: Some(header),
             })
     }
@@ -170,7 +173,7 @@ fn body<'a>(bytes: &'a [u8], header: &abi::InHeader) -> Option<&'a [u8]> {
     bytes.get(size_of::<abi::InHeader>()..end)
 }
 
-fn args(opcode: u32, body: &[u8], setxattr_ext: bool) -> Option<Op<'_>> {
+fn args(opcode: u32, body: &[u8], setxattr_ext: bool) -> Option<FuseOperation<'_>> {
     let mut a = Args(body);
     Some(match opcode {
         op::INIT => {
@@ -180,18 +183,18 @@ fn args(opcode: u32, body: &[u8], setxattr_ext: bool) -> Option<Op<'_>> {
                 0 => 0,
                 _ => u64::from(a.take::<abi::InitInExt>()?.flags2) << 32,
             };
-            Op::Init {
+            FuseOperation::Init {
                 version: (init.major, init.minor),
                 flags: u64::from(init.flags) | high,
             }
         }
-        op::DESTROY => Op::Destroy,
-        op::INTERRUPT => Op::Interrupt,
-        op::NOTIFY_REPLY => Op::NotifyReply,
-        op::LOOKUP => Op::Lookup {
+        op::DESTROY => FuseOperation::Destroy,
+        op::INTERRUPT => FuseOperation::Interrupt,
+        op::NOTIFY_REPLY => FuseOperation::NotifyReply,
+        op::LOOKUP => FuseOperation::Lookup {
             name: a.looked_up()?,
         },
-        op::FORGET => Op::Forget {
+        op::FORGET => FuseOperation::Forget {
             count: a.take::<abi::ForgetIn>()?.nlookup,
         },
         op::BATCH_FORGET => {
@@ -199,27 +202,27 @@ fn args(opcode: u32, body: &[u8], setxattr_ext: bool) -> Option<Op<'_>> {
             let len = usize::try_from(count)
                 .ok()?
                 .checked_mul(size_of::<abi::ForgetOne>())?;
-            Op::BatchForget(Forgets(a.bytes(len)?))
+            FuseOperation::BatchForget(Forgets(a.bytes(len)?))
         }
-        op::GETATTR => Op::Getattr,
-        op::STATX => Op::Statx,
-        op::SETATTR => Op::Setattr(a.take()?),
-        op::READLINK => Op::Readlink,
-        op::SYMLINK => Op::Symlink {
+        op::GETATTR => FuseOperation::Getattr,
+        op::STATX => FuseOperation::Statx,
+        op::SETATTR => FuseOperation::Setattr(a.take()?),
+        op::READLINK => FuseOperation::Readlink,
+        op::SYMLINK => FuseOperation::Symlink {
             name: a.name()?,
             target: a.string()?,
         },
-        op::MKNOD => Op::Mknod {
+        op::MKNOD => FuseOperation::Mknod {
             args: a.take()?,
             name: a.name()?,
         },
-        op::MKDIR => Op::Mkdir {
+        op::MKDIR => FuseOperation::Mkdir {
             args: a.take()?,
             name: a.name()?,
         },
-        op::UNLINK => Op::Unlink { name: a.name()? },
-        op::RMDIR => Op::Rmdir { name: a.name()? },
-        op::RENAME => Op::Rename {
+        op::UNLINK => FuseOperation::Unlink { name: a.name()? },
+        op::RMDIR => FuseOperation::Rmdir { name: a.name()? },
+        op::RENAME => FuseOperation::Rename {
             new_parent: a.take::<abi::RenameIn>()?.newdir,
             flags: 0,
             name: a.name()?,
@@ -227,31 +230,31 @@ fn args(opcode: u32, body: &[u8], setxattr_ext: bool) -> Option<Op<'_>> {
         },
         op::RENAME2 => {
             let rename: abi::Rename2In = a.take()?;
-            Op::Rename {
+            FuseOperation::Rename {
                 new_parent: rename.newdir,
                 flags: rename.flags,
                 name: a.name()?,
                 new_name: a.name()?,
             }
         }
-        op::LINK => Op::Link {
+        op::LINK => FuseOperation::Link {
             ino: a.take::<abi::LinkIn>()?.oldnodeid,
             name: a.name()?,
         },
-        op::CREATE => Op::Create {
+        op::CREATE => FuseOperation::Create {
             args: a.take()?,
             name: a.name()?,
         },
         // The name that follows is the kernel's placeholder.
-        op::TMPFILE => Op::Tmpfile { args: a.take()? },
-        op::OPEN => Op::Open,
-        op::OPENDIR => Op::Opendir,
-        op::RELEASE => Op::Release,
-        op::RELEASEDIR => Op::Releasedir,
-        op::FLUSH => Op::Flush,
+        op::TMPFILE => FuseOperation::Tmpfile { args: a.take()? },
+        op::OPEN => FuseOperation::Open,
+        op::OPENDIR => FuseOperation::Opendir,
+        op::RELEASE => FuseOperation::Release,
+        op::RELEASEDIR => FuseOperation::Releasedir,
+        op::FLUSH => FuseOperation::Flush,
         op::READ => {
             let read: abi::ReadIn = a.take()?;
-            Op::Read {
+            FuseOperation::Read {
                 offset: read.offset,
                 len: read.size,
                 flags: read.read_flags,
@@ -259,27 +262,27 @@ fn args(opcode: u32, body: &[u8], setxattr_ext: bool) -> Option<Op<'_>> {
         }
         op::WRITE => {
             let write: abi::WriteIn = a.take()?;
-            Op::Write {
+            FuseOperation::Write {
                 offset: write.offset,
                 flags: write.write_flags,
                 open_flags: write.flags,
                 data: a.bytes(usize::try_from(write.size).ok()?)?,
             }
         }
-        op::FSYNC | op::FSYNCDIR => Op::Fsync {
+        op::FSYNC | op::FSYNCDIR => FuseOperation::Fsync {
             datasync: a.take::<abi::FsyncIn>()?.fsync_flags & abi::FSYNC_DATASYNC != 0,
         },
-        op::SYNCFS => Op::Syncfs,
+        op::SYNCFS => FuseOperation::Syncfs,
         op::READDIR | op::READDIRPLUS => {
             let read: abi::ReadIn = a.take()?;
-            Op::Readdir {
+            FuseOperation::Readdir {
                 cookie: read.offset,
                 len: read.size,
                 plus: opcode == op::READDIRPLUS,
             }
         }
-        op::STATFS => Op::Statfs,
-        op::ACCESS => Op::Access,
+        op::STATFS => FuseOperation::Statfs,
+        op::ACCESS => FuseOperation::Access,
         op::SETXATTR => {
             let (size, flags, ext_flags) = if setxattr_ext {
                 let set: abi::SetxattrIn = a.take()?;
@@ -288,7 +291,7 @@ fn args(opcode: u32, body: &[u8], setxattr_ext: bool) -> Option<Op<'_>> {
                 let set: abi::SetxattrInCompat = a.take()?;
                 (set.size, set.flags, 0)
             };
-            Op::Setxattr {
+            FuseOperation::Setxattr {
                 name: a.string()?,
                 value: a.bytes(usize::try_from(size).ok()?)?,
                 flags,
@@ -297,19 +300,19 @@ fn args(opcode: u32, body: &[u8], setxattr_ext: bool) -> Option<Op<'_>> {
         }
         op::GETXATTR => {
             let get: abi::GetxattrIn = a.take()?;
-            Op::Getxattr {
+            FuseOperation::Getxattr {
                 name: a.string()?,
                 len: get.size,
             }
         }
-        op::LISTXATTR => Op::Listxattr {
+        op::LISTXATTR => FuseOperation::Listxattr {
             len: a.take::<abi::GetxattrIn>()?.size,
         },
-        op::REMOVEXATTR => Op::Removexattr { name: a.string()? },
-        op::FALLOCATE => Op::Fallocate(a.take()?),
+        op::REMOVEXATTR => FuseOperation::Removexattr { name: a.string()? },
+        op::FALLOCATE => FuseOperation::Fallocate(a.take()?),
         op::IOCTL => {
             let ioctl: abi::IoctlIn = a.take()?;
-            Op::Ioctl {
+            FuseOperation::Ioctl {
                 cmd: ioctl.cmd,
                 data: a.bytes(usize::try_from(ioctl.in_size).ok()?)?,
                 len: ioctl.out_size,
@@ -317,16 +320,16 @@ fn args(opcode: u32, body: &[u8], setxattr_ext: bool) -> Option<Op<'_>> {
         }
         op::LSEEK => {
             let seek: abi::LseekIn = a.take()?;
-            Op::Lseek {
+            FuseOperation::Lseek {
                 offset: seek.offset,
                 whence: seek.whence,
             }
         }
-        op::COPY_FILE_RANGE | op::COPY_FILE_RANGE_64 => Op::CopyFileRange {
+        op::COPY_FILE_RANGE | op::COPY_FILE_RANGE_64 => FuseOperation::CopyFileRange {
             args: a.take()?,
             wide: opcode == op::COPY_FILE_RANGE_64,
         },
-        _ => Op::Unknown,
+        _ => FuseOperation::Unknown,
     })
 }
 

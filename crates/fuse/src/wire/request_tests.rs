@@ -119,12 +119,16 @@ fn all() -> Vec<Vec<u8>> {
 fn every_operation_is_read() {
     for bytes in all() {
         let request = parsed(&bytes).expect("a good request");
-        assert!(!matches!(request.op, Op::Unknown), "{:?}", request.header);
+        assert!(
+            !matches!(request.op, FuseOperation::Unknown),
+            "{:?}",
+            request.header
+        );
         assert_eq!((request.header.nodeid, request.header.uid), (42, 1000));
     }
     assert!(matches!(
         parsed(&message(9999, &[b"?"])).unwrap().op,
-        Op::Unknown
+        FuseOperation::Unknown
     ));
 }
 
@@ -138,15 +142,15 @@ fn arguments_are_where_they_belong() {
             .unwrap();
         parsed(bytes).unwrap().op
     };
-    let Op::Init { version, flags } = op(op::INIT) else {
+    let FuseOperation::Init { version, flags } = op(op::INIT) else {
         panic!()
     };
     assert_eq!((version, flags), ((7, 45), 0x10_ffff_ffff));
-    let Op::Ioctl { cmd, data, len } = op(op::IOCTL) else {
+    let FuseOperation::Ioctl { cmd, data, len } = op(op::IOCTL) else {
         panic!()
     };
     assert_eq!((cmd, data, len), (0x4008_6602, &[0x10, 0, 0, 0][..], 0));
-    let Op::Write {
+    let FuseOperation::Write {
         offset,
         flags,
         open_flags,
@@ -159,19 +163,19 @@ fn arguments_are_where_they_belong() {
         (offset, flags, open_flags, data),
         (99, abi::WRITE_KILL_SUIDGID, 0o10001, &b"hello"[..])
     );
-    let Op::Symlink { name, target } = op(op::SYMLINK) else {
+    let FuseOperation::Symlink { name, target } = op(op::SYMLINK) else {
         panic!()
     };
     assert_eq!((name, target), (&b"name"[..], &b"to/there"[..]));
-    let Op::Rename { name, new_name, .. } = op(op::RENAME2) else {
+    let FuseOperation::Rename { name, new_name, .. } = op(op::RENAME2) else {
         panic!()
     };
     assert_eq!((name, new_name), (&b"name"[..], &b"new"[..]));
-    let Op::BatchForget(forgets) = op(op::BATCH_FORGET) else {
+    let FuseOperation::BatchForget(forgets) = op(op::BATCH_FORGET) else {
         panic!()
     };
     assert_eq!(forgets.iter().collect::<Vec<_>>(), [(1, 2), (3, 4)]);
-    let Op::Setxattr {
+    let FuseOperation::Setxattr {
         name,
         value,
         flags,
@@ -195,7 +199,7 @@ fn the_short_form_of_setxattr() {
     };
     assert!(matches!(
         op,
-        Op::Setxattr {
+        FuseOperation::Setxattr {
             name: b"user.x",
             value: b"abc",
             flags: 2,
@@ -215,7 +219,7 @@ fn an_old_kernel_has_one_word_of_flags() {
     let bytes = message(op::INIT, &[init.as_bytes()]);
     assert!(matches!(
         parsed(&bytes).unwrap().op,
-        Op::Init {
+        FuseOperation::Init {
             version: (7, 31),
             flags: 1
         }
@@ -242,7 +246,7 @@ fn extensions_are_cut_off() {
     bytes[36..38].copy_from_slice(&2u16.to_ne_bytes());
     assert!(matches!(
         parsed(&bytes).unwrap().op,
-        Op::Create { name: b"name", .. }
+        FuseOperation::Create { name: b"name", .. }
     ));
     bytes[36..38].copy_from_slice(&u16::MAX.to_ne_bytes());
     assert!(Request::parse(&bytes, true).is_err());
@@ -268,13 +272,13 @@ fn lengths_that_are_not_true_are_refused() {
 fn exhaust(bytes: &[u8], setxattr_ext: bool) {
     match Request::parse(bytes, setxattr_ext) {
         Ok(Request {
-            op: Op::BatchForget(forgets),
+            op: FuseOperation::BatchForget(forgets),
             ..
         }) => {
             assert!(forgets.iter().count() <= bytes.len());
         }
         Ok(_) => {}
-        Err(Malformed { header }) => assert_eq!(header.is_none(), bytes.len() < 40),
+        Err(MalformedRequest { header }) => assert_eq!(header.is_none(), bytes.len() < 40),
     }
 }
 

@@ -10,14 +10,14 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use fuse::{Error, Mount, Options};
+use fuse::{Error, FuseMount, Options};
 use memfs::MemFs;
 use parking_lot::{Mutex, MutexGuard};
 
 /// A mounted [`MemFs`].
 pub struct Mounted {
     // Dropped in this order.
-    pub mount: Mount,
+    pub mount: FuseMount,
     pub fs: Arc<MemFs>,
     pub dir: tempfile::TempDir,
 }
@@ -48,7 +48,7 @@ pub fn mounted_with(options: &Options) -> Option<Mounted> {
     }
     let dir = tempfile::tempdir().expect("a directory");
     let fs = Arc::new(MemFs::new());
-    let mount = Mount::new(fs.clone(), dir.path(), options).expect("mounting");
+    let mount = FuseMount::new(fs.clone(), dir.path(), options).expect("mounting");
     Some(Mounted { mount, fs, dir })
 }
 
@@ -70,7 +70,7 @@ fn hindrance() -> Option<String> {
         return Some("neither root nor fusermount3".to_owned());
     }
     let dir = tempfile::tempdir().expect("a directory");
-    match Mount::new(Arc::new(MemFs::new()), dir.path(), &Options::default()) {
+    match FuseMount::new(Arc::new(MemFs::new()), dir.path(), &Options::default()) {
         Ok(_) => None,
         // For root too: in a container that may not mount, the helper is tried.
         Err(error @ (Error::Helper(_) | Error::NoHelper)) => {

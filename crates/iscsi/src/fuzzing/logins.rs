@@ -2,13 +2,13 @@
 
 use super::tests::{heads, pdu, ready};
 use super::*;
-use crate::targets::portal::Moved;
-use crate::wire::pdu::{FINAL, Head, NO_TAG, request, response};
+use crate::targets::portal::LoginRedirect;
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, request, response};
 
 #[test]
 fn a_login_needs_names_and_an_end() {
     let login = |text: &str, flags: u8| {
-        let mut head = Head::new(request::LOGIN | 0x40, flags);
+        let mut head = PduHeader::new(request::LOGIN | 0x40, flags);
         head.put32(24, 1);
         connection(&pdu(head, text.as_bytes()))
     };
@@ -107,7 +107,7 @@ fn tries(targets: &Targets, name: &str) -> Vec<Vec<u8>> {
 fn login_of(session: u16, requests: &[(u8, &str)]) -> Vec<u8> {
     let mut said = Vec::new();
     for (stages, text) in requests {
-        let mut head = Head::new(request::LOGIN | 0x40, *stages);
+        let mut head = PduHeader::new(request::LOGIN | 0x40, *stages);
         head.put(14, &session.to_be_bytes());
         head.put32(24, 1);
         said.extend(pdu(head, text.replace(' ', "\0").as_bytes()));
@@ -122,7 +122,7 @@ fn a_hidden_target_is_like_a_missing_one() {
     assert_eq!(tries(&targets, HIDDEN), missing);
     assert_eq!(tries(&targets, CLOSED), missing);
     // A portal that redirects logins tells no stranger of the target.
-    let moved = Moved {
+    let moved = LoginRedirect {
         to: vec!["192.0.2.9:3260".into()],
         permanently: false,
     };
@@ -141,7 +141,7 @@ fn a_hidden_target_is_like_a_missing_one() {
 #[test]
 fn an_initiator_is_redirected_once_it_has_proved_its_secret() {
     let targets = targets(false);
-    let moved = Moved {
+    let moved = LoginRedirect {
         to: vec!["192.0.2.9:3260".into()],
         permanently: false,
     };
@@ -224,9 +224,9 @@ fn discovered(requests: &[(u8, &str)]) -> String {
 }
 
 /// What a text request after these requests is answered with.
-fn asked(requests: &[(u8, &str)], text: &[u8]) -> (Head, Vec<u8>) {
+fn asked(requests: &[(u8, &str)], text: &[u8]) -> (PduHeader, Vec<u8>) {
     let mut said = login_of(0, requests);
-    let mut ask = Head::new(request::TEXT, FINAL);
+    let mut ask = PduHeader::new(request::TEXT, FINAL);
     ask.put32(20, NO_TAG);
     ask.put32(24, 1);
     said.extend(pdu(ask, text));

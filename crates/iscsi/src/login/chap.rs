@@ -28,15 +28,15 @@ pub trait Chap: fmt::Debug + Send + Sync {
 
     /// Whether this is the answer of an initiator that calls itself `user`, compared in constant time. An unknown user
     /// takes as long as a known one.
-    fn is_answer(&self, user: &str, question: &Question<'_>, answer: &[u8]) -> bool;
+    fn is_answer(&self, user: &str, question: &ChapQuestion<'_>, answer: &[u8]) -> bool;
 
     /// The name of the target and its answer. Absent if it has no secret of its own.
-    fn own_answer(&self, question: &Question<'_>) -> Option<(String, Vec<u8>)>;
+    fn own_answer(&self, question: &ChapQuestion<'_>) -> Option<(String, Vec<u8>)>;
 }
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct ChapQuestion<'a> {
     /// The number of the hash.
     pub hash: u8,
     /// The identifier of the challenge.
@@ -69,20 +69,20 @@ impl Chap for Decoy {
         false
     }
 
-    fn is_answer(&self, user: &str, question: &Question<'_>, answer: &[u8]) -> bool {
+    fn is_answer(&self, user: &str, question: &ChapQuestion<'_>, answer: &[u8]) -> bool {
         // As long as an answer to the target takes.
         let _ = self.0.is_answer(user, question, answer);
         false
     }
 
-    fn own_answer(&self, _question: &Question<'_>) -> Option<(String, Vec<u8>)> {
+    fn own_answer(&self, _question: &ChapQuestion<'_>) -> Option<(String, Vec<u8>)> {
         None
     }
 }
 
 /// The initiator did not prove who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unproved;
+pub(crate) struct ChapFailure;
 
 /// The security stage of a login.
 pub(crate) struct Exchange {
@@ -149,20 +149,22 @@ impl Exchange {
         said: &[(&str, &str)],
         wants_end: bool,
         answer: &mut Vec<u8>,
-    ) -> Result<(), Unproved> {
+    ) -> Result<(), ChapFailure> {
         let value = |key| said.iter().find(|pair| pair.0 == key).map(|pair| pair.1);
         match &self.state {
             State::Method if said.is_empty() && !(wants_end && self.is_required) => Ok(()),
             State::Method if said.len() == 1 => {
-                self.method(value("AuthMethod").ok_or(Unproved)?, answer)
+                self.method(value("AuthMethod").ok_or(ChapFailure)?, answer)
             }
-            State::Hash if said.len() == 1 => self.hash(value("CHAP_A").ok_or(Unproved)?, answer),
+            State::Hash if said.len() == 1 => {
+                self.hash(value("CHAP_A").ok_or(ChapFailure)?, answer)
+            }
             State::Answer {
                 hash,
                 id,
                 challenge,
             } => {
-                let question = Question {
+                let question = ChapQuestion {
                     hash: *hash,
                     id: *id,
                     challenge,
@@ -179,11 +181,11 @@ impl Exchange {
                 Ok(())
             }
             State::Done if said.is_empty() => Ok(()),
-            _ => Err(Unproved),
+            _ => Err(ChapFailure),
         }
     }
 
-    fn method(&mut self, offered: &str, answer: &mut Vec<u8>) -> Result<(), Unproved> {
+    fn method(&mut self, offered: &str, answer: &mut Vec<u8>) -> Result<(), ChapFailure> {
         let offers = |method| offered.split(',').any(|one| one == method);
         if offers("CHAP") && !self.of.is_empty() {
             keys::put(answer, "AuthMethod", "CHAP");
@@ -193,19 +195,19 @@ impl Exchange {
             self.of.clear();
             self.state = State::Done;
         } else {
-            return Err(Unproved);
+            return Err(ChapFailure);
         }
         Ok(())
     }
 
     /// Takes the first hash that is offered and known, and asks.
-    fn hash(&mut self, offered: &str, answer: &mut Vec<u8>) -> Result<(), Unproved> {
-        let any = self.of.first().ok_or(Unproved)?;
+    fn hash(&mut self, offered: &str, answer: &mut Vec<u8>) -> Result<(), ChapFailure> {
+        let any = self.of.first().ok_or(ChapFailure)?;
         let numbers = offered.split(',').filter_map(|text| text.parse().ok());
         let known = |hash| Some((hash, any.answer_len(hash)?));
-        let (hash, len) = { numbers }.find_map(known).ok_or(Unproved)?;
+        let (hash, len) = { numbers }.find_map(known).ok_or(ChapFailure)?;
         let mut random = vec![0; 1 + len];
-        any.random(&mut random).map_err(|_| Unproved)?;
+        any.random(&mut random).map_err(|_| ChapFailure)?;
         let (id, challenge) = (random[0], random.split_off(1));
         keys::put(answer, "CHAP_A", &hash.to_string());
         keys::put(answer, "CHAP_I", &id.to_string());
@@ -222,16 +224,16 @@ impl Exchange {
 /// Those that the answer of the initiator is right for.
 fn check<'a>(
     of: &[Arc<dyn Chap>],
-    question: &Question<'_>,
+    question: &ChapQuestion<'_>,
     value: &impl Fn(&'static str) -> Option<&'a str>,
-) -> Result<Vec<Arc<dyn Chap>>, Unproved> {
-    let user = value("CHAP_N").ok_or(Unproved)?;
+) -> Result<Vec<Arc<dyn Chap>>, ChapFailure> {
+    let user = value("CHAP_N").ok_or(ChapFailure)?;
     let answer = value("CHAP_R").and_then(|text| keys::binary(text, VALUE_MAX));
-    let answer = answer.ok_or(Unproved)?;
+    let answer = answer.ok_or(ChapFailure)?;
     let knows = |chap: &&Arc<dyn Chap>| chap.is_answer(user, question, &answer);
     let proved: Vec<_> = of.iter().filter(knows).cloned().collect();
     match proved.is_empty() {
-        true => Err(Unproved),
+        true => Err(ChapFailure),
         false => Ok(proved),
     }
 }
@@ -239,25 +241,25 @@ fn check<'a>(
 /// The name of the target and its answer, if the initiator asks for a proof too.
 fn answer_back(
     proved: &[Arc<dyn Chap>],
-    asked: &Question<'_>,
+    asked: &ChapQuestion<'_>,
     back: (Option<&str>, Option<&str>),
-) -> Result<Option<(String, Vec<u8>)>, Unproved> {
+) -> Result<Option<(String, Vec<u8>)>, ChapFailure> {
     let (id, challenge) = match back {
         (None, None) => return Ok(None),
         (Some(id), Some(challenge)) => (id, challenge),
-        _ => return Err(Unproved),
+        _ => return Err(ChapFailure),
     };
-    let id = keys::number(id, 0, 255).map_err(|()| Unproved)? as u8;
-    let challenge = keys::binary(challenge, VALUE_MAX).ok_or(Unproved)?;
+    let id = keys::number(id, 0, 255).map_err(|()| ChapFailure)? as u8;
+    let challenge = keys::binary(challenge, VALUE_MAX).ok_or(ChapFailure)?;
     // What this side asked is not answered by itself.
     if challenge.is_empty() || challenge == asked.challenge {
-        return Err(Unproved);
+        return Err(ChapFailure);
     }
-    let question = Question {
+    let question = ChapQuestion {
         hash: asked.hash,
         id,
         challenge: &challenge,
     };
     let own = { proved.iter() }.find_map(|chap| chap.own_answer(&question));
-    own.map(Some).ok_or(Unproved)
+    own.map(Some).ok_or(ChapFailure)
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use block::{TransferClaim, TransferShare};
 
-use crate::error::Gone;
-use crate::login::chap::{Chap, Exchange, Unproved};
+use crate::error::DisconnectCause;
+use crate::login::chap::{Chap, ChapFailure, Exchange};
 use crate::targets::portal::Targets;
-use crate::targets::target::{Attached, NotTaken, Target, Who};
-use crate::wire::keys::{self, Agreed, TEXT_MAX};
-use crate::wire::link::{Input, Link};
-use crate::wire::pdu::{Digests, Head, Received, SEGMENT_MAX, append, request, response};
+use crate::targets::target::{AttachRefusal, IscsiTarget, TargetSession, Who};
+use crate::wire::keys::{self, SessionParameters, TEXT_MAX};
+use crate::wire::link::{InitiatorLink, PduBuffer};
+use crate::wire::pdu::{Digests, PduHeader, ReceivedPdu, SEGMENT_MAX, append, request, response};
 
 const TRANSIT: u8 = 0x80;
 const CONTINUE: u8 = 0x40;
@@ -40,32 +40,32 @@ const FULL_FEATURE: u8 = 3;
 
 /// Why a login is refused: class and detail of its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Refused(u8, u8);
+struct LoginStatus(u8, u8);
 
-const MOVED_FOR_NOW: Refused = Refused(1, 1);
-const MOVED_FOR_GOOD: Refused = Refused(1, 2);
-const INITIATOR_ERROR: Refused = Refused(2, 0);
-const AUTHENTICATION: Refused = Refused(2, 1);
-const FORBIDDEN: Refused = Refused(2, 2);
-const NOT_FOUND: Refused = Refused(2, 3);
-const TOO_MANY_CONNECTIONS: Refused = Refused(2, 6);
-const MISSING_PARAMETER: Refused = Refused(2, 7);
-const NO_SUCH_TYPE: Refused = Refused(2, 9);
-const NO_SUCH_SESSION: Refused = Refused(2, 10);
-const OUT_OF_RESOURCES: Refused = Refused(3, 2);
+const MOVED_FOR_NOW: LoginStatus = LoginStatus(1, 1);
+const MOVED_FOR_GOOD: LoginStatus = LoginStatus(1, 2);
+const INITIATOR_ERROR: LoginStatus = LoginStatus(2, 0);
+const AUTHENTICATION: LoginStatus = LoginStatus(2, 1);
+const FORBIDDEN: LoginStatus = LoginStatus(2, 2);
+const NOT_FOUND: LoginStatus = LoginStatus(2, 3);
+const TOO_MANY_CONNECTIONS: LoginStatus = LoginStatus(2, 6);
+const MISSING_PARAMETER: LoginStatus = LoginStatus(2, 7);
+const NO_SUCH_TYPE: LoginStatus = LoginStatus(2, 9);
+const NO_SUCH_SESSION: LoginStatus = LoginStatus(2, 10);
+const OUT_OF_RESOURCES: LoginStatus = LoginStatus(3, 2);
 
 /// What a session is for.
-pub(crate) enum Purpose {
+pub(crate) enum SessionPurpose {
     /// Only to find out what there is: what needs no proof, and what these proofs are for.
     Discovery(Vec<Arc<dyn Chap>>),
-    Use(Attached),
+    Use(TargetSession),
 }
 
 /// A session that has logged in.
-pub(crate) struct Session {
-    pub(crate) purpose: Purpose,
+pub(crate) struct NewSession {
+    pub(crate) purpose: SessionPurpose,
     pub(crate) initiator: String,
-    pub(crate) agreed: Agreed,
+    pub(crate) agreed: SessionParameters,
     /// The connection's number.
     pub(crate) cid: [u8; 2],
     /// The numbers of the next status and of the next command.
@@ -76,12 +76,12 @@ pub(crate) struct Session {
 }
 
 /// What is known so far.
-struct Login<'a> {
-    link: &'a Arc<dyn Link>,
+struct LoginNegotiation<'a> {
+    link: &'a Arc<dyn InitiatorLink>,
     targets: &'a Targets,
     /// Whether there may be one more session that uses a target.
     has_place: &'a dyn Fn() -> bool,
-    agreed: Agreed,
+    agreed: SessionParameters,
     memory: &'a TransferShare,
     /// The memory that the session has in any case.
     reserved: Option<TransferClaim>,
@@ -89,7 +89,7 @@ struct Login<'a> {
     said: BTreeMap<String, String>,
     initiator: Option<String>,
     is_discovery: bool,
-    target: Option<Arc<Target>>,
+    target: Option<Arc<IscsiTarget>>,
     /// The number of the session that the connection wants to join; 0 for a new one.
     session: u16,
     /// For the log: why no target was found.
@@ -107,20 +107,20 @@ struct Login<'a> {
 /// Logs a connection in. `None` if the initiator has gone, or was refused. `may_tell` says whether the log may have a line
 /// about that.
 pub(crate) fn login(
-    link: &Arc<dyn Link>,
-    input: &mut Input,
+    link: &Arc<dyn InitiatorLink>,
+    input: &mut PduBuffer,
     targets: &Targets,
     memory: &TransferShare,
     has_place: &dyn Fn() -> bool,
     may_tell: &dyn Fn() -> bool,
-) -> Result<Option<Session>, Gone> {
-    let mut login = Login {
+) -> Result<Option<NewSession>, DisconnectCause> {
+    let mut login = LoginNegotiation {
         link,
         targets,
         has_place,
         memory,
         reserved: None,
-        agreed: Agreed::new(),
+        agreed: SessionParameters::new(),
         said: BTreeMap::new(),
         initiator: None,
         is_discovery: false,
@@ -133,17 +133,17 @@ pub(crate) fn login(
         has_declared: false,
         isid: [0; 6],
     };
-    let mut received = Received::new();
+    let mut received = ReceivedPdu::new();
     let mut text = Vec::new();
     let (mut status, mut requests) = (0, 0);
     while received.next(&**link, input, Digests::default(), LOGIN_SEGMENT)? {
         let head = received.head.clone();
         if head.opcode() != request::LOGIN || received.has_more {
-            return Err(Gone::Protocol("it did not log in"));
+            return Err(DisconnectCause::Protocol("it did not log in"));
         }
         requests += 1;
         if requests > REQUESTS_MAX {
-            return Err(Gone::Protocol("its login does not end"));
+            return Err(DisconnectCause::Protocol("its login does not end"));
         }
         if login.stage.is_none() {
             status = head.u32(28);
@@ -151,7 +151,7 @@ pub(crate) fn login(
         }
         text.extend_from_slice(received.data());
         if text.len() > TEXT_MAX {
-            return Err(Gone::Protocol("its login is too long"));
+            return Err(DisconnectCause::Protocol("its login is too long"));
         }
         let mut reply = reply_to(&head, status);
         status = status.wrapping_add(1);
@@ -169,7 +169,7 @@ pub(crate) fn login(
                 let flags = head.0[1] & 0x0c;
                 reply.0[1] = flags | next.map_or(0, |next| TRANSIT | next);
             }
-            Err(Refused(class, detail)) => {
+            Err(LoginStatus(class, detail)) => {
                 (reply.0[36], reply.0[37]) = (class, detail);
                 match &login.elsewhere {
                     // With the proof of the target, if the initiator asked for one.
@@ -183,10 +183,12 @@ pub(crate) fn login(
             _ => Ok(None),
         };
         match &attached {
-            Ok(Some(Purpose::Use(attached))) => reply.put(14, &attached.number.to_be_bytes()),
-            Ok(Some(Purpose::Discovery(_))) => reply.put(14, &[0, 1]),
+            Ok(Some(SessionPurpose::Use(attached))) => {
+                reply.put(14, &attached.number.to_be_bytes())
+            }
+            Ok(Some(SessionPurpose::Discovery(_))) => reply.put(14, &[0, 1]),
             Ok(None) => {}
-            Err(Refused(class, detail)) => {
+            Err(LoginStatus(class, detail)) => {
                 (reply.0[36], reply.0[37]) = (*class, *detail);
                 reply.0[1] = 0;
                 answer.clear();
@@ -195,7 +197,8 @@ pub(crate) fn login(
         append(&mut out, &mut reply, &answer);
         link.send(&out)?;
         if done.is_err() || attached.is_err() {
-            let Refused(class, detail) = done.err().or(attached.err()).unwrap_or(INITIATOR_ERROR);
+            let LoginStatus(class, detail) =
+                done.err().or(attached.err()).unwrap_or(INITIATOR_ERROR);
             let (initiator, from) = (login.initiator.unwrap_or_default(), link.peer());
             match login.elsewhere {
                 _ if !may_tell() => {}
@@ -215,7 +218,7 @@ pub(crate) fn login(
             return Ok(None);
         }
         if let Ok(Some(purpose)) = attached {
-            return Ok(Some(Session {
+            return Ok(Some(NewSession {
                 purpose,
                 initiator: login.initiator.unwrap_or_default(),
                 agreed: login.agreed,
@@ -230,8 +233,8 @@ pub(crate) fn login(
 }
 
 /// The head of an answer. The window has room for one command.
-fn reply_to(head: &Head, status: u32) -> Head {
-    let mut reply = Head::new(response::LOGIN, head.0[1] & 0x0c);
+fn reply_to(head: &PduHeader, status: u32) -> PduHeader {
+    let mut reply = PduHeader::new(response::LOGIN, head.0[1] & 0x0c);
     reply.put(8, &head.0[8..20]);
     reply.put32(24, status);
     reply.put32(28, head.u32(24));
@@ -239,17 +242,17 @@ fn reply_to(head: &Head, status: u32) -> Head {
     reply
 }
 
-impl Login<'_> {
+impl LoginNegotiation<'_> {
     /// Takes one request. Returns the stage that comes next, if it changes.
     fn step(
         &mut self,
-        head: &Head,
+        head: &PduHeader,
         text: &[u8],
         answer: &mut Vec<u8>,
-    ) -> Result<Option<u8>, Refused> {
+    ) -> Result<Option<u8>, LoginStatus> {
         if head.0[3] > 0 {
             // There is no other version than 0.
-            return Err(Refused(2, 5));
+            return Err(LoginStatus(2, 5));
         }
         let (now, next) = (head.0[1] >> 2 & 3, head.0[1] & 3);
         let pairs = keys::pairs(text).ok_or(INITIATOR_ERROR)?;
@@ -277,7 +280,7 @@ impl Login<'_> {
         if let Some(exchange) = &mut self.exchange {
             if now == SECURITY {
                 let done = exchange.step(&proof, wants_end, answer);
-                done.map_err(|Unproved| AUTHENTICATION)?;
+                done.map_err(|ChapFailure| AUTHENTICATION)?;
                 let has_proved = exchange.user().is_some();
                 if has_proved && let Some(target) = self.target.clone() {
                     self.redirect(&target)?;
@@ -305,7 +308,7 @@ impl Login<'_> {
 
     /// Notes a key. True for a name that is declared again with the same value: initiators that offer CHAP declare their
     /// names in both stages. RFC 7143, section 6.3, forbids any other key to come twice.
-    fn repeats(&mut self, key: &str, value: &str) -> Result<bool, Refused> {
+    fn repeats(&mut self, key: &str, value: &str) -> Result<bool, LoginStatus> {
         match self.said.get(key) {
             Some(before) if NAMES.contains(&key) && before == value => Ok(true),
             None if self.said.len() < KEYS_MAX => {
@@ -317,7 +320,7 @@ impl Login<'_> {
     }
 
     /// What the first request has to say: who it is, and what it wants.
-    fn begin(&mut self, head: &Head, pairs: &[(&str, &str)]) -> Result<(), Refused> {
+    fn begin(&mut self, head: &PduHeader, pairs: &[(&str, &str)]) -> Result<(), LoginStatus> {
         let value = |key| pairs.iter().find(|pair| pair.0 == key).map(|pair| pair.1);
         let stage = head.0[1] >> 2 & 3;
         if stage != SECURITY && stage != OPERATIONAL {
@@ -353,7 +356,7 @@ impl Login<'_> {
 
     /// Finds the target that the initiator names. One that the initiator may not see is like one that does not exist:
     /// where a target asks for a secret, both ask for one that nobody knows.
-    fn choose(&mut self, name: &str, initiator: &str) -> Result<(), Refused> {
+    fn choose(&mut self, name: &str, initiator: &str) -> Result<(), LoginStatus> {
         let found = self.targets.find(name);
         let seen = { found.as_ref() }.filter(|target| target.admits(initiator));
         let Some(target) = seen.cloned() else {
@@ -374,7 +377,7 @@ impl Login<'_> {
     }
 
     /// Sends the initiator to another portal, if this one redirects logins.
-    fn redirect(&mut self, target: &Target) -> Result<(), Refused> {
+    fn redirect(&mut self, target: &IscsiTarget) -> Result<(), LoginStatus> {
         let elsewhere = self.targets.elsewhere(target.name(), &self.link.portal());
         let Some((to, permanently)) = elsewhere else {
             return Ok(());
@@ -392,7 +395,7 @@ impl Login<'_> {
         key: &str,
         value: &str,
         answer: &mut Vec<u8>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), LoginStatus> {
         match key {
             name if NAMES.contains(&name) => Ok(()),
             "AuthMethod" if stage == SECURITY => {
@@ -417,14 +420,14 @@ impl Login<'_> {
     }
 
     /// The session, now that all is agreed on.
-    fn finish(&mut self) -> Result<Option<Purpose>, Refused> {
+    fn finish(&mut self) -> Result<Option<SessionPurpose>, LoginStatus> {
         if self.agreed.first_burst > self.agreed.burst {
             self.agreed.first_burst = self.agreed.burst;
         }
         // One that only asks what there is takes no place from those that use a target.
         if self.is_discovery {
             let proved = self.exchange.take().map(Exchange::proved);
-            return Ok(Some(Purpose::Discovery(proved.unwrap_or_default())));
+            return Ok(Some(SessionPurpose::Discovery(proved.unwrap_or_default())));
         }
         let target = self.target.as_ref().ok_or(AUTHENTICATION)?;
         let has = |session| target.sessions().iter().any(|it| it.number == session);
@@ -448,10 +451,10 @@ impl Login<'_> {
                 .map(Into::into),
         };
         match target.attach(self.link, who) {
-            Ok(attached) => Ok(Some(Purpose::Use(attached))),
-            Err(NotTaken::Hidden) => Err(NOT_FOUND),
-            Err(NotTaken::OfAnother) => Err(FORBIDDEN),
-            Err(NotTaken::Full) => Err(OUT_OF_RESOURCES),
+            Ok(attached) => Ok(Some(SessionPurpose::Use(attached))),
+            Err(AttachRefusal::Hidden) => Err(NOT_FOUND),
+            Err(AttachRefusal::OfAnother) => Err(FORBIDDEN),
+            Err(AttachRefusal::Full) => Err(OUT_OF_RESOURCES),
         }
     }
 }

@@ -7,14 +7,14 @@ use super::table::{self, Right, find, reserve};
 
 /// Blocks that a command is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Blocks {
+pub(crate) struct BlockRange {
     pub(crate) first: u64,
     pub(crate) count: u64,
 }
 
 /// What VERIFY compares the medium with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compared {
+pub(crate) enum VerifySource {
     /// Nothing: it only has to be readable.
     Nothing,
     /// As many blocks.
@@ -34,7 +34,7 @@ pub(crate) enum AboutReservations {
 
 /// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum ScsiCommand {
     TestUnitReady,
     RequestSense {
         descriptors: bool,
@@ -62,42 +62,42 @@ pub(crate) enum Operation {
         len: usize,
     },
     Read {
-        blocks: Blocks,
+        blocks: BlockRange,
     },
     Write {
-        blocks: Blocks,
+        blocks: BlockRange,
         durable: bool,
     },
     Verify {
-        blocks: Blocks,
-        compared: Compared,
+        blocks: BlockRange,
+        compared: VerifySource,
     },
     Flush {
-        blocks: Blocks,
+        blocks: BlockRange,
     },
     Unmap {
         len: usize,
     },
     WriteSame {
-        blocks: Blocks,
+        blocks: BlockRange,
         unmap: bool,
         zeros: bool,
     },
     CompareAndWrite {
-        blocks: Blocks,
+        blocks: BlockRange,
         durable: bool,
     },
     /// With what is there, as OR.
     OrWrite {
-        blocks: Blocks,
+        blocks: BlockRange,
         durable: bool,
     },
     WriteAndVerify {
-        blocks: Blocks,
-        compared: Compared,
+        blocks: BlockRange,
+        compared: VerifySource,
     },
     PreFetch {
-        blocks: Blocks,
+        blocks: BlockRange,
     },
     /// With START or without.
     StartStop {
@@ -137,7 +137,7 @@ pub(crate) enum Operation {
 /// A command, the right that it needs, and how many bytes it may answer at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    pub(crate) operation: Operation,
+    pub(crate) operation: ScsiCommand,
     pub(crate) right: Right,
     pub(crate) room: usize,
 }
@@ -178,8 +178,8 @@ impl Request {
     }
 }
 
-fn operation(cdb: &[u8; 16]) -> Result<Operation, Sense> {
-    use Operation as O;
+fn operation(cdb: &[u8; 16]) -> Result<ScsiCommand, Sense> {
+    use ScsiCommand as O;
     let durable = cdb[1] & 0x08 != 0;
     let action = u16::from(cdb[1] & 0x1f);
     Ok(match cdb[0] {
@@ -234,7 +234,7 @@ fn operation(cdb: &[u8; 16]) -> Result<Operation, Sense> {
             O::WriteAndVerify {
                 blocks: blocks(cdb),
                 compared: match compared(cdb)? {
-                    Compared::One => return Err(Sense::FIELD_IN_CDB),
+                    VerifySource::One => return Err(Sense::FIELD_IN_CDB),
                     compared => compared,
                 },
             }
@@ -291,7 +291,7 @@ fn operation(cdb: &[u8; 16]) -> Result<Operation, Sense> {
             zeros: cdb[1] & 0x01 != 0,
         },
         table::COMPARE_AND_WRITE => O::CompareAndWrite {
-            blocks: Blocks {
+            blocks: BlockRange {
                 first: number(cdb, 2, 8),
                 count: cdb[13].into(),
             },
@@ -310,17 +310,17 @@ fn operation(cdb: &[u8; 16]) -> Result<Operation, Sense> {
     })
 }
 
-fn compared(cdb: &[u8; 16]) -> Result<Compared, Sense> {
+fn compared(cdb: &[u8; 16]) -> Result<VerifySource, Sense> {
     Ok(match cdb[1] & 0x06 {
-        0 => Compared::Nothing,
-        2 => Compared::All,
-        6 => Compared::One,
+        0 => VerifySource::Nothing,
+        2 => VerifySource::All,
+        6 => VerifySource::One,
         _ => return Err(Sense::FIELD_IN_CDB),
     })
 }
 
 /// The range of a command, which is where its length has it.
-fn blocks(cdb: &[u8; 16]) -> Blocks {
+fn blocks(cdb: &[u8; 16]) -> BlockRange {
     let (first, count) = match cdb[0] >> 5 {
         0 => match number(cdb, 4, 1) {
             0 => (number(cdb, 1, 3) & 0x1f_ffff, 256),
@@ -330,5 +330,5 @@ fn blocks(cdb: &[u8; 16]) -> Blocks {
         4 => (number(cdb, 2, 8), number(cdb, 10, 4)),
         _ => (number(cdb, 2, 4), number(cdb, 6, 4)),
     };
-    Blocks { first, count }
+    BlockRange { first, count }
 }

@@ -2,13 +2,13 @@
 
 use std::io::IoSlice;
 
-use super::cdb::{Blocks, Compared, Operation, Request};
+use super::cdb::{BlockRange, Request, ScsiCommand, VerifySource};
 use super::held::permitted;
 use super::reserve::Reservations;
-use super::seat::Seat;
-use super::sense::{Refused, Sense};
-use super::table::{COMMANDS, Known, find};
-use super::unit::{Answer, Port, RANGE_MAX, RANGES_MAX, TRANSFER_MAX, Unit};
+use super::seat::NexusState;
+use super::sense::{CommandRefusal, Sense};
+use super::table::{COMMANDS, CommandFormat, find};
+use super::unit::{CommandData, Port, RANGE_MAX, RANGES_MAX, ScsiUnit, TRANSFER_MAX};
 use super::{inquiry, log, mode, number};
 
 /// Ranges that GET LBA STATUS tells of at most.
@@ -16,35 +16,39 @@ const STATUS_MAX: usize = 256;
 /// The medium is verified, compared, filled and fetched in pieces of this size: they are not counted.
 const PIECE: usize = 64 << 10;
 
-impl Unit {
+impl ScsiUnit {
     /// Carries out what was checked. `data` are those that the initiator sent; they may be changed. `begun` is how
     /// often commands of this initiator were aborted before this one.
     pub(crate) fn execute(
         &self,
-        (seat, begun): (&Seat, u64),
+        (seat, begun): (&NexusState, u64),
         request: &Request,
         data: &mut [u8],
         port: &Port<'_>,
-    ) -> Result<Answer, Refused> {
-        use Operation as O;
+    ) -> Result<CommandData, CommandRefusal> {
+        use ScsiCommand as O;
         port.authorize(request)?;
         let answer = match request.operation {
-            O::TestUnitReady => Answer::Nothing,
-            O::RequestSense { descriptors: false } => Answer::Data(Sense::NONE.fixed().to_vec()),
-            O::RequestSense { descriptors: true } => Answer::Data(Sense::NONE.descriptors()),
-            O::Inquiry { vital: true, page } => Answer::Data(inquiry::vital(self, page, port)?),
-            O::Inquiry { page: 0, .. } => Answer::Data(inquiry::standard(true)),
+            O::TestUnitReady => CommandData::Nothing,
+            O::RequestSense { descriptors: false } => {
+                CommandData::Data(Sense::NONE.fixed().to_vec())
+            }
+            O::RequestSense { descriptors: true } => CommandData::Data(Sense::NONE.descriptors()),
+            O::Inquiry { vital: true, page } => {
+                CommandData::Data(inquiry::vital(self, page, port)?)
+            }
+            O::Inquiry { page: 0, .. } => CommandData::Data(inquiry::standard(true)),
             O::Inquiry { .. } => return Err(Sense::FIELD_IN_CDB.into()),
-            O::ReportLuns { select } => Answer::Data(luns(select, port.luns)?),
-            O::ReadCapacity10 => Answer::Data(self.capacity_10()?),
-            O::ReadCapacity16 => Answer::Data(self.capacity_16()?),
+            O::ReportLuns { select } => CommandData::Data(luns(select, port.luns)?),
+            O::ReadCapacity10 => CommandData::Data(self.capacity_10()?),
+            O::ReadCapacity16 => CommandData::Data(self.capacity_16()?),
             O::ModeSense {
                 ten,
                 no_blocks,
                 page,
                 subpage,
                 which,
-            } => Answer::Data(mode::sense(
+            } => CommandData::Data(mode::sense(
                 (self, port),
                 ten,
                 no_blocks,
@@ -55,58 +59,58 @@ impl Unit {
             O::ModeSelect { save: true, .. } => return Err(Sense::FIELD_IN_CDB.into()),
             O::ModeSelect { ten, is_page, .. } => {
                 mode::select((self, seat), ten, is_page, data)?;
-                Answer::Nothing
+                CommandData::Nothing
             }
             O::Read { blocks } => {
                 let block = u64::from(self.block());
-                Answer::Read(blocks.first * block, blocks.count * block)
+                CommandData::Read(blocks.first * block, blocks.count * block)
             }
             O::LogSense {
                 page,
                 subpage,
                 from,
-            } => Answer::Data(log::sense(self, page, subpage, from)?),
-            O::AskReservations { about } => Answer::Data(self.about(about)?),
+            } => CommandData::Data(log::sense(self, page, subpage, from)?),
+            O::AskReservations { about } => CommandData::Data(self.about(about)?),
             O::Reserve { action, what, .. } => {
                 self.reserve(seat, action, what, data)?;
-                Answer::Nothing
+                CommandData::Nothing
             }
             O::Simply { reserve } => {
                 self.simply(seat, reserve)?;
-                Answer::Nothing
+                CommandData::Nothing
             }
             O::TaskFunctions { extended } => {
-                Answer::Data(task_functions(extended, port.is_read_only))
+                CommandData::Data(task_functions(extended, port.is_read_only))
             }
-            O::StartStop { start: true } => Answer::Nothing,
+            O::StartStop { start: true } => CommandData::Nothing,
             // The unit is not one initiator's to stop.
             O::StartStop { start: false } => return Err(Sense::FIELD_IN_CDB.into()),
             O::PreFetch { blocks } => {
                 self.fetch(blocks)?;
-                Answer::Nothing
+                CommandData::Nothing
             }
-            O::LbaStatus { first } => Answer::Data(self.lba_status(first, request.room)?),
+            O::LbaStatus { first } => CommandData::Data(self.lba_status(first, request.room)?),
             O::Opcodes {
                 timeouts,
                 how,
                 opcode,
                 action,
-            } => Answer::Data(opcodes(timeouts, how, opcode, action)?),
-            O::Flush { .. } if self.is_read_only || port.is_read_only => Answer::Nothing,
+            } => CommandData::Data(opcodes(timeouts, how, opcode, action)?),
+            O::Flush { .. } if self.is_read_only || port.is_read_only => CommandData::Nothing,
             O::Flush { .. } => {
                 self.flush(seat)?;
-                Answer::Nothing
+                CommandData::Nothing
             }
             O::Verify { blocks, compared } => {
                 self.verify(blocks, compared, data)?;
-                Answer::Nothing
+                CommandData::Nothing
             }
             _ => self.change(seat, begun, &request.operation, data)?,
         };
         Ok(match answer {
-            Answer::Data(mut data) => {
+            CommandData::Data(mut data) => {
                 data.truncate(request.room);
-                Answer::Data(data)
+                CommandData::Data(data)
             }
             other => other,
         })
@@ -115,12 +119,12 @@ impl Unit {
     /// Changes blocks, unless the command was aborted, or something is reserved, since it came.
     fn change(
         &self,
-        seat: &Seat,
+        seat: &NexusState,
         begun: u64,
-        operation: &Operation,
+        operation: &ScsiCommand,
         data: &mut [u8],
-    ) -> Result<Answer, Refused> {
-        use Operation as O;
+    ) -> Result<CommandData, CommandRefusal> {
+        use ScsiCommand as O;
         let is_alone = matches!(
             operation,
             O::CompareAndWrite { .. } | O::OrWrite { .. } | O::WriteAndVerify { .. }
@@ -131,7 +135,7 @@ impl Unit {
             self.change_alone(operation, data)?;
             // A command that compares must not come twice.
             self.settle()?;
-            return Ok(Answer::Nothing);
+            return Ok(CommandData::Nothing);
         }
         let held = self.held.read();
         may_go_on(&held, seat, begun, operation)?;
@@ -143,14 +147,14 @@ impl Unit {
         };
         self.look_for_shortage(len);
         Ok(match operation {
-            O::Write { durable: true, .. } => Answer::Nothing,
-            _ => Answer::Changed,
+            O::Write { durable: true, .. } => CommandData::Nothing,
+            _ => CommandData::Changed,
         })
     }
 
     /// What may run beside other changes.
-    fn change_shared(&self, operation: &Operation, data: &mut [u8]) -> Result<(), Sense> {
-        use Operation as O;
+    fn change_shared(&self, operation: &ScsiCommand, data: &mut [u8]) -> Result<(), Sense> {
+        use ScsiCommand as O;
         let block = u64::from(self.block());
         let failed = |error| self.failed(&error, true);
         match *operation {
@@ -179,8 +183,8 @@ impl Unit {
     }
 
     /// What reads and writes as one.
-    fn change_alone(&self, operation: &Operation, data: &mut [u8]) -> Result<(), Sense> {
-        use Operation as O;
+    fn change_alone(&self, operation: &ScsiCommand, data: &mut [u8]) -> Result<(), Sense> {
+        use ScsiCommand as O;
         match *operation {
             O::CompareAndWrite { blocks, durable } => self.compare_and_write(blocks, durable, data),
             O::OrWrite { blocks, durable } => self.or_write(blocks, durable, data),
@@ -212,10 +216,12 @@ impl Unit {
         if list.len() < 8 || described > list.len() - 8 {
             return Err(Sense::LIST_LENGTH);
         }
-        let ranges = list[8..8 + described].chunks_exact(16).map(|range| Blocks {
-            first: number(range, 0, 8),
-            count: number(range, 8, 4),
-        });
+        let ranges = list[8..8 + described]
+            .chunks_exact(16)
+            .map(|range| BlockRange {
+                first: number(range, 0, 8),
+                count: number(range, 8, 4),
+            });
         let block = u64::from(self.block());
         if ranges.len() > RANGES_MAX
             || ranges.clone().map(|it| it.count).sum::<u64>() > RANGE_MAX / block
@@ -235,13 +241,18 @@ impl Unit {
         Ok(())
     }
 
-    fn compare_and_write(&self, blocks: Blocks, durable: bool, data: &[u8]) -> Result<(), Sense> {
+    fn compare_and_write(
+        &self,
+        blocks: BlockRange,
+        durable: bool,
+        data: &[u8],
+    ) -> Result<(), Sense> {
         let block = u64::from(self.block());
         let (offset, len) = (blocks.first * block, (blocks.count * block) as usize);
         if data.len() != 2 * len {
             return Err(Sense::LIST_LENGTH);
         }
-        self.in_pieces(Unit::read_alone, offset, len, |at, now| {
+        self.in_pieces(ScsiUnit::read_alone, offset, len, |at, now| {
             same(now, &data[at..at + now.len()], at)
         })?;
         self.write(offset, durable, &data[len..])
@@ -256,9 +267,9 @@ impl Unit {
         .map_err(|error| self.failed(&error, true))
     }
 
-    fn or_write(&self, blocks: Blocks, durable: bool, data: &mut [u8]) -> Result<(), Sense> {
+    fn or_write(&self, blocks: BlockRange, durable: bool, data: &mut [u8]) -> Result<(), Sense> {
         let offset = blocks.first * u64::from(self.block());
-        self.in_pieces(Unit::read_alone, offset, data.len(), |at, now| {
+        self.in_pieces(ScsiUnit::read_alone, offset, data.len(), |at, now| {
             let part = data[at..].iter_mut();
             part.zip(now).for_each(|(new, old)| *new |= *old);
             Ok(())
@@ -269,8 +280,8 @@ impl Unit {
     /// Writes, and reads again what is on the medium.
     fn write_and_verify(
         &self,
-        blocks: Blocks,
-        compared: Compared,
+        blocks: BlockRange,
+        compared: VerifySource,
         data: &[u8],
     ) -> Result<(), Sense> {
         let offset = blocks.first * u64::from(self.block());
@@ -278,12 +289,12 @@ impl Unit {
         let dropped = self.device.flush().and_then(|()| self.device.drop_cached());
         dropped.map_err(|error| self.failed(&error, true))?;
         self.in_pieces(
-            Unit::read_alone,
+            ScsiUnit::read_alone,
             offset,
             data.len(),
             |at, now| match compared {
-                Compared::Nothing => Ok(()),
-                Compared::All | Compared::One => same(now, &data[at..at + now.len()], at),
+                VerifySource::Nothing => Ok(()),
+                VerifySource::All | VerifySource::One => same(now, &data[at..at + now.len()], at),
             },
         )
     }
@@ -291,7 +302,7 @@ impl Unit {
     /// Reads blocks and shows them to `look` in pieces, with the position of each.
     fn in_pieces(
         &self,
-        read: impl Fn(&Unit, u64, &mut [u8]) -> Result<(), Sense>,
+        read: impl Fn(&ScsiUnit, u64, &mut [u8]) -> Result<(), Sense>,
         offset: u64,
         len: usize,
         mut look: impl FnMut(usize, &[u8]) -> Result<(), Sense>,
@@ -314,7 +325,7 @@ impl Unit {
     }
 
     /// Reads the first blocks, so that caches have them.
-    fn fetch(&self, blocks: Blocks) -> Result<(), Sense> {
+    fn fetch(&self, blocks: BlockRange) -> Result<(), Sense> {
         let block = u64::from(self.block());
         let left = self.blocks().saturating_sub(blocks.first);
         let count = if blocks.count == 0 {
@@ -323,24 +334,24 @@ impl Unit {
             blocks.count
         };
         let len = (count.min(TRANSFER_MAX / block) * block) as usize;
-        self.in_pieces(Unit::read, blocks.first * block, len, |_, _| Ok(()))
+        self.in_pieces(ScsiUnit::read, blocks.first * block, len, |_, _| Ok(()))
     }
 
-    fn verify(&self, blocks: Blocks, compared: Compared, data: &[u8]) -> Result<(), Sense> {
+    fn verify(&self, blocks: BlockRange, compared: VerifySource, data: &[u8]) -> Result<(), Sense> {
         let block = u64::from(self.block());
         let len = (blocks.count * block) as usize;
         let look = |done: usize, now: &[u8]| match compared {
-            Compared::Nothing => Ok(()),
-            Compared::All => {
+            VerifySource::Nothing => Ok(()),
+            VerifySource::All => {
                 let given = data.get(done..done + now.len()).ok_or(Sense::LIST_LENGTH)?;
                 same(now, given, done)
             }
-            Compared::One => {
+            VerifySource::One => {
                 let mut all = now.chunks(block as usize).enumerate();
                 all.try_for_each(|(at, own)| same(own, data, done + at * block as usize))
             }
         };
-        self.in_pieces(Unit::read, blocks.first * block, len, look)
+        self.in_pieces(ScsiUnit::read, blocks.first * block, len, look)
     }
 
     /// The size of the device now: it may have grown.
@@ -403,10 +414,10 @@ impl Unit {
 
 fn may_go_on(
     held: &Reservations,
-    seat: &Seat,
+    seat: &NexusState,
     begun: u64,
-    operation: &Operation,
-) -> Result<(), Refused> {
+    operation: &ScsiCommand,
+) -> Result<(), CommandRefusal> {
     match seat.aborts() == begun {
         true => permitted(held, seat, operation),
         // Its initiator is not answered.
@@ -435,18 +446,18 @@ fn task_functions(extended: bool, is_read_only: bool) -> Vec<u8> {
 }
 
 /// The answer to INQUIRY and the like for a number that no unit has.
-pub(crate) fn absent(request: &Request, seen: &[u16]) -> Result<Answer, Sense> {
+pub(crate) fn absent(request: &Request, seen: &[u16]) -> Result<CommandData, Sense> {
     let mut data = match request.operation {
-        Operation::Inquiry {
+        ScsiCommand::Inquiry {
             vital: false,
             page: 0,
         } => inquiry::standard(false),
-        Operation::ReportLuns { select } => luns(select, seen)?,
-        Operation::RequestSense { .. } => Sense::NO_UNIT.fixed().to_vec(),
+        ScsiCommand::ReportLuns { select } => luns(select, seen)?,
+        ScsiCommand::RequestSense { .. } => Sense::NO_UNIT.fixed().to_vec(),
         _ => return Err(Sense::NO_UNIT),
     };
     data.truncate(request.room);
-    Ok(Answer::Data(data))
+    Ok(CommandData::Data(data))
 }
 
 /// Whether two pieces are the same; if not, where they differ.
@@ -505,7 +516,7 @@ fn opcodes(timeouts: bool, how: u8, opcode: u8, action: u16) -> Result<Vec<u8>, 
         (2, true) | (3, true) => find(opcode, action),
         _ => return Err(Sense::FIELD_IN_CDB),
     };
-    let Some(Known { usage, .. }) = known else {
+    let Some(CommandFormat { usage, .. }) = known else {
         return Ok(vec![0, 1, 0, 0]);
     };
     let mut data = vec![0, 3 | u8::from(timeouts) << 7];

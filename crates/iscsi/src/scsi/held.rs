@@ -2,25 +2,25 @@
 
 use std::sync::Arc;
 
-use super::cdb::{AboutReservations, Operation};
+use super::cdb::{AboutReservations, ScsiCommand};
 use super::reserve::{
-    Action, KEPT_MAX, Nexus, Order, Reservations, capabilities, full_status, keys, order,
-    reservation,
+    Action, KEPT_MAX, Nexus, Reservations, ReserveOutCommand, capabilities, full_status, keys,
+    order, reservation,
 };
-use super::seat::Seat;
-use super::sense::{Refused, Sense};
-use super::unit::{Unit, need};
+use super::seat::NexusState;
+use super::sense::{CommandRefusal, Sense};
+use super::unit::{ScsiUnit, need};
 
-impl Unit {
+impl ScsiUnit {
     /// An initiator has a session.
-    pub(crate) fn sit(&self, nexus: Nexus) -> Arc<Seat> {
-        let seat = Arc::new(Seat::new(nexus));
+    pub(crate) fn sit(&self, nexus: Nexus) -> Arc<NexusState> {
+        let seat = Arc::new(NexusState::new(nexus));
         self.seats.lock().push(Arc::clone(&seat));
         seat
     }
 
     /// Its session has ended. What it reserved by RESERVE (6) is free.
-    pub(crate) fn leave(&self, seat: &Arc<Seat>) {
+    pub(crate) fn leave(&self, seat: &Arc<NexusState>) {
         self.seats.lock().retain(|it| !Arc::ptr_eq(it, seat));
         if self.reservations().is_simple() {
             let mut held = self.held.write();
@@ -41,8 +41,12 @@ impl Unit {
     /// Whether reservations allow a command.
     ///
     /// # Errors
-    /// [`Refused::Conflict`]
-    pub(crate) fn permit(&self, seat: &Seat, operation: &Operation) -> Result<(), Refused> {
+    /// [`CommandRefusal::Conflict`]
+    pub(crate) fn permit(
+        &self,
+        seat: &NexusState,
+        operation: &ScsiCommand,
+    ) -> Result<(), CommandRefusal> {
         permitted(&self.reservations(), seat, operation)
     }
 
@@ -60,11 +64,11 @@ impl Unit {
     /// Carries PERSISTENT RESERVE OUT out.
     pub(super) fn reserve(
         &self,
-        seat: &Seat,
+        seat: &NexusState,
         action: Action,
         what: u8,
         list: &[u8],
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CommandRefusal> {
         let order = order(action, what, list)?;
         if order.keep && self.keeper.is_none() {
             return Err(Sense::FIELD_IN_LIST.into());
@@ -109,7 +113,7 @@ impl Unit {
         })
     }
 
-    fn note(&self, seat: &Seat, order: &Order) {
+    fn note(&self, seat: &NexusState, order: &ReserveOutCommand) {
         let Some(changes) = seat.changes.next_line() else {
             return;
         };
@@ -123,7 +127,7 @@ impl Unit {
     }
 
     /// Carries RESERVE (6) or RELEASE (6) out.
-    pub(super) fn simply(&self, seat: &Seat, reserve: bool) -> Result<(), Refused> {
+    pub(super) fn simply(&self, seat: &NexusState, reserve: bool) -> Result<(), CommandRefusal> {
         let mut held = self.held.write();
         let done = held.simply(&seat.nexus, reserve);
         self.show(&held);
@@ -131,10 +135,10 @@ impl Unit {
     }
 
     /// Answers PERSISTENT RESERVE IN.
-    pub(super) fn about(&self, about: AboutReservations) -> Result<Vec<u8>, Refused> {
+    pub(super) fn about(&self, about: AboutReservations) -> Result<Vec<u8>, CommandRefusal> {
         let held = self.reservations();
         if held.is_simple() {
-            return Err(Refused::Conflict);
+            return Err(CommandRefusal::Conflict);
         }
         Ok(match about {
             AboutReservations::Keys => keys(&held),
@@ -147,11 +151,11 @@ impl Unit {
 
 pub(super) fn permitted(
     held: &Reservations,
-    seat: &Seat,
-    operation: &Operation,
-) -> Result<(), Refused> {
+    seat: &NexusState,
+    operation: &ScsiCommand,
+) -> Result<(), CommandRefusal> {
     match held.allow(&seat.nexus, need(operation)) {
         true => Ok(()),
-        false => Err(Refused::Conflict),
+        false => Err(CommandRefusal::Conflict),
     }
 }

@@ -3,7 +3,7 @@
 use super::sense::Sense;
 use super::shortage;
 use super::unit::{
-    COMPARED_MAX, Identity, Port, RANGE_MAX, RANGES_MAX, SAME_MAX, TRANSFER_MAX, Unit,
+    COMPARED_MAX, Port, RANGE_MAX, RANGES_MAX, SAME_MAX, ScsiUnit, TRANSFER_MAX, UnitIdentity,
 };
 
 const VENDOR: &[u8; 8] = b"STRNGRM ";
@@ -30,7 +30,7 @@ pub(super) fn standard(is_there: bool) -> Vec<u8> {
 }
 
 /// A page of vital product data.
-pub(super) fn vital(unit: &Unit, page: u8, port: &Port<'_>) -> Result<Vec<u8>, Sense> {
+pub(super) fn vital(unit: &ScsiUnit, page: u8, port: &Port<'_>) -> Result<Vec<u8>, Sense> {
     let body = match page {
         0x00 => PAGES.to_vec(),
         0x80 => unit.identity.serial.as_bytes().to_vec(),
@@ -52,11 +52,11 @@ pub(super) fn vital(unit: &Unit, page: u8, port: &Port<'_>) -> Result<Vec<u8>, S
 }
 
 /// UNMAP, and WRITE SAME (16) and (10) with UNMAP.
-fn provisioning(unit: &Unit) -> u8 {
+fn provisioning(unit: &ScsiUnit) -> u8 {
     if unit.is_read_only { 0x00 } else { 0xe0 }
 }
 
-fn designators(identity: &Identity, target: &str) -> Vec<u8> {
+fn designators(identity: &UnitIdentity, target: &str) -> Vec<u8> {
     let mut body = Vec::new();
     // NAA, of the unit.
     body.extend([0x01, 0x03, 0, identity.naa.len() as u8]);
@@ -76,7 +76,7 @@ fn designators(identity: &Identity, target: &str) -> Vec<u8> {
     body
 }
 
-fn limits(unit: &Unit) -> Vec<u8> {
+fn limits(unit: &ScsiUnit) -> Vec<u8> {
     let block = u64::from(unit.block());
     let granularity = unit.physical_blocks();
     let mut body = vec![0; 60];

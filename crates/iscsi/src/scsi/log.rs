@@ -1,13 +1,13 @@
 //! LOG SENSE: the pages that there are, and how much of the unit has storage.
 
 use super::sense::Sense;
-use super::unit::Unit;
+use super::unit::ScsiUnit;
 
 const SUPPORTED: u8 = 0x00;
 const PROVISIONING: u8 = 0x0c;
 
 /// A page, from this parameter on.
-pub(super) fn sense(unit: &Unit, page: u8, subpage: u8, from: u16) -> Result<Vec<u8>, Sense> {
+pub(super) fn sense(unit: &ScsiUnit, page: u8, subpage: u8, from: u16) -> Result<Vec<u8>, Sense> {
     let body = match (page, unit.available()) {
         _ if subpage != 0 => return Err(Sense::FIELD_IN_CDB),
         (SUPPORTED, None) => vec![SUPPORTED],

@@ -21,7 +21,7 @@ pub(crate) mod unit;
 /// The operation codes that there are.
 #[cfg(test)]
 pub(crate) fn opcodes() -> impl Iterator<Item = u8> {
-    table::COMMANDS.iter().map(table::Known::opcode)
+    table::COMMANDS.iter().map(table::CommandFormat::opcode)
 }
 
 /// A big-endian number of the bytes from `at`; 0 where there are none.

@@ -1,8 +1,8 @@
 //! Mode pages: caching, control, and the threshold of space. Only the write cache can be turned off and on.
 
-use super::seat::Seat;
+use super::seat::NexusState;
 use super::sense::Sense;
-use super::unit::{Port, Unit};
+use super::unit::{Port, ScsiUnit};
 
 const ALL: u8 = 0x3f;
 const CACHING: u8 = 0x08;
@@ -23,7 +23,7 @@ const PROVISIONING: u8 = 0x02;
 const EACH: u8 = 0xff;
 
 /// The page about space of a unit whose space is known (SBC-3, 6.5.9).
-fn provisioning(unit: &Unit, which: u8) -> Option<Vec<u8>> {
+fn provisioning(unit: &ScsiUnit, which: u8) -> Option<Vec<u8>> {
     /// A soft threshold that is enabled, and is armed while the space becomes less.
     const SOFT: u8 = 0x80 | 0x02;
     /// Of the space that is available.
@@ -39,7 +39,7 @@ fn provisioning(unit: &Unit, which: u8) -> Option<Vec<u8>> {
 }
 
 /// A page or subpage, as it is, or which bits of it can be changed.
-fn find(unit: &Unit, code: u8, subpage: u8, which: u8) -> Option<Vec<u8>> {
+fn find(unit: &ScsiUnit, code: u8, subpage: u8, which: u8) -> Option<Vec<u8>> {
     match (code, subpage) {
         (EXCEPTIONS, PROVISIONING) => provisioning(unit, which),
         (_, 0) => page(unit, code, which),
@@ -48,7 +48,7 @@ fn find(unit: &Unit, code: u8, subpage: u8, which: u8) -> Option<Vec<u8>> {
 }
 
 /// A page without subpages.
-fn page(unit: &Unit, code: u8, which: u8) -> Option<Vec<u8>> {
+fn page(unit: &ScsiUnit, code: u8, which: u8) -> Option<Vec<u8>> {
     let mut page = match code {
         CACHING => vec![0; 20],
         CONTROL | EXCEPTIONS => vec![0; 12],
@@ -66,7 +66,7 @@ fn page(unit: &Unit, code: u8, which: u8) -> Option<Vec<u8>> {
 
 /// The answer to MODE SENSE.
 pub(super) fn sense(
-    (unit, port): (&Unit, &Port<'_>),
+    (unit, port): (&ScsiUnit, &Port<'_>),
     ten: bool,
     no_blocks: bool,
     code: u8,
@@ -113,7 +113,7 @@ pub(super) fn sense(
 
 /// Carries MODE SELECT out, which can turn the write cache off and on.
 pub(super) fn select(
-    (unit, seat): (&Unit, &Seat),
+    (unit, seat): (&ScsiUnit, &NexusState),
     ten: bool,
     is_page: bool,
     list: &[u8],

@@ -1,12 +1,12 @@
 //! Reads of a range of blocks, in pieces of any length.
 
 use super::sense::Sense;
-use super::unit::Unit;
+use super::unit::ScsiUnit;
 
 /// A range of blocks that is read in pieces. Each block is read once, also if several pieces have parts of it. So what
 /// another initiator writes meanwhile is in all of a block, or in nothing of it.
 pub(crate) struct Reading<'a> {
-    unit: &'a Unit,
+    unit: &'a ScsiUnit,
     /// Where the next piece begins.
     next: u64,
     /// The block in which the last piece ended, if that was within one.
@@ -15,7 +15,7 @@ pub(crate) struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     /// A range that begins at this offset, which is that of a block.
-    pub(crate) fn new(unit: &'a Unit, offset: u64) -> Reading<'a> {
+    pub(crate) fn new(unit: &'a ScsiUnit, offset: u64) -> Reading<'a> {
         Reading {
             unit,
             next: offset,

@@ -14,7 +14,7 @@ const ATTENTIONS_MAX: usize = 16;
 
 /// An initiator that has a session.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct NexusState {
     pub(crate) nexus: Nexus,
     /// Unit attention conditions that it is not told of yet.
     attentions: Mutex<VecDeque<Sense>>,
@@ -24,9 +24,9 @@ pub(crate) struct Seat {
     pub(super) changes: LogCount,
 }
 
-impl Seat {
-    pub(crate) fn new(nexus: Nexus) -> Seat {
-        Seat {
+impl NexusState {
+    pub(crate) fn new(nexus: Nexus) -> NexusState {
+        NexusState {
             nexus,
             attentions: Mutex::new([Sense::POWER_ON].into()),
             has_attentions: AtomicBool::new(true),

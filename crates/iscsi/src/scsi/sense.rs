@@ -10,16 +10,16 @@ pub(crate) mod status {
 
 /// Why a command is not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum CommandRefusal {
     /// Another initiator has reserved the unit.
     Conflict,
     /// What sense data say.
     Check(Sense),
 }
 
-impl From<Sense> for Refused {
-    fn from(sense: Sense) -> Refused {
-        Refused::Check(sense)
+impl From<Sense> for CommandRefusal {
+    fn from(sense: Sense) -> CommandRefusal {
+        CommandRefusal::Check(sense)
     }
 }
 

@@ -10,40 +10,40 @@ pub(crate) enum Right {
 }
 
 /// A command: the bits of its CDB that may be set. Its first byte is the operation code.
-pub(crate) struct Known {
+pub(crate) struct CommandFormat {
     /// Where an operation code has several.
     pub(crate) action: Option<u16>,
     pub(crate) right: Right,
     pub(super) usage: &'static [u8],
 }
 
-impl Known {
+impl CommandFormat {
     pub(crate) fn opcode(&self) -> u8 {
         self.usage[0]
     }
 }
 
-const fn reads(usage: &'static [u8]) -> Known {
+const fn reads(usage: &'static [u8]) -> CommandFormat {
     let (action, right) = (None, Right::Read);
-    Known {
+    CommandFormat {
         action,
         right,
         usage,
     }
 }
 
-const fn changes(usage: &'static [u8]) -> Known {
+const fn changes(usage: &'static [u8]) -> CommandFormat {
     let (action, right) = (None, Right::Change);
-    Known {
+    CommandFormat {
         action,
         right,
         usage,
     }
 }
 
-const fn action(action: u16, right: Right, usage: &'static [u8]) -> Known {
+const fn action(action: u16, right: Right, usage: &'static [u8]) -> CommandFormat {
     let action = Some(action);
-    Known {
+    CommandFormat {
         action,
         right,
         usage,
@@ -117,7 +117,7 @@ pub(super) mod reserve {
 }
 
 /// All of them. Each row says which right the command needs.
-pub(crate) const COMMANDS: &[Known] = &[
+pub(crate) const COMMANDS: &[CommandFormat] = &[
     reads(&[TEST_UNIT_READY, 0, 0, 0, 0, 0]),
     reads(&[REQUEST_SENSE, 1, 0, 0, F, 0]),
     reads(&[READ_6, G, F, F, F, 0]),
@@ -336,8 +336,9 @@ pub(crate) const COMMANDS: &[Known] = &[
 ];
 
 /// The command that a CDB has.
-pub(super) fn find(opcode: u8, action: u16) -> Option<&'static Known> {
-    let is_it =
-        |known: &&Known| known.opcode() == opcode && known.action.is_none_or(|own| own == action);
+pub(super) fn find(opcode: u8, action: u16) -> Option<&'static CommandFormat> {
+    let is_it = |known: &&CommandFormat| {
+        known.opcode() == opcode && known.action.is_none_or(|own| own == action)
+    };
     COMMANDS.iter().find(is_it)
 }

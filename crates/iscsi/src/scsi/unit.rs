@@ -11,9 +11,9 @@ use block::{BlockDevice, SectorSizes};
 use meter::LogCount;
 use parking_lot::{Mutex, RwLock};
 
-use super::cdb::{Blocks, Compared, Operation, Request};
+use super::cdb::{BlockRange, Request, ScsiCommand, VerifySource};
 use super::reserve::{LIST_LEN, Need, Reservations};
-use super::seat::Seat;
+use super::seat::NexusState;
 use super::sense::Sense;
 use super::shortage::{EXPONENT, PART, Shortage};
 use super::table::Right;
@@ -31,7 +31,7 @@ pub(super) const COMPARED_MAX: u64 = 128;
 
 /// What a unit is called.
 #[derive(Clone, Debug)]
-pub(crate) struct Identity {
+pub(crate) struct UnitIdentity {
     /// Its name in the log.
     pub(crate) name: String,
     /// A serial number that no other unit has, and that stays when the target gets another name.
@@ -67,7 +67,7 @@ impl Port<'_> {
 }
 
 /// Keeps what a unit has beside its blocks.
-pub trait Keeper: Debug + Send + Sync {
+pub trait ReservationStore: Debug + Send + Sync {
     /// The reservations that were saved last; none if there are none.
     ///
     /// # Errors
@@ -98,9 +98,9 @@ pub trait Keeper: Debug + Send + Sync {
 }
 
 /// A device with an identity.
-pub(crate) struct Unit {
+pub(crate) struct ScsiUnit {
     pub(crate) device: Arc<dyn BlockDevice>,
-    pub(crate) identity: Identity,
+    pub(crate) identity: UnitIdentity,
     pub(crate) is_read_only: bool,
     sectors: SectorSizes,
     /// Who may use it. Held for reading by what changes blocks, and for writing by what changes reservations, and
@@ -109,20 +109,20 @@ pub(crate) struct Unit {
     /// The same, which nothing holds for long: not even a command on a device that does not answer.
     pub(super) shown: RwLock<Arc<Reservations>>,
     /// Where reservations are kept.
-    pub(super) keeper: Option<Arc<dyn Keeper>>,
+    pub(super) keeper: Option<Arc<dyn ReservationStore>>,
     pub(super) shortage: Shortage,
     /// Whether an initiator turned the write cache off.
     writes_through: AtomicBool,
     pub(super) failures: LogCount,
     /// The initiators that use it.
-    pub(super) seats: Mutex<Vec<Arc<Seat>>>,
+    pub(super) seats: Mutex<Vec<Arc<NexusState>>>,
     /// Dropped after the device.
     _end: Sender<Infallible>,
 }
 
 /// What a command answers besides its status.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum CommandData {
     Nothing,
     /// A change is done, and has to be settled before that is said.
     Changed,
@@ -131,7 +131,7 @@ pub(crate) enum Answer {
     Read(u64, u64),
 }
 
-impl Unit {
+impl ScsiUnit {
     /// How much can still be stored, in the unit of thresholds; none if that is not known.
     pub(super) fn available(&self) -> Option<u32> {
         let room = self.keeper.as_ref()?.room()?;
@@ -164,17 +164,17 @@ impl Unit {
     /// A unit, and what tells that nothing uses it any more, by being disconnected.
     pub(crate) fn new(
         device: Arc<dyn BlockDevice>,
-        identity: Identity,
+        identity: UnitIdentity,
         is_read_only: bool,
-        keeper: Option<Arc<dyn Keeper>>,
+        keeper: Option<Arc<dyn ReservationStore>>,
         reservations: Reservations,
-    ) -> (Unit, Receiver<Infallible>) {
+    ) -> (ScsiUnit, Receiver<Infallible>) {
         let sectors = SectorSizes {
             logical: identity.block,
             ..device.sector_sizes()
         };
         let (end, ended) = channel();
-        let unit = Unit {
+        let unit = ScsiUnit {
             device,
             identity,
             is_read_only,
@@ -207,8 +207,8 @@ impl Unit {
     }
 
     /// Refuses what cannot be meant, and says how many bytes the initiator has to send.
-    pub(crate) fn check(&self, operation: &Operation) -> Result<usize, Sense> {
-        use Operation as O;
+    pub(crate) fn check(&self, operation: &ScsiCommand) -> Result<usize, Sense> {
+        use ScsiCommand as O;
         let block = u64::from(self.block());
         let (blocks, most) = match *operation {
             O::Read { blocks }
@@ -217,13 +217,13 @@ impl Unit {
             | O::WriteAndVerify { blocks, .. } => (blocks, TRANSFER_MAX / block),
             O::Verify {
                 blocks,
-                compared: Compared::All,
+                compared: VerifySource::All,
             } => (blocks, TRANSFER_MAX / block),
             O::Verify { blocks, .. } => (blocks, RANGE_MAX / block),
             O::Flush { blocks } | O::PreFetch { blocks } => (blocks, u64::MAX),
             O::WriteSame { blocks, .. } => (blocks, SAME_MAX),
             O::CompareAndWrite { blocks, .. } => (blocks, COMPARED_MAX),
-            _ => (Blocks { first: 0, count: 0 }, 0),
+            _ => (BlockRange { first: 0, count: 0 }, 0),
         };
         let end = blocks.first.checked_add(blocks.count);
         if end.is_none_or(|end| end > self.blocks()) {
@@ -241,9 +241,9 @@ impl Unit {
             O::Reserve { len, .. } if len != LIST_LEN => return Err(Sense::LIST_LENGTH),
             O::Reserve { len, .. } => len,
             O::Verify { compared, .. } => match compared {
-                Compared::Nothing => 0,
-                Compared::All => len,
-                Compared::One => block as usize,
+                VerifySource::Nothing => 0,
+                VerifySource::All => len,
+                VerifySource::One => block as usize,
             },
             O::WriteSame { blocks, .. } if blocks.count == 0 => return Err(Sense::FIELD_IN_CDB),
             O::WriteSame { zeros, .. } if !zeros => block as usize,
@@ -259,7 +259,7 @@ impl Unit {
         self.read_alone(offset, out)
     }
 
-    /// Reads where [`Unit::held`] is locked already.
+    /// Reads where [`ScsiUnit::held`] is locked already.
     pub(super) fn read_alone(&self, offset: u64, out: &mut [u8]) -> Result<(), Sense> {
         let read = self.device.read_at(offset, out);
         read.map_err(|error| self.failed(&error, false))
@@ -276,7 +276,7 @@ impl Unit {
     }
 
     /// Makes everything durable. The first flush of an initiator after a loss fails: it would vouch for what is gone.
-    pub(super) fn flush(&self, seat: &Seat) -> Result<(), Sense> {
+    pub(super) fn flush(&self, seat: &NexusState) -> Result<(), Sense> {
         let flushed = self.device.flush();
         flushed.map_err(|error| self.failed(&error, true))?;
         // Some initiators give each session another number.
@@ -304,7 +304,7 @@ impl Unit {
     }
 
     /// Turns the write cache on or off, for all initiators. The others are told.
-    pub(super) fn set_write_cache(&self, seat: &Seat, is_on: bool) -> Result<(), Sense> {
+    pub(super) fn set_write_cache(&self, seat: &NexusState, is_on: bool) -> Result<(), Sense> {
         if is_on && !self.may_have_write_cache() {
             return Err(Sense::FIELD_IN_LIST);
         }
@@ -329,8 +329,8 @@ impl Unit {
 }
 
 /// Whether it writes to the device.
-fn changes_blocks(operation: &Operation) -> bool {
-    use Operation as O;
+fn changes_blocks(operation: &ScsiCommand) -> bool {
+    use ScsiCommand as O;
     matches!(
         operation,
         O::Write { .. }
@@ -343,8 +343,8 @@ fn changes_blocks(operation: &Operation) -> bool {
 }
 
 /// What a command needs from reservations (SPC-4, table 66; SBC-3, table 13).
-pub(super) fn need(operation: &Operation) -> Need {
-    use Operation as O;
+pub(super) fn need(operation: &ScsiCommand) -> Need {
+    use ScsiCommand as O;
     match operation {
         O::Inquiry { .. }
         | O::ReportLuns { .. }

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::task::Task;
+use super::task::ScsiTask;
 use super::tasks::expected_back;
-use super::{Result, Shared};
+use super::{Result, SessionContext};
 use crate::scsi::reading::Reading;
-use crate::scsi::sense::{Refused, Sense, status};
-use crate::scsi::unit::Unit;
-use crate::wire::output::{Answers, DATA_LEAST, KEPT_MAX};
-use crate::wire::pdu::{FINAL, Head, NO_TAG, response};
+use crate::scsi::sense::{CommandRefusal, Sense, status};
+use crate::scsi::unit::ScsiUnit;
+use crate::wire::output::{DATA_LEAST, KEPT_MAX, ResponseBuffer};
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
 
 const OVERFLOW: u8 = 0x04;
 const UNDERFLOW: u8 = 0x02;
 const HAS_STATUS: u8 = 0x01;
 
 /// Says that another number of bytes was expected.
-fn residual(reply: &mut Head, expected: usize, actual: usize) {
+fn residual(reply: &mut PduHeader, expected: usize, actual: usize) {
     if actual != expected {
         reply.0[1] |= if actual > expected {
             OVERFLOW
@@ -28,19 +28,19 @@ fn residual(reply: &mut Head, expected: usize, actual: usize) {
     }
 }
 
-fn response_to(head: &Head, status: u8) -> Head {
-    let mut reply = Head::new(response::COMMAND, FINAL);
+fn response_to(head: &PduHeader, status: u8) -> PduHeader {
+    let mut reply = PduHeader::new(response::COMMAND, FINAL);
     reply.0[3] = status;
     reply.put32(16, head.tag());
     reply
 }
 
-impl Shared {
+impl SessionContext {
     /// Answers a command that was carried out, with `actual` bytes.
     pub(super) fn good(
         &self,
-        out: &mut Answers,
-        head: &Head,
+        out: &mut ResponseBuffer,
+        head: &PduHeader,
         actual: usize,
         sent: u32,
     ) -> Result<()> {
@@ -50,8 +50,13 @@ impl Shared {
         self.answer(out, &mut reply, &[])
     }
 
-    /// As [`Shared::good`], for a change of a unit that is not settled.
-    pub(super) fn changed(&self, out: &mut Answers, task: &Task, unit: &Arc<Unit>) -> Result<()> {
+    /// As [`SessionContext::good`], for a change of a unit that is not settled.
+    pub(super) fn changed(
+        &self,
+        out: &mut ResponseBuffer,
+        task: &ScsiTask,
+        unit: &Arc<ScsiUnit>,
+    ) -> Result<()> {
         let mut reply = response_to(&task.head, status::GOOD);
         residual(&mut reply, task.head.u32(20) as usize, task.need);
         reply.put32(36, task.asks);
@@ -60,14 +65,14 @@ impl Shared {
         self.send_many(out)
     }
 
-    fn answer(&self, out: &mut Answers, reply: &mut Head, data: &[u8]) -> Result<()> {
+    fn answer(&self, out: &mut ResponseBuffer, reply: &mut PduHeader, data: &[u8]) -> Result<()> {
         self.output.make_room(out, data.len())?;
         out.put(reply, true, data);
         self.send_many(out)
     }
 
     /// Sends answers, if there are many bytes of them.
-    fn send_many(&self, out: &mut Answers) -> Result<()> {
+    fn send_many(&self, out: &mut ResponseBuffer) -> Result<()> {
         match out.len() >= KEPT_MAX {
             true => self.output.send(out),
             false => Ok(()),
@@ -75,7 +80,7 @@ impl Shared {
     }
 
     /// Answers that a command has to be sent again later: there is no memory for its data.
-    pub(super) fn put_off(&self, out: &mut Answers, head: &Head) -> Result<()> {
+    pub(super) fn put_off(&self, out: &mut ResponseBuffer, head: &PduHeader) -> Result<()> {
         let mut reply = response_to(head, status::TASK_SET_FULL);
         residual(&mut reply, head.u32(20) as usize, 0);
         self.answer(out, &mut reply, &[])
@@ -84,13 +89,13 @@ impl Shared {
     /// Answers a command that failed.
     pub(super) fn fail(
         &self,
-        out: &mut Answers,
-        head: &Head,
-        refused: impl Into<Refused>,
+        out: &mut ResponseBuffer,
+        head: &PduHeader,
+        refused: impl Into<CommandRefusal>,
     ) -> Result<()> {
         match refused.into() {
-            Refused::Check(sense) => self.fail_after(out, head, sense, 0, 0),
-            Refused::Conflict => {
+            CommandRefusal::Check(sense) => self.fail_after(out, head, sense, 0, 0),
+            CommandRefusal::Conflict => {
                 if let Some(target) = self.target() {
                     target.conflicts.fetch_add(1, Relaxed);
                 }
@@ -104,8 +109,8 @@ impl Shared {
     /// Answers a command that failed after `done` bytes, or that needs so many.
     pub(super) fn fail_after(
         &self,
-        out: &mut Answers,
-        head: &Head,
+        out: &mut ResponseBuffer,
+        head: &PduHeader,
         sense: Sense,
         done: usize,
         sent: u32,
@@ -119,7 +124,12 @@ impl Shared {
     }
 
     /// Answers with data, as many as are expected.
-    pub(super) fn send_data(&self, out: &mut Answers, head: &Head, data: &[u8]) -> Result<()> {
+    pub(super) fn send_data(
+        &self,
+        out: &mut ResponseBuffer,
+        head: &PduHeader,
+        data: &[u8],
+    ) -> Result<()> {
         let mut rest = data;
         let fill = |room: &mut [u8]| {
             let (next, later) = rest.split_at(room.len());
@@ -133,9 +143,9 @@ impl Shared {
     /// Answers with what the device has.
     pub(super) fn send_blocks(
         &self,
-        out: &mut Answers,
-        head: &Head,
-        unit: &Unit,
+        out: &mut ResponseBuffer,
+        head: &PduHeader,
+        unit: &ScsiUnit,
         (offset, len): (u64, usize),
     ) -> Result<()> {
         let send_max = self.agreed.send_max;
@@ -149,8 +159,8 @@ impl Shared {
 
     fn send_pieces(
         &self,
-        out: &mut Answers,
-        head: &Head,
+        out: &mut ResponseBuffer,
+        head: &PduHeader,
         len: usize,
         piece: usize,
         mut fill: impl FnMut(&mut [u8]) -> std::result::Result<(), Sense>,
@@ -173,7 +183,7 @@ impl Shared {
             if ends {
                 burst = 0;
             }
-            let mut reply = Head::new(response::DATA, if ends { FINAL } else { 0 });
+            let mut reply = PduHeader::new(response::DATA, if ends { FINAL } else { 0 });
             reply.put(8, &head.0[8..20]);
             reply.put32(20, NO_TAG);
             reply.put32(36, sent);

@@ -4,20 +4,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use super::task::{Place, Task};
-use super::{Result, Shared};
-use crate::scsi::cdb::Operation;
+use super::task::{ScsiTask, UnitReference};
+use super::{Result, SessionContext};
+use crate::scsi::cdb::ScsiCommand;
 use crate::scsi::execute::{self, lun_of};
-use crate::scsi::sense::Refused;
-use crate::scsi::unit::{Answer, Port, Unit};
-use crate::wire::output::Answers;
+use crate::scsi::sense::CommandRefusal;
+use crate::scsi::unit::{CommandData, Port, ScsiUnit};
+use crate::wire::output::ResponseBuffer;
 
 /// A device that takes longer for a command, beyond a nanosecond for each byte, is slow.
 const SLOW: Duration = Duration::from_micros(100);
 
-impl Shared {
+impl SessionContext {
     /// Carries a command out, and answers it.
-    pub(super) fn carry_out(&self, task: &Task, data: &mut [u8], out: &mut Answers) -> Result<()> {
+    pub(super) fn carry_out(
+        &self,
+        task: &ScsiTask,
+        data: &mut [u8],
+        out: &mut ResponseBuffer,
+    ) -> Result<()> {
         let begin = Instant::now();
         let done = self.carry_out_untimed(task, data, out);
         let took = begin.elapsed();
@@ -39,7 +44,12 @@ impl Shared {
 
     /// Decides again whether the initiator may use a unit, if views or access have changed since a command came: it may
     /// have waited for its data, or for a helper. `None` if the initiator does not see the unit any more.
-    fn is_read_only_now(&self, task: &Task, place: &Place, unit: &Arc<Unit>) -> Option<bool> {
+    fn is_read_only_now(
+        &self,
+        task: &ScsiTask,
+        place: &UnitReference,
+        unit: &Arc<ScsiUnit>,
+    ) -> Option<bool> {
         let attached = self.attached()?;
         if attached.target.version() == place.version {
             return Some(place.is_read_only);
@@ -47,7 +57,12 @@ impl Shared {
         attached.view_now(lun_of(task.head.lun())?, unit)
     }
 
-    fn carry_out_untimed(&self, task: &Task, data: &mut [u8], out: &mut Answers) -> Result<()> {
+    fn carry_out_untimed(
+        &self,
+        task: &ScsiTask,
+        data: &mut [u8],
+        out: &mut ResponseBuffer,
+    ) -> Result<()> {
         let Some(attached) = self.attached() else {
             return Ok(());
         };
@@ -65,7 +80,7 @@ impl Shared {
         };
         let Some((unit, place, _)) = shown else {
             return match execute::absent(&task.request, port.luns) {
-                Ok(Answer::Data(data)) => self.send_data(out, &task.head, &data),
+                Ok(CommandData::Data(data)) => self.send_data(out, &task.head, &data),
                 Ok(_) => self.good(out, &task.head, task.need, task.asks),
                 Err(sense) => self.fail(out, &task.head, sense),
             };
@@ -75,7 +90,7 @@ impl Shared {
             // It was aborted, and is not answered.
             return Ok(());
         }
-        let is_sense = matches!(task.request.operation, Operation::RequestSense { .. });
+        let is_sense = matches!(task.request.operation, ScsiCommand::RequestSense { .. });
         let attention = match is_sense {
             true => seat.attention(),
             false => None,
@@ -84,7 +99,7 @@ impl Shared {
             Some(attention) => {
                 let mut data = attention.fixed().to_vec();
                 data.truncate(task.request.room);
-                Ok(Answer::Data(data))
+                Ok(CommandData::Data(data))
             }
             None => {
                 let len = data.len().min(task.need);
@@ -96,14 +111,14 @@ impl Shared {
             return Ok(());
         }
         match outcome {
-            Ok(Answer::Nothing) => self.good(out, &task.head, task.need, task.asks),
-            Ok(Answer::Changed) => self.changed(out, task, &unit),
-            Ok(Answer::Data(data)) => self.send_data(out, &task.head, &data),
-            Ok(Answer::Read(offset, len)) => {
+            Ok(CommandData::Nothing) => self.good(out, &task.head, task.need, task.asks),
+            Ok(CommandData::Changed) => self.changed(out, task, &unit),
+            Ok(CommandData::Data(data)) => self.send_data(out, &task.head, &data),
+            Ok(CommandData::Read(offset, len)) => {
                 self.send_blocks(out, &task.head, &unit, (offset, len as usize))
             }
             Err(refused) => {
-                if let Refused::Check(sense) = refused
+                if let CommandRefusal::Check(sense) = refused
                     && sense.is_of_device()
                     && let Some(failures) = self.failures.next_line()
                 {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::task::Task;
+use super::task::ScsiTask;
 
 /// At most so many further threads serve a session.
 pub(super) const HELPERS_PER_SESSION: usize = 15;
@@ -40,7 +40,7 @@ pub(super) struct Jobs {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Task>,
+    waiting: VecDeque<ScsiTask>,
     /// The tags of those that are carried out, and their units.
     running: Vec<(u32, [u8; 8])>,
     idle: usize,
@@ -50,7 +50,7 @@ struct State {
 
 impl Jobs {
     /// One more. True if a helper more is wanted: the caller then starts it.
-    pub(super) fn push(&self, task: Task) -> bool {
+    pub(super) fn push(&self, task: ScsiTask) -> bool {
         let mut state = self.state.lock();
         state.waiting.push_back(task);
         self.more.notify_one();
@@ -60,7 +60,7 @@ impl Jobs {
     }
 
     /// A helper that was wanted could not be started. Returns a command, if no helper is left to carry it out.
-    pub(super) fn helper_failed(&self) -> Option<Task> {
+    pub(super) fn helper_failed(&self) -> Option<ScsiTask> {
         let mut state = self.state.lock();
         state.helpers -= 1;
         match state.helpers {
@@ -70,7 +70,7 @@ impl Jobs {
     }
 
     /// The next one, for a helper. None when the session is over.
-    pub(super) fn next(&self) -> Option<Task> {
+    pub(super) fn next(&self) -> Option<ScsiTask> {
         let mut state = self.state.lock();
         loop {
             if let Some(task) = state.waiting.pop_front() {
@@ -105,7 +105,7 @@ impl Jobs {
     pub(super) fn forget(&self, is_one: &impl Fn(u32, [u8; 8]) -> bool) -> usize {
         let mut state = self.state.lock();
         let before = state.waiting.len();
-        let keeps = |it: &Task| !is_one(it.head.tag(), it.head.lun());
+        let keeps = |it: &ScsiTask| !is_one(it.head.tag(), it.head.lun());
         state.waiting.retain(keeps);
         before - state.waiting.len()
     }

@@ -1,10 +1,10 @@
 //! Task management. A function that other initiators notice needs the right to change the unit.
 
-use super::units::Seen;
-use super::{Connection, Result};
+use super::units::VisibleUnit;
+use super::{Result, SessionConnection};
 use crate::scsi::execute::lun_of;
 use crate::scsi::table::Right;
-use crate::wire::pdu::{FINAL, Head, response};
+use crate::wire::pdu::{FINAL, PduHeader, response};
 
 /// What a task management request is answered with (RFC 7143, section 11.6.1).
 mod answer {
@@ -18,7 +18,7 @@ mod answer {
 
 /// A function of task management.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Function {
+enum TaskFunction {
     /// ABORT TASK, of this session.
     AbortTask,
     /// ABORT TASK SET: all tasks of this session for a unit.
@@ -30,17 +30,17 @@ enum Function {
 }
 
 /// The functions with their codes. Each row says which right the function needs.
-const FUNCTIONS: [(u8, Function, Right); 5] = [
-    (1, Function::AbortTask, Right::Read),
-    (2, Function::AbortTaskSet, Right::Read),
-    (4, Function::ResetUnit, Right::Change),
-    (5, Function::ResetUnit, Right::Change),
-    (6, Function::ResetTarget, Right::Change),
+const FUNCTIONS: [(u8, TaskFunction, Right); 5] = [
+    (1, TaskFunction::AbortTask, Right::Read),
+    (2, TaskFunction::AbortTaskSet, Right::Read),
+    (4, TaskFunction::ResetUnit, Right::Change),
+    (5, TaskFunction::ResetUnit, Right::Change),
+    (6, TaskFunction::ResetTarget, Right::Change),
 ];
 const TASK_REASSIGN: u8 = 8;
 
-impl Connection<'_, '_> {
-    pub(super) fn manage(&mut self, head: &Head) -> Result<()> {
+impl SessionConnection<'_, '_> {
+    pub(super) fn manage(&mut self, head: &PduHeader) -> Result<()> {
         let (code, lun) = (head.flags() & 0x7f, head.lun());
         self.look(lun);
         let row = FUNCTIONS.iter().find(|row| row.0 == code);
@@ -53,46 +53,46 @@ impl Connection<'_, '_> {
             None if code == TASK_REASSIGN => answer::NOT_REASSIGNED,
             None => answer::NOT_SUPPORTED,
         };
-        let mut reply = Head::new(response::TASK, FINAL);
+        let mut reply = PduHeader::new(response::TASK, FINAL);
         reply.0[2] = done;
         reply.put32(16, head.tag());
         self.answer(&mut reply, true, &[])
     }
 
-    fn misses_unit(&self, function: Function, lun: [u8; 8]) -> bool {
-        function != Function::ResetTarget && self.unit(lun).is_none()
+    fn misses_unit(&self, function: TaskFunction, lun: [u8; 8]) -> bool {
+        function != TaskFunction::ResetTarget && self.unit(lun).is_none()
     }
 
     /// True if the views of the initiator give it the right to a function, for each unit that the function concerns.
-    fn may_manage(&self, function: Function, right: Right, lun: [u8; 8]) -> bool {
-        let gives = |seen: &Seen| right == Right::Read || !seen.is_read_only;
+    fn may_manage(&self, function: TaskFunction, right: Right, lun: [u8; 8]) -> bool {
+        let gives = |seen: &VisibleUnit| right == Right::Read || !seen.is_read_only;
         match function {
-            Function::ResetTarget => self.units.all.values().all(gives),
+            TaskFunction::ResetTarget => self.units.all.values().all(gives),
             _ => self.seen(lun).is_some_and(gives),
         }
     }
 
-    fn carry_function_out(&mut self, function: Function, head: &Head) -> u8 {
+    fn carry_function_out(&mut self, function: TaskFunction, head: &PduHeader) -> u8 {
         let lun = head.lun();
         match function {
-            Function::AbortTask => match self.abort(head.u32(20)) {
+            TaskFunction::AbortTask => match self.abort(head.u32(20)) {
                 true => answer::DONE,
                 // It has been answered.
                 false => answer::NO_TASK,
             },
-            Function::AbortTaskSet => {
+            TaskFunction::AbortTaskSet => {
                 self.forget(|_, of| of == lun);
                 self.shared.jobs.wait_for(&|_, of| of == lun);
                 answer::DONE
             }
-            Function::ResetUnit => {
+            TaskFunction::ResetUnit => {
                 self.note_reset(Some(lun));
                 self.unit(lun).inspect(|unit| unit.reset());
                 self.look(lun);
                 self.shared.jobs.wait_for(&|_, of| of == lun);
                 answer::DONE
             }
-            Function::ResetTarget => {
+            TaskFunction::ResetTarget => {
                 self.note_reset(None);
                 self.reset_all();
                 self.shared.jobs.wait_for(&|_, _| true);

@@ -27,22 +27,22 @@ use meter::LogCount;
 
 use tracing::Span;
 
-use crate::error::Gone;
-use crate::login::negotiation::{Purpose, Session};
+use crate::error::DisconnectCause;
+use crate::login::negotiation::{NewSession, SessionPurpose};
 use crate::targets::portal::Targets;
-use crate::targets::target::{Attached, Target};
-use crate::wire::keys::Agreed;
-use crate::wire::link::{Input, Link};
-use crate::wire::output::{Answers, KEPT_MAX, Output};
-use crate::wire::pdu::{FINAL, Head, NO_TAG, Received, SEGMENT_MAX, request, response};
+use crate::targets::target::{IscsiTarget, TargetSession};
+use crate::wire::keys::SessionParameters;
+use crate::wire::link::{InitiatorLink, PduBuffer};
+use crate::wire::output::{KEPT_MAX, ResponseBuffer, ResponseSender};
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, ReceivedPdu, SEGMENT_MAX, request, response};
 use jobs::Jobs;
 use silence::WatchedLink;
-use task::Task;
+use task::ScsiTask;
 use units::Units;
 
 pub(crate) use jobs::Helpers;
 
-pub(crate) type Result<T> = std::result::Result<T, Gone>;
+pub(crate) type Result<T> = std::result::Result<T, DisconnectCause>;
 
 /// The memory of a helper, without its large answers: a few answers, and blocks that it compares or fills.
 const HELPER_MEMORY: usize = 128 << 10;
@@ -55,10 +55,10 @@ mod reason {
 }
 
 /// What all threads of a session use.
-struct Shared {
-    purpose: Purpose,
-    agreed: Agreed,
-    output: Arc<Output>,
+struct SessionContext {
+    purpose: SessionPurpose,
+    agreed: SessionParameters,
+    output: Arc<ResponseSender>,
     jobs: Jobs,
     memory: TransferShare,
     failures: LogCount,
@@ -68,20 +68,20 @@ struct Shared {
 }
 
 /// A connection that has logged in, for the thread that receives.
-struct Connection<'scope, 'env> {
-    link: &'env dyn Link,
+struct SessionConnection<'scope, 'env> {
+    link: &'env dyn InitiatorLink,
     targets: &'env Targets,
-    shared: &'env Shared,
+    shared: &'env SessionContext,
     scope: &'scope Scope<'scope, 'env>,
     helpers: &'env Helpers,
     initiator: &'env str,
     cid: [u8; 2],
     /// Answers that are not sent yet.
-    out: Answers,
+    out: ResponseBuffer,
     /// How many commands came.
     count: u64,
     /// Commands that wait for data, or for others, by tag.
-    tasks: BTreeMap<u32, Task>,
+    tasks: BTreeMap<u32, ScsiTask>,
     /// Those that were not asked for their data yet.
     unasked: VecDeque<u32>,
     next_transfer: u32,
@@ -93,20 +93,20 @@ struct Connection<'scope, 'env> {
 
 /// Whether a connection goes on.
 #[derive(PartialEq, Eq)]
-enum Next {
+enum Continuation {
     Go,
     End,
 }
 
 /// Serves a connection until the initiator ends it.
 pub(crate) fn serve(
-    link: &Arc<dyn Link>,
-    input: &mut Input,
-    session: Session,
+    link: &Arc<dyn InitiatorLink>,
+    input: &mut PduBuffer,
+    session: NewSession,
     targets: &Targets,
     helpers: &Helpers,
 ) -> Result<()> {
-    let Session {
+    let NewSession {
         purpose,
         initiator,
         agreed,
@@ -115,16 +115,16 @@ pub(crate) fn serve(
         memory,
         reserved: _reserved,
     } = session;
-    let output = Output::new(link, agreed.digests, numbers, memory.clone());
+    let output = ResponseSender::new(link, agreed.digests, numbers, memory.clone());
     let output = Arc::new(output);
     let units = match &purpose {
-        Purpose::Discovery(_) => Units::default(),
-        Purpose::Use(attached) => {
+        SessionPurpose::Discovery(_) => Units::default(),
+        SessionPurpose::Use(attached) => {
             attached.target.can_be_told(attached.number, &output);
             Units::of(&attached.target, &attached.nexus, &mut Units::default()).0
         }
     };
-    let shared = Shared {
+    let shared = SessionContext {
         purpose,
         agreed,
         output,
@@ -135,13 +135,13 @@ pub(crate) fn serve(
         excess: AtomicU64::new(0),
     };
     let watched = WatchedLink::new(&**link, &shared.output);
-    let watched: &dyn Link = match &shared.purpose {
-        Purpose::Use(_) => &watched,
+    let watched: &dyn InitiatorLink = match &shared.purpose {
+        SessionPurpose::Use(_) => &watched,
         // Its time is limited.
-        Purpose::Discovery(_) => &**link,
+        SessionPurpose::Discovery(_) => &**link,
     };
     std::thread::scope(|scope| {
-        let mut connection = Connection {
+        let mut connection = SessionConnection {
             link: watched,
             targets,
             shared: &shared,
@@ -163,24 +163,26 @@ pub(crate) fn serve(
         if !matches!(served, Ok(Ok(()))) {
             link.cut();
         }
-        served.unwrap_or(Err(Gone::Protocol("a command made this program fail")))
+        served.unwrap_or(Err(DisconnectCause::Protocol(
+            "a command made this program fail",
+        )))
     })
 }
 
-impl Shared {
-    fn attached(&self) -> Option<&Attached> {
+impl SessionContext {
+    fn attached(&self) -> Option<&TargetSession> {
         match &self.purpose {
-            Purpose::Discovery(_) => None,
-            Purpose::Use(attached) => Some(attached),
+            SessionPurpose::Discovery(_) => None,
+            SessionPurpose::Use(attached) => Some(attached),
         }
     }
 
-    fn target(&self) -> Option<&Target> {
+    fn target(&self) -> Option<&IscsiTarget> {
         self.attached().map(|attached| &*attached.target)
     }
 
     /// What a helper does until the session is over.
-    fn help(&self, link: &dyn Link) {
+    fn help(&self, link: &dyn InitiatorLink) {
         let mut out = self.output.answers();
         while let Some(mut task) = self.jobs.next() {
             let tag = task.head.tag();
@@ -203,9 +205,9 @@ impl Shared {
     }
 }
 
-impl<'scope, 'env> Connection<'scope, 'env> {
-    fn work(&mut self, input: &mut Input) -> Result<()> {
-        let mut received = Received::new();
+impl<'scope, 'env> SessionConnection<'scope, 'env> {
+    fn work(&mut self, input: &mut PduBuffer) -> Result<()> {
+        let mut received = ReceivedPdu::new();
         let digests = self.shared.agreed.digests;
         loop {
             if input.is_empty() {
@@ -221,7 +223,7 @@ impl<'scope, 'env> Connection<'scope, 'env> {
                 continue;
             }
             received.take_data(self.link, input, digests)?;
-            if self.take(&head, &mut received)? == Next::End {
+            if self.take(&head, &mut received)? == Continuation::End {
                 return self.send();
             }
         }
@@ -232,7 +234,7 @@ impl<'scope, 'env> Connection<'scope, 'env> {
     }
 
     /// Appends a PDU to the answers. `has_status` are those that count as one.
-    fn answer(&mut self, head: &mut Head, has_status: bool, data: &[u8]) -> Result<()> {
+    fn answer(&mut self, head: &mut PduHeader, has_status: bool, data: &[u8]) -> Result<()> {
         self.shared.output.make_room(&mut self.out, data.len())?;
         self.out.put(head, has_status, data);
         match self.out.len() >= KEPT_MAX {
@@ -242,12 +244,12 @@ impl<'scope, 'env> Connection<'scope, 'env> {
     }
 
     /// Takes one PDU.
-    fn take(&mut self, head: &Head, received: &mut Received) -> Result<Next> {
+    fn take(&mut self, head: &PduHeader, received: &mut ReceivedPdu) -> Result<Continuation> {
         let output = &self.shared.output;
         if !head.is_immediate() {
             // Another one was lost, or this one came before.
             if head.u32(24) != output.command() {
-                return Ok(Next::Go);
+                return Ok(Continuation::Go);
             }
             output.next_command();
         }
@@ -259,21 +261,21 @@ impl<'scope, 'env> Connection<'scope, 'env> {
             (request::LOGOUT, _) => return self.log_out(head),
             _ => self.reject(head, reason::NOT_SUPPORTED)?,
         }
-        Ok(Next::Go)
+        Ok(Continuation::Go)
     }
 
-    fn nop(&mut self, head: &Head, data: &[u8]) -> Result<()> {
+    fn nop(&mut self, head: &PduHeader, data: &[u8]) -> Result<()> {
         if head.tag() == NO_TAG {
             return Ok(());
         }
-        let mut reply = Head::new(response::NOP, FINAL);
+        let mut reply = PduHeader::new(response::NOP, FINAL);
         reply.put(8, &head.0[8..20]);
         reply.put32(20, NO_TAG);
         let len = data.len().min(self.shared.agreed.send_max);
         self.answer(&mut reply, true, &data[..len])
     }
 
-    fn log_out(&mut self, head: &Head) -> Result<Next> {
+    fn log_out(&mut self, head: &PduHeader) -> Result<Continuation> {
         let is_own = head.0[20..22] == self.cid;
         let done = match head.flags() & 0x7f {
             0 => 0,
@@ -286,23 +288,27 @@ impl<'scope, 'env> Connection<'scope, 'env> {
             self.forget(|_, _| true);
             self.shared.jobs.wait_for(&|_, _| true);
         }
-        let mut reply = Head::new(response::LOGOUT, FINAL);
+        let mut reply = PduHeader::new(response::LOGOUT, FINAL);
         reply.0[2] = done;
         reply.put32(16, head.tag());
         self.answer(&mut reply, true, &[])?;
-        Ok(if done == 0 { Next::End } else { Next::Go })
+        Ok(if done == 0 {
+            Continuation::End
+        } else {
+            Continuation::Go
+        })
     }
 
     /// Says that a PDU has no effect.
-    fn reject(&mut self, head: &Head, reason: u8) -> Result<()> {
-        let mut reply = Head::new(response::REJECT, FINAL);
+    fn reject(&mut self, head: &PduHeader, reason: u8) -> Result<()> {
+        let mut reply = PduHeader::new(response::REJECT, FINAL);
         reply.0[2] = reason;
         reply.put32(16, NO_TAG);
         self.answer(&mut reply, true, &head.0)
     }
 
     /// Has a helper carry a command out.
-    fn hand_over(&mut self, task: Task) -> Result<()> {
+    fn hand_over(&mut self, task: ScsiTask) -> Result<()> {
         let shared = self.shared;
         if !shared.jobs.push(task) {
             return Ok(());

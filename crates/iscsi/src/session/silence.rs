@@ -7,19 +7,19 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::wire::link::{Link, UNANSWERED_MAX};
-use crate::wire::output::Output;
+use crate::wire::link::{InitiatorLink, UNANSWERED_MAX};
+use crate::wire::output::ResponseSender;
 
 /// The connection of a session, whose initiator is asked for a sign of life when it is silent.
 pub(super) struct WatchedLink<'a> {
-    link: &'a dyn Link,
-    output: &'a Output,
+    link: &'a dyn InitiatorLink,
+    output: &'a ResponseSender,
     /// Questions since the last byte of the initiator.
     unanswered: AtomicU32,
 }
 
 impl<'a> WatchedLink<'a> {
-    pub(super) fn new(link: &'a dyn Link, output: &'a Output) -> WatchedLink<'a> {
+    pub(super) fn new(link: &'a dyn InitiatorLink, output: &'a ResponseSender) -> WatchedLink<'a> {
         WatchedLink {
             link,
             output,
@@ -40,7 +40,7 @@ impl<'a> WatchedLink<'a> {
     }
 }
 
-impl Link for WatchedLink<'_> {
+impl InitiatorLink for WatchedLink<'_> {
     fn receive(&self, out: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.link.receive(out) {

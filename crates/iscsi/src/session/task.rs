@@ -4,14 +4,14 @@ use std::sync::{Arc, Weak};
 
 use block::TransferBuffer;
 
-use crate::scsi::cdb::{Operation, Request};
-use crate::scsi::seat::Seat;
-use crate::scsi::unit::Unit;
-use crate::wire::pdu::Head;
+use crate::scsi::cdb::{Request, ScsiCommand};
+use crate::scsi::seat::NexusState;
+use crate::scsi::unit::ScsiUnit;
+use crate::wire::pdu::PduHeader;
 
 /// In which order a command is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum TaskOrder {
     /// After the ordered ones that came before it.
     Simple,
     /// After all that came before it.
@@ -22,9 +22,9 @@ pub(super) enum Order {
 
 /// The unit that a command is for, as its initiator sees it. The command does not keep it from going.
 #[derive(Clone)]
-pub(super) struct Place {
-    pub(super) unit: Weak<Unit>,
-    pub(super) seat: Arc<Seat>,
+pub(super) struct UnitReference {
+    pub(super) unit: Weak<ScsiUnit>,
+    pub(super) seat: Arc<NexusState>,
     /// Which views of the target showed the unit when the command came, and whether for reading only.
     pub(super) version: u64,
     pub(super) is_read_only: bool,
@@ -33,10 +33,10 @@ pub(super) struct Place {
 }
 
 /// A command.
-pub(super) struct Task {
-    pub(super) head: Head,
+pub(super) struct ScsiTask {
+    pub(super) head: PduHeader,
     /// None if the initiator sees no unit of this number.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<UnitReference>,
     /// The numbers that it sees.
     pub(super) luns: Arc<[u16]>,
     pub(super) request: Request,
@@ -57,17 +57,17 @@ pub(super) struct Task {
     pub(super) next_data: u32,
 }
 
-impl Task {
+impl ScsiTask {
     /// How many bytes the initiator expects to send.
     pub(super) fn expected(&self) -> usize {
         self.head.u32(20) as usize
     }
 
-    pub(super) fn order(&self) -> Order {
+    pub(super) fn order(&self) -> TaskOrder {
         match self.head.flags() & 7 {
-            2 => Order::Ordered,
-            3 => Order::First,
-            _ => Order::Simple,
+            2 => TaskOrder::Ordered,
+            3 => TaskOrder::First,
+            _ => TaskOrder::Simple,
         }
     }
 
@@ -78,7 +78,7 @@ impl Task {
 
     /// Whether it takes long by its nature. What reads and writes is measured instead.
     pub(super) fn takes_long(&self) -> bool {
-        use Operation as O;
+        use ScsiCommand as O;
         matches!(
             self.request.operation,
             O::Flush { .. }
@@ -96,7 +96,7 @@ impl Task {
 
     /// Whether it would wait now, with all that come after it.
     pub(super) fn would_wait(&self) -> bool {
-        use Operation as O;
+        use ScsiCommand as O;
         let (blocks, is_write) = match self.request.operation {
             O::Write { blocks, .. } => (blocks, true),
             O::Read { blocks } => (blocks, false),
@@ -112,7 +112,7 @@ impl Task {
 
     /// How many bytes it reads or writes, if it is one that does only that.
     pub(super) fn moves(&self) -> Option<usize> {
-        use Operation as O;
+        use ScsiCommand as O;
         match self.request.operation {
             O::Write { .. } => Some(self.need),
             O::Read { .. } => Some(self.head.u32(20) as usize),

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use block::TransferBuffer;
 
-use super::task::{Order, Task};
-use super::{Connection, Result};
-use crate::error::Gone;
-use crate::scsi::cdb::{Operation, Request};
-use crate::scsi::sense::{Refused, Sense};
+use super::task::{ScsiTask, TaskOrder};
+use super::{Result, SessionConnection};
+use crate::error::DisconnectCause;
+use crate::scsi::cdb::{Request, ScsiCommand};
+use crate::scsi::sense::{CommandRefusal, Sense};
 use crate::scsi::unit::Port;
-use crate::wire::link::Input;
+use crate::wire::link::PduBuffer;
 use crate::wire::output::WINDOW;
-use crate::wire::pdu::{FINAL, Head, NO_TAG, Received, response};
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, ReceivedPdu, response};
 
 const READS: u8 = 0x40;
 const WRITES: u8 = 0x20;
@@ -23,9 +23,14 @@ const ASKED_MAX: usize = 4;
 /// meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-impl Connection<'_, '_> {
+impl SessionConnection<'_, '_> {
     /// Takes a command with the data that came along.
-    pub(super) fn command(&mut self, head: &Head, has_more: bool, data: &mut [u8]) -> Result<()> {
+    pub(super) fn command(
+        &mut self,
+        head: &PduHeader,
+        has_more: bool,
+        data: &mut [u8],
+    ) -> Result<()> {
         let agreed = self.shared.agreed;
         let expected = head.u32(20) as usize;
         let (writes, is_last) = (head.flags() & WRITES != 0, head.flags() & FINAL != 0);
@@ -35,16 +40,20 @@ impl Connection<'_, '_> {
             self.tasks.contains_key(&tag) || waiting > 0 && self.shared.jobs.has(tag)
         };
         if waiting > WINDOW as usize || is_twice() {
-            return Err(Gone::Protocol(
+            return Err(DisconnectCause::Protocol(
                 "it has too many commands, or two with one tag",
             ));
         }
         let len = head.data_len();
         if len > 0 && (!agreed.immediate || !writes || len > expected) {
-            return Err(Gone::Protocol("it sent data that were not agreed on"));
+            return Err(DisconnectCause::Protocol(
+                "it sent data that were not agreed on",
+            ));
         }
         if !is_last && (agreed.initial_r2t || !writes) {
-            return Err(Gone::Protocol("it announced data that were not agreed on"));
+            return Err(DisconnectCause::Protocol(
+                "it announced data that were not agreed on",
+            ));
         }
         let begun = match len > agreed.first_burst {
             true => Err(Sense::TOO_MUCH_DATA.into()),
@@ -56,9 +65,9 @@ impl Connection<'_, '_> {
             Err(refused) => return shared.fail(&mut self.out, head, refused),
         };
         // Half a command is not carried out, nor one that may mean another.
-        let is_exact = matches!(request.operation, Operation::WriteSame { .. });
+        let is_exact = matches!(request.operation, ScsiCommand::WriteSame { .. });
         let sent = if writes { expected } else { 0 };
-        if matches!(request.operation, Operation::CompareAndWrite { .. }) && sent != need {
+        if matches!(request.operation, ScsiCommand::CompareAndWrite { .. }) && sent != need {
             // Its blocks and its data disagree.
             return shared.fail_after(&mut self.out, head, Sense::FIELD_IN_CDB, need, 0);
         }
@@ -66,7 +75,7 @@ impl Connection<'_, '_> {
             return shared.fail_after(&mut self.out, head, Sense::INFORMATION_UNIT, need, 0);
         }
         self.count += 1;
-        let task = Task {
+        let task = ScsiTask {
             head: head.clone(),
             request,
             number: self.count,
@@ -84,7 +93,7 @@ impl Connection<'_, '_> {
     }
 
     /// Has a command carried out, or wait.
-    fn enter(&mut self, mut task: Task, data: &mut [u8]) -> Result<()> {
+    fn enter(&mut self, mut task: ScsiTask, data: &mut [u8]) -> Result<()> {
         let (tag, need) = (task.head.tag(), task.need);
         let starts = task.is_whole() && self.may_start(&task);
         if starts && !self.is_for_helper(&task) {
@@ -119,27 +128,27 @@ impl Connection<'_, '_> {
     }
 
     /// Carries a command out on this thread. An ordered one waits for those that helpers carry out.
-    fn carry_out_now(&mut self, task: &Task, data: &mut [u8]) -> Result<()> {
-        if task.order() == Order::Ordered {
+    fn carry_out_now(&mut self, task: &ScsiTask, data: &mut [u8]) -> Result<()> {
+        if task.order() == TaskOrder::Ordered {
             self.shared.jobs.wait_for(&|_, _| true);
         }
         self.shared.carry_out(task, data, &mut self.out)
     }
 
     /// Whether nothing that came before it has to be carried out first. Helpers may still be at work.
-    fn may_start(&self, task: &Task) -> bool {
+    fn may_start(&self, task: &ScsiTask) -> bool {
         let mut earlier = self.tasks.values().filter(|it| it.number < task.number);
         match task.order() {
-            Order::First => true,
-            Order::Ordered => earlier.next().is_none(),
-            Order::Simple => !earlier.any(|it| it.order() == Order::Ordered),
+            TaskOrder::First => true,
+            TaskOrder::Ordered => earlier.next().is_none(),
+            TaskOrder::Simple => !earlier.any(|it| it.order() == TaskOrder::Ordered),
         }
     }
 
-    fn is_for_helper(&self, task: &Task) -> bool {
+    fn is_for_helper(&self, task: &ScsiTask) -> bool {
         let is_long = task.takes_long()
             || task.moves().is_some() && (self.shared.is_slow() || task.would_wait());
-        is_long && task.order() == Order::Simple
+        is_long && task.order() == TaskOrder::Simple
     }
 
     /// Gives a command space for all of its data. False if there is no memory for it within `patience`.
@@ -184,7 +193,7 @@ impl Connection<'_, '_> {
     }
 
     /// Carries a command out that has waited.
-    pub(super) fn carry_out_here(&mut self, mut task: Task) -> Result<()> {
+    pub(super) fn carry_out_here(&mut self, mut task: ScsiTask) -> Result<()> {
         let mut data = std::mem::take(&mut task.data);
         self.shared.output.answered(1);
         self.carry_out_now(&task, &mut data)
@@ -193,9 +202,9 @@ impl Connection<'_, '_> {
     /// Looks whether a command can be carried out, and how many bytes it needs.
     fn begin(
         &mut self,
-        head: &Head,
+        head: &PduHeader,
         has_more: bool,
-    ) -> std::result::Result<(Request, usize), Refused> {
+    ) -> std::result::Result<(Request, usize), CommandRefusal> {
         let cdb = head.0[32..].first_chunk().expect("16 bytes");
         let request = match has_more {
             false => Request::decode(cdb),
@@ -204,7 +213,7 @@ impl Connection<'_, '_> {
         self.look(head.lun());
         let seen = self.seen(head.lun());
         let tells = request.is_ok_and(|request| {
-            use Operation as O;
+            use ScsiCommand as O;
             matches!(
                 request.operation,
                 O::Inquiry { .. } | O::ReportLuns { .. } | O::RequestSense { .. }
@@ -231,9 +240,9 @@ impl Connection<'_, '_> {
     /// Takes data of a command, straight into its buffer.
     pub(super) fn data(
         &mut self,
-        head: &Head,
-        received: &mut Received,
-        input: &mut Input,
+        head: &PduHeader,
+        received: &mut ReceivedPdu,
+        input: &mut PduBuffer,
     ) -> Result<()> {
         let (tag, digests, len) = (head.tag(), self.shared.agreed.digests, head.data_len());
         if let Some(task) = self.tasks.get(&tag) {
@@ -335,7 +344,7 @@ impl Connection<'_, '_> {
                 continue;
             };
             let len = (task.need - task.received).min(self.shared.agreed.burst);
-            let mut ready = Head::new(response::READY, FINAL);
+            let mut ready = PduHeader::new(response::READY, FINAL);
             ready.put(8, &task.head.0[8..20]);
             ready.put32(20, transfer);
             ready.put32(36, task.asks);
@@ -352,7 +361,7 @@ impl Connection<'_, '_> {
 }
 
 /// How many bytes an initiator expects to be sent.
-pub(super) fn expected_back(head: &Head) -> usize {
+pub(super) fn expected_back(head: &PduHeader) -> usize {
     match head.flags() & READS != 0 {
         true => head.u32(20) as usize,
         false => 0,

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use super::{Connection, Result, reason};
-use crate::login::negotiation::Purpose;
+use super::{Result, SessionConnection, reason};
+use crate::login::negotiation::SessionPurpose;
 use crate::targets::logical_unit::check_name;
-use crate::targets::target::Target;
+use crate::targets::target::IscsiTarget;
 use crate::wire::keys::{self, TEXT_MAX};
 use crate::wire::output::DATA_LEAST;
-use crate::wire::pdu::{FINAL, Head, NO_TAG, response};
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
 
 const CONTINUE: u8 = 0x40;
 /// The tag of a long answer, of which more is to be asked for.
 const MORE: u32 = 1;
 
-impl Connection<'_, '_> {
-    pub(super) fn text(&mut self, head: &Head, text: &[u8]) -> Result<()> {
+impl SessionConnection<'_, '_> {
+    pub(super) fn text(&mut self, head: &PduHeader, text: &[u8]) -> Result<()> {
         if head.u32(20) == MORE && !self.more_text.is_empty() {
             return self.send_text(head);
         }
@@ -53,13 +53,15 @@ impl Connection<'_, '_> {
     /// The targets that the initiator may use, with the address at which it asks.
     fn list(&self, wanted: &str, answer: &mut Vec<u8>) {
         let is_wanted = |name: &str| match (&self.shared.purpose, wanted) {
-            (Purpose::Discovery(_), "All") => true,
-            (Purpose::Use(attached), "" | "All") => name == attached.target.name(),
-            (Purpose::Use(attached), wanted) => name == wanted && name == attached.target.name(),
-            (Purpose::Discovery(_), wanted) => name == wanted,
+            (SessionPurpose::Discovery(_), "All") => true,
+            (SessionPurpose::Use(attached), "" | "All") => name == attached.target.name(),
+            (SessionPurpose::Use(attached), wanted) => {
+                name == wanted && name == attached.target.name()
+            }
+            (SessionPurpose::Discovery(_), wanted) => name == wanted,
         };
-        let may_see = |target: &Target| match (&self.shared.purpose, target.chap()) {
-            (Purpose::Discovery(proved), Some(chap)) => {
+        let may_see = |target: &IscsiTarget| match (&self.shared.purpose, target.chap()) {
+            (SessionPurpose::Discovery(proved), Some(chap)) => {
                 proved.iter().any(|one| Arc::ptr_eq(one, &chap))
             }
             _ => true,
@@ -83,13 +85,13 @@ impl Connection<'_, '_> {
     }
 
     /// As much of the answer as fits.
-    fn send_text(&mut self, head: &Head) -> Result<()> {
+    fn send_text(&mut self, head: &PduHeader) -> Result<()> {
         let most = self.shared.agreed.send_max.min(DATA_LEAST);
         let len = self.more_text.len().min(most);
         let rest = self.more_text.split_off(len);
         let now = std::mem::replace(&mut self.more_text, rest);
         let is_last = self.more_text.is_empty();
-        let mut reply = Head::new(response::TEXT, if is_last { FINAL } else { CONTINUE });
+        let mut reply = PduHeader::new(response::TEXT, if is_last { FINAL } else { CONTINUE });
         reply.put(8, &head.0[8..20]);
         reply.put32(20, if is_last { NO_TAG } else { MORE });
         self.answer(&mut reply, true, &now)

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use super::task::Place;
+use super::task::UnitReference;
 use crate::scsi::reserve::Nexus;
-use crate::scsi::seat::Seat;
-use crate::scsi::unit::Unit;
-use crate::targets::target::Target;
+use crate::scsi::seat::NexusState;
+use crate::scsi::unit::ScsiUnit;
+use crate::targets::target::IscsiTarget;
 
 /// What one session sees of a target.
 #[derive(Default)]
@@ -15,14 +15,14 @@ pub(super) struct Units {
     /// Which views of the target these are.
     pub(super) version: u64,
     /// By number.
-    pub(super) all: BTreeMap<u16, Seen>,
+    pub(super) all: BTreeMap<u16, VisibleUnit>,
     pub(super) numbers: Arc<[u16]>,
 }
 
 /// A unit, as one session sees it. The session does not keep it from going.
-pub(super) struct Seen {
-    pub(super) unit: Weak<Unit>,
-    pub(super) seat: Arc<Seat>,
+pub(super) struct VisibleUnit {
+    pub(super) unit: Weak<ScsiUnit>,
+    pub(super) seat: Arc<NexusState>,
     pub(super) is_read_only: bool,
     /// How often its commands were aborted by others.
     pub(super) aborts: u64,
@@ -30,10 +30,10 @@ pub(super) struct Seen {
     pub(super) blocks: u64,
 }
 
-impl Seen {
-    fn new(unit: &Arc<Unit>, nexus: &Nexus, is_read_only: bool) -> Seen {
+impl VisibleUnit {
+    fn new(unit: &Arc<ScsiUnit>, nexus: &Nexus, is_read_only: bool) -> VisibleUnit {
         let seat = unit.sit(nexus.clone());
-        Seen {
+        VisibleUnit {
             unit: Arc::downgrade(unit),
             aborts: seat.aborts(),
             seat,
@@ -42,13 +42,13 @@ impl Seen {
         }
     }
 
-    pub(super) fn is_of(&self, unit: &Arc<Unit>) -> bool {
+    pub(super) fn is_of(&self, unit: &Arc<ScsiUnit>) -> bool {
         std::ptr::eq(self.unit.as_ptr(), Arc::as_ptr(unit))
     }
 
     /// The place of a command that comes now. `version` is that of the views which the session follows.
-    pub(super) fn place(&self, version: u64) -> Place {
-        Place {
+    pub(super) fn place(&self, version: u64) -> UnitReference {
+        UnitReference {
             unit: Weak::clone(&self.unit),
             seat: Arc::clone(&self.seat),
             version,
@@ -58,7 +58,7 @@ impl Seen {
     }
 }
 
-impl Drop for Seen {
+impl Drop for VisibleUnit {
     fn drop(&mut self) {
         if let Some(unit) = self.unit.upgrade() {
             unit.leave(&self.seat);
@@ -69,11 +69,11 @@ impl Drop for Seen {
 impl Units {
     /// What an initiator sees of a target now. Takes what it has seen before out of `before`, where that is the same
     /// unit. True if there is something else.
-    pub(super) fn of(target: &Target, nexus: &Nexus, before: &mut Units) -> (Units, bool) {
+    pub(super) fn of(target: &IscsiTarget, nexus: &Nexus, before: &mut Units) -> (Units, bool) {
         let (version, views) = target.views();
         let mut shown = BTreeMap::new();
         for view in views.iter().filter(|view| view.shows(&nexus.initiator)) {
-            // As in `Attached::view_now`, the first view of a number counts.
+            // As in `TargetSession::view_now`, the first view of a number counts.
             shown.entry(view.lun).or_insert(view);
         }
         let numbers: Arc<[u16]> = shown.keys().copied().collect();
@@ -83,7 +83,7 @@ impl Units {
             let old = before.all.remove(&lun).filter(|old| old.is_of(&view.unit));
             let mut seen = old.unwrap_or_else(|| {
                 has_changed = true;
-                Seen::new(&view.unit, nexus, view.read_only)
+                VisibleUnit::new(&view.unit, nexus, view.read_only)
             });
             seen.is_read_only = view.read_only;
             all.insert(lun, seen);

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use super::Connection;
-use super::units::{Seen, Units};
+use super::SessionConnection;
+use super::units::{Units, VisibleUnit};
 use crate::scsi::execute::lun_of;
 use crate::scsi::sense::Sense;
-use crate::scsi::unit::Unit;
+use crate::scsi::unit::ScsiUnit;
 
-impl Connection<'_, '_> {
+impl SessionConnection<'_, '_> {
     /// What the initiator sees under a number.
-    pub(super) fn seen(&self, lun: [u8; 8]) -> Option<&Seen> {
+    pub(super) fn seen(&self, lun: [u8; 8]) -> Option<&VisibleUnit> {
         self.units.all.get(&lun_of(lun)?)
     }
 
     /// The unit with a number, if the initiator sees one.
-    pub(super) fn unit(&self, lun: [u8; 8]) -> Option<Arc<Unit>> {
+    pub(super) fn unit(&self, lun: [u8; 8]) -> Option<Arc<ScsiUnit>> {
         self.seen(lun)?.unit.upgrade()
     }
 
@@ -76,26 +76,26 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::login::negotiation::{Purpose, Session};
+    use crate::login::negotiation::{NewSession, SessionPurpose};
     use crate::session::{Helpers, serve};
     use crate::targets::logical_unit::LogicalUnit;
     use crate::targets::portal::Targets;
-    use crate::targets::target::Target;
-    use crate::targets::target::{Access, Who};
-    use crate::wire::keys::Agreed;
-    use crate::wire::link::{Input, Link};
-    use crate::wire::pdu::{FINAL, HEAD, Head, request};
+    use crate::targets::target::IscsiTarget;
+    use crate::targets::target::{TargetAccess, Who};
+    use crate::wire::keys::SessionParameters;
+    use crate::wire::link::{InitiatorLink, PduBuffer};
+    use crate::wire::pdu::{FINAL, HEAD, PduHeader, request};
 
     type Step<'a> = Box<dyn FnMut() -> Vec<u8> + Send + 'a>;
 
     /// An initiator that says one thing after the other, and does something before.
-    struct Script {
+    struct ScriptedInitiator {
         steps: Mutex<VecDeque<Step<'static>>>,
         rest: Mutex<Vec<u8>>,
         told: Mutex<Vec<u8>>,
     }
 
-    impl Link for Script {
+    impl InitiatorLink for ScriptedInitiator {
         fn receive(&self, out: &mut [u8]) -> io::Result<usize> {
             let mut rest = self.rest.lock();
             if rest.is_empty()
@@ -128,23 +128,27 @@ mod tests {
     }
 
     /// What an initiator is told: status or opcode, and data.
-    fn say(target: &Arc<Target>, initiator: &str, steps: Vec<Step<'static>>) -> Vec<(u8, Vec<u8>)> {
-        let script = Arc::new(Script {
+    fn say(
+        target: &Arc<IscsiTarget>,
+        initiator: &str,
+        steps: Vec<Step<'static>>,
+    ) -> Vec<(u8, Vec<u8>)> {
+        let script = Arc::new(ScriptedInitiator {
             steps: Mutex::new(steps.into()),
             rest: Mutex::default(),
             told: Mutex::default(),
         });
-        let link: Arc<dyn Link> = script.clone();
+        let link: Arc<dyn InitiatorLink> = script.clone();
         let who = Who {
             initiator: initiator.into(),
             isid: [0; 6],
             user: None,
         };
         let attached = target.attach(&link, who);
-        let session = Session {
-            purpose: Purpose::Use(attached.unwrap_or_else(|_| unreachable!("it is open"))),
+        let session = NewSession {
+            purpose: SessionPurpose::Use(attached.unwrap_or_else(|_| unreachable!("it is open"))),
             initiator: initiator.into(),
-            agreed: Agreed::new(),
+            agreed: SessionParameters::new(),
             cid: [0; 2],
             numbers: (1, 1),
             memory: TransferPool::new(16 << 20).share(None),
@@ -152,7 +156,7 @@ mod tests {
         };
         let served = serve(
             &link,
-            &mut Input::new(),
+            &mut PduBuffer::new(),
             session,
             &Targets::default(),
             &Helpers::new(0),
@@ -161,7 +165,7 @@ mod tests {
         let told = script.told.lock().clone();
         let (mut told, mut all) = (&told[..], Vec::new());
         while !told.is_empty() {
-            let head = Head(*told.first_chunk().unwrap());
+            let head = PduHeader(*told.first_chunk().unwrap());
             let len = head.data_len();
             all.push((head.0[3], told[HEAD..HEAD + len].to_vec()));
             told = &told[HEAD + len.next_multiple_of(4)..];
@@ -170,7 +174,7 @@ mod tests {
     }
 
     fn command(number: u32, lun: u16, flags: u8, cdb: &[u8], data: &[u8]) -> Vec<u8> {
-        let mut head = Head::new(request::COMMAND, FINAL | flags);
+        let mut head = PduHeader::new(request::COMMAND, FINAL | flags);
         let [high, low] = lun.to_be_bytes();
         head.put(8, &[if high == 0 { 0 } else { 0x40 | high }, low]);
         head.put32(4, data.len() as u32);
@@ -221,7 +225,7 @@ mod tests {
             two.view(0, Some(&b), false).unwrap(),
         ];
         assert!(one.view(0x4000, None, false).is_err());
-        let target = Target::with_views("iqn.x:t", Access::default(), views).unwrap();
+        let target = IscsiTarget::with_views("iqn.x:t", TargetAccess::default(), views).unwrap();
         let target = Arc::new(target);
         let told = |initiator| {
             let steps = vec![
@@ -269,7 +273,7 @@ mod tests {
         let (one, two) = (unit(1), unit(2));
         let first = one.view(0, None, false).unwrap();
         let views = vec![first.clone(), two.view(1, None, false).unwrap()];
-        let target = Target::with_views("iqn.x:t", Access::default(), views).unwrap();
+        let target = IscsiTarget::with_views("iqn.x:t", TargetAccess::default(), views).unwrap();
         let target = Arc::new(target);
         let (own, mut two) = (Arc::clone(&target), Some(two));
         let device = Arc::downgrade(two.as_ref().unwrap().device());
@@ -300,8 +304,8 @@ mod tests {
             one.view(0, None, false).unwrap(),
             two.view(1, None, false).unwrap(),
         ];
-        let target = Target::with_views("iqn.x:t", Access::default(), views).unwrap();
-        let mut reset = Head::new(request::TASK, FINAL | 5);
+        let target = IscsiTarget::with_views("iqn.x:t", TargetAccess::default(), views).unwrap();
+        let mut reset = PduHeader::new(request::TASK, FINAL | 5);
         reset.put32(24, 4);
         let steps = vec![
             step(command(1, 0, 0, READY, &[])),
@@ -309,7 +313,7 @@ mod tests {
             step(command(3, 1, WRITES, WRITE, &[])),
             step(reset.0.to_vec()),
             step({
-                let mut data = Head::new(request::DATA, FINAL);
+                let mut data = PduHeader::new(request::DATA, FINAL);
                 data.put32(4, 512);
                 data.put32(16, 103);
                 [&data.0[..], &[7; 512]].concat()

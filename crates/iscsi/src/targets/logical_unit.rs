@@ -10,7 +10,7 @@ use block::BlockDevice;
 use parking_lot::Mutex;
 
 use crate::scsi::reserve::Reservations;
-use crate::scsi::unit::{Identity, Keeper, Unit};
+use crate::scsi::unit::{ReservationStore, ScsiUnit, UnitIdentity};
 use crate::targets::san_identity::SanIdentity;
 use crate::{Error, Result};
 
@@ -24,16 +24,16 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// A logical unit: a device with a number that tells it from all others. Several targets may show it, under several
 /// numbers of their own.
 pub struct LogicalUnit {
-    unit: Arc<Unit>,
+    unit: Arc<ScsiUnit>,
     ended: Mutex<Receiver<Infallible>>,
 }
 
 /// What shows a unit to initiators of a target.
 #[derive(Clone)]
-pub struct View {
+pub struct LunView {
     /// The number of the unit there, below 16,384.
     pub(crate) lun: u16,
-    pub(crate) unit: Arc<Unit>,
+    pub(crate) unit: Arc<ScsiUnit>,
     pub(crate) initiators: Option<BTreeSet<String>>,
     pub(crate) read_only: bool,
 }
@@ -64,7 +64,7 @@ impl LogicalUnit {
         identity: impl Into<SanIdentity>,
         device: Arc<dyn BlockDevice>,
         read_only: bool,
-        keeper: Option<Arc<dyn Keeper>>,
+        keeper: Option<Arc<dyn ReservationStore>>,
     ) -> Result<LogicalUnit> {
         let (identity, size) = (identity.into(), device.size());
         let least = device.sector_sizes().logical;
@@ -83,7 +83,7 @@ impl LogicalUnit {
                 sector,
             });
         }
-        let identity = Identity {
+        let identity = UnitIdentity {
             name: name.into(),
             serial: identity.shown_serial(),
             naa: identity.shown_naa(),
@@ -93,7 +93,7 @@ impl LogicalUnit {
             Some(keeper) => kept(name, &**keeper)?,
             None => Reservations::default(),
         };
-        let (unit, ended) = Unit::new(device, identity, read_only, keeper, reservations);
+        let (unit, ended) = ScsiUnit::new(device, identity, read_only, keeper, reservations);
         Ok(LogicalUnit {
             unit: Arc::new(unit),
             ended: Mutex::new(ended),
@@ -109,7 +109,7 @@ impl LogicalUnit {
         lun: u16,
         initiators: Option<&BTreeSet<String>>,
         read_only: bool,
-    ) -> Result<View> {
+    ) -> Result<LunView> {
         if lun > LUN_MAX {
             return Err(Error::Lun { lun });
         }
@@ -120,7 +120,7 @@ impl LogicalUnit {
             let names = names.iter().map(|name| name.to_ascii_lowercase());
             names.collect()
         };
-        Ok(View {
+        Ok(LunView {
             lun,
             unit: Arc::clone(&self.unit),
             initiators: initiators.map(small),
@@ -170,7 +170,7 @@ impl LogicalUnit {
     }
 }
 
-impl View {
+impl LunView {
     /// Whether an initiator sees it.
     pub(crate) fn shows(&self, initiator: &str) -> bool {
         let names = self.initiators.as_ref();
@@ -189,7 +189,7 @@ pub struct ReservedNow {
     pub holders: Vec<String>,
 }
 
-pub(crate) fn reserved(unit: &Unit) -> ReservedNow {
+pub(crate) fn reserved(unit: &ScsiUnit) -> ReservedNow {
     let reservations = unit.reservations();
     let (registrations, held) = reservations.summary();
     let holders = held.iter().flat_map(|held| &held.1);
@@ -201,7 +201,7 @@ pub(crate) fn reserved(unit: &Unit) -> ReservedNow {
 }
 
 /// The reservations that were kept.
-fn kept(name: &str, keeper: &dyn Keeper) -> Result<Reservations> {
+fn kept(name: &str, keeper: &dyn ReservationStore) -> Result<Reservations> {
     let failed = |what: String| Error::Reservations {
         name: name.into(),
         what,

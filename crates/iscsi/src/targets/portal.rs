@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use parking_lot::RwLock;
 
 use crate::login::chap::{Chap, Decoy};
-use crate::targets::target::Target;
+use crate::targets::target::IscsiTarget;
 use crate::{Error, Result};
 
 /// Where initiators are sent that log in at a portal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct LoginRedirect {
     /// `ADDRESS:PORT` of other portals. Logins get them in turn.
     pub to: Vec<String>,
     /// Whether an initiator may use the other portal from now on, without asking here again.
@@ -22,23 +22,23 @@ pub struct Moved {
 
 /// A target at a portal.
 #[derive(Debug)]
-struct Offer {
-    target: Arc<Target>,
-    moved: Option<Moved>,
+struct PortalTarget {
+    target: Arc<IscsiTarget>,
+    moved: Option<LoginRedirect>,
     /// How many logins were sent elsewhere.
     sent: AtomicUsize,
 }
 
 /// Targets by name, which a portal offers.
 #[derive(Debug, Default)]
-pub struct Targets(RwLock<BTreeMap<String, Offer>>);
+pub struct Targets(RwLock<BTreeMap<String, PortalTarget>>);
 
 impl Targets {
     /// One more.
     ///
     /// # Errors
     /// [`Error::Exists`]
-    pub fn insert(&self, target: Arc<Target>) -> Result<()> {
+    pub fn insert(&self, target: Arc<IscsiTarget>) -> Result<()> {
         self.insert_moved(target, None)
     }
 
@@ -46,14 +46,18 @@ impl Targets {
     ///
     /// # Errors
     /// [`Error::Exists`]
-    pub fn insert_moved(&self, target: Arc<Target>, moved: Option<Moved>) -> Result<()> {
+    pub fn insert_moved(
+        &self,
+        target: Arc<IscsiTarget>,
+        moved: Option<LoginRedirect>,
+    ) -> Result<()> {
         let mut all = self.0.write();
         let name = target.name().to_owned();
         if all.contains_key(&name) {
             return Err(Error::Exists { name });
         }
         let sent = AtomicUsize::new(0);
-        let offer = Offer {
+        let offer = PortalTarget {
             target,
             moved,
             sent,
@@ -63,7 +67,7 @@ impl Targets {
     }
 
     /// Sends initiators of a target elsewhere from now on, or serves them here. Open sessions stay.
-    pub fn set_moved(&self, target: &Arc<Target>, moved: Option<Moved>) {
+    pub fn set_moved(&self, target: &Arc<IscsiTarget>, moved: Option<LoginRedirect>) {
         let mut all = self.0.write();
         if let Some(offer) = all.get_mut(target.name())
             && Arc::ptr_eq(&offer.target, target)
@@ -77,7 +81,7 @@ impl Targets {
     /// # Errors
     /// [`Error::NoSuchTarget`]; [`Error::InUse`] if there are sessions, or with `force` if one still does what
     /// it was asked for. Then it stays, but with `force` takes no more.
-    pub fn remove(&self, name: &str, force: bool) -> Result<Arc<Target>> {
+    pub fn remove(&self, name: &str, force: bool) -> Result<Arc<IscsiTarget>> {
         let target = self.find(name);
         let target = target.ok_or_else(|| Error::NoSuchTarget { name: name.into() })?;
         target.close(force)?;
@@ -89,7 +93,7 @@ impl Targets {
     ///
     /// # Errors
     /// As [`Targets::remove`].
-    pub fn remove_this(&self, target: &Arc<Target>, force: bool) -> Result<()> {
+    pub fn remove_this(&self, target: &Arc<IscsiTarget>, force: bool) -> Result<()> {
         if !self.has(target) {
             return Ok(());
         }
@@ -99,25 +103,25 @@ impl Targets {
     }
 
     /// This target less here, which other portals offer still. Its sessions stay.
-    pub fn take(&self, target: &Arc<Target>) {
+    pub fn take(&self, target: &Arc<IscsiTarget>) {
         let mut all = self.0.write();
         if { all.get(target.name()) }.is_some_and(|it| Arc::ptr_eq(&it.target, target)) {
             all.remove(target.name());
         }
     }
 
-    fn has(&self, target: &Arc<Target>) -> bool {
+    fn has(&self, target: &Arc<IscsiTarget>) -> bool {
         let found = self.find(target.name());
         found.is_some_and(|it| Arc::ptr_eq(&it, target))
     }
 
     /// All of them, by name.
-    pub fn all(&self) -> Vec<Arc<Target>> {
+    pub fn all(&self) -> Vec<Arc<IscsiTarget>> {
         let all = self.0.read();
         all.values().map(|it| Arc::clone(&it.target)).collect()
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<Arc<Target>> {
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<IscsiTarget>> {
         let all = self.0.read();
         all.get(name).map(|it| Arc::clone(&it.target))
     }

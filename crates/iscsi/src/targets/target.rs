@@ -17,17 +17,17 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::login::chap::Chap;
 use crate::scsi::reserve::Nexus;
-use crate::scsi::unit::Unit;
+use crate::scsi::unit::ScsiUnit;
 use crate::targets::logical_unit::{
-    LogicalUnit, PATIENCE, ReservedNow, View, check_name, reserved,
+    LogicalUnit, LunView, PATIENCE, ReservedNow, check_name, reserved,
 };
-use crate::wire::link::Link;
-use crate::wire::output::{FAREWELL_SECONDS, Output};
+use crate::wire::link::InitiatorLink;
+use crate::wire::output::{FAREWELL_SECONDS, ResponseSender};
 use crate::{Error, Result};
 
 /// Who may use a target, and how.
 #[derive(Clone, Debug, Default)]
-pub struct Access {
+pub struct TargetAccess {
     /// Whether initiators cannot change it.
     pub read_only: bool,
     /// The names of the initiators that may log in; all if there are none.
@@ -37,9 +37,9 @@ pub struct Access {
 }
 
 /// Units under a name.
-pub struct Target {
+pub struct IscsiTarget {
     name: String,
-    access: RwLock<Access>,
+    access: RwLock<TargetAccess>,
     views: RwLock<Views>,
     /// How often the views or the access have changed.
     version: AtomicU64,
@@ -49,24 +49,24 @@ pub struct Target {
     pub(crate) latency: Histogram,
     /// Commands that were refused because another initiator has reserved a unit.
     pub(crate) conflicts: AtomicU64,
-    sessions: Mutex<Sessions>,
+    sessions: Mutex<SessionTable>,
     left: Condvar,
 }
 
-type Views = Arc<[View]>;
+type Views = Arc<[LunView]>;
 
 #[derive(Default)]
-struct Sessions {
+struct SessionTable {
     next: u16,
-    all: BTreeMap<u16, Open>,
+    all: BTreeMap<u16, OpenSession>,
     is_closed: bool,
 }
 
-struct Open {
-    link: Arc<dyn Link>,
+struct OpenSession {
+    link: Arc<dyn InitiatorLink>,
     who: Who,
     /// Where it is told something, once it is in use.
-    output: Option<Arc<Output>>,
+    output: Option<Arc<ResponseSender>>,
 }
 
 /// Who has a session.
@@ -91,7 +91,7 @@ impl Who {
 
 /// Why a session is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotTaken {
+pub(crate) enum AttachRefusal {
     /// The initiator may not see the target any more.
     Hidden,
     /// It would end a session of another user.
@@ -115,7 +115,7 @@ pub struct SessionNow {
 
 /// What is counted of the commands of a target.
 #[derive(Clone, Debug)]
-pub struct Counts {
+pub struct CommandCounts {
     /// Commands that have no answer yet.
     pub waiting: usize,
     /// Commands that were refused because another initiator has reserved the unit.
@@ -124,32 +124,36 @@ pub struct Counts {
     pub latency: Times,
 }
 
-impl Target {
+impl IscsiTarget {
     /// A target for a device, with the number 0. `number` tells its unit from all others.
     ///
     /// # Errors
-    /// As [`Target::with_views`] and [`LogicalUnit::new`].
+    /// As [`IscsiTarget::with_views`] and [`LogicalUnit::new`].
     pub fn new(
         name: &str,
         number: u64,
         device: Arc<dyn BlockDevice>,
-        access: Access,
-    ) -> Result<Target> {
+        access: TargetAccess,
+    ) -> Result<IscsiTarget> {
         let unit = LogicalUnit::new(name, number, device, access.read_only)?;
         let view = unit.view(0, None, access.read_only)?;
-        Target::with_views(name, access, vec![view])
+        IscsiTarget::with_views(name, access, vec![view])
     }
 
     /// A target that shows units. An initiator that two views show one number to sees the first of them.
     ///
     /// # Errors
     /// [`Error::Name`]
-    pub fn with_views(name: &str, access: Access, views: Vec<View>) -> Result<Target> {
+    pub fn with_views(
+        name: &str,
+        access: TargetAccess,
+        views: Vec<LunView>,
+    ) -> Result<IscsiTarget> {
         check_name(name)?;
         for initiator in &access.initiators {
             check_name(initiator)?;
         }
-        Ok(Target {
+        Ok(IscsiTarget {
             name: name.into(),
             access: RwLock::new(access),
             views: RwLock::new(views.into()),
@@ -164,7 +168,7 @@ impl Target {
 
     /// Shows other units from now on. Open sessions stay, and their initiators are told. A command for a unit that is
     /// not shown any more is carried out if it has begun.
-    pub fn set_views(&self, views: Vec<View>) {
+    pub fn set_views(&self, views: Vec<LunView>) {
         *self.views.write() = views.into();
         self.version.fetch_add(1, Release);
     }
@@ -213,17 +217,17 @@ impl Target {
     }
 
     /// A session is in use, and can be told something.
-    pub(crate) fn can_be_told(&self, number: u16, output: &Arc<Output>) {
+    pub(crate) fn can_be_told(&self, number: u16, output: &Arc<ResponseSender>) {
         if let Some(open) = self.sessions.lock().all.get_mut(&number) {
             open.output = Some(Arc::clone(output));
         }
     }
 
     /// What is counted of its commands.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> CommandCounts {
         let sessions = self.sessions.lock();
         let outputs = sessions.all.values().filter_map(|it| it.output.as_ref());
-        Counts {
+        CommandCounts {
             waiting: outputs.map(|it| it.waiting()).sum(),
             conflicts: self.conflicts.load(Relaxed),
             latency: self.latency.totals(),
@@ -263,7 +267,7 @@ impl Target {
     ///
     /// # Errors
     /// [`Error::Name`] if an initiator has no name of the protocol.
-    pub fn set_access(&self, access: Access) -> Result<()> {
+    pub fn set_access(&self, access: TargetAccess) -> Result<()> {
         for initiator in &access.initiators {
             check_name(initiator)?;
         }
@@ -291,36 +295,36 @@ impl Target {
     /// its own is ended first, if it was of the same user: an initiator can call itself what it likes.
     pub(crate) fn attach(
         self: &Arc<Self>,
-        link: &Arc<dyn Link>,
+        link: &Arc<dyn InitiatorLink>,
         who: Who,
-    ) -> std::result::Result<Attached, NotTaken> {
+    ) -> std::result::Result<TargetSession, AttachRefusal> {
         let mut sessions = self.sessions.lock();
         let is_same =
-            |open: &Open| (&open.who.initiator, open.who.isid) == (&who.initiator, who.isid);
+            |open: &OpenSession| (&open.who.initiator, open.who.isid) == (&who.initiator, who.isid);
         let mut olds = sessions.all.values().filter(|open| is_same(open));
         if !self.keeps(&who) {
-            return Err(NotTaken::Hidden);
+            return Err(AttachRefusal::Hidden);
         }
         if olds.clone().any(|open| open.who.user != who.user) {
-            return Err(NotTaken::OfAnother);
+            return Err(AttachRefusal::OfAnother);
         }
         olds.by_ref().for_each(|open| open.link.cut());
-        let some = |sessions: &mut Sessions| sessions.all.values().any(is_same);
+        let some = |sessions: &mut SessionTable| sessions.all.values().any(is_same);
         self.left.wait_while_for(&mut sessions, some, PATIENCE);
         if sessions.is_closed || some(&mut sessions) {
-            return Err(NotTaken::Full);
+            return Err(AttachRefusal::Full);
         }
         let numbers = (1..=u16::MAX).map(|n| sessions.next.wrapping_add(n));
         let number = { numbers }.find(|n| *n != 0 && !sessions.all.contains_key(n));
-        let number = number.ok_or(NotTaken::Full)?;
+        let number = number.ok_or(AttachRefusal::Full)?;
         sessions.next = number;
-        let open = Open {
+        let open = OpenSession {
             link: Arc::clone(link),
             who: who.clone(),
             output: None,
         };
         sessions.all.insert(number, open);
-        Ok(Attached {
+        Ok(TargetSession {
             target: Arc::clone(self),
             number,
             nexus: who.nexus(),
@@ -330,7 +334,7 @@ impl Target {
 
     /// Ends the sessions of several targets beside each other, and takes no more: asks initiators to log out, waits a
     /// second, and does not wait longer than ten more for commands that have begun. Returns those that have not ended.
-    pub fn end_sessions(targets: &[Arc<Target>]) -> Vec<Error> {
+    pub fn end_sessions(targets: &[Arc<IscsiTarget>]) -> Vec<Error> {
         let begin = Instant::now();
         let mut asked = false;
         for target in targets {
@@ -357,7 +361,7 @@ impl Target {
     /// Waits until it has no sessions, at most until then.
     fn await_end(&self, end: Instant) {
         let mut sessions = self.sessions.lock();
-        let some = |sessions: &mut Sessions| !sessions.all.is_empty();
+        let some = |sessions: &mut SessionTable| !sessions.all.is_empty();
         self.left.wait_while_until(&mut sessions, some, end);
     }
 
@@ -371,7 +375,7 @@ impl Target {
     /// are what it fails with.
     pub(crate) fn close(self: &Arc<Self>, force: bool) -> Result<()> {
         if force {
-            let left = Target::end_sessions(std::slice::from_ref(self));
+            let left = IscsiTarget::end_sessions(std::slice::from_ref(self));
             return left.into_iter().next().map_or(Ok(()), Err);
         }
         let mut sessions = self.sessions.lock();
@@ -386,7 +390,7 @@ impl Target {
     }
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for IscsiTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Target")
             .field("name", &self.name)
@@ -395,8 +399,8 @@ impl fmt::Debug for Target {
 }
 
 /// A session that uses a target.
-pub(crate) struct Attached {
-    pub(crate) target: Arc<Target>,
+pub(crate) struct TargetSession {
+    pub(crate) target: Arc<IscsiTarget>,
     /// Its number there.
     pub(crate) number: u16,
     /// Who has it.
@@ -405,22 +409,22 @@ pub(crate) struct Attached {
     pub(crate) nexus: Nexus,
 }
 
-impl Attached {
+impl TargetSession {
     /// Looks whether the initiator still sees a unit under a number, and whether for reading only. `None` if it does
     /// not, or may not use the target any more.
-    pub(crate) fn view_now(&self, lun: u16, unit: &Arc<Unit>) -> Option<bool> {
+    pub(crate) fn view_now(&self, lun: u16, unit: &Arc<ScsiUnit>) -> Option<bool> {
         if !self.target.keeps(&self.who) {
             return None;
         }
         let (_, views) = self.target.views();
         let mut shown = views.iter().filter(|view| view.shows(&self.who.initiator));
         let first = shown.find(|view| view.lun == lun);
-        let is_this = |view: &&View| Arc::ptr_eq(&view.unit, unit);
+        let is_this = |view: &&LunView| Arc::ptr_eq(&view.unit, unit);
         first.filter(is_this).map(|view| view.read_only)
     }
 }
 
-impl Drop for Attached {
+impl Drop for TargetSession {
     fn drop(&mut self) {
         self.target.sessions.lock().all.remove(&self.number);
         self.target.left.notify_all();
@@ -429,9 +433,9 @@ impl Drop for Attached {
 
 /// Asks the initiators to log out, each on a thread of its own: one that does not receive delays no other. False if
 /// none could be asked.
-fn ask_to_log_out(sessions: &Sessions) -> bool {
+fn ask_to_log_out(sessions: &SessionTable) -> bool {
     let outputs = sessions.all.values().filter_map(|it| it.output.clone());
-    let ask = |output: Arc<Output>| {
+    let ask = |output: Arc<ResponseSender>| {
         let thread = Builder::new().name("iscsi-farewell".into());
         thread.spawn(move || drop(output.ask_to_log_out())).is_ok()
     };
@@ -450,7 +454,7 @@ mod tests {
     /// Says when it is cut.
     struct Cut(Mutex<Sender<()>>);
 
-    impl Link for Cut {
+    impl InitiatorLink for Cut {
         fn receive(&self, _: &mut [u8]) -> io::Result<usize> {
             Ok(0)
         }
@@ -485,16 +489,16 @@ mod tests {
     #[test]
     fn a_session_is_ended_by_its_own_user_only() {
         let device = Arc::new(MemoryDevice::new(1 << 20));
-        let target = Target::new("iqn.x:disk", 1, device, Access::default());
+        let target = IscsiTarget::new("iqn.x:disk", 1, device, TargetAccess::default());
         let target = Arc::new(target.expect("a target"));
         let (cut, heard) = channel();
-        let link: Arc<dyn Link> = Arc::new(Cut(Mutex::new(cut)));
+        let link: Arc<dyn InitiatorLink> = Arc::new(Cut(Mutex::new(cut)));
         let ann = target.attach(&link, who("iqn.x:ann", "ann"));
         let ann = ann.unwrap_or_else(|_| panic!("it is open"));
 
         // Calls itself as the initiator of another user.
         let taken = target.attach(&link, who("iqn.x:ann", "bob")).map(drop);
-        assert_eq!(taken, Err(NotTaken::OfAnother));
+        assert_eq!(taken, Err(AttachRefusal::OfAnother));
         assert!(heard.try_recv().is_err());
 
         let ends = std::thread::spawn(move || {

@@ -28,7 +28,7 @@ pub(crate) fn put(out: &mut Vec<u8>, key: &str, value: &str) {
 
 /// What a session follows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Agreed {
+pub(crate) struct SessionParameters {
     pub(crate) digests: Digests,
     pub(crate) initial_r2t: bool,
     pub(crate) immediate: bool,
@@ -38,10 +38,10 @@ pub(crate) struct Agreed {
     pub(crate) first_burst: usize,
 }
 
-impl Agreed {
+impl SessionParameters {
     /// What holds if nothing is said.
-    pub(crate) fn new() -> Agreed {
-        Agreed {
+    pub(crate) fn new() -> SessionParameters {
+        SessionParameters {
             digests: Digests::default(),
             initial_r2t: true,
             immediate: true,
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn both_sides_agree_on_the_smaller() {
-        let mut agreed = Agreed::new();
+        let mut agreed = SessionParameters::new();
         let mut say = |key, value| agreed.negotiate(key, value).map(Option::unwrap_or_default);
         assert_eq!(say("MaxBurstLength", "16776192"), Ok("1048576".into()));
         assert_eq!(say("FirstBurstLength", "0x200"), Ok("512".into()));

@@ -12,7 +12,7 @@ const CAPACITY: usize = 64 << 10;
 pub(crate) const UNANSWERED_MAX: u32 = 2;
 
 /// Bytes to and from an initiator.
-pub(crate) trait Link: Send + Sync {
+pub(crate) trait InitiatorLink: Send + Sync {
     /// Receives something; 0 at the end.
     fn receive(&self, out: &mut [u8]) -> io::Result<usize>;
 
@@ -34,17 +34,17 @@ pub(crate) trait Link: Send + Sync {
 }
 
 /// A connected socket.
-pub(crate) struct Socket {
+pub(crate) struct InitiatorSocket {
     stream: TcpStream,
     peer: SocketAddr,
     /// The login has to end until then.
     deadline: Deadline,
 }
 
-impl Socket {
-    pub(crate) fn new(stream: TcpStream, peer: SocketAddr, patience: Duration) -> Socket {
+impl InitiatorSocket {
+    pub(crate) fn new(stream: TcpStream, peer: SocketAddr, patience: Duration) -> InitiatorSocket {
         let deadline = Deadline::at(Instant::now() + patience);
-        Socket {
+        InitiatorSocket {
             stream,
             peer,
             deadline,
@@ -60,7 +60,7 @@ impl Socket {
     }
 }
 
-impl Link for Socket {
+impl InitiatorLink for InitiatorSocket {
     fn receive(&self, out: &mut [u8]) -> io::Result<usize> {
         loop {
             if let Some(left) = self.left()? {
@@ -117,15 +117,15 @@ impl Link for Socket {
 }
 
 /// Received bytes that wait: one system call reads many small PDUs.
-pub(crate) struct Input {
+pub(crate) struct PduBuffer {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
 }
 
-impl Input {
-    pub(crate) fn new() -> Input {
-        Input {
+impl PduBuffer {
+    pub(crate) fn new() -> PduBuffer {
+        PduBuffer {
             buffer: vec![0; CAPACITY].into(),
             start: 0,
             end: 0,
@@ -138,7 +138,7 @@ impl Input {
     }
 
     /// Fills `out`. False if the initiator ended before the first byte.
-    pub(crate) fn fill(&mut self, link: &dyn Link, out: &mut [u8]) -> io::Result<bool> {
+    pub(crate) fn fill(&mut self, link: &dyn InitiatorLink, out: &mut [u8]) -> io::Result<bool> {
         let mut done = 0;
         while done < out.len() {
             let rest = &mut out[done..];

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use block::{TransferBuffer, TransferShare};
 use parking_lot::Mutex;
 
-use crate::error::Gone;
+use crate::error::DisconnectCause;
 use crate::scsi::sense::status::TASK_SET_FULL;
-use crate::scsi::unit::Unit;
-use crate::wire::link::Link;
-use crate::wire::pdu::{Digests, FINAL, HEAD, Head, NO_TAG, SEGMENT_MAX, padding, response};
+use crate::scsi::unit::ScsiUnit;
+use crate::wire::link::InitiatorLink;
+use crate::wire::pdu::{Digests, FINAL, HEAD, NO_TAG, PduHeader, SEGMENT_MAX, padding, response};
 
-type Result<T> = std::result::Result<T, Gone>;
+type Result<T> = std::result::Result<T, DisconnectCause>;
 
 /// So many commands may wait.
 pub(crate) const WINDOW: u32 = 64;
@@ -31,7 +31,7 @@ const LIFE_TAG: u32 = NO_TAG - 1;
 pub(crate) const FAREWELL_SECONDS: u16 = 1;
 
 /// Answers of a thread, without their numbers.
-pub(crate) struct Answers {
+pub(crate) struct ResponseBuffer {
     /// Space; what is behind `used` has no meaning. It is not used while there is space for many answers.
     few: Vec<u8>,
     many: Option<TransferBuffer>,
@@ -41,14 +41,14 @@ pub(crate) struct Answers {
     /// Where the heads are, and which of them count as a status.
     heads: Vec<(usize, bool)>,
     /// The units with changes that are not settled, and where the answers are that say that a change is done.
-    changes: Vec<(Arc<Unit>, usize)>,
+    changes: Vec<(Arc<ScsiUnit>, usize)>,
     digests: Digests,
     memory: TransferShare,
 }
 
-impl Answers {
-    fn new(digests: Digests, memory: TransferShare) -> Answers {
-        Answers {
+impl ResponseBuffer {
+    fn new(digests: Digests, memory: TransferShare) -> ResponseBuffer {
+        ResponseBuffer {
             few: Vec::new(),
             many: None,
             were_many: false,
@@ -96,8 +96,8 @@ impl Answers {
         self.used
     }
 
-    /// One more, with these data, for which there is room ([`Output::make_room`]).
-    pub(crate) fn put(&mut self, head: &mut Head, has_status: bool, data: &[u8]) {
+    /// One more, with these data, for which there is room ([`ResponseSender::make_room`]).
+    pub(crate) fn put(&mut self, head: &mut PduHeader, has_status: bool, data: &[u8]) {
         let fill = |room: &mut [u8]| -> std::result::Result<(), std::convert::Infallible> {
             room.copy_from_slice(data);
             Ok(())
@@ -108,7 +108,7 @@ impl Answers {
     /// One more, whose data are what `fill` puts into `len` bytes. If that fails there is none.
     pub(crate) fn put_with<E>(
         &mut self,
-        head: &mut Head,
+        head: &mut PduHeader,
         has_status: bool,
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> std::result::Result<(), E>,
@@ -132,7 +132,7 @@ impl Answers {
     }
 
     /// One more, which says that a change of a unit is done.
-    pub(crate) fn put_change(&mut self, head: &mut Head, unit: &Arc<Unit>) {
+    pub(crate) fn put_change(&mut self, head: &mut PduHeader, unit: &Arc<ScsiUnit>) {
         self.changes.push((Arc::clone(unit), self.used));
         self.put(head, true, &[]);
     }
@@ -163,8 +163,8 @@ impl Answers {
 }
 
 /// What sends answers, and numbers them.
-pub(crate) struct Output {
-    link: Arc<dyn Link>,
+pub(crate) struct ResponseSender {
+    link: Arc<dyn InitiatorLink>,
     digests: Digests,
     /// The number of the next status. Held while answers are sent.
     status: Mutex<u32>,
@@ -175,14 +175,14 @@ pub(crate) struct Output {
     memory: TransferShare,
 }
 
-impl Output {
+impl ResponseSender {
     pub(crate) fn new(
-        link: &Arc<dyn Link>,
+        link: &Arc<dyn InitiatorLink>,
         digests: Digests,
         (status, command): (u32, u32),
         memory: TransferShare,
-    ) -> Output {
-        Output {
+    ) -> ResponseSender {
+        ResponseSender {
             link: Arc::clone(link),
             digests,
             status: Mutex::new(status),
@@ -193,8 +193,8 @@ impl Output {
     }
 
     /// Space for the answers of a thread.
-    pub(crate) fn answers(&self) -> Answers {
-        Answers::new(self.digests, self.memory.clone())
+    pub(crate) fn answers(&self) -> ResponseBuffer {
+        ResponseBuffer::new(self.digests, self.memory.clone())
     }
 
     /// The number of the command that is expected.
@@ -222,7 +222,7 @@ impl Output {
 
     /// How many bytes of data the next answer can have, up to `wanted`: [`DATA_LEAST`] at least. Sends what is there if that
     /// makes more room.
-    pub(crate) fn make_room(&self, answers: &mut Answers, wanted: usize) -> Result<usize> {
+    pub(crate) fn make_room(&self, answers: &mut ResponseBuffer, wanted: usize) -> Result<usize> {
         let room = answers.room(wanted);
         if room == wanted || answers.used == 0 {
             return Ok(room);
@@ -232,7 +232,7 @@ impl Output {
     }
 
     /// Numbers answers, and sends them.
-    pub(crate) fn send(&self, answers: &mut Answers) -> Result<()> {
+    pub(crate) fn send(&self, answers: &mut ResponseBuffer) -> Result<()> {
         if answers.used == 0 {
             return Ok(());
         }
@@ -263,7 +263,7 @@ impl Output {
 
     /// Asks the initiator for a sign of life.
     pub(crate) fn ask_for_life(&self) -> Result<()> {
-        let mut head = Head::new(response::NOP, FINAL);
+        let mut head = PduHeader::new(response::NOP, FINAL);
         head.put32(16, NO_TAG);
         // The initiator repeats this tag in its answer.
         head.put32(20, LIFE_TAG);
@@ -275,7 +275,7 @@ impl Output {
     /// Asks the initiator to log out.
     pub(crate) fn ask_to_log_out(&self) -> Result<()> {
         const LOG_OUT: u8 = 1;
-        let mut head = Head::new(response::ASYNC, FINAL);
+        let mut head = PduHeader::new(response::ASYNC, FINAL);
         head.put32(16, NO_TAG);
         head.0[36] = LOG_OUT;
         head.put(42, &FAREWELL_SECONDS.to_be_bytes());

@@ -1,7 +1,7 @@
 //! PDUs: a head of 48 bytes, and data (RFC 7143, section 11).
 
-use crate::error::Gone;
-use crate::wire::link::{Input, Link};
+use crate::error::DisconnectCause;
+use crate::wire::link::{InitiatorLink, PduBuffer};
 
 /// The length of a head.
 pub(crate) const HEAD: usize = 48;
@@ -42,11 +42,11 @@ pub(crate) const FINAL: u8 = 0x80;
 
 /// The head of a PDU.
 #[derive(Clone)]
-pub(crate) struct Head(pub(crate) [u8; HEAD]);
+pub(crate) struct PduHeader(pub(crate) [u8; HEAD]);
 
-impl Head {
-    pub(crate) fn new(opcode: u8, flags: u8) -> Head {
-        let mut head = Head([0; HEAD]);
+impl PduHeader {
+    pub(crate) fn new(opcode: u8, flags: u8) -> PduHeader {
+        let mut head = PduHeader([0; HEAD]);
         (head.0[0], head.0[1]) = (opcode, flags);
         head
     }
@@ -109,17 +109,17 @@ pub(crate) fn padding(len: usize) -> usize {
 }
 
 /// A PDU that was received. The room for its data is used again.
-pub(crate) struct Received {
-    pub(crate) head: Head,
+pub(crate) struct ReceivedPdu {
+    pub(crate) head: PduHeader,
     pub(crate) has_more: bool,
     room: Vec<u8>,
     len: usize,
 }
 
-impl Received {
-    pub(crate) fn new() -> Received {
-        Received {
-            head: Head([0; HEAD]),
+impl ReceivedPdu {
+    pub(crate) fn new() -> ReceivedPdu {
+        ReceivedPdu {
+            head: PduHeader([0; HEAD]),
             has_more: false,
             room: Vec::new(),
             len: 0,
@@ -134,11 +134,11 @@ impl Received {
     /// Receives the next one, with at most `max` bytes of data. False if the initiator has ended.
     pub(crate) fn next(
         &mut self,
-        link: &dyn Link,
-        input: &mut Input,
+        link: &dyn InitiatorLink,
+        input: &mut PduBuffer,
         digests: Digests,
         max: usize,
-    ) -> Result<bool, Gone> {
+    ) -> Result<bool, DisconnectCause> {
         if !self.next_head(link, input, digests, max)? {
             return Ok(false);
         }
@@ -149,12 +149,12 @@ impl Received {
     /// Receives the next head, whose data are to be taken then. False if the initiator has ended.
     pub(crate) fn next_head(
         &mut self,
-        link: &dyn Link,
-        input: &mut Input,
+        link: &dyn InitiatorLink,
+        input: &mut PduBuffer,
         digests: Digests,
         max: usize,
-    ) -> Result<bool, Gone> {
-        const CUT_OFF: Gone = Gone::Protocol("it ended within a PDU");
+    ) -> Result<bool, DisconnectCause> {
+        const CUT_OFF: DisconnectCause = DisconnectCause::Protocol("it ended within a PDU");
         if !input.fill(link, &mut self.head.0)? {
             return Ok(false);
         }
@@ -168,12 +168,12 @@ impl Received {
         if digests.head {
             let crc = crc32c::crc32c_append(crc32c::crc32c(&self.head.0), more);
             if !input.fill(link, &mut digest)? || u32::from_le_bytes(digest) != crc {
-                return Err(Gone::Protocol("the digest of a head is wrong"));
+                return Err(DisconnectCause::Protocol("the digest of a head is wrong"));
             }
         }
         self.len = 0;
         if self.head.data_len() > max {
-            return Err(Gone::Protocol(
+            return Err(DisconnectCause::Protocol(
                 "it sent more data in a PDU than was agreed on",
             ));
         }
@@ -183,10 +183,10 @@ impl Received {
     /// Receives the data of the PDU whose head was received.
     pub(crate) fn take_data(
         &mut self,
-        link: &dyn Link,
-        input: &mut Input,
+        link: &dyn InitiatorLink,
+        input: &mut PduBuffer,
         digests: Digests,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), DisconnectCause> {
         let len = self.head.data_len().min(DATA_KEPT);
         let mut room = std::mem::take(&mut self.room);
         if room.len() < len {
@@ -200,18 +200,18 @@ impl Received {
     /// Receives the first of them into `room`, and leaves the rest out.
     pub(crate) fn take_data_into(
         &mut self,
-        link: &dyn Link,
-        input: &mut Input,
+        link: &dyn InitiatorLink,
+        input: &mut PduBuffer,
         digests: Digests,
         room: &mut [u8],
-    ) -> Result<(), Gone> {
-        const CUT_OFF: Gone = Gone::Protocol("it ended within a PDU");
+    ) -> Result<(), DisconnectCause> {
+        const CUT_OFF: DisconnectCause = DisconnectCause::Protocol("it ended within a PDU");
         let len = self.head.data_len();
         if len == 0 {
             return Ok(());
         }
         let mut crc = 0;
-        let mut take = |out: &mut [u8]| -> Result<(), Gone> {
+        let mut take = |out: &mut [u8]| -> Result<(), DisconnectCause> {
             if !input.fill(link, out)? {
                 return Err(CUT_OFF);
             }
@@ -230,14 +230,14 @@ impl Received {
         }
         let mut digest = [0; 4];
         if digests.data && (!input.fill(link, &mut digest)? || u32::from_le_bytes(digest) != crc) {
-            return Err(Gone::Protocol("the digest of data is wrong"));
+            return Err(DisconnectCause::Protocol("the digest of data is wrong"));
         }
         Ok(())
     }
 }
 
 /// Appends a PDU without digests.
-pub(crate) fn append(out: &mut Vec<u8>, head: &mut Head, data: &[u8]) {
+pub(crate) fn append(out: &mut Vec<u8>, head: &mut PduHeader, data: &[u8]) {
     head.put32(4, data.len() as u32);
     out.extend(head.0);
     out.extend(data);

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use block::{BlockDevice, TransferPool};
 use initiator::Initiator;
-use iscsi::{Access, Keeper, LogicalUnit, Server, Target, Targets, View};
+use iscsi::{
+    IscsiTarget, LogicalUnit, LunView, PortalServer, ReservationStore, TargetAccess, Targets,
+};
 
 pub const TARGET: &str = "iqn.2026-01.org.example:disk";
 
@@ -19,32 +21,37 @@ pub const TARGET: &str = "iqn.2026-01.org.example:disk";
 pub struct Portal {
     pub address: SocketAddr,
     pub targets: Arc<Targets>,
-    _server: Server,
+    _server: PortalServer,
 }
 
 impl Portal {
-    pub fn new(device: Arc<dyn BlockDevice>, keeper: Option<Arc<dyn Keeper>>) -> Portal {
+    pub fn new(device: Arc<dyn BlockDevice>, keeper: Option<Arc<dyn ReservationStore>>) -> Portal {
         let unit = LogicalUnit::with_keeper("disk", 1, device, false, keeper).unwrap();
         Portal::with_views(vec![unit.view(0, None, false).unwrap()])
     }
 
-    pub fn with_views(views: Vec<View>) -> Portal {
+    pub fn with_views(views: Vec<LunView>) -> Portal {
         Portal::with_memory(views, TransferPool::new(256 << 20))
     }
 
     /// A portal whose sessions share this memory.
-    pub fn with_memory(views: Vec<View>, memory: Arc<TransferPool>) -> Portal {
+    pub fn with_memory(views: Vec<LunView>, memory: Arc<TransferPool>) -> Portal {
         Portal::with_limits(views, memory, Duration::from_secs(15))
     }
 
     /// A portal whose initiators are asked for a sign of life after this time.
-    pub fn with_limits(views: Vec<View>, memory: Arc<TransferPool>, silence: Duration) -> Portal {
+    pub fn with_limits(
+        views: Vec<LunView>,
+        memory: Arc<TransferPool>,
+        silence: Duration,
+    ) -> Portal {
         let targets = Arc::new(Targets::default());
-        let target = Target::with_views(TARGET, Access::default(), views).unwrap();
+        let target = IscsiTarget::with_views(TARGET, TargetAccess::default(), views).unwrap();
         targets.insert(Arc::new(target)).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let server = Server::start_with(listener, Arc::clone(&targets), memory, silence).unwrap();
+        let server =
+            PortalServer::start_with(listener, Arc::clone(&targets), memory, silence).unwrap();
         Portal {
             address,
             targets,
@@ -70,7 +77,7 @@ pub struct Kept {
     pub more: Mutex<u64>,
 }
 
-impl Keeper for Kept {
+impl ReservationStore for Kept {
     fn load(&self) -> io::Result<Option<String>> {
         Ok(self.text.lock().unwrap().clone())
     }

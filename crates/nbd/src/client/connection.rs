@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::handshake::Agreed;
-use super::reply::{Asked, Head, HeadKind, Refusal};
-use crate::error::Gone;
-use crate::wire::input::Input;
-use crate::wire::link::Link;
+use super::handshake::RemoteParameters;
+use super::reply::{HeadKind, PendingRequest, ReplyHeader, ServerRefusal};
+use crate::error::CloseCause;
+use crate::wire::input::ReceiveBuffer;
+use crate::wire::link::PeerLink;
 use crate::wire::proto::{Kind, Request};
 
 /// Requests with no more data than this are sent with one system call.
@@ -25,16 +25,16 @@ const FAREWELL: Duration = Duration::from_millis(100);
 
 /// Why a request is not done.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum RequestFailure {
     /// The server refused it, and the connection works.
-    Refused(Refusal),
+    Refused(ServerRefusal),
     /// The connection is lost.
     Lost(Arc<str>),
 }
 
-pub(crate) struct Connection {
-    link: Arc<dyn Link>,
-    pub(crate) agreed: Agreed,
+pub(crate) struct ClientConnection {
+    link: Arc<dyn PeerLink>,
+    pub(crate) agreed: RemoteParameters,
     patience: Duration,
     /// Held while a request is sent.
     sending: Mutex<()>,
@@ -43,31 +43,31 @@ pub(crate) struct Connection {
 
 struct State {
     /// There unless a thread receives.
-    input: Option<Input>,
+    input: Option<ReceiveBuffer>,
     /// Requests that are not at their end, by cookie.
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, ReplyWaiter>,
     next_cookie: u64,
     /// Why the connection is lost.
     lost: Option<Arc<str>>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct ReplyWaiter {
     wake: Arc<Condvar>,
     /// Whether its thread waits to be woken.
     is_asleep: bool,
     /// The head of its answer, and what follows.
-    turn: Option<(HeadKind, Input)>,
+    turn: Option<(HeadKind, ReceiveBuffer)>,
 }
 
-impl Connection {
+impl ClientConnection {
     pub(crate) fn new(
-        link: Arc<dyn Link>,
-        input: Input,
-        agreed: Agreed,
+        link: Arc<dyn PeerLink>,
+        input: ReceiveBuffer,
+        agreed: RemoteParameters,
         patience: Duration,
-    ) -> Connection {
-        Connection {
+    ) -> ClientConnection {
+        ClientConnection {
             link,
             agreed,
             patience,
@@ -91,7 +91,7 @@ impl Connection {
             state.waiting.is_empty()
         };
         if is_idle && self.link.is_left() {
-            self.lose(&Gone::Protocol("the server closed the connection"));
+            self.lose(&CloseCause::Protocol("the server closed the connection"));
         }
         self.state.lock().lost.clone()
     }
@@ -101,8 +101,8 @@ impl Connection {
         &self,
         request: Request,
         data: &[IoSlice<'_>],
-        asked: &mut Asked<'_>,
-    ) -> Result<(), Failed> {
+        asked: &mut PendingRequest<'_>,
+    ) -> Result<(), RequestFailure> {
         let end = Instant::now() + self.patience;
         let cookie = self.begin()?;
         let request = Request { cookie, ..request };
@@ -113,24 +113,29 @@ impl Connection {
         let lost = answered.as_ref().err().map(|gone| self.lose(gone));
         self.state.lock().waiting.remove(&cookie);
         match lost {
-            Some(lost) => Err(Failed::Lost(lost)),
-            None => asked.outcome().map_err(Failed::Refused),
+            Some(lost) => Err(RequestFailure::Lost(lost)),
+            None => asked.outcome().map_err(RequestFailure::Refused),
         }
     }
 
     /// A cookie for a request.
-    fn begin(&self) -> Result<u64, Failed> {
+    fn begin(&self) -> Result<u64, RequestFailure> {
         let mut state = self.state.lock();
         if let Some(lost) = &state.lost {
-            return Err(Failed::Lost(Arc::clone(lost)));
+            return Err(RequestFailure::Lost(Arc::clone(lost)));
         }
         let cookie = state.next_cookie;
         state.next_cookie += 1;
-        state.waiting.insert(cookie, Waiting::default());
+        state.waiting.insert(cookie, ReplyWaiter::default());
         Ok(cookie)
     }
 
-    fn send(&self, request: &Request, data: &[IoSlice<'_>], end: Instant) -> Result<(), Gone> {
+    fn send(
+        &self,
+        request: &Request,
+        data: &[IoSlice<'_>],
+        end: Instant,
+    ) -> Result<(), CloseCause> {
         let head = request.encode();
         let len: usize = data.iter().map(|piece| piece.len()).sum();
         let _sending = self.sending.try_lock_until(end).ok_or(TOO_LATE)?;
@@ -149,7 +154,12 @@ impl Connection {
     }
 
     /// Receives until the answer to this request is at its end.
-    fn answer(&self, cookie: u64, end: Instant, asked: &mut Asked<'_>) -> Result<(), Gone> {
+    fn answer(
+        &self,
+        cookie: u64,
+        end: Instant,
+        asked: &mut PendingRequest<'_>,
+    ) -> Result<(), CloseCause> {
         let (mut own, mut input) = self.turn(cookie, end)?;
         loop {
             self.link.receive_until(end);
@@ -157,7 +167,7 @@ impl Connection {
                 Some(kind) => kind,
                 None => {
                     let structured = self.agreed.structured;
-                    let head = Head::receive(&*self.link, &mut input, structured)?;
+                    let head = ReplyHeader::receive(&*self.link, &mut input, structured)?;
                     if head.cookie != cookie {
                         self.hand_over(head, input)?;
                         (own, input) = self.turn(cookie, end)?;
@@ -174,7 +184,11 @@ impl Connection {
     }
 
     /// Waits until this thread may receive. If another one has received the head of the answer, that comes with it.
-    fn turn(&self, cookie: u64, end: Instant) -> Result<(Option<HeadKind>, Input), Gone> {
+    fn turn(
+        &self,
+        cookie: u64,
+        end: Instant,
+    ) -> Result<(Option<HeadKind>, ReceiveBuffer), CloseCause> {
         let mut state = self.state.lock();
         loop {
             let State {
@@ -189,7 +203,7 @@ impl Connection {
                 return Ok((Some(kind), input));
             }
             if let Some(lost) = lost {
-                return Err(Gone::Refused(lost.to_string()));
+                return Err(CloseCause::Refused(lost.to_string()));
             }
             if let Some(input) = input.take() {
                 return Ok((None, input));
@@ -203,7 +217,7 @@ impl Connection {
     }
 
     /// Gives the input to the thread that waits for this answer.
-    fn hand_over(&self, head: Head, input: Input) -> Result<(), Gone> {
+    fn hand_over(&self, head: ReplyHeader, input: ReceiveBuffer) -> Result<(), CloseCause> {
         let mut state = self.state.lock();
         let waiting = state.waiting.get_mut(&head.cookie).ok_or(NO_REQUEST)?;
         waiting.turn = Some((head.kind, input));
@@ -212,7 +226,7 @@ impl Connection {
     }
 
     /// Lets another thread receive.
-    fn release(&self, cookie: u64, input: Input) {
+    fn release(&self, cookie: u64, input: ReceiveBuffer) {
         let mut state = self.state.lock();
         state.input = Some(input);
         let mut others = state.waiting.iter().filter(|(other, _)| **other != cookie);
@@ -222,7 +236,7 @@ impl Connection {
     }
 
     /// Ends the connection for all requests. The first reason is the one that counts.
-    fn lose(&self, gone: &Gone) -> Arc<str> {
+    fn lose(&self, gone: &CloseCause) -> Arc<str> {
         let mut state = self.state.lock();
         let lost = Arc::clone(state.lost.get_or_insert_with(|| reason(gone).into()));
         for waiting in state.waiting.values() {
@@ -234,22 +248,25 @@ impl Connection {
     }
 }
 
-const NO_REQUEST: Gone = Gone::Protocol("the server answers a request that was not made");
-const TOO_LATE: Gone = Gone::Protocol("the server does not answer");
+const NO_REQUEST: CloseCause =
+    CloseCause::Protocol("the server answers a request that was not made");
+const TOO_LATE: CloseCause = CloseCause::Protocol("the server does not answer");
 
 /// The reason in words, which the errors of sockets are not.
-pub(super) fn reason(gone: &Gone) -> String {
+pub(super) fn reason(gone: &CloseCause) -> String {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof};
     match gone {
-        Gone::Io(error) if error.kind() == TimedOut => TOO_LATE.to_string(),
-        Gone::Io(error) if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) => {
+        CloseCause::Io(error) if error.kind() == TimedOut => TOO_LATE.to_string(),
+        CloseCause::Io(error)
+            if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) =>
+        {
             "the server closed the connection".into()
         }
         gone => gone.to_string(),
     }
 }
 
-impl Drop for Connection {
+impl Drop for ClientConnection {
     fn drop(&mut self) {
         if self.state.get_mut().lost.is_some() {
             return;

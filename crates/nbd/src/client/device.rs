@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use block::{Access, BlockDevice, Error, IoMode, Result, SectorSizes, Status};
 use parking_lot::{RwLock, RwLockReadGuard};
 
-use super::connection::{Connection, Failed};
+use super::connection::{ClientConnection, RequestFailure};
 use super::dial::{dial, open_error, sectors, size};
-use super::handshake::Agreed;
+use super::handshake::RemoteParameters;
 use super::remote::Remote;
-use super::reply::{Asked, Wanted};
+use super::reply::{ExpectedReply, PendingRequest};
 use crate::wire::proto::{self, Kind, Request, can, errno, flag};
 
 /// The largest read or write that is sent as one request.
@@ -30,17 +30,17 @@ pub struct RemoteExport {
     remote: Remote,
     access: Access,
     /// Held by each request. So none is under way while another connection takes its place.
-    connection: RwLock<Connection>,
+    connection: RwLock<ClientConnection>,
     sectors: SectorSizes,
     size: AtomicU64,
-    unflushed: Unflushed,
+    unflushed: UnflushedWrites,
     /// Held alone while a part of a block is written, which reads the rest of it first.
     writing: RwLock<()>,
 }
 
 /// What the server may lose.
 #[derive(Default)]
-struct Unflushed {
+struct UnflushedWrites {
     /// How many writes it has answered.
     written: AtomicU64,
     /// How many of them a flush has followed, whatever came of that.
@@ -65,7 +65,7 @@ impl RemoteExport {
             sectors,
             remote,
             access,
-            unflushed: Unflushed::default(),
+            unflushed: UnflushedWrites::default(),
             writing: RwLock::new(()),
         })
     }
@@ -110,14 +110,14 @@ impl RemoteExport {
 
     fn ask(
         &self,
-        connection: &Connection,
+        connection: &ClientConnection,
         (kind, flags): (Kind, u16),
         (offset, len): (u64, u64),
         data: &[IoSlice<'_>],
-        wanted: Wanted<'_>,
-    ) -> std::result::Result<Option<Status>, Failed> {
+        wanted: ExpectedReply<'_>,
+    ) -> std::result::Result<Option<Status>, RequestFailure> {
         let agreed = &connection.agreed;
-        let mut asked = Asked::new(wanted, agreed.structured, agreed.allocation);
+        let mut asked = PendingRequest::new(wanted, agreed.structured, agreed.allocation);
         let request = Request {
             flags,
             kind,
@@ -128,13 +128,13 @@ impl RemoteExport {
         };
         connection.ask(request, data, &mut asked)?;
         match asked.wanted {
-            Wanted::Status { found, .. } => Ok(found),
-            Wanted::Nothing | Wanted::Data { .. } => Ok(None),
+            ExpectedReply::Status { found, .. } => Ok(found),
+            ExpectedReply::Nothing | ExpectedReply::Data { .. } => Ok(None),
         }
     }
 
     /// The largest request that carries data.
-    fn piece_max(&self, connection: &Connection) -> u64 {
+    fn piece_max(&self, connection: &ClientConnection) -> u64 {
         let sector = u64::from(self.sectors.logical);
         let most = u64::from(connection.agreed.blocks.maximum).min(PIECE_MAX);
         (most - most % sector).max(sector)
@@ -171,7 +171,7 @@ impl RemoteExport {
     /// Writes whole blocks.
     fn write_blocks(
         &self,
-        connection: &Connection,
+        connection: &ClientConnection,
         (offset, len): (u64, u64),
         pieces: &[IoSlice<'_>],
         flags: u16,
@@ -182,7 +182,7 @@ impl RemoteExport {
                 (Kind::Write, flags),
                 range,
                 data,
-                Wanted::Nothing,
+                ExpectedReply::Nothing,
             );
             done.map_err(|failed| {
                 self.unflushed.tell(&failed);
@@ -208,7 +208,7 @@ impl RemoteExport {
     /// Writes what is not made of whole blocks: with the rest of the first and the last one, which are read.
     fn write_in_blocks(
         &self,
-        connection: &Connection,
+        connection: &ClientConnection,
         range: (u64, u64),
         pieces: &[IoSlice<'_>],
         flags: u16,
@@ -225,11 +225,16 @@ impl RemoteExport {
     }
 
     /// Reads whole blocks.
-    fn read_blocks(&self, connection: &Connection, offset: u64, buf: &mut [u8]) -> Result<()> {
+    fn read_blocks(
+        &self,
+        connection: &ClientConnection,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<()> {
         let mut at = offset;
         for buf in buf.chunks_mut(self.piece_max(connection) as usize) {
             let range = (at, buf.len() as u64);
-            let wanted = Wanted::Data { offset: at, buf };
+            let wanted = ExpectedReply::Data { offset: at, buf };
             let done = self.ask(connection, (Kind::Read, 0), range, &[], wanted);
             done.map_err(|failed| self.failure("reading", range, failed.into()))?;
             at += range.1;
@@ -241,15 +246,15 @@ impl RemoteExport {
     /// block of the server's volume.
     fn each(
         &self,
-        connection: &Connection,
+        connection: &ClientConnection,
         asked: (Kind, u16),
         (offset, len): (u64, u64),
         most: u64,
-    ) -> std::result::Result<(), (u64, u64, Failed)> {
+    ) -> std::result::Result<(), (u64, u64, RequestFailure)> {
         let (mut at, end) = (offset, offset + len);
         while at < end {
             let n = (most - at % most).min(end - at);
-            self.ask(connection, asked, (at, n), &[], Wanted::Nothing)
+            self.ask(connection, asked, (at, n), &[], ExpectedReply::Nothing)
                 .map_err(|failed| (at, n, failed))?;
             at += n;
         }
@@ -258,10 +263,10 @@ impl RemoteExport {
 
     fn write_zeroes(
         &self,
-        connection: &Connection,
+        connection: &ClientConnection,
         range: (u64, u64),
         extra: u16,
-    ) -> std::result::Result<(), (u64, u64, Failed)> {
+    ) -> std::result::Result<(), (u64, u64, RequestFailure)> {
         let fua = match connection.agreed.can(can::FLUSH) {
             true => 0,
             false => flag::FUA,
@@ -279,7 +284,7 @@ impl RemoteExport {
         done.inspect_err(|(_, _, failed)| self.unflushed.tell(failed))
     }
 
-    fn flush_on(&self, connection: &RwLockReadGuard<'_, Connection>) -> Result<()> {
+    fn flush_on(&self, connection: &RwLockReadGuard<'_, ClientConnection>) -> Result<()> {
         let failure = |source| self.failure("flushing", (0, 0), source);
         let unflushed = &self.unflushed;
         let written = unflushed.written.load(Ordering::Acquire);
@@ -290,12 +295,12 @@ impl RemoteExport {
         let done = match connection.agreed.can(can::FLUSH) {
             true => {
                 let asked = (Kind::Flush, 0);
-                self.ask(connection, asked, (0, 0), &[], Wanted::Nothing)
+                self.ask(connection, asked, (0, 0), &[], ExpectedReply::Nothing)
                     .map(drop)
             }
             // Everything was written with FUA.
             false => match connection.lost() {
-                Some(lost) => Err(Failed::Lost(lost)),
+                Some(lost) => Err(RequestFailure::Lost(lost)),
                 None => Ok(()),
             },
         };
@@ -314,7 +319,11 @@ impl RemoteExport {
             return Ok(());
         };
         if !self.unflushed.may_end() {
-            return Err(self.failure("asking for the size", (0, 0), Failed::Lost(lost).into()));
+            return Err(self.failure(
+                "asking for the size",
+                (0, 0),
+                RequestFailure::Lost(lost).into(),
+            ));
         }
         let new = open_error(&self.remote, dial(&self.remote, self.access))?;
         let new_sectors = sectors(&new.agreed);
@@ -331,14 +340,14 @@ impl RemoteExport {
     }
 }
 
-impl Unflushed {
+impl UnflushedWrites {
     fn wrote(&self) {
         self.written.fetch_add(1, Ordering::AcqRel);
     }
 
     /// A write or a flush has failed.
-    fn tell(&self, failed: &Failed) {
-        if matches!(failed, Failed::Lost(_)) {
+    fn tell(&self, failed: &RequestFailure) {
+        if matches!(failed, RequestFailure::Lost(_)) {
             self.is_told.store(true, Ordering::Release);
         }
     }
@@ -451,7 +460,9 @@ impl BlockDevice for RemoteExport {
         let range = (start, end - start);
         match self.each(&connection, (Kind::Trim, 0), range, TRIM_MAX) {
             // The server need not do it.
-            Err((_, _, Failed::Refused(refusal))) if refusal.errno == errno::NOTSUP => Ok(()),
+            Err((_, _, RequestFailure::Refused(refusal))) if refusal.errno == errno::NOTSUP => {
+                Ok(())
+            }
             Err((at, n, failed)) => Err(self.failure("discarding", (at, n), failed.into())),
             Ok(()) => Ok(()),
         }
@@ -481,7 +492,7 @@ impl BlockDevice for RemoteExport {
             return Ok(false);
         }
         match self.write_zeroes(&connection, (offset, len), flag::FAST_ZERO) {
-            Err((at, _, Failed::Refused(refusal)))
+            Err((at, _, RequestFailure::Refused(refusal)))
                 if refusal.errno == errno::NOTSUP && at == offset =>
             {
                 Ok(false)
@@ -506,11 +517,11 @@ impl BlockDevice for RemoteExport {
         if connection.agreed.allocation.is_none() {
             return Ok(unknown);
         }
-        let wanted = Wanted::Status { len, found: None };
+        let wanted = ExpectedReply::Status { len, found: None };
         let asked = (Kind::BlockStatus, flag::ONE);
         let found = match self.ask(&connection, asked, (start, len), &[], wanted) {
             Ok(found) => found,
-            Err(Failed::Refused(_)) => None,
+            Err(RequestFailure::Refused(_)) => None,
             Err(failed) => return Err(self.failure("looking at", (start, len), failed.into())),
         };
         let before = offset - start;
@@ -525,7 +536,7 @@ impl BlockDevice for RemoteExport {
 }
 
 /// The range made of whole blocks that has all of this one.
-fn blocks_around(connection: &Connection, (offset, len): (u64, u64)) -> (u64, u64) {
+fn blocks_around(connection: &ClientConnection, (offset, len): (u64, u64)) -> (u64, u64) {
     let block = u64::from(connection.agreed.blocks.minimum);
     let start = offset - offset % block;
     match len {
@@ -535,7 +546,7 @@ fn blocks_around(connection: &Connection, (offset, len): (u64, u64)) -> (u64, u6
 }
 
 /// Whether zeros can be written without sending them, and be made durable.
-fn can_zero(agreed: &Agreed) -> bool {
+fn can_zero(agreed: &RemoteParameters) -> bool {
     agreed.can(can::WRITE_ZEROES) && (agreed.can(can::FLUSH) || agreed.can(can::FUA))
 }
 
@@ -561,11 +572,13 @@ fn cut<'a>(pieces: &'a [IoSlice<'a>], most: u64) -> Vec<Vec<IoSlice<'a>>> {
     batches
 }
 
-impl From<Failed> for io::Error {
-    fn from(failed: Failed) -> io::Error {
+impl From<RequestFailure> for io::Error {
+    fn from(failed: RequestFailure) -> io::Error {
         match failed {
-            Failed::Lost(reason) => io::Error::new(io::ErrorKind::NotConnected, reason.to_string()),
-            Failed::Refused(refusal) => {
+            RequestFailure::Lost(reason) => {
+                io::Error::new(io::ErrorKind::NotConnected, reason.to_string())
+            }
+            RequestFailure::Refused(refusal) => {
                 let code = match refusal.errno {
                     proto::errno::NOSPC => return io::ErrorKind::StorageFull.into(),
                     code => i32::try_from(code).unwrap_or(i32::MAX),

@@ -7,12 +7,12 @@ use std::time::Instant;
 use block::{Access, Error, Result, SectorSizes};
 
 use super::connect::connect;
-use super::connection::{Connection, reason};
-use super::handshake::{Agreed, NAME_MAX, negotiate};
+use super::connection::{ClientConnection, reason};
+use super::handshake::{NAME_MAX, RemoteParameters, negotiate};
 use super::remote::Remote;
-use crate::error::Gone;
-use crate::wire::input::Input;
-use crate::wire::link::{Link, Socket};
+use crate::error::CloseCause;
+use crate::wire::input::ReceiveBuffer;
+use crate::wire::link::{PeerLink, PeerSocket};
 use crate::wire::proto::can;
 
 /// Sectors are no larger than this; nothing here is laid out for more.
@@ -26,7 +26,7 @@ pub(super) fn open_error<T>(remote: &Remote, opened: io::Result<T>) -> Result<T>
 }
 
 /// Connects, and agrees with the server on the export.
-pub(super) fn dial(remote: &Remote, access: Access) -> io::Result<Connection> {
+pub(super) fn dial(remote: &Remote, access: Access) -> io::Result<ClientConnection> {
     if remote.export.len() > NAME_MAX {
         let reason = "the name of the export is longer than 4096 bytes";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
@@ -34,22 +34,27 @@ pub(super) fn dial(remote: &Remote, access: Access) -> io::Result<Connection> {
     let end = Instant::now() + remote.patience.connect;
     let fd = connect(&remote.address, end)?;
     let left = end.saturating_duration_since(Instant::now());
-    let mut link: Arc<dyn Link> = Arc::new(Socket::new(fd, left));
-    let mut input = Input::new();
+    let mut link: Arc<dyn PeerLink> = Arc::new(PeerSocket::new(fd, left));
+    let mut input = ReceiveBuffer::new();
     let agreed = negotiate(&mut link, &mut input, &remote.export, remote.tls.as_ref());
     let agreed = agreed.map_err(|gone| match &gone {
-        Gone::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
+        CloseCause::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
             let reason = "the server does not answer; it may have all the clients that it allows";
             io::Error::new(io::ErrorKind::TimedOut, reason)
         }
         _ => io::Error::other(reason(&gone)),
     })?;
     check(&agreed, access).map_err(io::Error::other)?;
-    Ok(Connection::new(link, input, agreed, remote.patience.answer))
+    Ok(ClientConnection::new(
+        link,
+        input,
+        agreed,
+        remote.patience.answer,
+    ))
 }
 
 /// Whether an export can be used.
-fn check(agreed: &Agreed, access: Access) -> std::result::Result<(), String> {
+fn check(agreed: &RemoteParameters, access: Access) -> std::result::Result<(), String> {
     let sectors = sectors(agreed);
     if agreed.blocks.minimum > SECTOR_MAX {
         return Err(format!(
@@ -74,7 +79,7 @@ fn check(agreed: &Agreed, access: Access) -> std::result::Result<(), String> {
     }
 }
 
-pub(super) fn sectors(agreed: &Agreed) -> SectorSizes {
+pub(super) fn sectors(agreed: &RemoteParameters) -> SectorSizes {
     let logical = agreed.blocks.minimum.max(SectorSizes::COMMON.logical);
     SectorSizes {
         logical,
@@ -86,6 +91,6 @@ pub(super) fn sectors(agreed: &Agreed) -> SectorSizes {
 }
 
 /// The size in whole sectors.
-pub(super) fn size(agreed: &Agreed, sectors: SectorSizes) -> u64 {
+pub(super) fn size(agreed: &RemoteParameters, sectors: SectorSizes) -> u64 {
     agreed.size - agreed.size % u64::from(sectors.logical)
 }

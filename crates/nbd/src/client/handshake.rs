@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use super::tls::ClientTls;
-use crate::error::Gone;
+use crate::error::CloseCause;
 use crate::serve::negotiate::ALLOCATION;
-use crate::wire::input::Input;
-use crate::wire::link::Link;
-use crate::wire::proto::{self, Fields, answer, greeting, info, option};
+use crate::wire::input::ReceiveBuffer;
+use crate::wire::link::PeerLink;
+use crate::wire::proto::{self, FieldReader, answer, greeting, info, option};
 
 /// The data of an answer.
 const DATA_MAX: u32 = 64 << 10;
@@ -24,22 +24,22 @@ const SHOWN_MAX: usize = 200;
 /// Servers before the fixed newstyle say this in place of `IHAVEOPT`.
 const OLD_MAGIC: u64 = 0x0000_4202_8186_1253;
 
-type Result<T> = std::result::Result<T, Gone>;
+type Result<T> = std::result::Result<T, CloseCause>;
 
 /// What a client and a server have agreed on.
 #[derive(Clone, Debug)]
-pub(crate) struct Agreed {
+pub(crate) struct RemoteParameters {
     pub(crate) size: u64,
     /// See [`proto::can`].
     pub(crate) flags: u16,
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: RequestSizes,
     /// Whether reads are answered in chunks.
     pub(crate) structured: bool,
     /// The number of the context that says what is a hole.
     pub(crate) allocation: Option<u32>,
 }
 
-impl Agreed {
+impl RemoteParameters {
     pub(crate) fn can(&self, flag: u16) -> bool {
         self.flags & proto::can::HAS_FLAGS != 0 && self.flags & flag != 0
     }
@@ -47,27 +47,27 @@ impl Agreed {
 
 /// Sizes of requests, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Blocks {
+pub(crate) struct RequestSizes {
     pub(crate) minimum: u32,
     pub(crate) preferred: u32,
     pub(crate) maximum: u32,
 }
 
-impl Blocks {
+impl RequestSizes {
     /// Of a server that says nothing of them.
-    const DEFAULT: Blocks = Blocks {
+    const DEFAULT: RequestSizes = RequestSizes {
         minimum: 512,
         preferred: 4096,
         maximum: proto::PAYLOAD_MAX,
     };
 
-    fn decode(fields: &mut Fields<'_>) -> Option<Blocks> {
-        let blocks = Blocks {
+    fn decode(fields: &mut FieldReader<'_>) -> Option<RequestSizes> {
+        let blocks = RequestSizes {
             minimum: fields.u32()?,
             preferred: fields.u32()?,
             maximum: fields.u32()?,
         };
-        let Blocks {
+        let RequestSizes {
             minimum,
             preferred,
             maximum,
@@ -81,21 +81,21 @@ impl Blocks {
     }
 }
 
-struct Client<'a> {
-    link: &'a mut Arc<dyn Link>,
-    input: &'a mut Input,
+struct ClientHandshake<'a> {
+    link: &'a mut Arc<dyn PeerLink>,
+    input: &'a mut ReceiveBuffer,
     export: &'a str,
     no_zeroes: bool,
 }
 
 /// Gets the export of this name; with `tls`, after everything is encrypted.
 pub(crate) fn negotiate(
-    link: &mut Arc<dyn Link>,
-    input: &mut Input,
+    link: &mut Arc<dyn PeerLink>,
+    input: &mut ReceiveBuffer,
     export: &str,
     tls: Option<&ClientTls>,
-) -> Result<Agreed> {
-    let mut client = Client {
+) -> Result<RemoteParameters> {
+    let mut client = ClientHandshake {
         link,
         input,
         export,
@@ -116,7 +116,7 @@ pub(crate) fn negotiate(
     Ok(agreed)
 }
 
-impl Client<'_> {
+impl ClientHandshake<'_> {
     fn hear(&mut self, len: usize) -> Result<&[u8]> {
         match self.input.fill(&**self.link, len)? {
             true => Ok(self.input.take(len)),
@@ -126,19 +126,21 @@ impl Client<'_> {
 
     fn hello(&mut self) -> Result<()> {
         let greeted = self.hear(16)?;
-        let mut fields = Fields(greeted);
+        let mut fields = FieldReader(greeted);
         match (fields.u64(), fields.u64()) {
             (Some(proto::MAGIC), Some(proto::OPTION_MAGIC)) => {}
             (Some(proto::MAGIC), Some(OLD_MAGIC)) => {
-                return Err(Gone::Protocol(
+                return Err(CloseCause::Protocol(
                     "the server speaks the old NBD of before 2011",
                 ));
             }
-            _ => return Err(Gone::Protocol("no NBD server listens there")),
+            _ => return Err(CloseCause::Protocol("no NBD server listens there")),
         }
-        let flags = Fields(self.hear(2)?).u16().unwrap_or_default();
+        let flags = FieldReader(self.hear(2)?).u16().unwrap_or_default();
         if flags & greeting::FIXED_NEWSTYLE == 0 {
-            return Err(Gone::Protocol("the server has no fixed newstyle handshake"));
+            return Err(CloseCause::Protocol(
+                "the server has no fixed newstyle handshake",
+            ));
         }
         let taken = flags & (greeting::FIXED_NEWSTYLE | greeting::NO_ZEROES);
         self.no_zeroes = taken & greeting::NO_ZEROES != 0;
@@ -155,20 +157,20 @@ impl Client<'_> {
 
     /// An answer to an option, and its data.
     fn answer(&mut self, option: u32) -> Result<(u32, Vec<u8>)> {
-        let mut fields = Fields(self.hear(20)?);
+        let mut fields = FieldReader(self.hear(20)?);
         let head = (fields.u64(), fields.u32(), fields.u32(), fields.u32());
         let (Some(proto::OPTION_REPLY_MAGIC), Some(about), Some(kind), Some(len)) = head else {
-            return Err(Gone::Protocol(
+            return Err(CloseCause::Protocol(
                 "what the server says is no answer to an option",
             ));
         };
         if about != option {
-            return Err(Gone::Protocol(
+            return Err(CloseCause::Protocol(
                 "the server answers an option that was not asked for",
             ));
         }
         if len > DATA_MAX {
-            return Err(Gone::Protocol(
+            return Err(CloseCause::Protocol(
                 "the server answers an option at too great length",
             ));
         }
@@ -188,12 +190,12 @@ impl Client<'_> {
 
     fn start_tls(&mut self, tls: &ClientTls) -> Result<()> {
         if !self.ask(option::STARTTLS, &[])? {
-            return Err(Gone::Protocol(
+            return Err(CloseCause::Protocol(
                 "the server has no TLS; its address begins with nbd",
             ));
         }
         if self.input.len() > 0 {
-            return Err(Gone::Protocol("the server did not wait for TLS"));
+            return Err(CloseCause::Protocol("the server did not wait for TLS"));
         }
         *self.link = Arc::new(tls.greet(Arc::clone(self.link))?);
         Ok(())
@@ -217,7 +219,7 @@ impl Client<'_> {
             match self.answer(option::SET_META_CONTEXT)? {
                 (answer::ACK, _) => return Ok(found),
                 (answer::META_CONTEXT, data) => {
-                    let mut fields = Fields(&data);
+                    let mut fields = FieldReader(&data);
                     let id = fields.u32().ok_or(NO_ANSWER)?;
                     if fields.0 == ALLOCATION {
                         found = Some(id);
@@ -230,19 +232,19 @@ impl Client<'_> {
         Err(TOO_MANY)
     }
 
-    fn go(&mut self) -> Result<Agreed> {
+    fn go(&mut self) -> Result<RemoteParameters> {
         let mut data = self.name();
         data.extend(1u16.to_be_bytes());
         data.extend(info::BLOCK_SIZE.to_be_bytes());
         self.say(option::GO, &data)?;
-        let (mut export, mut blocks) = (None, Blocks::DEFAULT);
+        let (mut export, mut blocks) = (None, RequestSizes::DEFAULT);
         for _ in 0..ANSWERS_MAX {
             match self.answer(option::GO)? {
                 (answer::ACK, _) => {
-                    let (size, flags) = export.ok_or(Gone::Protocol(
+                    let (size, flags) = export.ok_or(CloseCause::Protocol(
                         "the server does not say how large the export is",
                     ))?;
-                    return Ok(Agreed {
+                    return Ok(RemoteParameters {
                         size,
                         flags,
                         blocks,
@@ -251,16 +253,17 @@ impl Client<'_> {
                     });
                 }
                 (answer::INFO, data) => {
-                    let mut fields = Fields(&data);
+                    let mut fields = FieldReader(&data);
                     match fields.u16().ok_or(NO_ANSWER)? {
                         info::EXPORT => {
                             let (size, flags) = (fields.u64(), fields.u16());
                             export = Some(size.zip(flags).ok_or(NO_ANSWER)?);
                         }
                         info::BLOCK_SIZE => {
-                            let decoded = Blocks::decode(&mut fields);
-                            blocks = decoded
-                                .ok_or(Gone::Protocol("the server's block sizes make no sense"))?;
+                            let decoded = RequestSizes::decode(&mut fields);
+                            blocks = decoded.ok_or(CloseCause::Protocol(
+                                "the server's block sizes make no sense",
+                            ))?;
                         }
                         _ => {}
                     }
@@ -274,28 +277,29 @@ impl Client<'_> {
     }
 
     /// Servers before 2016 know no other option. They close the connection if there is no such export.
-    fn go_as_before(&mut self) -> Result<Agreed> {
+    fn go_as_before(&mut self) -> Result<RemoteParameters> {
         let export = self.export;
         self.say(option::EXPORT_NAME, export.as_bytes())?;
         let len = if self.no_zeroes { 10 } else { 134 };
-        let mut fields = Fields(self.hear(len)?);
+        let mut fields = FieldReader(self.hear(len)?);
         let (size, flags) = (fields.u64(), fields.u16());
         let (size, flags) = size.zip(flags).ok_or(NO_ANSWER)?;
-        Ok(Agreed {
+        Ok(RemoteParameters {
             size,
             flags,
-            blocks: Blocks::DEFAULT,
+            blocks: RequestSizes::DEFAULT,
             structured: false,
             allocation: None,
         })
     }
 }
 
-const NO_ANSWER: Gone = Gone::Protocol("the server's answer to an option makes no sense");
-const TOO_MANY: Gone = Gone::Protocol("the server answers an option too many times");
+const NO_ANSWER: CloseCause =
+    CloseCause::Protocol("the server's answer to an option makes no sense");
+const TOO_MANY: CloseCause = CloseCause::Protocol("the server answers an option too many times");
 
 /// Why there is no export.
-fn refusal(kind: u32, data: &[u8]) -> Gone {
+fn refusal(kind: u32, data: &[u8]) -> CloseCause {
     let reason = match kind {
         answer::UNKNOWN => "the server has no export of this name",
         answer::POLICY => "the server refuses this client",
@@ -305,8 +309,8 @@ fn refusal(kind: u32, data: &[u8]) -> Gone {
         _ => "the server refused",
     };
     match shown(data) {
-        said if said.is_empty() => Gone::Refused(reason.into()),
-        said => Gone::Refused(format!("{reason} ({said})")),
+        said if said.is_empty() => CloseCause::Refused(reason.into()),
+        said => CloseCause::Refused(format!("{reason} ({said})")),
     }
 }
 

@@ -22,11 +22,11 @@ mod reply;
 mod tls;
 
 #[cfg(any(test, fuzzing))]
-pub(crate) use connection::Connection;
+pub(crate) use connection::ClientConnection;
 pub use device::RemoteExport;
 #[cfg(any(test, fuzzing))]
 pub(crate) use handshake::negotiate;
-pub use remote::{Address, Patience, Remote};
+pub use remote::{Address, ClientTimeouts, Remote};
 #[cfg(any(test, fuzzing))]
-pub(crate) use reply::{Asked, Wanted};
+pub(crate) use reply::{ExpectedReply, PendingRequest};
 pub use tls::ClientTls;

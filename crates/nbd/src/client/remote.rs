@@ -16,16 +16,16 @@ pub enum Address {
 
 /// How long a server is waited for.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct ClientTimeouts {
     /// Until there is a connection with an export, its name looked up and all.
     pub connect: Duration,
     /// Until a request is answered.
     pub answer: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
+impl Default for ClientTimeouts {
+    fn default() -> ClientTimeouts {
+        ClientTimeouts {
             connect: Duration::from_secs(10),
             answer: Duration::from_secs(60),
         }
@@ -44,5 +44,5 @@ pub struct Remote {
     /// The name of the device in messages: its address.
     pub name: String,
     /// Time limits.
-    pub patience: Patience,
+    pub patience: ClientTimeouts,
 }

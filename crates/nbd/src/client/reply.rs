@@ -3,21 +3,21 @@
 use block::Status;
 
 use super::handshake::shown;
-use crate::error::Gone;
-use crate::wire::input::Input;
-use crate::wire::link::Link;
-use crate::wire::proto::{self, Fields, chunk};
+use crate::error::CloseCause;
+use crate::wire::input::ReceiveBuffer;
+use crate::wire::link::PeerLink;
+use crate::wire::proto::{self, FieldReader, chunk};
 
 /// What a server says of an error, and of what is stored where, is no longer than this.
 const TEXT_MAX: u32 = 64 << 10;
 /// Chunks of one answer.
 const CHUNKS_MAX: usize = 4096;
 
-type Result<T> = std::result::Result<T, Gone>;
+type Result<T> = std::result::Result<T, CloseCause>;
 
 /// The head of an answer, or of a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct ReplyHeader {
     pub(crate) cookie: u64,
     pub(crate) kind: HeadKind,
 }
@@ -30,21 +30,25 @@ pub(crate) enum HeadKind {
     Chunk { flags: u16, kind: u16, len: u32 },
 }
 
-impl Head {
+impl ReplyHeader {
     /// Receives the next head.
-    pub(crate) fn receive(link: &dyn Link, input: &mut Input, structured: bool) -> Result<Head> {
-        const NONSENSE: Gone = Gone::Protocol("what the server says is no answer");
-        const CLOSED: Gone = Gone::Protocol("the server closed the connection");
+    pub(crate) fn receive(
+        link: &dyn PeerLink,
+        input: &mut ReceiveBuffer,
+        structured: bool,
+    ) -> Result<ReplyHeader> {
+        const NONSENSE: CloseCause = CloseCause::Protocol("what the server says is no answer");
+        const CLOSED: CloseCause = CloseCause::Protocol("the server closed the connection");
         if !input.fill(link, 16)? {
             return Err(CLOSED);
         }
-        let mut fields = Fields(input.take(16));
+        let mut fields = FieldReader(input.take(16));
         let head = match fields.u32().ok_or(NONSENSE)? {
             proto::SIMPLE_REPLY_MAGIC => {
                 let error = fields.u32().ok_or(NONSENSE)?;
                 let cookie = fields.u64().ok_or(NONSENSE)?;
                 let kind = HeadKind::Simple { error };
-                return Ok(Head { cookie, kind });
+                return Ok(ReplyHeader { cookie, kind });
             }
             proto::CHUNK_MAGIC if structured => (fields.u16(), fields.u16(), fields.u64()),
             _ => return Err(NONSENSE),
@@ -55,14 +59,14 @@ impl Head {
         if !input.fill(link, 4)? {
             return Err(CLOSED);
         }
-        let len = Fields(input.take(4)).u32().ok_or(NONSENSE)?;
+        let len = FieldReader(input.take(4)).u32().ok_or(NONSENSE)?;
         let kind = HeadKind::Chunk { flags, kind, len };
-        Ok(Head { cookie, kind })
+        Ok(ReplyHeader { cookie, kind })
     }
 }
 
 /// What a request wants to know.
-pub(crate) enum Wanted<'a> {
+pub(crate) enum ExpectedReply<'a> {
     /// Whether it is done.
     Nothing,
     /// The bytes from `offset`.
@@ -73,37 +77,41 @@ pub(crate) enum Wanted<'a> {
 
 /// Why a server did not do what a request asked for.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct ServerRefusal {
     pub(crate) errno: u32,
     pub(crate) said: String,
 }
 
 /// A request on its way, and what has come of it.
-pub(crate) struct Asked<'a> {
-    pub(crate) wanted: Wanted<'a>,
+pub(crate) struct PendingRequest<'a> {
+    pub(crate) wanted: ExpectedReply<'a>,
     /// The context that says what is a hole.
     allocation: Option<u32>,
     structured: bool,
     /// Which bytes of the data are there.
-    covered: Covered,
+    covered: RangeSet,
     chunks: usize,
-    refusal: Option<Refusal>,
+    refusal: Option<ServerRefusal>,
 }
 
-impl<'a> Asked<'a> {
-    pub(crate) fn new(wanted: Wanted<'a>, structured: bool, allocation: Option<u32>) -> Asked<'a> {
-        Asked {
+impl<'a> PendingRequest<'a> {
+    pub(crate) fn new(
+        wanted: ExpectedReply<'a>,
+        structured: bool,
+        allocation: Option<u32>,
+    ) -> PendingRequest<'a> {
+        PendingRequest {
             wanted,
             allocation,
             structured,
-            covered: Covered::default(),
+            covered: RangeSet::default(),
             chunks: 0,
             refusal: None,
         }
     }
 
     /// What came of it, after the end of the answer.
-    pub(crate) fn outcome(&mut self) -> std::result::Result<(), Refusal> {
+    pub(crate) fn outcome(&mut self) -> std::result::Result<(), ServerRefusal> {
         self.refusal.take().map_or(Ok(()), Err)
     }
 
@@ -111,15 +119,15 @@ impl<'a> Asked<'a> {
     pub(crate) fn receive(
         &mut self,
         kind: HeadKind,
-        link: &dyn Link,
-        input: &mut Input,
+        link: &dyn PeerLink,
+        input: &mut ReceiveBuffer,
     ) -> Result<bool> {
         match kind {
             HeadKind::Simple { error } => self.simple(error, link, input).map(|()| true),
             HeadKind::Chunk { flags, kind, len } => {
                 self.chunks += 1;
                 if self.chunks > CHUNKS_MAX {
-                    return Err(Gone::Protocol("the server answers in too many parts"));
+                    return Err(CloseCause::Protocol("the server answers in too many parts"));
                 }
                 self.chunk(kind, len, link, input)?;
                 match flags & chunk::DONE {
@@ -131,36 +139,44 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn simple(&mut self, error: u32, link: &dyn Link, input: &mut Input) -> Result<()> {
+    fn simple(&mut self, error: u32, link: &dyn PeerLink, input: &mut ReceiveBuffer) -> Result<()> {
         if self.chunks > 0 {
             return Err(ODD_CHUNK);
         }
         match (error, &mut self.wanted) {
-            (0, Wanted::Nothing) => {}
-            (0, Wanted::Data { buf, .. }) if !self.structured => input.read_into(link, buf)?,
-            (0, Wanted::Data { .. } | Wanted::Status { .. }) => {
-                return Err(Gone::Protocol(
+            (0, ExpectedReply::Nothing) => {}
+            (0, ExpectedReply::Data { buf, .. }) if !self.structured => {
+                input.read_into(link, buf)?
+            }
+            (0, ExpectedReply::Data { .. } | ExpectedReply::Status { .. }) => {
+                return Err(CloseCause::Protocol(
                     "the answer of the server lacks the requested data",
                 ));
             }
             (errno, _) => {
                 let said = String::new();
-                self.refusal = Some(Refusal { errno, said });
+                self.refusal = Some(ServerRefusal { errno, said });
             }
         }
         Ok(())
     }
 
-    fn chunk(&mut self, kind: u16, len: u32, link: &dyn Link, input: &mut Input) -> Result<()> {
+    fn chunk(
+        &mut self,
+        kind: u16,
+        len: u32,
+        link: &dyn PeerLink,
+        input: &mut ReceiveBuffer,
+    ) -> Result<()> {
         match kind {
             chunk::NONE if len == 0 => Ok(()),
             chunk::OFFSET_DATA if len > 8 => {
-                let at = Fields(hear(link, input, 8)?).u64().ok_or(ODD_CHUNK)?;
+                let at = FieldReader(hear(link, input, 8)?).u64().ok_or(ODD_CHUNK)?;
                 let piece = self.piece(at, len - 8)?;
                 Ok(input.read_into(link, piece)?)
             }
             chunk::OFFSET_HOLE if len == 12 => {
-                let mut fields = Fields(hear(link, input, 12)?);
+                let mut fields = FieldReader(hear(link, input, 12)?);
                 let at = fields.u64().zip(fields.u32());
                 let (at, len) = at.ok_or(ODD_CHUNK)?;
                 self.piece(at, len)?.fill(0);
@@ -170,7 +186,7 @@ impl<'a> Asked<'a> {
                 let data = hear(link, input, len as usize)?;
                 let status = status(data, self.allocation);
                 match &mut self.wanted {
-                    Wanted::Status { len, found } if found.is_none() => {
+                    ExpectedReply::Status { len, found } if found.is_none() => {
                         let mut status = status.ok_or(ODD_CHUNK)?;
                         status.len = status.len.min(*len);
                         *found = Some(status);
@@ -191,8 +207,9 @@ impl<'a> Asked<'a> {
 
     /// Where these bytes go.
     fn piece(&mut self, at: u64, len: u32) -> Result<&mut [u8]> {
-        const OUTSIDE: Gone = Gone::Protocol("the server sends data that was not asked for");
-        let Wanted::Data { offset, buf } = &mut self.wanted else {
+        const OUTSIDE: CloseCause =
+            CloseCause::Protocol("the server sends data that was not asked for");
+        let ExpectedReply::Data { offset, buf } = &mut self.wanted else {
             return Err(OUTSIDE);
         };
         let start = at
@@ -203,27 +220,27 @@ impl<'a> Asked<'a> {
         let piece = buf.get_mut(start..end).ok_or(OUTSIDE)?;
         match self.covered.add(start, end) {
             true => Ok(piece),
-            false => Err(Gone::Protocol("the server sends data twice")),
+            false => Err(CloseCause::Protocol("the server sends data twice")),
         }
     }
 
     /// Whether everything has come.
     fn end(&self) -> Result<()> {
         let is_whole = match &self.wanted {
-            Wanted::Nothing => true,
-            Wanted::Data { buf, .. } => self.covered.is_all(buf.len()),
-            Wanted::Status { found, .. } => found.is_some(),
+            ExpectedReply::Nothing => true,
+            ExpectedReply::Data { buf, .. } => self.covered.is_all(buf.len()),
+            ExpectedReply::Status { found, .. } => found.is_some(),
         };
         match is_whole || self.refusal.is_some() {
             true => Ok(()),
-            false => Err(Gone::Protocol("the server's answer has gaps")),
+            false => Err(CloseCause::Protocol("the server's answer has gaps")),
         }
     }
 }
 
-const ODD_CHUNK: Gone = Gone::Protocol("a part of the server's answer makes no sense");
+const ODD_CHUNK: CloseCause = CloseCause::Protocol("a part of the server's answer makes no sense");
 
-fn hear<'a>(link: &dyn Link, input: &'a mut Input, len: usize) -> Result<&'a mut [u8]> {
+fn hear<'a>(link: &dyn PeerLink, input: &'a mut ReceiveBuffer, len: usize) -> Result<&'a mut [u8]> {
     match input.fill(link, len)? {
         true => Ok(input.take(len)),
         false => Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into()),
@@ -234,7 +251,7 @@ fn hear<'a>(link: &dyn Link, input: &'a mut Input, len: usize) -> Result<&'a mut
 fn status(data: &[u8], allocation: Option<u32>) -> Option<Status> {
     const HOLE: u32 = 1;
     const ZERO: u32 = 2;
-    let mut fields = Fields(data);
+    let mut fields = FieldReader(data);
     if Some(fields.u32()?) != allocation {
         return None;
     }
@@ -247,8 +264,8 @@ fn status(data: &[u8], allocation: Option<u32>) -> Option<Status> {
 }
 
 /// What a chunk says of an error. Kinds that are not known begin with its number too.
-fn refusal(kind: u16, data: &[u8]) -> Option<Refusal> {
-    let mut fields = Fields(data);
+fn refusal(kind: u16, data: &[u8]) -> Option<ServerRefusal> {
+    let mut fields = FieldReader(data);
     let errno = fields.u32().filter(|errno| *errno != 0)?;
     let said = match kind {
         chunk::ERROR | chunk::ERROR_OFFSET => {
@@ -261,14 +278,14 @@ fn refusal(kind: u16, data: &[u8]) -> Option<Refusal> {
         }
         _ => String::new(),
     };
-    Some(Refusal { errno, said })
+    Some(ServerRefusal { errno, said })
 }
 
 /// Ranges that do not touch each other, by where they begin.
 #[derive(Default)]
-struct Covered(Vec<(usize, usize)>);
+struct RangeSet(Vec<(usize, usize)>);
 
-impl Covered {
+impl RangeSet {
     /// Adds a range. False if a part of it is there, or if it is empty.
     fn add(&mut self, start: usize, end: usize) -> bool {
         let next = self.0.partition_point(|(begin, _)| *begin < start);
@@ -293,11 +310,11 @@ impl Covered {
 
 #[cfg(test)]
 mod tests {
-    use super::Covered;
+    use super::RangeSet;
 
     #[test]
     fn ranges_come_in_any_order_and_once() {
-        let mut covered = Covered::default();
+        let mut covered = RangeSet::default();
         assert!(covered.add(4, 8) && covered.add(12, 16));
         for (start, end) in [(4, 8), (0, 5), (7, 9), (0, 20), (5, 6), (12, 13), (9, 9)] {
             assert!(!covered.add(start, end), "{start}..{end}");

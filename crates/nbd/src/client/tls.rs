@@ -8,7 +8,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
 use crate::Result;
-use crate::wire::link::Link;
+use crate::wire::link::PeerLink;
 use crate::wire::tls;
 use crate::wire::tls::{TlsLink, authorities, certificates, private_key, revoked, unusable};
 
@@ -60,7 +60,7 @@ impl ClientTls {
     }
 
     /// Has the server show who it is.
-    pub(super) fn greet(&self, socket: Arc<dyn Link>) -> std::io::Result<TlsLink> {
+    pub(super) fn greet(&self, socket: Arc<dyn PeerLink>) -> std::io::Result<TlsLink> {
         let config = Arc::clone(&self.config);
         let state = ClientConnection::new(config, self.server.clone());
         TlsLink::greet(socket, state.map_err(std::io::Error::other)?.into())

@@ -19,13 +19,13 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use self::netlink::{Driver, Wanted};
-use crate::error::Gone;
-use crate::serve::connection::{Connection, Helpers};
+use self::netlink::{DeviceParameters, NbdDriver};
+use crate::error::CloseCause;
+use crate::serve::connection::{ExportConnection, Helpers};
 use crate::serve::export::Export;
-use crate::serve::negotiate::Session;
-use crate::wire::input::Input;
-use crate::wire::link::{Link, Socket};
+use crate::serve::negotiate::NegotiatedSession;
+use crate::wire::input::ReceiveBuffer;
+use crate::wire::link::{PeerLink, PeerSocket};
 use crate::{Error, Result};
 
 /// The kernel holds requests back so long when the connection is lost, in seconds.
@@ -77,7 +77,7 @@ impl KernelDevice {
 
     /// Gives a device that has lost its connection one that nobody answers; nothing happens to others. The kernel notes the end
     /// of a device when its connection ends. Without one, requests would wait as before.
-    fn connect_to_nothing(self, driver: &Driver, identity: &str) -> Result<()> {
+    fn connect_to_nothing(self, driver: &NbdDriver, identity: &str) -> Result<()> {
         let (own, theirs) = UnixStream::pair().map_err(Error::Kernel)?;
         if driver.reconnect(self.0, identity, theirs.as_fd()).is_err() {
             return Ok(());
@@ -158,7 +158,7 @@ impl Attachment {
         export: Arc<Export>,
         device: Option<KernelDevice>,
         identity: &str,
-        ask: impl FnOnce(&Driver, &Wanted<'_>) -> io::Result<u32>,
+        ask: impl FnOnce(&NbdDriver, &DeviceParameters<'_>) -> io::Result<u32>,
     ) -> Result<Attachment> {
         let driver = driver()?;
         let [sector, ..] = export.block_sizes();
@@ -174,7 +174,7 @@ impl Attachment {
             None,
         )
         .map_err(|errno| Error::Kernel(errno.into()))?;
-        let wanted = Wanted {
+        let wanted = DeviceParameters {
             index: device.map(|device| device.0),
             size,
             block_size: sector,
@@ -264,8 +264,8 @@ impl Attachment {
     }
 }
 
-fn driver() -> Result<Driver> {
-    match Driver::find() {
+fn driver() -> Result<NbdDriver> {
+    match NbdDriver::find() {
         Ok(Some(driver)) => Ok(driver),
         Ok(None) => Err(Error::NoKernelModule),
         Err(error) => Err(Error::Kernel(error)),
@@ -284,12 +284,12 @@ fn serve(
     size: u64,
     told: Receiver<(KernelDevice, String)>,
 ) -> Result<()> {
-    let link: Arc<dyn Link> = Arc::new(Socket::new(own, std::time::Duration::ZERO));
+    let link: Arc<dyn PeerLink> = Arc::new(PeerSocket::new(own, std::time::Duration::ZERO));
     link.take_time();
     let attached = export.attach(&link).ok_or_else(|| Error::NoSuchExport {
         name: export.name().into(),
     })?;
-    let session = Session {
+    let session = NegotiatedSession {
         attached,
         size,
         structured: false,
@@ -315,9 +315,11 @@ fn serve(
             );
         }
         let helpers = Helpers::new(HELPERS_MAX);
-        let connection = Connection::new(link, session, Input::new(), &helpers);
+        let connection = ExportConnection::new(link, session, ReceiveBuffer::new(), &helpers);
         let served = catch_unwind(AssertUnwindSafe(|| connection.serve()));
-        let served = served.unwrap_or(Err(Gone::Protocol("a request made this program fail")));
+        let served = served.unwrap_or(Err(CloseCause::Protocol(
+            "a request made this program fail",
+        )));
         if let Err(reason) = served {
             tracing::warn!(export = name, %reason, "the kernel has lost its connection");
         }

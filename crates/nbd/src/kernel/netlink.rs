@@ -42,7 +42,7 @@ mod attribute {
 }
 
 /// What the kernel is told of a device.
-pub(super) struct Wanted<'a> {
+pub(super) struct DeviceParameters<'a> {
     /// Which device; any that is free if absent.
     pub(super) index: Option<u32>,
     pub(super) size: u64,
@@ -57,14 +57,14 @@ pub(super) struct Wanted<'a> {
 }
 
 /// The driver.
-pub(super) struct Driver {
+pub(super) struct NbdDriver {
     socket: OwnedFd,
     family: u16,
 }
 
-impl Driver {
+impl NbdDriver {
     /// Finds it; `None` if the kernel has none.
-    pub(super) fn find() -> io::Result<Option<Driver>> {
+    pub(super) fn find() -> io::Result<Option<NbdDriver>> {
         let kind = SocketType::DGRAM;
         let flags = SocketFlags::CLOEXEC;
         let made = rustix::net::socket_with(AddressFamily::NETLINK, kind, flags, Some(GENERIC));
@@ -75,7 +75,7 @@ impl Driver {
         rustix::net::bind(&socket, &SocketAddrNetlink::new(0, 0))?;
         let mut name = FAMILY.as_bytes().to_vec();
         name.push(0);
-        let request = Message {
+        let request = GenericMessage {
             family: GENL_ID_CTRL,
             command: CTRL_CMD_GETFAMILY,
             attributes: vec![DefaultNla::new(CTRL_ATTR_FAMILY_NAME, name)],
@@ -89,11 +89,11 @@ impl Driver {
         let id = answer.as_ref().and_then(|it| it.value(CTRL_ATTR_FAMILY_ID));
         let family = id.and_then(|id| parse_u16(&id).ok());
         let family = family.ok_or_else(|| io::Error::other("its family has no number"))?;
-        Ok(Some(Driver { socket, family }))
+        Ok(Some(NbdDriver { socket, family }))
     }
 
     /// Makes a device of a connection; returns its number.
-    pub(super) fn connect(&self, wanted: &Wanted<'_>) -> io::Result<u32> {
+    pub(super) fn connect(&self, wanted: &DeviceParameters<'_>) -> io::Result<u32> {
         let answer = self.ask(command::CONNECT, wanted.attributes())?;
         let index = answer.as_ref().and_then(|it| it.value(attribute::INDEX));
         let index = index.and_then(|index| parse_u32(&index).ok());
@@ -101,7 +101,7 @@ impl Driver {
     }
 
     /// Gives another connection to a device that has lost its own.
-    pub(super) fn reconfigure(&self, wanted: &Wanted<'_>) -> io::Result<()> {
+    pub(super) fn reconfigure(&self, wanted: &DeviceParameters<'_>) -> io::Result<()> {
         self.ask(command::RECONFIGURE, wanted.attributes())?;
         Ok(())
     }
@@ -125,9 +125,9 @@ impl Driver {
         Ok(())
     }
 
-    fn ask(&self, command: u8, attributes: Vec<DefaultNla>) -> io::Result<Option<Message>> {
+    fn ask(&self, command: u8, attributes: Vec<DefaultNla>) -> io::Result<Option<GenericMessage>> {
         let family = self.family;
-        Message {
+        GenericMessage {
             family,
             command,
             attributes,
@@ -136,7 +136,7 @@ impl Driver {
     }
 }
 
-impl Wanted<'_> {
+impl DeviceParameters<'_> {
     fn attributes(&self) -> Vec<DefaultNla> {
         let mut attributes = vec![
             long_number(attribute::SIZE, self.size),
@@ -179,15 +179,15 @@ fn nested(kind: u16, inner: &[DefaultNla]) -> DefaultNla {
 
 /// A request to a family, or its answer.
 #[derive(Debug)]
-struct Message {
+struct GenericMessage {
     family: u16,
     command: u8,
     attributes: Vec<DefaultNla>,
 }
 
-impl Message {
+impl GenericMessage {
     /// Sends it, and waits until the kernel has done it.
-    fn ask(self, socket: BorrowedFd<'_>) -> io::Result<Option<Message>> {
+    fn ask(self, socket: BorrowedFd<'_>) -> io::Result<Option<GenericMessage>> {
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | NLM_F_ACK;
         let payload = NetlinkPayload::from(GenlMessage::from_payload(self));
@@ -205,7 +205,7 @@ impl Message {
             };
             let mut rest = &buffer[..len];
             while !rest.is_empty() {
-                let message: NetlinkMessage<GenlMessage<Message>> =
+                let message: NetlinkMessage<GenlMessage<GenericMessage>> =
                     NetlinkMessage::deserialize(rest).map_err(io::Error::other)?;
                 match message.payload {
                     NetlinkPayload::Error(told) if told.code.is_none() => return Ok(answer),
@@ -228,7 +228,7 @@ impl Message {
     }
 }
 
-impl GenlFamily for Message {
+impl GenlFamily for GenericMessage {
     fn family_name() -> &'static str {
         FAMILY
     }
@@ -246,7 +246,7 @@ impl GenlFamily for Message {
     }
 }
 
-impl Emitable for Message {
+impl Emitable for GenericMessage {
     fn buffer_len(&self) -> usize {
         self.attributes.as_slice().buffer_len()
     }
@@ -256,12 +256,12 @@ impl Emitable for Message {
     }
 }
 
-impl ParseableParametrized<[u8], GenlHeader> for Message {
-    fn parse_with_param(bytes: &[u8], header: GenlHeader) -> Result<Message, DecodeError> {
+impl ParseableParametrized<[u8], GenlHeader> for GenericMessage {
+    fn parse_with_param(bytes: &[u8], header: GenlHeader) -> Result<GenericMessage, DecodeError> {
         let attributes: Result<Vec<DefaultNla>, DecodeError> = NlasIterator::new(bytes)
             .map(|it| it.and_then(|it| DefaultNla::parse(&it)))
             .collect();
-        Ok(Message {
+        Ok(GenericMessage {
             family: 0,
             command: header.cmd,
             attributes: attributes?,

@@ -29,7 +29,7 @@ const _: () = assert!(HEADROOM + PIECE_LEAST <= KEPT_BYTES + SMALL_MAX);
 const _: () = assert!(KEPT_BYTES + SMALL_MAX <= THREAD_MEMORY);
 
 /// Answers that are kept, and space for one large piece.
-pub(crate) struct Buffers {
+pub(crate) struct ReplyBuffers {
     /// While no answer is kept, this is the space for a piece.
     kept: Box<[u8]>,
     len: usize,
@@ -40,9 +40,9 @@ pub(crate) struct Buffers {
     memory: TransferShare,
 }
 
-impl Buffers {
-    pub(crate) fn new(memory: TransferShare) -> Buffers {
-        Buffers {
+impl ReplyBuffers {
+    pub(crate) fn new(memory: TransferShare) -> ReplyBuffers {
+        ReplyBuffers {
             kept: vec![0; KEPT_BYTES + SMALL_MAX].into(),
             len: 0,
             answers: 0,
@@ -74,7 +74,7 @@ impl Buffers {
         self.answers += 1;
     }
 
-    /// As [`Buffers::keep`], for a change that is not settled.
+    /// As [`ReplyBuffers::keep`], for a change that is not settled.
     pub(crate) fn keep_change(&mut self, reply: &[u8; 16]) {
         self.changes.push(self.len);
         self.keep(reply);
@@ -122,7 +122,7 @@ impl Buffers {
         }
     }
 
-    /// As [`Buffers::reserve`], for all of it. Waits for others to free memory; false if they do not within `patience`.
+    /// As [`ReplyBuffers::reserve`], for all of it. Waits for others to free memory; false if they do not within `patience`.
     pub(crate) fn reserve_all(&mut self, wanted: usize, patience: Duration) -> bool {
         if self.reserve(wanted) < wanted {
             let claim = self.memory.await_claim(HEADROOM + wanted, patience);

@@ -20,11 +20,11 @@ use meter::LogCount;
 use parking_lot::{Mutex, MutexGuard};
 use tracing::Span;
 
-use crate::error::Gone;
-use crate::serve::buffers::{Buffers, LARGE, PIECE, SMALL_MAX, THREAD_MEMORY};
-use crate::serve::negotiate::Session;
-use crate::wire::input::Input;
-use crate::wire::link::Link;
+use crate::error::CloseCause;
+use crate::serve::buffers::{LARGE, PIECE, ReplyBuffers, SMALL_MAX, THREAD_MEMORY};
+use crate::serve::negotiate::NegotiatedSession;
+use crate::wire::input::ReceiveBuffer;
+use crate::wire::link::PeerLink;
 use crate::wire::proto::{Kind, PAYLOAD_MAX, Request};
 
 /// At most so many threads serve a connection.
@@ -34,7 +34,7 @@ const SLOW: Duration = Duration::from_micros(100);
 /// What one request takes counts up to this, in nanoseconds: one that had to wait long says little of others.
 const EXCESS_MAX: u64 = 16 * SLOW.as_nanos() as u64;
 
-pub(crate) type Result<T> = std::result::Result<T, Gone>;
+pub(crate) type Result<T> = std::result::Result<T, CloseCause>;
 
 /// How many threads there may be besides the one that each connection has, for all of a server's.
 pub(crate) struct Helpers(AtomicUsize);
@@ -56,10 +56,10 @@ impl Helpers {
 }
 
 /// A connection that has an export.
-pub(crate) struct Connection<'a> {
-    pub(crate) link: Arc<dyn Link>,
-    pub(crate) session: Session,
-    input: Mutex<Source>,
+pub(crate) struct ExportConnection<'a> {
+    pub(crate) link: Arc<dyn PeerLink>,
+    pub(crate) session: NegotiatedSession,
+    input: Mutex<RequestSource>,
     /// Held while an answer is sent that has to stay in one piece.
     output: Mutex<()>,
     /// Threads that wait for the input.
@@ -73,32 +73,32 @@ pub(crate) struct Connection<'a> {
     pub(crate) failures: LogCount,
 }
 
-struct Source {
-    input: Input,
+struct RequestSource {
+    input: ReceiveBuffer,
     /// Nothing comes any more.
     is_over: bool,
 }
 
 /// What a thread does after a request.
-enum Next<'a> {
+enum NextStep<'a> {
     /// Go on with the input.
-    Go(MutexGuard<'a, Source>),
+    Go(MutexGuard<'a, RequestSource>),
     /// Wait for the input.
     Again,
 }
 
-impl<'a> Connection<'a> {
+impl<'a> ExportConnection<'a> {
     pub(crate) fn new(
-        link: Arc<dyn Link>,
-        session: Session,
-        input: Input,
+        link: Arc<dyn PeerLink>,
+        session: NegotiatedSession,
+        input: ReceiveBuffer,
         helpers: &'a Helpers,
-    ) -> Connection<'a> {
+    ) -> ExportConnection<'a> {
         let is_over = false;
-        Connection {
+        ExportConnection {
             link,
             session,
-            input: Mutex::new(Source { input, is_over }),
+            input: Mutex::new(RequestSource { input, is_over }),
             output: Mutex::default(),
             idle: AtomicUsize::new(0),
             threads: AtomicUsize::new(1),
@@ -117,7 +117,9 @@ impl<'a> Connection<'a> {
     /// What each of its threads does. Whatever goes wrong ends the connection.
     fn work<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> Result<()> {
         let result = catch_unwind(AssertUnwindSafe(|| self.work_on(scope)));
-        let result = result.unwrap_or(Err(Gone::Protocol("a request made this program fail")));
+        let result = result.unwrap_or(Err(CloseCause::Protocol(
+            "a request made this program fail",
+        )));
         if result.is_err() {
             self.link.cut();
             self.input.lock().is_over = true;
@@ -126,7 +128,7 @@ impl<'a> Connection<'a> {
     }
 
     fn work_on<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> Result<()> {
-        let mut buffers = Buffers::new(self.session.memory.clone());
+        let mut buffers = ReplyBuffers::new(self.session.memory.clone());
         loop {
             self.idle.fetch_add(1, Relaxed);
             let mut source = self.input.lock();
@@ -136,8 +138,8 @@ impl<'a> Connection<'a> {
                     return Ok(());
                 }
                 match self.next(source, &mut buffers, scope)? {
-                    Next::Go(same) => source = same,
-                    Next::Again => break,
+                    NextStep::Go(same) => source = same,
+                    NextStep::Again => break,
                 }
             }
         }
@@ -146,10 +148,10 @@ impl<'a> Connection<'a> {
     /// Takes one request, and has it answered.
     fn next<'scope>(
         &'scope self,
-        mut source: MutexGuard<'scope, Source>,
-        buffers: &mut Buffers,
+        mut source: MutexGuard<'scope, RequestSource>,
+        buffers: &mut ReplyBuffers,
         scope: &'scope Scope<'scope, '_>,
-    ) -> Result<Next<'scope>> {
+    ) -> Result<NextStep<'scope>> {
         if source.input.len() < Request::LEN {
             // The client may wait for what is kept.
             self.send_kept(buffers)?;
@@ -162,7 +164,7 @@ impl<'a> Connection<'a> {
                 .and_then(Request::decode),
             false => return Ok(self.end(source)),
         };
-        let request = request.ok_or(Gone::Protocol("what it says is no request"))?;
+        let request = request.ok_or(CloseCause::Protocol("what it says is no request"))?;
         if request.kind == Kind::Disconnect {
             self.send_kept(buffers)?;
             return Ok(self.end(source));
@@ -172,30 +174,33 @@ impl<'a> Connection<'a> {
             _ => 0,
         };
         if payload > PAYLOAD_MAX {
-            return Err(Gone::Protocol(
+            return Err(CloseCause::Protocol(
                 "it asked to write more than one request may",
             ));
         }
         if let Err(error) = self.check(&request) {
             input.skip(&*self.link, payload.into())?;
             self.refuse(buffers, &request, error)?;
-            return Ok(Next::Go(source));
+            return Ok(NextStep::Go(source));
         }
         if self.is_for_another(&request, input) && self.has_space(&request, buffers)? {
             return self.step_aside(request, source, buffers, scope);
         }
         self.answer_at_once(&request, input, buffers)?;
         buffers.release();
-        Ok(Next::Go(source))
+        Ok(NextStep::Go(source))
     }
 
-    fn end<'scope>(&'scope self, mut source: MutexGuard<'scope, Source>) -> Next<'scope> {
+    fn end<'scope>(
+        &'scope self,
+        mut source: MutexGuard<'scope, RequestSource>,
+    ) -> NextStep<'scope> {
         source.is_over = true;
-        Next::Go(source)
+        NextStep::Go(source)
     }
 
     /// Whether a request is to be carried out beside others.
-    fn is_for_another(&self, request: &Request, input: &Input) -> bool {
+    fn is_for_another(&self, request: &Request, input: &ReceiveBuffer) -> bool {
         let len = request.len as usize;
         let is_slow = Duration::from_nanos(self.excess.load(Relaxed)) > SLOW;
         let (takes_long, payload) = match request.kind {
@@ -227,7 +232,7 @@ impl<'a> Connection<'a> {
 
     /// Sends what is kept, and gets the space to receive all of a write. False if there is no memory: then it is received in
     /// pieces.
-    fn has_space(&self, request: &Request, buffers: &mut Buffers) -> Result<bool> {
+    fn has_space(&self, request: &Request, buffers: &mut ReplyBuffers) -> Result<bool> {
         self.send_kept(buffers)?;
         let payload = match request.kind {
             Kind::Write => request.len as usize,
@@ -240,10 +245,10 @@ impl<'a> Connection<'a> {
     fn step_aside<'scope>(
         &'scope self,
         request: Request,
-        mut source: MutexGuard<'scope, Source>,
-        buffers: &mut Buffers,
+        mut source: MutexGuard<'scope, RequestSource>,
+        buffers: &mut ReplyBuffers,
         scope: &'scope Scope<'scope, '_>,
-    ) -> Result<Next<'scope>> {
+    ) -> Result<NextStep<'scope>> {
         if request.kind == Kind::Write {
             let payload = buffers.payload(request.len as usize);
             source.input.read_into(&*self.link, payload)?;
@@ -256,7 +261,7 @@ impl<'a> Connection<'a> {
         let answered = self.answer_aside(&request, buffers);
         self.aside.fetch_sub(1, Relaxed);
         buffers.release();
-        answered.map(|()| Next::Again)
+        answered.map(|()| NextStep::Again)
     }
 
     /// One thread more, if there may be one. If not, requests wait.
@@ -299,7 +304,7 @@ impl<'a> Connection<'a> {
         self.output.lock()
     }
 
-    pub(crate) fn send_kept(&self, buffers: &mut Buffers) -> Result<()> {
+    pub(crate) fn send_kept(&self, buffers: &mut ReplyBuffers) -> Result<()> {
         if buffers.kept().is_empty() {
             return Ok(());
         }

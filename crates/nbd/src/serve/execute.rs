@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use block::{BlockDevice, Status};
 
-use crate::error::Gone;
-use crate::serve::buffers::{Buffers, LARGE, PIECE, PIECE_LEAST, SMALL_MAX};
-use crate::serve::connection::{Connection, Result};
+use crate::error::CloseCause;
+use crate::serve::buffers::{LARGE, PIECE, PIECE_LEAST, ReplyBuffers, SMALL_MAX};
+use crate::serve::connection::{ExportConnection, Result};
 use crate::serve::negotiate::ALLOCATION_ID;
-use crate::wire::input::Input;
-use crate::wire::proto::{self, Chunk, Kind, PAYLOAD_MAX, Request, errno, flag};
+use crate::wire::input::ReceiveBuffer;
+use crate::wire::proto::{self, Kind, PAYLOAD_MAX, ReplyChunk, Request, errno, flag};
 
 /// An answer tells of at most so many ranges.
 const RANGES_MAX: usize = 1024;
@@ -25,15 +25,15 @@ const PART: u64 = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An error number of the protocol.
-type Refused = std::result::Result<(), u32>;
+type RequestResult = std::result::Result<(), u32>;
 
-impl Connection<'_> {
+impl ExportConnection<'_> {
     fn device(&self) -> &dyn BlockDevice {
         &**self.session.attached.export().device()
     }
 
     /// Refuses what cannot be meant.
-    pub(crate) fn check(&self, request: &Request) -> Refused {
+    pub(crate) fn check(&self, request: &Request) -> RequestResult {
         let Request {
             kind, offset, len, ..
         } = *request;
@@ -73,7 +73,7 @@ impl Connection<'_> {
     /// Answers that it is not done.
     pub(crate) fn refuse(
         &self,
-        buffers: &mut Buffers,
+        buffers: &mut ReplyBuffers,
         request: &Request,
         error: u32,
     ) -> Result<()> {
@@ -89,7 +89,12 @@ impl Connection<'_> {
         Ok(())
     }
 
-    fn answer(&self, buffers: &mut Buffers, request: &Request, outcome: Refused) -> Result<()> {
+    fn answer(
+        &self,
+        buffers: &mut ReplyBuffers,
+        request: &Request,
+        outcome: RequestResult,
+    ) -> Result<()> {
         match outcome {
             Err(error) => self.refuse(buffers, request, error),
             Ok(()) if request.kind.changes() && !request.has(flag::FUA) => {
@@ -104,7 +109,7 @@ impl Connection<'_> {
     }
 
     /// Settles the changes that kept answers tell of. If that fails, the answers become errors.
-    pub(crate) fn settle(&self, buffers: &mut Buffers) {
+    pub(crate) fn settle(&self, buffers: &mut ReplyBuffers) {
         if self.session.settles
             && buffers.has_changes()
             && let Err(error) = self.noted(self.device().settle())
@@ -117,8 +122,8 @@ impl Connection<'_> {
     pub(crate) fn answer_at_once(
         &self,
         request: &Request,
-        input: &mut Input,
-        buffers: &mut Buffers,
+        input: &mut ReceiveBuffer,
+        buffers: &mut ReplyBuffers,
     ) -> Result<()> {
         let len = request.len as usize;
         match request.kind {
@@ -126,7 +131,7 @@ impl Connection<'_> {
             Kind::Write if len > SMALL_MAX => self.write_large(request, input, buffers),
             Kind::Write => {
                 if !input.fill(&*self.link, len)? {
-                    return Err(Gone::Io(std::io::ErrorKind::UnexpectedEof.into()));
+                    return Err(CloseCause::Io(std::io::ErrorKind::UnexpectedEof.into()));
                 }
                 let outcome = self.write(request, input.take(len));
                 self.answer(buffers, request, outcome)
@@ -136,7 +141,7 @@ impl Connection<'_> {
     }
 
     /// Carries a request out beside others. What is to be written has been received.
-    pub(crate) fn answer_aside(&self, request: &Request, buffers: &mut Buffers) -> Result<()> {
+    pub(crate) fn answer_aside(&self, request: &Request, buffers: &mut ReplyBuffers) -> Result<()> {
         let len = request.len as usize;
         match request.kind {
             Kind::Read if len > SMALL_MAX => self.read_large(request, buffers, LARGE)?,
@@ -149,7 +154,7 @@ impl Connection<'_> {
         self.send_kept(buffers)
     }
 
-    fn answer_without_data(&self, request: &Request, buffers: &mut Buffers) -> Result<()> {
+    fn answer_without_data(&self, request: &Request, buffers: &mut ReplyBuffers) -> Result<()> {
         let Request {
             offset, len, kind, ..
         } = *request;
@@ -167,7 +172,7 @@ impl Connection<'_> {
     }
 
     /// Makes everything durable. The first flush of a client after a loss fails: it would vouch for what is gone.
-    fn flush(&self) -> Refused {
+    fn flush(&self) -> RequestResult {
         self.noted(self.device().flush())?;
         let export = self.session.attached.export();
         match export.tell_of_loss(&self.session.client) {
@@ -200,7 +205,7 @@ impl Connection<'_> {
         })
     }
 
-    fn read_small(&self, request: &Request, buffers: &mut Buffers) -> Result<()> {
+    fn read_small(&self, request: &Request, buffers: &mut ReplyBuffers) -> Result<()> {
         if buffers.is_full() {
             self.send_kept(buffers)?;
         }
@@ -229,7 +234,12 @@ impl Connection<'_> {
     }
 
     /// Reads and sends one piece after the other.
-    fn read_large(&self, request: &Request, buffers: &mut Buffers, piece: usize) -> Result<()> {
+    fn read_large(
+        &self,
+        request: &Request,
+        buffers: &mut ReplyBuffers,
+        piece: usize,
+    ) -> Result<()> {
         self.send_kept(buffers)?;
         let len = request.len as usize;
         let is_whole = request.has(flag::DONT_FRAGMENT) || self.session.reads_whole;
@@ -248,7 +258,7 @@ impl Connection<'_> {
             let read = self.timed(n, || self.device().read_at(offset, out));
             if let Err(error) = self.noted(read) {
                 if whole.is_some() {
-                    return Err(Gone::Protocol(
+                    return Err(CloseCause::Protocol(
                         "the device failed in the middle of an answer",
                     ));
                 }
@@ -270,7 +280,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    fn write(&self, request: &Request, payload: &mut [u8]) -> Refused {
+    fn write(&self, request: &Request, payload: &mut [u8]) -> RequestResult {
         let (device, offset) = (self.device(), request.offset);
         self.noted(match request.has(flag::FUA) {
             true => device.write_durably_at(offset, &[IoSlice::new(payload)]),
@@ -282,8 +292,8 @@ impl Connection<'_> {
     fn write_large(
         &self,
         request: &Request,
-        input: &mut Input,
-        buffers: &mut Buffers,
+        input: &mut ReceiveBuffer,
+        buffers: &mut ReplyBuffers,
     ) -> Result<()> {
         self.send_kept(buffers)?;
         let len = request.len as usize;
@@ -307,14 +317,14 @@ impl Connection<'_> {
         self.answer(buffers, request, outcome)
     }
 
-    fn trim(&self, request: &Request) -> Refused {
+    fn trim(&self, request: &Request) -> RequestResult {
         self.in_parts(request, |offset, len| {
             self.noted(self.device().discard(offset, len))
         })?;
         self.flush_if(request)
     }
 
-    fn write_zeroes(&self, request: &Request) -> Refused {
+    fn write_zeroes(&self, request: &Request) -> RequestResult {
         let device = self.device();
         match (request.has(flag::NO_HOLE), request.has(flag::FAST_ZERO)) {
             (true, true) => return Err(errno::NOTSUP),
@@ -337,7 +347,11 @@ impl Connection<'_> {
     }
 
     /// Carries a request out in parts, as long as the connection is there.
-    fn in_parts(&self, request: &Request, act: impl Fn(u64, u64) -> Refused) -> Refused {
+    fn in_parts(
+        &self,
+        request: &Request,
+        act: impl Fn(u64, u64) -> RequestResult,
+    ) -> RequestResult {
         let (mut at, end) = (request.offset, request.offset + u64::from(request.len));
         while at < end {
             if self.link.is_cut() {
@@ -351,7 +365,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    fn flush_if(&self, request: &Request) -> Refused {
+    fn flush_if(&self, request: &Request) -> RequestResult {
         match request.has(flag::FUA) {
             true => self.noted(self.device().flush()),
             false => Ok(()),
@@ -359,7 +373,7 @@ impl Connection<'_> {
     }
 
     /// Reads the first of what is to be read soon, so that it is in whatever cache there is.
-    fn cache(&self, offset: u64, len: u64) -> Refused {
+    fn cache(&self, offset: u64, len: u64) -> RequestResult {
         let len = len.min(FETCHED_MAX);
         let mut room = vec![0; len.min(PIECE_LEAST as u64) as usize];
         let mut done = 0;
@@ -371,14 +385,14 @@ impl Connection<'_> {
         Ok(())
     }
 
-    fn block_status(&self, request: &Request, buffers: &mut Buffers) -> Result<()> {
+    fn block_status(&self, request: &Request, buffers: &mut ReplyBuffers) -> Result<()> {
         let ranges = match self.ranges(request) {
             Ok(ranges) => ranges,
             Err(error) => return self.refuse(buffers, request, error),
         };
         self.send_kept(buffers)?;
         let len = 4 + 8 * ranges.len();
-        let head = proto::chunk_head(request.cookie, Chunk::BlockStatus, true, len as u32);
+        let head = proto::chunk_head(request.cookie, ReplyChunk::BlockStatus, true, len as u32);
         let mut chunk = head.to_vec();
         chunk.extend(ALLOCATION_ID.to_be_bytes());
         for range in ranges {

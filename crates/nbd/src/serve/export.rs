@@ -8,7 +8,7 @@ use std::time::Duration;
 use block::{BlockDevice, LossNotice};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::wire::link::Link;
+use crate::wire::link::PeerLink;
 use crate::wire::proto::{PAYLOAD_MAX, can};
 use crate::{Error, Result};
 
@@ -32,7 +32,7 @@ pub struct Export {
 #[derive(Default)]
 struct Clients {
     next: u64,
-    links: BTreeMap<u64, Arc<dyn Link>>,
+    links: BTreeMap<u64, Arc<dyn PeerLink>>,
     is_closed: bool,
 }
 
@@ -131,7 +131,7 @@ impl Export {
     }
 
     /// Counts a connection for as long as what is returned exists; `None` if no more are taken.
-    pub(crate) fn attach(self: &Arc<Self>, link: &Arc<dyn Link>) -> Option<Attached> {
+    pub(crate) fn attach(self: &Arc<Self>, link: &Arc<dyn PeerLink>) -> Option<ExportAttachment> {
         let mut clients = self.clients.lock();
         if clients.is_closed {
             return None;
@@ -139,7 +139,7 @@ impl Export {
         clients.next += 1;
         let number = clients.next;
         clients.links.insert(number, Arc::clone(link));
-        Some(Attached {
+        Some(ExportAttachment {
             export: Arc::clone(self),
             number,
         })
@@ -160,7 +160,7 @@ impl Export {
             self.cut();
         }
         let mut clients = self.clients.lock();
-        let ends = |link: &Arc<dyn Link>| force || link.is_left();
+        let ends = |link: &Arc<dyn PeerLink>| force || link.is_left();
         let are_ending =
             |clients: &mut Clients| !clients.links.is_empty() && clients.links.values().all(ends);
         self.left.wait_while_for(&mut clients, are_ending, PATIENCE);
@@ -184,18 +184,18 @@ impl fmt::Debug for Export {
 }
 
 /// A connection that uses an export.
-pub(crate) struct Attached {
+pub(crate) struct ExportAttachment {
     export: Arc<Export>,
     number: u64,
 }
 
-impl Attached {
+impl ExportAttachment {
     pub(crate) fn export(&self) -> &Export {
         &self.export
     }
 }
 
-impl Drop for Attached {
+impl Drop for ExportAttachment {
     fn drop(&mut self) {
         self.export.clients.lock().links.remove(&self.number);
         self.export.left.notify_all();

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use block::{TransferClaim, TransferShare};
 
-use crate::error::Gone;
+use crate::error::CloseCause;
 use crate::serve::buffers::THREAD_MEMORY;
-use crate::serve::export::{Attached, Export, Exports};
-use crate::wire::input::{CAPACITY, Input};
-use crate::wire::link::Link;
-use crate::wire::proto::{self, Fields, answer, can, greeting, info, option};
+use crate::serve::export::{Export, ExportAttachment, Exports};
+use crate::wire::input::{CAPACITY, ReceiveBuffer};
+use crate::wire::link::PeerLink;
+use crate::wire::proto::{self, FieldReader, answer, can, greeting, info, option};
 use crate::wire::tls::{Tls, TlsLink};
 
 /// The data of an option: two strings of the greatest length and some numbers are shorter.
@@ -28,11 +28,11 @@ const NO_MEMORY: &str = "the connections of its address have all the memory that
 pub(crate) const ALLOCATION: &[u8] = b"base:allocation";
 pub(crate) const ALLOCATION_ID: u32 = 1;
 
-type Result<T> = std::result::Result<T, Gone>;
+type Result<T> = std::result::Result<T, CloseCause>;
 
 /// What a client and a server have agreed on.
-pub(crate) struct Session {
-    pub(crate) attached: Attached,
+pub(crate) struct NegotiatedSession {
+    pub(crate) attached: ExportAttachment,
     /// How many bytes the client was told there are.
     pub(crate) size: u64,
     /// Whether reads are answered in chunks.
@@ -52,9 +52,9 @@ pub(crate) struct Session {
 }
 
 /// A client that has not got an export.
-struct Client<'a> {
-    link: &'a mut Arc<dyn Link>,
-    input: &'a mut Input,
+struct Negotiation<'a> {
+    link: &'a mut Arc<dyn PeerLink>,
+    input: &'a mut ReceiveBuffer,
     exports: &'a Exports,
     tls: Option<&'a Tls>,
     memory: &'a TransferShare,
@@ -67,9 +67,9 @@ struct Client<'a> {
 }
 
 /// What follows after an option.
-enum Next {
+enum OptionOutcome {
     Option,
-    Session(Session),
+    Session(NegotiatedSession),
     End,
 }
 
@@ -77,28 +77,28 @@ enum Next {
 /// `authenticated` is called then, and says whether one more such client may be there. `None` if it ends without
 /// having an export.
 pub(crate) fn negotiate(
-    link: &mut Arc<dyn Link>,
-    input: &mut Input,
+    link: &mut Arc<dyn PeerLink>,
+    input: &mut ReceiveBuffer,
     exports: &Exports,
     tls: Option<&Tls>,
     memory: &TransferShare,
     authenticated: &dyn Fn() -> bool,
-) -> Result<Option<Session>> {
+) -> Result<Option<NegotiatedSession>> {
     let mut hello = proto::MAGIC.to_be_bytes().to_vec();
     hello.extend(proto::OPTION_MAGIC.to_be_bytes());
     hello.extend((greeting::FIXED_NEWSTYLE | greeting::NO_ZEROES).to_be_bytes());
     link.send(&hello)?;
     let flags = match input.fill(&**link, 4)? {
-        true => Fields(input.take(4)).u32().unwrap_or_default(),
+        true => FieldReader(input.take(4)).u32().unwrap_or_default(),
         false => return Ok(None),
     };
     let known = u32::from(greeting::FIXED_NEWSTYLE | greeting::NO_ZEROES);
     if flags & !known != 0 || flags & u32::from(greeting::FIXED_NEWSTYLE) == 0 {
-        return Err(Gone::Protocol(
+        return Err(CloseCause::Protocol(
             "it does not speak the fixed newstyle protocol",
         ));
     }
-    let mut client = Client {
+    let mut client = Negotiation {
         link,
         input,
         exports,
@@ -111,43 +111,45 @@ pub(crate) fn negotiate(
     };
     loop {
         match client.option()? {
-            Next::Option => {}
-            Next::Session(session) => return Ok(Some(session)),
-            Next::End => return Ok(None),
+            OptionOutcome::Option => {}
+            OptionOutcome::Session(session) => return Ok(Some(session)),
+            OptionOutcome::End => return Ok(None),
         }
     }
 }
 
-impl Client<'_> {
+impl Negotiation<'_> {
     /// Answers one option.
-    fn option(&mut self) -> Result<Next> {
+    fn option(&mut self) -> Result<OptionOutcome> {
         if !self.input.fill(&**self.link, 16)? {
-            return Ok(Next::End);
+            return Ok(OptionOutcome::End);
         }
-        let mut head = Fields(self.input.take(16));
+        let mut head = FieldReader(self.input.take(16));
         let (magic, wanted, len) = (head.u64(), head.u32(), head.u32());
         let (Some(proto::OPTION_MAGIC), Some(wanted), Some(len)) = (magic, wanted, len) else {
-            return Err(Gone::Protocol("what it says is no option"));
+            return Err(CloseCause::Protocol("what it says is no option"));
         };
         if len > DATA_MAX {
             if len > SKIPPED_MAX || wanted == option::EXPORT_NAME {
-                return Err(Gone::Protocol("an option is too long"));
+                return Err(CloseCause::Protocol("an option is too long"));
             }
             self.input.skip(&**self.link, len.into())?;
             return self.refuse(wanted, answer::TOO_BIG);
         }
         if !self.input.fill(&**self.link, len as usize)? && len > 0 {
-            return Ok(Next::End);
+            return Ok(OptionOutcome::End);
         }
         let data = self.input.take(len as usize).to_vec();
         let is_early = self.tls.is_some() && !self.link.is_secure();
         match wanted {
             option::ABORT => {
                 self.answer(wanted, answer::ACK, &[])?;
-                Ok(Next::End)
+                Ok(OptionOutcome::End)
             }
             option::STARTTLS => self.start_tls(&data),
-            option::EXPORT_NAME if is_early => Err(Gone::Protocol("it did not ask for TLS first")),
+            option::EXPORT_NAME if is_early => {
+                Err(CloseCause::Protocol("it did not ask for TLS first"))
+            }
             _ if is_early => self.refuse(wanted, answer::TLS_REQUIRED),
             option::EXPORT_NAME => self.export_name(&data),
             option::LIST => self.list(&data),
@@ -171,17 +173,17 @@ impl Client<'_> {
         Ok(self.link.send(&reply)?)
     }
 
-    fn done(&self, wanted: u32) -> Result<Next> {
+    fn done(&self, wanted: u32) -> Result<OptionOutcome> {
         self.answer(wanted, answer::ACK, &[])?;
-        Ok(Next::Option)
+        Ok(OptionOutcome::Option)
     }
 
-    fn refuse(&self, wanted: u32, why: u32) -> Result<Next> {
+    fn refuse(&self, wanted: u32, why: u32) -> Result<OptionOutcome> {
         self.answer(wanted, why, &[])?;
-        Ok(Next::Option)
+        Ok(OptionOutcome::Option)
     }
 
-    fn start_tls(&mut self, data: &[u8]) -> Result<Next> {
+    fn start_tls(&mut self, data: &[u8]) -> Result<OptionOutcome> {
         let wanted = option::STARTTLS;
         let Some(tls) = self.tls else {
             return self.refuse(wanted, answer::POLICY);
@@ -191,20 +193,20 @@ impl Client<'_> {
         }
         // Bytes that are here already came in the clear, and could be from any sender.
         if self.input.len() > 0 {
-            return Err(Gone::Protocol("it did not wait for TLS"));
+            return Err(CloseCause::Protocol("it did not wait for TLS"));
         }
         self.answer(wanted, answer::ACK, &[])?;
         *self.link = Arc::new(TlsLink::accept(Arc::clone(self.link), tls)?);
         if !(self.authenticated)() {
-            return Err(Gone::Protocol(
+            return Err(CloseCause::Protocol(
                 "too many clients are there without an export",
             ));
         }
         (self.structured, self.allocation) = (false, None);
-        Ok(Next::Option)
+        Ok(OptionOutcome::Option)
     }
 
-    fn list(&self, data: &[u8]) -> Result<Next> {
+    fn list(&self, data: &[u8]) -> Result<OptionOutcome> {
         if !data.is_empty() {
             return self.refuse(option::LIST, answer::INVALID);
         }
@@ -218,14 +220,16 @@ impl Client<'_> {
     }
 
     /// The old way to have an export, which knows no refusal.
-    fn export_name(&mut self, name: &[u8]) -> Result<Next> {
+    fn export_name(&mut self, name: &[u8]) -> Result<OptionOutcome> {
         let export = self.exports.find(name);
-        let export = export.ok_or(Gone::Protocol("it asked for an export that does not exist"))?;
+        let export = export.ok_or(CloseCause::Protocol(
+            "it asked for an export that does not exist",
+        ))?;
         let session = self.attach(&export, name)?;
-        let mut session = session.ok_or(Gone::Protocol("the export is ending"))?;
+        let mut session = session.ok_or(CloseCause::Protocol("the export is ending"))?;
         session.reserved = self.memory.claim(CONNECTION_MEMORY);
         if session.reserved.is_none() {
-            return Err(Gone::Protocol(NO_MEMORY));
+            return Err(CloseCause::Protocol(NO_MEMORY));
         }
         let mut reply = session.size.to_be_bytes().to_vec();
         reply.extend(self.flags(&export).to_be_bytes());
@@ -233,11 +237,11 @@ impl Client<'_> {
             reply.extend([0; 124]);
         }
         self.link.send(&reply)?;
-        Ok(Next::Session(session))
+        Ok(OptionOutcome::Session(session))
     }
 
     /// Answers `NBD_OPT_INFO` and `NBD_OPT_GO`: describes an export, and for `GO` attaches the client to it.
-    fn export(&mut self, wanted: u32, data: &[u8]) -> Result<Next> {
+    fn export(&mut self, wanted: u32, data: &[u8]) -> Result<OptionOutcome> {
         let Some((name, infos)) = export_request(data) else {
             return self.refuse(wanted, answer::INVALID);
         };
@@ -273,21 +277,21 @@ impl Client<'_> {
         }
         self.answer(wanted, answer::ACK, &[])?;
         Ok(match wanted {
-            option::GO => Next::Session(session),
-            _ => Next::Option,
+            option::GO => OptionOutcome::Session(session),
+            _ => OptionOutcome::Option,
         })
     }
 
     /// The size is asked for here, so that who comes now sees what has grown.
-    fn attach(&self, export: &Arc<Export>, name: &[u8]) -> Result<Option<Session>> {
+    fn attach(&self, export: &Arc<Export>, name: &[u8]) -> Result<Option<NegotiatedSession>> {
         let Some(attached) = export.attach(self.link) else {
             return Ok(None);
         };
         let size = export.size().map_err(|error| {
             tracing::warn!(export = export.name(), %error, "its size is not known");
-            Gone::Protocol("the device failed")
+            CloseCause::Protocol("the device failed")
         })?;
-        Ok(Some(Session {
+        Ok(Some(NegotiatedSession {
             attached,
             size,
             structured: self.structured,
@@ -307,7 +311,7 @@ impl Client<'_> {
         }
     }
 
-    fn contexts(&mut self, wanted: u32, data: &[u8]) -> Result<Next> {
+    fn contexts(&mut self, wanted: u32, data: &[u8]) -> Result<OptionOutcome> {
         let is_set = wanted == option::SET_META_CONTEXT;
         if is_set {
             self.allocation = None;
@@ -333,7 +337,7 @@ impl Client<'_> {
 
 /// The name of an export, and what is wanted to be known about it.
 fn export_request(data: &[u8]) -> Option<(&[u8], Vec<u16>)> {
-    let mut fields = Fields(data);
+    let mut fields = FieldReader(data);
     let name = fields.counted()?;
     let count = fields.u16()?;
     let infos: Option<Vec<u16>> = (0..count).map(|_| fields.u16()).collect();
@@ -342,7 +346,7 @@ fn export_request(data: &[u8]) -> Option<(&[u8], Vec<u16>)> {
 
 /// The name of an export, and queries for contexts.
 fn context_request(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
-    let mut fields = Fields(data);
+    let mut fields = FieldReader(data);
     let name = fields.counted()?;
     let count = fields.u32()?;
     let queries: Option<Vec<&[u8]>> = (0..count).map(|_| fields.counted()).collect();

@@ -14,12 +14,12 @@ use admission::{
 };
 use block::{TransferPool, TransferShare};
 
-use crate::error::Gone;
-use crate::serve::connection::{Connection, Helpers};
+use crate::error::CloseCause;
+use crate::serve::connection::{ExportConnection, Helpers};
 use crate::serve::export::Exports;
 use crate::serve::negotiate::negotiate;
-use crate::wire::input::Input;
-use crate::wire::link::{Link, Socket};
+use crate::wire::input::ReceiveBuffer;
+use crate::wire::link::{PeerLink, PeerSocket};
 use crate::wire::tls::Tls;
 use crate::{Error, Result};
 
@@ -56,11 +56,11 @@ pub enum Listener {
 
 /// A server. When it is dropped it takes no more connections; those that have an export keep it until that
 /// goes ([`Exports::remove`]).
-pub struct Server {
+pub struct ExportService {
     _accepting: AcceptThread,
 }
 
-struct Shared {
+struct ServerContext {
     tls: Option<Tls>,
     exports: Arc<Exports>,
     helpers: Helpers,
@@ -69,20 +69,20 @@ struct Shared {
     memory: Arc<TransferPool>,
 }
 
-impl Server {
+impl ExportService {
     /// Serves exports; those that are added later too.
     ///
     /// # Errors
     /// [`Error::Thread`]
-    pub fn start(listener: Listener, exports: Arc<Exports>) -> Result<Server> {
+    pub fn start(listener: Listener, exports: Arc<Exports>) -> Result<ExportService> {
         let memory = match &listener {
             Listener::Unix(_) => &LOCAL_MEMORY,
             Listener::Tcp(..) => &MEMORY,
         };
-        Server::start_with(listener, exports, Arc::clone(memory))
+        ExportService::start_with(listener, exports, Arc::clone(memory))
     }
 
-    /// As [`Server::start`], with another total of memory than that of all servers.
+    /// As [`ExportService::start`], with another total of memory than that of all servers.
     ///
     /// # Errors
     /// [`Error::Thread`]
@@ -90,7 +90,7 @@ impl Server {
         listener: Listener,
         exports: Arc<Exports>,
         memory: Arc<TransferPool>,
-    ) -> Result<Server> {
+    ) -> Result<ExportService> {
         let tls = match &listener {
             Listener::Unix(_) => None,
             Listener::Tcp(_, tls) => Some(tls.clone()),
@@ -101,7 +101,7 @@ impl Server {
         } else {
             STRANGERS.all
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerContext {
             tls,
             exports,
             helpers: Helpers::new(HELPERS_MAX),
@@ -117,7 +117,7 @@ impl Server {
         let begin = move |fd, source| begin(&shared, fd, source);
         let accepting = AcceptThread::start("nbd-listen", listener, failed, begin);
         let _accepting = accepting.map_err(Error::Thread)?;
-        Ok(Server { _accepting })
+        Ok(ExportService { _accepting })
     }
 }
 
@@ -147,7 +147,7 @@ impl Listen for Listener {
     }
 }
 
-impl Shared {
+impl ServerContext {
     /// Whether the log may have a line about a client that is not known.
     fn may_tell(&self, source: &ClientSource) -> bool {
         self.log_limit.may_tell(source, Instant::now())
@@ -155,7 +155,7 @@ impl Shared {
 }
 
 /// Has a thread serve a connection.
-fn begin(shared: &Arc<Shared>, fd: OwnedFd, source: ClientSource) {
+fn begin(shared: &Arc<ServerContext>, fd: OwnedFd, source: ClientSource) {
     if shared.tls.is_none() && !source.is_reserved() {
         if shared.may_tell(&source) {
             tracing::warn!(%source, "refused a user who is neither root nor the user of the daemon");
@@ -163,7 +163,7 @@ fn begin(shared: &Arc<Shared>, fd: OwnedFd, source: ClientSource) {
         return;
     }
     let client = client_name(&fd, &source);
-    let socket = Arc::new(Socket::new(fd, PATIENCE));
+    let socket = Arc::new(PeerSocket::new(fd, PATIENCE));
     let cut = {
         let socket = Arc::clone(&socket);
         move || socket.cut()
@@ -202,13 +202,13 @@ fn client_name(fd: &OwnedFd, source: &ClientSource) -> String {
 }
 
 fn serve(
-    shared: &Shared,
+    shared: &ServerContext,
     permit: &Permit,
     memory: &TransferShare,
-    (socket, client): (Arc<Socket>, &str),
-) -> std::result::Result<(), Gone> {
-    let mut link: Arc<dyn Link> = socket;
-    let mut input = Input::new();
+    (socket, client): (Arc<PeerSocket>, &str),
+) -> std::result::Result<(), CloseCause> {
+    let mut link: Arc<dyn PeerLink> = socket;
+    let mut input = ReceiveBuffer::new();
     let authenticated = || permit.admit().is_ok();
     let tls = shared.tls.as_ref();
     let session = negotiate(
@@ -224,10 +224,10 @@ fn serve(
     };
     session.client = client.to_owned();
     if !authenticated() {
-        return Err(Gone::Protocol("too many clients have an export"));
+        return Err(CloseCause::Protocol("too many clients have an export"));
     }
     link.take_time();
-    let connection = Connection::new(Arc::clone(&link), session, input, &shared.helpers);
+    let connection = ExportConnection::new(Arc::clone(&link), session, input, &shared.helpers);
     let served = connection.serve();
     link.finish();
     served

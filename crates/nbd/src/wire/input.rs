@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::wire::link::Link;
+use crate::wire::link::PeerLink;
 
 /// As much is received at a time where requests are small.
 pub(crate) const CAPACITY: usize = 256 << 10;
@@ -11,15 +11,15 @@ pub(crate) const CAPACITY: usize = 256 << 10;
 const CAPACITY_AFTER_LARGE: usize = 4 << 10;
 
 /// Received bytes that wait.
-pub(crate) struct Input {
+pub(crate) struct ReceiveBuffer {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
 }
 
-impl Input {
-    pub(crate) fn new() -> Input {
-        Input {
+impl ReceiveBuffer {
+    pub(crate) fn new() -> ReceiveBuffer {
+        ReceiveBuffer {
             buffer: vec![0; CAPACITY].into(),
             start: 0,
             end: 0,
@@ -32,7 +32,7 @@ impl Input {
     }
 
     /// Receives until `n` bytes are here, which fit. False if the client ended before the first of them.
-    pub(crate) fn fill(&mut self, link: &dyn Link, n: usize) -> io::Result<bool> {
+    pub(crate) fn fill(&mut self, link: &dyn PeerLink, n: usize) -> io::Result<bool> {
         while self.len() < n {
             if self.start == self.end {
                 (self.start, self.end) = (0, 0);
@@ -56,7 +56,7 @@ impl Input {
     }
 
     /// Fills `out` with what is here and then what comes.
-    pub(crate) fn read_into(&mut self, link: &dyn Link, out: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn read_into(&mut self, link: &dyn PeerLink, out: &mut [u8]) -> io::Result<()> {
         let here = out.len().min(self.len());
         out[..here].copy_from_slice(self.take(here));
         let mut done = here;
@@ -75,7 +75,7 @@ impl Input {
     }
 
     /// Leaves out `n` bytes.
-    pub(crate) fn skip(&mut self, link: &dyn Link, mut n: u64) -> io::Result<()> {
+    pub(crate) fn skip(&mut self, link: &dyn PeerLink, mut n: u64) -> io::Result<()> {
         while n > 0 {
             if self.len() == 0 && !self.fill(link, 1)? {
                 return Err(io::ErrorKind::UnexpectedEof.into());

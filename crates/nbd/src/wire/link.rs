@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SendFlags, Shutdown, sockopt};
 const SEND_BUFFER: usize = 1 << 20;
 
 /// Bytes to and from the other end. One thread receives at a time, and one sends.
-pub(crate) trait Link: Send + Sync {
+pub(crate) trait PeerLink: Send + Sync {
     /// Receives something, first into `first` and then into `second`; 0 at the end.
     fn receive(&self, first: &mut [u8], second: &mut [u8]) -> io::Result<usize>;
 
@@ -47,21 +47,21 @@ pub(crate) trait Link: Send + Sync {
 }
 
 /// A connected socket.
-pub(crate) struct Socket {
+pub(crate) struct PeerSocket {
     fd: OwnedFd,
     receive_limit: Deadline,
     send_limit: Deadline,
 }
 
-impl Socket {
+impl PeerSocket {
     /// `patience`: how long the handshake may take.
-    pub(crate) fn new(fd: OwnedFd, patience: Duration) -> Socket {
+    pub(crate) fn new(fd: OwnedFd, patience: Duration) -> PeerSocket {
         let end = Instant::now() + patience;
         if sockopt::socket_domain(&fd) == Ok(AddressFamily::UNIX) {
             // The system may allow less (`net.core.wmem_max`): then large answers take longer.
             let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
         }
-        Socket {
+        PeerSocket {
             fd,
             receive_limit: Deadline::at(end),
             send_limit: Deadline::at(end),
@@ -94,7 +94,7 @@ impl Socket {
     }
 }
 
-impl Link for Socket {
+impl PeerLink for PeerSocket {
     fn receive(&self, first: &mut [u8], second: &mut [u8]) -> io::Result<usize> {
         self.wait_for(PollFlags::IN, &self.receive_limit)?;
         loop {

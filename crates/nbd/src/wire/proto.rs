@@ -139,7 +139,7 @@ impl Request {
 
     /// `None` if that is no request: whatever follows means nothing then.
     pub(crate) fn decode(bytes: &[u8; Request::LEN]) -> Option<Request> {
-        let mut fields = Fields(bytes);
+        let mut fields = FieldReader(bytes);
         if fields.u32()? != REQUEST_MAGIC {
             return None;
         }
@@ -204,9 +204,9 @@ impl Kind {
 }
 
 /// Takes numbers from the front of some bytes.
-pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+pub(crate) struct FieldReader<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     pub(crate) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -268,14 +268,14 @@ pub(crate) mod chunk {
 /// Those that this server sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub(crate) enum Chunk {
+pub(crate) enum ReplyChunk {
     OffsetData = chunk::OFFSET_DATA,
     BlockStatus = chunk::BLOCK_STATUS,
     Error = chunk::ERROR,
 }
 
 /// The head of a chunk of `len` bytes; `is_last` of those of its answer.
-pub(crate) fn chunk_head(cookie: u64, kind: Chunk, is_last: bool, len: u32) -> [u8; 20] {
+pub(crate) fn chunk_head(cookie: u64, kind: ReplyChunk, is_last: bool, len: u32) -> [u8; 20] {
     let mut head = [0; 20];
     head[..4].copy_from_slice(&CHUNK_MAGIC.to_be_bytes());
     head[4..6].copy_from_slice(&u16::from(is_last).to_be_bytes());
@@ -288,7 +288,12 @@ pub(crate) fn chunk_head(cookie: u64, kind: Chunk, is_last: bool, len: u32) -> [
 /// The head of a chunk with data that was read, and where that is.
 pub(crate) fn data_head(cookie: u64, is_last: bool, offset: u64, len: u32) -> [u8; 28] {
     let mut head = [0; 28];
-    head[..20].copy_from_slice(&chunk_head(cookie, Chunk::OffsetData, is_last, len + 8));
+    head[..20].copy_from_slice(&chunk_head(
+        cookie,
+        ReplyChunk::OffsetData,
+        is_last,
+        len + 8,
+    ));
     head[20..].copy_from_slice(&offset.to_be_bytes());
     head
 }
@@ -296,7 +301,7 @@ pub(crate) fn data_head(cookie: u64, is_last: bool, offset: u64, len: u32) -> [u
 /// A chunk that says why a request failed, and is the last.
 pub(crate) fn error_chunk(cookie: u64, error: u32) -> [u8; 26] {
     let mut chunk = [0; 26];
-    chunk[..20].copy_from_slice(&chunk_head(cookie, Chunk::Error, true, 6));
+    chunk[..20].copy_from_slice(&chunk_head(cookie, ReplyChunk::Error, true, 6));
     chunk[20..24].copy_from_slice(&error.to_be_bytes());
     chunk
 }
@@ -329,9 +334,9 @@ mod tests {
 
     #[test]
     fn what_is_too_short_has_no_fields() {
-        let mut fields = Fields(&[0, 0, 0, 9, 1]);
+        let mut fields = FieldReader(&[0, 0, 0, 9, 1]);
         assert_eq!(fields.counted(), None);
-        assert_eq!(Fields(&[1]).u16(), None);
-        assert_eq!(Fields(&[0, 0, 0, 1, 5]).counted(), Some(&[5][..]));
+        assert_eq!(FieldReader(&[1]).u16(), None);
+        assert_eq!(FieldReader(&[0, 0, 0, 1, 5]).counted(), Some(&[5][..]));
     }
 }

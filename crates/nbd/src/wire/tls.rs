@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 use rustls::server::WebPkiClientVerifier;
 use rustls::{Connection, RootCertStore, ServerConfig, ServerConnection};
 
-use crate::wire::link::Link;
+use crate::wire::link::PeerLink;
 use crate::{Error, Result};
 
 /// What a server needs for TLS.
@@ -107,16 +107,16 @@ pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
 /// A socket under TLS. Only the one thread that receives waits for the socket while it does, and only
 /// the one that sends; the state of TLS is locked between, while bytes are encrypted or decrypted.
 pub(crate) struct TlsLink {
-    socket: Arc<dyn Link>,
+    socket: Arc<dyn PeerLink>,
     state: Mutex<Connection>,
     /// What was received and is not decrypted.
-    received: Mutex<Received>,
+    received: Mutex<TlsInput>,
     /// What is encrypted, to be sent.
     sealed: Mutex<Vec<u8>>,
 }
 
 /// What came from the socket and TLS has not taken.
-struct Received {
+struct TlsInput {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -128,13 +128,13 @@ const AT_ONCE: usize = 128 << 10;
 impl TlsLink {
     /// Greets a client, of which nothing may be waiting in `socket`. Fails if the client has no certificate,
     /// or not a good one.
-    pub(crate) fn accept(socket: Arc<dyn Link>, tls: &Tls) -> io::Result<TlsLink> {
+    pub(crate) fn accept(socket: Arc<dyn PeerLink>, tls: &Tls) -> io::Result<TlsLink> {
         let state = ServerConnection::new(Arc::clone(&tls.0)).map_err(io::Error::other)?;
         TlsLink::greet(socket, state.into())
     }
 
     /// Ends when both ends know each other.
-    pub(crate) fn greet(socket: Arc<dyn Link>, mut state: Connection) -> io::Result<TlsLink> {
+    pub(crate) fn greet(socket: Arc<dyn PeerLink>, mut state: Connection) -> io::Result<TlsLink> {
         state.set_buffer_limit(None);
         let mut stream = Blocking(&*socket);
         while state.is_handshaking() {
@@ -143,7 +143,7 @@ impl TlsLink {
         Ok(TlsLink {
             socket,
             state: Mutex::new(state),
-            received: Mutex::new(Received {
+            received: Mutex::new(TlsInput {
                 buffer: vec![0; 64 << 10].into(),
                 start: 0,
                 end: 0,
@@ -164,7 +164,7 @@ impl TlsLink {
     }
 }
 
-impl Link for TlsLink {
+impl PeerLink for TlsLink {
     fn receive(&self, first: &mut [u8], second: &mut [u8]) -> io::Result<usize> {
         let out = if first.is_empty() { second } else { first };
         let mut received = self.received.lock();
@@ -174,7 +174,7 @@ impl Link for TlsLink {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 done => return done,
             }
-            let Received { buffer, start, end } = &mut *received;
+            let TlsInput { buffer, start, end } = &mut *received;
             if start < end {
                 *start += state.read_tls(&mut &buffer[*start..*end])?;
                 state.process_new_packets().map_err(io::Error::other)?;
@@ -236,7 +236,7 @@ impl Link for TlsLink {
 }
 
 /// A socket as the standard library's traits have it.
-struct Blocking<'a>(&'a dyn Link);
+struct Blocking<'a>(&'a dyn PeerLink);
 
 impl Read for Blocking<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {

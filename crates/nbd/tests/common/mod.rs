@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use block::{BlockDevice, TransferPool};
-use nbd::{Export, Exports, Listener, Server};
+use nbd::{Export, ExportService, Exports, Listener};
 use tempfile::TempDir;
 
 pub const READ: u16 = 0;
@@ -30,7 +30,7 @@ pub const ERROR: u32 = 1 << 31;
 pub struct Place {
     pub dir: TempDir,
     pub exports: Arc<Exports>,
-    _server: Server,
+    _server: ExportService,
 }
 
 impl Place {
@@ -47,7 +47,8 @@ impl Place {
         exports.insert(Arc::new(export)).unwrap();
         let listener = UnixListener::bind(dir.path().join("socket")).unwrap();
         let server =
-            Server::start_with(Listener::Unix(listener), Arc::clone(&exports), memory).unwrap();
+            ExportService::start_with(Listener::Unix(listener), Arc::clone(&exports), memory)
+                .unwrap();
         Place {
             dir,
             exports,

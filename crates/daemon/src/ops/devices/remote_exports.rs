@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use block::{Access, BlockDevice};
-use nbd::{Address, ClientTls, Patience, Remote};
+use nbd::{Address, ClientTimeouts, ClientTls, Remote};
 use protocol::nbd_uri::{NbdServer, NbdUri};
 
 use crate::failure::{Failure, Result};
@@ -37,7 +37,7 @@ impl Daemon {
             export: uri.export.clone(),
             tls: tls.transpose()?,
             name: uri.to_string(),
-            patience: Patience::default(),
+            patience: ClientTimeouts::default(),
         };
         Ok(self.remote_exports.open(remote, access, user)?)
     }

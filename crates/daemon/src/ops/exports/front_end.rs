@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use iscsi::Target;
+use iscsi::IscsiTarget;
 use parking_lot::MutexGuard;
 use pool::Entry as PoolEntry;
 use protocol::api::FailureKind;
@@ -187,7 +187,7 @@ fn end_sessions<'a>(offered: impl Iterator<Item = &'a ServerExport>) {
         ServerExport::Iscsi(target, _) => Some(Arc::clone(target)),
         ServerExport::Nbd(_) | ServerExport::Kernel(_) => None,
     });
-    for error in Target::end_sessions(&targets.collect::<Vec<_>>()) {
+    for error in IscsiTarget::end_sessions(&targets.collect::<Vec<_>>()) {
         tracing::warn!(%error, "sessions do not end");
     }
 }

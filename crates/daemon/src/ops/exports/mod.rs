@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{Access, BlockDevice, DeviceMeter, LossNotice, Metered};
-use iscsi::{Access as InitiatorAccess, Chap, Keeper, LogicalUnit, SanIdentity, Target};
+use iscsi::{
+    Chap, IscsiTarget, LogicalUnit, ReservationStore, SanIdentity, TargetAccess as InitiatorAccess,
+};
 use nbd::Export;
 use protocol::api::{ExportRow, FailureKind, command};
 use protocol::ha_file::HaIdentity;
@@ -291,7 +293,7 @@ impl Daemon {
         is: &ExportDefinition,
         device: Arc<dyn BlockDevice>,
         secrets: Option<Arc<ExportSecrets>>,
-    ) -> Result<Target> {
+    ) -> Result<IscsiTarget> {
         let access = InitiatorAccess {
             read_only: is.read_only,
             initiators: is.initiators.clone(),
@@ -303,7 +305,7 @@ impl Daemon {
         self.refuse_exported_identity(&identity)?;
         let unit = LogicalUnit::with_keeper(name, identity, device, is.read_only, keeper)?;
         let view = unit.view(0, None, is.read_only)?;
-        let target = Target::with_views(name, access, vec![view])?;
+        let target = IscsiTarget::with_views(name, access, vec![view])?;
         target.set_portals(is.places().map(ToString::to_string).collect());
         Ok(target)
     }
@@ -347,7 +349,7 @@ impl Daemon {
     }
 
     /// The keeper of the reservations of a device. The reservations of a volume are kept in its pool.
-    fn keeper(&self, is: &ExportDefinition) -> Result<Arc<dyn Keeper>> {
+    fn keeper(&self, is: &ExportDefinition) -> Result<Arc<dyn ReservationStore>> {
         if let Some((active, id)) = self.volume_of(is)? {
             return Ok(Arc::new(PoolKeeper::new(&active, id)));
         }

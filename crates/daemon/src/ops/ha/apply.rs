@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use block::{Access as DeviceAccess, DeviceMeter, Metered};
-use iscsi::{Access, Chap, LogicalUnit, Moved, Target, View};
+use iscsi::{Chap, IscsiTarget, LogicalUnit, LoginRedirect, LunView, TargetAccess};
 use protocol::api::{FailureKind, HaReport, HaTargetRow, HaUnitRow};
 use protocol::device_name::DeviceName;
 use protocol::ha_file::Refused;
@@ -154,7 +154,7 @@ impl Daemon {
     }
 
     /// The targets that pools serve, by name.
-    pub(crate) fn ha_targets(&self) -> BTreeMap<String, Arc<Target>> {
+    pub(crate) fn ha_targets(&self) -> BTreeMap<String, Arc<IscsiTarget>> {
         let all = self.served.0.lock();
         let targets = all.values().flat_map(|serving| serving.targets.clone());
         targets.collect()
@@ -224,18 +224,18 @@ impl Daemon {
             false => None,
         };
         let unit = |guid: &u64| unit(guid).map(|it| &it.unit);
-        let mut shown: BTreeMap<&String, Vec<View>> = BTreeMap::new();
+        let mut shown: BTreeMap<&String, Vec<LunView>> = BTreeMap::new();
         for (name, planned) in &plan.targets {
             shown.insert(name, views(&plan, planned, &unit)?);
         }
         remember_luns(active, &plan)?;
-        let mut made: BTreeMap<String, Arc<Target>> = BTreeMap::new();
+        let mut made: BTreeMap<String, Arc<IscsiTarget>> = BTreeMap::new();
         for (name, planned) in &plan.targets {
             if serving.targets.contains_key(name) {
                 continue;
             }
             let views = shown.remove(name).unwrap_or_default();
-            let target = Target::with_views(name, access(planned, secrets.get(name)), views)?;
+            let target = IscsiTarget::with_views(name, access(planned, secrets.get(name)), views)?;
             let target = Arc::new(target);
             target.set_portals(planned.portals());
             let offered = offer(&target, &planned.places, planned, &portals);
@@ -356,8 +356,8 @@ impl Daemon {
 
     /// Removes targets from all portals, and ends their sessions: all at once, because a disk that does not answer may
     /// hold up each of them.
-    fn take_back(&self, gone: &[Arc<Target>]) {
-        for error in Target::end_sessions(gone) {
+    fn take_back(&self, gone: &[Arc<IscsiTarget>]) {
+        for error in IscsiTarget::end_sessions(gone) {
             tracing::warn!(%error, "sessions do not end");
         }
         let servers = self.exported.servers.lock();
@@ -409,7 +409,7 @@ impl Daemon {
     }
 
     /// Removes a target from one portal. Sessions through this portal continue.
-    fn leave_portal(&self, place: &ListenAddress, target: &Arc<Target>) {
+    fn leave_portal(&self, place: &ListenAddress, target: &Arc<IscsiTarget>) {
         let servers = self.exported.servers.lock();
         if let Some(ServerExports::Iscsi(targets)) = servers.get(place).map(|it| &it.offers) {
             targets.take(target);
@@ -505,7 +505,7 @@ fn views<'a>(
     plan: &HaPlan,
     target: &PlannedTarget,
     unit: &dyn Fn(&u64) -> Option<&'a LogicalUnit>,
-) -> Result<Vec<View>> {
+) -> Result<Vec<LunView>> {
     let mut views = Vec::new();
     for view in &target.views {
         if let (Some(unit), Some(planned)) = (unit(&view.unit), plan.units.get(&view.unit)) {
@@ -515,9 +515,9 @@ fn views<'a>(
     Ok(views)
 }
 
-fn access(planned: &PlannedTarget, secrets: Option<&Arc<dyn Chap>>) -> Access {
+fn access(planned: &PlannedTarget, secrets: Option<&Arc<dyn Chap>>) -> TargetAccess {
     let initiators = planned.initiators().into_iter().flatten();
-    Access {
+    TargetAccess {
         read_only: false,
         initiators: initiators.cloned().collect(),
         chap: secrets.cloned(),
@@ -525,7 +525,7 @@ fn access(planned: &PlannedTarget, secrets: Option<&Arc<dyn Chap>>) -> Access {
 }
 
 fn offer(
-    target: &Arc<Target>,
+    target: &Arc<IscsiTarget>,
     places: &BTreeSet<ListenAddress>,
     planned: &PlannedTarget,
     portals: &BTreeMap<ListenAddress, ServerExports>,
@@ -541,7 +541,7 @@ fn offer(
 
 /// Makes portals send initiators elsewhere, or serve them.
 fn redirect(
-    target: &Arc<Target>,
+    target: &Arc<IscsiTarget>,
     planned: &PlannedTarget,
     portals: &BTreeMap<ListenAddress, ServerExports>,
 ) {
@@ -553,7 +553,7 @@ fn redirect(
 }
 
 /// `FROM > TO`, with commas between several portals.
-fn shown_redirect((from, moved): (&ListenAddress, &Moved)) -> String {
+fn shown_redirect((from, moved): (&ListenAddress, &LoginRedirect)) -> String {
     format!("{from} > {}", moved.to.join(","))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iscsi::Moved;
+use iscsi::LoginRedirect;
 use protocol::ha_file::{Elsewhere, HaFile, HaTarget, HaView, LUN_MAX, Refused, parse_lun};
 
 use super::identities::{GivenIdentity, identities};
@@ -137,7 +137,13 @@ fn valid(digits: &str) -> Option<u16> {
 fn places(
     target: &HaTarget,
     file: &HaFile,
-) -> Result<(BTreeSet<ListenAddress>, BTreeMap<ListenAddress, Moved>), Refused> {
+) -> Result<
+    (
+        BTreeSet<ListenAddress>,
+        BTreeMap<ListenAddress, LoginRedirect>,
+    ),
+    Refused,
+> {
     let own = &target.portal_group;
     let (mut places, mut moved) = (portals(target, own, file)?, BTreeMap::new());
     for (name, group) in &file.portal_groups {
@@ -149,7 +155,7 @@ fn places(
             Elsewhere::Group(to) if to == own => file.portal_groups[to].portals.clone(),
             _ => continue,
         };
-        let to = Moved {
+        let to = LoginRedirect {
             to,
             permanently: redirect.permanently,
         };

@@ -119,7 +119,7 @@ impl Daemon {
         };
         let meter = Arc::new(FilesMeter::default());
         let fs = Arc::new(MeteredFiles::new(fs, Arc::clone(&meter)));
-        let mount = fuse::Mount::at(fs, &place, &options)?;
+        let mount = fuse::FuseMount::at(fs, &place, &options)?;
         let guids = (active.pool.guid(), entry.guid);
         let record = self.mount_records.add(mount.number(), guids, &place.path());
         self.watch(active, entry.id, &mount);
@@ -231,7 +231,7 @@ impl Daemon {
     }
 
     /// Cleans up when another process unmounts.
-    fn watch(&self, active: &Arc<ActivePool>, id: u64, mount: &fuse::Mount) {
+    fn watch(&self, active: &Arc<ActivePool>, id: u64, mount: &fuse::FuseMount) {
         let weak = Arc::downgrade(active);
         mount.on_end(move |_| {
             let Some(active) = weak.upgrade() else {

@@ -2,7 +2,7 @@
 //!
 //! The callers hold the lock of the pool. `exportfs` waits for no user: see `state::mounts::nfs_share`.
 
-use fuse::Place;
+use fuse::MountDirectory;
 use protocol::property::Property;
 
 use crate::failure::{Failure, Result};
@@ -47,7 +47,7 @@ impl ActivePool {
         }
     }
 
-    fn share(&self, mounts: Vec<(u64, Place, Option<NfsShare>)>) -> Vec<Failure> {
+    fn share(&self, mounts: Vec<(u64, MountDirectory, Option<NfsShare>)>) -> Vec<Failure> {
         let mut failures = Vec::new();
         let mut differences = Vec::new();
         for (id, place, was) in mounts {
@@ -80,7 +80,10 @@ impl ActivePool {
     }
 
     /// The chosen mounts by properties, with their places and exports.
-    fn shareable(&self, is_chosen: impl Fn(u64) -> bool) -> Vec<(u64, Place, Option<NfsShare>)> {
+    fn shareable(
+        &self,
+        is_chosen: impl Fn(u64) -> bool,
+    ) -> Vec<(u64, MountDirectory, Option<NfsShare>)> {
         let mounts = self.mounts.lock();
         let by_property =
             { mounts.iter() }.filter(|(id, state)| state.by_property && is_chosen(**id));
@@ -89,7 +92,7 @@ impl ActivePool {
             .collect()
     }
 
-    fn wanted_share(&self, id: u64, place: &Place) -> Result<Option<NfsShare>> {
+    fn wanted_share(&self, id: u64, place: &MountDirectory) -> Result<Option<NfsShare>> {
         let entry = self.pool.entry(id)?;
         if entry.is_snapshot() {
             return Ok(None);

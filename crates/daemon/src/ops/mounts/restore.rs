@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fuse::Listed;
+use fuse::ListedMount;
 use pool::Entry;
 use protocol::api::{Allowed, FailureKind};
 use vfs::Caller;
@@ -26,7 +26,7 @@ impl FrontEnd<Daemon> for MountFrontEnd {
     fn prepare(&self, daemon: &Daemon) {
         let remembered = daemon.recall();
         let records = &daemon.mount_records;
-        let found = |dead: &Listed| {
+        let found = |dead: &ListedMount| {
             let mounted = records.find(dead)?;
             let mut pools = remembered.pools.values();
             pools
@@ -103,7 +103,11 @@ impl WithdrawnDatasets<Daemon> for Vec<EndedMount> {
 }
 
 impl Daemon {
-    fn mount_one_as_before(self: &Arc<Self>, mounted: &RecordedMount, dead: &Listed) -> Result<()> {
+    fn mount_one_as_before(
+        self: &Arc<Self>,
+        mounted: &RecordedMount,
+        dead: &ListedMount,
+    ) -> Result<()> {
         let (active, entry) = self.find(&dead.source)?;
         if (active.pool.guid(), entry.guid) != (mounted.pool, mounted.dataset) {
             let name = &dead.source;

@@ -32,9 +32,9 @@ impl ActivePool {
                 PrimaryCache::None => KernelCache::Names,
             },
             access_times: match settings.atime {
-                Atime::Off => fuse::AccessTimes::Never,
-                Atime::Relative => fuse::AccessTimes::Relative,
-                Atime::On => fuse::AccessTimes::Always,
+                Atime::Off => fuse::AccessTimePolicy::Never,
+                Atime::Relative => fuse::AccessTimePolicy::Relative,
+                Atime::On => fuse::AccessTimePolicy::Always,
             },
             nodiratime: allowed.directory_times == Some(false),
             noexec: !is_on(allowed.exec, "exec")?,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fuse::{Error, Place};
+use fuse::{Error, MountDirectory};
 use protocol::api::Allowed;
 use vfs::Caller;
 
@@ -227,7 +227,7 @@ fn end_mounts(
 pub(crate) struct EndedMount {
     active: Arc<ActivePool>,
     pub(crate) id: u64,
-    place: Place,
+    place: MountDirectory,
     by_property: bool,
     read_only: bool,
     hiding: HidingPolicy,

@@ -10,7 +10,7 @@ use crate::state::exports::registry::ExportStatus;
 struct TargetNow {
     labels: Labels,
     sessions: usize,
-    counts: iscsi::Counts,
+    counts: iscsi::CommandCounts,
 }
 
 impl Daemon {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use fuse::Place;
+use fuse::MountDirectory;
 use pool::Entry;
 use protocol::api::{ZoneProfile, command};
 
@@ -111,7 +111,7 @@ impl ActivePool {
         };
         drop(mounts);
         for name in profile.directories() {
-            let place = Place::new(&dir, name);
+            let place = MountDirectory::new(&dir, name);
             if let Err(error) = place.make() {
                 let path = place.path();
                 let why = format!("cannot make {}: {error}", path.display());

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cipher::Suite;
 use dataset::{Atime, Compression, PrimaryCache, Settings, SyncMode, WriteCache};
-use fuse::Place;
+use fuse::MountDirectory;
 use pool::{Entry, PROPERTY_MAX, Pool, SecondaryCache};
 use protocol::accounts;
 use protocol::api::{FailureKind, Props, Source};
@@ -320,7 +320,7 @@ pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
 /// The mountpoint of a dataset by its property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mountpoint {
-    Path(Place),
+    Path(MountDirectory),
     /// Only at a directory that is given to `mount`.
     Legacy,
     None,
@@ -342,7 +342,10 @@ pub(crate) fn mountpoint(active: &ActivePool, entry: &Entry) -> Result<(Mountpoi
     let Some((value, at)) = pool.property(entry.id, "mountpoint")? else {
         let default = if rustix::process::geteuid().is_root() {
             let (top, below) = name.split_once('/').unwrap_or((&name, ""));
-            Mountpoint::Path(Place::new(at_root(&Path::new("/").join(top)), below))
+            Mountpoint::Path(MountDirectory::new(
+                at_root(&Path::new("/").join(top)),
+                below,
+            ))
         } else {
             Mountpoint::None
         };
@@ -359,7 +362,7 @@ pub(crate) fn mountpoint(active: &ActivePool, entry: &Entry) -> Result<(Mountpoi
         "legacy" => Mountpoint::Legacy,
         path => {
             let below = name[setter.len()..].trim_start_matches('/');
-            Mountpoint::Path(Place::new(at_root(Path::new(path)), below))
+            Mountpoint::Path(MountDirectory::new(at_root(Path::new(path)), below))
         }
     };
     Ok((mountpoint, source))

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cipher::{ChapHash, Random, SystemRandom};
-use iscsi::{Chap, Question};
+use iscsi::{Chap, ChapQuestion};
 use keys::{KeySource, Location};
 use parking_lot::Mutex;
 use protocol::api::{Ask, AskFormat, FailureKind};
@@ -209,20 +209,20 @@ impl Chap for ExportSecrets {
         self.users.contains_key(user)
     }
 
-    fn is_answer(&self, user: &str, question: &Question<'_>, answer: &[u8]) -> bool {
+    fn is_answer(&self, user: &str, question: &ChapQuestion<'_>, answer: &[u8]) -> bool {
         let secret = self.users.get(user);
         let right = compute(question, secret.map_or(&[], Secret::expose));
         let is_right = right.is_some_and(|right| cipher::eq(&right, answer));
         is_right && secret.is_some()
     }
 
-    fn own_answer(&self, question: &Question<'_>) -> Option<(String, Vec<u8>)> {
+    fn own_answer(&self, question: &ChapQuestion<'_>) -> Option<(String, Vec<u8>)> {
         let (name, secret) = self.own.as_ref()?;
         Some((name.clone(), compute(question, secret.expose())?.to_vec()))
     }
 }
 
-fn compute(question: &Question<'_>, secret: &[u8]) -> Option<cipher::DigestOutput> {
+fn compute(question: &ChapQuestion<'_>, secret: &[u8]) -> Option<cipher::DigestOutput> {
     let hash = ChapHash::from_number(question.hash)?;
     hash.answer(question.id, secret, question.challenge)
 }
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(kind(&["eleven byte"]), FailureKind::Usage);
         assert_eq!(kind(&["twelve bytes", "twelve bytes"]), FailureKind::Usage);
         let secrets = ask(&["another dozen", "twelve bytes"]).unwrap();
-        let question = Question {
+        let question = ChapQuestion {
             hash: 7,
             id: 3,
             challenge: &[9; 32],

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use block::DeviceMeter;
-use iscsi::{LogicalUnit, Moved, SanIdentity, Target};
+use iscsi::{IscsiTarget, LogicalUnit, LoginRedirect, SanIdentity};
 use parking_lot::Mutex;
 use protocol::ha_file::Refused;
 
@@ -24,7 +24,7 @@ pub(crate) struct ServedTargets {
     /// The reasons why units of the plan are not open, by the guids of their volumes.
     pub(crate) waiting: BTreeMap<u64, String>,
     /// The targets by name.
-    pub(crate) targets: BTreeMap<String, Arc<Target>>,
+    pub(crate) targets: BTreeMap<String, Arc<IscsiTarget>>,
 }
 
 /// An open unit.
@@ -86,7 +86,7 @@ pub(crate) struct PlannedTarget {
     /// The addresses of the target.
     pub(crate) places: BTreeSet<ListenAddress>,
     /// The addresses that send initiators to another portal.
-    pub(crate) moved: BTreeMap<ListenAddress, Moved>,
+    pub(crate) moved: BTreeMap<ListenAddress, LoginRedirect>,
     pub(crate) chap: Option<ChapSources>,
     /// The views. For each initiator the first one that shows a unit counts.
     pub(crate) views: Vec<PlannedView>,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use block::LossNotice;
 use dataset::{SyncMode, WriteCache};
-use iscsi::Keeper;
+use iscsi::ReservationStore;
 
 use crate::state::datasets::properties;
 use crate::state::memory::StateDir;
@@ -42,7 +42,7 @@ impl std::fmt::Debug for PoolKeeper {
     }
 }
 
-impl Keeper for PoolKeeper {
+impl ReservationStore for PoolKeeper {
     fn load(&self) -> io::Result<Option<String>> {
         let entry = self.pool()?.pool.entry(self.id);
         let entry = entry.map_err(io::Error::other)?;
@@ -98,7 +98,7 @@ impl std::fmt::Debug for StateKeeper {
     }
 }
 
-impl Keeper for StateKeeper {
+impl ReservationStore for StateKeeper {
     fn load(&self) -> io::Result<Option<String>> {
         self.dir.read(&self.name)
     }

@@ -104,12 +104,12 @@ impl ListenAddress {
         if let ListenAddress::Iscsi(address) = self {
             let targets = Arc::new(iscsi::Targets::default());
             let listener = listen_at(address)?;
-            let server = iscsi::Server::start(listener, Arc::clone(&targets))?;
+            let server = iscsi::PortalServer::start(listener, Arc::clone(&targets))?;
             return Ok((ServerExports::Iscsi(targets), ExportServer::Iscsi(server)));
         }
         let open = self.open(certificates)?;
         let exports = Arc::new(nbd::Exports::default());
-        let server = nbd::Server::start(open.listener, Arc::clone(&exports))?;
+        let server = nbd::ExportService::start(open.listener, Arc::clone(&exports))?;
         Ok((
             ServerExports::Nbd(exports),
             ExportServer::Nbd(server, open.bound),

@@ -205,7 +205,7 @@ pub(crate) struct ExportStatus {
     pub(crate) clients: usize,
     pub(crate) meter: Arc<DeviceMeter>,
     /// The counts of commands of an iSCSI target.
-    pub(crate) commands: Option<iscsi::Counts>,
+    pub(crate) commands: Option<iscsi::CommandCounts>,
 }
 
 impl ExportTable {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use block::BlockDevice;
-use iscsi::{Counts, SessionNow, Target};
+use iscsi::{CommandCounts, IscsiTarget, SessionNow};
 use nbd::{Attachment, Export};
 use protocol::api::ReservationRow;
 
@@ -13,10 +13,10 @@ use crate::host::listen::SocketFile;
 /// A running server. Dropping this stops it.
 pub(crate) enum ExportServer {
     Nbd(
-        #[expect(dead_code)] nbd::Server,
+        #[expect(dead_code)] nbd::ExportService,
         #[expect(dead_code)] Option<SocketFile>,
     ),
-    Iscsi(#[expect(dead_code)] iscsi::Server),
+    Iscsi(#[expect(dead_code)] iscsi::PortalServer),
 }
 
 /// All exports that a server offers.
@@ -30,7 +30,7 @@ pub(crate) enum ServerExports {
 #[derive(Clone)]
 pub(crate) enum ServerExport {
     Nbd(Arc<Export>),
-    Iscsi(Arc<Target>, Arc<dyn BlockDevice>),
+    Iscsi(Arc<IscsiTarget>, Arc<dyn BlockDevice>),
     /// To the kernel of this machine.
     Kernel(Arc<Attachment>),
 }
@@ -80,7 +80,7 @@ impl ServerExport {
     }
 
     /// The counts of its iSCSI commands.
-    pub(crate) fn commands(&self) -> Option<Counts> {
+    pub(crate) fn commands(&self) -> Option<CommandCounts> {
         match self {
             ServerExport::Nbd(_) | ServerExport::Kernel(_) => None,
             ServerExport::Iscsi(target, _) => Some(target.counts()),

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fuse::Listed;
+use fuse::ListedMount;
 use serde::{Deserialize, Serialize};
 
 use crate::host::identity::boot_id;
@@ -75,7 +75,7 @@ impl MountRecords {
 
     /// Returns the record of a mount without a server, if it is of this state directory. Copies of the mount at other
     /// directories have the same number.
-    pub(crate) fn find(&self, listed: &Listed) -> Option<RecordedMount> {
+    pub(crate) fn find(&self, listed: &ListedMount) -> Option<RecordedMount> {
         let file = self.file(listed.device);
         let len = fs::symlink_metadata(&file)
             .ok()

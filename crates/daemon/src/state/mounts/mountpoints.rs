@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fuse::{Obstacles, Place};
+use fuse::{MountDirectory, Obstacles};
 use pool::Entry;
 use protocol::accounts::user_name;
 use protocol::api::FailureKind;
@@ -26,10 +26,10 @@ pub(crate) fn find(
     name: &str,
     dir: Option<&Path>,
     hiding: HidingPolicy,
-) -> Result<Place> {
+) -> Result<MountDirectory> {
     let is_own = dir.is_none();
     let place = match dir {
-        Some(dir) => Place::new(dir, ""),
+        Some(dir) => MountDirectory::new(dir, ""),
         None => match properties::mountpoint(active, entry)? {
             (Mountpoint::Path(place), _) => place,
             _ => {
@@ -117,7 +117,7 @@ fn listed(obstacles: &Obstacles) -> String {
 /// The directory where a dataset mounts by its property.
 pub(crate) struct OwnDir {
     id: u64,
-    place: Place,
+    place: MountDirectory,
 }
 
 impl ActivePool {
@@ -159,7 +159,7 @@ impl ActivePool {
         }
     }
 
-    fn own_place(&self, id: u64) -> Option<Place> {
+    fn own_place(&self, id: u64) -> Option<MountDirectory> {
         let entry = self.pool.entry(id).ok()?;
         match properties::mountpoint(self, &entry) {
             Ok((Mountpoint::Path(place), _)) if entry.volume().is_none() => Some(place),

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use dataset::{Dataset, SnapshotDirFs};
-use fuse::Place;
+use fuse::MountDirectory;
 use keys::WrappingKey;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pool::{Entry, Pool};
@@ -140,13 +140,13 @@ impl Admin<'_> {
 
 /// A mount.
 pub(crate) struct MountState {
-    pub(crate) mount: fuse::Mount,
+    pub(crate) mount: fuse::FuseMount,
     pub(crate) dataset: Arc<Dataset>,
     /// The dataset with its snapshots; `None` for the mount of a snapshot.
     pub(crate) mounted: Option<Arc<SnapshotDirFs>>,
     /// The counts of its operations.
     pub(crate) meter: Arc<FilesMeter>,
-    pub(crate) place: Place,
+    pub(crate) place: MountDirectory,
     pub(crate) read_only: bool,
     /// The caching by the kernel, from the property as it was at the mount.
     pub(crate) kernel_cache: fuse::KernelCache,

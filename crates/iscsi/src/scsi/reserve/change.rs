@@ -1,8 +1,8 @@
 //! What PERSISTENT RESERVE OUT, RESERVE (6) and RELEASE (6) do.
 
 use super::kept::KEPT_MAX;
-use super::state::{Kind, Nexus, Registration, Reservation, Reservations};
-use crate::scsi::sense::{Refused, Sense};
+use super::state::{ActiveReservation, KeyRegistration, Kind, Nexus, Reservations};
+use crate::scsi::sense::{CommandRefusal, Sense};
 
 /// The service actions of PERSISTENT RESERVE OUT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum Action {
 
 /// A PERSISTENT RESERVE OUT with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct ReserveOutCommand {
     pub(crate) action: Action,
     /// Scope and type.
     pub(crate) what: u8,
@@ -55,10 +55,10 @@ impl Reservations {
     pub(crate) fn after(
         &self,
         nexus: &Nexus,
-        order: &Order,
-    ) -> Result<(Reservations, Effects), Refused> {
+        order: &ReserveOutCommand,
+    ) -> Result<(Reservations, Effects), CommandRefusal> {
         if self.is_simple() {
-            return Err(Refused::Conflict);
+            return Err(CommandRefusal::Conflict);
         }
         let own = self.key_of(nexus);
         let is_right = match order.action {
@@ -67,7 +67,7 @@ impl Reservations {
             _ => own == Some(order.key),
         };
         if !is_right {
-            return Err(Refused::Conflict);
+            return Err(CommandRefusal::Conflict);
         }
         let mut new = self.clone();
         let effects = match order.action {
@@ -81,7 +81,11 @@ impl Reservations {
         Ok((new, effects))
     }
 
-    fn register(&mut self, nexus: &Nexus, order: &Order) -> Result<Effects, Refused> {
+    fn register(
+        &mut self,
+        nexus: &Nexus,
+        order: &ReserveOutCommand,
+    ) -> Result<Effects, CommandRefusal> {
         let mut effects = Effects::default();
         let known = self.registrations.iter_mut().find(|it| it.nexus == *nexus);
         match (known, order.other) {
@@ -89,7 +93,7 @@ impl Reservations {
             (Some(_), 0) => self.unregister(nexus, &mut effects),
             (Some(known), key) => (known.key, known.all_ports) = (key, order.all_ports),
             (None, key) => {
-                self.registrations.push(Registration {
+                self.registrations.push(KeyRegistration {
                     nexus: nexus.clone(),
                     key,
                     all_ports: order.all_ports,
@@ -124,17 +128,25 @@ impl Reservations {
         }
     }
 
-    fn reserve(&mut self, nexus: &Nexus, order: &Order) -> Result<Effects, Refused> {
+    fn reserve(
+        &mut self,
+        nexus: &Nexus,
+        order: &ReserveOutCommand,
+    ) -> Result<Effects, CommandRefusal> {
         let kind = kind(order.what)?;
         match &self.reservation {
             None => self.reservation = Some(held(kind, nexus)),
             Some(now) if now.kind == kind && self.is_holder(nexus) => {}
-            Some(_) => return Err(Refused::Conflict),
+            Some(_) => return Err(CommandRefusal::Conflict),
         }
         Ok(Effects::default())
     }
 
-    fn release(&mut self, nexus: &Nexus, order: &Order) -> Result<Effects, Refused> {
+    fn release(
+        &mut self,
+        nexus: &Nexus,
+        order: &ReserveOutCommand,
+    ) -> Result<Effects, CommandRefusal> {
         let mut effects = Effects::default();
         let Some(now) = self.reservation.as_ref().filter(|_| self.is_holder(nexus)) else {
             return Ok(effects);
@@ -160,12 +172,19 @@ impl Reservations {
         effects
     }
 
-    fn preempt(&mut self, nexus: &Nexus, order: &Order, abort: bool) -> Result<Effects, Refused> {
+    fn preempt(
+        &mut self,
+        nexus: &Nexus,
+        order: &ReserveOutCommand,
+        abort: bool,
+    ) -> Result<Effects, CommandRefusal> {
         let holder_key = match &self.reservation {
             None => None,
             // Whose reservation all registrants hold is meant by 0.
-            Some(Reservation { holder: None, .. }) => Some(0),
-            Some(Reservation { holder, .. }) => holder.as_ref().and_then(|it| self.key_of(it)),
+            Some(ActiveReservation { holder: None, .. }) => Some(0),
+            Some(ActiveReservation { holder, .. }) => {
+                holder.as_ref().and_then(|it| self.key_of(it))
+            }
         };
         if order.other == 0 && holder_key != Some(0) {
             return Err(Sense::FIELD_IN_LIST.into());
@@ -175,14 +194,14 @@ impl Reservations {
             true => Some(kind(order.what)?),
             false => None,
         };
-        let is_meant = |it: &Registration| match takes_over {
+        let is_meant = |it: &KeyRegistration| match takes_over {
             true => (order.other == 0 || it.key == order.other) && it.nexus != *nexus,
             false => it.key == order.other,
         };
         let gone = self.registrations.extract_if(.., |it| is_meant(it));
         let gone: Vec<Nexus> = gone.map(|it| it.nexus).collect();
         if gone.is_empty() && !takes_over {
-            return Err(Refused::Conflict);
+            return Err(CommandRefusal::Conflict);
         }
         let mut effects = Effects::default();
         let others = || gone.iter().filter(|it| *it != nexus);
@@ -206,16 +225,20 @@ impl Reservations {
     /// reserved are told that all is well (CRH), others that there is a conflict.
     ///
     /// # Errors
-    /// [`Refused::Conflict`]
-    pub(crate) fn simply(&mut self, nexus: &Nexus, reserve: bool) -> Result<(), Refused> {
+    /// [`CommandRefusal::Conflict`]
+    pub(crate) fn simply(&mut self, nexus: &Nexus, reserve: bool) -> Result<(), CommandRefusal> {
         if !self.registrations.is_empty() {
             let kind = self.reservation.as_ref().map(|it| it.kind);
             let has = self.is_holder(nexus)
                 || kind.is_some_and(Kind::is_for_registrants) && self.is_registered(nexus);
-            return if has { Ok(()) } else { Err(Refused::Conflict) };
+            return if has {
+                Ok(())
+            } else {
+                Err(CommandRefusal::Conflict)
+            };
         }
         match (reserve, &self.simple) {
-            (true, Some(owner)) if owner != nexus => return Err(Refused::Conflict),
+            (true, Some(owner)) if owner != nexus => return Err(CommandRefusal::Conflict),
             (true, _) => self.simple = Some(nexus.clone()),
             (false, _) => self.forget_simple(Some(nexus)),
         }
@@ -223,9 +246,9 @@ impl Reservations {
     }
 }
 
-fn held(kind: Kind, nexus: &Nexus) -> Reservation {
+fn held(kind: Kind, nexus: &Nexus) -> ActiveReservation {
     let holder = (!kind.is_held_by_all()).then(|| nexus.clone());
-    Reservation { kind, holder }
+    ActiveReservation { kind, holder }
 }
 
 /// The scope is the unit, and the type is known.

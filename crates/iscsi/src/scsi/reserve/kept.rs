@@ -1,6 +1,6 @@
 //! Reservations as a text, which is stored with the device (docs/FORMAT.md, "Reservations of iSCSI").
 
-use super::state::{Kind, Nexus, Registration, Reservation, Reservations};
+use super::state::{ActiveReservation, KeyRegistration, Kind, Nexus, Reservations};
 
 /// The longest text.
 pub(crate) const KEPT_MAX: usize = 8000;
@@ -36,7 +36,7 @@ impl Reservations {
         }
         let (kind, at) = (head.next()?.parse().ok()?, head.next()?);
         let registrations = lines.map(registration).collect::<Option<Vec<_>>>()?;
-        let is_twice = |(at, it): (usize, &Registration)| {
+        let is_twice = |(at, it): (usize, &KeyRegistration)| {
             registrations[..at]
                 .iter()
                 .any(|other| other.nexus == it.nexus)
@@ -56,7 +56,7 @@ impl Reservations {
                         Some(registrations.get(at)?.nexus.clone())
                     }
                 };
-                Some(Reservation { kind, holder })
+                Some(ActiveReservation { kind, holder })
             }
         };
         Some(Reservations {
@@ -68,7 +68,7 @@ impl Reservations {
     }
 }
 
-fn registration(line: &str) -> Option<Registration> {
+fn registration(line: &str) -> Option<KeyRegistration> {
     let mut parts = line.splitn(4, ' ');
     let key = hex(parts.next()?, 16)?;
     let isid = hex(parts.next()?, 12)?;
@@ -79,7 +79,7 @@ fn registration(line: &str) -> Option<Registration> {
     };
     let initiator = parts.next().filter(|name| !name.is_empty())?.to_owned();
     let isid = *isid.to_be_bytes().last_chunk()?;
-    Some(Registration {
+    Some(KeyRegistration {
         nexus: Nexus { initiator, isid },
         key: Some(key).filter(|key| *key != 0)?,
         all_ports,

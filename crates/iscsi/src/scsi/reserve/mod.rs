@@ -10,7 +10,7 @@ mod state;
 mod tests;
 mod wire;
 
-pub(crate) use change::{Action, Order};
+pub(crate) use change::{Action, ReserveOutCommand};
 pub(crate) use kept::KEPT_MAX;
 pub(crate) use state::{Need, Nexus, Reservations};
 pub(crate) use wire::{LIST_LEN, capabilities, full_status, keys, order, reservation};

@@ -67,7 +67,7 @@ pub(crate) enum Need {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Registration {
+pub(super) struct KeyRegistration {
     pub(super) nexus: Nexus,
     pub(super) key: u64,
     /// Whether it was made for all ports of the target. There is one.
@@ -75,7 +75,7 @@ pub(super) struct Registration {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reservation {
+pub(super) struct ActiveReservation {
     pub(super) kind: Kind,
     /// Who holds it; none if all registrants do.
     pub(super) holder: Option<Nexus>,
@@ -86,8 +86,8 @@ pub(super) struct Reservation {
 pub(crate) struct Reservations {
     /// Counts changes since the unit was offered.
     pub(super) generation: u32,
-    pub(super) registrations: Vec<Registration>,
-    pub(super) reservation: Option<Reservation>,
+    pub(super) registrations: Vec<KeyRegistration>,
+    pub(super) reservation: Option<ActiveReservation>,
     /// Who reserved the unit by RESERVE (6).
     pub(super) simple: Option<Nexus>,
     /// Whether it is to be stored: APTPL of the last registration.
@@ -127,8 +127,8 @@ impl Reservations {
     pub(super) fn is_holder(&self, nexus: &Nexus) -> bool {
         match &self.reservation {
             None => false,
-            Some(Reservation { holder: None, .. }) => self.key_of(nexus).is_some(),
-            Some(Reservation { holder, .. }) => holder.as_ref() == Some(nexus),
+            Some(ActiveReservation { holder: None, .. }) => self.key_of(nexus).is_some(),
+            Some(ActiveReservation { holder, .. }) => holder.as_ref() == Some(nexus),
         }
     }
 

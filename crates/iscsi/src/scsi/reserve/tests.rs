@@ -1,10 +1,10 @@
 //! The tables of SPC-4, section 5.13.
 
-use super::change::{Action, Effects, Order};
+use super::change::{Action, Effects, ReserveOutCommand};
 use super::kept::KEPT_MAX;
 use super::state::{Kind, Need, Nexus, Reservations};
 use super::wire;
-use crate::scsi::sense::{Refused, Sense};
+use crate::scsi::sense::{CommandRefusal, Sense};
 
 const A: u64 = 0xa;
 const B: u64 = 0xb;
@@ -17,8 +17,8 @@ fn nexus(name: &str) -> Nexus {
     }
 }
 
-fn order(action: Action, kind: u8, key: u64, other: u64) -> Order {
-    Order {
+fn order(action: Action, kind: u8, key: u64, other: u64) -> ReserveOutCommand {
+    ReserveOutCommand {
         action,
         what: kind,
         key,
@@ -29,12 +29,12 @@ fn order(action: Action, kind: u8, key: u64, other: u64) -> Order {
 }
 
 /// Reservations that change.
-struct Unit(Reservations);
+struct ReservationTable(Reservations);
 
-impl Unit {
+impl ReservationTable {
     /// With the keys of `a` and `b`, and perhaps a reservation of `a`.
-    fn new(kind: Option<Kind>) -> Unit {
-        let mut unit = Unit(Reservations::default());
+    fn new(kind: Option<Kind>) -> ReservationTable {
+        let mut unit = ReservationTable(Reservations::default());
         unit.ok("a", Action::Register, 0, 0, A);
         unit.ok("b", Action::Register, 0, 0, B);
         if let Some(kind) = kind {
@@ -50,7 +50,7 @@ impl Unit {
         kind: u8,
         key: u64,
         other: u64,
-    ) -> Result<Effects, Refused> {
+    ) -> Result<Effects, CommandRefusal> {
         let (new, effects) = self
             .0
             .after(&nexus(who), &order(action, kind, key, other))?;
@@ -71,7 +71,7 @@ impl Unit {
         kind: u8,
         key: u64,
         other: u64,
-        why: impl Into<Refused>,
+        why: impl Into<CommandRefusal>,
     ) {
         let before = self.0.clone();
         assert_eq!(self.say(who, action, kind, key, other), Err(why.into()));
@@ -109,7 +109,7 @@ fn each_type_allows_what_the_table_says() {
         (K::ExclusiveAccessAll, [true, true], [false, false]),
     ];
     for (kind, registered, stranger) in table {
-        let unit = Unit::new(Some(kind));
+        let unit = ReservationTable::new(Some(kind));
         let can = |who| [unit.allows(who, Need::Read), unit.allows(who, Need::Write)];
         assert_eq!(can("a"), [true, true], "{kind:?}");
         assert_eq!(can("b"), registered, "{kind:?}");
@@ -118,20 +118,20 @@ fn each_type_allows_what_the_table_says() {
             assert!(unit.allows(who, Need::Nothing) && unit.allows(who, Need::Presence));
         }
     }
-    let unit = Unit::new(None);
+    let unit = ReservationTable::new(None);
     assert!(unit.allows("x", Need::Write), "keys alone reserve nothing");
 }
 
 #[test]
 fn a_key_is_registered_changed_and_taken_away() {
-    let mut unit = Unit(Reservations::default());
+    let mut unit = ReservationTable(Reservations::default());
     let register = Action::Register;
-    unit.fails("a", register, 0, A, A, Refused::Conflict);
+    unit.fails("a", register, 0, A, A, CommandRefusal::Conflict);
     unit.ok("a", register, 0, 0, 0);
     assert_eq!(unit.0.summary().0, 0);
     unit.ok("a", register, 0, 0, A);
-    unit.fails("a", register, 0, 0, B, Refused::Conflict);
-    unit.fails("a", register, 0, B, 0, Refused::Conflict);
+    unit.fails("a", register, 0, 0, B, CommandRefusal::Conflict);
+    unit.fails("a", register, 0, B, 0, CommandRefusal::Conflict);
     unit.ok("a", register, 0, A, B);
     assert_eq!(unit.0.key_of(&nexus("a")), Some(B));
     unit.ok("a", Action::RegisterAndIgnore, 0, 77, C);
@@ -149,7 +149,7 @@ fn a_key_is_registered_changed_and_taken_away() {
 
 #[test]
 fn registrations_have_a_limit() {
-    let mut unit = Unit(Reservations::default());
+    let mut unit = ReservationTable(Reservations::default());
     let long = "n".repeat(200);
     let mut count = 0;
     let failed = loop {
@@ -167,23 +167,23 @@ fn registrations_have_a_limit() {
 #[test]
 fn a_reservation_needs_a_key_and_has_one_type() {
     let (reserve, ea) = (Action::Reserve, Kind::ExclusiveAccess as u8);
-    let mut unit = Unit::new(None);
-    unit.fails("x", reserve, ea, 0, 0, Refused::Conflict);
-    unit.fails("a", reserve, ea, B, 0, Refused::Conflict);
+    let mut unit = ReservationTable::new(None);
+    unit.fails("x", reserve, ea, 0, 0, CommandRefusal::Conflict);
+    unit.fails("a", reserve, ea, B, 0, CommandRefusal::Conflict);
     for wrong in [0, 2, 4, 9, 0x13] {
         unit.fails("a", reserve, wrong, A, 0, Sense::FIELD_IN_CDB);
     }
     let generation = unit.0.generation;
     unit.ok("a", reserve, ea, A, 0);
     unit.ok("a", reserve, ea, A, 0);
-    unit.fails("a", reserve, 1, A, 0, Refused::Conflict);
-    unit.fails("b", reserve, ea, B, 0, Refused::Conflict);
+    unit.fails("a", reserve, 1, A, 0, CommandRefusal::Conflict);
+    unit.fails("b", reserve, ea, B, 0, CommandRefusal::Conflict);
     assert_eq!(unit.0.generation, generation);
     for all in [Kind::WriteExclusiveAll, Kind::ExclusiveAccessAll] {
-        let mut unit = Unit::new(Some(all));
+        let mut unit = ReservationTable::new(Some(all));
         unit.ok("b", reserve, all as u8, B, 0);
         assert_eq!(unit.holders(), ["a", "b"]);
-        unit.fails("b", reserve, 1, B, 0, Refused::Conflict);
+        unit.fails("b", reserve, 1, B, 0, CommandRefusal::Conflict);
     }
 }
 
@@ -191,9 +191,9 @@ fn a_reservation_needs_a_key_and_has_one_type() {
 fn a_release_is_of_the_holder_and_of_the_type() {
     for kind in Kind::ALL {
         let release = Action::Release;
-        let mut unit = Unit::new(Some(kind));
-        unit.fails("x", release, kind as u8, 0, 0, Refused::Conflict);
-        unit.fails("a", release, kind as u8, B, 0, Refused::Conflict);
+        let mut unit = ReservationTable::new(Some(kind));
+        unit.fails("x", release, kind as u8, 0, 0, CommandRefusal::Conflict);
+        unit.fails("a", release, kind as u8, B, 0, CommandRefusal::Conflict);
         let wrong = if kind as u8 == 1 { 3 } else { 1 };
         unit.fails("a", release, wrong, A, 0, Sense::WRONG_RELEASE);
         if !kind.is_held_by_all() {
@@ -214,7 +214,7 @@ fn a_release_is_of_the_holder_and_of_the_type() {
 #[test]
 fn a_reservation_goes_with_its_holder() {
     for kind in Kind::ALL {
-        let mut unit = Unit::new(Some(kind));
+        let mut unit = ReservationTable::new(Some(kind));
         let effects = unit.ok("a", Action::Register, 0, A, 0);
         let only = kind.is_for_registrants() && !kind.is_held_by_all();
         let others = match only {
@@ -232,9 +232,9 @@ fn a_reservation_goes_with_its_holder() {
 #[test]
 fn clearing_takes_all_away() {
     for kind in Kind::ALL {
-        let mut unit = Unit::new(Some(kind));
-        unit.fails("x", Action::Clear, 0, 0, 0, Refused::Conflict);
-        unit.fails("b", Action::Clear, 0, A, 0, Refused::Conflict);
+        let mut unit = ReservationTable::new(Some(kind));
+        unit.fails("x", Action::Clear, 0, 0, 0, CommandRefusal::Conflict);
+        unit.fails("b", Action::Clear, 0, A, 0, CommandRefusal::Conflict);
         let effects = unit.ok("b", Action::Clear, 0, B, 0);
         assert_eq!(effects.told, told("a", Sense::RESERVATIONS_PREEMPTED));
         assert_eq!(unit.0.summary(), (0, None));
@@ -256,10 +256,10 @@ fn a_reservation_of_one_is_preempted_by_its_key() {
     ];
     for kind in ones {
         for action in [preempt, abort] {
-            let mut unit = Unit::new(Some(kind));
+            let mut unit = ReservationTable::new(Some(kind));
             unit.ok("c", Action::Register, 0, 0, C);
-            unit.fails("x", action, 5, 0, A, Refused::Conflict);
-            unit.fails("b", action, 5, B, 99, Refused::Conflict);
+            unit.fails("x", action, 5, 0, A, CommandRefusal::Conflict);
+            unit.fails("b", action, 5, B, 99, CommandRefusal::Conflict);
             unit.fails("b", action, 5, B, 0, Sense::FIELD_IN_LIST);
             unit.fails("b", action, 2, B, A, Sense::FIELD_IN_CDB);
             let effects = unit.ok("b", action, 5, B, A);
@@ -279,7 +279,7 @@ fn a_reservation_of_one_is_preempted_by_its_key() {
         }
     }
     // The holder gives its reservation another type, and stays registered.
-    let mut unit = Unit::new(Some(K::WriteExclusive));
+    let mut unit = ReservationTable::new(Some(K::WriteExclusive));
     unit.ok("a", preempt, 3, A, A);
     assert_eq!(unit.holders(), ["a"]);
     assert!(!unit.allows("b", Need::Read));
@@ -289,12 +289,12 @@ fn a_reservation_of_one_is_preempted_by_its_key() {
 fn what_all_hold_is_preempted_by_zero() {
     let preempt = Action::Preempt { abort: false };
     for kind in [Kind::WriteExclusiveAll, Kind::ExclusiveAccessAll] {
-        let mut unit = Unit::new(Some(kind));
+        let mut unit = ReservationTable::new(Some(kind));
         let effects = unit.ok("b", preempt, 1, B, 0);
         assert_eq!(effects.told, told("a", Sense::REGISTRATIONS_PREEMPTED));
         assert_eq!((unit.holders(), unit.0.summary().0), (vec!["b"], 1));
         // With a key only registrations go.
-        let mut unit = Unit::new(Some(kind));
+        let mut unit = ReservationTable::new(Some(kind));
         unit.ok("b", preempt, 1, B, A);
         assert_eq!(unit.0.summary().0, 1);
         assert_eq!(unit.holders(), ["b"]);
@@ -311,7 +311,7 @@ fn what_all_hold_is_preempted_by_zero() {
 
 #[test]
 fn a_key_without_reservation_is_preempted() {
-    let mut unit = Unit::new(None);
+    let mut unit = ReservationTable::new(None);
     let preempt = Action::Preempt { abort: true };
     unit.fails("a", preempt, 0, A, 0, Sense::FIELD_IN_LIST);
     let effects = unit.ok("a", preempt, 0, A, B);
@@ -321,16 +321,16 @@ fn a_key_without_reservation_is_preempted() {
 
 #[test]
 fn simple_reservations_and_keys_exclude_each_other() {
-    let mut unit = Unit(Reservations::default());
+    let mut unit = ReservationTable(Reservations::default());
     let (a, b) = (nexus("a"), nexus("b"));
     assert_eq!(unit.0.simply(&a, true), Ok(()));
-    assert_eq!(unit.0.simply(&b, true), Err(Refused::Conflict));
+    assert_eq!(unit.0.simply(&b, true), Err(CommandRefusal::Conflict));
     assert_eq!(unit.0.simply(&b, false), Ok(()));
     for need in [Need::Presence, Need::Read, Need::Write] {
         assert!(unit.allows("a", need) && !unit.allows("b", need));
     }
     assert!(unit.allows("b", Need::Nothing));
-    unit.fails("a", Action::Register, 0, 0, A, Refused::Conflict);
+    unit.fails("a", Action::Register, 0, 0, A, CommandRefusal::Conflict);
     assert_eq!(unit.0.simply(&a, false), Ok(()));
     assert!(unit.allows("b", Need::Write));
     assert_eq!(unit.0.simply(&b, true), Ok(()));
@@ -348,22 +348,25 @@ fn simple_reservations_and_keys_exclude_each_other() {
         (7, true),
         (8, true),
     ] {
-        let mut unit = Unit::new(Kind::from_code(kind));
+        let mut unit = ReservationTable::new(Kind::from_code(kind));
         for reserve in [true, false] {
             assert_eq!(unit.0.simply(&a, reserve), Ok(()));
             assert_eq!(unit.0.simply(&b, reserve).is_ok(), allowed, "{kind}");
-            assert_eq!(unit.0.simply(&nexus("x"), reserve), Err(Refused::Conflict));
+            assert_eq!(
+                unit.0.simply(&nexus("x"), reserve),
+                Err(CommandRefusal::Conflict)
+            );
         }
         assert!(!unit.0.is_simple());
     }
-    let mut unit = Unit::new(None);
-    assert_eq!(unit.0.simply(&a, true), Err(Refused::Conflict));
+    let mut unit = ReservationTable::new(None);
+    assert_eq!(unit.0.simply(&a, true), Err(CommandRefusal::Conflict));
 }
 
 #[test]
 fn kept_reservations_are_read_again() {
     for kind in Kind::ALL {
-        let mut unit = Unit::new(Some(kind));
+        let mut unit = ReservationTable::new(Some(kind));
         assert!(!unit.0.is_kept);
         let mut keep = order(Action::RegisterAndIgnore, 0, 0, C);
         (keep.keep, keep.all_ports) = (true, true);
@@ -380,7 +383,7 @@ fn kept_reservations_are_read_again() {
     }
     let golden =
         "1 5 1\n000000000000000a 00023d000001 0 iqn.x:a\n000000000000000b 00023d000001 0 iqn.x:b";
-    let mut unit = Unit::new(None);
+    let mut unit = ReservationTable::new(None);
     unit.ok("b", Action::Reserve, 5, B, 0);
     assert_eq!(unit.0.to_text(), golden);
 }
@@ -428,7 +431,7 @@ fn what_is_no_text_of_reservations_is_refused() {
 fn no_more_initiators_register_than_can_be_kept() {
     let mut held = Reservations::default();
     let mut ask = |number: usize| {
-        let order = Order {
+        let order = ReserveOutCommand {
             keep: true,
             ..order(Action::Register, 0, 0, A)
         };
@@ -450,7 +453,7 @@ fn no_more_initiators_register_than_can_be_kept() {
     // A change of a key, and a reservation, fit still.
     for (action, key, other) in [(Action::Register, A, B), (Action::Reserve, B, 0)] {
         let kind = Kind::WriteExclusive as u8;
-        let order = Order {
+        let order = ReserveOutCommand {
             keep: action == Action::Register,
             ..order(action, kind, key, other)
         };
@@ -468,7 +471,7 @@ fn no_more_initiators_register_than_can_be_kept() {
 
 #[test]
 fn answers_have_the_bytes_of_the_standard() {
-    let mut unit = Unit::new(Some(Kind::WriteExclusiveRegistrants));
+    let mut unit = ReservationTable::new(Some(Kind::WriteExclusiveRegistrants));
     let keys = [
         0, 0, 0, 2, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 11,
     ];

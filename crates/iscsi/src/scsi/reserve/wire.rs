@@ -1,6 +1,6 @@
 //! The bytes of PERSISTENT RESERVE IN and OUT.
 
-use super::change::{Action, Order};
+use super::change::{Action, ReserveOutCommand};
 use super::state::{Kind, Nexus, Reservations};
 use crate::scsi::number;
 use crate::scsi::sense::Sense;
@@ -15,7 +15,7 @@ const PORT: u16 = 1;
 ///
 /// # Errors
 /// If it has another length, or asks for what is not supported: to register other initiators (SPEC_I_PT).
-pub(crate) fn order(action: Action, what: u8, list: &[u8]) -> Result<Order, Sense> {
+pub(crate) fn order(action: Action, what: u8, list: &[u8]) -> Result<ReserveOutCommand, Sense> {
     const SPEC_I_PT: u8 = 0x08;
     const ALL_TG_PT: u8 = 0x04;
     const APTPL: u8 = 0x01;
@@ -26,7 +26,7 @@ pub(crate) fn order(action: Action, what: u8, list: &[u8]) -> Result<Order, Sens
     if registers && list[20] & SPEC_I_PT != 0 {
         return Err(Sense::FIELD_IN_LIST);
     }
-    Ok(Order {
+    Ok(ReserveOutCommand {
         action,
         what,
         key: number(list, 0, 8),

@@ -68,7 +68,7 @@ impl Node {
         }
     }
 
-    /// Whether this is a directory with the mode of a mountpoint that the daemon closed (`fuse::Place`).
+    /// Whether this is a directory with the mode of a mountpoint that the daemon closed (`fuse::MountDirectory`).
     pub(super) fn is_closed(&self) -> bool {
         let mode = self.meta.mode() & 0o7777;
         let is_own = self.meta.uid() == rustix::process::geteuid().as_raw();

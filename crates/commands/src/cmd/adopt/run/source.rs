@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use console::session::{other, usage};
-use fuse::Mount;
+use fuse::FuseMount;
 use protocol::api::Failure;
 
 use super::node::Node;
@@ -21,7 +21,7 @@ pub(super) enum Source {
 
 /// A private mount, which ends with this.
 pub(super) struct Shown {
-    mount: Option<Mount>,
+    mount: Option<FuseMount>,
     place: PathBuf,
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cipher::{Random, RecordCipher, SectorCipher, SectorSpec, Suite, SystemRandom};
 use console::outcome::Result;
-use fuse::Mount;
+use fuse::FuseMount;
 use protocol::api::Failure;
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 
@@ -76,7 +76,11 @@ pub(super) fn fuse(load: &Load<'_>, work: &Work) -> Result<Figures> {
     // A new mount knows nothing of the files.
     let cool = || -> Result<()> {
         drop(mount.take());
-        mount.replace(Some(Mount::new(Arc::clone(&fs) as _, &place, &options)?));
+        mount.replace(Some(FuseMount::new(
+            Arc::clone(&fs) as _,
+            &place,
+            &options,
+        )?));
         Ok(())
     };
     let path = place.join("data");

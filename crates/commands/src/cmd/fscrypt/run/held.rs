@@ -81,7 +81,7 @@ impl AsFd for Held<'_> {
 }
 
 fn open_safely(path: &Path) -> std::io::Result<OwnedFd> {
-    match fuse::Place::new(path, "").open() {
+    match fuse::MountDirectory::new(path, "").open() {
         Err(error) if error.kind() == ErrorKind::NotADirectory => {}
         opened => return opened,
     }
@@ -90,7 +90,7 @@ fn open_safely(path: &Path) -> std::io::Result<OwnedFd> {
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(ErrorKind::NotADirectory.into());
     };
-    let above = fuse::Place::new(above, "").open()?;
+    let above = fuse::MountDirectory::new(above, "").open()?;
     let file = rustix::fs::openat(&above, name, PASS | OFlags::NOFOLLOW, Mode::empty())?;
     match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
         FileType::Symlink => Err(Error::other("it is a symbolic link; name the file itself")),

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use console::outcome::Result;
-use fuse::Listed;
+use fuse::ListedMount;
 use protocol::api::{Failure, FailureKind};
 use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, OFlags, Uid};
 use stack::Entry;
@@ -206,7 +206,7 @@ pub(super) fn other_version() -> Failure {
 }
 
 /// The mount at a place, if there is one.
-fn mount_at(place: &Path) -> Option<Listed> {
+fn mount_at(place: &Path) -> Option<ListedMount> {
     let path = place.canonicalize().ok()?;
     let mut mounts = fuse::listed(SUBTYPE).into_iter().rev();
     mounts.find(|mount| mount.path == path)

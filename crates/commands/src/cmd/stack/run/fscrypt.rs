@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cipher::SystemRandom;
 use console::outcome::Result;
-use fuse::Mount;
+use fuse::FuseMount;
 use keys::HashWork;
 use protocol::api::{Failure, FailureKind};
 use secret::{Key, Secret};
@@ -216,7 +216,10 @@ pub(super) fn right(key: &MasterKey, name: &KeyName, dir: &Path) -> Result<KeyNa
 }
 
 /// Has commands change the keys of a mount.
-pub(super) fn control(view: Arc<Stacked<Fscrypt>>, mount: &Arc<Mount>) -> Result<Option<Control>> {
+pub(super) fn control(
+    view: Arc<Stacked<Fscrypt>>,
+    mount: &Arc<FuseMount>,
+) -> Result<Option<Control>> {
     let keys = MountedKeys {
         view,
         mount: Arc::downgrade(mount),
@@ -227,7 +230,7 @@ pub(super) fn control(view: Arc<Stacked<Fscrypt>>, mount: &Arc<Mount>) -> Result
 /// The keys of a mount.
 struct MountedKeys {
     view: Arc<Stacked<Fscrypt>>,
-    mount: Weak<Mount>,
+    mount: Weak<FuseMount>,
 }
 
 impl Controlled for MountedKeys {

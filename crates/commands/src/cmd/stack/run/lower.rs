@@ -23,7 +23,7 @@ pub(crate) fn open(dir: &Path) -> Result<Entry> {
     if !rustix::process::geteuid().is_root() {
         return Entry::root(dir).map_err(|error| failure(dir, error));
     }
-    let held = fuse::Place::new(dir, "").open().map_err(|error| {
+    let held = fuse::MountDirectory::new(dir, "").open().map_err(|error| {
         match error.raw_os_error().and_then(Error::from_errno) {
             Some(known) => failure(dir, known),
             // It says which link another user can change.

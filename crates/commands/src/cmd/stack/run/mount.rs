@@ -10,7 +10,7 @@ use cipher::SystemRandom;
 use console::mount_options::MountOption;
 use console::outcome::{Outcome, Result};
 use console::terminal::Prompter;
-use fuse::{AccessTimes, End, Hears, Mount};
+use fuse::{AccessTimePolicy, FuseMount, OpenReports, SessionEnd};
 use protocol::api::{AccessTimes as TimesOption, Failure, FailureKind};
 use protocol::client::Terminal;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -98,10 +98,10 @@ fn fscrypt(dir: &Entry, args: &StackMount) -> Result<Fscrypt> {
 }
 
 /// Has commands change the keys of a mount.
-type StartControl<V> = fn(Arc<V>, &Arc<Mount>) -> Result<Option<Control>>;
+type StartControl<V> = fn(Arc<V>, &Arc<FuseMount>) -> Result<Option<Control>>;
 
 /// For formats whose keys stay.
-fn no_control<V>(_: Arc<V>, _: &Arc<Mount>) -> Result<Option<Control>> {
+fn no_control<V>(_: Arc<V>, _: &Arc<FuseMount>) -> Result<Option<Control>> {
     Ok(None)
 }
 
@@ -123,7 +123,7 @@ where
         ));
     }
     let hears = match args.private {
-        true if format.heeds_opens() => Hears::OpensAndKeeps,
+        true if format.heeds_opens() => OpenReports::OpensAndKeeps,
         _ => hears(args, &dir),
     };
     let options = lower_options(args, &dir);
@@ -175,25 +175,25 @@ fn is_read_only(args: &StackMount) -> bool {
 
 /// What other machines change is seen when a file is opened, and what they are to see is there when it is
 /// closed.
-fn hears(args: &StackMount, dir: &Entry) -> Hears {
+fn hears(args: &StackMount, dir: &Entry) -> OpenReports {
     match args.private {
-        true => Hears::Neither,
-        false if dir.is_local() => Hears::Opens,
-        false => Hears::OpensAndCloses,
+        true => OpenReports::Neither,
+        false if dir.is_local() => OpenReports::Opens,
+        false => OpenReports::OpensAndCloses,
     }
 }
 
 fn serve_view<V: View>(
     view: vfs::Result<V>,
     args: &StackMount,
-    hears: Hears,
+    hears: OpenReports,
     control: StartControl<V>,
 ) -> Result {
     let known_max = more_files();
     let view = Arc::new(view.map_err(|error| lower::failure(&args.dir, error))?);
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
     let signals = signals.map_err(|error| Failure::other(error.to_string()))?;
-    let mount = Mount::new(
+    let mount = FuseMount::new(
         Arc::clone(&view).served(),
         &absolute(&args.mountpoint),
         &fuse::Options {
@@ -224,8 +224,8 @@ fn serve_view<V: View>(
         mount.wait()
     };
     match ended {
-        End::Unmounted | End::Aborted => Ok(Outcome::done()),
-        End::Failed(errno) => Err(Failure::other(format!(
+        SessionEnd::Unmounted | SessionEnd::Aborted => Ok(Outcome::done()),
+        SessionEnd::Failed(errno) => Err(Failure::other(format!(
             "{} is not mounted any more: error {errno} of /dev/fuse",
             args.mountpoint.display()
         ))),
@@ -250,7 +250,11 @@ fn check_empty(args: &StackMount) -> Result<()> {
 }
 
 /// Shows a directory of gocryptfs at a place: read-only, and to this process's user only.
-pub(crate) fn show_gocryptfs(dir: &Path, passfile: Option<&Path>, place: &Path) -> Result<Mount> {
+pub(crate) fn show_gocryptfs(
+    dir: &Path,
+    passfile: Option<&Path>,
+    place: &Path,
+) -> Result<FuseMount> {
     secret::harden_process().map_err(Failure::from)?;
     let lower = lower::open(dir)?;
     let Some(config) = gocryptfs::config(dir, &lower)? else {
@@ -278,11 +282,11 @@ pub(crate) fn show_gocryptfs(dir: &Path, passfile: Option<&Path>, place: &Path) 
         nosuid: true,
         nodev: true,
         noexec: true,
-        access_times: AccessTimes::Never,
+        access_times: AccessTimePolicy::Never,
         known_max: more_files(),
         ..fuse::Options::default()
     };
-    Ok(Mount::new(Arc::new(view), place, &options)?)
+    Ok(FuseMount::new(Arc::new(view), place, &options)?)
 }
 
 /// How the lower directory is used.
@@ -333,11 +337,11 @@ pub(super) fn remount(args: &StackMount) -> Result {
             "other machines can change the lower directory: unmount it, and mount it again to write",
         ));
     }
-    mount.follow(&options(args, Hears::Neither)?)?;
+    mount.follow(&options(args, OpenReports::Neither)?)?;
     Ok(Outcome::done())
 }
 
-fn options(args: &StackMount, hears: Hears) -> Result<fuse::Options> {
+fn options(args: &StackMount, hears: OpenReports) -> Result<fuse::Options> {
     let mut options = fuse::Options {
         fs_name: absolute(&args.dir).display().to_string(),
         subtype: SUBTYPE.to_owned(),
@@ -355,10 +359,10 @@ fn options(args: &StackMount, hears: Hears) -> Result<fuse::Options> {
             MountOption::Devices(is) => options.nodev = !is,
             MountOption::DirectoryTimes(is) => options.nodiratime = !is,
             MountOption::AccessTimes(TimesOption::Never) => {
-                options.access_times = AccessTimes::Never;
+                options.access_times = AccessTimePolicy::Never;
             }
             MountOption::AccessTimes(TimesOption::Relative) => {
-                options.access_times = AccessTimes::Relative;
+                options.access_times = AccessTimePolicy::Relative;
             }
             MountOption::AccessTimes(TimesOption::Always) => {
                 return Err(Failure::usage(
@@ -373,7 +377,7 @@ fn options(args: &StackMount, hears: Hears) -> Result<fuse::Options> {
 
 /// Waits for signals until the mount has ended. The first unmounts what is not in use, the second by
 /// force.
-fn end_by_signal(mut signals: Signals, mount: &Mount) {
+fn end_by_signal(mut signals: Signals, mount: &FuseMount) {
     let mut force = false;
     for _ in signals.forever() {
         match mount.unmount(force) {

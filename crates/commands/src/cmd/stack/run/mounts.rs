@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use console::outcome::{Outcome, Result};
 use console::show::table::{self, Column};
 use console::show::{json, text};
-use fuse::Listed;
+use fuse::ListedMount;
 use protocol::api::{Failure, FailureKind};
 use serde::Serialize;
 
@@ -58,7 +58,7 @@ pub(crate) fn list(args: &StackList, as_json: bool) -> Outcome {
     Outcome::text(table::show(&columns, &rows, args.script))
 }
 
-fn row(listed: Listed) -> Row {
+fn row(listed: ListedMount) -> Row {
     Row {
         lower: listed.source,
         user: listed.user,
@@ -67,14 +67,14 @@ fn row(listed: Listed) -> Row {
     }
 }
 
-pub(crate) fn unmount(mountpoint: &Path, force: bool) -> Result<Listed> {
+pub(crate) fn unmount(mountpoint: &Path, force: bool) -> Result<ListedMount> {
     let mount = find(mountpoint)?;
     mount.unmount(force)?;
     Ok(mount)
 }
 
 /// The mount at a place.
-pub(super) fn find(mountpoint: &Path) -> Result<Listed> {
+pub(super) fn find(mountpoint: &Path) -> Result<ListedMount> {
     let path = resolved(mountpoint);
     let mut mounts = fuse::listed(SUBTYPE).into_iter().rev();
     mounts.find(|mount| mount.path == path).ok_or_else(|| {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use cipher::SystemRandom;
 use console::key_file::key_file;
 use console::outcome::Result;
-use fuse::Mount;
+use fuse::FuseMount;
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 use stack::formats::fscrypt::Space;
@@ -87,7 +87,7 @@ pub(super) fn without_keys() -> Pefs {
 }
 
 /// Has commands change the keys of a mount.
-pub(super) fn control(view: Arc<Stacked<Pefs>>, mount: &Arc<Mount>) -> Result<Option<Control>> {
+pub(super) fn control(view: Arc<Stacked<Pefs>>, mount: &Arc<FuseMount>) -> Result<Option<Control>> {
     let keys = MountedKeys {
         view,
         mount: Arc::downgrade(mount),
@@ -98,7 +98,7 @@ pub(super) fn control(view: Arc<Stacked<Pefs>>, mount: &Arc<Mount>) -> Result<Op
 /// The keys of a mount.
 struct MountedKeys {
     view: Arc<Stacked<Pefs>>,
-    mount: Weak<Mount>,
+    mount: Weak<FuseMount>,
 }
 
 impl Controlled for MountedKeys {

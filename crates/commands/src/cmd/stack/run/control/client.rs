@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use console::outcome::Result;
-use fuse::Listed;
+use fuse::ListedMount;
 use keys::Talk;
 use protocol::api::{Failure, FailureKind};
 use protocol::client::{SYSTEM_DIR, runtime_dir};
@@ -24,12 +24,12 @@ const WORK: Duration = Duration::from_secs(300);
 
 /// Whether a mount shows the lower directory that it names: it is of root or of this user, or of the owner of that
 /// directory. Every user can make a mount with this type and any source.
-pub(crate) fn is_credible(listed: &Listed) -> bool {
+pub(crate) fn is_credible(listed: &ListedMount) -> bool {
     let is_trusted = [0, rustix::process::geteuid().as_raw()].contains(&listed.user);
     is_trusted || owner_of_lower(listed) == Some(listed.user)
 }
 
-fn owner_of_lower(listed: &Listed) -> Option<u32> {
+fn owner_of_lower(listed: &ListedMount) -> Option<u32> {
     if Path::new(&listed.source) == listed.path {
         let covered = Covered::below(&listed.path).ok()?;
         return Some(rustix::fs::stat(covered.path()).ok()?.st_uid);
@@ -43,7 +43,7 @@ fn failed(path: &Path, kind: FailureKind, why: &dyn std::fmt::Display) -> Failur
 
 /// A mount of an encrypted directory.
 pub(crate) struct Mounted {
-    listed: Listed,
+    listed: ListedMount,
 }
 
 impl Mounted {
