@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use block::{MemoryDevice, TransferPool, TransferShare};
 use parking_lot::Mutex;
 
-use crate::client::{self, PendingRequest, Wanted};
+use crate::client::{self, ExpectedReply, PendingRequest};
 use crate::serve::connection::{ExportConnection, Helpers};
 use crate::serve::export::{Export, Exports};
 use crate::serve::negotiate::{NegotiatedSession, negotiate};
@@ -116,26 +116,26 @@ pub fn server(bytes: &[u8]) {
         return;
     };
     let (structured, allocation) = (agreed.structured, agreed.allocation);
-    let connection = client::ExportConnection::new(link, input, agreed, Duration::from_secs(5));
+    let connection = client::ClientConnection::new(link, input, agreed, Duration::from_secs(5));
     for nth in 0..8 {
         let mut buf = [0; 1024];
         let (kind, wanted) = match (order >> nth) & 3 {
             0 => (
                 Kind::Read,
-                Wanted::Data {
+                ExpectedReply::Data {
                     offset: 512,
                     buf: &mut buf,
                 },
             ),
             1 => (
                 Kind::BlockStatus,
-                Wanted::Status {
+                ExpectedReply::Status {
                     len: 1024,
                     found: None,
                 },
             ),
-            2 => (Kind::Flush, Wanted::Nothing),
-            _ => (Kind::Write, Wanted::Nothing),
+            2 => (Kind::Flush, ExpectedReply::Nothing),
+            _ => (Kind::Write, ExpectedReply::Nothing),
         };
         let request = Request {
             flags: 0,
