@@ -1,4 +1,4 @@
-//! How fast each suite seals and opens records, beside AES-256-GCM with one fixed key.
+//! Measures the speed at which each suite seals and opens records, beside AES-256-GCM with one fixed key.
 //!
 //! `cargo run --release -p strongroom-cipher --example seal_speed`
 //!

@@ -45,7 +45,7 @@ fn check(key: usize, split: usize) -> Result<()> {
     })
 }
 
-/// What all stripes but the last come to.
+/// Returns the sum of all stripes but the last, spread by the hash.
 fn mix(digest: Digest, stripes: &[u8], len: usize) -> Zeroizing<Vec<u8>> {
     let mut mixed = Zeroizing::new(vec![0; len]);
     for stripe in stripes.chunks_exact(len) {

@@ -1,4 +1,4 @@
-//! What can go wrong, in few words.
+//! Errors of this crate, in few words.
 //!
 //! Misuse (a wrong length) is described, because it is a defect of the caller. A failed authentication is not
 //! described. A cipher cannot know whether the key, the nonce, the associated data or the ciphertext was wrong, and
@@ -9,7 +9,7 @@ use crate::{AeadAlgorithm, Mechanism, NameMode, Provider, SectorSpec, Suite};
 /// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a cryptographic operation was refused.
+/// The reason why a cryptographic operation was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The data is not what the holder of this key sealed.
@@ -49,7 +49,7 @@ pub enum Error {
     /// The bytes are not a public key of RSA.
     #[error("not a public key of RSA")]
     RsaKey,
-    /// They are not the shares of one secret.
+    /// The shares are not those of one secret.
     #[error("the shares do not belong together")]
     Shares,
     /// The name is that of no sector cipher.
@@ -76,7 +76,7 @@ pub enum Error {
     NameSize {
         /// The cipher.
         mode: NameMode,
-        /// What has the wrong length.
+        /// The argument that has the wrong length.
         what: &'static str,
         /// The length that was given.
         got: usize,
@@ -103,24 +103,24 @@ pub enum Error {
          crypto disable fips-140"
     )]
     NotApproved {
-        /// What was asked for.
+        /// The mechanism that was asked for.
         mechanism: Mechanism,
-        /// Its full name.
+        /// The full name of the mechanism.
         algorithm: &'static str,
     },
     /// Every provider that has this is disabled.
     #[error("no provider of {mechanism} is enabled: strongroom crypto providers")]
     Disabled {
-        /// What was asked for.
+        /// The mechanism that was asked for.
         mechanism: Mechanism,
     },
     /// The parameters of a password hash are none that it has.
     #[error("the password hash refuses its parameters: {0}")]
     PasswordHash(&'static str),
-    /// There is not as much memory as a password hash takes.
+    /// The machine has less memory than the password hash takes.
     #[error("the password hash takes {memory_kib} KiB of memory, and less is free")]
     Memory {
-        /// What it takes, in KiB.
+        /// The memory that the hash takes, in KiB.
         memory_kib: u32,
     },
     /// The operating system or the library gave no random bytes. Nothing may be sealed.

@@ -45,7 +45,7 @@ pub(crate) fn sectors(
 ) -> Result<()> {
     let mut number = 0;
     let mut cut = Zeroizing::new(Vec::new());
-    let mut place = Place::default();
+    let mut place = PiecePosition::default();
     while let Some(piece) = pieces.get_mut(place.piece) {
         let rest = &mut piece[place.offset..];
         let len = rest.len() / sector_size * sector_size;
@@ -71,14 +71,14 @@ pub(crate) fn sectors(
 
 /// A place in a list of pieces.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct PiecePosition {
     piece: usize,
     offset: usize,
 }
 
-impl Place {
-    fn next_piece(self) -> Place {
-        Place {
+impl PiecePosition {
+    fn next_piece(self) -> PiecePosition {
+        PiecePosition {
             piece: self.piece + 1,
             offset: 0,
         }
@@ -91,7 +91,7 @@ impl Place {
         pieces: &mut [&mut [u8]],
         mut sector: &mut [u8],
         copy: impl Fn(&mut [u8], &mut [u8]),
-    ) -> Place {
+    ) -> PiecePosition {
         while !sector.is_empty() {
             let part = &mut pieces[self.piece][self.offset..];
             let len = part.len().min(sector.len());

@@ -18,7 +18,7 @@ use zeroize::Zeroize;
 use crate::record::NONCE_LEN;
 use crate::{Error, Result, ffi};
 
-/// Where keys, salts and nonces come from.
+/// A source of keys, salts and nonces.
 pub trait Random: Send + Sync {
     /// Fills `out` with unpredictable bytes, fit for keys.
     ///
@@ -182,18 +182,18 @@ fn system_call(out: &mut [u8]) -> Result<usize> {
 const POOL_NONCES: usize = 64;
 
 thread_local! {
-    static POOL: RefCell<Pool> = const { RefCell::new(Pool::EMPTY) };
+    static POOL: RefCell<NoncePool> = const { RefCell::new(NoncePool::EMPTY) };
 }
 
 /// Nonces of AWS-LC, not yet mixed with the kernel's numbers.
-struct Pool {
+struct NoncePool {
     nonces: [[u8; NONCE_LEN]; POOL_NONCES],
-    /// Those before are handed out, and zero.
+    /// The index of the next nonce. Those before are handed out, and zero.
     next: usize,
 }
 
-impl Pool {
-    const EMPTY: Pool = Pool {
+impl NoncePool {
+    const EMPTY: NoncePool = NoncePool {
         nonces: [[0; NONCE_LEN]; POOL_NONCES],
         next: POOL_NONCES,
     };
@@ -217,14 +217,14 @@ impl Pool {
 /// wait for them: both copies seal the same records.
 pub struct NonceBatch<'a> {
     source: &'a dyn Random,
-    unused: Mutex<Unused>,
+    unused: Mutex<UnusedNonces>,
 }
 
-struct Unused {
+struct UnusedNonces {
     nonces: [[u8; NONCE_LEN]; BATCH_NONCES],
-    /// So many, the first ones, are drawn and not handed out.
+    /// The number of nonces, from the first one, that are drawn and not handed out.
     drawn: usize,
-    /// So many are expected after those.
+    /// The number of nonces that callers are still expected to take.
     expected: usize,
 }
 
@@ -233,7 +233,7 @@ const BATCH_NONCES: usize = 16;
 impl NonceBatch<'_> {
     /// A batch for so many records. It gives more where that is too few.
     pub fn new(source: &dyn Random, records: usize) -> NonceBatch<'_> {
-        let unused = Unused {
+        let unused = UnusedNonces {
             nonces: [[0; NONCE_LEN]; BATCH_NONCES],
             drawn: 0,
             expected: records,
@@ -259,7 +259,7 @@ impl Random for NonceBatch<'_> {
     }
 }
 
-impl Unused {
+impl UnusedNonces {
     fn take(&mut self, source: &dyn Random) -> Result<[u8; NONCE_LEN]> {
         if self.drawn == 0 {
             let count = self.expected.clamp(1, BATCH_NONCES);
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_pool_is_erased_as_it_is_used() {
-        let mut pool = Pool::EMPTY;
+        let mut pool = NoncePool::EMPTY;
         let mut first = [[0; NONCE_LEN]];
         pool.take(&mut first).expect("random");
         assert_eq!(pool.nonces[0], [0; NONCE_LEN]);

@@ -1,5 +1,4 @@
-//! What this crate takes from `cipher`, in the terms of headers: algorithms by the names that they
-//! have there.
+//! Algorithms of the crate `cipher`, by the names that headers have for them.
 
 use cipher::{Digest, SectorMode, SectorSpec};
 
@@ -21,14 +20,14 @@ pub(crate) fn spec(name: &str, device: &str) -> Result<SectorSpec> {
     })
 }
 
-/// What is wrong with a key of another length than a cipher takes, in bytes.
+/// Returns the error for a key whose length, in bytes, the cipher does not take.
 pub(crate) fn wrong_key_len(cipher: &str, lens: &[usize]) -> Error {
     let bits: Vec<_> = lens.iter().map(|len| (len * 8).to_string()).collect();
     Error::Usage(format!("{cipher} takes keys of {} bits", bits.join(", ")))
 }
 
-/// Whether key material can be encrypted as data is: with a key of this length, and so that equal
-/// pieces do not look equal. cryptsetup does not take `capi:` there.
+/// Returns whether `cipher` may encrypt key material with a key of this length. Equal pieces must not look equal, and
+/// cryptsetup does not take `capi:` there.
 pub(crate) fn fits_material(cipher: &str, key_len: usize) -> bool {
     let is_usual = !cipher.starts_with("capi:");
     is_usual

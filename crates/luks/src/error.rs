@@ -9,17 +9,17 @@ use failure::FailureKind;
 /// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation on a container failed. One that failed has changed nothing, unless it says so.
+/// A failure of an operation on a container. A failed operation has changed nothing, unless its documentation says so.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no header.
+    /// The device has no header.
     #[error("{device} holds no LUKS header")]
     NotLuks {
         /// The device that was looked at.
         device: String,
     },
-    /// There is a header, and no whole copy of it.
+    /// The device has a header, but no whole copy of it.
     #[error(
         "the LUKS header of {device} is damaged: {what}; if its data was not being re-encrypted, \
          'luks header-restore' puts a backup back"
@@ -27,7 +27,7 @@ pub enum Error {
     Damaged {
         /// The device.
         device: String,
-        /// What is wrong.
+        /// The damage that was found.
         what: String,
     },
     /// The header does not fit together with the re-encryption that it says is under way.
@@ -38,10 +38,10 @@ pub enum Error {
     Reencryption {
         /// The device of the header.
         device: String,
-        /// What is wrong.
+        /// The contradiction that was found.
         what: String,
     },
-    /// What keeps the tags of authenticated sectors is damaged.
+    /// The metadata for the tags of authenticated sectors is damaged.
     #[error(
         "what dm-integrity keeps on {device} is damaged: {what}; the header is whole, but has no copy of \
          this: restore the device from a backup"
@@ -49,10 +49,10 @@ pub enum Error {
     Integrity {
         /// The device.
         device: String,
-        /// What is wrong.
+        /// The damage that was found.
         what: String,
     },
-    /// Something else was written over the beginning of the device.
+    /// The first copy of the header was overwritten by something else.
     #[error(
         "{device} is not written to: something was written over the first copy of its LUKS header; the \
          second copy is whole: if nothing else is kept there, 'luks repair' writes the first again"
@@ -75,7 +75,7 @@ pub enum Error {
     Unsupported {
         /// The device.
         device: String,
-        /// What it asks for.
+        /// The feature that the header asks for.
         what: String,
     },
     /// No key slot opens with this passphrase.
@@ -91,7 +91,7 @@ pub enum Error {
     NoUsableSlot {
         /// The device.
         device: String,
-        /// Why not, and what to do.
+        /// The reason, and the next step for the user.
         why: String,
     },
     /// The key material of a slot is not what was written.
@@ -104,12 +104,12 @@ pub enum Error {
         device: String,
         /// The slot.
         slot: u32,
-        /// Where the damage begins, in bytes.
+        /// The address of the damage, in bytes.
         offset: u64,
-        /// What to do.
+        /// The next step for the user.
         advice: &'static str,
     },
-    /// There is no such key slot.
+    /// The header has no such key slot.
     #[error("{device} has no key slot {slot}")]
     NoSlot {
         /// The device.
@@ -123,7 +123,7 @@ pub enum Error {
         /// The slot.
         slot: u32,
     },
-    /// There is no such token.
+    /// The header has no such token.
     #[error("{device} has no token {token}")]
     NoToken {
         /// The device.
@@ -137,7 +137,7 @@ pub enum Error {
         /// The slot.
         slot: u32,
     },
-    /// There is no free space in the header.
+    /// The header has no free space.
     #[error("the LUKS header has no free space for this: {what}")]
     NoSpace {
         /// For what, and how to free space.
@@ -148,15 +148,15 @@ pub enum Error {
     TooSmall {
         /// The device.
         device: String,
-        /// Its size in bytes.
+        /// The size of the device, in bytes.
         size: u64,
         /// The size in bytes that it would have to have.
         needed: u64,
     },
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     #[error("{0}")]
     Usage(String),
-    /// It has to wait for something else.
+    /// The operation has to wait for another one.
     #[error("{0}")]
     Busy(String),
     /// The device failed.

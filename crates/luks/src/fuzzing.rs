@@ -1,4 +1,4 @@
-//! What reads headers, for `fuzz/`.
+//! Entry points of the fuzzer `fuzz/` that read headers.
 
 use block::MemoryDevice;
 

@@ -10,13 +10,13 @@ pub const SECTOR: u64 = 512;
 /// In how many stripes key material is split; no header has another number.
 pub(crate) const STRIPES: u32 = 4000;
 
-/// How long a salt is, in bytes.
+/// The length of a salt, in bytes.
 pub(crate) const SALT_LEN: usize = 32;
 
 /// The longest volume key, in bytes: two keys for XTS, and more for an integrity key.
 pub(crate) const KEY_LEN_MAX: usize = 256;
 
-/// When a key slot is tried.
+/// The order in which key slots are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     /// Only if it is asked for by its number.
@@ -38,7 +38,7 @@ impl Priority {
         }
     }
 
-    /// Its number in a header.
+    /// Returns the number that stands for it in a header.
     pub(crate) fn number(self) -> u32 {
         match self {
             Priority::Ignore => 0,
@@ -47,7 +47,7 @@ impl Priority {
         }
     }
 
-    /// As `luks dump` shows it.
+    /// Returns the word of `luks dump` for it.
     pub(crate) fn shown(self) -> &'static str {
         match self {
             Priority::Ignore => "ignored",
@@ -57,39 +57,39 @@ impl Priority {
     }
 }
 
-/// Where and how a passphrase protects a key.
+/// A key slot: a key, the passphrase that protects it, and the area with the key material.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyslot {
-    /// Its number.
+    /// The number of the slot.
     pub id: u32,
-    /// How long the key is that it protects, in bytes.
+    /// The length of the key in the slot, in bytes.
     pub key_len: usize,
-    /// When it is tried.
+    /// The order in which the slot is tried.
     pub priority: Priority,
-    /// How the passphrase becomes a key for the area.
+    /// The function that makes a key for the area out of the passphrase.
     pub kdf: Kdf,
-    /// What goes into that besides the passphrase.
+    /// The salt of that function.
     pub salt: [u8; SALT_LEN],
     /// The hash of the splitter.
     pub af_hash: String,
-    /// How the area is encrypted, as `aes-xts-plain64`.
+    /// The encryption of the area, for example `aes-xts-plain64`.
     pub cipher: String,
     /// The length of the key for that, in bytes.
     pub cipher_key_len: usize,
-    /// Where the area is, in bytes.
+    /// The address of the area on the device, in bytes.
     pub offset: u64,
-    /// How much space the area has, in bytes.
+    /// The length of the area, in bytes.
     pub len: u64,
 }
 
 impl Keyslot {
-    /// How many bytes of the area are in use.
+    /// Returns the number of bytes of the area that are in use.
     pub fn material_len(&self) -> u64 {
         material_len(self.key_len)
     }
 }
 
-/// How long the split form of a key of `key_len` bytes is, in whole sectors.
+/// Returns the length of the split form of a key of `key_len` bytes, in whole sectors.
 pub(crate) fn material_len(key_len: usize) -> u64 {
     (key_len as u64 * u64::from(STRIPES)).next_multiple_of(SECTOR)
 }
@@ -97,15 +97,15 @@ pub(crate) fn material_len(key_len: usize) -> u64 {
 /// By which a key is recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyDigest {
-    /// Its number.
+    /// The number of the digest.
     pub id: u32,
     /// The hash of the PBKDF2 that makes it.
     pub hash: String,
-    /// How often.
+    /// The number of iterations.
     pub iterations: u32,
-    /// What goes into it besides the key.
+    /// The salt of the PBKDF2.
     pub salt: [u8; SALT_LEN],
-    /// What comes out.
+    /// The output of the PBKDF2.
     pub digest: Vec<u8>,
     /// The key slots that protect this key.
     pub keyslots: Vec<u32>,
@@ -116,18 +116,19 @@ pub struct KeyDigest {
 /// A part of the device that is encrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Where it begins, in bytes. Zero if the header is elsewhere.
+    /// The address of the first byte, in bytes. Zero if the
+    /// header is elsewhere.
     pub offset: u64,
-    /// How long it is, in bytes; to the end of the device if not said.
+    /// The length, in bytes. `None`: the segment ends with the device.
     pub len: Option<u64>,
-    /// What is added to the number of each sector, counted in 512 bytes, for its tweak.
+    /// The number that is added to the number of each sector, in units of 512 bytes, for its tweak.
     pub iv_offset: u64,
-    /// How it is encrypted, as `aes-xts-plain64`. Empty for a part that is not encrypted, which only a
-    /// re-encryption has.
+    /// The encryption, for example `aes-xts-plain64`. Empty for data that is not encrypted, which only a re-encryption
+    /// has.
     pub cipher: String,
-    /// What is encrypted as one, in bytes: 512, 1024, 2048 or 4096.
+    /// The length of a sector, in bytes: 512, 1024, 2048 or 4096.
     pub sector_size: u32,
-    /// What authenticates each sector, if anything does.
+    /// The authentication of the sectors; `None` without one.
     pub integrity: Option<Integrity>,
 }
 
@@ -144,25 +145,25 @@ impl Segment {
         }
     }
 
-    /// Whether it is not encrypted.
+    /// Returns whether the segment is not encrypted.
     pub(crate) fn is_linear(&self) -> bool {
         self.cipher.is_empty()
     }
 }
 
-/// What authenticates the sectors of a segment.
+/// The authentication of the sectors of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Integrity {
-    /// As `hmac(sha256)`.
+    /// The algorithm, for example `hmac(sha256)`.
     pub kind: String,
-    /// How long its part of the volume key is, in bytes; as is usual for the kind if not said.
+    /// The length of its part of the volume key, in bytes. `None`: the usual length of the algorithm.
     pub key_len: Option<usize>,
-    /// What encrypts and what authenticates the journal, if anything does.
+    /// The algorithms that encrypt and authenticate the journal; `None` without any.
     pub journal: Option<String>,
 }
 
 impl Integrity {
-    /// This kind, and everything else as usual.
+    /// Returns this algorithm with a key of the usual length, and without a protected journal.
     pub(crate) fn new(kind: &str) -> Integrity {
         Integrity {
             kind: kind.into(),

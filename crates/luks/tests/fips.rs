@@ -1,4 +1,4 @@
-//! What FIPS mode refuses of containers, by name. One test: the mode is the whole process's.
+//! The containers that FIPS mode refuses, by the name of their algorithm. One test: the mode is the whole process's.
 
 mod common;
 
@@ -9,7 +9,7 @@ use cipher::{Digest, Policy, PolicyTarget};
 use common::{RANDOM, UUID, cheap, cheap_slot, secret};
 use luks::{ContainerFormat, ContainerVersion, KdfKind, SlotChoice, Variant};
 
-/// Everything is approved.
+/// Returns a format in which everything is approved.
 fn approved(version: ContainerVersion) -> ContainerFormat {
     ContainerFormat {
         slot: SlotChoice {

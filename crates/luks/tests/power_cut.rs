@@ -90,7 +90,7 @@ fn a_key_is_removed_or_not() {
     }
 }
 
-/// There is no moment at which neither the old passphrase nor the new one opens.
+/// At each moment the old passphrase opens, or the new one.
 #[test]
 fn a_passphrase_is_exchanged_or_not() {
     for version in BOTH {
@@ -194,7 +194,7 @@ fn a_container_is_made_whole_or_not_at_all() {
     }
 }
 
-/// What is restored has a smaller or larger header than what is there, or is of the other version.
+/// The restored header is smaller or larger than the old one, or of the other version.
 #[test]
 fn a_header_is_restored_or_the_old_one_is_there() {
     let with_copies = |copy_len| luks::ContainerFormat {

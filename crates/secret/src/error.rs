@@ -1,4 +1,4 @@
-//! What can go wrong with secrets, and what to do about it.
+//! Errors of secrets, with the next step for the user.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use failure::FailureKind;
 /// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why there is no memory for a secret, or no secret. Nothing is changed by an operation that failed.
+/// The reason why there is no secret, or no memory for it. Nothing is changed by an operation that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel does not let this process lock the memory that a secret needs.
@@ -16,20 +16,20 @@ pub enum Error {
          all; raise the limit (`ulimit -l`, or LimitMEMLOCK= of a systemd unit)"
     )]
     LockLimit {
-        /// How many bytes were to be locked.
+        /// The number of bytes to lock.
         needed: usize,
         /// `RLIMIT_MEMLOCK`, in bytes.
         limit: u64,
     },
-    /// This process holds as much memory for secrets as it takes at one time.
+    /// The memory for secrets of this process is used up.
     #[error(
         "cannot lock {needed} bytes more of memory for secrets: this process locks {limit} bytes at most; \
          wait until other commands that read keys have ended, and try again"
     )]
     SecretsFull {
-        /// How many bytes were to be locked.
+        /// The number of bytes to lock.
         needed: usize,
-        /// How many bytes are locked at one time, at most.
+        /// The largest number of bytes that are locked at one time.
         limit: usize,
     },
     /// The kernel refused memory for secrets, for another reason than the limit.
@@ -44,7 +44,7 @@ pub enum Error {
     /// The process could not be protected against core dumps.
     #[error("cannot keep this process from dumping its memory ({what}): {source}")]
     Harden {
-        /// What was refused.
+        /// The change that was refused.
         what: &'static str,
         /// By the kernel, for this reason.
         source: io::Error,

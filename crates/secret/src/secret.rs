@@ -50,8 +50,8 @@ impl Secret {
         Ok(secret)
     }
 
-    /// What `reader` yields until its end, but at most `limit` bytes, read straight into locked
-    /// memory. To find out whether there is more, allow one byte more.
+    /// Reads `reader` to its end, but at most `limit` bytes, straight into locked memory. To find out whether there is
+    /// more, allow one byte more.
     ///
     /// # Errors
     /// [`Error::Read`].
@@ -98,12 +98,12 @@ impl Secret {
         }
     }
 
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -151,7 +151,7 @@ impl Secret {
         }
     }
 
-    /// How many bytes there can be without more memory.
+    /// Returns the number of bytes that fit without more memory.
     fn capacity(&self) -> usize {
         self.region.as_ref().map_or(0, |r| r.bytes().len())
     }

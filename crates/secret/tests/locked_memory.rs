@@ -1,4 +1,4 @@
-//! How much memory is locked, by the kernel's account. One test: the account is of the whole process.
+//! The amount of locked memory, by the account of the kernel. One test: the account is of the whole process.
 
 use std::io::{self, Read};
 
@@ -6,7 +6,7 @@ use secret::{Error, Secret};
 
 const MIB: usize = 1 << 20;
 
-/// What the kernel has locked of this process, in bytes.
+/// Returns the locked memory of this process, in bytes.
 fn locked() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmLck:"));

@@ -12,28 +12,28 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 use crate::algorithms::{LONG_NONCE_LEN, SHORT_NONCE_LEN};
-use crate::ffi::{Aead, Buffers, Ccm, Direction, GcmStream};
+use crate::ffi::{Aead, AeadBuffers, Ccm, Direction, GcmStream};
 use crate::provider::policy;
 use crate::{AeadAlgorithm, Error, Mechanism, Provider, Result, TAG_LEN, pieces};
 
-/// What AWS-LC does with it.
-enum Engine {
+/// The form in which AWS-LC computes it.
+enum AeadEngine {
     Whole(Aead),
     Ccm(Ccm),
 }
 
-impl Engine {
+impl AeadEngine {
     /// None for what it does not have.
-    fn of(algorithm: AeadAlgorithm) -> Option<Engine> {
+    fn of(algorithm: AeadAlgorithm) -> Option<AeadEngine> {
         Some(match algorithm {
-            AeadAlgorithm::Aes128Gcm => Engine::Whole(Aead::Aes128Gcm),
-            AeadAlgorithm::Aes192Gcm => Engine::Whole(Aead::Aes192Gcm),
-            AeadAlgorithm::Aes256Gcm => Engine::Whole(Aead::Aes256Gcm),
-            AeadAlgorithm::Aes128Ccm => Engine::Ccm(Ccm::Aes128),
-            AeadAlgorithm::Aes192Ccm => Engine::Ccm(Ccm::Aes192),
-            AeadAlgorithm::Aes256Ccm => Engine::Ccm(Ccm::Aes256),
-            AeadAlgorithm::ChaCha20Poly1305 => Engine::Whole(Aead::ChaCha20Poly1305),
-            AeadAlgorithm::XChaCha20Poly1305 => Engine::Whole(Aead::XChaCha20Poly1305),
+            AeadAlgorithm::Aes128Gcm => AeadEngine::Whole(Aead::Aes128Gcm),
+            AeadAlgorithm::Aes192Gcm => AeadEngine::Whole(Aead::Aes192Gcm),
+            AeadAlgorithm::Aes256Gcm => AeadEngine::Whole(Aead::Aes256Gcm),
+            AeadAlgorithm::Aes128Ccm => AeadEngine::Ccm(Ccm::Aes128),
+            AeadAlgorithm::Aes192Ccm => AeadEngine::Ccm(Ccm::Aes192),
+            AeadAlgorithm::Aes256Ccm => AeadEngine::Ccm(Ccm::Aes256),
+            AeadAlgorithm::ChaCha20Poly1305 => AeadEngine::Whole(Aead::ChaCha20Poly1305),
+            AeadAlgorithm::XChaCha20Poly1305 => AeadEngine::Whole(Aead::XChaCha20Poly1305),
             AeadAlgorithm::Aes256Siv => return None,
         })
     }
@@ -57,7 +57,7 @@ impl AeadCipher {
         AeadCipher::with_provider(provider, algorithm, key)
     }
 
-    /// As [`AeadCipher::new`], with this provider.
+    /// The variant of [`AeadCipher::new`] with this provider.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the provider does not have the algorithm; [`Error::AeadKey`].
@@ -89,19 +89,19 @@ impl AeadCipher {
     /// algorithm protects. `data` is then as it was or zeroed.
     pub fn seal(&self, nonce: &[u8], aad: &[u8], data: &mut [u8]) -> Result<[u8; TAG_LEN]> {
         self.check(nonce)?;
-        match (self.provider, Engine::of(self.algorithm)) {
+        match (self.provider, AeadEngine::of(self.algorithm)) {
             (Provider::Portable, _) | (_, None) => {
                 portable::seal(self.algorithm, &self.key, nonce, aad, data)
             }
             (Provider::OpenSsl, _) => {
                 crate::provider::openssl::seal(self.algorithm, &self.key, nonce, aad, data)
             }
-            (_, Some(Engine::Whole(aead))) => {
-                aead.seal(&self.key, nonce, aad, Buffers::InPlace(data))
+            (_, Some(AeadEngine::Whole(aead))) => {
+                aead.seal(&self.key, nonce, aad, AeadBuffers::InPlace(data))
             }
-            (_, Some(Engine::Ccm(ccm))) => {
+            (_, Some(AeadEngine::Ccm(ccm))) => {
                 let mut tag = [0; TAG_LEN];
-                ccm.seal(&self.key, nonce, aad, Buffers::InPlace(data), &mut tag)?;
+                ccm.seal(&self.key, nonce, aad, AeadBuffers::InPlace(data), &mut tag)?;
                 Ok(tag)
             }
         }
@@ -120,7 +120,7 @@ impl AeadCipher {
     ) -> Result<()> {
         self.check(nonce)?;
         let key = &self.key;
-        match (self.provider, Engine::of(self.algorithm)) {
+        match (self.provider, AeadEngine::of(self.algorithm)) {
             (Provider::Portable, _) | (_, None) => {
                 let opened = portable::open(self.algorithm, key, nonce, aad, data, tag);
                 opened.inspect_err(|_| data.fill(0))
@@ -130,10 +130,12 @@ impl AeadCipher {
                     crate::provider::openssl::open(self.algorithm, key, nonce, aad, data, tag);
                 opened.inspect_err(|_| data.fill(0))
             }
-            (_, Some(Engine::Whole(aead))) => {
-                aead.open(key, nonce, aad, tag, Buffers::InPlace(data))
+            (_, Some(AeadEngine::Whole(aead))) => {
+                aead.open(key, nonce, aad, tag, AeadBuffers::InPlace(data))
             }
-            (_, Some(Engine::Ccm(ccm))) => ccm.open(key, nonce, aad, tag, Buffers::InPlace(data)),
+            (_, Some(AeadEngine::Ccm(ccm))) => {
+                ccm.open(key, nonce, aad, tag, AeadBuffers::InPlace(data))
+            }
         }
     }
 

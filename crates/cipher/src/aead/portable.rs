@@ -7,9 +7,9 @@ use ccm::consts::{U11, U12, U16};
 use crate::algorithms::{LONG_NONCE_LEN, SHORT_NONCE_LEN};
 use crate::{AeadAlgorithm, Error, Result, TAG_LEN};
 
-type Gcm<C> = aes_gcm::AesGcm<C, U12>;
+type PortableGcm<C> = aes_gcm::AesGcm<C, U12>;
 type LongGcm<C> = aes_gcm::AesGcm<C, U16>;
-type Ccm<C> = ccm::Ccm<C, U16, U12>;
+type PortableCcm<C> = ccm::Ccm<C, U16, U12>;
 type ShortCcm<C> = ccm::Ccm<C, U16, U11>;
 
 /// Does the same with the type that implements an algorithm.
@@ -34,12 +34,12 @@ macro_rules! with_type {
             AeadAlgorithm::Aes256Gcm if $nonce_len == LONG_NONCE_LEN => {
                 $function::<LongGcm<aes::Aes256>>($($argument),*)
             }
-            AeadAlgorithm::Aes128Gcm => $function::<Gcm<aes::Aes128>>($($argument),*),
-            AeadAlgorithm::Aes192Gcm => $function::<Gcm<aes::Aes192>>($($argument),*),
-            AeadAlgorithm::Aes256Gcm => $function::<Gcm<aes::Aes256>>($($argument),*),
-            AeadAlgorithm::Aes128Ccm => $function::<Ccm<aes::Aes128>>($($argument),*),
-            AeadAlgorithm::Aes192Ccm => $function::<Ccm<aes::Aes192>>($($argument),*),
-            AeadAlgorithm::Aes256Ccm => $function::<Ccm<aes::Aes256>>($($argument),*),
+            AeadAlgorithm::Aes128Gcm => $function::<PortableGcm<aes::Aes128>>($($argument),*),
+            AeadAlgorithm::Aes192Gcm => $function::<PortableGcm<aes::Aes192>>($($argument),*),
+            AeadAlgorithm::Aes256Gcm => $function::<PortableGcm<aes::Aes256>>($($argument),*),
+            AeadAlgorithm::Aes128Ccm => $function::<PortableCcm<aes::Aes128>>($($argument),*),
+            AeadAlgorithm::Aes192Ccm => $function::<PortableCcm<aes::Aes192>>($($argument),*),
+            AeadAlgorithm::Aes256Ccm => $function::<PortableCcm<aes::Aes256>>($($argument),*),
             AeadAlgorithm::ChaCha20Poly1305 => {
                 $function::<chacha20poly1305::ChaCha20Poly1305>($($argument),*)
             }

@@ -13,7 +13,7 @@ use super::AeadCipher;
 use crate::ffi::{Direction, GcmStream};
 use crate::{Error, Random, Result, SystemRandom, TAG_LEN, mac};
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const PIECE: usize = 1 << 20;
 
 impl AeadCipher {
@@ -82,7 +82,7 @@ impl AeadCipher {
         stream.tag().map_err(failed)
     }
 
-    /// As [`AeadCipher::open_stream`], in one pass, for an `input` that cannot be read twice: `output`
+    /// The variant of [`AeadCipher::open_stream`] for an `input` that cannot be read twice, in one pass. `output`
     /// **gets bytes that are not authenticated yet**, and must not use them if this fails.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ impl Curve {
         all.into_iter().find(|curve| curve.name() == name)
     }
 
-    /// How long a coordinate is, in bytes.
+    /// Returns the length of a coordinate, in bytes.
     pub const fn coordinate_len(self) -> usize {
         match self {
             Curve::P256 => 32,

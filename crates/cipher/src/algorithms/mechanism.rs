@@ -6,7 +6,7 @@ use super::{
     AeadAlgorithm, BlockCipher, Digest, NameMode, Provider, SectorMode, SectorSpec, Suite,
 };
 
-/// One thing that providers compute.
+/// An algorithm or a mode that providers compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mechanism {
     /// Records of datasets.
@@ -36,7 +36,7 @@ pub enum Mechanism {
 use Provider::{AwsLc, Libgcrypt, OpenSsl, Portable, Ring};
 
 impl Mechanism {
-    /// How many there are.
+    /// The number of mechanisms.
     pub const COUNT: usize = 62;
 
     /// Every mechanism, by its number.
@@ -60,7 +60,7 @@ impl Mechanism {
             ])
     }
 
-    /// Its place in [`Mechanism::all`].
+    /// Returns the index of the mechanism in [`Mechanism::all`].
     pub(crate) const fn index(self) -> usize {
         match self {
             Mechanism::Record(suite) => suite as usize - 1,
@@ -77,7 +77,7 @@ impl Mechanism {
         }
     }
 
-    /// What computes the sectors of a device: Adiantum is the one of names.
+    /// Returns the mechanism for the sectors of a device. That of Adiantum is the one of names.
     pub fn of_sectors(spec: SectorSpec) -> Mechanism {
         match spec.mode() {
             SectorMode::Adiantum12 => Mechanism::Name(NameMode::Adiantum),
@@ -135,7 +135,7 @@ impl Mechanism {
         }
     }
 
-    /// What people call it, where that is more than its name here.
+    /// Returns the name that people use, where it is more than the name here.
     pub(crate) fn full_name(self) -> &'static str {
         match self {
             Mechanism::Record(suite) => message_name(suite.name()),
@@ -161,7 +161,7 @@ impl Mechanism {
         }
     }
 
-    /// Whether a publication of NIST's that FIPS 140-3 approves describes it.
+    /// Returns whether a publication of NIST that FIPS 140-3 approves describes it.
     pub fn is_approved(self) -> bool {
         match self {
             Mechanism::Record(suite) => suite != Suite::XChaCha20Poly1305,

@@ -59,7 +59,7 @@ impl NameMode {
         }
     }
 
-    /// Whether it takes data of this length, in bytes.
+    /// Returns whether the mode takes data of this length, in bytes.
     pub const fn takes(self, len: usize) -> bool {
         match self {
             NameMode::Eme => len >= 16 && len.is_multiple_of(16) && len <= 2048,

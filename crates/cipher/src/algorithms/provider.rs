@@ -39,7 +39,8 @@ impl Provider {
         }
     }
 
-    /// Whether it is a part of this program on every processor. A library that is loaded is none: it can go away.
+    /// Returns whether the provider is a part of this program on every processor. A library that is loaded is none: it
+    /// can go away.
     pub const fn is_built(self) -> bool {
         match self {
             Provider::AwsLc | Provider::Portable => true,

@@ -17,7 +17,7 @@ pub enum BlockCipher {
     Twofish,
 }
 
-/// How the blocks of a sector hang together.
+/// The mode that joins the blocks of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SectorMode {
     /// IEEE 1619; two keys.
@@ -39,7 +39,7 @@ pub enum SectorMode {
     Adiantum20,
 }
 
-/// How the IV of a sector comes from its number.
+/// The way in which the IV of a sector comes from its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IvMode {
     /// All zeros.
@@ -133,7 +133,7 @@ impl SectorMode {
 }
 
 impl SectorSpec {
-    /// As [`SectorSpec::parse`], which says more; or what is wrong with the name.
+    /// The variant of [`SectorSpec::parse`] with a short error.
     pub(crate) fn read(name: &str) -> Result<SectorSpec, &'static str> {
         match name.strip_prefix("capi:") {
             Some(name) => SectorSpec::read_usual(&usual_name(name)?),
@@ -186,17 +186,17 @@ impl SectorSpec {
         }
     }
 
-    /// Its block cipher.
+    /// Returns the block cipher.
     pub fn cipher(self) -> BlockCipher {
         self.cipher
     }
 
-    /// Its mode.
+    /// Returns the mode.
     pub fn mode(self) -> SectorMode {
         self.mode
     }
 
-    /// How its IVs are made.
+    /// Returns the way in which IVs are made.
     pub fn iv(self) -> IvMode {
         self.iv
     }

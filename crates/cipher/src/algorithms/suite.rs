@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-/// How a record is sealed. The numbers are on disk and never change their meaning.
+/// The algorithms by which a record is sealed. The numbers are on disk and never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Suite {
@@ -31,7 +31,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// What `encryption=on` means.
+    /// The suite of `encryption=on`.
     pub const DEFAULT: Suite = Suite::Xaes256Gcm;
 
     /// Every suite, by ascending id.

@@ -9,15 +9,15 @@ use poly1305::Poly1305;
 use poly1305::universal_hash::{KeyInit, UniversalHash};
 use zeroize::Zeroizing;
 
-use super::blocks::{self, Blocks};
+use super::blocks::{self, BlockEngine};
 use super::tweakable_cipher::TweakableCipher;
 use crate::ffi::Direction;
 use crate::{BlockCipher, Error, Provider, Result};
 
-/// How much of the message NH hashes at once.
+/// The number of bytes of the message that NH hashes at once.
 const NH_MESSAGE: usize = 1024;
 
-/// How often NH hashes it, each time with the key moved by 16 bytes.
+/// The number of passes of NH over it, each with the key moved by 16 bytes.
 const NH_PASSES: usize = 4;
 
 /// The words of NH's key.
@@ -26,7 +26,7 @@ const NH_KEY: usize = (NH_MESSAGE + 16 * (NH_PASSES - 1)) / 4;
 /// Adiantum with the stream cipher `S`.
 struct Adiantum<S> {
     stream_key: Zeroizing<[u8; 32]>,
-    cipher: Box<dyn Blocks>,
+    cipher: Box<dyn BlockEngine>,
     /// The keys of Poly1305 for the tweak with the lengths, and for the message; the halves that it
     /// would add at the end are zeros.
     header_key: Zeroizing<[u8; 32]>,
@@ -36,12 +36,15 @@ struct Adiantum<S> {
 }
 
 /// A stream cipher of the XChaCha family.
-pub(crate) trait Stream: KeyIvInit<KeySize = U32, IvSize = U24> + StreamCipher {}
+pub(crate) trait AdiantumStream:
+    KeyIvInit<KeySize = U32, IvSize = U24> + StreamCipher
+{
+}
 
-impl<S: KeyIvInit<KeySize = U32, IvSize = U24> + StreamCipher> Stream for S {}
+impl<S: KeyIvInit<KeySize = U32, IvSize = U24> + StreamCipher> AdiantumStream for S {}
 
 /// `key` has 32 bytes.
-pub(crate) fn boxed<S: Stream + 'static>(
+pub(crate) fn boxed<S: AdiantumStream + 'static>(
     provider: Provider,
     key: &[u8],
 ) -> Result<Box<dyn TweakableCipher>> {
@@ -75,11 +78,11 @@ pub(crate) fn boxed<S: Stream + 'static>(
     }))
 }
 
-fn stream<S: Stream>(key: &[u8; 32], nonce: &[u8; 24], data: &mut [u8]) {
+fn stream<S: AdiantumStream>(key: &[u8; 32], nonce: &[u8; 24], data: &mut [u8]) {
     S::new(key.into(), nonce.into()).apply_keystream(data);
 }
 
-impl<S: Stream> Adiantum<S> {
+impl<S: AdiantumStream> Adiantum<S> {
     /// The hash of the tweak and all but the last block, which is added to that block.
     fn hash(&self, tweak: &[u8], message: &[u8]) -> u128 {
         let mut header = Poly1305::new((&*self.header_key).into());
@@ -116,7 +119,7 @@ impl<S: Stream> Adiantum<S> {
     }
 }
 
-impl<S: Stream> TweakableCipher for Adiantum<S> {
+impl<S: AdiantumStream> TweakableCipher for Adiantum<S> {
     fn run(&self, direction: Direction, tweak: &[u8], data: &mut [u8]) -> Result<()> {
         let (message, last) = data.split_last_chunk_mut::<16>().ok_or(Error::Library)?;
         let masked = u128::from_le_bytes(*last).wrapping_add(self.hash(tweak, message));

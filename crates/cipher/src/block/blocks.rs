@@ -10,7 +10,7 @@ use ::aes::cipher::{
 use zeroize::Zeroizing;
 
 use super::per_thread::PerThread;
-pub(crate) use super::tweaks::Block;
+pub(crate) use super::tweaks::CipherBlock;
 use super::tweaks::{self, Tweaks};
 use crate::BlockCipher;
 use crate::ffi::{AesKey, Direction, Ecb};
@@ -20,19 +20,19 @@ use crate::{Error, Result};
 pub(crate) const BATCH: usize = 128;
 
 /// An expanded key of a block cipher. (An error means that the library is out of memory.)
-pub(crate) trait Blocks: Send + Sync {
+pub(crate) trait BlockEngine: Send + Sync {
     /// Encrypts each block where it is.
-    fn encrypt(&self, blocks: &mut [Block]) -> Result<()>;
+    fn encrypt(&self, blocks: &mut [CipherBlock]) -> Result<()>;
 
     /// Decrypts each block where it is.
-    fn decrypt(&self, blocks: &mut [Block]) -> Result<()>;
+    fn decrypt(&self, blocks: &mut [CipherBlock]) -> Result<()>;
 
     /// Adds its tweak to each block before and after the cipher (XEX). There are as many tweaks as blocks.
     fn run_tweaked(
         &self,
         direction: Direction,
         mut tweaks: Tweaks<'_>,
-        blocks: &mut [Block],
+        blocks: &mut [CipherBlock],
     ) -> Result<()> {
         let mut buffer = [[0; 16]; BATCH];
         for blocks in blocks.chunks_mut(BATCH) {
@@ -50,7 +50,7 @@ pub(crate) trait Blocks: Send + Sync {
 }
 
 /// `cipher` of RustCrypto, with a key of 16, 24 or 32 bytes.
-pub(crate) fn portable(cipher: BlockCipher, key: &[u8]) -> Result<Box<dyn Blocks>> {
+pub(crate) fn portable(cipher: BlockCipher, key: &[u8]) -> Result<Box<dyn BlockEngine>> {
     match (cipher, key.len()) {
         (BlockCipher::Aes, 16) => Portable::<::aes::Aes128>::boxed(key),
         (BlockCipher::Aes, 24) => Portable::<::aes::Aes192>::boxed(key),
@@ -69,17 +69,17 @@ impl<C> Portable<C>
 where
     C: BlockCipherEncrypt<BlockSize = U16> + BlockCipherDecrypt + KeyInit + Send + Sync + 'static,
 {
-    fn boxed(key: &[u8]) -> Result<Box<dyn Blocks>> {
+    fn boxed(key: &[u8]) -> Result<Box<dyn BlockEngine>> {
         let cipher = C::new_from_slice(key).map_err(|_| Error::Library)?;
         Ok(Box::new(Portable(cipher)))
     }
 }
 
-impl<C> Blocks for Portable<C>
+impl<C> BlockEngine for Portable<C>
 where
     C: BlockCipherEncrypt<BlockSize = U16> + BlockCipherDecrypt + Send + Sync,
 {
-    fn encrypt(&self, blocks: &mut [Block]) -> Result<()> {
+    fn encrypt(&self, blocks: &mut [CipherBlock]) -> Result<()> {
         match blocks {
             [block] => self.0.encrypt_block(block.into()),
             _ => self
@@ -89,7 +89,7 @@ where
         Ok(())
     }
 
-    fn decrypt(&self, blocks: &mut [Block]) -> Result<()> {
+    fn decrypt(&self, blocks: &mut [CipherBlock]) -> Result<()> {
         self.0
             .decrypt_blocks(Array::cast_slice_from_core_mut(blocks));
         Ok(())
@@ -99,9 +99,9 @@ where
         &self,
         direction: Direction,
         tweaks: Tweaks<'_>,
-        blocks: &mut [Block],
+        blocks: &mut [CipherBlock],
     ) -> Result<()> {
-        let run = Tweaked { tweaks, blocks };
+        let run = TweakedRun { tweaks, blocks };
         match direction {
             Direction::Encrypt => self.0.encrypt_with_backend(run),
             Direction::Decrypt => self.0.decrypt_with_backend(run),
@@ -110,14 +110,14 @@ where
     }
 }
 
-/// [`Blocks::run_tweaked`] in the code that a crate makes for the registers of its cipher, which are up to four times as
+/// [`BlockEngine::run_tweaked`] in the code that a crate makes for the registers of its cipher, which are up to four times as
 /// wide as those of other code: tweaks and additions take the same ones.
-struct Tweaked<'a> {
+struct TweakedRun<'a> {
     tweaks: Tweaks<'a>,
-    blocks: &'a mut [Block],
+    blocks: &'a mut [CipherBlock],
 }
 
-impl BlockSizeUser for Tweaked<'_> {
+impl BlockSizeUser for TweakedRun<'_> {
     type BlockSize = U16;
 }
 
@@ -126,7 +126,7 @@ const WIDEST: usize = 64;
 
 macro_rules! tweaked {
     ($closure:ident, $backend:ident, $wide:ident, $single:ident) => {
-        impl $closure for Tweaked<'_> {
+        impl $closure for TweakedRun<'_> {
             #[inline(always)]
             fn call<B: $backend<BlockSize = U16>>(mut self, backend: &B) {
                 let mut buffer = [[0; 16]; WIDEST];
@@ -172,7 +172,7 @@ tweaked!(
 );
 
 /// AES of AWS-LC, with a key of 16, 24 or 32 bytes, for many blocks at once.
-pub(crate) fn aws_lc(key: &[u8]) -> Result<Box<dyn Blocks>> {
+pub(crate) fn aws_lc(key: &[u8]) -> Result<Box<dyn BlockEngine>> {
     let mut single = AesKey::blank();
     single.set(key)?;
     Ok(Box::new(AwsLc {
@@ -190,15 +190,15 @@ struct AwsLc {
 }
 
 impl AwsLc {
-    fn run(&self, direction: Direction, blocks: &mut [Block]) -> Result<()> {
+    fn run(&self, direction: Direction, blocks: &mut [CipherBlock]) -> Result<()> {
         self.contexts
             .get(direction, || Ecb::new(&self.key, direction))?
             .blocks(blocks)
     }
 }
 
-impl Blocks for AwsLc {
-    fn encrypt(&self, blocks: &mut [Block]) -> Result<()> {
+impl BlockEngine for AwsLc {
+    fn encrypt(&self, blocks: &mut [CipherBlock]) -> Result<()> {
         if let [block] = blocks {
             let input = *block;
             self.single.encrypt(&input, block);
@@ -207,14 +207,14 @@ impl Blocks for AwsLc {
         self.run(Direction::Encrypt, blocks)
     }
 
-    fn decrypt(&self, blocks: &mut [Block]) -> Result<()> {
+    fn decrypt(&self, blocks: &mut [CipherBlock]) -> Result<()> {
         self.run(Direction::Decrypt, blocks)
     }
 }
 
 /// Adds `other` to `block`, bit by bit.
 #[inline]
-pub(crate) fn xor(block: &mut Block, other: &Block) {
+pub(crate) fn xor(block: &mut CipherBlock, other: &CipherBlock) {
     let sum = u128::from_ne_bytes(*block) ^ u128::from_ne_bytes(*other);
     *block = sum.to_ne_bytes();
 }
@@ -222,7 +222,7 @@ pub(crate) fn xor(block: &mut Block, other: &Block) {
 /// Adds each of `others` to the block in its place. (Over all the bytes, which the compiler puts into the
 /// registers that there are.)
 #[inline(always)]
-pub(crate) fn xor_all(blocks: &mut [Block], others: &[Block]) {
+pub(crate) fn xor_all(blocks: &mut [CipherBlock], others: &[CipherBlock]) {
     let others = others.as_flattened();
     for (byte, other) in blocks.as_flattened_mut().iter_mut().zip(others) {
         *byte ^= other;

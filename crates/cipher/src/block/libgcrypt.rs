@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use zeroize::Zeroizing;
 
-use super::blocks::{Block, Blocks, portable};
+use super::blocks::{BlockEngine, CipherBlock, portable};
 use super::per_thread::PerThread;
 use crate::ffi::{Direction, Libgcrypt, TwofishKey};
 use crate::{BlockCipher, Error, Provider, Result};
@@ -17,8 +17,8 @@ use crate::{BlockCipher, Error, Provider, Result};
 const FILE: &str = "libgcrypt.so.20";
 
 impl Provider {
-    /// Whether mechanisms can be computed with it: it is built in, or was found on this system and computes what it
-    /// must.
+    /// Returns whether the provider can be used: it is built in, or was found on this system and gives the right
+    /// answers.
     pub fn is_available(self) -> bool {
         match self {
             Provider::Libgcrypt => library().is_ok(),
@@ -28,7 +28,7 @@ impl Provider {
     }
 }
 
-/// What it is, with its version, or why it is not used.
+/// Returns a description of the library with its version, or the reason why it is not used.
 pub(crate) fn description() -> String {
     match library() {
         Ok(library) => format!(
@@ -40,7 +40,7 @@ pub(crate) fn description() -> String {
 }
 
 /// Twofish with a key of 16, 24 or 32 bytes. The library has none with 24: the crate serves those.
-pub(crate) fn twofish(key: &[u8]) -> Result<Box<dyn Blocks>> {
+pub(crate) fn twofish(key: &[u8]) -> Result<Box<dyn BlockEngine>> {
     let provider = Provider::Libgcrypt;
     let library = library().map_err(|_| Error::Unsupported { provider })?;
     match key.len() {
@@ -72,7 +72,7 @@ struct Twofish {
 }
 
 impl Twofish {
-    fn boxed(library: &'static Libgcrypt, key: &[u8]) -> Result<Box<dyn Blocks>> {
+    fn boxed(library: &'static Libgcrypt, key: &[u8]) -> Result<Box<dyn BlockEngine>> {
         Ok(Box::new(Twofish {
             library,
             key: Zeroizing::new(key.to_vec()),
@@ -80,23 +80,23 @@ impl Twofish {
         }))
     }
 
-    fn run(&self, direction: Direction, blocks: &mut [Block]) -> Result<()> {
+    fn run(&self, direction: Direction, blocks: &mut [CipherBlock]) -> Result<()> {
         let new = || TwofishKey::new(self.library, &self.key);
         self.contexts.get(direction, new)?.run(direction, blocks)
     }
 }
 
-impl Blocks for Twofish {
-    fn encrypt(&self, blocks: &mut [Block]) -> Result<()> {
+impl BlockEngine for Twofish {
+    fn encrypt(&self, blocks: &mut [CipherBlock]) -> Result<()> {
         self.run(Direction::Encrypt, blocks)
     }
 
-    fn decrypt(&self, blocks: &mut [Block]) -> Result<()> {
+    fn decrypt(&self, blocks: &mut [CipherBlock]) -> Result<()> {
         self.run(Direction::Decrypt, blocks)
     }
 }
 
-/// Of the article on Twofish, appendix B: a key, and what a block of zeros becomes.
+/// The known answers of the article on Twofish, appendix B: a key, and the encrypted block of zeros.
 const KNOWN: [(&[u8], u128); 2] = [
     (&[0; 16], 0x9f589f5cf6122c32b6bfec2f2ae8c35a),
     (
@@ -109,11 +109,11 @@ const KNOWN: [(&[u8], u128); 2] = [
     ),
 ];
 
-/// How many blocks are compared in one call: one, and as many as reach the widest code and leave a rest.
+/// The numbers of blocks that are compared in one call: one, and enough to reach the widest code and leave a rest.
 const COUNTS: [usize; 3] = [1, 35, 140];
 
-/// Whether what `expand` makes of keys gives the known answers, and what the crate gives for other blocks.
-fn is_right(expand: impl Fn(&[u8]) -> Result<Box<dyn Blocks>>) -> bool {
+/// Returns whether `expand` gives the known answers, and agrees with the crate for other blocks.
+fn is_right(expand: impl Fn(&[u8]) -> Result<Box<dyn BlockEngine>>) -> bool {
     let knows = |(key, sealed): &(&[u8], u128)| -> Result<bool> {
         let mut block = [[0; 16]];
         expand(key)?.encrypt(&mut block)?;
@@ -146,18 +146,18 @@ mod tests {
 
     /// The crate, which makes one block of a batch wrong, in one direction.
     struct Broken {
-        cipher: Box<dyn Blocks>,
+        cipher: Box<dyn BlockEngine>,
         direction: Direction,
     }
 
-    impl Blocks for Broken {
-        fn encrypt(&self, blocks: &mut [Block]) -> Result<()> {
+    impl BlockEngine for Broken {
+        fn encrypt(&self, blocks: &mut [CipherBlock]) -> Result<()> {
             self.cipher.encrypt(blocks)?;
             self.spoil(Direction::Encrypt, blocks);
             Ok(())
         }
 
-        fn decrypt(&self, blocks: &mut [Block]) -> Result<()> {
+        fn decrypt(&self, blocks: &mut [CipherBlock]) -> Result<()> {
             self.cipher.decrypt(blocks)?;
             self.spoil(Direction::Decrypt, blocks);
             Ok(())
@@ -165,7 +165,7 @@ mod tests {
     }
 
     impl Broken {
-        fn spoil(&self, direction: Direction, blocks: &mut [Block]) {
+        fn spoil(&self, direction: Direction, blocks: &mut [CipherBlock]) {
             if let Some(block) = blocks.get_mut(33)
                 && direction == self.direction
             {
@@ -180,7 +180,7 @@ mod tests {
         assert!(!is_right(|key| portable(BlockCipher::Serpent, key)));
         assert!(!is_right(|_| Err(Error::Library)));
         for direction in [Direction::Encrypt, Direction::Decrypt] {
-            let broken = |key: &[u8]| -> Result<Box<dyn Blocks>> {
+            let broken = |key: &[u8]| -> Result<Box<dyn BlockEngine>> {
                 let cipher = portable(BlockCipher::Twofish, key)?;
                 Ok(Box::new(Broken { cipher, direction }))
             };

@@ -1,30 +1,31 @@
 //! The tweaks of XTS: of one block of a sector after the other, each x times the one before.
 
 use super::field::{multiply, reduced};
-use crate::ffi::Tweak;
+use crate::ffi::TweakElement;
 
 /// A block.
-pub(crate) type Block = [u8; 16];
+pub(crate) type CipherBlock = [u8; 16];
 
-/// How many tweaks are made at once. Each is the first one times a power of x, which has to be below 57 here.
+/// The number of tweaks that are made at once. Each is the first one times a power of x, which has to be below 57
+/// here.
 const SERIES: usize = 32;
 
-/// How many are made one from the other where registers are narrow.
+/// The number of tweaks that are made one from the other where registers are narrow.
 const CHAIN: usize = 8;
 
 /// The tweaks of the blocks of consecutive sectors.
 pub(crate) struct Tweaks<'a> {
     /// The first one of each sector that has not begun.
-    firsts: std::slice::Iter<'a, Block>,
+    firsts: std::slice::Iter<'a, CipherBlock>,
     blocks_in_sector: usize,
     next: u128,
-    /// How many more the sector has.
+    /// The number of tweaks that the sector still has.
     left: usize,
 }
 
 impl Tweaks<'_> {
-    /// Of sectors whose first tweaks are `firsts`.
-    pub(crate) fn new(firsts: &[Block], blocks_in_sector: usize) -> Tweaks<'_> {
+    /// Returns the tweaks of sectors whose first tweaks are `firsts`.
+    pub(crate) fn new(firsts: &[CipherBlock], blocks_in_sector: usize) -> Tweaks<'_> {
         Tweaks {
             firsts: firsts.iter(),
             blocks_in_sector,
@@ -35,7 +36,11 @@ impl Tweaks<'_> {
 
     /// Writes the tweaks of the next blocks; there are as many. `series` is [`wide`] or [`narrow`].
     #[inline(always)]
-    pub(crate) fn fill(&mut self, mut tweaks: &mut [Block], series: impl Fn(u128, &mut [Block])) {
+    pub(crate) fn fill(
+        &mut self,
+        mut tweaks: &mut [CipherBlock],
+        series: impl Fn(u128, &mut [CipherBlock]),
+    ) {
         while !tweaks.is_empty() {
             if self.left == 0 {
                 let first = self.firsts.next().expect("a tweak for each sector");
@@ -54,7 +59,7 @@ impl Tweaks<'_> {
 /// Writes `first` and its products with the next powers of x, each on its own: the compiler makes as many at once as a
 /// register of the code around it holds.
 #[inline(always)]
-pub(crate) fn wide(first: u128, tweaks: &mut [Block]) {
+pub(crate) fn wide(first: u128, tweaks: &mut [CipherBlock]) {
     let (low, high) = (first as u64, (first >> 64) as u64);
     let product = |power: usize| {
         let carry = high >> 1 >> (63 - power);
@@ -63,20 +68,21 @@ pub(crate) fn wide(first: u128, tweaks: &mut [Block]) {
         (u128::from(new_low) | u128::from(new_high) << 64).to_le_bytes()
     };
     // With a length that the compiler knows there is no rest.
-    match <&mut [Block; SERIES]>::try_from(&mut *tweaks) {
+    match <&mut [CipherBlock; SERIES]>::try_from(&mut *tweaks) {
         Ok(tweaks) => (0..SERIES).for_each(|power| tweaks[power] = product(power)),
         Err(_) => (0..tweaks.len()).for_each(|power| tweaks[power] = product(power)),
     }
 }
 
-/// As [`wide`], for code without wide registers: in chains, side by side because each tweak waits for the one before.
-pub(crate) fn narrow(first: u128, tweaks: &mut [Block]) {
+/// The variant of [`wide`] for code without wide registers: in chains side by side, because each tweak waits for the
+/// one before.
+pub(crate) fn narrow(first: u128, tweaks: &mut [CipherBlock]) {
     let begin = |chain: usize| match chain {
-        0 => Tweak::new(first),
-        _ => Tweak::new(multiply(first, (chain * CHAIN) as u32)),
+        0 => TweakElement::new(first),
+        _ => TweakElement::new(multiply(first, (chain * CHAIN) as u32)),
     };
-    if let Ok(tweaks) = <&mut [Block; SERIES]>::try_from(&mut *tweaks) {
-        let mut chains: [Tweak; SERIES / CHAIN] = std::array::from_fn(begin);
+    if let Ok(tweaks) = <&mut [CipherBlock; SERIES]>::try_from(&mut *tweaks) {
+        let mut chains: [TweakElement; SERIES / CHAIN] = std::array::from_fn(begin);
         for at in 0..CHAIN {
             for (number, chain) in chains.iter_mut().enumerate() {
                 tweaks[number * CHAIN + at] = chain.bytes();
@@ -105,12 +111,12 @@ mod tests {
         0x0123_4567_89ab << 64,
     ];
 
-    /// Where the sectors end, and how many tweaks are asked for at once, changes nothing.
+    /// The ends of sectors and the number of tweaks in a call change nothing.
     #[test]
     fn each_tweak_is_twice_the_one_before() {
         let firsts = NUMBERS.map(u128::to_le_bytes);
         for blocks_in_sector in [1, 7, 8, 31, 32, 33, 64, 256] {
-            let expected: Vec<Block> = NUMBERS
+            let expected: Vec<CipherBlock> = NUMBERS
                 .iter()
                 .flat_map(|first| {
                     std::iter::successors(Some(*first), |tweak| Some(double(*tweak)))

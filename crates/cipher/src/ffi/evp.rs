@@ -1,15 +1,15 @@
-//! One `EVP_CIPHER_CTX` of AWS-LC: a cipher with its key, which the library keeps on its own heap and
-//! overwrites when it frees it.
+//! An `EVP_CIPHER_CTX` of AWS-LC: a cipher with its key. The library keeps it on its own heap, and overwrites it when
+//! it frees it.
 
 use std::ffi::c_int;
 use std::ptr::{null, null_mut};
 
 use aws_lc_sys as sys;
 
-use super::library::{Wiped, check};
+use super::library::{WipedCell, check};
 use crate::{Error, Result};
 
-/// What a cipher does with the data.
+/// The direction of a cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// Plaintext to ciphertext.
@@ -21,8 +21,8 @@ pub(crate) enum Direction {
 /// An initialised `EVP_CIPHER_CTX`, freed and wiped on drop.
 pub(super) struct CipherContext {
     /// On the heap, where it stays: the state of GCM points back into it.
-    context: Box<Wiped<sys::EVP_CIPHER_CTX>>,
-    /// How long the IVs are that it takes.
+    context: Box<WipedCell<sys::EVP_CIPHER_CTX>>,
+    /// The length of the IVs.
     iv_len: usize,
 }
 
@@ -37,7 +37,7 @@ impl CipherContext {
         direction: Direction,
     ) -> Result<CipherContext> {
         let mut context = CipherContext {
-            context: Box::new(Wiped::uninit()),
+            context: Box::new(WipedCell::uninit()),
             iv_len: 0,
         };
         // SAFETY: the pointer is to a place of the right size, which this call initialises.

@@ -18,22 +18,23 @@ const CIPHER_TWOFISH: c_int = 10;
 const CIPHER_TWOFISH128: c_int = 303;
 const MODE_ECB: c_int = 1;
 
-type CheckVersion = unsafe extern "C" fn(*const c_char) -> *const c_char;
-type Control = unsafe extern "C" fn(c_int, ...) -> c_uint;
-type Open = unsafe extern "C" fn(*mut *mut c_void, c_int, c_int, c_uint) -> c_uint;
-type SetKey = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> c_uint;
-type Crypt = unsafe extern "C" fn(*mut c_void, *mut c_void, usize, *const c_void, usize) -> c_uint;
-type Close = unsafe extern "C" fn(*mut c_void);
+type CheckVersionFn = unsafe extern "C" fn(*const c_char) -> *const c_char;
+type ControlFn = unsafe extern "C" fn(c_int, ...) -> c_uint;
+type OpenFn = unsafe extern "C" fn(*mut *mut c_void, c_int, c_int, c_uint) -> c_uint;
+type SetKeyFn = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> c_uint;
+type CryptFn =
+    unsafe extern "C" fn(*mut c_void, *mut c_void, usize, *const c_void, usize) -> c_uint;
+type CloseFn = unsafe extern "C" fn(*mut c_void);
 
 /// The library, loaded and ready, for the life of the process.
 pub(crate) struct Libgcrypt {
-    /// Its version.
+    /// The version of the library.
     pub(crate) version: String,
-    open: Open,
-    set_key: SetKey,
-    encrypt: Crypt,
-    decrypt: Crypt,
-    close: Close,
+    open: OpenFn,
+    set_key: SetKeyFn,
+    encrypt: CryptFn,
+    decrypt: CryptFn,
+    close: CloseFn,
 }
 
 impl Libgcrypt {
@@ -47,14 +48,16 @@ impl Libgcrypt {
         let (loaded, check_version, control) = unsafe {
             let loaded = Libgcrypt {
                 version: String::new(),
-                open: *library.get::<Open>(b"gcry_cipher_open\0").ok()?,
-                set_key: *library.get::<SetKey>(b"gcry_cipher_setkey\0").ok()?,
-                encrypt: *library.get::<Crypt>(b"gcry_cipher_encrypt\0").ok()?,
-                decrypt: *library.get::<Crypt>(b"gcry_cipher_decrypt\0").ok()?,
-                close: *library.get::<Close>(b"gcry_cipher_close\0").ok()?,
+                open: *library.get::<OpenFn>(b"gcry_cipher_open\0").ok()?,
+                set_key: *library.get::<SetKeyFn>(b"gcry_cipher_setkey\0").ok()?,
+                encrypt: *library.get::<CryptFn>(b"gcry_cipher_encrypt\0").ok()?,
+                decrypt: *library.get::<CryptFn>(b"gcry_cipher_decrypt\0").ok()?,
+                close: *library.get::<CloseFn>(b"gcry_cipher_close\0").ok()?,
             };
-            let check_version = *library.get::<CheckVersion>(b"gcry_check_version\0").ok()?;
-            let control = *library.get::<Control>(b"gcry_control\0").ok()?;
+            let check_version = *library
+                .get::<CheckVersionFn>(b"gcry_check_version\0")
+                .ok()?;
+            let control = *library.get::<ControlFn>(b"gcry_control\0").ok()?;
             (loaded, check_version, control)
         };
         // Never unloaded: the functions stay where they are.

@@ -1,4 +1,4 @@
-//! What all calls into AWS-LC share, and its generator.
+//! The helpers of all calls into AWS-LC, and its random generator.
 
 use std::mem::MaybeUninit;
 
@@ -7,12 +7,12 @@ use aws_lc_sys as sys;
 use crate::{Error, Result};
 
 /// A structure on the stack, uninitialised at first, overwritten with zeros when it goes.
-pub(super) struct Wiped<T>(MaybeUninit<T>);
+pub(super) struct WipedCell<T>(MaybeUninit<T>);
 
-impl<T> Wiped<T> {
-    pub(super) const fn uninit() -> Wiped<T> {
+impl<T> WipedCell<T> {
+    pub(super) const fn uninit() -> WipedCell<T> {
         const { assert!(!std::mem::needs_drop::<T>()) }
-        Wiped(MaybeUninit::uninit())
+        WipedCell(MaybeUninit::uninit())
     }
 
     pub(super) fn write(&mut self, value: T) -> &T {
@@ -28,7 +28,7 @@ impl<T> Wiped<T> {
     }
 }
 
-impl<T> Drop for Wiped<T> {
+impl<T> Drop for WipedCell<T> {
     fn drop(&mut self) {
         // SAFETY: the pointer and the length are those of our own field, which needs no Drop (it is
         // MaybeUninit) and which any bytes are valid for.
@@ -40,7 +40,7 @@ impl<T> Drop for Wiped<T> {
 /// key need some 4 KiB.
 #[inline(never)]
 pub(super) fn wipe_stack() {
-    drop(Wiped::<[u8; 8192]>::uninit());
+    drop(WipedCell::<[u8; 8192]>::uninit());
 }
 
 /// Fills `out` from the library's generator for public values (nonces), which shares no state with

@@ -2,11 +2,11 @@
 
 use aws_lc_sys as sys;
 
-use super::library::Wiped;
+use super::library::WipedCell;
 
 /// The MD5 hash of the parts, one after the other.
 pub(crate) fn md5(parts: &[&[u8]]) -> [u8; 16] {
-    let mut context = Wiped::<sys::MD5_CTX>::uninit();
+    let mut context = WipedCell::<sys::MD5_CTX>::uninit();
     let mut hash = [0; 16];
     let context = context.as_mut_ptr();
     // SAFETY: the context is initialised before its first use. Each part is valid for reads of its length, and

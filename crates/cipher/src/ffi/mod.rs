@@ -4,7 +4,7 @@
 //! This module and its children hold all the `unsafe` of the crate. Each function takes slices and
 //! arrays, checks every length itself and returns a plain result, so nothing above it can get a
 //! pointer wrong. Contexts live on the stack of the call that uses them, or where their owner keeps
-//! them, and are wiped when they go, on every path (`library::Wiped`).
+//! them, and are wiped when they go, on every path (`library::WipedCell`).
 //!
 //! Parts: `block` (block ciphers and sectors), `messages` (authenticated encryption), `numbers` (public keys and shared
 //! secrets). Beside them: `library`, `evp` and `buffers`, which they share, hashes, random numbers and libgcrypt.
@@ -30,8 +30,8 @@ mod process_copy;
 mod scrypt;
 mod vdso;
 
-pub(crate) use block::{AesKey, CbcKey, Ecb, Tweak, Xts256};
-pub(crate) use buffers::{Buffers, TAG_LEN};
+pub(crate) use block::{AesKey, CbcKey, Ecb, TweakElement, Xts256};
+pub(crate) use buffers::{AeadBuffers, TAG_LEN};
 pub(crate) use evp::Direction;
 pub(crate) use libgcrypt::{Libgcrypt, TwofishKey};
 pub(crate) use library::random_public;

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Buffer, its length, flags; state, its length.
-type Function = unsafe extern "C" fn(*mut c_void, usize, c_uint, *mut c_void, usize) -> isize;
+type GetrandomFn = unsafe extern "C" fn(*mut c_void, usize, c_uint, *mut c_void, usize) -> isize;
 
 #[cfg(target_arch = "aarch64")]
 const NAME: &CStr = c"__kernel_getrandom";
@@ -32,7 +32,7 @@ struct StateParams {
 }
 
 struct Vdso {
-    function: Function,
+    function: GetrandomFn,
     state: StateParams,
 }
 
@@ -91,7 +91,7 @@ impl Vdso {
 }
 
 /// Looks the function up in the ELF image that the kernel mapped.
-fn find() -> Option<Function> {
+fn find() -> Option<GetrandomFn> {
     // SAFETY: the address is null or that of a complete ELF image, mapped for the life of the process. All offsets are
     // from its own headers, and the function found by its name has this type.
     unsafe {
@@ -129,7 +129,7 @@ fn find() -> Option<Function> {
             symbol.st_value != 0 && name == NAME
         };
         let address = at(symbols.iter().find(is_wanted)?.st_value);
-        Some(std::mem::transmute::<*const u8, Function>(address))
+        Some(std::mem::transmute::<*const u8, GetrandomFn>(address))
     }
 }
 

@@ -56,7 +56,7 @@ impl Digest {
             .unwrap_or_else(|_| self.hmac_portable(key, parts))
     }
 
-    /// Whether the policy of the process lets this protect anything.
+    /// Checks that the policy of the process lets this hash protect anything.
     ///
     /// # Errors
     /// [`Error::NotApproved`] in FIPS mode.
@@ -107,7 +107,7 @@ impl Digest {
         Ok(())
     }
 
-    /// As [`Digest::hash`], computed by this provider.
+    /// The variant of [`Digest::hash`] with this provider.
     ///
     /// # Errors
     /// [`Error::Unsupported`].
@@ -122,7 +122,7 @@ impl Digest {
         }
     }
 
-    /// As [`Digest::hmac`], computed by this provider.
+    /// The variant of [`Digest::hmac`] with this provider.
     ///
     /// # Errors
     /// [`Error::Unsupported`].

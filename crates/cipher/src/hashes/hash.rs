@@ -103,7 +103,7 @@ pub fn siphash24(key: &[u8; 16], data: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Whether two secrets are equal, in a time that depends on their lengths only.
+/// Returns whether two secrets are equal, in a time that depends on their lengths only.
 pub fn eq(a: &[u8], b: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(a, b).is_ok()
 }

@@ -1,5 +1,5 @@
-//! What AES does to other keys: key wrap (RFC 3394, RFC 5649, NIST SP 800-38F), and CMAC (NIST SP
-//! 800-38B) to derive and to check them.
+//! AES for other keys: key wrap (RFC 3394, RFC 5649, NIST SP 800-38F), and CMAC (NIST SP 800-38B) to derive and to
+//! check them.
 
 use aws_lc_rs::cmac;
 use aws_lc_rs::key_wrap::{AES_128, AES_256, AesKek, KeyWrap, KeyWrapPadded};
@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use crate::{Error, Result};
 
-/// Whether a key is filled up to a multiple of 8 bytes.
+/// The padding of a key to a multiple of 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding {
     /// KW: keys of 16, 24, 32, ... bytes.

@@ -12,7 +12,7 @@ use crate::ffi::scrypt;
 use crate::provider::policy;
 use crate::{Digest, Error, Mechanism, Result};
 
-/// Which Argon2.
+/// The variants of Argon2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argon2Kind {
     /// Memory is read in an order that does not depend on the passphrase.
@@ -44,18 +44,18 @@ pub enum PasswordHash {
     Pbkdf2 {
         /// The hash of the HMAC.
         digest: Digest,
-        /// How often it is applied; not 0.
+        /// The number of iterations; not 0.
         iterations: u32,
     },
     /// Argon2.
     Argon2 {
-        /// Which.
+        /// The variant.
         kind: Argon2Kind,
-        /// How much memory it takes, in KiB; at least 8 for each lane.
+        /// The memory, in KiB; at least 8 for each lane.
         memory_kib: u32,
         /// The passes over the memory; not 0.
         iterations: u32,
-        /// How many lanes can be computed in parallel, from 1 to 2^24 - 1.
+        /// The number of lanes that can be computed in parallel, from 1 to 2^24 - 1.
         lanes: u32,
     },
     /// scrypt.
@@ -64,7 +64,7 @@ pub enum PasswordHash {
         log_n: u8,
         /// The size of a block, in units of 128 bytes; not 0.
         r: u32,
-        /// How often all of it is done; not 0.
+        /// The number of repetitions of all of it; not 0.
         p: u32,
     },
 }
@@ -133,25 +133,25 @@ fn argon2(
         Argon2Kind::Argon2id => Algorithm::Argon2id,
     };
     let memory_kib = params.m_cost();
-    let mut memory = Memory::new(params.block_count()).ok_or(Error::Memory { memory_kib })?;
+    let mut memory = ArgonMemory::new(params.block_count()).ok_or(Error::Memory { memory_kib })?;
     Argon2::new(algorithm, Version::V0x13, params)
         .hash_password_into_with_memory(password, salt, key, &mut memory.0)
         .map_err(|_| Error::PasswordHash("the salt is too short or too long for Argon2"))
 }
 
 /// The blocks of one hash, wiped on drop: with them, an attacker could test guesses without the cost.
-struct Memory(Vec<Block>);
+struct ArgonMemory(Vec<Block>);
 
-impl Memory {
-    fn new(blocks: usize) -> Option<Memory> {
+impl ArgonMemory {
+    fn new(blocks: usize) -> Option<ArgonMemory> {
         let mut memory = Vec::new();
         memory.try_reserve_exact(blocks).ok()?;
         memory.resize(blocks, Block::new());
-        Some(Memory(memory))
+        Some(ArgonMemory(memory))
     }
 }
 
-impl Drop for Memory {
+impl Drop for ArgonMemory {
     fn drop(&mut self) {
         self.0.iter_mut().for_each(Block::zeroize);
     }

@@ -10,7 +10,7 @@ use crate::ffi::AesKey;
 use crate::provider::policy;
 use crate::{Mechanism, Result};
 
-/// How many bytes NH takes at a time.
+/// The number of bytes that NH takes at a time.
 const CHUNK: usize = 128;
 
 /// The bits of the key of the polynomial that may be set, in each half.

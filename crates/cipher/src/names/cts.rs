@@ -12,8 +12,8 @@ impl Cts {
         SectorCipher::with_provider(provider, spec, key).map(Cts)
     }
 
-    /// Everything in CBC, the end padded with zeros; then what fills the last block is left out, and
-    /// the last two exchanged.
+    /// Encrypts by CBC, with zeros behind the end. Then the bytes that fill the last block are left out, and the last
+    /// two blocks exchanged.
     fn encrypt(&self, iv: &[u8; 16], data: &mut [u8]) -> Result<()> {
         let (whole, rest) = split(data);
         let (most, last) = whole.split_at_mut(whole.len() - 16);
@@ -52,7 +52,7 @@ fn split(data: &mut [u8]) -> (&mut [u8], &mut [u8]) {
     data.split_at_mut((data.len() - 1) / 16 * 16)
 }
 
-/// That there are no blocks before the last two is no error.
+/// Accepts an error because there are no blocks before the last two.
 fn none(error: Error) -> Result<()> {
     match error {
         Error::SectorSize { data: 0, .. } => Ok(()),

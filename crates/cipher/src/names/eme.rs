@@ -5,19 +5,19 @@
 
 use zeroize::Zeroizing;
 
-use crate::block::blocks::{self, Block, Blocks, xor, xor_all};
+use crate::block::blocks::{self, BlockEngine, CipherBlock, xor, xor_all};
 use crate::block::field::double;
 use crate::block::tweakable_cipher::TweakableCipher;
 use crate::ffi::Direction;
 use crate::{BlockCipher, Error, Provider, Result};
 
-/// How many blocks there may be: the masks of more would repeat (section 4 of the article).
+/// The largest number of blocks: the masks of more would repeat (section 4 of the article).
 const BLOCKS_MAX: usize = 128;
 
 pub(super) struct Eme {
-    cipher: Box<dyn Blocks>,
+    cipher: Box<dyn BlockEngine>,
     /// L, 2L, 4L, ...: the masks of the first layer and of the last.
-    masks: Zeroizing<[Block; BLOCKS_MAX]>,
+    masks: Zeroizing<[CipherBlock; BLOCKS_MAX]>,
 }
 
 impl Eme {
@@ -36,7 +36,7 @@ impl Eme {
         Ok(Eme { cipher, masks })
     }
 
-    fn layer(&self, direction: Direction, blocks: &mut [Block]) -> Result<()> {
+    fn layer(&self, direction: Direction, blocks: &mut [CipherBlock]) -> Result<()> {
         match direction {
             Direction::Encrypt => self.cipher.encrypt(blocks),
             Direction::Decrypt => self.cipher.decrypt(blocks),
@@ -46,7 +46,7 @@ impl Eme {
 
 impl TweakableCipher for Eme {
     fn run(&self, direction: Direction, tweak: &[u8], data: &mut [u8]) -> Result<()> {
-        let tweak: &Block = tweak.try_into().map_err(|_| Error::Library)?;
+        let tweak: &CipherBlock = tweak.try_into().map_err(|_| Error::Library)?;
         let (data, []) = data.as_chunks_mut() else {
             return Err(Error::Library);
         };

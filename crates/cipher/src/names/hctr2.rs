@@ -8,20 +8,20 @@ use polyval::Polyval;
 use polyval::universal_hash::UniversalHash;
 use zeroize::Zeroizing;
 
-use crate::block::blocks::{self, Block, Blocks, xor};
+use crate::block::blocks::{self, BlockEngine, CipherBlock, xor};
 use crate::block::tweakable_cipher::TweakableCipher;
 use crate::ffi::Direction;
 use crate::{BlockCipher, Error, Provider, Result};
 
-/// How many blocks of the key stream are made in one call.
+/// The number of blocks of the key stream that are made in one call.
 const BATCH: usize = 32;
 
 pub(super) struct Hctr2 {
-    cipher: Box<dyn Blocks>,
+    cipher: Box<dyn BlockEngine>,
     /// The hash, with its key.
     hash: Polyval,
     /// L: what separates the key stream from the block in the middle.
-    l: Zeroizing<Block>,
+    l: Zeroizing<CipherBlock>,
 }
 
 impl Hctr2 {
@@ -40,7 +40,7 @@ impl Hctr2 {
     }
 
     /// H(T, M): the tweak with its length, and the message, padded where it ends inside of a block.
-    fn hash(&self, tweak: &[u8], message: &[u8]) -> Block {
+    fn hash(&self, tweak: &[u8], message: &[u8]) -> CipherBlock {
         let is_odd = !message.len().is_multiple_of(16);
         let bits = 8 * tweak.len() as u128;
         let mut hash = self.hash.clone();
@@ -60,7 +60,7 @@ impl Hctr2 {
     }
 
     /// XCTR: adds the blocks E(S ^ 1), E(S ^ 2), ... to the data.
-    fn stream(&self, s: &Block, data: &mut [u8]) -> Result<()> {
+    fn stream(&self, s: &CipherBlock, data: &mut [u8]) -> Result<()> {
         let s = u128::from_le_bytes(*s);
         let mut counter = 0u128;
         for data in data.chunks_mut(16 * BATCH) {

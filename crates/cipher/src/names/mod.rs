@@ -31,8 +31,8 @@ impl NameCipher {
         NameCipher::with_provider(policy::provider(Mechanism::Name(mode))?, mode, key)
     }
 
-    /// As [`NameCipher::new`], with the AES of this provider. (The rest of HCTR2 and Adiantum is
-    /// composed here of RustCrypto's POLYVAL, Poly1305 and ChaCha.)
+    /// The variant of [`NameCipher::new`] with the AES of this provider. (The rest of HCTR2 and Adiantum is composed
+    /// here of RustCrypto's POLYVAL, Poly1305 and ChaCha.)
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the provider does not have the mode; [`Error::NameSize`].
@@ -74,7 +74,7 @@ impl NameCipher {
         self.run(Direction::Decrypt, tweak, data)
     }
 
-    /// As [`NameCipher::encrypt`], of data that lies in several places, of any length and alignment.
+    /// The variant of [`NameCipher::encrypt`] for data in several slices, of any length and alignment.
     ///
     /// # Errors
     /// As for [`NameCipher::encrypt`], by the length of all the pieces.

@@ -7,14 +7,14 @@
 use std::fmt;
 use std::sync::LazyLock;
 
-/// What the processor offers for cryptography, as AWS-LC sees it.
+/// The features of the processor for cryptography, as AWS-LC finds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hardware {
     /// The features in use, by their usual names: `aes`, `pclmulqdq`, `vaes`, `avx512f`, ...
     pub features: Vec<&'static str>,
     /// Features that the processor has and that the environment turned off.
     pub disabled: Vec<&'static str>,
-    /// Whether AES and the multiplication of GCM run on instructions of their own.
+    /// True if AES and the multiplication of GCM have instructions of their own.
     pub aes: bool,
 }
 
@@ -40,7 +40,7 @@ pub fn hardware() -> Hardware {
     platform::hardware(setting.as_deref())
 }
 
-/// Whether there are vector instructions for AES.
+/// Returns whether the processor has vector instructions for AES.
 pub(crate) fn has_vaes() -> bool {
     static HAS: LazyLock<bool> = LazyLock::new(|| {
         ["avx2", "vaes"]
@@ -50,7 +50,8 @@ pub(crate) fn has_vaes() -> bool {
     *HAS
 }
 
-/// Whether there are vector instructions for AES, but not those with AVX-512, which AWS-LC needs to use any.
+/// Returns whether the processor has vector instructions for AES, but not those with AVX-512. AWS-LC uses them only
+/// with AVX-512.
 pub(crate) fn has_vaes_alone() -> bool {
     static HAS: LazyLock<bool> = LazyLock::new(|| {
         let features = hardware().features;
@@ -76,8 +77,8 @@ pub fn hwcap_setting(setting: &str) -> Result<String, String> {
 mod platform {
     use super::Hardware;
 
-    /// What can be switched off: a name, its bits of CPUID (leaf 1 ECX and EDX as one number, leaf 7 EBX
-    /// and ECX as another), and what cannot be without it.
+    /// A feature that can be switched off: its name, its bits of CPUID, and the features that need it. The bits are
+    /// leaf 1 ECX and EDX as one number, and leaf 7 EBX and ECX as another.
     struct Switch {
         name: &'static str,
         low: u64,
@@ -190,8 +191,8 @@ mod platform {
         }
     }
 
-    /// What `OPENSSL_ia32cap` does to the four words: `A:B`, where A is for the first two as one
-    /// 64-bit number and B for the others; `~` before a number clears its bits, `|` sets them.
+    /// Returns the four words as `OPENSSL_ia32cap` changes them. The setting is `A:B`: A is for the first two words as
+    /// one 64-bit number, B for the others. `~` before a number clears its bits, `|` sets them.
     fn apply(words: [u32; 4], setting: Option<&str>) -> [u32; 4] {
         let Some(setting) = setting else { return words };
         let (low, high) = match setting.split_once(':') {

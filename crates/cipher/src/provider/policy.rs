@@ -1,5 +1,4 @@
-//! Which provider serves a mechanism in this process: what `strongroom crypto enable` and `disable`
-//! have decided.
+//! The choice of the provider of each mechanism in this process, by `strongroom crypto enable` and `disable`.
 //!
 //! A policy is installed once, before the first use, and does not change any more: a key that was made
 //! ready stays with its provider. Without one everything is enabled.
@@ -10,7 +9,7 @@ use std::sync::OnceLock;
 use super::hardware;
 use crate::{BlockCipher, Error, Mechanism, Provider, Result, SectorMode, Suite};
 
-/// What is disabled, and whether only approved mechanisms may be used.
+/// The disabled mechanisms, and the restriction to approved ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// For each provider a bit for each mechanism.
@@ -20,14 +19,14 @@ pub struct Policy {
 
 const _: () = assert!(Mechanism::COUNT <= 64);
 
-/// What can be enabled and disabled.
+/// A provider or a mechanism that can be enabled and disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyTarget {
     /// FIPS mode: nothing but approved mechanisms.
     Fips,
-    /// Everything that a provider has.
+    /// All mechanisms of a provider.
     Provider(Provider),
-    /// One mechanism of a provider.
+    /// A single mechanism of a provider.
     Mechanism(Provider, Mechanism),
 }
 
@@ -132,17 +131,17 @@ impl Policy {
         Ok(())
     }
 
-    /// Whether only approved mechanisms may be used.
+    /// Returns whether only approved mechanisms may be used.
     pub fn is_fips(&self) -> bool {
         self.fips
     }
 
-    /// Whether this is disabled.
+    /// Returns whether this is disabled.
     pub fn is_disabled(&self, provider: Provider, mechanism: Mechanism) -> bool {
         self.disabled[provider as usize] >> mechanism.index() & 1 == 1
     }
 
-    /// Who serves a mechanism: the first that has it, is available, and is enabled.
+    /// Returns the provider of a mechanism: the first that has it, is available, and is enabled.
     ///
     /// # Errors
     /// [`Error::NotApproved`] in FIPS mode; [`Error::Disabled`] if no provider is left.
@@ -150,7 +149,7 @@ impl Policy {
         self.first(mechanism, mechanism.providers())
     }
 
-    /// As [`Policy::provider`], with keys of this length, in bytes.
+    /// The variant of [`Policy::provider`] for keys of this length, in bytes.
     ///
     /// # Errors
     /// As for [`Policy::provider`].
@@ -225,18 +224,18 @@ impl Policy {
 
 static INSTALLED: OnceLock<Policy> = OnceLock::new();
 
-/// Who serves a mechanism in this process.
+/// Returns the provider of a mechanism in this process.
 pub(crate) fn provider(mechanism: Mechanism) -> Result<Provider> {
     Policy::current().provider(mechanism)
 }
 
-/// Who serves a mechanism in this process, with keys of this length, in bytes.
+/// Returns the provider of a mechanism in this process, for keys of this length, in bytes.
 pub(crate) fn provider_with(mechanism: Mechanism, key_len: usize) -> Result<Provider> {
     Policy::current().provider_with(mechanism, key_len)
 }
 
 impl Suite {
-    /// Whether the policy of the process lets it seal anything.
+    /// Checks that the policy of the process lets this suite seal records.
     ///
     /// # Errors
     /// [`Error::NotApproved`] in FIPS mode.

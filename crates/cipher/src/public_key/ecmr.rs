@@ -12,9 +12,9 @@ use crate::{Curve, Error, Random, Result};
 /// A point, by its coordinates, big-endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// As many bytes as a coordinate of the curve has.
+    /// The first coordinate, as long as the coordinates of the curve.
     pub x: Vec<u8>,
-    /// As many.
+    /// The second coordinate, as long.
     pub y: Vec<u8>,
 }
 

@@ -84,7 +84,7 @@ const _: () = {
     }
 };
 
-/// What tells the suites apart.
+/// Returns the byte that tells the suites apart.
 const fn label(suite: Suite) -> u8 {
     match suite {
         Suite::Xaes256Gcm => b'X',

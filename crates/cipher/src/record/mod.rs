@@ -14,7 +14,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use kdf::RecordKdf;
 
-use crate::ffi::{Aead, Buffers, Ccm, RingGcm};
+use crate::ffi::{Aead, AeadBuffers, Ccm, RingGcm};
 use crate::provider::policy;
 use crate::{Error, Mechanism, Provider, Result, Suite, pieces};
 
@@ -56,7 +56,7 @@ pub struct RecordCipher {
 /// The key, and what it is for.
 enum DataKey {
     /// Derives keys for AES-GCM.
-    Gcm(Gcm, RecordKdf),
+    Gcm(RecordGcm, RecordKdf),
     /// Derives keys for AES-CCM.
     Ccm(Ccm, RecordKdf),
     /// Is itself the key of XChaCha20-Poly1305.
@@ -64,7 +64,7 @@ enum DataKey {
 }
 
 /// AES-GCM of a provider.
-enum Gcm {
+enum RecordGcm {
     AwsLc(Aead),
     Ring(RingGcm),
 }
@@ -87,7 +87,7 @@ impl RecordCipher {
         RecordCipher::with_provider(policy::provider(Mechanism::Record(suite))?, suite, key)
     }
 
-    /// As [`RecordCipher::new`], with this provider.
+    /// The variant of [`RecordCipher::new`] with this provider.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the provider does not have the suite; [`Error::KeyLength`].
@@ -119,8 +119,8 @@ impl RecordCipher {
         }
         let kdf = RecordKdf::blank(suite);
         let gcm = |aead| match RingGcm::new(suite.key_len()) {
-            Some(ring) if provider == Provider::Ring => Gcm::Ring(ring),
-            _ => Gcm::AwsLc(aead),
+            Some(ring) if provider == Provider::Ring => RecordGcm::Ring(ring),
+            _ => RecordGcm::AwsLc(aead),
         };
         let key = match suite {
             Suite::Xaes256Gcm | Suite::Aes256Gcm => DataKey::Gcm(gcm(Aead::Aes256Gcm), kdf),
@@ -171,7 +171,7 @@ impl RecordCipher {
         plain: &[u8],
         out: &mut [u8],
     ) -> Result<[u8; TAG_LEN]> {
-        self.seal_buffers(nonce, aad, Buffers::Apart(plain, out))
+        self.seal_buffers(nonce, aad, AeadBuffers::Apart(plain, out))
     }
 
     /// Seals `data` where it is, and returns the tag. The nonce is as for
@@ -186,7 +186,7 @@ impl RecordCipher {
         aad: &[u8],
         data: &mut [u8],
     ) -> Result<[u8; TAG_LEN]> {
-        self.seal_buffers(nonce, aad, Buffers::InPlace(data))
+        self.seal_buffers(nonce, aad, AeadBuffers::InPlace(data))
     }
 
     /// Opens `sealed` into `out`, which has the same length and is zeroed on failure.
@@ -203,7 +203,7 @@ impl RecordCipher {
         tag: &[u8; TAG_LEN],
         out: &mut [u8],
     ) -> Result<()> {
-        self.open_buffers(nonce, aad, tag, Buffers::Apart(sealed, out))
+        self.open_buffers(nonce, aad, tag, AeadBuffers::Apart(sealed, out))
     }
 
     /// Opens `data` where it is; it is zeroed on failure.
@@ -218,11 +218,11 @@ impl RecordCipher {
         data: &mut [u8],
         tag: &[u8; TAG_LEN],
     ) -> Result<()> {
-        self.open_buffers(nonce, aad, tag, Buffers::InPlace(data))
+        self.open_buffers(nonce, aad, tag, AeadBuffers::InPlace(data))
     }
 
-    /// As [`RecordCipher::seal_in_place`], of a record that lies in several places, of any length and
-    /// alignment. More than one that is not empty are copied together, and back.
+    /// The variant of [`RecordCipher::seal_in_place`] for a record in several slices, of any length and alignment.
+    /// More than one that is not empty are copied together, and back.
     ///
     /// # Errors
     /// As for [`RecordCipher::seal`].
@@ -254,7 +254,7 @@ impl RecordCipher {
         &self,
         nonce: &[u8; NONCE_LEN],
         aad: &[u8],
-        data: Buffers<'_>,
+        data: AeadBuffers<'_>,
     ) -> Result<[u8; TAG_LEN]> {
         self.check_lengths(&data)?;
         let (context, iv) = halves(nonce);
@@ -264,8 +264,8 @@ impl RecordCipher {
             DataKey::Gcm(gcm, kdf) => {
                 kdf.derive(context, key);
                 match gcm {
-                    Gcm::AwsLc(aead) => aead.seal(key, iv, aad, data),
-                    Gcm::Ring(ring) => ring.seal(key, iv, aad, data),
+                    RecordGcm::AwsLc(aead) => aead.seal(key, iv, aad, data),
+                    RecordGcm::Ring(ring) => ring.seal(key, iv, aad, data),
                 }
             }
             DataKey::Ccm(ccm, kdf) => {
@@ -283,7 +283,7 @@ impl RecordCipher {
         nonce: &[u8; NONCE_LEN],
         aad: &[u8],
         tag: &[u8; TAG_LEN],
-        mut data: Buffers<'_>,
+        mut data: AeadBuffers<'_>,
     ) -> Result<()> {
         if let Err(error) = self.check_lengths(&data) {
             data.wipe_output();
@@ -296,8 +296,8 @@ impl RecordCipher {
             DataKey::Gcm(gcm, kdf) => {
                 kdf.derive(context, key);
                 match gcm {
-                    Gcm::AwsLc(aead) => aead.open(key, iv, aad, tag, data),
-                    Gcm::Ring(ring) => ring.open(key, iv, aad, tag, data),
+                    RecordGcm::AwsLc(aead) => aead.open(key, iv, aad, tag, data),
+                    RecordGcm::Ring(ring) => ring.open(key, iv, aad, tag, data),
                 }
             }
             DataKey::Ccm(ccm, kdf) => {
@@ -308,7 +308,7 @@ impl RecordCipher {
         }
     }
 
-    fn check_lengths(&self, data: &Buffers<'_>) -> Result<()> {
+    fn check_lengths(&self, data: &AeadBuffers<'_>) -> Result<()> {
         let input = data.input_len();
         let (got, max) = (input as u64, self.suite.max_len());
         if got > max {

@@ -1,18 +1,18 @@
-//! What each implementation does: it runs over sectors, each with its IV.
+//! The interface of the implementations: each runs over sectors, each with its IV.
 
 use super::iv::IvGenerator;
 use crate::Result;
 use crate::ffi::Direction;
 
-/// One implementation of a mode, with its key.
-pub(crate) trait Engine: Send + Sync {
+/// An implementation of a mode, with its key.
+pub(crate) trait SectorEngine: Send + Sync {
     /// Runs over sectors, in place.
     fn run(&self, direction: Direction, sectors: Sectors<'_>) -> Result<()>;
 }
 
 /// Consecutive sectors.
 pub(crate) struct Sectors<'a> {
-    pub(super) ivs: Ivs<'a>,
+    pub(super) ivs: SectorIvs<'a>,
     /// The length of each.
     pub(super) size: usize,
     pub(super) data: &'a mut [u8],
@@ -33,13 +33,13 @@ impl Sectors<'_> {
 }
 
 /// The IVs of consecutive sectors.
-pub(super) struct Ivs<'a> {
+pub(super) struct SectorIvs<'a> {
     pub(super) generator: &'a IvGenerator,
     pub(super) next: u64,
     pub(super) step: u64,
 }
 
-impl Ivs<'_> {
+impl SectorIvs<'_> {
     #[inline]
     pub(super) fn next(&mut self) -> Result<[u8; 16]> {
         let number = self.next;

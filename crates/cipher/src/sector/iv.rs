@@ -1,6 +1,6 @@
 //! IVs from the numbers of sectors.
 
-use crate::block::blocks::{self, Blocks};
+use crate::block::blocks::{self, BlockEngine};
 use crate::block::libgcrypt;
 use crate::{BlockCipher, IvMode, Provider, Result, SectorMode, SectorSpec};
 
@@ -10,13 +10,13 @@ pub(super) enum IvGenerator {
     Plain(IvMode),
     /// The number of the first block of the sector, big-endian, counted from 1.
     Benbi {
-        /// How many bits a number of sectors has less than one of blocks.
+        /// The number of bits by which a sector is longer than a block.
         shift: u32,
     },
     /// The caller's.
     Given([u8; 16]),
     /// The number is encrypted.
-    Essiv(Box<dyn Blocks>),
+    Essiv(Box<dyn BlockEngine>),
 }
 
 impl IvGenerator {
@@ -35,7 +35,7 @@ impl IvGenerator {
         }))
     }
 
-    /// As dm-crypt counts: in blocks of the mode, and that of a stream cipher is one byte for the kernel.
+    /// Counts as dm-crypt does: in blocks of the mode. For the kernel, the block of a stream cipher is one byte.
     fn benbi(mode: SectorMode) -> IvGenerator {
         let shift = if mode == SectorMode::Ctr { 9 } else { 5 };
         IvGenerator::Benbi { shift }

@@ -5,14 +5,14 @@
 
 use zeroize::Zeroizing;
 
-use super::engine::{Engine, Sectors};
+use super::engine::{SectorEngine, Sectors};
 use crate::Result;
-use crate::block::blocks::{BATCH, Block, Blocks, xor_all};
+use crate::block::blocks::{BATCH, BlockEngine, CipherBlock, xor_all};
 use crate::block::field::double;
 use crate::ffi::Direction;
 
 pub(super) struct Lrw {
-    cipher: Box<dyn Blocks>,
+    cipher: Box<dyn BlockEngine>,
     /// The second key times x^n.
     powers: Zeroizing<[u128; 128]>,
     /// The sum of the powers up to x^n.
@@ -21,7 +21,7 @@ pub(super) struct Lrw {
 
 impl Lrw {
     /// `tweak_key` has 16 bytes.
-    pub(super) fn new(cipher: Box<dyn Blocks>, tweak_key: &[u8]) -> Lrw {
+    pub(super) fn new(cipher: Box<dyn BlockEngine>, tweak_key: &[u8]) -> Lrw {
         let mut key = Zeroizing::new([0; 16]);
         key.copy_from_slice(tweak_key);
         let (mut powers, mut sums) = (Zeroizing::new([0; 128]), Zeroizing::new([0; 128]));
@@ -45,12 +45,12 @@ impl Lrw {
     }
 }
 
-impl Engine for Lrw {
+impl SectorEngine for Lrw {
     fn run(&self, direction: Direction, sectors: Sectors<'_>) -> Result<()> {
         sectors.each(|iv, sector| {
             let mut number = u128::from_be_bytes(*iv);
             let mut tweak = self.times(number);
-            let blocks: &mut [Block] = sector.as_chunks_mut().0;
+            let blocks: &mut [CipherBlock] = sector.as_chunks_mut().0;
             for blocks in blocks.chunks_mut(BATCH) {
                 let mut tweaks = [[0; 16]; BATCH];
                 let tweaks = &mut tweaks[..blocks.len()];

@@ -23,8 +23,8 @@ use crate::block::{blocks, libgcrypt};
 use crate::ffi::Direction;
 use crate::provider::policy;
 use crate::{BlockCipher, Error, Mechanism, Provider, Result, SectorSpec, pieces};
-use engine::Ivs;
-pub(crate) use engine::{Engine, Sectors};
+use engine::SectorIvs;
+pub(crate) use engine::{SectorEngine, Sectors};
 use iv::IvGenerator;
 
 /// A key, ready to seal and open the sectors of a device.
@@ -49,7 +49,7 @@ pub struct SectorCipher {
     spec: SectorSpec,
     provider: Provider,
     iv: IvGenerator,
-    engine: Box<dyn Engine>,
+    engine: Box<dyn SectorEngine>,
 }
 
 impl SectorSpec {
@@ -82,7 +82,7 @@ impl SectorCipher {
         }
     }
 
-    /// As [`SectorCipher::new`], with this provider.
+    /// The variant of [`SectorCipher::new`] with this provider.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the provider does not have the cipher.
@@ -104,7 +104,7 @@ impl SectorCipher {
                 engine: Box::new(wide::Wide::new(provider, mode, key)?),
             });
         }
-        let engine: Box<dyn Engine> = match (provider, spec.cipher()) {
+        let engine: Box<dyn SectorEngine> = match (provider, spec.cipher()) {
             (Provider::AwsLc, BlockCipher::Aes) => aes::engine(spec.mode(), key)?,
             (Provider::OpenSsl, _) => crate::provider::openssl::sectors(spec, key)?,
             (Provider::Libgcrypt, BlockCipher::Twofish) => {
@@ -123,12 +123,12 @@ impl SectorCipher {
         })
     }
 
-    /// What this key is for.
+    /// Returns the mode and the cipher of this key.
     pub fn spec(&self) -> SectorSpec {
         self.spec
     }
 
-    /// Who computes.
+    /// Returns the provider that computes.
     pub fn provider(&self) -> Provider {
         self.provider
     }
@@ -176,7 +176,7 @@ impl SectorCipher {
         self.run_with(Direction::Encrypt, iv, data)
     }
 
-    /// As [`SectorCipher::encrypt_with`], of data that lies in several places.
+    /// The variant of [`SectorCipher::encrypt_with`] for data in several slices.
     ///
     /// # Errors
     /// As for [`SectorCipher::encrypt`].
@@ -184,7 +184,7 @@ impl SectorCipher {
         pieces::whole(pieces, |data| self.run_with(Direction::Encrypt, iv, data))
     }
 
-    /// As [`SectorCipher::decrypt_with`], of data that lies in several places.
+    /// The variant of [`SectorCipher::decrypt_with`] for data in several slices.
     ///
     /// # Errors
     /// As for [`SectorCipher::encrypt`].
@@ -200,9 +200,9 @@ impl SectorCipher {
         self.run_with(Direction::Decrypt, iv, data)
     }
 
-    /// As [`SectorCipher::encrypt`], of data that lies in several places, of any length and alignment: a
-    /// sector may lie in many. Those that lie in one are sealed where they are, as many in one call as lie
-    /// together; the others are copied together, and back.
+    /// The variant of [`SectorCipher::encrypt`] for data in several slices, of any length and alignment. A sector may
+    /// lie in many of them. Sectors that lie in one slice are sealed in place, as many in one call as lie together;
+    /// the others are copied together, and back.
     ///
     /// # Errors
     /// As for [`SectorCipher::encrypt`], by the length of all the pieces.
@@ -275,7 +275,7 @@ impl SectorCipher {
         data: &mut [u8],
     ) -> Result<()> {
         check_sizes(size, data.len())?;
-        let ivs = Ivs {
+        let ivs = SectorIvs {
             generator,
             next,
             step,

@@ -3,9 +3,9 @@
 //! For ciphers that AWS-LC does not have, for AES-128-XTS, which it has not either, and as the
 //! second implementation of everything.
 
-use super::engine::{Engine, Sectors};
+use super::engine::{SectorEngine, Sectors};
 use super::lrw::Lrw;
-use crate::block::blocks::{BATCH, Block, Blocks, xor, xor_all};
+use crate::block::blocks::{BATCH, BlockEngine, CipherBlock, xor, xor_all};
 use crate::block::tweaks::Tweaks;
 use crate::ffi::Direction;
 use crate::{Result, SectorMode};
@@ -14,12 +14,12 @@ use crate::{Result, SectorMode};
 pub(super) fn engine(
     mode: SectorMode,
     key: &[u8],
-    expand: impl Fn(&[u8]) -> Result<Box<dyn Blocks>>,
-) -> Result<Box<dyn Engine>> {
+    expand: impl Fn(&[u8]) -> Result<Box<dyn BlockEngine>>,
+) -> Result<Box<dyn SectorEngine>> {
     Ok(match mode {
         SectorMode::Xts => {
             let (data, tweak) = key.split_at(key.len() / 2);
-            Box::new(Xts {
+            Box::new(TwoKeyXts {
                 data: expand(data)?,
                 tweak: expand(tweak)?,
             })
@@ -28,19 +28,19 @@ pub(super) fn engine(
             let (data, tweak) = key.split_at(key.len() - 16);
             Box::new(Lrw::new(expand(data)?, tweak))
         }
-        _ => Box::new(Chained {
+        _ => Box::new(SerialMode {
             mode,
             cipher: expand(key)?,
         }),
     })
 }
 
-struct Xts {
-    data: Box<dyn Blocks>,
-    tweak: Box<dyn Blocks>,
+struct TwoKeyXts {
+    data: Box<dyn BlockEngine>,
+    tweak: Box<dyn BlockEngine>,
 }
 
-impl Engine for Xts {
+impl SectorEngine for TwoKeyXts {
     fn run(&self, direction: Direction, sectors: Sectors<'_>) -> Result<()> {
         let Sectors {
             mut ivs,
@@ -49,7 +49,7 @@ impl Engine for Xts {
         } = sectors;
         // The tweaks of many sectors are encrypted at once: one alone would leave the cipher's registers empty.
         let (mut one, mut many);
-        let firsts: &mut [Block] = if data.len() == size {
+        let firsts: &mut [CipherBlock] = if data.len() == size {
             one = [[0; 16]];
             &mut one
         } else {
@@ -71,12 +71,12 @@ impl Engine for Xts {
 }
 
 /// CBC, ECB or CTR.
-struct Chained {
+struct SerialMode {
     mode: SectorMode,
-    cipher: Box<dyn Blocks>,
+    cipher: Box<dyn BlockEngine>,
 }
 
-impl Engine for Chained {
+impl SectorEngine for SerialMode {
     fn run(&self, direction: Direction, sectors: Sectors<'_>) -> Result<()> {
         sectors.each(|iv, sector| {
             let blocks = sector.as_chunks_mut().0;
@@ -91,8 +91,8 @@ impl Engine for Chained {
     }
 }
 
-impl Chained {
-    fn chain(&self, iv: Block, blocks: &mut [Block]) -> Result<()> {
+impl SerialMode {
+    fn chain(&self, iv: CipherBlock, blocks: &mut [CipherBlock]) -> Result<()> {
         let mut before = iv;
         for block in blocks {
             xor(block, &before);
@@ -102,7 +102,7 @@ impl Chained {
         Ok(())
     }
 
-    fn unchain(&self, iv: Block, blocks: &mut [Block]) -> Result<()> {
+    fn unchain(&self, iv: CipherBlock, blocks: &mut [CipherBlock]) -> Result<()> {
         let mut before = iv;
         for blocks in blocks.chunks_mut(BATCH) {
             let mut sealed = [[0; 16]; BATCH];
@@ -118,7 +118,7 @@ impl Chained {
         Ok(())
     }
 
-    fn counter(&self, iv: Block, blocks: &mut [Block]) -> Result<()> {
+    fn counter(&self, iv: CipherBlock, blocks: &mut [CipherBlock]) -> Result<()> {
         let mut counter = u128::from_be_bytes(iv);
         for blocks in blocks.chunks_mut(BATCH) {
             let mut stream = [[0; 16]; BATCH];

@@ -1,6 +1,6 @@
 //! Adiantum over sectors: the IV is the beginning of a tweak of 32 bytes, as in dm-crypt.
 
-use super::engine::{Engine, Sectors};
+use super::engine::{SectorEngine, Sectors};
 use crate::block::adiantum;
 use crate::block::tweakable_cipher::TweakableCipher;
 use crate::ffi::Direction;
@@ -18,7 +18,7 @@ impl Wide {
     }
 }
 
-impl Engine for Wide {
+impl SectorEngine for Wide {
     fn run(&self, direction: Direction, sectors: Sectors<'_>) -> Result<()> {
         sectors.each(|iv, sector| {
             let mut tweak = [0; 32];

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::block::blocks::{Block, xor};
+use crate::block::blocks::{CipherBlock, xor};
 use crate::block::field::double;
 use crate::{BlockCipher, Result, SectorCipher, SectorSpec};
 
@@ -39,12 +39,12 @@ impl XtsCipher {
     /// # Errors
     /// [`Error::SectorSize`](crate::Error::SectorSize) for more than 16 MiB;
     /// [`Error::Library`](crate::Error::Library) when there is no memory.
-    pub fn encrypt(&self, iv: &Block, sector: &mut [u8]) -> Result<()> {
+    pub fn encrypt(&self, iv: &CipherBlock, sector: &mut [u8]) -> Result<()> {
         let (whole, rest) = match split(sector) {
-            Parts::None => return Ok(()),
-            Parts::Few(few) => return self.mask(iv, few),
-            Parts::Blocks(blocks) => return self.whole.encrypt_with(iv, blocks),
-            Parts::Stealing(whole, rest) => (whole, rest),
+            SectorParts::None => return Ok(()),
+            SectorParts::Few(few) => return self.mask(iv, few),
+            SectorParts::Blocks(blocks) => return self.whole.encrypt_with(iv, blocks),
+            SectorParts::Stealing(whole, rest) => (whole, rest),
         };
         self.whole.encrypt_with(iv, whole)?;
         let tweak = self.tweak_after(iv, whole.len() / 16)?;
@@ -55,12 +55,12 @@ impl XtsCipher {
     }
 
     /// Opens one sector where it is. Errors as for [`XtsCipher::encrypt`].
-    pub fn decrypt(&self, iv: &Block, sector: &mut [u8]) -> Result<()> {
+    pub fn decrypt(&self, iv: &CipherBlock, sector: &mut [u8]) -> Result<()> {
         let (whole, rest) = match split(sector) {
-            Parts::None => return Ok(()),
-            Parts::Few(few) => return self.mask(iv, few),
-            Parts::Blocks(blocks) => return self.whole.decrypt_with(iv, blocks),
-            Parts::Stealing(whole, rest) => (whole, rest),
+            SectorParts::None => return Ok(()),
+            SectorParts::Few(few) => return self.mask(iv, few),
+            SectorParts::Blocks(blocks) => return self.whole.decrypt_with(iv, blocks),
+            SectorParts::Stealing(whole, rest) => (whole, rest),
         };
         let tweak = self.tweak_after(iv, whole.len() / 16)?;
         let (_, last) = whole.split_last_chunk_mut::<16>().expect("a whole block");
@@ -69,7 +69,7 @@ impl XtsCipher {
         self.whole.decrypt_with(iv, whole)
     }
 
-    fn mask(&self, iv: &Block, few: &mut [u8]) -> Result<()> {
+    fn mask(&self, iv: &CipherBlock, few: &mut [u8]) -> Result<()> {
         let mut mask = [few.len() as u8; 16];
         xor(&mut mask, &self.tweak_after(iv, 0)?);
         self.data.encrypt_with(&[0; 16], &mut mask)?;
@@ -80,7 +80,7 @@ impl XtsCipher {
     }
 
     /// The tweak of the block with this number.
-    fn tweak_after(&self, iv: &Block, blocks: usize) -> Result<Block> {
+    fn tweak_after(&self, iv: &CipherBlock, blocks: usize) -> Result<CipherBlock> {
         let mut first = *iv;
         self.tweak.encrypt_with(&[0; 16], &mut first)?;
         let first = u128::from_le_bytes(first);
@@ -89,8 +89,13 @@ impl XtsCipher {
             .to_le_bytes())
     }
 
-    /// One block of XTS.
-    fn data_block(&self, tweak: &Block, block: &mut Block, encrypt: bool) -> Result<()> {
+    /// Encrypts or decrypts a block of XTS.
+    fn data_block(
+        &self,
+        tweak: &CipherBlock,
+        block: &mut CipherBlock,
+        encrypt: bool,
+    ) -> Result<()> {
         xor(block, tweak);
         match encrypt {
             true => self.data.encrypt_with(&[0; 16], block)?,
@@ -101,8 +106,8 @@ impl XtsCipher {
     }
 }
 
-/// What is sealed in different ways.
-enum Parts<'a> {
+/// The parts of a sector that are sealed in different ways.
+enum SectorParts<'a> {
     None,
     Few(&'a mut [u8]),
     Blocks(&'a mut [u8]),
@@ -110,14 +115,14 @@ enum Parts<'a> {
     Stealing(&'a mut [u8], &'a mut [u8]),
 }
 
-fn split(sector: &mut [u8]) -> Parts<'_> {
+fn split(sector: &mut [u8]) -> SectorParts<'_> {
     match (sector.len(), sector.len() % 16) {
-        (0, _) => Parts::None,
-        (..16, _) => Parts::Few(sector),
-        (_, 0) => Parts::Blocks(sector),
+        (0, _) => SectorParts::None,
+        (..16, _) => SectorParts::Few(sector),
+        (_, 0) => SectorParts::Blocks(sector),
         (len, rest) => {
             let (whole, rest) = sector.split_at_mut(len - rest);
-            Parts::Stealing(whole, rest)
+            SectorParts::Stealing(whole, rest)
         }
     }
 }

@@ -16,13 +16,13 @@ use crate::{
 /// The outcome of the test of one mechanism of one provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MechanismTest {
-    /// What was tested.
+    /// The mechanism that was tested.
     pub mechanism: Mechanism,
-    /// Whose.
+    /// The provider that computed it.
     pub provider: Provider,
-    /// Whether it computed what it must.
+    /// True if the result was right.
     pub ok: bool,
-    /// How long it took.
+    /// The time of the test.
     pub took: Duration,
 }
 
@@ -51,7 +51,7 @@ fn test(mechanism: Mechanism, provider: Provider) -> MechanismTest {
     }
 }
 
-/// Whether a unit test makes this known answer fail. Always false in released programs.
+/// Returns whether a unit test makes this known answer fail. Always false in released programs.
 fn is_broken(mechanism: Mechanism, provider: Provider) -> bool {
     if !cfg!(debug_assertions) {
         return false;

@@ -14,14 +14,14 @@ use crate::{Error, Mechanism, Policy, Provider, RecordCipher, Suite};
 pub struct SelfTest {
     /// The name of the algorithm.
     pub algorithm: &'static str,
-    /// Whether it computed what it must.
+    /// True if the result was right.
     pub ok: bool,
 }
 
 /// Tests every algorithm that pools need. One that is not `ok` must not be used.
 pub fn selftest() -> Vec<SelfTest> {
     // What FIPS mode forbids is not used.
-    let is_allowed = |known: &&Known| {
+    let is_allowed = |known: &&KnownAnswer| {
         let mechanism = Mechanism::Record(known.suite);
         !Policy::current().is_fips() || mechanism.is_approved()
     };
@@ -38,59 +38,59 @@ pub fn selftest() -> Vec<SelfTest> {
 }
 
 /// A suite and the hash of what it makes of the test record.
-pub(crate) struct Known {
+pub(crate) struct KnownAnswer {
     pub(crate) suite: Suite,
     /// BLAKE3(ciphertext ‖ tag).
     pub(crate) blake3: &'static str,
 }
 
 /// Computed with other implementations, see the tests.
-pub(crate) const KNOWN: [Known; 8] = [
-    Known {
+pub(crate) const KNOWN: [KnownAnswer; 8] = [
+    KnownAnswer {
         suite: Suite::Xaes256Gcm,
         blake3: "f4e39c78501fb49249f633ed2fec836c08d3a65a69755e9854c7847f9a9d5b5a",
     },
-    Known {
+    KnownAnswer {
         suite: Suite::Aes128Gcm,
         blake3: "5405e418a00d2dab24555ca61edf03777dbcabd31583de01d50d185cb03893bf",
     },
-    Known {
+    KnownAnswer {
         suite: Suite::Aes192Gcm,
         blake3: "7411a632c2a54b02e4320d33a1c7b9d31908f48720c3f00c3fbd6792747f2f3c",
     },
-    Known {
+    KnownAnswer {
         suite: Suite::Aes256Gcm,
         blake3: "789bb4c12e31c850a298625eae2b938c970047dfbd538bcd1ecb4ec26ecf94b1",
     },
-    Known {
+    KnownAnswer {
         suite: Suite::Aes128Ccm,
         blake3: "9738c455466f32d341f8211b48da1086f8de1145cd529cade30cb2fb1a06c19d",
     },
-    Known {
+    KnownAnswer {
         suite: Suite::Aes192Ccm,
         blake3: "9d65e651836aaa288cf03978161b9520e08c4ca5773db9e56fcfa9efa20fdf2e",
     },
-    Known {
+    KnownAnswer {
         suite: Suite::Aes256Ccm,
         blake3: "f361f1f5e48817d5b3455ffe74bc51d141ce6ad22cc69bbad37710eec3b137d0",
     },
-    Known {
+    KnownAnswer {
         suite: Suite::XChaCha20Poly1305,
         blake3: "c028fcbe1c088250fb3ad8c9eef20cafe94abcdbc53d3d734e46dd7301ffd8fa",
     },
 ];
 
 /// The test record.
-pub(crate) struct Input {
+pub(crate) struct TestRecord {
     pub(crate) key: [u8; 32],
     pub(crate) nonce: [u8; NONCE_LEN],
     pub(crate) aad: &'static [u8],
     pub(crate) plain: [u8; 4099],
 }
 
-impl Input {
-    pub(crate) fn new() -> Input {
-        Input {
+impl TestRecord {
+    pub(crate) fn new() -> TestRecord {
+        TestRecord {
             key: std::array::from_fn(|i| i as u8),
             nonce: std::array::from_fn(|i| 0x40 + i as u8),
             aad: b"strongroom known-answer test",
@@ -99,13 +99,13 @@ impl Input {
     }
 }
 
-impl Known {
+impl KnownAnswer {
     pub(crate) fn holds(&self, provider: Provider) -> bool {
         self.check(provider).is_ok_and(|holds| holds)
     }
 
     fn check(&self, provider: Provider) -> crate::Result<bool> {
-        let input = Input::new();
+        let input = TestRecord::new();
         let key = &input.key[..self.suite.key_len()];
         let cipher = RecordCipher::with_provider(provider, self.suite, key)?;
         let mut sealed = [0; 4099];
@@ -153,7 +153,7 @@ mod tests {
     fn a_wrong_answer_is_noticed() {
         for known in &KNOWN {
             let other = KNOWN.iter().find(|other| other.suite != known.suite);
-            let wrong = Known {
+            let wrong = KnownAnswer {
                 suite: known.suite,
                 blake3: other.expect("several").blake3,
             };

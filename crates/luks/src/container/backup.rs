@@ -77,7 +77,7 @@ pub fn restore(
     forget_stray_copies(device, new)
 }
 
-/// Whether copies of both headers lie in the same blocks.
+/// Returns whether the copies of both headers lie in the same blocks.
 fn has_same_layout(one: &Header, other: &Header) -> bool {
     match (one, other) {
         (Header::V1(_), Header::V1(_)) => true,
@@ -116,8 +116,8 @@ fn write_header(device: &dyn BlockDevice, new: &Header, bytes: &[u8]) -> Result<
     }
 }
 
-/// Whether the first sector of the device and the second one of this LUKS1 header are a header together.
-/// Where the areas of slots differ, they may not be.
+/// Returns whether the first sector of the device and the second sector of this LUKS1 header form a header. Where the
+/// areas of slots differ, they may not.
 fn goes_behind_first_sector(device: &dyn BlockDevice, bytes: &[u8]) -> Result<bool> {
     let mut mixed = [0; luks1::RAW_LEN];
     let (first, second) = mixed.split_at_mut(SECTOR as usize);
@@ -196,7 +196,7 @@ fn check_fits(device: &dyn BlockDevice, backup: &Container) -> Result<()> {
     }
 }
 
-/// Whether one of two headers is of data in re-encryption, and the other one is of another moment.
+/// Returns whether one header describes data in re-encryption, and the other one another moment of it.
 fn changes_with_data(one: &Header, other: &Header) -> bool {
     let of = |header: &Header| match header {
         Header::V1(_) => (false, None),
@@ -209,7 +209,7 @@ fn changes_with_data(one: &Header, other: &Header) -> bool {
     (one.0 || other.0) && one != other
 }
 
-/// Where data begins, and how long its key is if a key slot says so.
+/// Returns the address of the data, and the length of its key if a key slot has it.
 fn data_of(header: &Header) -> (u64, Option<usize>) {
     match header {
         Header::V1(header) => (header.segment().offset, Some(header.key_len())),

@@ -89,7 +89,7 @@ impl Container {
             key_len.ok_or_else(|| Error::usage("no key slot says how long the key is"))?;
         let mut first20 = [0; 20];
         first20.copy_from_slice(&digest.digest[..20]);
-        let mut header = luks1::Header::new(&luks1::New {
+        let mut header = luks1::Header::new(&luks1::NewHeader {
             cipher: &segment.cipher,
             hash: &digest.hash,
             uuid: &old.uuid,

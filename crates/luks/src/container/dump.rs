@@ -1,4 +1,4 @@
-//! What a header says, as text in the form of `cryptsetup luksDump` and as JSON.
+//! The contents of a header, as text in the form of `cryptsetup luksDump` and as JSON.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Container;
 use crate::header::Header;
-use crate::header::luks2::View;
+use crate::header::luks2::HeaderView;
 use crate::header::{luks1, luks2};
 use crate::keyslots::kdf::Kdf;
 use crate::model::{Keyslot, SECTOR, STRIPES};
@@ -136,7 +136,7 @@ fn dump_luks2(out: &mut String, header: &luks2::Header) -> std::fmt::Result {
     dump_digests(out, view)
 }
 
-fn dump_segments(out: &mut String, view: &View) -> std::fmt::Result {
+fn dump_segments(out: &mut String, view: &HeaderView) -> std::fmt::Result {
     writeln!(out, "Data segments:")?;
     for (id, segment) in &view.segments {
         writeln!(out, "  {id}: {}", segment.kind)?;
@@ -160,7 +160,7 @@ fn dump_segments(out: &mut String, view: &View) -> std::fmt::Result {
     Ok(())
 }
 
-fn dump_slots(out: &mut String, view: &View) -> std::fmt::Result {
+fn dump_slots(out: &mut String, view: &HeaderView) -> std::fmt::Result {
     writeln!(out, "Keyslots:")?;
     for (id, slot) in &view.slots {
         let is_bound = view
@@ -227,7 +227,7 @@ fn dump_tokens(out: &mut String, header: &luks2::Header) -> std::fmt::Result {
     Ok(())
 }
 
-fn dump_digests(out: &mut String, view: &View) -> std::fmt::Result {
+fn dump_digests(out: &mut String, view: &HeaderView) -> std::fmt::Result {
     writeln!(out, "Digests:")?;
     for (id, digest) in &view.digests {
         writeln!(out, "  {id}: {}", digest.kind)?;

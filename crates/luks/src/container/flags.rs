@@ -37,7 +37,7 @@ impl Flag {
         Flag::NoJournal,
     ];
 
-    /// As headers have it.
+    /// Returns the name of the flag in headers.
     fn name(self) -> &'static str {
         match self {
             Flag::AllowDiscards => "allow-discards",
@@ -51,8 +51,8 @@ impl Flag {
 }
 
 impl Container {
-    /// How its header wants it to be served. Requests are inline by default, so that the flags against queues ask for
-    /// what is done anyway. The two flags that choose how a queue works turn the queues on.
+    /// Returns the settings that the header asks for. Requests are inline by default, so that the flags against queues
+    /// ask for what is done anyway. The two flags that choose how a queue works turn the queues on.
     pub fn flags(&self) -> MappingFlags {
         let has = |flag: Flag| match &self.header {
             Header::V1(_) => false,

@@ -23,43 +23,43 @@ use crate::keyslots::slots::SlotChoice;
 use crate::model::{ContainerVersion, Integrity, SALT_LEN, SECTOR};
 use crate::{Error, Result, crypto};
 
-/// Where data begins unless it is said: 16 MiB for LUKS2, 2 MiB for LUKS1, as with cryptsetup.
+/// The usual address of the data: 16 MiB for LUKS2, 2 MiB for LUKS1, as with cryptsetup.
 const DATA_OFFSET: u64 = 16 << 20;
 const DATA_OFFSET_V1: u64 = 2 << 20;
 
-/// What the data is aligned to behind key material of a chosen length, as with cryptsetup.
+/// The alignment of the data behind key material of a chosen length, as with cryptsetup.
 const DATA_ALIGN: u64 = 1 << 20;
 
-/// How long computing the digest of the volume key may take.
+/// The longest time for the digest of the volume key.
 const DIGEST_TIME: Duration = Duration::from_millis(125);
 
-/// How a container is made.
+/// The settings of a new container.
 #[derive(Clone, Debug)]
 pub struct ContainerFormat {
     /// The version of the format.
     pub version: ContainerVersion,
-    /// How data is encrypted, as `aes-xts-plain64`.
+    /// The cipher of the data, for example `aes-xts-plain64`.
     pub cipher: String,
-    /// How long the key is that encrypts, in bytes.
+    /// The length of the encrypting key, in bytes.
     pub key_len: usize,
-    /// What authenticates sectors, if anything does, as `hmac(sha256)`; LUKS2 only. The volume key is then
-    /// longer where that needs a key of its own.
+    /// The authentication of sectors, for example `hmac(sha256)`, or none; LUKS2 only. The volume key is longer if the
+    /// algorithm needs a key of its own.
     pub integrity: Option<String>,
-    /// What is encrypted as one, in bytes: 512 to 4096.
+    /// The length of a sector, in bytes: 512 to 4096.
     pub sector_size: u32,
-    /// What the container is known by.
+    /// The UUID of the container.
     pub uuid: String,
     /// A name for people; LUKS2 only.
     pub label: String,
-    /// Which program owns it; LUKS2 only.
+    /// The program that owns it; LUKS2 only.
     pub subsystem: String,
-    /// Where data begins, in bytes; zero if data is on another device. Behind the header if not said.
+    /// The address of the data, in bytes; zero if it is on another device. `None`: behind the header.
     pub data_offset: Option<u64>,
-    /// How long a copy of a LUKS2 header is, in bytes.
+    /// The length of a copy of a LUKS2 header, in bytes.
     pub copy_len: u64,
-    /// How much space there is for key material, in bytes; what is left before the data if not said.
+    /// The space for key material, in bytes. `None`: all space before the data.
     pub areas_len: Option<u64>,
-    /// How the first slot protects the key.
+    /// The settings of the first key slot.
     pub slot: SlotChoice,
     /// The number of the first slot.
     pub slot_id: Option<u32>,
@@ -134,7 +134,7 @@ pub(crate) fn blank(
     Ok((container, key))
 }
 
-/// How long the volume key is to be, in bytes.
+/// Checks the cipher, and returns the length of the volume key, in bytes.
 fn check_cipher(format: &ContainerFormat) -> Result<usize> {
     const DEVICE: &str = "a new container";
     let (key_lens, mac_key_len) = match &format.integrity {
@@ -234,7 +234,7 @@ fn luks1_header(
 ) -> Result<luks1::Header> {
     let mut digest = [0; 20];
     let (digest_salt, digest_iterations) = digest_of(&format.slot, key, &mut digest, random)?;
-    luks1::Header::new(&luks1::New {
+    luks1::Header::new(&luks1::NewHeader {
         cipher: &format.cipher,
         hash: &format.slot.kdf.hash,
         uuid: &format.uuid,
@@ -291,7 +291,7 @@ fn luks2_header(
     Ok(header)
 }
 
-/// What lies between the header and the data, unless it is said otherwise.
+/// Returns the length of the areas for key material. `None` in `format` takes all space before the data.
 fn areas_len(format: &ContainerFormat, data_offset: u64) -> Result<u64> {
     if let Some(len) = format.areas_len {
         return Ok(len);

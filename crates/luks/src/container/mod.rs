@@ -14,7 +14,7 @@ use keys::HashWork;
 use secret::Secret;
 
 use crate::header::luks2;
-use crate::header::{Found, Header, find};
+use crate::header::{Header, HeaderScan, find};
 use crate::keyslots::kdf::WORK_MAX;
 use crate::keyslots::material;
 use crate::model::{ContainerVersion, KeyDigest, Keyslot, Priority, Segment};
@@ -28,9 +28,9 @@ pub(crate) const END_WITHOUT_KEY: &str = "no backup of the header fits data in r
 pub struct Container {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) header: Header,
-    /// Whether something else was written over the first copy of the header, so that it is not changed.
+    /// True if something else was written over the first copy of the header. The header is then not changed.
     pub(crate) is_overwritten: bool,
-    /// Whether the device fails where a copy of the header is, so that the header is not changed.
+    /// True if the device fails in a copy of the header. The header is then not changed.
     pub(crate) is_unreadable: bool,
     /// The file of the header, which is locked only while the header is written.
     pub(crate) file: Option<Arc<FileDevice>>,
@@ -51,7 +51,7 @@ impl Container {
     /// # Errors
     /// As [`Header::read`].
     pub fn look(device: Arc<dyn BlockDevice>) -> Result<Container> {
-        let Found {
+        let HeaderScan {
             header,
             is_overwritten,
             is_unreadable,
@@ -94,7 +94,7 @@ impl Container {
         self.file = Some(file);
     }
 
-    /// One with the same header, in which changes can be tried.
+    /// Returns a container with the same header, to try changes in memory.
     pub(crate) fn draft(&self) -> Container {
         Container {
             device: Arc::clone(&self.device),
@@ -115,7 +115,7 @@ impl Container {
         &self.device
     }
 
-    /// What the container is known by.
+    /// Returns the UUID of the container.
     pub fn uuid(&self) -> &str {
         match &self.header {
             Header::V1(header) => header.uuid(),
@@ -131,7 +131,7 @@ impl Container {
         }
     }
 
-    /// How long the header is with all key material, in bytes.
+    /// Returns the length of the header with all key material, in bytes.
     pub fn header_len(&self) -> u64 {
         self.header.len()
     }
@@ -241,7 +241,7 @@ impl Container {
         Error::unsupported(&self.device.name(), what)
     }
 
-    /// How the volume key is recognised.
+    /// Returns the digest of the volume key.
     pub(crate) fn digest(&self) -> Result<KeyDigest> {
         match &self.header {
             Header::V1(header) => Ok(header.digest()),
@@ -268,7 +268,7 @@ impl Container {
         self.unlock_one_of(self.digest(), passphrase, slot)
     }
 
-    /// As [`Container::unlock`]; and this slot may be one whose key encrypts no data.
+    /// The variant of [`Container::unlock`] that also opens a slot whose key encrypts no data.
     ///
     /// # Errors
     /// As for [`Container::unlock`].
@@ -431,7 +431,7 @@ impl Container {
         }
     }
 
-    /// Where the material of a slot is, and how long: also of one that cannot be used.
+    /// Returns the address and the length of the material of a slot, even of one that cannot be used.
     pub(crate) fn area_of(&self, id: u32) -> Result<(u64, u64)> {
         let area = match &self.header {
             Header::V1(header) => {
@@ -448,7 +448,7 @@ impl Container {
         area.map(|(_, area)| area).ok_or_else(|| self.no_slot(id))
     }
 
-    /// Whether this is the volume key.
+    /// Returns whether this is the volume key.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the header has no digest of a known kind.

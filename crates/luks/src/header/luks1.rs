@@ -19,13 +19,13 @@ use crate::model::{
 };
 use crate::{Error, Result};
 
-/// How many key slots there are.
+/// The number of key slots.
 pub(crate) const SLOTS: usize = 8;
 
-/// Where the first area for key material begins in a new header, and what all are aligned to.
+/// The address of the first area for key material in a new header. All areas are aligned to it.
 pub(crate) const AREA_ALIGN: u64 = 4096;
 
-/// So many of the slots lie wholly in the first sector.
+/// The number of slots that lie wholly in the first sector.
 const FIRST_SECTOR_SLOTS: u32 = 6;
 
 const ENABLED: u32 = 0x00ac_71f3;
@@ -34,7 +34,7 @@ const DISABLED: u32 = 0x0000_dead;
 /// The header as it is on the device.
 #[derive(Clone, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawHeader {
     magic: [u8; 6],
     version: U16,
     cipher_name: [u8; 32],
@@ -61,41 +61,41 @@ struct RawSlot {
     stripes: U32,
 }
 
-/// How long the header is without key material, in bytes.
-pub(crate) const RAW_LEN: usize = size_of::<Raw>();
+/// The length of the header without key material, in bytes.
+pub(crate) const RAW_LEN: usize = size_of::<RawHeader>();
 const _: () = assert!(RAW_LEN == 592);
-const _: () = assert!(std::mem::offset_of!(Raw, uuid) == 168);
+const _: () = assert!(std::mem::offset_of!(RawHeader, uuid) == 168);
 
 /// A LUKS1 header in memory.
 #[derive(Clone, Debug)]
 pub struct Header {
-    raw: Raw,
+    raw: RawHeader,
     cipher: String,
     hash: String,
     uuid: String,
 }
 
-/// What a new header is made of.
-pub(crate) struct New<'a> {
-    /// As `aes-xts-plain64`.
+/// The fields of a new header.
+pub(crate) struct NewHeader<'a> {
+    /// The cipher, for example `aes-xts-plain64`.
     pub(crate) cipher: &'a str,
     pub(crate) hash: &'a str,
     pub(crate) uuid: &'a str,
     pub(crate) key_len: usize,
-    /// Where data begins, in bytes; zero if elsewhere.
+    /// The address of the data, in bytes; zero if it is on another device.
     pub(crate) data_offset: u64,
     pub(crate) digest: [u8; 20],
     pub(crate) digest_salt: [u8; SALT_LEN],
     pub(crate) digest_iterations: u32,
-    /// Where the area of each slot begins, in bytes.
+    /// The address of the area of each slot, in bytes.
     pub(crate) areas: [u64; SLOTS],
 }
 
 impl Header {
     /// Makes a header without a key slot in use.
-    pub(crate) fn new(new: &New<'_>) -> Result<Header> {
+    pub(crate) fn new(new: &NewHeader<'_>) -> Result<Header> {
         let (name, mode) = new.cipher.split_once('-').unwrap_or((new.cipher, ""));
-        let mut raw = Raw::new_zeroed();
+        let mut raw = RawHeader::new_zeroed();
         raw.magic = MAGIC;
         raw.version = 1.into();
         put(&mut raw.cipher_name, name, "cipher")?;
@@ -115,7 +115,7 @@ impl Header {
         check(raw).map_err(Error::Usage)
     }
 
-    /// Where the areas of a new header begin, one behind the other.
+    /// Returns the addresses of the areas of a new header, one behind the other.
     pub(crate) fn usual_areas(key_len: usize) -> [u64; SLOTS] {
         let step = material_len(key_len).next_multiple_of(AREA_ALIGN);
         std::array::from_fn(|slot| AREA_ALIGN + slot as u64 * step)
@@ -149,7 +149,7 @@ impl Header {
         }
     }
 
-    /// Whether a device that begins so has a LUKS1 header.
+    /// Returns whether these bytes begin a LUKS1 header.
     pub(crate) fn is_one(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC) && bytes.get(6..8) == Some(&[0, 1])
     }
@@ -158,12 +158,12 @@ impl Header {
     pub(crate) fn uuid_of(device: &dyn BlockDevice) -> Option<String> {
         let mut bytes = [0; RAW_LEN];
         device.read_at(0, &mut bytes).ok()?;
-        text(&bytes[std::mem::offset_of!(Raw, uuid)..][..40])
+        text(&bytes[std::mem::offset_of!(RawHeader, uuid)..][..40])
     }
 
     /// Checks the bytes of a header.
     pub(crate) fn decode(bytes: &[u8; RAW_LEN]) -> std::result::Result<Header, String> {
-        check(Raw::read_from_bytes(bytes).expect("the array is as long as the header"))
+        check(RawHeader::read_from_bytes(bytes).expect("the array is as long as the header"))
     }
 
     /// The bytes of the header.
@@ -173,7 +173,7 @@ impl Header {
         bytes
     }
 
-    /// How long the header is with all key material, in bytes.
+    /// Returns the length of the header with all key material, in bytes.
     pub fn header_len(&self) -> u64 {
         let ends = self
             .raw
@@ -183,12 +183,12 @@ impl Header {
         ends.max().unwrap_or(0)
     }
 
-    /// What the container is known by.
+    /// Returns the UUID of the container.
     pub fn uuid(&self) -> &str {
         &self.uuid
     }
 
-    /// How data and key material are encrypted, as `aes-xts-plain64`.
+    /// Returns the cipher of data and key material, for example `aes-xts-plain64`.
     pub fn cipher(&self) -> &str {
         &self.cipher
     }
@@ -198,12 +198,12 @@ impl Header {
         &self.hash
     }
 
-    /// How long the volume key is, in bytes.
+    /// Returns the length of the volume key, in bytes.
     pub fn key_len(&self) -> usize {
         self.raw.key_len.get() as usize
     }
 
-    /// Where the area of each slot begins, in bytes.
+    /// Returns the address of the area of each slot, in bytes.
     pub(crate) fn areas(&self) -> [u64; SLOTS] {
         self.raw.slots.each_ref().map(RawSlot::offset)
     }
@@ -256,7 +256,7 @@ impl Header {
         }
     }
 
-    /// What is encrypted.
+    /// Returns the encrypted data.
     pub(crate) fn segment(&self) -> Segment {
         Segment {
             offset: u64::from(self.raw.payload_offset.get()) * SECTOR,
@@ -374,13 +374,13 @@ impl Header {
 }
 
 impl RawSlot {
-    /// Where its area begins, in bytes.
+    /// Returns the address of the area, in bytes.
     fn offset(&self) -> u64 {
         u64::from(self.material_offset.get()) * SECTOR
     }
 }
 
-fn check(raw: Raw) -> std::result::Result<Header, String> {
+fn check(raw: RawHeader) -> std::result::Result<Header, String> {
     let key_len = raw.key_len.get() as usize;
     if !(1..=KEY_LEN_MAX).contains(&key_len) {
         return Err(format!("a volume key cannot have {key_len} bytes"));

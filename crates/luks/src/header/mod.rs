@@ -9,7 +9,7 @@ use cipher::Random;
 use self::luks2::{CopyState, HeaderCopy};
 use crate::{Error, Result};
 
-/// So begins a device whose new header is still to be put at its beginning.
+/// The first bytes of a device whose new header is not yet at its beginning.
 pub(crate) const STAGE_MAGIC: &[u8; 16] = b"STRONGROOM-STAGE";
 
 /// A header of either version.
@@ -30,7 +30,7 @@ impl Header {
         Ok(find(device)?.header)
     }
 
-    /// How long it is with all key material, in bytes.
+    /// Returns the length of the header with all key material, in bytes.
     pub(crate) fn len(&self) -> u64 {
         match self {
             Header::V1(header) => header.header_len(),
@@ -40,18 +40,18 @@ impl Header {
 }
 
 /// A header of either version.
-pub(crate) struct Found {
+pub(crate) struct HeaderScan {
     pub(crate) header: Header,
     /// Copies that have to be written again.
     pub(crate) stale: Vec<HeaderCopy>,
     pub(crate) is_overwritten: bool,
-    /// Whether the device fails where a copy is. That copy is not stale.
+    /// True if the device fails in one of the copies. That copy is not stale.
     pub(crate) is_unreadable: bool,
 }
 
-impl Found {
-    fn new(header: Header, stale: Vec<HeaderCopy>) -> Found {
-        Found {
+impl HeaderScan {
+    fn new(header: Header, stale: Vec<HeaderCopy>) -> HeaderScan {
+        HeaderScan {
             header,
             stale,
             is_overwritten: false,
@@ -61,7 +61,7 @@ impl Found {
 }
 
 /// Reads a header, and what copies have to be written again.
-pub(crate) fn find(device: &dyn BlockDevice) -> Result<Found> {
+pub(crate) fn find(device: &dyn BlockDevice) -> Result<HeaderScan> {
     if is_staged(device)? {
         return Err(Error::unsupported(
             &device.name(),
@@ -79,13 +79,13 @@ pub(crate) fn find(device: &dyn BlockDevice) -> Result<Found> {
     match luks2::Header::read(device) {
         Ok(found) if luks1::Header::uuid_of(device).as_ref() == Some(&found.header.uuid) => {
             let header = Header::V2(Box::new(found.header));
-            Ok(Found::new(header, vec![HeaderCopy::First]))
+            Ok(HeaderScan::new(header, vec![HeaderCopy::First]))
         }
-        _ => Ok(Found::new(Header::V1(Box::new(version1?)), Vec::new())),
+        _ => Ok(HeaderScan::new(Header::V1(Box::new(version1?)), Vec::new())),
     }
 }
 
-/// Whether the device is one whose header is still to be put at its beginning.
+/// Returns whether the header of the device is not yet at its beginning.
 fn is_staged(device: &dyn BlockDevice) -> Result<bool> {
     let mut magic = [0; STAGE_MAGIC.len()];
     if device.size() < magic.len() as u64 {
@@ -95,7 +95,7 @@ fn is_staged(device: &dyn BlockDevice) -> Result<bool> {
     Ok(device.read_at(0, &mut magic).is_ok() && magic == *STAGE_MAGIC)
 }
 
-fn find_luks2(device: &dyn BlockDevice) -> Result<Found> {
+fn find_luks2(device: &dyn BlockDevice) -> Result<HeaderScan> {
     let found = luks2::Header::read(device)?;
     let is_unreadable = found.is_unreadable();
     let copies = [
@@ -106,7 +106,7 @@ fn find_luks2(device: &dyn BlockDevice) -> Result<Found> {
         .into_iter()
         .filter(|(_, state)| matches!(state, CopyState::Old | CopyState::Bad(_)));
     let stale = stale.map(|(copy, _)| copy).collect();
-    Ok(Found {
+    Ok(HeaderScan {
         header: Header::V2(Box::new(found.header)),
         stale,
         is_overwritten: found.is_overwritten,
@@ -131,7 +131,11 @@ pub fn repair(device: &dyn BlockDevice, random: &dyn Random) -> Result<()> {
     write_stale(device, &found, random)
 }
 
-fn write_stale(device: &dyn BlockDevice, found: &luks2::Found, random: &dyn Random) -> Result<()> {
+fn write_stale(
+    device: &dyn BlockDevice,
+    found: &luks2::HeaderCopies,
+    random: &dyn Random,
+) -> Result<()> {
     for (copy, state) in [
         (HeaderCopy::First, &found.first),
         (HeaderCopy::Second, &found.second),

@@ -1,11 +1,11 @@
-//! What reads superblocks and journals, for `fuzz/`.
+//! Entry points of the fuzzer `fuzz/` that read superblocks and journals.
 
 use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 
-use super::superblock::{Layout, Superblock};
-use super::tagged_device::{Mode, Tagged};
+use super::superblock::{TagLayout, TagSuperblock};
+use super::tagged_device::{TagMode, TaggedDevice};
 use crate::model::SECTOR;
 
 /// Devices are at least this large: enough for a journal and some data.
@@ -21,7 +21,7 @@ pub fn superblock(bytes: &[u8]) {
 /// Opens a journal of three sections whose sectors have commit ids that are right: the first bytes say
 /// which, the others are what is between.
 pub fn journal(bytes: &[u8]) {
-    let superblock = Superblock {
+    let superblock = TagSuperblock {
         interleave_log2: 3,
         tag_len: 200,
         journal_sections: 3,
@@ -29,7 +29,7 @@ pub fn journal(bytes: &[u8]) {
         fixed_padding: true,
         block_log2: 1,
     };
-    let layout = Layout::new(&superblock, 0, DEVICE_LEN as u64).expect("it fits");
+    let layout = TagLayout::new(&superblock, 0, DEVICE_LEN as u64).expect("it fits");
     let mut image = superblock.encode();
     let sectors = 3 * layout.section.sectors;
     let (sequences, mut rest) = bytes.split_at(bytes.len().min(sectors));
@@ -55,7 +55,7 @@ pub fn journal(bytes: &[u8]) {
 /// A small superblock with its journal, and a journal that is half around with a block in it: seeds for
 /// the two above, with their numbers.
 pub fn samples() -> Vec<(u8, Vec<u8>)> {
-    let superblock = Superblock {
+    let superblock = TagSuperblock {
         interleave_log2: 3,
         tag_len: 420,
         journal_sections: 1,
@@ -63,7 +63,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         fixed_padding: true,
         block_log2: 0,
     };
-    let layout = Layout::new(&superblock, 0, DEVICE_LEN as u64).expect("it fits");
+    let layout = TagLayout::new(&superblock, 0, DEVICE_LEN as u64).expect("it fits");
     let mut image = superblock.encode();
     layout.section.encode(0, 0, std::iter::empty(), &mut image);
     // 40 sectors in each section; then the first entry of each sector, for the sectors 2, 4, 6...
@@ -76,9 +76,9 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     vec![(0, image), (1, journal)]
 }
 
-/// What opens is used, and opens again with an empty journal.
+/// Uses the device if it opens, and opens it again with an empty journal.
 fn open(image: Vec<u8>) {
-    let Ok(superblock) = Superblock::decode(&image) else {
+    let Ok(superblock) = TagSuperblock::decode(&image) else {
         return;
     };
     let tag_len = usize::from(superblock.tag_len);
@@ -86,7 +86,8 @@ fn open(image: Vec<u8>) {
         return;
     };
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(image));
-    let Ok(tagged) = Tagged::open(Arc::clone(&device), 0, tag_len, block, Mode::Journal) else {
+    let Ok(tagged) = TaggedDevice::open(Arc::clone(&device), 0, tag_len, block, TagMode::Journal)
+    else {
         return;
     };
     let last = tagged.data_len() / block as u64 - 1;
@@ -96,7 +97,7 @@ fn open(image: Vec<u8>) {
         .expect("it lies on the device");
     tagged.flush().expect("a device in memory");
     drop(tagged);
-    let again = Tagged::open(device, 0, tag_len, block, Mode::ReadOnly);
+    let again = TaggedDevice::open(device, 0, tag_len, block, TagMode::ReadOnly);
     let again = again.unwrap_or_else(|error| panic!("it was closed: {error}"));
     let (mut read, mut tags) = (vec![0; block], Vec::new());
     again

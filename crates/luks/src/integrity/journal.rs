@@ -4,15 +4,15 @@
 //! one of four sequence numbers; the bytes of data that it displaces are in the block's entry. The
 //! sequence number grows by one, modulo four, each time the ring begins again. So the sections behind
 //! the newest one have the number before its own, a section that was not written whole has two of them,
-//! and what was written last, and where to go on, follows from the ids alone ([`Plan`]).
+//! and what was written last, and where to go on, follows from the ids alone ([`ReplayPlan`]).
 //!
 //! What is in the journal is carried out again whenever the ring is read: writes that were carried out
 //! already only put the same bytes where they are.
 
-use super::superblock::{ENTRY_SECTORS, Section};
+use super::superblock::{ENTRY_SECTORS, JournalSection};
 use crate::model::SECTOR;
 
-/// Of how many sequence numbers commit ids are made.
+/// The number of sequence numbers.
 const SEQUENCES: u8 = 4;
 
 const IDS: [u64; SEQUENCES as usize] = [
@@ -22,11 +22,11 @@ const IDS: [u64; SEQUENCES as usize] = [
     0x4444_4444_4444_4444,
 ];
 
-/// What stands in the high half of a block's place if an entry is not used.
+/// The high half of a block's sector number in an entry that is not used.
 const UNUSED: u32 = u32::MAX;
 
 const SECTOR_LEN: usize = SECTOR as usize;
-/// Where the commit id of a sector is.
+/// The offset of the commit id in a sector.
 const ID_AT: usize = SECTOR_LEN - 8;
 
 /// The sequence number after this.
@@ -52,13 +52,13 @@ pub(super) struct Entry<'a> {
     pub(super) data: &'a [u8],
 }
 
-impl Section {
-    /// Where an entry is in a section, in bytes.
+impl JournalSection {
+    /// Returns the offset of an entry in a section, in bytes.
     fn entry_at(&self, n: usize) -> usize {
         n % ENTRY_SECTORS * SECTOR_LEN + n / ENTRY_SECTORS * self.entry_len
     }
 
-    /// Where the block of an entry is in a section, in bytes.
+    /// Returns the offset of the block of an entry in a section, in bytes.
     fn block_at(&self, n: usize) -> usize {
         ENTRY_SECTORS * SECTOR_LEN + n * self.block()
     }
@@ -95,7 +95,7 @@ impl Section {
         }
     }
 
-    /// What is to be known of a section to find one's way in the journal.
+    /// Reads the sequence numbers of a section, and whether it has blocks.
     ///
     /// # Errors
     /// If a sector has no commit id.
@@ -152,7 +152,7 @@ impl Section {
     }
 }
 
-/// What is to be known of a section to find one's way in the journal.
+/// The summary of a section, from which the state of the ring follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Survey {
     /// A bit for each sequence number that occurs.
@@ -160,33 +160,33 @@ pub(super) struct Survey {
     pub(super) is_empty: bool,
 }
 
-/// What is done with a journal that was found.
+/// The steps that recover a journal.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct ReplayPlan {
     /// The oldest section: carrying out begins here.
     pub(super) oldest: u32,
-    /// So many sections are carried out.
+    /// The number of sections that are carried out.
     pub(super) replayed: u32,
-    /// Whether there is anything in them.
+    /// True if no section has a block.
     pub(super) is_empty: bool,
-    pub(super) then: Then,
+    pub(super) then: RingContinuation,
 }
 
-/// How a journal goes on.
+/// The way in which the ring continues after the recovery.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum RingContinuation {
     /// From the oldest section on, with this sequence number.
     Continue(u8),
-    /// Not every section is whole: all are emptied, with this sequence number.
+    /// Some sections are not whole: all of them are emptied, with this sequence number.
     Clear(u8),
 }
 
-impl Plan {
+impl ReplayPlan {
     /// Reads the state of the journal from what is known of its sections; there is at least one.
     ///
     /// # Errors
     /// If it cannot have come about.
-    pub(super) fn new(sections: &[Survey]) -> Result<Plan, String> {
+    pub(super) fn new(sections: &[Survey]) -> Result<ReplayPlan, String> {
         let used = sections.iter().fold(0, |all, one| all | one.sequences);
         let has = |sequence: u8| used & 1 << sequence != 0;
         // The newest number is one after which none is; if several are, the ring was being emptied.
@@ -216,13 +216,13 @@ impl Plan {
                 want = next(want);
             }
         }
-        Ok(Plan {
+        Ok(ReplayPlan {
             oldest: oldest as u32,
             replayed,
             is_empty: was_being_emptied || sections.iter().all(|one| one.is_empty),
             then: match replayed as usize == count {
-                true => Then::Continue(want),
-                false => Then::Clear(before(before(newest))),
+                true => RingContinuation::Continue(want),
+                false => RingContinuation::Clear(before(before(newest))),
             },
         })
     }
@@ -232,8 +232,8 @@ impl Plan {
 mod tests {
     use super::*;
 
-    fn section() -> Section {
-        Section {
+    fn section() -> JournalSection {
+        JournalSection {
             tag_len: 28,
             block_sectors: 2,
             entries: 8 * 9,
@@ -242,12 +242,12 @@ mod tests {
         }
     }
 
-    fn ring(sequences: &[u8]) -> Plan {
+    fn ring(sequences: &[u8]) -> ReplayPlan {
         let surveys = sequences.iter().map(|bits| Survey {
             sequences: *bits,
             is_empty: false,
         });
-        Plan::new(&surveys.collect::<Vec<_>>()).unwrap()
+        ReplayPlan::new(&surveys.collect::<Vec<_>>()).unwrap()
     }
 
     #[test]
@@ -279,21 +279,21 @@ mod tests {
 
     #[test]
     fn the_ring_says_what_is_oldest_and_how_to_go_on() {
-        let plan = |oldest, replayed, then| Plan {
+        let plan = |oldest, replayed, then| ReplayPlan {
             oldest,
             replayed,
             is_empty: false,
             then,
         };
         // New; after some sections; after all of them; with the numbers going round.
-        assert_eq!(ring(&[1, 1, 1]), plan(0, 3, Then::Continue(1)));
-        assert_eq!(ring(&[2, 2, 1]), plan(2, 3, Then::Continue(1)));
-        assert_eq!(ring(&[2, 2, 2]), plan(0, 3, Then::Continue(2)));
-        assert_eq!(ring(&[8, 4, 4]), plan(1, 3, Then::Continue(3)));
-        assert_eq!(ring(&[1, 8, 8]), plan(1, 3, Then::Continue(0)));
+        assert_eq!(ring(&[1, 1, 1]), plan(0, 3, RingContinuation::Continue(1)));
+        assert_eq!(ring(&[2, 2, 1]), plan(2, 3, RingContinuation::Continue(1)));
+        assert_eq!(ring(&[2, 2, 2]), plan(0, 3, RingContinuation::Continue(2)));
+        assert_eq!(ring(&[8, 4, 4]), plan(1, 3, RingContinuation::Continue(3)));
+        assert_eq!(ring(&[1, 8, 8]), plan(1, 3, RingContinuation::Continue(0)));
         // The power failed while the second was written, then the last: the others are carried out.
-        assert_eq!(ring(&[2, 3, 1]), plan(2, 2, Then::Clear(3)));
-        assert_eq!(ring(&[2, 2, 3]), plan(0, 2, Then::Clear(3)));
+        assert_eq!(ring(&[2, 3, 1]), plan(2, 2, RingContinuation::Clear(3)));
+        assert_eq!(ring(&[2, 2, 3]), plan(0, 2, RingContinuation::Clear(3)));
         // While it was being emptied: nothing is carried out again, or not everything.
         assert_eq!(ring(&[4, 1, 2]).replayed, 0);
         assert!(ring(&[4, 1, 1]).is_empty);
@@ -305,6 +305,6 @@ mod tests {
             sequences: 0xf,
             is_empty: true,
         };
-        assert!(Plan::new(&[all]).is_err());
+        assert!(ReplayPlan::new(&[all]).is_err());
     }
 }

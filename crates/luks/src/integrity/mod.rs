@@ -30,14 +30,13 @@ use crate::model::{Integrity, SECTOR, Segment};
 use crate::{Container, Error, Result};
 use seal::Seal;
 pub(crate) use seal::SealSpec;
-pub(crate) use tagged_device::Mode;
-use tagged_device::Tagged;
+pub(crate) use tagged_device::TagMode;
+use tagged_device::TaggedDevice;
 
-/// How much is written at a time when everything is.
+/// The number of bytes that a wipe of the device writes at once.
 const WIPE_PIECE: usize = 1 << 20;
 
-/// How a header names the integrity that cryptsetup's options name so: `hmac-sha256`, `hmac-sha512`,
-/// `aead`, `poly1305`.
+/// Returns the name in headers of an option of cryptsetup: `hmac-sha256`, `hmac-sha512`, `aead`, `poly1305`.
 ///
 /// # Errors
 /// [`Error::Usage`] for what is not made here.
@@ -73,7 +72,7 @@ pub fn wipe(
     }
     let device = Arc::clone(container.device());
     // The device has no other user yet, and torn sectors stay unauthentic: there is nothing to keep.
-    let sealed = Sealed::open(&segment, integrity, device, key, Mode::Direct)?;
+    let sealed = SealedSectors::open(&segment, integrity, device, key, TagMode::Direct)?;
     let len = sealed.data_len();
     let mut buffer = Vec::with_capacity(WIPE_PIECE);
     let mut done = 0;
@@ -103,10 +102,10 @@ pub(crate) fn create(
 ) -> Result<()> {
     let spec = SealSpec::parse(&segment.cipher, integrity, &device.name())?;
     let block = segment.sector_size as usize;
-    Tagged::create(Arc::clone(device), segment.offset, spec.tag_len(), block)
+    TaggedDevice::create(Arc::clone(device), segment.offset, spec.tag_len(), block)
 }
 
-/// Whether a device has space for a segment with integrity, and some data.
+/// Checks that a device has space for a segment with integrity, and some data.
 pub(crate) fn check_space(
     device: &dyn BlockDevice,
     segment: &Segment,
@@ -118,15 +117,15 @@ pub(crate) fn check_space(
 }
 
 /// The data of a segment with integrity, decrypted.
-pub(crate) struct Sealed {
-    tagged: Tagged,
+pub(crate) struct SealedSectors {
+    tagged: TaggedDevice,
     seal: Seal,
-    /// How long a sector is, in bytes.
+    /// The length of a sector, in bytes.
     sector: usize,
     name: String,
 }
 
-impl Sealed {
+impl SealedSectors {
     /// Opens a segment, and carries out what its journal has.
     ///
     /// # Errors
@@ -136,14 +135,14 @@ impl Sealed {
         integrity: &Integrity,
         device: Arc<dyn BlockDevice>,
         key: &Secret,
-        mode: Mode,
-    ) -> Result<Sealed> {
+        mode: TagMode,
+    ) -> Result<SealedSectors> {
         let name = device.name();
         let spec = SealSpec::parse(&segment.cipher, integrity, &name)?;
         let seal = Seal::new(spec, key, segment.iv_offset, &name)?;
         let sector = segment.sector_size as usize;
-        let tagged = Tagged::open(device, segment.offset, spec.tag_len(), sector, mode)?;
-        Ok(Sealed {
+        let tagged = TaggedDevice::open(device, segment.offset, spec.tag_len(), sector, mode)?;
+        Ok(SealedSectors {
             tagged,
             seal,
             sector,
@@ -151,7 +150,7 @@ impl Sealed {
         })
     }
 
-    /// How much data there is, in bytes.
+    /// Returns the length of the data, in bytes.
     pub(crate) fn data_len(&self) -> u64 {
         self.tagged.data_len()
     }

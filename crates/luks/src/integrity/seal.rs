@@ -1,4 +1,4 @@
-//! How a sector is encrypted and authenticated together, as dm-crypt does it.
+//! Encryption and authentication of a sector together, as dm-crypt does it.
 //!
 //! Authenticated are the sector's number (counted in 512 bytes from the beginning of the data, 64 bits,
 //! little-endian), the IV, and the encrypted sector. So a sector cannot be put in another's place; it can
@@ -16,20 +16,20 @@ use secret::Secret;
 use crate::model::Integrity;
 use crate::{Error, Result, crypto};
 
-/// How long the tag of an AEAD is, in bytes.
+/// The length of the tag of an AEAD, in bytes.
 const AEAD_TAG_LEN: usize = 16;
-/// How long the IV of a sector cipher is, in bytes.
+/// The length of the IV of a sector cipher, in bytes.
 const CIPHER_IV_LEN: usize = 16;
-/// How long the number of a sector is among what is authenticated, in bytes.
+/// The length of the sector number in the authenticated data, in bytes.
 const NUMBER_LEN: usize = 8;
 /// The part of the key that begins the nonces of RFC 4309, in bytes.
 const SALT_LEN: usize = 3;
 
-/// What the encryption and the integrity of a header mean together.
+/// The algorithms that the encryption and the integrity of a header name together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SealSpec {
     kind: Kind,
-    iv: Iv,
+    iv: SealIv,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Iv {
+enum SealIv {
     /// Another one for each write, stored behind the tag.
     Random,
     /// From the number of the sector.
@@ -92,9 +92,9 @@ impl SealSpec {
                 return Err(unknown("its IV has 32 bytes"));
             }
             let iv = match (is_random, spec.iv()) {
-                (true, _) => Iv::Random,
+                (true, _) => SealIv::Random,
                 (_, IvMode::Benbi) => return Err(unknown("there is no benbi with integrity")),
-                (_, mode) => Iv::Computed(mode),
+                (_, mode) => SealIv::Computed(mode),
             };
             return Ok(SealSpec {
                 kind: Kind::Mac(spec, digest),
@@ -110,14 +110,14 @@ impl SealSpec {
             _ => return Err(unknown("this version does not know the two together")),
         };
         let iv = match iv {
-            "random" => Iv::Random,
-            "plain64" => Iv::Computed(IvMode::Plain64),
+            "random" => SealIv::Random,
+            "plain64" => SealIv::Computed(IvMode::Plain64),
             _ => return Err(unknown("the IV is neither random nor plain64")),
         };
         Ok(SealSpec { kind, iv })
     }
 
-    /// How long the part of the volume key is that encrypts, in bytes: one of these.
+    /// Returns the lengths that the encrypting part of the volume key may have, in bytes.
     pub(crate) fn key_lens(&self) -> &'static [usize] {
         match self.kind {
             Kind::Mac(spec, _) => spec.key_lens(),
@@ -127,7 +127,7 @@ impl SealSpec {
         }
     }
 
-    /// How long the part of the volume key is that only authenticates, in bytes.
+    /// Returns the length of the part of the volume key that only authenticates, in bytes.
     pub(crate) fn mac_key_len(&self) -> usize {
         match self.kind {
             Kind::Mac(_, digest) => digest.output_len(),
@@ -135,17 +135,17 @@ impl SealSpec {
         }
     }
 
-    /// Whether an IV that comes again, as a computed one does when a sector is written again, gives away
+    /// Returns whether the IV must be random. A computed IV comes again when a sector is written again, and gives away
     /// what it protects.
     pub(crate) fn needs_random(&self) -> bool {
-        !matches!(self.kind, Kind::Mac(..)) && self.iv != Iv::Random
+        !matches!(self.kind, Kind::Mac(..)) && self.iv != SealIv::Random
     }
 
-    /// What is stored for each sector, in bytes.
+    /// Returns the number of bytes that are stored for each sector.
     pub(super) fn tag_len(&self) -> usize {
         match self.iv {
-            Iv::Random => self.mac_len() + self.iv_len(),
-            Iv::Computed(_) => self.mac_len(),
+            SealIv::Random => self.mac_len() + self.iv_len(),
+            SealIv::Computed(_) => self.mac_len(),
         }
     }
 
@@ -173,14 +173,14 @@ fn hash_of(integrity: &str) -> Option<&str> {
 /// Seals and opens sectors with a volume key.
 pub(super) struct Seal {
     spec: SealSpec,
-    engine: Engine,
+    engine: SealEngine,
     /// Encrypts the numbers of sectors to IVs, for ESSIV.
     essiv: Option<SectorCipher>,
-    /// What is added to the number of a sector for its IV.
+    /// The number that is added to the number of a sector for its IV.
     iv_offset: u64,
 }
 
-enum Engine {
+enum SealEngine {
     Mac {
         cipher: SectorCipher,
         digest: Digest,
@@ -206,19 +206,19 @@ impl Seal {
         let engine = match spec.kind {
             Kind::Mac(cipher, digest) => {
                 digest.check()?;
-                Engine::Mac {
+                SealEngine::Mac {
                     cipher: SectorCipher::new(cipher, cipher_key)?,
                     digest,
                     key: Secret::from_slice(rest)?,
                 }
             }
-            Kind::Gcm | Kind::ChaCha20Poly1305 => Engine::Aead {
+            Kind::Gcm | Kind::ChaCha20Poly1305 => SealEngine::Aead {
                 cipher: AeadCipher::new(aead(spec.kind, encrypts), cipher_key)?,
                 salt: Vec::new(),
             },
             Kind::Ccm => {
                 let (cipher_key, salt) = cipher_key.split_at(encrypts - SALT_LEN);
-                Engine::Aead {
+                SealEngine::Aead {
                     cipher: AeadCipher::new(aead(spec.kind, cipher_key.len()), cipher_key)?,
                     salt: salt.to_vec(),
                 }
@@ -236,7 +236,7 @@ impl Seal {
         self.spec
     }
 
-    /// How many random bytes the seal of a sector takes.
+    /// Returns the number of random bytes in the seal of a sector.
     pub(super) fn random_len(&self) -> usize {
         self.spec.tag_len() - self.spec.mac_len()
     }
@@ -253,7 +253,7 @@ impl Seal {
         let (mac, stored) = tag.split_at_mut(self.spec.mac_len());
         stored.copy_from_slice(random);
         match &self.engine {
-            Engine::Mac {
+            SealEngine::Mac {
                 cipher,
                 digest,
                 key,
@@ -261,7 +261,7 @@ impl Seal {
                 cipher.encrypt_with(&aad.cipher_iv(), data)?;
                 mac.copy_from_slice(&digest.hmac(key.expose(), &[aad.bytes(), data]));
             }
-            Engine::Aead { cipher, salt } => {
+            SealEngine::Aead { cipher, salt } => {
                 let sealed = cipher.seal(&aad.nonce(salt), aad.of_aead(salt), data)?;
                 mac.copy_from_slice(&sealed);
             }
@@ -277,7 +277,7 @@ impl Seal {
         let (mac, stored) = tag.split_at(self.spec.mac_len());
         let aad = self.aad(sector, stored)?;
         match &self.engine {
-            Engine::Mac {
+            SealEngine::Mac {
                 cipher,
                 digest,
                 key,
@@ -290,14 +290,14 @@ impl Seal {
                 let opened = cipher.decrypt_with(&aad.cipher_iv(), data);
                 opened.inspect_err(|_| data.fill(0))
             }
-            Engine::Aead { cipher, salt } => {
+            SealEngine::Aead { cipher, salt } => {
                 let mac = mac.try_into().map_err(|_| cipher::Error::Unauthentic)?;
                 cipher.open(&aad.nonce(salt), aad.of_aead(salt), data, mac)
             }
         }
     }
 
-    /// What is authenticated besides the data.
+    /// Returns the authenticated data of a sector, apart from its contents.
     fn aad(&self, sector: u64, stored: &[u8]) -> cipher::Result<Aad> {
         let mut aad = Aad {
             bytes: [0; NUMBER_LEN + CIPHER_IV_LEN],
@@ -307,16 +307,16 @@ impl Seal {
         let number = sector.wrapping_add(self.iv_offset);
         let iv = &mut aad.bytes[NUMBER_LEN..aad.len];
         match self.spec.iv {
-            Iv::Random => iv.copy_from_slice(stored),
-            Iv::Computed(IvMode::Null | IvMode::Benbi) => {}
-            Iv::Computed(IvMode::Plain) => {
+            SealIv::Random => iv.copy_from_slice(stored),
+            SealIv::Computed(IvMode::Null | IvMode::Benbi) => {}
+            SealIv::Computed(IvMode::Plain) => {
                 iv[..4].copy_from_slice(&(number as u32).to_le_bytes());
             }
-            Iv::Computed(IvMode::Plain64Be) => {
+            SealIv::Computed(IvMode::Plain64Be) => {
                 let at = iv.len() - 8;
                 iv[at..].copy_from_slice(&number.to_be_bytes());
             }
-            Iv::Computed(IvMode::Plain64 | IvMode::Essiv(_)) => {
+            SealIv::Computed(IvMode::Plain64 | IvMode::Essiv(_)) => {
                 iv[..8].copy_from_slice(&number.to_le_bytes());
             }
         }
@@ -370,7 +370,8 @@ fn aead(kind: Kind, key_len: usize) -> AeadAlgorithm {
 
 /// The key for ESSIV is the hash of the whole volume key, unlike without integrity.
 fn essiv(spec: SealSpec, key: &Secret) -> Result<Option<SectorCipher>> {
-    let (Kind::Mac(cipher, _), Iv::Computed(IvMode::Essiv(digest))) = (spec.kind, spec.iv) else {
+    let (Kind::Mac(cipher, _), SealIv::Computed(IvMode::Essiv(digest))) = (spec.kind, spec.iv)
+    else {
         return Ok(None);
     };
     let blocks = SectorSpec::parse(&format!("{}-ecb", cipher.cipher().name()))?;

@@ -2,14 +2,14 @@
 //!
 //! After the kernel's documentation (Documentation/admin-guide/device-mapper/dm-integrity.rst) and the
 //! structures of its driver. All numbers are little-endian. The superblock gives all sizes and is not
-//! trusted: every area that [`Layout::new`] accepts lies on the device, and no sum overflows.
+//! trusted: every area that [`TagLayout::new`] accepts lies on the device, and no sum overflows.
 
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::model::SECTOR;
 
-/// How much of the device the superblock has, in bytes: its fields, and zeros.
+/// The length of the superblock on the device, in bytes: its fields, and zeros.
 pub(super) const SUPERBLOCK_LEN: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"integrt\0";
@@ -30,9 +30,9 @@ const INLINE: u32 = 0x20;
 
 /// The metadata of a section of the journal has so many sectors.
 pub(super) const ENTRY_SECTORS: usize = 8;
-/// What the entries may have of each of those, in bytes: a MAC and a commit id are behind them.
+/// The space for entries in a sector, in bytes.
 const ENTRY_SPACE: usize = 512 - 8 - 8;
-/// If the journal has no MAC, they have its place too.
+/// The same if the journal has no MAC.
 const ENTRY_SPACE_NO_MAC: usize = 512 - 8;
 /// The longest tag, in bytes: its entry fits in a sector of the journal with the largest blocks.
 const TAG_LEN_MAX: usize = ENTRY_SPACE - 8 - 8 * 8;
@@ -50,7 +50,7 @@ const INTERLEAVE_LOG2_RANGE: std::ops::RangeInclusive<u8> = 3..=31;
 
 #[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawSuperblock {
     magic: [u8; 8],
     version: u8,
     interleave_log2: u8,
@@ -69,26 +69,26 @@ struct Raw {
     salt: [u8; 16],
 }
 
-const _: () = assert!(size_of::<Raw>() == 64);
-const _: () = assert!(std::mem::offset_of!(Raw, data_len) == 16);
-const _: () = assert!(std::mem::offset_of!(Raw, recalculated) == 32);
+const _: () = assert!(size_of::<RawSuperblock>() == 64);
+const _: () = assert!(std::mem::offset_of!(RawSuperblock, data_len) == 16);
+const _: () = assert!(std::mem::offset_of!(RawSuperblock, recalculated) == 32);
 
-/// Why a superblock is of no use.
+/// The reason why a superblock is not accepted.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// It cannot be right.
+pub(crate) enum SuperblockRefusal {
+    /// The fields contradict each other.
     Damaged(String),
-    /// It asks for what is not done here.
+    /// The fields ask for a feature that this program does not have.
     Unsupported(String),
 }
 
-fn damaged(what: impl Into<String>) -> Refused {
-    Refused::Damaged(what.into())
+fn damaged(what: impl Into<String>) -> SuperblockRefusal {
+    SuperblockRefusal::Damaged(what.into())
 }
 
-/// What a superblock says that is of use here.
+/// The fields of a superblock that this program uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Superblock {
+pub(crate) struct TagSuperblock {
     pub(super) interleave_log2: u8,
     pub(super) tag_len: u16,
     pub(super) journal_sections: u32,
@@ -99,10 +99,11 @@ pub(crate) struct Superblock {
     pub(super) block_log2: u8,
 }
 
-impl Superblock {
+impl TagSuperblock {
     /// Reads the beginning of a superblock.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Superblock, Refused> {
-        let (raw, _) = Raw::read_from_prefix(bytes).map_err(|_| damaged("it is too short"))?;
+    pub(crate) fn decode(bytes: &[u8]) -> Result<TagSuperblock, SuperblockRefusal> {
+        let (raw, _) =
+            RawSuperblock::read_from_prefix(bytes).map_err(|_| damaged("it is too short"))?;
         if raw.magic != MAGIC {
             let what = match bytes.iter().all(|byte| *byte == 0) {
                 true => "there is none",
@@ -111,7 +112,7 @@ impl Superblock {
             return Err(damaged(what));
         }
         check_flags(&raw)?;
-        Ok(Superblock {
+        Ok(TagSuperblock {
             interleave_log2: raw.interleave_log2,
             tag_len: raw.tag_len.get(),
             journal_sections: raw.journal_sections.get(),
@@ -123,7 +124,7 @@ impl Superblock {
 
     /// The superblock as it lies on the device; what is not known here is as the kernel makes it.
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut raw = Raw::new_zeroed();
+        let mut raw = RawSuperblock::new_zeroed();
         raw.magic = MAGIC;
         raw.version = VERSION_MADE;
         raw.interleave_log2 = self.interleave_log2;
@@ -145,9 +146,9 @@ impl Superblock {
         device_len: u64,
         tag_len: usize,
         block: usize,
-    ) -> Option<Superblock> {
+    ) -> Option<TagSuperblock> {
         let device_sectors = device_len / SECTOR;
-        let mut planned = Superblock {
+        let mut planned = TagSuperblock {
             interleave_log2: INTERLEAVE_LOG2,
             tag_len: tag_len.try_into().ok()?,
             journal_sections: 1,
@@ -155,15 +156,15 @@ impl Superblock {
             fixed_padding: true,
             block_log2: (block as u64 / SECTOR).trailing_zeros() as u8,
         };
-        let section = Section::of(&planned).ok()?;
+        let section = JournalSection::of(&planned).ok()?;
         let journal = (device_sectors >> JOURNAL_SHARE_LOG2).min(JOURNAL_SECTORS_MAX);
         planned.journal_sections = (journal / section.sectors as u64).max(1) as u32;
         for bit in (3..u64::BITS - device_sectors.leading_zeros()).rev() {
-            let larger = Superblock {
+            let larger = TagSuperblock {
                 data_len: planned.data_len | 1 << bit,
                 ..planned.clone()
             };
-            if Layout::new(&larger, start, device_len).is_ok() {
+            if TagLayout::new(&larger, start, device_len).is_ok() {
                 planned = larger;
             }
         }
@@ -171,8 +172,8 @@ impl Superblock {
     }
 }
 
-fn check_flags(raw: &Raw) -> Result<(), Refused> {
-    let unsupported = |what: &str| Err(Refused::Unsupported(what.into()));
+fn check_flags(raw: &RawSuperblock) -> Result<(), SuperblockRefusal> {
+    let unsupported = |what: &str| Err(SuperblockRefusal::Unsupported(what.into()));
     let (version, flags) = (raw.version, raw.flags.get());
     if !(1..=VERSION_MAX).contains(&version) {
         return unsupported(&format!(
@@ -201,20 +202,20 @@ fn check_flags(raw: &Raw) -> Result<(), Refused> {
 
 /// A section of the journal: entries that say where blocks belong and have their tags, then the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Section {
+pub(super) struct JournalSection {
     pub(super) tag_len: usize,
     /// Sectors in a block.
     pub(super) block_sectors: usize,
-    /// How many blocks it has space for.
+    /// The number of blocks in a section.
     pub(super) entries: usize,
-    /// How long an entry is, in bytes.
+    /// The length of an entry, in bytes.
     pub(super) entry_len: usize,
-    /// How long it is with its entries, in sectors.
+    /// The length of the section with its entries, in sectors.
     pub(super) sectors: usize,
 }
 
-impl Section {
-    fn of(superblock: &Superblock) -> Result<Section, Refused> {
+impl JournalSection {
+    fn of(superblock: &TagSuperblock) -> Result<JournalSection, SuperblockRefusal> {
         let tag_len = usize::from(superblock.tag_len);
         if !(1..=TAG_LEN_MAX).contains(&tag_len) {
             return Err(damaged(format!("tags cannot have {tag_len} bytes")));
@@ -226,7 +227,7 @@ impl Section {
         let block_sectors = 1 << superblock.block_log2;
         let entry_len = (8 + 8 * block_sectors + tag_len).next_multiple_of(8);
         let entries = ENTRY_SPACE_NO_MAC / entry_len * ENTRY_SECTORS;
-        Ok(Section {
+        Ok(JournalSection {
             tag_len,
             block_sectors,
             entries,
@@ -235,60 +236,60 @@ impl Section {
         })
     }
 
-    /// How long it is, in bytes.
+    /// Returns the length of the section, in bytes.
     pub(super) fn len(&self) -> usize {
         self.sectors * SECTOR as usize
     }
 
-    /// How long a block is, in bytes.
+    /// Returns the length of a block, in bytes.
     pub(super) fn block(&self) -> usize {
         self.block_sectors * SECTOR as usize
     }
 }
 
-/// Where everything lies. Blocks are numbered from 0.
+/// The addresses of all parts of the device. Blocks are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
-    pub(super) section: Section,
+pub(crate) struct TagLayout {
+    pub(super) section: JournalSection,
     pub(super) journal_sections: u32,
-    /// Where the superblock begins, in bytes.
+    /// The address of the superblock, in bytes.
     start: u64,
     /// Behind the journal, in bytes.
     areas: u64,
     /// Blocks between two areas of tags.
     interleave: u64,
-    /// How long an area of tags is, in bytes.
+    /// The length of an area of tags, in bytes.
     run: u64,
-    /// How many blocks there are.
+    /// The number of blocks.
     pub(super) blocks: u64,
 }
 
-/// Where blocks that follow each other lie.
+/// A run of blocks whose data and tags are contiguous on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct BlockRun {
     /// In bytes.
     pub(super) data: u64,
     /// In bytes.
     pub(super) tags: u64,
-    /// How many blocks, from the one that was asked for, lie in a row with their tags.
+    /// The number of blocks in the run, from the requested one on.
     pub(super) blocks: u64,
 }
 
-impl Layout {
+impl TagLayout {
     /// The layout that a superblock at `start` means, on a device of `device_len` bytes.
     pub(crate) fn new(
-        superblock: &Superblock,
+        superblock: &TagSuperblock,
         start: u64,
         device_len: u64,
-    ) -> Result<Layout, Refused> {
-        let section = Section::of(superblock)?;
+    ) -> Result<TagLayout, SuperblockRefusal> {
+        let section = JournalSection::of(superblock)?;
         if superblock.journal_sections == 0 {
             return Err(damaged("its journal has no sections"));
         }
         let journal = u64::from(superblock.journal_sections) * section.len() as u64;
         if journal > JOURNAL_MAX && journal < device_len {
             let what = format!("its integrity journal has {journal} bytes");
-            return Err(Refused::Unsupported(what));
+            return Err(SuperblockRefusal::Unsupported(what));
         }
         let (log2, block_log2) = (superblock.interleave_log2, superblock.block_log2);
         if !INTERLEAVE_LOG2_RANGE.contains(&log2) {
@@ -305,7 +306,7 @@ impl Layout {
         } else {
             SECTOR << 8
         };
-        let layout = Layout {
+        let layout = TagLayout {
             section,
             journal_sections: superblock.journal_sections,
             start,
@@ -318,8 +319,8 @@ impl Layout {
         Ok(layout)
     }
 
-    /// What lies on the device has offsets that fit in 64 bits; so far nothing is known to.
-    fn check_end(&self, device_len: u64) -> Result<(), Refused> {
+    /// Checks that all addresses fit the device and 64 bits. Nothing that was computed before is trusted.
+    fn check_end(&self, device_len: u64) -> Result<(), SuperblockRefusal> {
         let areas = u128::from(self.blocks.div_ceil(self.interleave));
         let data = u128::from(self.blocks) * self.section.block() as u128;
         let end = u128::from(self.areas) + areas * u128::from(self.run) + data;
@@ -331,22 +332,22 @@ impl Layout {
         }
     }
 
-    /// How much data there is, in bytes.
+    /// Returns the length of the data, in bytes.
     pub(super) fn data_len(&self) -> u64 {
         self.blocks * self.section.block() as u64
     }
 
-    /// Where a section of the journal lies, in bytes.
+    /// Returns the address of a section of the journal, in bytes.
     pub(super) fn section_at(&self, section: u32) -> u64 {
         self.start + SUPERBLOCK_LEN as u64 + u64::from(section) * self.section.len() as u64
     }
 
-    /// Where a block lies that there is, and those behind it.
-    pub(super) fn place(&self, block: u64) -> Place {
+    /// Returns the run that begins with a block of the device.
+    pub(super) fn place(&self, block: u64) -> BlockRun {
         let (area, within) = (block / self.interleave, block % self.interleave);
         let area_len = self.run + self.interleave * self.section.block() as u64;
         let tags = self.areas + area * area_len;
-        Place {
+        BlockRun {
             data: tags + self.run + within * self.section.block() as u64,
             tags: tags + within * self.section.tag_len as u64,
             blocks: (self.interleave - within).min(self.blocks - block),
@@ -361,8 +362,8 @@ mod tests {
     const DEVICE: u64 = 32 << 20;
     const START: u64 = 16 << 20;
 
-    fn good() -> Superblock {
-        Superblock::plan(START, DEVICE, 32, 4096).unwrap()
+    fn good() -> TagSuperblock {
+        TagSuperblock::plan(START, DEVICE, 32, 4096).unwrap()
     }
 
     /// The figures are what the kernel made of devices of 32 MiB.
@@ -379,8 +380,8 @@ mod tests {
             (20, 512, 416, 31064),
         ];
         for (tag_len, block, journal, data) in cases {
-            let planned = Superblock::plan(START, DEVICE, tag_len, block).unwrap();
-            let layout = Layout::new(&planned, START, DEVICE).unwrap();
+            let planned = TagSuperblock::plan(START, DEVICE, tag_len, block).unwrap();
+            let layout = TagLayout::new(&planned, START, DEVICE).unwrap();
             let sectors = layout.section.sectors as u64 * u64::from(layout.journal_sections);
             assert_eq!(
                 (sectors, planned.data_len),
@@ -388,7 +389,7 @@ mod tests {
                 "{tag_len} {block}"
             );
         }
-        assert_eq!(Superblock::plan(START, START + 8192, 32, 4096), None);
+        assert_eq!(TagSuperblock::plan(START, START + 8192, 32, 4096), None);
     }
 
     #[test]
@@ -396,7 +397,7 @@ mod tests {
         let planned = good();
         let bytes = planned.encode();
         assert_eq!(bytes.len(), SUPERBLOCK_LEN);
-        assert_eq!(Superblock::decode(&bytes), Ok(planned));
+        assert_eq!(TagSuperblock::decode(&bytes), Ok(planned));
     }
 
     #[test]
@@ -405,8 +406,8 @@ mod tests {
         let said = |at: usize, value: u8| {
             let mut bytes = bytes.clone();
             bytes[at] = value;
-            match Superblock::decode(&bytes) {
-                Err(Refused::Unsupported(what)) => what,
+            match TagSuperblock::decode(&bytes) {
+                Err(SuperblockRefusal::Unsupported(what)) => what,
                 other => panic!("{other:?}"),
             }
         };
@@ -418,12 +419,12 @@ mod tests {
         assert!(said(24, 0x0c).contains("bitmap"));
         assert!(said(24, 0x28).contains("disk itself"));
         assert!(matches!(
-            Superblock::decode(&[0; 4096]),
-            Err(Refused::Damaged(_))
+            TagSuperblock::decode(&[0; 4096]),
+            Err(SuperblockRefusal::Damaged(_))
         ));
         assert!(matches!(
-            Superblock::decode(b"integrt"),
-            Err(Refused::Damaged(_))
+            TagSuperblock::decode(b"integrt"),
+            Err(SuperblockRefusal::Damaged(_))
         ));
     }
 
@@ -442,24 +443,24 @@ mod tests {
         bad[8].interleave_log2 = 255;
         bad[9].block_log2 = 200;
         for bad in bad {
-            assert!(Layout::new(&bad, START, DEVICE).is_err(), "{bad:?}");
+            assert!(TagLayout::new(&bad, START, DEVICE).is_err(), "{bad:?}");
             assert!(
-                Layout::new(&bad, u64::MAX - 511, u64::MAX).is_err(),
+                TagLayout::new(&bad, u64::MAX - 511, u64::MAX).is_err(),
                 "{bad:?}"
             );
         }
-        assert!(Layout::new(&good, START, DEVICE - 512 * 800).is_err());
-        assert!(Layout::new(&good, u64::MAX - 511, DEVICE).is_err());
+        assert!(TagLayout::new(&good, START, DEVICE - 512 * 800).is_err());
+        assert!(TagLayout::new(&good, u64::MAX - 511, DEVICE).is_err());
     }
 
     #[test]
     fn no_two_blocks_share_a_place() {
-        let superblock = Superblock {
+        let superblock = TagSuperblock {
             interleave_log2: 5,
             data_len: 8 * 11,
             ..good()
         };
-        let layout = Layout::new(&superblock, 0, DEVICE).unwrap();
+        let layout = TagLayout::new(&superblock, 0, DEVICE).unwrap();
         let mut pieces: Vec<(u64, u64)> = (0..11)
             .flat_map(|block| {
                 let place = layout.place(block);

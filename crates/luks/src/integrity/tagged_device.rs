@@ -15,20 +15,23 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use block::BlockDevice;
 
-use super::journal::{self, Entry, Plan, Survey, Then};
-use super::superblock::{Layout, Refused, SUPERBLOCK_LEN, Section, Superblock};
+use super::journal::{self, Entry, ReplayPlan, RingContinuation, Survey};
+use super::superblock::{
+    JournalSection, SUPERBLOCK_LEN, SuperblockRefusal, TagLayout, TagSuperblock,
+};
 use crate::model::SECTOR;
 use crate::{Error, Result};
 
 /// The journal is read, and batches are collected, up to so many bytes at a time.
 const BATCH: usize = 1 << 20;
 
-/// How blocks are written.
+/// The way in which blocks are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// Not at all.
+pub(crate) enum TagMode {
+    /// Writes are refused.
     ReadOnly,
-    /// Not at all, and the journal is not looked at: what it would complete is old, or torn from its tag.
+    /// Writes are refused, and the journal is not read. Blocks that it would complete are old, or torn from their
+    /// tags.
     Recovery,
     /// Through the journal.
     Journal,
@@ -37,37 +40,37 @@ pub(crate) enum Mode {
 }
 
 /// A device whose blocks have tags.
-pub(super) struct Tagged {
+pub(super) struct TaggedDevice {
     device: Arc<dyn BlockDevice>,
-    layout: Layout,
-    mode: Mode,
+    layout: TagLayout,
+    mode: TagMode,
     /// Areas of tags are read and written in such units, in bytes.
     unit: u64,
-    batch: RwLock<Batch>,
+    batch: RwLock<BlockBatch>,
 }
 
 /// Blocks that wait, and where the journal goes on.
 #[derive(Default)]
-struct Batch {
+struct BlockBatch {
     blocks: Vec<u64>,
     tags: Vec<u8>,
     data: Vec<u8>,
-    /// Where a block is among those that wait.
+    /// The index of each waiting block.
     places: HashMap<u64, usize>,
-    /// Its commit has begun, and failed: it is tried again as it is. Were it changed, a power cut during
+    /// True if the commit has begun and failed: it is tried again as it is. With other contents, a power cut during
     /// the next attempt could leave a section that is made of both, and looks whole.
     is_sealed: bool,
     /// The next section.
     next: u32,
     sequence: u8,
-    /// How many sections were carried out and may not be durable in place.
+    /// The number of sections that were carried out, and may not be durable in place.
     unflushed: u32,
-    /// Whether there is anything in the journal.
+    /// True if the journal has any block.
     is_used: bool,
 }
 
-impl Batch {
-    fn entry<'a>(&'a self, n: usize, section: &Section) -> Entry<'a> {
+impl BlockBatch {
+    fn entry<'a>(&'a self, n: usize, section: &JournalSection) -> Entry<'a> {
         let (tag, block) = (section.tag_len, section.block());
         Entry {
             block: self.blocks[n],
@@ -100,7 +103,7 @@ impl Batch {
     }
 }
 
-impl Tagged {
+impl TaggedDevice {
     /// Opens what begins with a superblock at `start`, and carries out what is in its journal.
     ///
     /// # Errors
@@ -110,8 +113,8 @@ impl Tagged {
         start: u64,
         tag_len: usize,
         block: usize,
-        mode: Mode,
-    ) -> Result<Tagged> {
+        mode: TagMode,
+    ) -> Result<TaggedDevice> {
         let layout = read_layout(&*device, start)?;
         let section = &layout.section;
         if (section.tag_len, section.block()) != (tag_len, block) {
@@ -122,12 +125,12 @@ impl Tagged {
             );
             return Err(Error::integrity(&*device, what));
         }
-        let mut tagged = Tagged::new(device, layout, mode);
-        if mode == Mode::Recovery {
+        let mut tagged = TaggedDevice::new(device, layout, mode);
+        if mode == TagMode::Recovery {
             return Ok(tagged);
         }
         let plan = tagged.survey()?;
-        if mode == Mode::ReadOnly {
+        if mode == TagMode::ReadOnly {
             return match plan.is_empty {
                 true => Ok(tagged),
                 false => Err(Error::unsupported(
@@ -153,19 +156,19 @@ impl Tagged {
         block: usize,
     ) -> Result<()> {
         let superblock = plan(&*device, start, tag_len, block)?;
-        let layout = Layout::new(&superblock, start, device.size())
+        let layout = TagLayout::new(&superblock, start, device.size())
             .map_err(|refused| refuse(&*device, refused))?;
         device.overwrite(start, SUPERBLOCK_LEN as u64)?;
         device.flush()?;
         let sections = layout.journal_sections;
-        let tagged = Tagged::new(Arc::clone(&device), layout, Mode::Journal);
+        let tagged = TaggedDevice::new(Arc::clone(&device), layout, TagMode::Journal);
         tagged.empty_sections(0, sections, 0)?;
         device.write_durably_at(start, &[IoSlice::new(&superblock.encode())])?;
         Ok(())
     }
 
-    fn new(device: Arc<dyn BlockDevice>, layout: Layout, mode: Mode) -> Tagged {
-        Tagged {
+    fn new(device: Arc<dyn BlockDevice>, layout: TagLayout, mode: TagMode) -> TaggedDevice {
+        TaggedDevice {
             unit: u64::from(device.sector_sizes().logical).max(SECTOR),
             device,
             layout,
@@ -174,7 +177,7 @@ impl Tagged {
         }
     }
 
-    /// How much data there is, in bytes.
+    /// Returns the length of the data, in bytes.
     pub(super) fn data_len(&self) -> u64 {
         self.layout.data_len()
     }
@@ -220,7 +223,7 @@ impl Tagged {
         Ok(())
     }
 
-    /// Where the units begin that these bytes are in, and space for them.
+    /// Returns the address of the first unit that holds these bytes, and a buffer for all of them.
     fn units(&self, at: u64, len: usize) -> (u64, Vec<u8>) {
         let begin = at - at % self.unit;
         let end = (at + len as u64).next_multiple_of(self.unit);
@@ -233,7 +236,7 @@ impl Tagged {
         let blocks = data.chunks_exact(section.block());
         let blocks = (first..).zip(blocks.zip(tags.chunks_exact(section.tag_len)));
         let mut batch = self.exclusive();
-        if self.mode == Mode::Direct {
+        if self.mode == TagMode::Direct {
             let entries = blocks.map(|(block, (data, tag))| Entry { block, tag, data });
             return self.carry_out(entries.collect());
         }
@@ -250,20 +253,20 @@ impl Tagged {
     /// Makes what was written durable.
     pub(super) fn flush(&self) -> block::Result<()> {
         match self.mode {
-            Mode::Journal => self.commit(&mut self.exclusive()),
-            Mode::Direct | Mode::ReadOnly | Mode::Recovery => self.device.flush(),
+            TagMode::Journal => self.commit(&mut self.exclusive()),
+            TagMode::Direct | TagMode::ReadOnly | TagMode::Recovery => self.device.flush(),
         }
     }
 
-    /// How many blocks make a batch: at most half of the ring, so that one is being carried out while
-    /// the other is on its way to the disk.
+    /// Returns the number of blocks in a batch: at most half of the ring. One half is carried out while the other one
+    /// is on its way to the disk.
     fn batch_len(&self) -> usize {
         let most = (self.layout.journal_sections as usize / 2).max(1);
         (BATCH / self.layout.section.len()).clamp(1, most) * self.layout.section.entries
     }
 
     /// Writes the blocks that wait to the journal, then in place.
-    fn commit(&self, batch: &mut Batch) -> block::Result<()> {
+    fn commit(&self, batch: &mut BlockBatch) -> block::Result<()> {
         if batch.blocks.is_empty() {
             return Ok(());
         }
@@ -285,7 +288,7 @@ impl Tagged {
     }
 
     /// Writes the blocks that wait to the journal, durably, and says how the ring goes on.
-    fn write_sections(&self, batch: &Batch) -> block::Result<(u32, u8)> {
+    fn write_sections(&self, batch: &BlockBatch) -> block::Result<(u32, u8)> {
         let section = &self.layout.section;
         let (mut number, mut sequence) = (batch.next, batch.sequence);
         let mut begin = number;
@@ -347,7 +350,7 @@ impl Tagged {
     }
 
     /// Reads the journal, and says what is to be done with it.
-    fn survey(&self) -> Result<Plan> {
+    fn survey(&self) -> Result<ReplayPlan> {
         let section = &self.layout.section;
         let sections = self.layout.journal_sections;
         let step = (BATCH / section.len()).max(1) as u32;
@@ -363,11 +366,11 @@ impl Tagged {
                 surveys.push(survey.map_err(|what| Error::integrity(&*self.device, what))?);
             }
         }
-        Plan::new(&surveys).map_err(|what| Error::integrity(&*self.device, what))
+        ReplayPlan::new(&surveys).map_err(|what| Error::integrity(&*self.device, what))
     }
 
     /// Carries out what is in the journal, and says how it goes on.
-    fn play(&self, plan: &Plan) -> Result<Batch> {
+    fn play(&self, plan: &ReplayPlan) -> Result<BlockBatch> {
         let sections = self.layout.journal_sections;
         if !plan.is_empty {
             for n in 0..plan.replayed {
@@ -377,20 +380,20 @@ impl Tagged {
             self.device.flush()?;
         }
         let (next, sequence) = match plan.then {
-            Then::Continue(sequence) => (plan.oldest, sequence),
-            Then::Clear(sequence) => {
+            RingContinuation::Continue(sequence) => (plan.oldest, sequence),
+            RingContinuation::Clear(sequence) => {
                 self.clear_journal(plan.oldest, sequence)?;
                 (0, journal::next(sequence))
             }
         };
-        let batch = Batch {
+        let batch = BlockBatch {
             next,
             sequence,
-            is_used: !plan.is_empty && matches!(plan.then, Then::Continue(_)),
-            ..Batch::default()
+            is_used: !plan.is_empty && matches!(plan.then, RingContinuation::Continue(_)),
+            ..BlockBatch::default()
         };
         // What is written in place must not be undone by what was written before.
-        if self.mode == Mode::Direct && batch.is_used {
+        if self.mode == TagMode::Direct && batch.is_used {
             self.empty_ring(&batch)?;
         }
         Ok(batch)
@@ -464,49 +467,53 @@ impl Tagged {
     }
 
     /// Writes sections without blocks all around the ring, as if they were the next ones.
-    fn empty_ring(&self, batch: &Batch) -> block::Result<()> {
+    fn empty_ring(&self, batch: &BlockBatch) -> block::Result<()> {
         let to_end = self.layout.journal_sections - batch.next;
         self.empty_sections(batch.next, to_end, batch.sequence)?;
         self.empty_sections(0, batch.next, journal::next(batch.sequence))
     }
 
-    fn shared(&self) -> RwLockReadGuard<'_, Batch> {
+    fn shared(&self) -> RwLockReadGuard<'_, BlockBatch> {
         self.batch.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn exclusive(&self) -> RwLockWriteGuard<'_, Batch> {
+    fn exclusive(&self) -> RwLockWriteGuard<'_, BlockBatch> {
         self.batch.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Tagged {
-    /// Who wanted to know whether everything is durable has flushed. What fails here is in the journal,
-    /// or was never promised.
+impl Drop for TaggedDevice {
+    /// A caller that needs durable data has flushed. Blocks that fail here are in the journal, or were never promised.
     fn drop(&mut self) {
-        if self.mode == Mode::Journal {
+        if self.mode == TagMode::Journal {
             let _ = self.close();
         }
     }
 }
 
-fn read_layout(device: &dyn BlockDevice, start: u64) -> Result<Layout> {
+fn read_layout(device: &dyn BlockDevice, start: u64) -> Result<TagLayout> {
     let needed = start.saturating_add(SUPERBLOCK_LEN as u64);
     if device.size() < needed {
         return Err(too_small(device, needed));
     }
     let mut bytes = vec![0; SUPERBLOCK_LEN];
     device.read_at(start, &mut bytes)?;
-    let superblock = Superblock::decode(&bytes).map_err(|refused| refuse(device, refused))?;
-    Layout::new(&superblock, start, device.size()).map_err(|refused| refuse(device, refused))
+    let superblock = TagSuperblock::decode(&bytes).map_err(|refused| refuse(device, refused))?;
+    TagLayout::new(&superblock, start, device.size()).map_err(|refused| refuse(device, refused))
 }
 
-fn plan(device: &dyn BlockDevice, start: u64, tag_len: usize, block: usize) -> Result<Superblock> {
-    let planned = Superblock::plan(start, device.size(), tag_len, block);
+fn plan(
+    device: &dyn BlockDevice,
+    start: u64,
+    tag_len: usize,
+    block: usize,
+) -> Result<TagSuperblock> {
+    let planned = TagSuperblock::plan(start, device.size(), tag_len, block);
     // The journal, an area of tags, and some data.
     planned.ok_or_else(|| too_small(device, start.saturating_add(2 << 20)))
 }
 
-/// Whether there is space for any data behind `start`.
+/// Checks that there is space for some data behind `start`.
 pub(super) fn check_space(
     device: &dyn BlockDevice,
     start: u64,
@@ -524,9 +531,11 @@ fn too_small(device: &dyn BlockDevice, needed: u64) -> Error {
     }
 }
 
-fn refuse(device: &dyn BlockDevice, refused: Refused) -> Error {
+fn refuse(device: &dyn BlockDevice, refused: SuperblockRefusal) -> Error {
     match refused {
-        Refused::Damaged(what) => Error::integrity(device, format!("its superblock: {what}")),
-        Refused::Unsupported(what) => Error::unsupported(&device.name(), what),
+        SuperblockRefusal::Damaged(what) => {
+            Error::integrity(device, format!("its superblock: {what}"))
+        }
+        SuperblockRefusal::Unsupported(what) => Error::unsupported(&device.name(), what),
     }
 }

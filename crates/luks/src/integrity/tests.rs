@@ -7,8 +7,8 @@ use std::sync::Arc;
 use block::fault::{Fault, FaultClock, FaultDevice, images};
 use block::{BlockDevice, MemoryDevice};
 
-use super::superblock::{Layout, SUPERBLOCK_LEN, Superblock};
-use super::tagged_device::{Mode, Tagged};
+use super::superblock::{SUPERBLOCK_LEN, TagLayout, TagSuperblock};
+use super::tagged_device::{TagMode, TaggedDevice};
 use crate::{Error, Result};
 
 const BLOCKS: u64 = 40;
@@ -19,7 +19,7 @@ const TAG_LEN: usize = 420;
 const BLOCK: usize = 512;
 
 fn device(sections: u32) -> Vec<u8> {
-    let superblock = Superblock {
+    let superblock = TagSuperblock {
         interleave_log2: 3,
         tag_len: TAG_LEN as u16,
         journal_sections: sections,
@@ -28,7 +28,7 @@ fn device(sections: u32) -> Vec<u8> {
         block_log2: 0,
     };
     let len = START as usize + SUPERBLOCK_LEN + sections as usize * 8192 + 5 * (4096 + 4096);
-    let layout = Layout::new(&superblock, START, len as u64).unwrap();
+    let layout = TagLayout::new(&superblock, START, len as u64).unwrap();
     let mut bytes = vec![0xaa; len];
     bytes[START as usize..START as usize + SUPERBLOCK_LEN].copy_from_slice(&superblock.encode());
     for section in 0..sections {
@@ -42,29 +42,29 @@ fn device(sections: u32) -> Vec<u8> {
     bytes
 }
 
-fn open(device: &Arc<FaultDevice>, mode: Mode) -> Result<Tagged> {
+fn open(device: &Arc<FaultDevice>, mode: TagMode) -> Result<TaggedDevice> {
     let device = Arc::clone(device) as Arc<dyn BlockDevice>;
-    Tagged::open(device, START, TAG_LEN, BLOCK, mode)
+    TaggedDevice::open(device, START, TAG_LEN, BLOCK, mode)
 }
 
 fn reopen(image: Vec<u8>) -> Arc<FaultDevice> {
     Arc::new(FaultDevice::from_bytes(image, &FaultClock::new()))
 }
 
-/// What a block and its tag are in some version of it; all bytes of both say which.
+/// Returns the contents of a block and its tag in a version; all bytes of both name the version.
 fn content(block: u64, version: u8) -> (Vec<u8>, Vec<u8>) {
     let byte = version ^ (block as u8) << 3;
     (vec![byte; BLOCK], vec![byte ^ 0xff; TAG_LEN])
 }
 
-fn write(tagged: &Tagged, first: u64, count: u64, version: u8) -> block::Result<()> {
+fn write(tagged: &TaggedDevice, first: u64, count: u64, version: u8) -> block::Result<()> {
     let blocks = (first..first + count).map(|block| content(block, version));
     let (data, tags): (Vec<_>, Vec<_>) = blocks.unzip();
     tagged.write(first, &data.concat(), &tags.concat())
 }
 
 /// The version in which each block is found; a block whose parts are of different versions is a failure.
-fn versions(tagged: &Tagged, when: &str) -> Vec<u8> {
+fn versions(tagged: &TaggedDevice, when: &str) -> Vec<u8> {
     let (mut data, mut tags) = (vec![0; BLOCKS as usize * BLOCK], Vec::new());
     tagged.read(0, &mut data, &mut tags).unwrap();
     let parts = data.chunks_exact(BLOCK).zip(tags.chunks_exact(TAG_LEN));
@@ -77,7 +77,7 @@ fn versions(tagged: &Tagged, when: &str) -> Vec<u8> {
     found.collect()
 }
 
-/// What was written when, and what of it was durable when.
+/// The versions that were written and that were durable, by time.
 #[derive(Default)]
 struct History {
     /// By the time before which it was done: each block's version.
@@ -86,7 +86,7 @@ struct History {
 }
 
 /// Writes everything once, then here and there in pieces, with flushes now and then.
-fn run(tagged: &Tagged, clock: &FaultClock, history: &mut History) -> block::Result<()> {
+fn run(tagged: &TaggedDevice, clock: &FaultClock, history: &mut History) -> block::Result<()> {
     let mut now = vec![1; BLOCKS as usize];
     write(tagged, 0, BLOCKS, 1)?;
     tagged.flush()?;
@@ -111,7 +111,7 @@ fn blocks_are_not_torn_from_their_tags() {
         let clock = FaultClock::new();
         let device = Arc::new(FaultDevice::from_bytes(device(sections), &clock));
         let mut history = History::default();
-        let tagged = open(&device, Mode::Journal).unwrap();
+        let tagged = open(&device, TagMode::Journal).unwrap();
         run(&tagged, &clock, &mut history).unwrap();
         drop(tagged);
         let journal = device.take_journal();
@@ -123,14 +123,15 @@ fn blocks_are_not_torn_from_their_tags() {
             for (seed, image) in images(&journal, cut, 0..6).into_iter().enumerate() {
                 let when = format!("{sections} sections, cut before {cut}, seed {seed}");
                 let after = reopen(image);
-                let opened = open(&after, Mode::Journal).unwrap_or_else(|e| panic!("{when}: {e}"));
+                let opened =
+                    open(&after, TagMode::Journal).unwrap_or_else(|e| panic!("{when}: {e}"));
                 let found = versions(&opened, &when);
                 for (block, version) in found.iter().enumerate() {
                     let range = oldest[block]..=newest[block];
                     assert!(range.contains(version), "block {block}, {when}: {version}");
                 }
                 drop(opened);
-                let again = open(&after, Mode::ReadOnly).expect("the journal is empty");
+                let again = open(&after, TagMode::ReadOnly).expect("the journal is empty");
                 assert_eq!(versions(&again, &when), found, "{when}");
             }
         }
@@ -144,7 +145,7 @@ fn carrying_out_may_be_interrupted() {
     let base = device(5);
     let written = Arc::new(FaultDevice::from_bytes(base, &clock));
     let mut history = History::default();
-    let tagged = open(&written, Mode::Journal).unwrap();
+    let tagged = open(&written, TagMode::Journal).unwrap();
     run(&tagged, &clock, &mut history).unwrap();
     let end = clock.now();
     std::mem::forget(tagged);
@@ -154,13 +155,13 @@ fn carrying_out_may_be_interrupted() {
         for image in images(&journal, end - back, 0..4) {
             let clock = FaultClock::new();
             let device = Arc::new(FaultDevice::from_bytes(image, &clock));
-            let opened = open(&device, Mode::Journal).unwrap();
+            let opened = open(&device, TagMode::Journal).unwrap();
             let expected = versions(&opened, "at first");
             drop(opened);
             let journal = device.take_journal();
             for cut in 0..=clock.now() {
                 for image in images(&journal, cut, 0..3) {
-                    let opened = open(&reopen(image), Mode::Journal).unwrap();
+                    let opened = open(&reopen(image), TagMode::Journal).unwrap();
                     let when = format!("cut before {cut} of what is {back} back");
                     assert_eq!(versions(&opened, &when), expected, "{when}");
                 }
@@ -177,7 +178,7 @@ fn a_device_that_fails_loses_nothing_that_was_durable() {
         let clock = FaultClock::new();
         let device = Arc::new(FaultDevice::from_bytes(device(5), &clock));
         let mut history = History::default();
-        let tagged = open(&device, Mode::Journal).unwrap();
+        let tagged = open(&device, TagMode::Journal).unwrap();
         device.inject(Fault::DeadFrom(at));
         let ran = run(&tagged, &clock, &mut history);
         device.heal();
@@ -186,7 +187,7 @@ fn a_device_that_fails_loses_nothing_that_was_durable() {
             None => continue,
             Some(durable) if at % 2 == 0 => {
                 std::mem::forget(tagged);
-                let opened = open(&device, Mode::Journal).unwrap();
+                let opened = open(&device, TagMode::Journal).unwrap();
                 let found = versions(&opened, &when);
                 assert!(found.iter().zip(durable).all(|(f, d)| f >= d), "{when}");
                 found
@@ -196,7 +197,7 @@ fn a_device_that_fails_loses_nothing_that_was_durable() {
                 let found = versions(&tagged, &when);
                 assert!(found.iter().zip(durable).all(|(f, d)| f >= d), "{when}");
                 drop(tagged);
-                let opened = open(&device, Mode::ReadOnly).unwrap();
+                let opened = open(&device, TagMode::ReadOnly).unwrap();
                 assert_eq!(versions(&opened, &when), found, "{when}");
                 found
             }
@@ -212,7 +213,7 @@ fn a_device_that_fails_loses_nothing_that_was_durable() {
 fn a_commit_that_failed_is_tried_again_as_it_was() {
     let clock = FaultClock::new();
     let device = Arc::new(FaultDevice::from_bytes(device(5), &clock));
-    let tagged = open(&device, Mode::Journal).unwrap();
+    let tagged = open(&device, TagMode::Journal).unwrap();
     write(&tagged, 0, BLOCKS, 1).unwrap();
     tagged.flush().unwrap();
     write(&tagged, 0, 8, 2).unwrap();
@@ -231,37 +232,37 @@ fn a_commit_that_failed_is_tried_again_as_it_was() {
     let journal = device.take_journal();
     for cut in begin..=clock.now() {
         for image in images(&journal, cut, 0..12) {
-            let opened = open(&reopen(image), Mode::Journal).unwrap();
+            let opened = open(&reopen(image), TagMode::Journal).unwrap();
             let found = versions(&opened, &format!("cut before {cut}"));
             assert!(found[..8].iter().all(|v| (2..=3).contains(v)), "{found:?}");
         }
     }
 }
 
-/// What was written in place is not undone by what was in the journal before.
+/// A journal of earlier writes does not undo later writes in place.
 #[test]
 fn a_journal_is_emptied_before_it_is_gone_around() {
     let device = reopen(device(5));
-    let journaled = open(&device, Mode::Journal).unwrap();
+    let journaled = open(&device, TagMode::Journal).unwrap();
     write(&journaled, 0, BLOCKS, 1).unwrap();
     journaled.flush().unwrap();
     std::mem::forget(journaled);
-    let direct = open(&device, Mode::Direct).unwrap();
+    let direct = open(&device, TagMode::Direct).unwrap();
     write(&direct, 3, 20, 2).unwrap();
     direct.flush().unwrap();
     drop(direct);
-    let found = versions(&open(&device, Mode::Journal).unwrap(), "afterwards");
+    let found = versions(&open(&device, TagMode::Journal).unwrap(), "afterwards");
     assert_eq!(found[2..24], [vec![1], vec![2; 20], vec![1]].concat());
 }
 
 #[test]
 fn a_journal_that_is_not_empty_is_not_passed_over() {
     let device = reopen(device(5));
-    let tagged = open(&device, Mode::Journal).unwrap();
+    let tagged = open(&device, TagMode::Journal).unwrap();
     write(&tagged, 0, 1, 1).unwrap();
     tagged.flush().unwrap();
     std::mem::forget(tagged);
-    let refused = open(&device, Mode::ReadOnly).map(drop).unwrap_err();
+    let refused = open(&device, TagMode::ReadOnly).map(drop).unwrap_err();
     assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
     assert!(refused.to_string().contains("for writing"), "{refused}");
 }
@@ -271,7 +272,7 @@ fn damage_is_told_from_everything_else() {
     let damaged = |at: usize| {
         let mut bytes = device(2);
         bytes[at] ^= 1;
-        open(&reopen(bytes), Mode::Journal).map(drop)
+        open(&reopen(bytes), TagMode::Journal).map(drop)
     };
     let start = START as usize;
     for at in [start, start + 13, start + SUPERBLOCK_LEN + 511] {
@@ -283,10 +284,11 @@ fn damage_is_told_from_everything_else() {
     }
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(device(2)));
     for (tag_len, block) in [(TAG_LEN, 4096), (32, BLOCK)] {
-        let other = Tagged::open(Arc::clone(&device), START, tag_len, block, Mode::Journal);
+        let other =
+            TaggedDevice::open(Arc::clone(&device), START, tag_len, block, TagMode::Journal);
         let refused = other.map(drop).unwrap_err();
         assert!(matches!(refused, Error::Integrity { .. }), "{refused}");
     }
-    let late = Tagged::open(device, 1 << 40, TAG_LEN, BLOCK, Mode::Journal);
+    let late = TaggedDevice::open(device, 1 << 40, TAG_LEN, BLOCK, TagMode::Journal);
     assert!(matches!(late, Err(Error::TooSmall { .. })));
 }

@@ -155,7 +155,7 @@ impl Container {
         Ok(())
     }
 
-    /// Whether the header on the device says this of the slot.
+    /// Returns whether the header on the device has this slot.
     fn is_stored(&self, slot: &Keyslot) -> bool {
         let stored = Container::look(Arc::clone(&self.device));
         stored.is_ok_and(|stored| {

@@ -1,5 +1,5 @@
-//! How a passphrase becomes a key: PBKDF2, Argon2i or Argon2id, at a cost that is chosen when a slot
-//! is made and stands in the header.
+//! Password hashes of key slots: PBKDF2, Argon2i or Argon2id. The cost is chosen when a slot is made, and stands in
+//! the header.
 
 use std::fmt;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub enum Kdf {
     Pbkdf2 {
         /// The hash, as `sha256`.
         hash: String,
-        /// How often.
+        /// The number of iterations.
         iterations: u32,
     },
     /// Argon2 (RFC 9106).
@@ -144,7 +144,7 @@ fn argon2(kind: Variant, cost: Argon2Cost) -> Result<PasswordHash> {
     })
 }
 
-/// Which password hash new slots get.
+/// The password hash of a new slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KdfKind {
     /// PBKDF2: the only one of LUKS1.
@@ -165,20 +165,20 @@ impl KdfKind {
     }
 }
 
-/// What a new slot shall cost.
+/// The cost of a new slot.
 #[derive(Clone, Debug)]
 pub struct KdfChoice {
-    /// Which hash.
+    /// The password hash.
     pub kind: KdfKind,
     /// The hash of PBKDF2, as `sha256`.
     pub hash: String,
-    /// How long opening shall take here.
+    /// The time that opening takes on this machine.
     pub time: Duration,
-    /// This many iterations or passes, whatever they take.
+    /// A fixed number of iterations or passes, whatever time they take.
     pub force_iterations: Option<u32>,
     /// At most so much memory, in KiB.
     pub memory_kib: u32,
-    /// So many lanes; as many as there are processors, and at most four, if not said.
+    /// The number of lanes. `None`: one for each processor, at most four.
     pub lanes: Option<u32>,
 }
 
@@ -209,7 +209,7 @@ impl KdfChoice {
         Ok(kdf)
     }
 
-    /// This choice with a fixed cost, as measured on this machine now.
+    /// Returns this choice with a fixed cost, as measured on this machine now.
     pub(crate) fn forced(&self) -> Result<KdfChoice> {
         let mut choice = self.clone();
         match self.settle()? {
@@ -265,7 +265,7 @@ impl KdfChoice {
     }
 }
 
-/// How many iterations of PBKDF2 take so long here.
+/// Returns the number of PBKDF2 iterations that take this time here.
 pub(crate) fn pbkdf2_iterations(hash: &str, time: Duration) -> Result<u32> {
     let fit = keys::pbkdf2_fit(crypto::digest(hash)?, time)?;
     Ok(fit.clamp(PBKDF2_MIN.into(), PBKDF2_MAX.into()) as u32)

@@ -15,7 +15,8 @@ use super::kdf;
 use crate::model::{KeyDigest, Keyslot, SECTOR, STRIPES, material_len};
 use crate::{Error, Result, crypto};
 
-/// Of 512 random bytes, 221 different ones are expected, and fewer than this in no run of the world.
+/// The smallest number of different bytes in a sector that counts as encrypted. Of 512 random bytes, 221 different
+/// ones are expected, and fewer than this never.
 const DIFFERENT_BYTES_MIN: usize = 150;
 
 /// Key material is numbered from zero, in sectors of 512 bytes.
@@ -75,7 +76,7 @@ pub(crate) fn open(
     }
 }
 
-/// Whether this is the key that a digest was made of.
+/// Returns whether the digest was made of this key.
 pub(crate) fn is_key_of(digest: &KeyDigest, key: &Secret) -> Result<bool> {
     let mut computed = vec![0; digest.digest.len()];
     kdf::pbkdf2(&digest.hash, digest.iterations)?.derive(
@@ -162,7 +163,7 @@ fn find_plain(material: &[u8]) -> Option<u64> {
     found.map(|sector| sector as u64)
 }
 
-/// How much space a key takes in the header, in bytes.
+/// Returns the space that a key takes in the header, in bytes.
 pub(crate) fn area_len(key_len: usize, align: u64) -> u64 {
     material_len(key_len).next_multiple_of(align)
 }

@@ -22,17 +22,18 @@ use crate::header::luks2;
 use crate::model::{ContainerVersion, Keyslot, Priority, SALT_LEN};
 use crate::{Error, Result, crypto};
 
-/// How a LUKS2 header is written.
-type Write = fn(&mut luks2::Header, &dyn BlockDevice, &dyn Random) -> Result<()>;
+/// A function that writes a LUKS2 header.
+type HeaderWriter = fn(&mut luks2::Header, &dyn BlockDevice, &dyn Random) -> Result<()>;
 
-/// How a new slot protects its key.
+/// The settings of a new key slot.
 #[derive(Clone, Debug)]
 pub struct SlotChoice {
     /// The password hash.
     pub kdf: KdfChoice,
     /// The hash of the splitter; only LUKS2 has a choice.
     pub af_hash: String,
-    /// How the key material is encrypted; as the data, where that has tweaks of its own, if not said.
+    /// The cipher of the key material and the length of its key, in bytes. `None`: the cipher of the data if it has
+    /// tweaks of its own.
     pub cipher: Option<(String, usize)>,
 }
 
@@ -257,7 +258,12 @@ impl Container {
     }
 
     /// Writes a header without these slots.
-    fn forget_slots(&mut self, ids: &[u32], random: &dyn Random, write: Write) -> Result<()> {
+    fn forget_slots(
+        &mut self,
+        ids: &[u32],
+        random: &dyn Random,
+        write: HeaderWriter,
+    ) -> Result<()> {
         match &mut self.header {
             Header::V1(header) => {
                 let mut changed = header.clone();
@@ -309,7 +315,7 @@ pub(crate) fn iterations(kdf: &Kdf) -> u32 {
     }
 }
 
-/// What is free between areas, and behind the last: where it begins, and how long it is.
+/// Returns the address and the length of each gap between areas, and behind the last area.
 fn gaps(header: &luks2::Header) -> Vec<(u64, u64)> {
     let view = header.view();
     let slots = view.slots.values();

@@ -6,21 +6,21 @@ use crate::keyslots::material;
 use crate::model::{KeyDigest, Segment};
 use crate::{Container, Error, Result};
 
-/// What a container says of its data and of its key. The key itself is not here.
-pub(super) struct Own {
+/// The segment and the digest by which a container is recognised. The key itself is not here.
+pub(super) struct MappingIdentity {
     pub(super) segment: Segment,
     pub(super) digest: KeyDigest,
 }
 
-impl Own {
-    pub(super) fn of(container: &Container) -> Result<Own> {
-        Ok(Own {
+impl MappingIdentity {
+    pub(super) fn of(container: &Container) -> Result<MappingIdentity> {
+        Ok(MappingIdentity {
             segment: container.segment()?,
             digest: container.digest()?,
         })
     }
 
-    /// Whether this is the key of the data.
+    /// Checks that this is the key of the data.
     pub(super) fn check(&self, key: &Secret) -> Result<()> {
         match material::is_key_of(&self.digest, key)? {
             true => Ok(()),

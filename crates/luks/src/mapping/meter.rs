@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use meter::{Histogram, Times};
 
-/// One in so many requests of a form is timed, the first among them. It is prime, so that what repeats
-/// itself is not always timed at the same place.
+/// The interval between timed requests of a form; the first one is timed. It is prime, so that requests in a pattern
+/// are not always timed at the same step of it.
 const TIMED: u64 = 11;
 
-/// What was done to a mapping, by form.
+/// The requests that a mapping has served, by form.
 #[derive(Debug, Default)]
 pub struct MappingMeter {
     /// Reads on the thread that asked.
@@ -25,8 +25,8 @@ pub struct MappingMeter {
     pub write_queued: RequestMeter,
 }
 
-/// What one form has served. It has cache lines of its own, so that counting one does not slow down
-/// counting another.
+/// The requests that were served in one form. The meter has cache lines of its own, so that counting one form does not
+/// slow down another.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct RequestMeter {
@@ -36,16 +36,16 @@ pub struct RequestMeter {
     times: Histogram,
 }
 
-/// What a [`RequestMeter`] has counted.
+/// The sums of a [`RequestMeter`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestTotals {
     /// Requests that were begun, with those that failed.
     pub requests: u64,
     /// Bytes that were moved.
     pub bytes: u64,
-    /// How many failed.
+    /// The number of requests that failed.
     pub errors: u64,
-    /// How long those took that were timed.
+    /// The times of the requests that were timed.
     pub times: Times,
 }
 
@@ -69,7 +69,7 @@ impl RequestMeter {
         served
     }
 
-    /// What was counted up to now.
+    /// Returns the sums up to now.
     pub fn totals(&self) -> RequestTotals {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         RequestTotals {

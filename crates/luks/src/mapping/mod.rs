@@ -32,19 +32,19 @@ use cipher::{Provider, Random};
 use parking_lot::Mutex;
 use secret::Secret;
 
-use crate::integrity::Mode;
+use crate::integrity::TagMode;
 use crate::model::Segment;
 use crate::{BothKeys, Container, Error, Result};
-use identity::Own;
+use identity::MappingIdentity;
 pub use meter::{MappingMeter, RequestMeter, RequestTotals};
 pub use plain::plain_key;
-use queue::{Queue, QueuedWrite};
-use regions::{Access, Regions};
-use sectors::{Core, Form};
+use queue::{PieceQueue, QueuedWrite};
+use regions::{Regions, RequestKind};
+use sectors::{SectorCore, SectorForm};
 pub use serving::FailureGuard;
-use serving::{Held, Place, Serving};
+use serving::{Serving, ServingCell, ServingRef};
 
-/// How a mapping is opened, and what can be changed while it is open.
+/// The settings of a mapping when it is opened. Some can be changed while it is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappingFlags {
     /// Writes are refused.
@@ -66,8 +66,8 @@ pub struct MappingFlags {
 }
 
 impl MappingFlags {
-    /// How sectors with tags are written.
-    fn mode(self) -> Result<Mode> {
+    /// Returns the way in which sectors with tags are written.
+    fn mode(self) -> Result<TagMode> {
         match self {
             MappingFlags {
                 recovery: true,
@@ -76,44 +76,44 @@ impl MappingFlags {
             } => Err(Error::usage(
                 "a journal that is not looked at allows no writes: open it read-only",
             )),
-            MappingFlags { recovery: true, .. } => Ok(Mode::Recovery),
+            MappingFlags { recovery: true, .. } => Ok(TagMode::Recovery),
             MappingFlags {
                 read_only: true, ..
-            } => Ok(Mode::ReadOnly),
+            } => Ok(TagMode::ReadOnly),
             MappingFlags {
                 no_journal: true, ..
-            } => Ok(Mode::Direct),
-            _ => Ok(Mode::Journal),
+            } => Ok(TagMode::Direct),
+            _ => Ok(TagMode::Journal),
         }
     }
 }
 
 /// The decrypted data of a container.
 pub struct Mapping {
-    serving: Arc<Place>,
+    serving: Arc<ServingCell>,
     device: Arc<dyn BlockDevice>,
-    /// Where data begins on it, in bytes.
+    /// The address of the data on the device, in bytes.
     start: u64,
     iv_offset: u64,
     /// Requests are whole sectors, of so many bytes.
     sector: u32,
-    queue: OnceLock<Queue>,
+    queue: OnceLock<PieceQueue>,
     size: AtomicU64,
-    /// Whether it ends where its device ends.
+    /// True if the mapping ends at the end of its device.
     to_end: AtomicBool,
     read_only: bool,
-    mode: Mode,
+    mode: TagMode,
     allow_discards: AtomicBool,
     read_workqueue: AtomicBool,
     write_workqueue: AtomicBool,
     same_cpu: AtomicBool,
     sort_writes: AtomicBool,
     meter: Arc<MappingMeter>,
-    /// How its key is recognised; `None` without a key, and while there are two.
-    own: Mutex<Option<Own>>,
+    /// The identity of the container; `None` without a key, and while there are two keys.
+    own: Mutex<Option<MappingIdentity>>,
 }
 
-/// What is decrypted needs no mapping.
+/// Returns the error for a container whose data is completely decrypted.
 fn decrypted() -> Error {
     Error::usage("its decryption is complete: use the device itself")
 }
@@ -121,15 +121,15 @@ fn decrypted() -> Error {
 /// A mapping without a header: everything is said by who opens it.
 #[derive(Clone, Debug)]
 pub struct PlainEncryption {
-    /// As `aes-xts-plain64`.
+    /// The cipher, for example `aes-xts-plain64`.
     pub cipher: String,
-    /// Where data begins on the device, in bytes.
+    /// The address of the data on the device, in bytes.
     pub offset: u64,
-    /// How long it is, in bytes; to the end of the device if not said.
+    /// The length, in bytes. `None`: the data ends with the device.
     pub len: Option<u64>,
-    /// What is added to the number of each sector of 512 bytes for its tweak.
+    /// The number that is added to the number of each sector of 512 bytes for its tweak.
     pub skip: u64,
-    /// What is encrypted as one, in bytes.
+    /// The length of a sector, in bytes.
     pub sector_size: u32,
 }
 
@@ -151,7 +151,7 @@ impl Mapping {
             return Err(Error::usage("this is not the key of the container"));
         }
         let mapping = Mapping::new(&segment, data, key, flags)?;
-        *mapping.own.lock() = Some(Own::of(container)?);
+        *mapping.own.lock() = Some(MappingIdentity::of(container)?);
         Ok(mapping)
     }
 
@@ -186,7 +186,7 @@ impl Mapping {
         let regions = Regions::new(&state, &data, keys)?;
         let start = container.data_offset()?;
         let end = state.len().unwrap_or_else(|| state.data_len(data.size()));
-        let space = Space {
+        let space = DataSpace {
             device: Arc::clone(&data),
             start,
             iv_offset: 0,
@@ -229,20 +229,20 @@ impl Mapping {
         key: &Secret,
         flags: MappingFlags,
     ) -> Result<Mapping> {
-        let core = Core::new(segment, device, key, flags.mode()?)?;
-        let space = Space::of(&core);
+        let core = SectorCore::new(segment, device, key, flags.mode()?)?;
+        let space = DataSpace::of(&core);
         Mapping::of(Serving::All(core), space, segment.len, flags)
     }
 
     fn of(
         serving: Serving,
-        space: Space,
+        space: DataSpace,
         len: Option<u64>,
         flags: MappingFlags,
     ) -> Result<Mapping> {
         let size = space.size(len)?;
         let mapping = Mapping {
-            serving: Arc::new(Place::new(serving)),
+            serving: Arc::new(ServingCell::new(serving)),
             device: space.device,
             start: space.start,
             iv_offset: space.iv_offset,
@@ -264,12 +264,12 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// What was done so far.
+    /// Returns the counters of the mapping.
     pub fn meter(&self) -> &Arc<MappingMeter> {
         &self.meter
     }
 
-    /// How it is open now.
+    /// Returns the settings of now.
     pub fn flags(&self) -> MappingFlags {
         MappingFlags {
             read_only: self.read_only,
@@ -278,8 +278,8 @@ impl Mapping {
             write_workqueue: self.write_workqueue.load(Ordering::Relaxed),
             same_cpu: self.same_cpu.load(Ordering::Relaxed),
             sort_writes: self.sort_writes.load(Ordering::Relaxed),
-            no_journal: self.mode == Mode::Direct,
-            recovery: self.mode == Mode::Recovery,
+            no_journal: self.mode == TagMode::Direct,
+            recovery: self.mode == TagMode::Recovery,
         }
     }
 
@@ -296,7 +296,7 @@ impl Mapping {
         self.sort_writes.store(flags.sort_writes, Ordering::Relaxed);
     }
 
-    /// How the next write is queued; `None` if it is served on the thread that asks.
+    /// Returns the way in which the next write is queued; `None` if the calling thread serves it.
     fn queued_write(&self) -> Option<QueuedWrite> {
         let flags = self.flags();
         match (flags.write_workqueue, flags.same_cpu, flags.sort_writes) {
@@ -317,8 +317,8 @@ impl Mapping {
         self.serving.encryption().name
     }
 
-    /// Who computes the cipher; `None` in re-encryption, and if sectors are authenticated. While the mapping is suspended,
-    /// who did.
+    /// Returns the provider of the cipher; `None` in re-encryption, and if sectors are authenticated. For a suspended
+    /// mapping it is the last one.
     pub fn provider(&self) -> Option<Provider> {
         self.serving.encryption().provider
     }
@@ -337,7 +337,7 @@ impl Mapping {
         })
     }
 
-    /// Where its data begins on the device, in bytes.
+    /// Returns the address of the data on the device, in bytes.
     pub fn offset(&self) -> u64 {
         self.start
     }
@@ -361,32 +361,32 @@ impl Mapping {
                 ));
             }
         };
-        if let Form::Sealed(_) = core.form {
+        if let SectorForm::Sealed(_) = core.form {
             return Err(Error::usage(
                 "a mapping whose sectors are authenticated keeps the size with which its container \
                  was made",
             ));
         }
         self.device.refresh_size()?;
-        let size = Space::of(core).size(len)?;
+        let size = DataSpace::of(core).size(len)?;
         self.size.store(size, Ordering::Relaxed);
         self.to_end.store(len.is_none(), Ordering::Relaxed);
         Ok(size)
     }
 
-    fn queue(&self) -> &Queue {
-        self.queue.get_or_init(Queue::start)
+    fn queue(&self) -> &PieceQueue {
+        self.queue.get_or_init(PieceQueue::start)
     }
 
-    /// What serves, for one request, which waits while the mapping is suspended.
-    fn held(&self) -> block::Result<Held<'_>> {
+    /// Returns the server of one request. The call waits while the mapping is suspended.
+    fn held(&self) -> block::Result<ServingRef<'_>> {
         self.serving.get().ok_or_else(|| self.given_up())
     }
 
     /// Serves a request for a range, when it may begin.
     fn serve(
         &self,
-        access: Access,
+        access: RequestKind,
         (offset, len): (u64, u64),
         act: impl FnOnce(&Arc<Serving>) -> block::Result<()>,
     ) -> block::Result<()> {
@@ -433,12 +433,12 @@ impl Mapping {
         let at = (offset, len as u64);
         match self.queued_write() {
             None => self.meter.write_inline.count(len, || {
-                self.serve(Access::Write, at, |it| {
+                self.serve(RequestKind::Write, at, |it| {
                     it.write(offset, len, pieces, durably)
                 })
             }),
             Some(how) => self.meter.write_queued.count(len, || {
-                self.serve(Access::Write, at, |it| {
+                self.serve(RequestKind::Write, at, |it| {
                     self.queue().write(it, how, (offset, len), pieces)
                 })?;
                 if durably { self.flush() } else { Ok(()) }
@@ -447,8 +447,8 @@ impl Mapping {
     }
 }
 
-/// Where a mapping is, and how large it can be.
-struct Space {
+/// The part of a device that a mapping may use.
+struct DataSpace {
     device: Arc<dyn BlockDevice>,
     start: u64,
     iv_offset: u64,
@@ -457,21 +457,21 @@ struct Space {
     len: u64,
 }
 
-impl Space {
-    fn of(core: &Core) -> Space {
-        Space {
+impl DataSpace {
+    fn of(core: &SectorCore) -> DataSpace {
+        DataSpace {
             device: Arc::clone(&core.device),
             start: core.start,
             iv_offset: match &core.form {
-                Form::Encrypted { iv_offset, .. } => *iv_offset,
-                Form::Plain | Form::Sealed(_) => 0,
+                SectorForm::Encrypted { iv_offset, .. } => *iv_offset,
+                SectorForm::Plain | SectorForm::Sealed(_) => 0,
             },
             sector: core.sector as u32,
             len: core.space(),
         }
     }
 
-    /// How large a mapping is whose header says this.
+    /// Returns the size of a mapping by the length in its header.
     fn size(&self, len: Option<u64>) -> Result<u64> {
         let (sector, there) = (u64::from(self.sector), self.len);
         let size = len.unwrap_or(there - there % sector);
@@ -508,10 +508,10 @@ impl BlockDevice for Mapping {
         if self.to_end.load(Ordering::Relaxed)
             && let Some(serving) = self.serving.now()
             && let Serving::All(core) = &**serving
-            && !matches!(core.form, Form::Sealed(_))
+            && !matches!(core.form, SectorForm::Sealed(_))
         {
             self.device.refresh_size()?;
-            if let Ok(size) = Space::of(core).size(None) {
+            if let Ok(size) = DataSpace::of(core).size(None) {
                 self.size.fetch_max(size, Ordering::Relaxed);
             }
         }
@@ -537,10 +537,12 @@ impl BlockDevice for Mapping {
         let flags = self.flags();
         match flags.read_workqueue && !flags.same_cpu {
             false => self.meter.read_inline.count(len, || {
-                self.serve(Access::Read, (offset, bytes), |it| it.read(offset, buf))
+                self.serve(RequestKind::Read, (offset, bytes), |it| {
+                    it.read(offset, buf)
+                })
             }),
             true => self.meter.read_queued.count(len, || {
-                self.serve(Access::Read, (offset, bytes), |it| {
+                self.serve(RequestKind::Read, (offset, bytes), |it| {
                     self.queue().read(it, offset, buf)
                 })
             }),
@@ -563,7 +565,7 @@ impl BlockDevice for Mapping {
         self.check_writable()?;
         self.check(offset, len as u64)?;
         self.meter.write_inline.count(len, || {
-            self.serve(Access::Write, (offset, len as u64), |it| {
+            self.serve(RequestKind::Write, (offset, len as u64), |it| {
                 it.write_in_place(offset, data)
             })
         })
@@ -579,7 +581,7 @@ impl BlockDevice for Mapping {
             return Ok(true);
         }
         match &**self.held()? {
-            Serving::All(core) if matches!(core.form, Form::Encrypted { .. }) => {
+            Serving::All(core) if matches!(core.form, SectorForm::Encrypted { .. }) => {
                 core.device.is_blank(core.start + offset, len)
             }
             _ => Ok(false),
@@ -589,8 +591,8 @@ impl BlockDevice for Mapping {
     /// In the hot zone of a re-encryption. While the mapping is suspended all requests wait: no thread more for each.
     fn would_wait(&self, offset: u64, len: u64, is_write: bool) -> bool {
         let access = match is_write {
-            true => Access::Write,
-            false => Access::Read,
+            true => RequestKind::Write,
+            false => RequestKind::Read,
         };
         self.serving.would_wait(access, offset, len)
     }
@@ -616,7 +618,9 @@ impl BlockDevice for Mapping {
         self.check_writable()?;
         self.check(offset, len)?;
         match self.allow_discards.load(Ordering::Relaxed) {
-            true => self.serve(Access::Write, (offset, len), |it| it.discard(offset, len)),
+            true => self.serve(RequestKind::Write, (offset, len), |it| {
+                it.discard(offset, len)
+            }),
             false => Ok(()),
         }
     }

@@ -20,7 +20,7 @@ const PLACES: usize = 4;
 /// The number of pieces that are sorted at a time.
 const BATCH_MAX: usize = 64;
 
-/// How a queued write is served.
+/// The form of a queued write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueuedWrite {
     /// The pool of threads encrypts and writes.
@@ -31,27 +31,28 @@ pub(super) enum QueuedWrite {
     SortedOnly,
 }
 
-pub(super) struct Queue {
+pub(super) struct PieceQueue {
     /// `None` when it ends.
-    jobs: Option<Sender<Job>>,
+    jobs: Option<Sender<PieceJob>>,
     /// Encrypted pieces for the thread that sorts. `None` when it ends.
-    sorter: Option<Sender<Job>>,
+    sorter: Option<Sender<PieceJob>>,
     spare: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Job {
-    /// It is given back before the answer: who asked may replace it then, and its key is to be gone.
+struct PieceJob {
+    /// The server of the piece. It is dropped before the answer: the caller may then replace it, and its key must be
+    /// gone.
     serving: Arc<Serving>,
-    work: Work,
+    work: PieceWork,
     offset: u64,
     buffer: Vec<u8>,
-    answer: Sender<Answer>,
+    answer: Sender<PieceAnswer>,
 }
 
-/// What a thread of the queue does with a piece.
+/// The operation of a thread of the queue on a piece.
 #[derive(Clone, Copy)]
-enum Work {
+enum PieceWork {
     Read,
     Write,
     /// Encrypt it, and give it to the thread that sorts.
@@ -60,32 +61,33 @@ enum Work {
     Store,
 }
 
-struct Answer {
+struct PieceAnswer {
     offset: u64,
     buffer: Vec<u8>,
     result: block::Result<()>,
 }
 
 thread_local! {
-    /// Where this thread gets its answers. It waits for all of a request before the next.
-    static ANSWERS: (Sender<Answer>, Receiver<Answer>) = unbounded();
+    /// The channel of this thread for its answers. A thread waits for all answers to a request before it makes the
+    /// next one.
+    static ANSWERS: (Sender<PieceAnswer>, Receiver<PieceAnswer>) = unbounded();
 }
 
-impl Queue {
+impl PieceQueue {
     /// Starts a thread for each processor.
-    pub(super) fn start() -> Queue {
+    pub(super) fn start() -> PieceQueue {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         let (jobs, waiting) = bounded(PLACES * count);
         let (sorter, encrypted) = bounded(PLACES * count);
         let spawn = |n| {
-            let (waiting, sorter): (Receiver<Job>, _) = (waiting.clone(), sorter.clone());
+            let (waiting, sorter): (Receiver<PieceJob>, _) = (waiting.clone(), sorter.clone());
             let thread = std::thread::Builder::new().name(format!("luks-{n}"));
             thread.spawn(move || serve(&waiting, &sorter)).ok()
         };
         let mut threads: Vec<_> = (0..count).filter_map(spawn).collect();
         let thread = std::thread::Builder::new().name("luks-write".into());
         threads.extend(thread.spawn(move || write_sorted(&encrypted)).ok());
-        Queue {
+        PieceQueue {
             jobs: Some(jobs),
             sorter: Some(sorter),
             spare: bounded(2 * PLACES * count),
@@ -105,7 +107,7 @@ impl Queue {
                 let mut buffer = self.buffer();
                 buffer.resize(piece.len(), 0);
                 let at = offset + (n * PIECE) as u64;
-                sent += usize::from(self.send(serving, Work::Read, at, buffer, answer));
+                sent += usize::from(self.send(serving, PieceWork::Read, at, buffer, answer));
             }
             self.collect(sent, buf.len().div_ceil(PIECE), answers, |answer| {
                 let at = (answer.offset - offset) as usize;
@@ -124,8 +126,8 @@ impl Queue {
     ) -> block::Result<()> {
         let mut rest = Gather::new(pieces);
         let queued = match how {
-            QueuedWrite::Unsorted => Work::Write,
-            QueuedWrite::Sorted | QueuedWrite::SortedOnly => Work::Encrypt,
+            QueuedWrite::Unsorted => PieceWork::Write,
+            QueuedWrite::Sorted | QueuedWrite::SortedOnly => PieceWork::Encrypt,
         };
         ANSWERS.with(|(answer, answers)| {
             let (mut sent, mut failed) = (0, None);
@@ -139,7 +141,7 @@ impl Queue {
                     QueuedWrite::Sorted | QueuedWrite::Unsorted => Ok(false),
                 };
                 let work = match encrypted {
-                    Ok(true) => Work::Store,
+                    Ok(true) => PieceWork::Store,
                     Ok(false) => queued,
                     Err(error) => {
                         failed = Some(error);
@@ -163,12 +165,12 @@ impl Queue {
     fn send(
         &self,
         serving: &Arc<Serving>,
-        work: Work,
+        work: PieceWork,
         offset: u64,
         buffer: Vec<u8>,
-        answer: &Sender<Answer>,
+        answer: &Sender<PieceAnswer>,
     ) -> bool {
-        let job = Job {
+        let job = PieceJob {
             serving: Arc::clone(serving),
             work,
             offset,
@@ -176,8 +178,8 @@ impl Queue {
             answer: answer.clone(),
         };
         let to = match work {
-            Work::Store => &self.sorter,
-            Work::Read | Work::Write | Work::Encrypt => &self.jobs,
+            PieceWork::Store => &self.sorter,
+            PieceWork::Read | PieceWork::Write | PieceWork::Encrypt => &self.jobs,
         };
         // Without a thread (none could be started) a request would never be answered.
         !self.threads.is_empty() && to.as_ref().is_some_and(|to| to.send(job).is_ok())
@@ -188,8 +190,8 @@ impl Queue {
         &self,
         sent: usize,
         wanted: usize,
-        answers: &Receiver<Answer>,
-        mut take: impl FnMut(&mut Answer),
+        answers: &Receiver<PieceAnswer>,
+        mut take: impl FnMut(&mut PieceAnswer),
     ) -> block::Result<()> {
         let mut result = Ok(());
         for _ in 0..sent {
@@ -210,7 +212,7 @@ impl Queue {
     }
 }
 
-impl Drop for Queue {
+impl Drop for PieceQueue {
     fn drop(&mut self) {
         (self.jobs, self.sorter) = (None, None);
         for thread in self.threads.drain(..) {
@@ -219,15 +221,15 @@ impl Drop for Queue {
     }
 }
 
-fn serve(waiting: &Receiver<Job>, sorter: &Sender<Job>) {
+fn serve(waiting: &Receiver<PieceJob>, sorter: &Sender<PieceJob>) {
     for mut job in waiting {
         let encrypted = match job.work {
-            Work::Encrypt => caught(|| job.serving.encrypt_piece(job.offset, &mut job.buffer)),
-            Work::Read | Work::Write | Work::Store => Ok(false),
+            PieceWork::Encrypt => caught(|| job.serving.encrypt_piece(job.offset, &mut job.buffer)),
+            PieceWork::Read | PieceWork::Write | PieceWork::Store => Ok(false),
         };
         match encrypted {
             Ok(true) => {
-                job.work = Work::Store;
+                job.work = PieceWork::Store;
                 // Without the thread that sorts, it is written here.
                 if let Err(SendError(job)) = sorter.send(job) {
                     job.carry_out();
@@ -240,30 +242,30 @@ fn serve(waiting: &Receiver<Job>, sorter: &Sender<Job>) {
 }
 
 /// Writes encrypted pieces, of those that wait the one with the lowest offset first.
-fn write_sorted(encrypted: &Receiver<Job>) {
+fn write_sorted(encrypted: &Receiver<PieceJob>) {
     let mut batch = Vec::new();
     while let Ok(first) = encrypted.recv() {
         batch.push(first);
         batch.extend(encrypted.try_iter().take(BATCH_MAX - 1));
         batch.sort_by_key(|job| job.offset);
-        batch.drain(..).for_each(Job::carry_out);
+        batch.drain(..).for_each(PieceJob::carry_out);
     }
 }
 
-impl Job {
+impl PieceJob {
     fn carry_out(mut self) {
         let (serving, offset, buffer) = (&self.serving, self.offset, &mut self.buffer);
         let result = caught(|| match self.work {
-            Work::Read => serving.read_piece(offset, buffer),
-            Work::Write | Work::Encrypt => serving.write_piece(offset, buffer, false),
-            Work::Store => serving.store_piece(offset, buffer),
+            PieceWork::Read => serving.read_piece(offset, buffer),
+            PieceWork::Write | PieceWork::Encrypt => serving.write_piece(offset, buffer, false),
+            PieceWork::Store => serving.store_piece(offset, buffer),
         });
         self.answer(result);
     }
 
     fn answer(self, result: block::Result<()>) {
         drop(self.serving);
-        let answer = Answer {
+        let answer = PieceAnswer {
             offset: self.offset,
             buffer: self.buffer,
             result,
@@ -294,8 +296,8 @@ mod tests {
     use secret::Secret;
 
     use super::*;
-    use crate::integrity::Mode;
-    use crate::mapping::sectors::Core;
+    use crate::integrity::TagMode;
+    use crate::mapping::sectors::SectorCore;
     use crate::model::Segment;
 
     /// A device that notes where it is written.
@@ -329,13 +331,13 @@ mod tests {
         };
         let device = Arc::clone(&noted) as Arc<dyn BlockDevice>;
         let key = Secret::from_slice(&[7; 64]).unwrap();
-        let core = Core::new(&segment, device, &key, Mode::Journal).unwrap();
+        let core = SectorCore::new(&segment, device, &key, TagMode::Journal).unwrap();
         let serving = Arc::new(Serving::All(core));
         let ((sorter, encrypted), (answer, answers)) = (unbounded(), unbounded());
         for offset in [8192, 512, 65536, 0, 4096] {
-            let job = Job {
+            let job = PieceJob {
                 serving: Arc::clone(&serving),
-                work: Work::Store,
+                work: PieceWork::Store,
                 offset,
                 buffer: vec![1; 512],
                 answer: answer.clone(),

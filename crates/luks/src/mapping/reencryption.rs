@@ -5,9 +5,9 @@ use std::sync::Arc;
 use cipher::Random;
 
 use super::Mapping;
-use super::identity::Own;
+use super::identity::MappingIdentity;
 use super::regions::Regions;
-use super::sectors::Core;
+use super::sectors::SectorCore;
 use super::serving::Serving;
 use crate::model::Segment;
 use crate::{
@@ -101,12 +101,16 @@ impl Mapping {
         let core = match &keys.new {
             Some(key) => {
                 let segment = container.segment()?;
-                Core::new(&segment, device, key, self.mode)?
+                SectorCore::new(&segment, device, key, self.mode)?
             }
-            None => Core::part(&Segment::linear(self.start, None), device, None)?,
+            None => SectorCore::part(&Segment::linear(self.start, None), device, None)?,
         };
         self.serving.replace(Serving::All(core));
-        *self.own.lock() = keys.new.as_ref().map(|_| Own::of(container)).transpose()?;
+        *self.own.lock() = keys
+            .new
+            .as_ref()
+            .map(|_| MappingIdentity::of(container))
+            .transpose()?;
         Ok(())
     }
 }

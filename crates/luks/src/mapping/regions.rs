@@ -13,31 +13,31 @@ use std::sync::Arc;
 use block::BlockDevice;
 use parking_lot::{Condvar, Mutex};
 
-use super::sectors::Core;
-use crate::header::luks2::{Extent, Part, Reencryption, Resilience, State};
-use crate::reencryption::{GoesOn, Traffic};
+use super::sectors::SectorCore;
+use crate::header::luks2::{DataExtent, DataPart, ReencryptionState, Resilience, State};
+use crate::reencryption::{AllowedRequests, Traffic};
 use crate::{BothKeys, Error, Result};
 
-/// What serves a container in re-encryption.
+/// The server of a container in re-encryption.
 pub(super) struct Regions {
     pub(super) device: Arc<dyn BlockDevice>,
     pub(super) encryption: String,
-    /// Whether something is kept of a hot zone, from which it is recovered.
+    /// True if a hot zone is protected, so that it can be recovered.
     is_kept: bool,
-    /// How all data was and will be, and the part that was moved. What nothing is said of need not be there.
-    old: Option<Core>,
-    new: Option<Core>,
-    moved: Option<Core>,
-    now: Mutex<Now>,
+    /// The old data, the new data, and the moved part. One that no part of the data needs may be missing.
+    old: Option<SectorCore>,
+    new: Option<SectorCore>,
+    moved: Option<SectorCore>,
+    now: Mutex<RegionTable>,
     /// More requests may enter.
     opened: Condvar,
     /// A request has left.
     left: Condvar,
 }
 
-/// What holds now.
-struct Now {
-    /// Where each region begins, one behind the other.
+/// The regions of now, and the requests in them.
+struct RegionTable {
+    /// The address of each region, one behind the other.
     places: Arc<[(u64, State)]>,
     hot: Option<Hot>,
     /// The requests that have entered.
@@ -46,40 +46,40 @@ struct Now {
 
 #[derive(Clone, PartialEq)]
 struct Request {
-    access: Access,
+    access: RequestKind,
     range: Range<u64>,
 }
 
-/// What a request does; a discard counts as a write.
+/// The kind of a request. A discard counts as a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum RequestKind {
     Read,
     Write,
 }
 
 struct Hot {
     range: Range<u64>,
-    goes_on: GoesOn,
-    /// What of it is being written, and what is new.
+    goes_on: AllowedRequests,
+    /// The piece that is being written, and the pieces that are new.
     piece: Range<u64>,
     new: Vec<Range<u64>>,
     /// A place for which a write waits.
     wanted: Option<u64>,
-    /// Its requests fail.
+    /// True if the requests to the zone fail.
     is_lost: bool,
 }
 
 impl Hot {
-    /// Whether a request can enter that touches the hot zone.
+    /// Returns whether a request that touches the hot zone may begin.
     fn admits(&self, request: &Request) -> bool {
         if touch(&self.piece, &request.range) {
             return false;
         }
         match self.goes_on {
-            GoesOn::Nothing => false,
-            GoesOn::Reads => request.access == Access::Read,
-            GoesOn::Blocks(_) if request.access == Access::Read => true,
-            GoesOn::Blocks(block) => {
+            AllowedRequests::Nothing => false,
+            AllowedRequests::Reads => request.access == RequestKind::Read,
+            AllowedRequests::Blocks(_) if request.access == RequestKind::Read => true,
+            AllowedRequests::Blocks(block) => {
                 let part = self.part(&request.range);
                 let mut ends = [part.start, part.end].into_iter();
                 let is_whole = ends.all(|at| (at - self.range.start).is_multiple_of(block.into()));
@@ -104,12 +104,12 @@ impl Hot {
 }
 
 /// A request that has entered, until this is dropped.
-pub(super) struct Entered<'a> {
+pub(super) struct RequestPermit<'a> {
     regions: &'a Regions,
     request: Request,
 }
 
-impl Drop for Entered<'_> {
+impl Drop for RequestPermit<'_> {
     fn drop(&mut self) {
         let mut now = self.regions.now.lock();
         if let Some(own) = now.running.iter().position(|of| *of == self.request) {
@@ -124,20 +124,20 @@ fn touch(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-fn range_of(part: &Part) -> Range<u64> {
+fn range_of(part: &DataPart) -> Range<u64> {
     part.at..part.at + part.len
 }
 
 impl Regions {
-    /// As the header says it, with what of its keys is there.
+    /// Makes the regions that the header describes, with the keys that are there.
     pub(super) fn new(
-        state: &Reencryption,
+        state: &ReencryptionState,
         device: &Arc<dyn BlockDevice>,
         keys: &BothKeys,
     ) -> Result<Regions> {
         let core = |segment, key: &Option<_>| match key {
             None if !crate::Segment::is_linear(segment) => Ok(None),
-            key => Core::part(segment, Arc::clone(device), key.as_ref()).map(Some),
+            key => SectorCore::part(segment, Arc::clone(device), key.as_ref()).map(Some),
         };
         let [old, new] = [&state.old, &state.new].map(|side| match side.segment.is_linear() {
             true => "no encryption",
@@ -151,7 +151,7 @@ impl Regions {
             old: core(&state.old.segment, &keys.old)?,
             new: core(&state.new.segment, &keys.new)?,
             moved: moved.map_or(Ok(None), |moved| core(moved, &keys.old))?,
-            now: Mutex::new(Now {
+            now: Mutex::new(RegionTable {
                 places: places(state),
                 hot: None,
                 running: Vec::new(),
@@ -166,7 +166,7 @@ impl Regions {
         }
     }
 
-    fn core(&self, state: State) -> Option<&Core> {
+    fn core(&self, state: State) -> Option<&SectorCore> {
         match state {
             State::Old => self.old.as_ref(),
             State::New | State::Hot => self.new.as_ref(),
@@ -174,7 +174,7 @@ impl Regions {
         }
     }
 
-    /// Whether this one serves the same bytes as the other one, all of them.
+    /// Returns whether both serve the same bytes everywhere.
     pub(super) fn is_like(&self, other: &Regions) -> Result<bool> {
         for (one, two) in [(&self.old, &other.old), (&self.new, &other.new)] {
             if let (Some(one), Some(two)) = (one, two)
@@ -188,16 +188,16 @@ impl Regions {
         Ok(now.hot.is_none() && now.places == places)
     }
 
-    /// Whether all data is as it was before, by this.
-    pub(super) fn is_all_like(&self, before: &Core) -> Result<bool> {
+    /// Returns whether all data is old, and served as by `before`.
+    pub(super) fn is_all_like(&self, before: &SectorCore) -> Result<bool> {
         match (&self.old, &self.now.lock().places[..]) {
             (Some(old), [(0, State::Old)]) => old.is_like(before),
             _ => Ok(false),
         }
     }
 
-    /// Whether a request would wait now.
-    pub(super) fn would_wait(&self, access: Access, offset: u64, len: u64) -> bool {
+    /// Returns whether a request would have to wait now.
+    pub(super) fn would_wait(&self, access: RequestKind, offset: u64, len: u64) -> bool {
         let range = offset..offset.saturating_add(len);
         let request = Request { access, range };
         let now = self.now.lock();
@@ -208,10 +208,10 @@ impl Regions {
     /// Lets a request begin, when it may.
     pub(super) fn enter(
         &self,
-        access: Access,
+        access: RequestKind,
         offset: u64,
         len: u64,
-    ) -> block::Result<Entered<'_>> {
+    ) -> block::Result<RequestPermit<'_>> {
         let range = offset..offset + len;
         let request = Request { access, range };
         let mut now = self.now.lock();
@@ -224,13 +224,13 @@ impl Regions {
             if hot.admits(&request) {
                 break;
             }
-            if access == Access::Write {
+            if access == RequestKind::Write {
                 hot.wanted = hot.first_old(&hot.part(&request.range)).or(hot.wanted);
             }
             self.opened.wait(&mut now);
         }
         now.running.push(request.clone());
-        Ok(Entered {
+        Ok(RequestPermit {
             regions: self,
             request,
         })
@@ -253,7 +253,11 @@ impl Regions {
     }
 
     /// The parts of a range that has entered: what serves each, where it begins in that, and how long it is.
-    pub(super) fn parts(&self, offset: u64, len: u64) -> impl Iterator<Item = (&Core, u64, u64)> {
+    pub(super) fn parts(
+        &self,
+        offset: u64,
+        len: u64,
+    ) -> impl Iterator<Item = (&SectorCore, u64, u64)> {
         let places = Arc::clone(&self.now.lock().places);
         let end = offset + len;
         (0..places.len()).filter_map(move |n| {
@@ -266,13 +270,13 @@ impl Regions {
     }
 }
 
-/// Where each region begins.
-fn places(state: &Reencryption) -> Arc<[(u64, State)]> {
+/// Returns the address and the state of each region.
+fn places(state: &ReencryptionState) -> Arc<[(u64, State)]> {
     let pieces = state.pieces.iter();
     pieces.map(|piece| (piece.at, piece.state)).collect()
 }
 
-/// Where each region begins when this range is new too.
+/// Returns the regions when this range is new, too.
 fn with_new(places: &[(u64, State)], new: Range<u64>) -> Arc<[(u64, State)]> {
     let state_at_end = places.iter().rev().find(|(at, _)| *at <= new.end);
     let rest = state_at_end.map(|(_, state)| (new.end, *state));
@@ -292,7 +296,7 @@ impl Traffic for Regions {
         true
     }
 
-    fn hold(&self, part: &Part, goes_on: GoesOn) {
+    fn hold(&self, part: &DataPart, goes_on: AllowedRequests) {
         let range = range_of(part);
         let mut now = self.now.lock();
         now.hot = Some(Hot {
@@ -303,7 +307,8 @@ impl Traffic for Regions {
             wanted: None,
             is_lost: false,
         });
-        let is_held = |of: &Request| of.access == Access::Write || goes_on == GoesOn::Nothing;
+        let is_held =
+            |of: &Request| of.access == RequestKind::Write || goes_on == AllowedRequests::Nothing;
         while now
             .running
             .iter()
@@ -339,7 +344,7 @@ impl Traffic for Regions {
         self.opened.notify_all();
     }
 
-    fn release(&self, layout: &[Extent]) {
+    fn release(&self, layout: &[DataExtent]) {
         let mut now = self.now.lock();
         now.places = layout.iter().map(|of| (of.at, of.state)).collect();
         now.hot = None;
@@ -359,7 +364,7 @@ impl Traffic for Regions {
 mod tests {
     use super::*;
 
-    fn hot(goes_on: GoesOn) -> Hot {
+    fn hot(goes_on: AllowedRequests) -> Hot {
         Hot {
             range: 8192..32768,
             goes_on,
@@ -372,8 +377,12 @@ mod tests {
 
     #[test]
     fn a_request_goes_on_where_a_recovery_leaves_it_alone() {
-        use Access::{Read, Write};
-        let all = [GoesOn::Nothing, GoesOn::Reads, GoesOn::Blocks(4096)];
+        use RequestKind::{Read, Write};
+        let all = [
+            AllowedRequests::Nothing,
+            AllowedRequests::Reads,
+            AllowedRequests::Blocks(4096),
+        ];
         for (access, range, admitted) in [
             (Read, 8192..8704, [false, true, true]),
             (Read, 20480..40960, [false, true, true]),
@@ -393,7 +402,7 @@ mod tests {
             let found = all.map(|goes_on| hot(goes_on).admits(&request));
             assert_eq!(found, admitted, "{access:?} {:?}", request.range);
         }
-        let first_old = |part| hot(GoesOn::Reads).first_old(&part);
+        let first_old = |part| hot(AllowedRequests::Reads).first_old(&part);
         assert_eq!(first_old(8192..16384), None);
         assert_eq!(first_old(8704..32768), Some(16384));
         assert_eq!(first_old(24576..28672), Some(24576));

@@ -8,7 +8,7 @@ use block::BlockDevice;
 use cipher::{Mechanism, Policy, Provider, SectorCipher, SectorSpec};
 use secret::Secret;
 
-use crate::integrity::{Mode, Sealed};
+use crate::integrity::{SealedSectors, TagMode};
 use crate::model::{SECTOR, Segment};
 use crate::{Error, Result, crypto};
 
@@ -16,29 +16,29 @@ use crate::{Error, Result, crypto};
 /// encrypted and being written.
 pub(super) const PIECE: usize = 128 << 10;
 
-/// What the pool of threads needs as well.
-pub(super) struct Core {
+/// The cipher and the device of a mapping, which the pool of threads also uses.
+pub(super) struct SectorCore {
     pub(super) device: Arc<dyn BlockDevice>,
-    pub(super) form: Form,
-    /// As `aes-xts-plain64`.
+    pub(super) form: SectorForm,
+    /// The cipher, for example `aes-xts-plain64`.
     pub(super) encryption: String,
     pub(super) start: u64,
     pub(super) sector: usize,
 }
 
-/// What sectors look like on the device.
-pub(super) enum Form {
-    /// As long as they are, one behind the other.
+/// The form of sectors on the device.
+pub(super) enum SectorForm {
+    /// Encrypted sectors, as long as the plain ones, one behind the other.
     Encrypted {
         cipher: SectorCipher,
         /// For another provider of the cipher.
         key: Secret,
         iv_offset: u64,
     },
-    /// As they are.
+    /// Plain sectors.
     Plain,
     /// With tags.
-    Sealed(Box<Sealed>),
+    Sealed(Box<SealedSectors>),
 }
 
 thread_local! {
@@ -57,18 +57,18 @@ pub(super) fn with_buffer<T>(act: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     done
 }
 
-impl Core {
+impl SectorCore {
     /// A part of a device that is encrypted.
     pub(super) fn new(
         segment: &Segment,
         device: Arc<dyn BlockDevice>,
         key: &Secret,
-        mode: Mode,
-    ) -> Result<Core> {
+        mode: TagMode,
+    ) -> Result<SectorCore> {
         let (form, encryption) = match &segment.integrity {
             None => {
                 let spec: SectorSpec = crypto::spec(&segment.cipher, &device.name())?;
-                let form = Form::Encrypted {
+                let form = SectorForm::Encrypted {
                     cipher: SectorCipher::new(spec, key.expose())?,
                     key: Secret::from_slice(key.expose())?,
                     iv_offset: segment.iv_offset,
@@ -77,12 +77,12 @@ impl Core {
             }
             Some(integrity) => {
                 let device = Arc::clone(&device);
-                let sealed = Sealed::open(segment, integrity, device, key, mode)?;
-                let form = Form::Sealed(Box::new(sealed));
+                let sealed = SealedSectors::open(segment, integrity, device, key, mode)?;
+                let form = SectorForm::Sealed(Box::new(sealed));
                 (form, format!("{} with {}", segment.cipher, integrity.kind))
             }
         };
-        Ok(Core {
+        Ok(SectorCore {
             device,
             form,
             encryption,
@@ -96,14 +96,14 @@ impl Core {
         segment: &Segment,
         device: Arc<dyn BlockDevice>,
         key: Option<&Secret>,
-    ) -> Result<Core> {
+    ) -> Result<SectorCore> {
         if !segment.is_linear() {
             let missing = || Error::usage("both keys of the container are needed");
-            return Core::new(segment, device, key.ok_or_else(missing)?, Mode::ReadOnly);
+            return SectorCore::new(segment, device, key.ok_or_else(missing)?, TagMode::ReadOnly);
         }
-        Ok(Core {
+        Ok(SectorCore {
             device,
-            form: Form::Plain,
+            form: SectorForm::Plain,
             encryption: String::new(),
             start: segment.offset,
             sector: segment.sector_size as usize,
@@ -114,8 +114,8 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::Usage`], which names the providers that there are.
-    pub(super) fn by(&self, provider: Provider) -> Result<Core> {
-        let Form::Encrypted {
+    pub(super) fn by(&self, provider: Provider) -> Result<SectorCore> {
+        let SectorForm::Encrypted {
             cipher,
             key,
             iv_offset,
@@ -135,9 +135,9 @@ impl Core {
                 names.join(" or ")
             )));
         }
-        Ok(Core {
+        Ok(SectorCore {
             device: Arc::clone(&self.device),
-            form: Form::Encrypted {
+            form: SectorForm::Encrypted {
                 cipher: SectorCipher::with_provider(provider, spec, key.expose())?,
                 key: Secret::from_slice(key.expose())?,
                 iv_offset: *iv_offset,
@@ -148,23 +148,23 @@ impl Core {
         })
     }
 
-    /// Who computes its cipher, where that can be chosen.
+    /// Returns the provider of the cipher, if it can be chosen.
     pub(super) fn provider(&self) -> Option<Provider> {
         match &self.form {
-            Form::Encrypted { cipher, .. } => Some(cipher.provider()),
-            Form::Plain | Form::Sealed(_) => None,
+            SectorForm::Encrypted { cipher, .. } => Some(cipher.provider()),
+            SectorForm::Plain | SectorForm::Sealed(_) => None,
         }
     }
 
-    /// Whether the same bytes are in the same place on the device with both.
-    pub(super) fn is_like(&self, other: &Core) -> Result<bool> {
+    /// Returns whether both map the same bytes to the same addresses of the device.
+    pub(super) fn is_like(&self, other: &SectorCore) -> Result<bool> {
         let (own, others) = match (&self.form, &other.form) {
-            (Form::Plain, Form::Plain) => return Ok(self.start == other.start),
+            (SectorForm::Plain, SectorForm::Plain) => return Ok(self.start == other.start),
             (
-                Form::Encrypted {
+                SectorForm::Encrypted {
                     cipher, iv_offset, ..
                 },
-                Form::Encrypted {
+                SectorForm::Encrypted {
                     cipher: of_other,
                     iv_offset: iv_of_other,
                     ..
@@ -181,21 +181,23 @@ impl Core {
         Ok(is_same_place && sample(own)? == sample(others)?)
     }
 
-    /// How much data there may be, in bytes.
+    /// Returns the largest possible length of the data, in bytes.
     pub(super) fn space(&self) -> u64 {
         match &self.form {
-            Form::Encrypted { .. } | Form::Plain => self.device.size().saturating_sub(self.start),
-            Form::Sealed(sealed) => sealed.data_len(),
+            SectorForm::Encrypted { .. } | SectorForm::Plain => {
+                self.device.size().saturating_sub(self.start)
+            }
+            SectorForm::Sealed(sealed) => sealed.data_len(),
         }
     }
 
     pub(super) fn read_piece(&self, offset: u64, piece: &mut [u8]) -> block::Result<()> {
         let (cipher, iv) = match &self.form {
-            Form::Encrypted {
+            SectorForm::Encrypted {
                 cipher, iv_offset, ..
             } => (cipher, iv(offset, *iv_offset)),
-            Form::Plain => return self.device.read_at(self.start + offset, piece),
-            Form::Sealed(sealed) => return sealed.read(offset, piece),
+            SectorForm::Plain => return self.device.read_at(self.start + offset, piece),
+            SectorForm::Sealed(sealed) => return sealed.read(offset, piece),
         };
         self.device.read_at(self.start + offset, piece)?;
         let done = cipher.decrypt(iv, self.iv_step(), self.sector, piece);
@@ -209,7 +211,7 @@ impl Core {
         piece: &mut [u8],
         durably: bool,
     ) -> block::Result<()> {
-        if let Form::Sealed(sealed) = &self.form {
+        if let SectorForm::Sealed(sealed) = &self.form {
             sealed.write(offset, piece)?;
             return if durably { sealed.flush() } else { Ok(()) };
         }
@@ -219,7 +221,7 @@ impl Core {
 
     /// Encrypts a piece in place. False, with the piece as it was, if sectors are not encrypted, or not alone.
     pub(super) fn encrypt_piece(&self, offset: u64, piece: &mut [u8]) -> block::Result<bool> {
-        let Form::Encrypted {
+        let SectorForm::Encrypted {
             cipher, iv_offset, ..
         } = &self.form
         else {
@@ -245,16 +247,18 @@ impl Core {
 
     pub(super) fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
         match &self.form {
-            Form::Encrypted { .. } | Form::Plain => self.device.discard(self.start + offset, len),
+            SectorForm::Encrypted { .. } | SectorForm::Plain => {
+                self.device.discard(self.start + offset, len)
+            }
             // Nothing would be authentic of what was discarded.
-            Form::Sealed(_) => Ok(()),
+            SectorForm::Sealed(_) => Ok(()),
         }
     }
 
     pub(super) fn flush(&self) -> block::Result<()> {
         match &self.form {
-            Form::Encrypted { .. } | Form::Plain => self.device.flush(),
-            Form::Sealed(sealed) => sealed.flush(),
+            SectorForm::Encrypted { .. } | SectorForm::Plain => self.device.flush(),
+            SectorForm::Sealed(sealed) => sealed.flush(),
         }
     }
 

@@ -1,5 +1,5 @@
-//! What serves the requests of a mapping, all by one encryption or in regions; how one is replaced by another, or by
-//! nothing for a while.
+//! The server of the requests of a mapping: one encryption, or regions. It can be replaced, and taken away for a
+//! while.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use std::time::Duration;
 use cipher::Provider;
 use parking_lot::{Condvar, MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 
-use super::regions::{Access, Entered, Regions};
-use super::sectors::{Core, Gather, PIECE, with_buffer};
+use super::regions::{Regions, RequestKind, RequestPermit};
+use super::sectors::{Gather, PIECE, SectorCore, with_buffer};
 use crate::{Error, Result};
 
-/// So long a suspension waits for requests to end.
+/// The time that a suspension waits for requests to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What serves requests.
+/// The server of requests.
 pub(super) enum Serving {
     /// All data is encrypted in one way.
-    All(Core),
+    All(SectorCore),
     Regions(Box<Regions>),
 }
 
@@ -26,17 +26,17 @@ impl Serving {
     /// Lets a request begin, when it may. Without a re-encryption none waits.
     pub(super) fn enter(
         &self,
-        access: Access,
+        access: RequestKind,
         offset: u64,
         len: u64,
-    ) -> block::Result<Option<Entered<'_>>> {
+    ) -> block::Result<Option<RequestPermit<'_>>> {
         match self {
             Serving::All(_) => Ok(None),
             Serving::Regions(regions) => regions.enter(access, offset, len).map(Some),
         }
     }
 
-    fn would_wait(&self, access: Access, offset: u64, len: u64) -> bool {
+    fn would_wait(&self, access: RequestKind, offset: u64, len: u64) -> bool {
         match self {
             Serving::All(_) => false,
             Serving::Regions(regions) => regions.would_wait(access, offset, len),
@@ -69,7 +69,7 @@ impl Serving {
     pub(super) fn read_piece(&self, offset: u64, piece: &mut [u8]) -> block::Result<()> {
         match self {
             Serving::All(core) => core.read_piece(offset, piece),
-            Serving::Regions(regions) => by_region(regions, offset, piece, Core::read_piece),
+            Serving::Regions(regions) => by_region(regions, offset, piece, SectorCore::read_piece),
         }
     }
 
@@ -162,7 +162,7 @@ fn by_region(
     regions: &Regions,
     offset: u64,
     mut piece: &mut [u8],
-    mut act: impl FnMut(&Core, u64, &mut [u8]) -> block::Result<()>,
+    mut act: impl FnMut(&SectorCore, u64, &mut [u8]) -> block::Result<()>,
 ) -> block::Result<()> {
     for (core, at, len) in regions.parts(offset, piece.len() as u64) {
         let (part, rest) = piece.split_at_mut(len as usize);
@@ -175,35 +175,35 @@ fn by_region(
 /// The encryption, for people.
 #[derive(Clone)]
 pub(super) struct Encryption {
-    /// As `aes-xts-plain64`.
+    /// The cipher, for example `aes-xts-plain64`.
     pub(super) name: String,
-    /// Who computes all of it, where that can be chosen.
+    /// The provider that computes it, if it can be chosen.
     pub(super) provider: Option<Provider>,
 }
 
-/// What serves now. It is replaced when the requests that use it are over.
-pub(super) struct Place {
+/// The cell with the server of now. The server is replaced when the requests that use it have ended.
+pub(super) struct ServingCell {
     /// `None` while the mapping is suspended.
     serving: RwLock<Option<Arc<Serving>>>,
     /// By itself: to say it, nobody waits for requests that hang.
     encryption: Mutex<Encryption>,
-    suspension: Mutex<Suspension>,
+    suspension: Mutex<SuspensionState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Suspension {
+struct SuspensionState {
     is_suspended: bool,
-    /// So many want that requests fail and do not wait.
+    /// The number of holders of a [`FailureGuard`]: while there is one, requests fail instead of waiting.
     failing: usize,
 }
 
-/// What serves, for one request.
-pub(super) type Held<'a> = MappedRwLockReadGuard<'a, Arc<Serving>>;
+/// The server, held for one request.
+pub(super) type ServingRef<'a> = MappedRwLockReadGuard<'a, Arc<Serving>>;
 
 /// While this exists, requests for a suspended mapping fail.
 #[must_use]
-pub struct FailureGuard(Arc<Place>);
+pub struct FailureGuard(Arc<ServingCell>);
 
 impl Drop for FailureGuard {
     fn drop(&mut self) {
@@ -212,15 +212,15 @@ impl Drop for FailureGuard {
 }
 
 impl FailureGuard {
-    pub(super) fn begin(place: &Arc<Place>) -> FailureGuard {
+    pub(super) fn begin(place: &Arc<ServingCell>) -> FailureGuard {
         place.give_up();
         FailureGuard(Arc::clone(place))
     }
 }
 
-impl Place {
-    pub(super) fn new(serving: Serving) -> Place {
-        Place {
+impl ServingCell {
+    pub(super) fn new(serving: Serving) -> ServingCell {
+        ServingCell {
             encryption: Mutex::new(serving.encryption()),
             serving: RwLock::new(Some(Arc::new(serving))),
             suspension: Mutex::default(),
@@ -228,9 +228,9 @@ impl Place {
         }
     }
 
-    /// What serves, for one request, which waits while the mapping is suspended. Nothing is replaced until this is
-    /// dropped. `None` if the request is to fail.
-    pub(super) fn get(&self) -> Option<Held<'_>> {
+    /// Returns the server for one request. The call waits while the mapping is suspended, and nothing is replaced
+    /// until the result is dropped. `None` if the request is to fail.
+    pub(super) fn get(&self) -> Option<ServingRef<'_>> {
         loop {
             if let Some(held) = self.now() {
                 return Some(held);
@@ -251,13 +251,13 @@ impl Place {
         self.changed.notify_all();
     }
 
-    /// What serves; `None` while the mapping is suspended.
-    pub(super) fn now(&self) -> Option<Held<'_>> {
+    /// Returns the server; `None` while the mapping is suspended.
+    pub(super) fn now(&self) -> Option<ServingRef<'_>> {
         RwLockReadGuard::try_map(self.serving.read(), Option::as_ref).ok()
     }
 
-    /// Whether a request would wait now, and others would not.
-    pub(super) fn would_wait(&self, access: Access, offset: u64, len: u64) -> bool {
+    /// Returns whether a request would wait now because of its range.
+    pub(super) fn would_wait(&self, access: RequestKind, offset: u64, len: u64) -> bool {
         let serving = self.serving.try_read();
         let serving = serving.as_ref().and_then(|serving| serving.as_ref());
         serving.is_some_and(|serving| serving.would_wait(access, offset, len))

@@ -8,12 +8,12 @@ use secret::Secret;
 use super::Mapping;
 use super::identity::other_header;
 use super::regions::Regions;
-use super::sectors::Core;
+use super::sectors::SectorCore;
 use super::serving::{FailureGuard, Serving};
 use crate::{BothKeys, Container, Error, Result};
 
 impl Mapping {
-    /// Whether its key is gone, and requests wait.
+    /// Returns whether the key is gone, so that requests wait.
     pub fn is_suspended(&self) -> bool {
         self.serving.is_suspended()
     }
@@ -58,7 +58,7 @@ impl Mapping {
             return Err(other_header());
         }
         let device = Arc::clone(&self.device);
-        let core = Core::new(&own.segment, device, key, self.mode)?;
+        let core = SectorCore::new(&own.segment, device, key, self.mode)?;
         // A provider that was chosen stays.
         let core = match self.provider() {
             Some(provider) => core.by(provider)?,
@@ -68,7 +68,8 @@ impl Mapping {
         Ok(())
     }
 
-    /// As [`Mapping::resume`], where a re-encryption of the container was begun meanwhile, and no more.
+    /// The variant of [`Mapping::resume`] for a container whose re-encryption was begun meanwhile. No data may be new
+    /// yet.
     ///
     /// # Errors
     /// As for [`Mapping::resume`]; [`Error::Damaged`] if the header was changed.
@@ -80,7 +81,7 @@ impl Mapping {
         container.check_proof(&state, keys)?;
         let old = keys.old.as_ref().ok_or_else(other_header)?;
         own.check(old)?;
-        let before = Core::new(&own.segment, Arc::clone(&self.device), old, self.mode)?;
+        let before = SectorCore::new(&own.segment, Arc::clone(&self.device), old, self.mode)?;
         let regions = Regions::new(&state, &self.device, keys)?;
         if !regions.is_all_like(&before)? {
             return Err(Error::usage(

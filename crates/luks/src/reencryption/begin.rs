@@ -10,36 +10,37 @@ use super::keys::{BothKeys, missing, proven};
 use crate::container::Container;
 use crate::container::format::digest_json;
 use crate::header::Header;
-use crate::header::luks2::{AREA_ALIGN, Beginning, Course, Mode, Resilience};
+use crate::header::luks2::{AREA_ALIGN, Course, ReencryptionEntry, ReencryptionMode, Resilience};
 use crate::keyslots::material;
 use crate::keyslots::slots::{MATERIAL_CIPHER, SlotChoice, largest_gap, slot_json};
 use crate::keyslots::unbound::free_digest;
 use crate::model::{Keyslot, SALT_LEN, Segment};
 use crate::{Error, Result, crypto};
 
-/// How data is to be encrypted, with a new key.
+/// The target of a re-encryption: the new cipher, and how the new key is protected.
 #[derive(Clone, Debug)]
 pub struct ReencryptionChoice {
-    /// As `aes-xts-plain64`; as it is if not said.
+    /// The cipher, for example `aes-xts-plain64`. `None`: the cipher stays.
     pub cipher: Option<String>,
-    /// How long the key is, in bytes; as it is if not said, or as the cipher has it.
+    /// The length of the key, in bytes. `None`: the length stays if the cipher takes it, or is the longest that it
+    /// takes.
     pub key_len: Option<usize>,
-    /// What is encrypted as one, in bytes; as it is if not said.
+    /// The length of a sector, in bytes. `None`: the length stays.
     pub sector_size: Option<u32>,
-    /// What is kept of data while it is written.
+    /// The protection of data while it is written.
     pub protection: Protection,
-    /// How the new key slots protect the key.
+    /// The settings of the new key slots.
     pub slot: SlotChoice,
 }
 
-/// What is kept of data while it is written, against an interruption.
+/// The protection of the hot zone against an interruption: the copy that is kept while it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Protection {
     /// A hash of each sector, by this function. A sector that is written in part is lost.
     Checksum(String),
     /// The data itself.
     Journal,
-    /// Nothing: an interruption loses data.
+    /// No copy: an interruption loses data.
     None,
 }
 
@@ -93,8 +94,8 @@ impl Container {
         };
         let segment = next.segment()?;
         let unit = target.sector_size.max(segment.sector_size);
-        let plan = Plan {
-            mode: Mode::Reencrypt,
+        let plan = ReencryptionPlan {
+            mode: ReencryptionMode::Reencrypt,
             course: Course::Forward,
             old: (&segment, Some(next.digest()?.id)),
             new: (&target, Some(digest)),
@@ -176,7 +177,7 @@ impl Container {
     /// Enters a re-encryption, in memory.
     pub(super) fn plan_reencryption(
         &mut self,
-        plan: &Plan<'_>,
+        plan: &ReencryptionPlan<'_>,
         slot: &SlotChoice,
         keys: &BothKeys,
         random: &dyn Random,
@@ -200,7 +201,7 @@ impl Container {
         let of_data = plan.new.1.or(plan.old.1).unwrap_or_default();
         let mut unproven = header.json()["digests"][of_data.to_string()].clone();
         unproven["keyslots"] = json!([id.to_string()]);
-        header.begin(Beginning {
+        header.begin(ReencryptionEntry {
             mode: plan.mode,
             course: plan.course,
             old: plan.old,
@@ -221,10 +222,10 @@ impl Container {
     }
 }
 
-/// What a header is to say of a re-encryption: how data is and will be encrypted, each with the number of the
-/// digest of its key.
-pub(super) struct Plan<'a> {
-    pub(super) mode: Mode,
+/// A re-encryption as the header will describe it: the old and the new segment, each with the number of the digest of
+/// its key.
+pub(super) struct ReencryptionPlan<'a> {
+    pub(super) mode: ReencryptionMode,
     pub(super) course: Course,
     pub(super) old: (&'a Segment, Option<u32>),
     pub(super) new: (&'a Segment, Option<u32>),
@@ -234,7 +235,7 @@ pub(super) struct Plan<'a> {
     pub(super) resilience_of_moved: Option<Resilience>,
 }
 
-/// How data is encrypted in the end.
+/// Returns the segment as it will be encrypted in the end.
 fn target(segment: &Segment, how: &ReencryptionChoice) -> Result<Segment> {
     let sector_size = how.sector_size.unwrap_or(segment.sector_size);
     if ![512, 1024, 2048, 4096].contains(&sector_size) {
@@ -247,7 +248,7 @@ fn target(segment: &Segment, how: &ReencryptionChoice) -> Result<Segment> {
     })
 }
 
-/// How long the new key is: as the old one if the cipher takes that.
+/// Returns the length of the new key: that of the old one, if the cipher takes it.
 fn key_len(cipher: &str, how: &ReencryptionChoice, old_len: usize, device: &str) -> Result<usize> {
     let lens = crypto::spec(cipher, device)?.key_lens();
     let longest = lens.iter().copied().max().unwrap_or(old_len);
@@ -284,7 +285,7 @@ pub(super) fn check_len(segment: &Segment, target: &Segment, data: &dyn BlockDev
     }
 }
 
-/// How the new slots protect the key, at a cost that is measured once.
+/// Returns the settings of the new slots. Their cost is measured once.
 fn slot_choice(how: &ReencryptionChoice, cipher: &str, key_len: usize) -> Result<SlotChoice> {
     let mut choice = how.slot.clone();
     choice.kdf = choice.kdf.forced()?;

@@ -5,14 +5,14 @@ use block::BlockDevice;
 use cipher::Random;
 use serde_json::{Map, Value, json};
 
-use super::begin::{Plan, Protection};
+use super::begin::{Protection, ReencryptionPlan};
 use super::keys::BothKeys;
 use super::run::ReencryptionPace;
 use super::stage::copy;
 use crate::container::backup::read_backup;
 use crate::container::{Container, UnlockedKey};
 use crate::header::Header;
-use crate::header::luks2::{self, COPY_SIZES, Course, Mode, Resilience};
+use crate::header::luks2::{self, COPY_SIZES, Course, ReencryptionMode, Resilience};
 use crate::keyslots::slots::{SlotChoice, largest_gap};
 use crate::model::{SECTOR, Segment};
 use crate::{Error, Result};
@@ -88,8 +88,8 @@ impl Container {
             Some(_) => (Course::Down, Resilience::Shift(segment.offset)),
         };
         let new = Segment::linear(0, segment.len.filter(|_| moved.is_none()));
-        let plan = Plan {
-            mode: Mode::Decrypt,
+        let plan = ReencryptionPlan {
+            mode: ReencryptionMode::Decrypt,
             course,
             old: (&segment, Some(digest)),
             new: (&new, None),
@@ -156,7 +156,8 @@ impl Container {
         }
     }
 
-    /// Whether the data and its key are still those of the header on the device: it may have been re-encrypted since.
+    /// Returns whether the data and its key are still those of the header on the device. The device may have been
+    /// re-encrypted since the export.
     fn is_exported_from(&self, there: &Header) -> bool {
         let (Header::V2(own), Header::V2(there)) = (&self.header, there) else {
             return false;

@@ -8,12 +8,12 @@ use cipher::Random;
 use secret::Secret;
 use serde_json::json;
 
-use super::begin::{Plan, Protection, check_len};
+use super::begin::{Protection, ReencryptionPlan, check_len};
 use super::keys::{BothKeys, missing};
 use super::stage::HeaderStage;
 use crate::container::Container;
 use crate::container::format::{ContainerFormat, blank};
-use crate::header::luks2::{AREA_ALIGN, Course, HOT_ZONE_MAX, Mode, Resilience};
+use crate::header::luks2::{AREA_ALIGN, Course, HOT_ZONE_MAX, ReencryptionMode, Resilience};
 use crate::keyslots::material;
 use crate::keyslots::slot_refs::push;
 use crate::keyslots::slots::slot_json;
@@ -46,8 +46,8 @@ pub fn begin_encryption(
     let new = container.segment()?;
     let old = Segment::linear(0, None);
     check_len(&old, &new, data)?;
-    let plan = Plan {
-        mode: Mode::Encrypt,
+    let plan = ReencryptionPlan {
+        mode: ReencryptionMode::Encrypt,
         course: Course::Forward,
         old: (&old, None),
         new: (&new, Some(DIGEST)),
@@ -84,8 +84,8 @@ pub fn begin_encryption_in_place(
     let total = check_space(&*device, reduced, &new)?;
     let old = Segment::linear(0, Some(total));
     let moved = Segment::linear(device.size() - shift, Some(shift));
-    let plan = Plan {
-        mode: Mode::Encrypt,
+    let plan = ReencryptionPlan {
+        mode: ReencryptionMode::Encrypt,
         course: Course::Up,
         old: (&old, None),
         new: (&new, Some(DIGEST)),
@@ -106,7 +106,7 @@ pub fn begin_encryption_in_place(
     Ok((container, keys))
 }
 
-/// How much data there is on a device whose last bytes are free.
+/// Returns the length of the data on a device whose last bytes are free.
 fn check_space(device: &dyn BlockDevice, reduced: u64, new: &Segment) -> Result<u64> {
     let (shift, sector) = (reduced / 2, u64::from(new.sector_size).max(AREA_ALIGN));
     if !reduced.is_multiple_of(2) || !shift.is_multiple_of(sector) {
@@ -151,7 +151,7 @@ fn checked(format: &ContainerFormat) -> Result<ContainerFormat> {
 /// Enters the key slot and the encryption into a new header, in memory.
 fn enter(
     container: &mut Container,
-    plan: &Plan<'_>,
+    plan: &ReencryptionPlan<'_>,
     format: &ContainerFormat,
     key: Secret,
     random: &dyn Random,

@@ -4,7 +4,7 @@ use secret::Secret;
 
 use crate::container::{Container, END_WITHOUT_KEY, UnlockedKey};
 use crate::header::Header;
-use crate::header::luks2::{Mode, Reencryption, Refusal};
+use crate::header::luks2::{ReencryptionMode, ReencryptionRefusal, ReencryptionState};
 use crate::keyslots::material;
 use crate::model::KeyDigest;
 use crate::{Error, Result};
@@ -21,7 +21,7 @@ pub struct BothKeys {
 }
 
 impl BothKeys {
-    /// How long the key is that comes, or else that goes, in bytes.
+    /// Returns the length of the new key, or of the old one if there is no new key, in bytes.
     pub fn key_len(&self) -> usize {
         let key = self.new.as_ref().or(self.old.as_ref());
         key.map_or(0, Secret::len)
@@ -34,7 +34,7 @@ pub(crate) fn missing() -> Error {
 }
 
 impl Container {
-    /// Whether a re-encryption was begun and not ended. Such a container is unlocked with
+    /// Returns whether a re-encryption was begun and not ended. Such a container is unlocked with
     /// [`Container::unlock_both`].
     pub fn is_in_reencryption(&self) -> bool {
         match &self.header {
@@ -43,7 +43,7 @@ impl Container {
         }
     }
 
-    /// Where data begins, in bytes. Zero if the header is elsewhere.
+    /// Returns the address of the data, in bytes. Zero if the header is elsewhere.
     ///
     /// # Errors
     /// As for [`Container::segment`].
@@ -56,8 +56,8 @@ impl Container {
         }
     }
 
-    /// Both volume keys, which have a slot each with this passphrase; and the header is what was made with
-    /// them: who has neither cannot have changed how data is encrypted.
+    /// Returns both volume keys, which this passphrase has to open. The digest over them proves the header: without
+    /// the keys nobody can change how data is encrypted.
     ///
     /// # Errors
     /// As for [`Container::unlock`]; [`Error::Reencryption`] if the header was changed.
@@ -69,7 +69,7 @@ impl Container {
                 .map(|of| self.try_slots(of, passphrase, None));
             unlocked.transpose()
         };
-        let is_new = state.is_new() && state.mode == Mode::Reencrypt;
+        let is_new = state.is_new() && state.mode == ReencryptionMode::Reencrypt;
         let old = match unlock(&state.old.digest) {
             Ok(old) => old,
             // Its slots are the first that go when all data is encrypted anew.
@@ -93,7 +93,8 @@ impl Container {
         Ok(keys)
     }
 
-    /// As [`Container::test`], of a container in re-encryption: the passphrase has to open what is needed of it.
+    /// The variant of [`Container::test`] for a container in re-encryption: the passphrase has to open each key that
+    /// is needed.
     pub(crate) fn test_both(&self, passphrase: &Secret, slot: Option<u32>) -> Result<UnlockedKey> {
         if let Some(slot) = slot {
             return Err(self.no_slot(slot));
@@ -106,7 +107,7 @@ impl Container {
         })
     }
 
-    /// As [`Container::check_slots`], of a container in re-encryption.
+    /// The variant of [`Container::check_slots`] for a container in re-encryption.
     pub(crate) fn check_slots_of_both(&self, slot: Option<u32>) -> Result<()> {
         let state = self.reencryption()?;
         let digests = [state.old.digest, state.new.digest];
@@ -126,17 +127,17 @@ impl Container {
         ))
     }
 
-    /// What the header says of the re-encryption that is under way.
-    pub(crate) fn reencryption(&self) -> Result<Reencryption> {
+    /// Returns the re-encryption that is under way, as the header describes it.
+    pub(crate) fn reencryption(&self) -> Result<ReencryptionState> {
         let read = match &self.header {
-            Header::V1(_) => Err(Refusal::Unsupported(
+            Header::V1(_) => Err(ReencryptionRefusal::Unsupported(
                 "LUKS1 is not re-encrypted here".into(),
             )),
             Header::V2(header) => header.reencryption(),
         };
         read.map_err(|refusal| match refusal {
-            Refusal::Unsupported(what) => Error::unsupported(&self.device.name(), what),
-            Refusal::Damaged(what) => self.does_not_go_on(&what),
+            ReencryptionRefusal::Unsupported(what) => Error::unsupported(&self.device.name(), what),
+            ReencryptionRefusal::Damaged(what) => self.does_not_go_on(&what),
         })
     }
 
@@ -148,8 +149,8 @@ impl Container {
     }
 
     /// Refuses a header that was changed since the re-encryption began, and wrong keys.
-    pub(crate) fn check_proof(&self, state: &Reencryption, keys: &BothKeys) -> Result<()> {
-        let all_new = state.is_new() && state.mode == Mode::Reencrypt;
+    pub(crate) fn check_proof(&self, state: &ReencryptionState, keys: &BothKeys) -> Result<()> {
+        let all_new = state.is_new() && state.mode == ReencryptionMode::Reencrypt;
         if let (true, None, Some(digest)) = (all_new, &keys.old, &state.new.digest) {
             // There is one segment with one key, as in any container.
             let key = keys.new.as_ref().ok_or_else(missing)?;
@@ -165,8 +166,8 @@ impl Container {
     }
 }
 
-/// What the digest of a re-encryption is made of.
-pub(super) fn proven(state: &Reencryption, keys: &BothKeys) -> Result<Secret> {
+/// Returns the bytes over which the digest of a re-encryption is computed.
+pub(super) fn proven(state: &ReencryptionState, keys: &BothKeys) -> Result<Secret> {
     let (first, rest) = state.proven();
     let (old, new) = (&state.old.digest, &state.new.digest);
     let is_same = old.as_ref().map(|of| of.id) == new.as_ref().map(|of| of.id);

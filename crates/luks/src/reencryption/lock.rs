@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// Where cryptsetup has its locks. Only root can use them.
+/// The folder of the locks of cryptsetup. Only root can use them.
 const DIR: &str = "/run/cryptsetup";
 
 /// The lock of a re-encryption. It is given back when this is dropped.
@@ -76,7 +76,7 @@ fn is_private(dir: &Path) -> bool {
     })
 }
 
-/// Whether an open file is the one at a path.
+/// Returns whether an open file is the one at a path.
 fn is_at(file: &File, path: &Path) -> bool {
     let place = |found: io::Result<std::fs::Metadata>| found.map(|it| (it.dev(), it.ino())).ok();
     let open = place(file.metadata());

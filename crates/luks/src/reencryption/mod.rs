@@ -23,4 +23,4 @@ pub use keys::BothKeys;
 pub use lock::ReencryptionLock;
 pub use run::{ReencryptionEnd, ReencryptionPace, ReencryptionProgress};
 pub use stage::HeaderStage;
-pub(crate) use traffic::{GoesOn, Traffic};
+pub(crate) use traffic::{AllowedRequests, Traffic};

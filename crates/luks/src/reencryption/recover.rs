@@ -7,14 +7,14 @@ use block::BlockDevice;
 use cipher::Random;
 
 use super::keys::BothKeys;
-use super::zone::Zone;
+use super::zone::HotZone;
 use crate::container::Container;
 use crate::header::Header;
-use crate::header::luks2::{self, Course, Reencryption, Resilience};
+use crate::header::luks2::{self, Course, ReencryptionState, Resilience};
 use crate::keyslots::material;
 use crate::{Error, Result};
 
-/// How long a change of the header waits for programs that read it.
+/// The time that a change of the header waits for programs that read it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Container {
@@ -26,7 +26,7 @@ impl Container {
     /// begins again.
     pub(crate) fn recover(
         &mut self,
-        state: &Reencryption,
+        state: &ReencryptionState,
         data: &dyn BlockDevice,
         keys: &BothKeys,
         random: &dyn Random,
@@ -36,7 +36,7 @@ impl Container {
         let total = state.data_len(data.size());
         let (hot, mut done) = (state.hot(), state.done(total));
         if let Some(hot) = &hot {
-            Zone::new(&*self.device, state, data, keys, hot)?.recover()?;
+            HotZone::new(&*self.device, state, data, keys, hot)?.recover()?;
             done += hot.len;
         }
         let has_old = keys.old.is_some() || state.old.digest.is_none();
@@ -52,8 +52,8 @@ impl Container {
         }
     }
 
-    /// Whether the header says that all data on `data` is changed already, so that only the end is left of a
-    /// re-encryption.
+    /// Returns whether all data on `data` is already new by the header, so that only the end of the re-encryption is
+    /// left.
     ///
     /// # Errors
     /// As for [`Container::reencryption_progress`]; [`Error::TooSmall`].
@@ -80,7 +80,7 @@ impl Container {
     /// All data is encrypted anew: what was moved is overwritten where it was, and the re-encryption is over.
     pub(super) fn complete(
         &mut self,
-        state: &Reencryption,
+        state: &ReencryptionState,
         data: &dyn BlockDevice,
         random: &dyn Random,
     ) -> Result<()> {
@@ -101,7 +101,7 @@ impl Container {
     }
 
     /// Lets the header say that all data is encrypted anew, and overwrites the slots that go with that.
-    fn end(&mut self, state: &Reencryption, random: &dyn Random) -> Result<()> {
+    fn end(&mut self, state: &ReencryptionState, random: &dyn Random) -> Result<()> {
         let areas = |header: &luks2::Header| -> Vec<(u64, u64)> {
             let slots = &header.view().slots;
             let gone = state.passing_slots().into_iter();

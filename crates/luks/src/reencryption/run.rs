@@ -6,41 +6,41 @@ use block::BlockDevice;
 use cipher::Random;
 
 use super::keys::BothKeys;
-use super::traffic::{Closed, GoesOn, Traffic};
-use super::zone::{Taken, Zone};
+use super::traffic::{AllowedRequests, NoTraffic, Traffic};
+use super::zone::{HotZone, ZoneContents};
 use crate::container::Container;
-use crate::header::luks2::{Part, Reencryption, Resilience};
+use crate::header::luks2::{DataPart, ReencryptionState, Resilience};
 use crate::{Error, Result};
 
-/// How long a hot zone is unless it is said, in bytes.
+/// The usual length of a hot zone, in bytes.
 const ZONE: u64 = 32 << 20;
 /// The same while the container is open: writes to the zone wait while what is kept of it is written.
 const ZONE_IN_USE: u64 = 4 << 20;
 
-/// How far a re-encryption is, in bytes.
+/// The progress of a re-encryption, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReencryptionProgress {
-    /// What is encrypted anew.
+    /// The data that is encrypted anew.
     pub done: u64,
     /// All data.
     pub total: u64,
 }
 
-/// How a re-encryption stopped.
+/// The way in which a call of [`Container::reencrypt`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReencryptionEnd {
     /// All data is encrypted anew, and the old key is gone.
     All,
-    /// It was asked to stop; it can go on from there.
+    /// The caller asked for a stop; another call continues from there.
     Paused(ReencryptionProgress),
 }
 
-/// How much is encrypted anew, and how much at once.
+/// The limits of a re-encryption: all of it, and each step.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReencryptionPace {
     /// The longest hot zone, in bytes.
     pub zone: Option<u64>,
-    /// So many bytes of the data only; the rest is lost.
+    /// The length of the data to encrypt, in bytes; the rest of the device is lost.
     pub device_size: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ impl ReencryptionPace {
 }
 
 impl Container {
-    /// How far the re-encryption is that is under way, with the data on a device.
+    /// Returns the progress of the re-encryption of the data on a device.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if it is of a kind that is not known here; [`Error::Damaged`].
@@ -90,10 +90,10 @@ impl Container {
         random: &dyn Random,
         go_on: &mut dyn FnMut(ReencryptionProgress) -> bool,
     ) -> Result<ReencryptionEnd> {
-        self.reencrypt_under(data, keys, pace, random, &Closed, go_on)
+        self.reencrypt_under(data, keys, pace, random, &NoTraffic, go_on)
     }
 
-    /// As [`Container::reencrypt`], of a container that may be open.
+    /// The variant of [`Container::reencrypt`] for a container that may be open.
     pub(crate) fn reencrypt_under(
         &mut self,
         data: &dyn BlockDevice,
@@ -111,7 +111,7 @@ impl Container {
         }
         let state = self.limited(pace, data)?;
         let total = state.data_len(data.size());
-        let mut course = Run {
+        let mut course = ReencryptionRun {
             done: state.done(total),
             zone: zone_len(&state, pace.zone, traffic)?,
             // The header of an open container follows each part, also where nothing is kept of it.
@@ -146,8 +146,8 @@ impl Container {
         Ok(ReencryptionEnd::Paused(course.progress()))
     }
 
-    /// What the header says, for so much of the data.
-    fn limited(&self, pace: ReencryptionPace, data: &dyn BlockDevice) -> Result<Reencryption> {
+    /// Returns the state in the header, limited to the length in `pace`.
+    fn limited(&self, pace: ReencryptionPace, data: &dyn BlockDevice) -> Result<ReencryptionState> {
         let mut state = self.reencryption()?;
         let Some(len) = pace.device_size else {
             return Ok(state);
@@ -171,9 +171,9 @@ impl Container {
     }
 
     /// Encrypts the next part of the data anew, and says whether that was the last one.
-    fn write_next(&mut self, run: &mut Run<'_>) -> Result<bool> {
+    fn write_next(&mut self, run: &mut ReencryptionRun<'_>) -> Result<bool> {
         let part = run.state.next(run.total, run.done, run.zone);
-        let held = Held::new(run, &part);
+        let held = TrafficHold::new(run, &part);
         let device = Arc::clone(&self.device);
         let (zone, old) = match self.protected(&*device, run, &part) {
             Ok(zone) => zone,
@@ -208,10 +208,10 @@ impl Container {
     fn protected<'a>(
         &self,
         kept: &'a dyn BlockDevice,
-        run: &Run<'a>,
-        part: &Part,
-    ) -> Result<(Zone<'a>, Taken)> {
-        let zone = Zone::new(kept, &run.state, run.data, run.keys, part)?;
+        run: &ReencryptionRun<'a>,
+        part: &DataPart,
+    ) -> Result<(HotZone<'a>, ZoneContents)> {
+        let zone = HotZone::new(kept, &run.state, run.data, run.keys, part)?;
         let old = zone.read()?;
         if run.traffic.goes_on() {
             // What is kept is kept of what was written last, which has to be what is found after a power cut.
@@ -226,10 +226,10 @@ impl Container {
     /// Encrypts a part of the data anew, as the hot zone unless nothing is kept of it.
     fn write_zone(
         &mut self,
-        run: &Run<'_>,
-        part: &Part,
-        zone: &Zone<'_>,
-        old: Taken,
+        run: &ReencryptionRun<'_>,
+        part: &DataPart,
+        zone: &HotZone<'_>,
+        old: ZoneContents,
     ) -> Result<()> {
         if run.state.resilience != Resilience::None {
             self.change_header(run.random, |header| {
@@ -240,7 +240,7 @@ impl Container {
     }
 
     /// Lets the header say what is done, where it follows each part, or that all is.
-    fn say(&mut self, run: &Run<'_>) -> Result<()> {
+    fn say(&mut self, run: &ReencryptionRun<'_>) -> Result<()> {
         if run.done == run.total {
             return self.complete(&run.state, run.data, run.random);
         }
@@ -253,7 +253,7 @@ impl Container {
     }
 
     /// Lets the header say what is done, where it does not follow each part.
-    fn catch_up(&mut self, run: &Run<'_>) -> Result<()> {
+    fn catch_up(&mut self, run: &ReencryptionRun<'_>) -> Result<()> {
         match run.done > run.state.done(run.total) {
             true => self.change_header(run.random, |header| {
                 header.advance(&run.state, run.total, run.done, None)
@@ -264,15 +264,15 @@ impl Container {
 }
 
 /// A re-encryption that goes on.
-struct Run<'a> {
-    /// What the header said last.
-    state: Reencryption,
-    /// How much data there is, and how much of it is encrypted anew, in bytes.
+struct ReencryptionRun<'a> {
+    /// The state that the header described last.
+    state: ReencryptionState,
+    /// The length of the data, and the length of the part that is new, in bytes.
     total: u64,
     done: u64,
     /// The longest hot zone, in bytes.
     zone: u64,
-    /// Whether the header is to follow each part.
+    /// True if the header is written after each part.
     says_each: bool,
     data: &'a dyn BlockDevice,
     keys: &'a BothKeys,
@@ -280,7 +280,7 @@ struct Run<'a> {
     traffic: &'a dyn Traffic,
 }
 
-impl Run<'_> {
+impl ReencryptionRun<'_> {
     fn progress(&self) -> ReencryptionProgress {
         let (done, total) = (self.done, self.total);
         ReencryptionProgress { done, total }
@@ -288,22 +288,23 @@ impl Run<'_> {
 }
 
 /// A part for which requests wait. If this is dropped, which also a panic does, they fail.
-struct Held<'a>(Option<&'a dyn Traffic>);
+struct TrafficHold<'a>(Option<&'a dyn Traffic>);
 
-impl<'a> Held<'a> {
-    fn new(run: &Run<'a>, part: &Part) -> Held<'a> {
-        run.traffic.hold(part, GoesOn::new(&run.state, part));
-        Held(Some(run.traffic))
+impl<'a> TrafficHold<'a> {
+    fn new(run: &ReencryptionRun<'a>, part: &DataPart) -> TrafficHold<'a> {
+        run.traffic
+            .hold(part, AllowedRequests::new(&run.state, part));
+        TrafficHold(Some(run.traffic))
     }
 
-    fn release(mut self, run: &Run<'_>) {
+    fn release(mut self, run: &ReencryptionRun<'_>) {
         if let Some(traffic) = self.0.take() {
             traffic.release(&run.state.layout(run.total, run.done, None));
         }
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for TrafficHold<'_> {
     fn drop(&mut self) {
         if let Some(traffic) = self.0 {
             traffic.fail();
@@ -311,8 +312,8 @@ impl Drop for Held<'_> {
     }
 }
 
-/// How long a hot zone can be.
-fn zone_len(state: &Reencryption, wanted: Option<u64>, traffic: &dyn Traffic) -> Result<u64> {
+/// Returns the length of a hot zone.
+fn zone_len(state: &ReencryptionState, wanted: Option<u64>, traffic: &dyn Traffic) -> Result<u64> {
     let unit = u64::from(state.block());
     let most = state.resilience.capacity(state.area.1, state.unit());
     let usual = match traffic.goes_on() {

@@ -1,4 +1,4 @@
-//! How a header comes to the beginning of a device that is full of data, so that a power cut loses neither.
+//! The header of a device that is full of data: puts it at the beginning so that a power cut loses neither.
 //!
 //! The first part of the data is moved behind the end, and the new header is written into free space (the
 //! *stage*). Then a *marker* in the first sector says that the header is to be put at the beginning. Until the
@@ -19,7 +19,7 @@ use crate::keyslots::material;
 use crate::model::SECTOR;
 use crate::{Error, Result};
 
-/// How much is moved at once, in bytes.
+/// The length of data that is moved at once, in bytes.
 const CHUNK: u64 = 1 << 20;
 
 /// The fields of a marker: each 8 bytes, then two hashes.
@@ -30,9 +30,9 @@ const HASH: usize = 32;
 pub struct HeaderStage {
     /// The header with its key material, up to the last byte that is in use.
     image: Vec<u8>,
-    /// How many bytes at the beginning are for it.
+    /// The length of the space for the header at the beginning, in bytes.
     shift: u64,
-    /// How large the device is.
+    /// The size of the device, in bytes.
     size: u64,
 }
 
@@ -58,7 +58,7 @@ impl HeaderStage {
         is_whole && fits && self.shift <= self.size / 3
     }
 
-    /// Where it is on the device: in the free space before the part that was moved.
+    /// Returns the address of the stage: in the free space before the moved part.
     fn at(&self) -> u64 {
         self.size - 2 * self.shift
     }

@@ -1,14 +1,14 @@
 //! Requests for the data of a container that is open, and which of them go on while a part is encrypted anew.
 
-use crate::header::luks2::{Extent, Part, Reencryption, Resilience};
+use crate::header::luks2::{DataExtent, DataPart, ReencryptionState, Resilience};
 
 /// Requests for the data, which go on while it is encrypted anew.
 pub(crate) trait Traffic {
-    /// Whether there can be any.
+    /// Returns whether there can be any requests.
     fn goes_on(&self) -> bool;
 
     /// Lets requests for a part wait, but for those that go on in it. When this returns, none of the others runs.
-    fn hold(&self, part: &Part, goes_on: GoesOn);
+    fn hold(&self, part: &DataPart, goes_on: AllowedRequests);
 
     /// A place in the held part for which a request waits, if it is not new.
     fn wanted(&self) -> Option<u64>;
@@ -20,44 +20,44 @@ pub(crate) trait Traffic {
     fn release_piece(&self);
 
     /// Serves the data as it is now, and lets no request wait.
-    fn release(&self, layout: &[Extent]);
+    fn release(&self, layout: &[DataExtent]);
 
     /// Lets requests for the part that is held fail: what it is cannot be said.
     fn fail(&self);
 }
 
-/// Which requests go on in a part that is held, but for the piece of it that is being written.
+/// The requests that continue in a held part, except in the piece that is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GoesOn {
+pub(crate) enum AllowedRequests {
     Nothing,
-    /// What would be written is lost if the part has to be recovered.
+    /// Reads. A write would be lost if the part had to be recovered.
     Reads,
     /// Reads, and writes of whole blocks of so many bytes, where the part is new.
     Blocks(u32),
 }
 
-impl GoesOn {
-    pub(super) fn new(state: &Reencryption, part: &Part) -> GoesOn {
+impl AllowedRequests {
+    pub(super) fn new(state: &ReencryptionState, part: &DataPart) -> AllowedRequests {
         match state.resilience_of(part) {
             // It goes to another place, where something else is until then.
-            _ if part.is_moved => GoesOn::Nothing,
-            Resilience::Shift(_) => GoesOn::Nothing,
-            Resilience::None | Resilience::Journal => GoesOn::Reads,
+            _ if part.is_moved => AllowedRequests::Nothing,
+            Resilience::Shift(_) => AllowedRequests::Nothing,
+            Resilience::None | Resilience::Journal => AllowedRequests::Reads,
             // A recovery leaves alone what is not as it was.
-            Resilience::Checksum { block, .. } => GoesOn::Blocks(block),
+            Resilience::Checksum { block, .. } => AllowedRequests::Blocks(block),
         }
     }
 }
 
-/// Nothing has the data open.
-pub(super) struct Closed;
+/// The traffic of data that no mapping has open.
+pub(super) struct NoTraffic;
 
-impl Traffic for Closed {
+impl Traffic for NoTraffic {
     fn goes_on(&self) -> bool {
         false
     }
 
-    fn hold(&self, _: &Part, _: GoesOn) {}
+    fn hold(&self, _: &DataPart, _: AllowedRequests) {}
 
     fn wanted(&self) -> Option<u64> {
         None
@@ -67,7 +67,7 @@ impl Traffic for Closed {
 
     fn release_piece(&self) {}
 
-    fn release(&self, _: &[Extent]) {}
+    fn release(&self, _: &[DataExtent]) {}
 
     fn fail(&self) {}
 }

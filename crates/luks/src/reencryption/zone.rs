@@ -13,27 +13,27 @@ use secret::Secret;
 
 use super::keys::BothKeys;
 use super::traffic::Traffic;
-use crate::header::luks2::{Part, Reencryption, Resilience};
+use crate::header::luks2::{DataPart, ReencryptionState, Resilience};
 use crate::model::{SECTOR, Segment};
 use crate::{Result, crypto};
 
-/// How much of the hot zone is worked on at once at most, in bytes.
+/// The longest piece of the hot zone that is encrypted at once, in bytes.
 const CHUNK: u64 = 1 << 20;
 /// A hot zone is worked on in at least so many pieces, if it has so many blocks.
 const PIECES: u64 = 8;
 
-/// One of the two encryptions of the zone, and where the zone is or was.
-struct Half {
+/// The old or the new encryption of the zone, and the address of the zone under it.
+struct ZoneSide {
     /// None where it is not encrypted.
     cipher: Option<SectorCipher>,
     sector: usize,
     iv_offset: u64,
-    /// Where the zone begins on the device.
+    /// The address of the zone on the device, in bytes.
     begin: u64,
 }
 
-impl Half {
-    fn new(segment: &Segment, key: Option<&Secret>, device: &dyn BlockDevice) -> Result<Half> {
+impl ZoneSide {
+    fn new(segment: &Segment, key: Option<&Secret>, device: &dyn BlockDevice) -> Result<ZoneSide> {
         let cipher = match segment.is_linear() {
             true => None,
             false => {
@@ -42,7 +42,7 @@ impl Half {
                 Some(SectorCipher::new(spec, key.expose())?)
             }
         };
-        Ok(Half {
+        Ok(ZoneSide {
             cipher,
             sector: segment.sector_size as usize,
             iv_offset: segment.iv_offset,
@@ -73,51 +73,51 @@ impl Half {
 }
 
 /// A zone as it is on the device, before the header calls it hot. From then on memory cannot be missing.
-pub(super) struct Taken {
+pub(super) struct ZoneContents {
     bytes: Vec<u8>,
     /// For a part of it that is decrypted.
     buffer: Secret,
 }
 
 /// The hot zone of a re-encryption.
-pub(super) struct Zone<'a> {
-    /// Where the area of the re-encryption is.
+pub(super) struct HotZone<'a> {
+    /// The device with the area of the re-encryption.
     kept: &'a dyn BlockDevice,
     data: &'a dyn BlockDevice,
-    /// Where the area begins, in bytes.
+    /// The address of the area, in bytes.
     area: u64,
     resilience: Resilience,
-    old: Half,
-    new: Half,
-    /// Where it is in the data.
+    old: ZoneSide,
+    new: ZoneSide,
+    /// The address of the zone in the data, in bytes.
     at: u64,
     len: u64,
-    /// How much of it is worked on at once.
+    /// The length of a piece that is encrypted at once, in bytes.
     piece: u64,
 }
 
-impl<'a> Zone<'a> {
+impl<'a> HotZone<'a> {
     /// A part of the data.
     pub(super) fn new(
         kept: &'a dyn BlockDevice,
-        state: &Reencryption,
+        state: &ReencryptionState,
         data: &'a dyn BlockDevice,
         keys: &BothKeys,
-        part: &Part,
-    ) -> Result<Zone<'a>> {
+        part: &DataPart,
+    ) -> Result<HotZone<'a>> {
         let old = match &state.moved {
             Some(moved) if part.is_moved => moved.clone(),
             _ => state.old.segment.part(part.at, None),
         };
         let new = state.new.segment.part(part.at, None);
         let unit = u64::from(state.block());
-        Ok(Zone {
+        Ok(HotZone {
             kept,
             data,
             area: state.area.0,
             resilience: state.resilience_of(part),
-            old: Half::new(&old, keys.old.as_ref(), data)?,
-            new: Half::new(&new, keys.new.as_ref(), data)?,
+            old: ZoneSide::new(&old, keys.old.as_ref(), data)?,
+            new: ZoneSide::new(&new, keys.new.as_ref(), data)?,
             at: part.at,
             len: part.len,
             piece: (part.len / PIECES).clamp(1, CHUNK).next_multiple_of(unit),
@@ -125,15 +125,15 @@ impl<'a> Zone<'a> {
     }
 
     /// All of it, as it is on the device, and what else it takes to write it.
-    pub(super) fn read(&self) -> Result<Taken> {
+    pub(super) fn read(&self) -> Result<ZoneContents> {
         let mut bytes = vec![0; self.len as usize];
         let buffer = Secret::zeroed(self.piece.min(self.len) as usize)?;
         self.data.read_at(self.old.begin, &mut bytes)?;
-        Ok(Taken { bytes, buffer })
+        Ok(ZoneContents { bytes, buffer })
     }
 
     /// Keeps durably what makes it possible to recover all of it, which is this now.
-    pub(super) fn protect(&self, Taken { bytes, .. }: &Taken) -> Result<()> {
+    pub(super) fn protect(&self, ZoneContents { bytes, .. }: &ZoneContents) -> Result<()> {
         let sums: Vec<u8>;
         let kept = match self.resilience {
             // The device keeps it where it was.
@@ -152,7 +152,7 @@ impl<'a> Zone<'a> {
     }
 
     /// Encrypts all of it, which is this now, anew, durably: next what a request waits for.
-    pub(super) fn write(&self, mut old: Taken, traffic: &dyn Traffic) -> Result<()> {
+    pub(super) fn write(&self, mut old: ZoneContents, traffic: &dyn Traffic) -> Result<()> {
         let mut left: BTreeSet<u64> = (0..self.len.div_ceil(self.piece)).collect();
         while let Some(first) = left.first() {
             let wanted = traffic

@@ -32,7 +32,7 @@ pub(crate) fn run(machine: &Path, images: &[PathBuf], files: &[&Path], script: &
     out
 }
 
-/// As [`run`], for a script that may end the machine; says whether the script came to its end, and well.
+/// The variant of [`run`] for a script that may end the machine. Returns also whether the script succeeded.
 pub(crate) fn run_or_die(
     machine: &Path,
     images: &[PathBuf],

@@ -1,4 +1,4 @@
-//! What the tests share: containers that open at once.
+//! Helpers that the tests share: containers that open at once.
 #![allow(dead_code)]
 
 pub(crate) mod machine;
@@ -69,7 +69,7 @@ pub(crate) fn add(
     added.unwrap()
 }
 
-/// Everything that is on its device.
+/// Returns all bytes of the device of a container.
 pub(crate) fn bytes(container: &Container) -> Vec<u8> {
     let mut bytes = vec![0; container.device().size() as usize];
     container.device().read_at(0, &mut bytes).unwrap();
@@ -80,13 +80,13 @@ pub(crate) fn reopen(bytes: Vec<u8>) -> luks::Result<Container> {
     Container::open(Arc::new(MemoryDevice::from_bytes(bytes)), &RANDOM)
 }
 
-/// Which of these passphrases open it.
+/// Returns those of the passphrases that open the container.
 pub(crate) fn opens<'a>(container: &Container, passphrases: &[&'a str]) -> Vec<&'a str> {
     let opens = |text: &&&str| container.unlock(&secret(text), None).is_ok();
     passphrases.iter().filter(opens).copied().collect()
 }
 
-/// Whether bytes occur in others, at any place that is a multiple of 16.
+/// Returns whether bytes occur in others, at a multiple of 16.
 pub(crate) fn holds(hay: &[u8], needle: &[u8]) -> bool {
     hay.chunks_exact(16).any(|chunk| chunk == &needle[..16])
 }

@@ -79,7 +79,7 @@ impl BlockDevice for Stepped {
     }
 }
 
-/// How a container is re-encrypted with its usual cipher.
+/// Returns the choice that keeps the usual cipher.
 pub(crate) fn how(protection: Protection) -> ReencryptionChoice {
     ReencryptionChoice {
         cipher: None,

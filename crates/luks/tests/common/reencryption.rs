@@ -130,7 +130,7 @@ impl Judge {
         self.recovered_on(&Disks::of(image)).map(|disks| disks.data)
     }
 
-    /// As far as it comes until it is killed at this call of `fsync`; `None` if it ended.
+    /// Runs cryptsetup until it is killed at this call of `fsync`; `None` if it ended before.
     pub(crate) fn killed_on(&self, disks: &Disks, options: &str, when: usize) -> Option<Disks> {
         self.place(disks);
         let mut strace = Command::new("strace");
@@ -148,7 +148,7 @@ impl Judge {
     }
 }
 
-/// What is on the devices of a container: the data, and the header if that is elsewhere.
+/// The devices of a container: the data, and the header if it is on another device.
 #[derive(Clone)]
 pub(crate) struct Disks {
     pub(crate) data: Vec<u8>,

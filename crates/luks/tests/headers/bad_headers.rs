@@ -60,7 +60,7 @@ fn the_good_header_is_good() {
     reopen(with_area(&serde_json::to_vec_pretty(&good()).unwrap())).unwrap();
 }
 
-/// Where, what is put there (null: nothing is), and a part of the reason.
+/// The field, its wrong value (null: the field is missing), and a part of the error.
 const WRONG: &str = r#"
     /config                    | null | config
     /keyslots                  | null | keyslots

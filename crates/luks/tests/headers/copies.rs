@@ -1,4 +1,4 @@
-//! What becomes of a LUKS2 header of which something is damaged, and what stays in it.
+//! Damaged copies of a LUKS2 header: they are found, reported and written again.
 
 use std::io::IoSlice;
 use std::sync::Arc;

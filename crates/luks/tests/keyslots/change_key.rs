@@ -88,7 +88,7 @@ fn a_slot_is_overwritten_only_if_that_is_asked_for() {
     }
 }
 
-/// If the power failed, no passphrase would be left.
+/// After a power cut, no passphrase would be left.
 #[test]
 fn the_last_slot_is_not_overwritten() {
     for version in [ContainerVersion::V1, ContainerVersion::V2] {

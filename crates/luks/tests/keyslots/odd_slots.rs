@@ -44,7 +44,7 @@ fn json_of(made: &Container) -> Value {
     }
 }
 
-/// Which of the two passphrases open an image, as cryptsetup says; `None` without it.
+/// Returns those of the two passphrases that open an image with cryptsetup; `None` without cryptsetup.
 fn judged(image: &[u8]) -> Option<Vec<&'static str>> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image");
@@ -67,8 +67,8 @@ fn judged(image: &[u8]) -> Option<Vec<&'static str>> {
     Some(found)
 }
 
-/// What is odd in slot 1, what is said of it, and whether cryptsetup opens the container at all. Where it
-/// does not, it reads more of such a slot than it needs to.
+/// The fault of slot 1, the words about it, and whether cryptsetup opens the container at all. Where it does not, it
+/// reads more of such a slot than it needs to.
 const ODD: [(&str, &str, &str, bool); 22] = [
     ("/kdf/type", "\"scrypt\"", "scrypt", true),
     ("/kdf/type", "\"pbkdf2\"", "hash", false),

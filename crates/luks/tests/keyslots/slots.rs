@@ -1,4 +1,4 @@
-//! Who can open a container, and how that is changed.
+//! The passphrases of a container: adding, changing and removing them.
 
 use crate::common::{RANDOM, add, bytes, cheap_slot, container, holds, opens, reopen, secret};
 use luks::{ContainerVersion, Error, Priority};

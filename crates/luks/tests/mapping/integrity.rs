@@ -126,8 +126,8 @@ fn sectors_are_where_they_were_written_as_they_were_written() {
     opens(1).unwrap();
 }
 
-/// Whether the first sector of the data lies here: then it stops being authentic when this is changed,
-/// and the second does not.
+/// Finds the address of the first sector of the data: when a byte there changes, this sector is not authentic any
+/// more, and the second one is.
 fn find_data(
     device: &Arc<dyn BlockDevice>,
     container: &Container,

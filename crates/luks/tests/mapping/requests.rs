@@ -61,7 +61,7 @@ fn a_mapping_is_blank_until_it_is_written() {
     assert!(mapping.is_blank(0, 64 << 10).unwrap());
 }
 
-/// What is on the device is what dm-crypt would have there.
+/// The device holds the same bytes as with dm-crypt.
 #[test]
 fn sectors_are_encrypted_by_their_numbers() {
     for sector in [512, 4096] {
@@ -229,7 +229,7 @@ fn forms_are_switched_under_load() {
     });
 }
 
-/// As xtsproxy in the article: under load, and what is on the device stays readable.
+/// Requests are correct while the provider changes, as with xtsproxy in the article.
 #[test]
 fn the_provider_changes_under_load() {
     const PART: u64 = 512 << 10;

@@ -52,7 +52,7 @@ fn is_usage(result: luks::Result<()>) {
     assert!(matches!(result, Err(Error::Usage(_))), "{result:?}");
 }
 
-/// What chose a provider needs the key, and a provider that was chosen stays.
+/// The choice of a provider needs the key, and the chosen provider stays.
 #[test]
 fn a_chosen_provider_survives_a_suspension() {
     let Opened {
@@ -126,7 +126,7 @@ fn requests_wait_for_the_key() {
     }
 }
 
-/// What was written is on the device when the key is gone, also what waits in memory to be written with its tags.
+/// All writes are on the device when the key is gone, even those that wait in memory for their tags.
 #[test]
 fn nothing_is_lost_with_the_key() {
     let tagged = ContainerFormat {

@@ -13,7 +13,7 @@ use luks::{
     ReencryptionPace, Result,
 };
 
-/// Of four hot zones of a MiB these are two and a half.
+/// The length of the part: two and a half of four hot zones of a MiB.
 const LEN: u64 = 5 << 19;
 const PART: ReencryptionPace = ReencryptionPace {
     zone: Some(1 << 20),
@@ -214,7 +214,7 @@ fn the_beginning_is_encrypted_and_decrypted() {
     assert!(bytes(&*plain.1) == pattern(), "decrypted here");
 }
 
-/// What `luks open` does, and who forgets the size: the header says it while there is a hot zone.
+/// A mapping that does not know the size reads it from the header, while there is a hot zone.
 #[test]
 fn a_hot_zone_says_where_the_data_ends() {
     let clock = FaultClock::new();

@@ -16,7 +16,7 @@ use luks::{
 /// The free space at the end of a device that is encrypted in place: twice that of a header.
 const REDUCED: usize = 1 << 20;
 
-/// How long the data is.
+/// The length of the data.
 const LEN: usize = 5 * ZONE;
 
 const ZONE: usize = 256 << 10;
@@ -33,7 +33,7 @@ fn pattern() -> Vec<u8> {
     bytes
 }
 
-/// What is done to a device.
+/// The change that a device goes through.
 #[derive(Clone, Debug)]
 enum Form {
     EncryptInPlace,
@@ -401,14 +401,14 @@ fn what_cryptsetup_left_opens_and_is_ended_here() {
     }
 }
 
-/// Whether only the end of the work is left.
+/// Returns whether only the end of the work is left.
 fn is_all_new(disks: &Disks) -> bool {
     let on = in_memory(disks);
     let container = Container::look(on.header());
     container.is_ok_and(|it| it.is_in_reencryption() && it.is_all_new(&*on.data).unwrap())
 }
 
-/// What is on the devices after the work was ended without a passphrase. All data is as it was.
+/// Returns the devices after the work was ended without a passphrase. All data is as it was.
 fn ended_without_key(disks: &Disks, what: &str) -> Disks {
     let on = in_memory(disks);
     let mut container = Container::open(on.header(), &RANDOM).unwrap();

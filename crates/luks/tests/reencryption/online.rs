@@ -95,7 +95,7 @@ impl Opened {
         bytes
     }
 
-    /// What is found when it is opened again.
+    /// Returns the data as another open finds it.
     fn found(&self) -> Vec<u8> {
         let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(self.bytes()));
         let (_, mapping, _) = open(Arc::clone(&device), device).unwrap();
@@ -110,11 +110,11 @@ struct Users {
     device: Arc<Stepped>,
     dice: Dice,
     holds: Arc<Mutex<Vec<u8>>>,
-    /// Where the hot zone begins.
+    /// The address of the hot zone.
     hot: Arc<AtomicU64>,
-    /// Whether writes go on in it where it is new.
+    /// True if writes continue in the new part of the hot zone.
     writes_go_on: bool,
-    /// What of it was written, the last of which may be being written.
+    /// The ranges that were written; the last one may not be complete.
     written: Vec<std::ops::Range<u64>>,
     /// The request that may wait.
     waits: Option<Waiting>,
@@ -124,7 +124,7 @@ struct Users {
 
 struct Waiting {
     range: std::ops::Range<u64>,
-    /// It waits for the end of the hot zone.
+    /// True if the request waits for the end of the hot zone.
     until_end: bool,
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -182,7 +182,7 @@ impl Users {
         self.mapping.would_wait(range.start, len, writes)
     }
 
-    /// Whether a request certainly need not wait.
+    /// Returns whether a request certainly need not wait.
     fn goes_on(
         &self,
         hot: &std::ops::Range<u64>,
@@ -292,7 +292,7 @@ fn requests_at_each_step_see_what_was_written_and_wait_only_where_the_hot_zone_i
     }
 }
 
-/// What was paused goes on later, here or by cryptsetup, and data is served between.
+/// A re-encryption that was paused continues later, here or by cryptsetup, and requests are served between.
 #[test]
 fn what_is_paused_goes_on_under_the_same_mapping_or_after_it() {
     let mut it = memory(4096);
@@ -396,7 +396,7 @@ fn a_hot_zone_that_fails_is_lost_for_requests_until_the_container_is_opened_agai
     }
 }
 
-/// Where nothing is kept, nobody is told that it will be recovered.
+/// Without protection of the hot zone, no error promises a recovery.
 #[test]
 fn what_was_not_kept_is_not_promised() {
     let clock = FaultClock::new();

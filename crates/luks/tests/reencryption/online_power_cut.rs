@@ -29,14 +29,14 @@ struct Written {
     durable: u64,
 }
 
-/// What was written to each sector, in order.
+/// The writes to each sector, in order.
 struct History {
     sectors: Vec<Vec<Written>>,
     next: u64,
     dice: Dice,
-    /// Where the hot zone begins.
+    /// The address of the hot zone.
     hot: u64,
-    /// Whether writes go on where it is new, and how many did.
+    /// True if writes continue where the zone is new, with the number of those that did.
     goes_on: bool,
     wrote_hot: usize,
 }

@@ -66,7 +66,7 @@ fn ended(image: &[u8]) -> Result<Vec<u8>> {
     Ok(image_of(&device))
 }
 
-/// What a container holds that has no re-encryption any more.
+/// Returns the data of a container that is not in re-encryption any more.
 fn content(image: &[u8], what: &str) -> Vec<u8> {
     assert!(!is_in_reencryption(image), "{what}");
     let opened = open(image, HERE).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -498,7 +498,7 @@ fn claims(image: &[u8], len: u64, has_rest: bool) -> Vec<u8> {
     })
 }
 
-/// What follows the only segment is neither lost nor is the key of it.
+/// Data behind the only segment stays, and so does its key.
 #[test]
 fn a_header_that_is_silent_about_the_rest_does_not_end_the_reencryption() {
     let begun = begun(&made(4096), &how(Protection::Journal)).0;

@@ -29,21 +29,21 @@ const LOCKED_MAX: usize = 256 << 20;
 static ARENA: Mutex<Arena> = Mutex::new(Arena::new());
 
 /// A piece of locked memory. It belongs to the holder of this value, until [`give_back`].
-pub(super) struct Slot {
-    /// Where it is. Aligned to the smaller of `len` and a page.
+pub(super) struct MemorySlot {
+    /// The address. Aligned to the smaller of `len` and a page. Aligned to the smaller of `len` and a page.
     pub(super) address: NonNull<u8>,
-    /// Its length in bytes, at least what was asked for.
+    /// The length in bytes, at least the one that was asked for.
     pub(super) len: usize,
     chunk: u64,
 }
 
 /// Takes a slot of at least `len` bytes, all zero.
-pub(super) fn take(len: usize) -> Result<Slot> {
+pub(super) fn take(len: usize) -> Result<MemorySlot> {
     lock().take(len)
 }
 
 /// Wipes a slot and makes it free. In a forked child, where the memory is not, it only forgets it.
-pub(super) fn give_back(slot: &Slot) {
+pub(super) fn give_back(slot: &MemorySlot) {
     lock().give_back(slot);
 }
 
@@ -57,7 +57,7 @@ struct Arena {
     /// The process that the chunks belong to.
     process: u32,
     /// By number. Numbers are not used again.
-    chunks: BTreeMap<u64, Chunk>,
+    chunks: BTreeMap<u64, MemoryChunk>,
     next_chunk: u64,
     /// The length of all chunks, in bytes.
     locked: usize,
@@ -73,7 +73,7 @@ impl Arena {
         }
     }
 
-    fn take(&mut self, len: usize) -> Result<Slot> {
+    fn take(&mut self, len: usize) -> Result<MemorySlot> {
         self.forget_parent();
         let page = rustix::param::page_size();
         let slot_len = slot_len(len, page).ok_or(Error::SecretTooLong)?;
@@ -84,20 +84,20 @@ impl Arena {
             None => {
                 let number = self.next_chunk;
                 self.next_chunk += 1;
-                let chunk = Chunk::map(slot_len, page, LOCKED_MAX - self.locked)?;
+                let chunk = MemoryChunk::map(slot_len, page, LOCKED_MAX - self.locked)?;
                 self.locked += chunk.len;
                 (number, self.chunks.entry(number).or_insert(chunk))
             }
         };
         let index = chunk.free.pop().expect("a chunk with space");
-        Ok(Slot {
+        Ok(MemorySlot {
             address: chunk.address(index),
             len: slot_len,
             chunk: number,
         })
     }
 
-    fn give_back(&mut self, slot: &Slot) {
+    fn give_back(&mut self, slot: &MemorySlot) {
         self.forget_parent();
         let Some(chunk) = self.chunks.get_mut(&slot.chunk) else {
             return;
@@ -115,9 +115,9 @@ impl Arena {
         }
     }
 
-    /// Whether another chunk than the slot's has a free slot of its size. One empty page of each
-    /// size is kept, so that a small secret that comes and goes does not map and lock a page each time.
-    fn has_spare(&self, slot: &Slot) -> bool {
+    /// Returns whether another chunk than the slot's has a free slot of its size. One empty page of each size is kept,
+    /// so that a small secret that comes and goes does not map and lock a page each time.
+    fn has_spare(&self, slot: &MemorySlot) -> bool {
         let mut others = self.chunks.iter().filter(|(n, _)| **n != slot.chunk);
         others.any(|(_, chunk)| chunk.slot_len == slot.len && !chunk.free.is_empty())
     }
@@ -145,7 +145,7 @@ fn slot_len(len: usize, page: usize) -> Option<usize> {
 }
 
 /// A run of locked pages, with an inaccessible page before and after it, cut into slots.
-struct Chunk {
+struct MemoryChunk {
     /// The first slot.
     start: NonNull<u8>,
     /// The length of all the slots.
@@ -157,11 +157,11 @@ struct Chunk {
 }
 
 // SAFETY: a chunk is an address range that it alone manages; no thread is special to it.
-unsafe impl Send for Chunk {}
+unsafe impl Send for MemoryChunk {}
 
-impl Chunk {
+impl MemoryChunk {
     /// Maps a chunk of at most `left` bytes.
-    fn map(slot_len: usize, page: usize, left: usize) -> Result<Chunk> {
+    fn map(slot_len: usize, page: usize, left: usize) -> Result<MemoryChunk> {
         let len = slot_len.max(page);
         if len > left {
             return Err(Error::SecretsFull {
@@ -178,7 +178,7 @@ impl Chunk {
         // SAFETY: the mapping has two pages more than `len`, so its second page is inside.
         let start = NonNull::new(unsafe { map.add(page) }).expect("not at address zero");
         // From here on, dropping the chunk unmaps it.
-        let chunk = Chunk {
+        let chunk = MemoryChunk {
             start,
             len,
             slot_len,
@@ -213,7 +213,7 @@ impl Chunk {
     }
 }
 
-impl Drop for Chunk {
+impl Drop for MemoryChunk {
     fn drop(&mut self) {
         // SAFETY: `map` made the mapping with a page before and after, and every slot is free (a
         // chunk is dropped only then), so nothing refers to it.

@@ -2,11 +2,11 @@
 
 use std::ptr::NonNull;
 
-use super::arena::{self, Slot};
+use super::arena::{self, MemorySlot};
 use crate::Result;
 
 /// Locked memory of a fixed length, zeroed at first and wiped on drop.
-pub(crate) struct Region(Slot);
+pub(crate) struct Region(MemorySlot);
 
 // SAFETY: the slot belongs to the region alone, and the arena's functions may be called from any
 // thread. `&Region` only gives out `&[u8]`.
@@ -27,7 +27,7 @@ impl Region {
         unsafe { std::slice::from_raw_parts(self.0.address.as_ptr(), self.0.len) }
     }
 
-    /// As [`Region::bytes`], to change them.
+    /// Returns the bytes, to change them.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as for `bytes`, and the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.0.address.as_ptr(), self.0.len) }

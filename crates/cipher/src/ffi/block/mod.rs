@@ -6,4 +6,4 @@ mod tweak;
 
 pub(crate) use aes::AesKey;
 pub(crate) use sector::{CbcKey, Ecb, Xts256};
-pub(crate) use tweak::Tweak;
+pub(crate) use tweak::TweakElement;

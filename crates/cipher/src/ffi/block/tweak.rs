@@ -3,25 +3,23 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    __m128i, _mm_add_epi64, _mm_and_si128, _mm_set_epi32, _mm_shuffle_epi32, _mm_srai_epi32,
-    _mm_xor_si128,
+    __m128i as Register, _mm_add_epi64, _mm_and_si128, _mm_set_epi32, _mm_shuffle_epi32,
+    _mm_srai_epi32, _mm_xor_si128,
 };
 
-#[cfg(target_arch = "x86_64")]
-type Register = __m128i;
 #[cfg(not(target_arch = "x86_64"))]
 type Register = u128;
 
 /// An element of GF(2^128) of IEEE 1619. The first byte of a block is the lowest.
 #[derive(Clone, Copy)]
-pub(crate) struct Tweak(Register);
+pub(crate) struct TweakElement(Register);
 
-impl Tweak {
+impl TweakElement {
     /// The element of this number.
     #[inline(always)]
-    pub(crate) fn new(number: u128) -> Tweak {
+    pub(crate) fn new(number: u128) -> TweakElement {
         // SAFETY: both types are 16 bytes, all of which may have any value.
-        Tweak(unsafe { std::mem::transmute::<[u8; 16], Register>(number.to_le_bytes()) })
+        TweakElement(unsafe { std::mem::transmute::<[u8; 16], Register>(number.to_le_bytes()) })
     }
 
     /// The block of bytes.
@@ -34,9 +32,9 @@ impl Tweak {
     /// The element times x, in constant time.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    pub(crate) fn double(self) -> Tweak {
+    pub(crate) fn double(self) -> TweakElement {
         // SAFETY: these need SSE2, which each processor of this architecture has.
-        Tweak(unsafe {
+        TweakElement(unsafe {
             // The top bit of the lower half goes to the upper one, and that of the upper one comes back as x^7 + x^2 + x + 1.
             let tops = _mm_shuffle_epi32::<0b00_01_00_11>(_mm_srai_epi32::<31>(self.0));
             let carries = _mm_and_si128(tops, _mm_set_epi32(0, 1, 0, 0x87));
@@ -47,8 +45,8 @@ impl Tweak {
     /// The element times x, in constant time.
     #[cfg(not(target_arch = "x86_64"))]
     #[inline(always)]
-    pub(crate) fn double(self) -> Tweak {
-        Tweak::new(crate::block::field::double(u128::from_le_bytes(
+    pub(crate) fn double(self) -> TweakElement {
+        TweakElement::new(crate::block::field::double(u128::from_le_bytes(
             self.bytes(),
         )))
     }
@@ -70,7 +68,7 @@ mod tests {
             u128::MAX,
             0x87 << 120 | 0x5a,
         ] {
-            let doubled = Tweak::new(number).double();
+            let doubled = TweakElement::new(number).double();
             assert_eq!(doubled.bytes(), double(number).to_le_bytes(), "{number:x}");
         }
     }

@@ -7,8 +7,8 @@ use std::ptr::{null, null_mut};
 
 use aws_lc_sys as sys;
 
-use crate::ffi::buffers::{Buffers, TAG_LEN};
-use crate::ffi::library::{Wiped, check};
+use crate::ffi::buffers::{AeadBuffers, TAG_LEN};
+use crate::ffi::library::{WipedCell, check};
 use crate::{Error, Result};
 
 /// An AEAD of AWS-LC with a 16-byte tag.
@@ -34,10 +34,10 @@ impl Aead {
         key: &[u8],
         nonce: &[u8],
         aad: &[u8],
-        mut data: Buffers<'_>,
+        mut data: AeadBuffers<'_>,
     ) -> Result<[u8; TAG_LEN]> {
         let (input, output, len) = data.pointers()?;
-        let context = Context::new(self, key, nonce)?;
+        let context = AeadContext::new(self, key, nonce)?;
         let mut tag = [0; TAG_LEN];
         let mut tag_len = 0;
         // SAFETY: the context is initialised. Each pointer is valid for the length beside it: from
@@ -76,10 +76,10 @@ impl Aead {
         nonce: &[u8],
         aad: &[u8],
         tag: &[u8; TAG_LEN],
-        mut data: Buffers<'_>,
+        mut data: AeadBuffers<'_>,
     ) -> Result<()> {
         let (input, output, len) = data.pointers()?;
-        let context = Context::new(self, key, nonce)?;
+        let context = AeadContext::new(self, key, nonce)?;
         // SAFETY: as for `seal`; the tag is an array of the length given.
         let done = unsafe {
             sys::EVP_AEAD_CTX_open_gather(
@@ -133,15 +133,15 @@ impl Aead {
 }
 
 /// An initialised `EVP_AEAD_CTX`, cleaned up and wiped on drop.
-struct Context(Wiped<sys::EVP_AEAD_CTX>);
+struct AeadContext(WipedCell<sys::EVP_AEAD_CTX>);
 
-impl Context {
+impl AeadContext {
     #[inline]
-    fn new(aead: Aead, key: &[u8], nonce: &[u8]) -> Result<Context> {
+    fn new(aead: Aead, key: &[u8], nonce: &[u8]) -> Result<AeadContext> {
         if key.len() != aead.key_len() || !aead.takes_nonce(nonce.len()) {
             return Err(Error::Library);
         }
-        let mut context = Context(Wiped::uninit());
+        let mut context = AeadContext(WipedCell::uninit());
         // SAFETY: the context is a place of the right size, which init may find uninitialised; the
         // method is a static table; the key is valid for its length; there is no engine. If init
         // fails it leaves the context in the state that cleanup takes for empty.
@@ -164,7 +164,7 @@ impl Context {
     }
 }
 
-impl Drop for Context {
+impl Drop for AeadContext {
     fn drop(&mut self) {
         // SAFETY: `new` is the only constructor and has run init on the context, whose outcome
         // cleanup reads. No pointer to the context is left.

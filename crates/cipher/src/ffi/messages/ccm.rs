@@ -20,7 +20,7 @@ use std::ptr::{null, null_mut};
 
 use aws_lc_sys as sys;
 
-use crate::ffi::buffers::{Buffers, TAG_LEN};
+use crate::ffi::buffers::{AeadBuffers, TAG_LEN};
 use crate::ffi::evp::{CipherContext, Direction};
 use crate::{Error, Result};
 
@@ -42,13 +42,14 @@ impl Ccm {
         key: &[u8],
         nonce: &[u8],
         aad: &[u8],
-        mut data: Buffers<'_>,
+        mut data: AeadBuffers<'_>,
         tag: &mut [u8],
     ) -> Result<()> {
-        let sealed = Context::new(self, key, nonce, Tag::Len(tag.len())).and_then(|mut context| {
-            context.run(aad, &mut data, Error::Library)?;
-            context.tag(tag)
-        });
+        let sealed =
+            CcmContext::new(self, key, nonce, Tag::Len(tag.len())).and_then(|mut context| {
+                context.run(aad, &mut data, Error::Library)?;
+                context.tag(tag)
+            });
         if sealed.is_err() {
             data.wipe_output();
         }
@@ -62,9 +63,9 @@ impl Ccm {
         nonce: &[u8],
         aad: &[u8],
         tag: &[u8],
-        mut data: Buffers<'_>,
+        mut data: AeadBuffers<'_>,
     ) -> Result<()> {
-        let opened = Context::new(self, key, nonce, Tag::Expected(tag))
+        let opened = CcmContext::new(self, key, nonce, Tag::Expected(tag))
             .and_then(|mut context| context.run(aad, &mut data, Error::Unauthentic));
         if opened.is_err() {
             data.wipe_output();
@@ -101,15 +102,15 @@ enum Tag<'a> {
 }
 
 /// A context for one message.
-struct Context {
+struct CcmContext {
     context: CipherContext,
     /// The longest message whose length fits the bytes that the nonce leaves for it.
     max_len: usize,
 }
 
-impl Context {
+impl CcmContext {
     /// Steps 1 to 3.
-    fn new(ccm: Ccm, key: &[u8], nonce: &[u8], tag: Tag<'_>) -> Result<Context> {
+    fn new(ccm: Ccm, key: &[u8], nonce: &[u8], tag: Tag<'_>) -> Result<CcmContext> {
         if key.len() != ccm.key_len() || !(7..=13).contains(&nonce.len()) {
             return Err(Error::Library);
         }
@@ -128,7 +129,7 @@ impl Context {
         context.set_iv_len(nonce.len())?;
         context.control(sys::EVP_CTRL_AEAD_SET_TAG, tag_len, tag)?;
         context.set_key(key, Some(nonce))?;
-        Ok(Context {
+        Ok(CcmContext {
             context,
             max_len: 1usize
                 .checked_shl(8 * (15 - nonce.len() as u32))
@@ -143,7 +144,7 @@ impl Context {
     }
 
     /// Steps 4 to 6; `failure` is what a refused message means.
-    fn run(&mut self, aad: &[u8], data: &mut Buffers<'_>, failure: Error) -> Result<()> {
+    fn run(&mut self, aad: &[u8], data: &mut AeadBuffers<'_>, failure: Error) -> Result<()> {
         let (input, output, len) = data.pointers()?;
         if len > self.max_len {
             return Err(Error::Library);

@@ -11,7 +11,7 @@ use crate::ffi::buffers::TAG_LEN;
 use crate::ffi::evp::{CipherContext, Direction};
 use crate::{Error, Result};
 
-/// One message under way.
+/// A message that is being sealed or opened.
 pub(crate) struct GcmStream {
     context: CipherContext,
     left: u64,

@@ -3,8 +3,8 @@
 
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
 
-use crate::ffi::buffers::{Buffers, TAG_LEN};
-use crate::ffi::library::{Wiped, wipe_stack};
+use crate::ffi::buffers::{AeadBuffers, TAG_LEN};
+use crate::ffi::library::{WipedCell, wipe_stack};
 use crate::{Error, Result};
 
 /// AES-GCM with a 16-byte tag and nonces of 12 bytes.
@@ -27,7 +27,7 @@ impl RingGcm {
         key: &[u8],
         nonce: &[u8; 12],
         aad: &[u8],
-        mut data: Buffers<'_>,
+        mut data: AeadBuffers<'_>,
     ) -> Result<[u8; TAG_LEN]> {
         let output = data.copied()?;
         let sealed = self.with(key, |key| {
@@ -48,7 +48,7 @@ impl RingGcm {
         nonce: &[u8; 12],
         aad: &[u8],
         tag: &[u8; TAG_LEN],
-        mut data: Buffers<'_>,
+        mut data: AeadBuffers<'_>,
     ) -> Result<()> {
         let output = data.copied()?;
         let opened = self.with(key, |key| {
@@ -65,15 +65,19 @@ impl RingGcm {
 
     /// Runs with a key that is wiped afterwards, and with it what the library left on the stack: `ring` wipes nothing.
     fn with<T>(self, key: &[u8], run: impl FnOnce(&LessSafeKey) -> Option<T>) -> Option<T> {
-        let mut place = Wiped::uninit();
+        let mut place = WipedCell::uninit();
         let done = self.expand(key, &mut place).and_then(run);
         wipe_stack();
         done
     }
 
-    /// Not inlined, so that what it copies lies below the caller's part of the stack.
+    /// Expands a key. The function is not inlined, so that its copies lie below the caller's part of the stack.
     #[inline(never)]
-    fn expand<'a>(self, key: &[u8], place: &'a mut Wiped<LessSafeKey>) -> Option<&'a LessSafeKey> {
+    fn expand<'a>(
+        self,
+        key: &[u8],
+        place: &'a mut WipedCell<LessSafeKey>,
+    ) -> Option<&'a LessSafeKey> {
         let key = UnboundKey::new(self.0, key).ok()?;
         Some(place.write(LessSafeKey::new(key)))
     }
@@ -88,7 +92,7 @@ mod tests {
         assert!(RingGcm::new(24).is_none());
         let gcm = RingGcm::new(32).expect("of 32 bytes");
         let mut data = [7; 5];
-        let sealed = gcm.seal(&[1; 16], &[2; 12], b"", Buffers::InPlace(&mut data));
+        let sealed = gcm.seal(&[1; 16], &[2; 12], b"", AeadBuffers::InPlace(&mut data));
         assert_eq!((sealed, data), (Err(Error::Library), [0; 5]));
     }
 }

@@ -9,8 +9,8 @@ use crate::{Error, Result};
 /// A secret number, which is wiped when it goes.
 pub(super) struct Number(*mut sys::BIGNUM);
 
-/// Where the library computes. It wipes all that it frees.
-pub(super) struct Context(*mut sys::BN_CTX);
+/// The memory in which the library computes. It wipes all that it frees.
+pub(super) struct NumberContext(*mut sys::BN_CTX);
 
 impl Number {
     /// Takes a number that is written big-endian; no bytes are 0.
@@ -44,13 +44,13 @@ impl Drop for Number {
     }
 }
 
-impl Context {
-    pub(super) fn new() -> Result<Context> {
+impl NumberContext {
+    pub(super) fn new() -> Result<NumberContext> {
         // SAFETY: no arguments.
         let raw = unsafe { sys::BN_CTX_new() };
         match raw.is_null() {
             true => Err(Error::Library),
-            false => Ok(Context(raw)),
+            false => Ok(NumberContext(raw)),
         }
     }
 
@@ -59,7 +59,7 @@ impl Context {
     }
 }
 
-impl Drop for Context {
+impl Drop for NumberContext {
     fn drop(&mut self) {
         // SAFETY: as for numbers.
         unsafe { sys::BN_CTX_free(self.0) }

@@ -8,7 +8,7 @@ use crate::ffi::library::check;
 use crate::{Curve, Error, Result};
 
 /// A point of the library, which wipes it when it frees it.
-struct Point {
+struct CurvePoint {
     group: *const sys::EC_GROUP,
     raw: *mut sys::EC_POINT,
 }
@@ -20,8 +20,8 @@ pub(crate) fn add_multiple(
     scalar: &[u8],
 ) -> Result<Zeroizing<Vec<u8>>> {
     let group = group(curve);
-    let point = Point::read(group, point)?;
-    let multiple = Point::multiple(group, None, &Number::read(scalar)?)?;
+    let point = CurvePoint::read(group, point)?;
+    let multiple = CurvePoint::multiple(group, None, &Number::read(scalar)?)?;
     point.plus(&multiple)?.write(curve)
 }
 
@@ -33,8 +33,11 @@ pub(crate) fn subtract_multiple(
     scalar: &[u8],
 ) -> Result<Zeroizing<Vec<u8>>> {
     let group = group(curve);
-    let (point, other) = (Point::read(group, point)?, Point::read(group, other)?);
-    let multiple = Point::multiple(group, Some(&other), &Number::read(scalar)?)?;
+    let (point, other) = (
+        CurvePoint::read(group, point)?,
+        CurvePoint::read(group, other)?,
+    );
+    let multiple = CurvePoint::multiple(group, Some(&other), &Number::read(scalar)?)?;
     // SAFETY: the point lives, and is of this group.
     let done = unsafe { sys::EC_POINT_invert(group, multiple.raw, std::ptr::null_mut()) };
     check(done, Error::Library)?;
@@ -48,9 +51,9 @@ pub(crate) fn multiples(
     scalar: &[u8],
 ) -> Result<[Zeroizing<Vec<u8>>; 2]> {
     let group = group(curve);
-    let (point, scalar) = (Point::read(group, point)?, Number::read(scalar)?);
-    let of_generator = Point::multiple(group, None, &scalar)?.write(curve)?;
-    let of_point = Point::multiple(group, Some(&point), &scalar)?.write(curve)?;
+    let (point, scalar) = (CurvePoint::read(group, point)?, Number::read(scalar)?);
+    let of_generator = CurvePoint::multiple(group, None, &scalar)?.write(curve)?;
+    let of_point = CurvePoint::multiple(group, Some(&point), &scalar)?.write(curve)?;
     Ok([of_generator, of_point])
 }
 
@@ -65,19 +68,19 @@ fn group(curve: Curve) -> *const sys::EC_GROUP {
     }
 }
 
-impl Point {
-    fn new(group: *const sys::EC_GROUP) -> Result<Point> {
+impl CurvePoint {
+    fn new(group: *const sys::EC_GROUP) -> Result<CurvePoint> {
         // SAFETY: the group is static.
         let raw = unsafe { sys::EC_POINT_new(group) };
         match raw.is_null() {
             true => Err(Error::Library),
-            false => Ok(Point { group, raw }),
+            false => Ok(CurvePoint { group, raw }),
         }
     }
 
     /// The library refuses what is not on the curve.
-    fn read(group: *const sys::EC_GROUP, bytes: &[u8]) -> Result<Point> {
-        let point = Point::new(group)?;
+    fn read(group: *const sys::EC_GROUP, bytes: &[u8]) -> Result<CurvePoint> {
+        let point = CurvePoint::new(group)?;
         // SAFETY: the point lives and is of the group; the bytes are readable for their length.
         let done = unsafe {
             let context = std::ptr::null_mut();
@@ -90,10 +93,10 @@ impl Point {
     /// `scalar` times a point, or times the generator.
     fn multiple(
         group: *const sys::EC_GROUP,
-        point: Option<&Point>,
+        point: Option<&CurvePoint>,
         scalar: &Number,
-    ) -> Result<Point> {
-        let multiple = Point::new(group)?;
+    ) -> Result<CurvePoint> {
+        let multiple = CurvePoint::new(group)?;
         // SAFETY: the group is static; points are of this group and live; the number lives; without a point and a second
         // number the generator alone is multiplied, without the first number the point alone; the context may be null.
         let done = unsafe {
@@ -117,8 +120,8 @@ impl Point {
         Ok(multiple)
     }
 
-    fn plus(&self, other: &Point) -> Result<Point> {
-        let sum = Point::new(self.group)?;
+    fn plus(&self, other: &CurvePoint) -> Result<CurvePoint> {
+        let sum = CurvePoint::new(self.group)?;
         // SAFETY: all three live and are of one group.
         let done = unsafe {
             let context = std::ptr::null_mut();
@@ -142,7 +145,7 @@ impl Point {
     }
 }
 
-impl Drop for Point {
+impl Drop for CurvePoint {
     fn drop(&mut self) {
         // SAFETY: it was made by the library, and nothing else has it.
         unsafe { sys::EC_POINT_free(self.raw) }

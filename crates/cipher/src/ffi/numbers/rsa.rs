@@ -6,11 +6,11 @@ use crate::ffi::library::check;
 use crate::{Error, Result};
 
 /// A key of the library.
-struct Key(*mut sys::RSA);
+struct RsaKey(*mut sys::RSA);
 
 /// The modulus and the exponent of `RSAPublicKey` in DER, big-endian, without zeros before them.
 pub(crate) fn rsa_numbers(der: &[u8]) -> Result<[Vec<u8>; 2]> {
-    let key = Key::read(der)?;
+    let key = RsaKey::read(der)?;
     // SAFETY: the key lives.
     let (modulus, exponent) = unsafe { (sys::RSA_get0_n(key.0), sys::RSA_get0_e(key.0)) };
     let bytes = |number: *const sys::BIGNUM| {
@@ -25,16 +25,16 @@ pub(crate) fn rsa_numbers(der: &[u8]) -> Result<[Vec<u8>; 2]> {
     Ok([bytes(modulus)?, bytes(exponent)?])
 }
 
-impl Key {
-    fn read(der: &[u8]) -> Result<Key> {
+impl RsaKey {
+    fn read(der: &[u8]) -> Result<RsaKey> {
         // SAFETY: the bytes are readable for their length.
         let raw = unsafe { sys::RSA_public_key_from_bytes(der.as_ptr(), der.len()) };
         check(i32::from(!raw.is_null()), Error::RsaKey)?;
-        Ok(Key(raw))
+        Ok(RsaKey(raw))
     }
 }
 
-impl Drop for Key {
+impl Drop for RsaKey {
     fn drop(&mut self) {
         // SAFETY: it was made by the library, and nothing else has it.
         unsafe { sys::RSA_free(self.0) }

@@ -3,15 +3,15 @@
 use aws_lc_sys as sys;
 use zeroize::Zeroizing;
 
-use super::number::{Context, Number};
+use super::number::{Number, NumberContext};
 use crate::ffi::library::check;
 use crate::{Error, Result};
 
 /// The value at 0 of the polynomial through these points, as many bytes as the prime has.
 pub(crate) fn value_at_zero(prime: &[u8], points: &[[&[u8]; 2]]) -> Result<Zeroizing<Vec<u8>>> {
-    let field = Field {
+    let field = PrimeField {
         prime: Number::read(prime)?,
-        context: Context::new()?,
+        context: NumberContext::new()?,
     };
     let points = points.iter().map(|point| {
         let [x, y] = point.map(Number::read);
@@ -37,9 +37,9 @@ pub(crate) fn value_at(
     coefficients: &[&[u8]],
     x: &[u8],
 ) -> Result<Zeroizing<Vec<u8>>> {
-    let field = Field {
+    let field = PrimeField {
         prime: Number::read(prime)?,
-        context: Context::new()?,
+        context: NumberContext::new()?,
     };
     let x = Number::read(x)?;
     let mut sum = Number::read(&[])?;
@@ -50,13 +50,13 @@ pub(crate) fn value_at(
     sum.write(prime.len())
 }
 
-/// Where numbers are added and multiplied.
-struct Field {
+/// The field in which numbers are added and multiplied.
+struct PrimeField {
     prime: Number,
-    context: Context,
+    context: NumberContext,
 }
 
-impl Field {
+impl PrimeField {
     fn sum(&self, one: &Number, other: &Number) -> Result<Number> {
         self.compute(sys::BN_mod_add, one, other)
     }
@@ -69,7 +69,7 @@ impl Field {
         self.compute(sys::BN_mod_mul, one, other)
     }
 
-    fn compute(&self, operation: Operation, one: &Number, other: &Number) -> Result<Number> {
+    fn compute(&self, operation: FieldOperation, one: &Number, other: &Number) -> Result<Number> {
         let result = Number::read(&[])?;
         // SAFETY: all numbers and the context live, and the result is none of the others.
         let done = unsafe {
@@ -98,7 +98,7 @@ impl Field {
     }
 }
 
-type Operation = unsafe extern "C" fn(
+type FieldOperation = unsafe extern "C" fn(
     *mut sys::BIGNUM,
     *const sys::BIGNUM,
     *const sys::BIGNUM,

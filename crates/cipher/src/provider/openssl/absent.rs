@@ -1,6 +1,6 @@
 //! The provider OpenSSL in a program that was built without it.
 
-use crate::sector::Engine;
+use crate::sector::SectorEngine;
 use crate::{AeadAlgorithm, Digest, DigestOutput, Error, Provider, Result, SectorSpec, TAG_LEN};
 
 const ABSENT: Error = Error::Unsupported {
@@ -11,7 +11,7 @@ pub(crate) fn version() -> String {
     "the system's OpenSSL; not built in (cargo feature openssl)".into()
 }
 
-pub(crate) fn sectors(_: SectorSpec, _: &[u8]) -> Result<Box<dyn Engine>> {
+pub(crate) fn sectors(_: SectorSpec, _: &[u8]) -> Result<Box<dyn SectorEngine>> {
     Err(ABSENT)
 }
 

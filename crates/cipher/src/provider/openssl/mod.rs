@@ -16,7 +16,7 @@ pub(crate) use present::{hash, hmac, open, seal, sectors, version};
 use crate::Provider;
 
 impl Provider {
-    /// What it is, with its version where it has one.
+    /// Returns a description of the provider, with its version where it has one.
     pub fn description(self) -> String {
         match self {
             Provider::Ring => {

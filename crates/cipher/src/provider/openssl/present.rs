@@ -11,14 +11,14 @@ use zeroize::Zeroizing;
 
 use crate::block::per_thread::PerThread;
 use crate::ffi::Direction;
-use crate::sector::{Engine, Sectors};
+use crate::sector::{SectorEngine, Sectors};
 use crate::{
     AeadAlgorithm, BlockCipher, Digest, DigestOutput, Error, Provider, Result, SectorMode,
     SectorSpec, TAG_LEN, eq,
 };
 
-/// What the crate gives.
-type Attempt<T> = std::result::Result<T, ErrorStack>;
+/// A result of the crate `openssl`.
+type OpenSslResult<T> = std::result::Result<T, ErrorStack>;
 
 const UNSUPPORTED: Error = Error::Unsupported {
     provider: Provider::OpenSsl,
@@ -33,7 +33,7 @@ fn library(_: ErrorStack) -> Error {
 }
 
 /// The sectors of `spec`, as far as OpenSSL has it.
-pub(crate) fn sectors(spec: SectorSpec, key: &[u8]) -> Result<Box<dyn Engine>> {
+pub(crate) fn sectors(spec: SectorSpec, key: &[u8]) -> Result<Box<dyn SectorEngine>> {
     let family = match spec.cipher() {
         BlockCipher::Aes => "AES",
         BlockCipher::Camellia => "CAMELLIA",
@@ -64,7 +64,7 @@ struct SectorKey {
 }
 
 impl SectorKey {
-    fn context(&self, direction: Direction) -> Attempt<CipherCtx> {
+    fn context(&self, direction: Direction) -> OpenSslResult<CipherCtx> {
         let mut context = CipherCtx::new()?;
         let (cipher, key) = (Some(&*self.cipher), Some(&self.key[..]));
         let zeros = [0; 16];
@@ -85,7 +85,7 @@ impl SectorKey {
         iv: Option<&[u8]>,
         sector: &mut [u8],
         scratch: &mut Vec<u8>,
-    ) -> Attempt<usize> {
+    ) -> OpenSslResult<usize> {
         match direction {
             Direction::Encrypt => context.encrypt_init(None, None, iv)?,
             Direction::Decrypt => context.decrypt_init(None, None, iv)?,
@@ -104,7 +104,7 @@ impl SectorKey {
     }
 }
 
-impl Engine for SectorKey {
+impl SectorEngine for SectorKey {
     fn run(&self, direction: Direction, sectors: Sectors<'_>) -> Result<()> {
         let new = || self.context(direction).map_err(library);
         let mut context = self.contexts.get(direction, new)?;
@@ -128,7 +128,7 @@ pub(crate) fn seal(
     aad: &[u8],
     data: &mut [u8],
 ) -> Result<[u8; TAG_LEN]> {
-    let mut run = || -> Attempt<[u8; TAG_LEN]> {
+    let mut run = || -> OpenSslResult<[u8; TAG_LEN]> {
         let mut context = CipherCtx::new()?;
         let cipher = with_name(algorithm)?;
         context.encrypt_init(Some(&cipher), None, None)?;
@@ -154,7 +154,7 @@ pub(crate) fn open(
     data: &mut [u8],
     tag: &[u8; TAG_LEN],
 ) -> Result<()> {
-    let mut run = || -> Attempt<CipherCtx> {
+    let mut run = || -> OpenSslResult<CipherCtx> {
         let mut context = CipherCtx::new()?;
         let cipher = with_name(algorithm)?;
         context.decrypt_init(Some(&cipher), None, None)?;
@@ -170,7 +170,7 @@ pub(crate) fn open(
     ended.map(drop).map_err(|_| Error::Unauthentic)
 }
 
-fn with_name(algorithm: AeadAlgorithm) -> Attempt<Cipher> {
+fn with_name(algorithm: AeadAlgorithm) -> OpenSslResult<Cipher> {
     let name = algorithm.name().to_uppercase();
     Cipher::fetch(None, &name, None)
 }
@@ -188,7 +188,7 @@ pub(crate) fn hash(digest: Digest, parts: &[&[u8]]) -> Result<DigestOutput> {
 
 pub(crate) fn hmac(digest: Digest, key: &[u8], parts: &[&[u8]]) -> Result<DigestOutput> {
     let message_digest = message_digest(digest)?;
-    let run = || -> Attempt<DigestOutput> {
+    let run = || -> OpenSslResult<DigestOutput> {
         // It takes no empty key, which is the same as zeros.
         let key = PKey::hmac(if key.is_empty() { &[0] } else { key })?;
         let mut signer = Signer::new(message_digest, &key)?;

@@ -1,10 +1,10 @@
-//! What a re-encryption changes in a header.
+//! Changes that a re-encryption makes in a header.
 
 use serde_json::{Map, Value, json};
 
 use super::reencryption::{
-    Course, Extent, FINAL, HOT, MOVED, Mode, PREVIOUS, Part, REQUIREMENT, REQUIREMENT_SHIFT,
-    Reencryption, Resilience, State, area_json,
+    Course, DataExtent, DataPart, FINAL, HOT, MOVED, PREVIOUS, REQUIREMENT, REQUIREMENT_SHIFT,
+    ReencryptionMode, ReencryptionState, Resilience, State, area_json,
 };
 use crate::keyslots::slot_refs::{forget, push};
 use crate::model::{SECTOR, Segment};
@@ -20,11 +20,11 @@ fn backup(json: &Map<String, Value>, flag: &str) -> Value {
         .unwrap_or_default()
 }
 
-/// What a header gets when a re-encryption begins.
-pub(crate) struct Beginning<'a> {
-    pub(crate) mode: Mode,
+/// The fields that a header gets when a re-encryption begins.
+pub(crate) struct ReencryptionEntry<'a> {
+    pub(crate) mode: ReencryptionMode,
     pub(crate) course: Course,
-    /// How all data is and will be encrypted, each with the number of the digest of its key.
+    /// The old and the new segment of all data, each with the number of the digest of its key.
     pub(crate) old: (&'a Segment, Option<u32>),
     pub(crate) new: (&'a Segment, Option<u32>),
     /// The first part of the data, where it was moved to.
@@ -34,9 +34,9 @@ pub(crate) struct Beginning<'a> {
     /// The number of its digest, and the digest.
     pub(crate) proof: (u32, Value),
     pub(crate) resilience: Resilience,
-    /// What is kept of the moved part, where that is not the same.
+    /// The protection of the moved part, if it differs.
     pub(crate) resilience_of_moved: Option<Resilience>,
-    /// Where the area for the hot zone is, in bytes, and how long.
+    /// The address and the length of the area for the hot zone, in bytes.
     pub(crate) area: (u64, u64),
 }
 
@@ -63,7 +63,7 @@ pub(super) fn follow(
 }
 
 /// Lets a re-encryption begin, of which no part is done.
-pub(super) fn begin(json: &mut Map<String, Value>, how: Beginning<'_>) {
+pub(super) fn begin(json: &mut Map<String, Value>, how: ReencryptionEntry<'_>) {
     let direction = match how.course {
         Course::Forward | Course::Down => "forward",
         Course::Backward | Course::Up => "backward",
@@ -151,10 +151,10 @@ fn set_segments(json: &mut Map<String, Value>, segments: Vec<(Vec<u32>, Value)>)
 /// Lets `done` of `total` bytes be encrypted anew, and a part be in between.
 pub(super) fn advance(
     json: &mut Map<String, Value>,
-    state: &Reencryption,
+    state: &ReencryptionState,
     total: u64,
     done: u64,
-    hot: Option<&Part>,
+    hot: Option<&DataPart>,
 ) {
     let layout = state.layout(total, done, hot);
     let mut segments: Vec<_> = layout
@@ -176,8 +176,8 @@ pub(super) fn advance(
 }
 
 /// Lets all data be encrypted anew, and the re-encryption be over.
-pub(super) fn finish(json: &mut Map<String, Value>, state: &Reencryption) {
-    let all = Extent {
+pub(super) fn finish(json: &mut Map<String, Value>, state: &ReencryptionState) {
+    let all = DataExtent {
         state: State::New,
         at: 0,
         len: state.new.segment.len,
@@ -201,7 +201,7 @@ pub(super) fn finish(json: &mut Map<String, Value>, state: &Reencryption) {
 }
 
 /// A regular segment: a part of a backup segment, with everything in it that this program does not know.
-fn regular(json: &Map<String, Value>, extent: &Extent) -> Value {
+fn regular(json: &Map<String, Value>, extent: &DataExtent) -> Value {
     let mut made = backup(
         json,
         match extent.state {

@@ -6,7 +6,7 @@ use cipher::Digest;
 use zerocopy::byteorder::big_endian::{U16, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// How long the binary header is, in bytes.
+/// The length of the binary header, in bytes.
 pub const BINARY_LEN: usize = 4096;
 
 /// The first copy begins with this, and a LUKS1 header too.
@@ -15,7 +15,7 @@ pub const MAGIC: [u8; 6] = *b"LUKS\xba\xbe";
 /// The second copy begins with this.
 pub(crate) const SECOND_MAGIC: [u8; 6] = *b"SKUL\xba\xbe";
 
-/// How long a copy may be, with its JSON area: the second begins where the first ends.
+/// The lengths that a copy may have, with its JSON area. The second copy begins at the end of the first one.
 pub const COPY_SIZES: [u64; 9] = [
     0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000,
 ];
@@ -28,7 +28,7 @@ pub(crate) struct Binary {
     pub(crate) version: U16,
     /// Bytes in this copy, with its JSON area.
     pub(crate) copy_len: U64,
-    /// One more with every change.
+    /// The number of changes so far.
     pub(crate) epoch: U64,
     pub(crate) label: [u8; 48],
     pub(crate) checksum_hash: [u8; 32],
@@ -36,10 +36,10 @@ pub(crate) struct Binary {
     pub(crate) salt: [u8; 64],
     pub(crate) uuid: [u8; 40],
     pub(crate) subsystem: [u8; 48],
-    /// Where this copy begins.
+    /// The address of this copy, in bytes.
     pub(crate) offset: U64,
     pub(crate) padding: [u8; 184],
-    /// Of this header, with zeros here, and the JSON area.
+    /// The checksum of this header, with zeros in this field, and of the JSON area.
     pub(crate) checksum: [u8; 64],
     pub(crate) more_padding: [u8; 7 * 512],
 }
@@ -48,7 +48,7 @@ const _: () = assert!(size_of::<Binary>() == BINARY_LEN);
 const _: () = assert!(std::mem::offset_of!(Binary, uuid) == 168);
 const _: () = assert!(std::mem::offset_of!(Binary, checksum) == 448);
 
-/// Which of the two copies.
+/// The name of a copy of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderCopy {
     /// At the beginning of the device.
@@ -58,7 +58,7 @@ pub enum HeaderCopy {
 }
 
 impl HeaderCopy {
-    /// Where this copy begins if each is `copy_len` bytes long.
+    /// Returns the address of this copy if each copy has `copy_len` bytes.
     pub(crate) fn offset(self, copy_len: u64) -> u64 {
         match self {
             HeaderCopy::First => 0,
@@ -110,7 +110,7 @@ impl Binary {
         Ok(binary)
     }
 
-    /// Whether the checksum is that of this header and its JSON area.
+    /// Checks the checksum of this header and its JSON area.
     pub(crate) fn verify(&self, json: &[u8]) -> Result<(), String> {
         match self.sum(json)? == self.checksum {
             true => Ok(()),

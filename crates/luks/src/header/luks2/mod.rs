@@ -21,40 +21,41 @@ use zerocopy::IntoBytes;
 use crate::{Error, Result};
 use layout::{Binary, field, lossy_text, text};
 
-pub(crate) use change::Beginning;
+pub(crate) use change::ReencryptionEntry;
 pub(crate) use layout::SECOND_MAGIC;
 pub use layout::{BINARY_LEN, COPY_SIZES, HeaderCopy, MAGIC};
 pub(crate) use reencryption::{
-    Course, Extent, HOT_ZONE_MAX, Mode, Part, Reencryption, Refusal, Resilience, State,
+    Course, DataExtent, DataPart, HOT_ZONE_MAX, ReencryptionMode, ReencryptionRefusal,
+    ReencryptionState, Resilience, State,
 };
-pub(crate) use view::{AREA_ALIGN, AREAS_MAX, DIGESTS_MAX, OBJECTS_MAX, View};
+pub(crate) use view::{AREA_ALIGN, AREAS_MAX, DIGESTS_MAX, HeaderView, OBJECTS_MAX};
 
 /// A LUKS2 header in memory.
 #[derive(Clone, Debug)]
 pub struct Header {
-    /// One more with every change.
+    /// The number of changes so far.
     pub epoch: u64,
     /// A name for people; may be empty.
     pub label: String,
-    /// Which program owns the container; may be empty.
+    /// The program that owns the container; may be empty.
     pub subsystem: String,
-    /// What the container is known by.
+    /// The UUID of the container.
     pub uuid: String,
     pub(crate) checksum_hash: String,
     /// Label and subsystem as they were read: they need not be text.
     read_names: ([u8; 48], [u8; 48]),
     json: Map<String, Value>,
-    view: View,
+    view: HeaderView,
 }
 
-/// How a copy of the header was found.
+/// The state of a copy of the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyState {
     /// Whole, and as new as the other.
     Current,
     /// Whole, but older than the other.
     Old,
-    /// Not whole, for this reason.
+    /// The copy is not whole, for this reason.
     Bad(String),
     /// The device fails where it is, so that what it says is not known.
     Unreadable(String),
@@ -62,24 +63,24 @@ pub enum CopyState {
 
 /// A header and the state of its copies.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct HeaderCopies {
     /// The newest whole copy.
     pub header: Header,
     /// The first copy.
     pub first: CopyState,
     /// The second copy.
     pub second: CopyState,
-    /// Whether something else was written over the first copy. Zeros are nothing.
+    /// True if something else was written over the first copy. Zeros do not count.
     pub is_overwritten: bool,
 }
 
-impl Found {
-    /// Whether both copies are whole and equal.
+impl HeaderCopies {
+    /// Returns whether both copies are whole and equal.
     pub fn is_whole(&self) -> bool {
         self.first == CopyState::Current && self.second == CopyState::Current
     }
 
-    /// Whether the device fails where one of the copies is.
+    /// Returns whether the device fails in one of the copies.
     pub(crate) fn is_unreadable(&self) -> bool {
         let copies = [&self.first, &self.second];
         copies
@@ -101,13 +102,13 @@ impl Header {
             uuid,
             checksum_hash: "sha256".into(),
             read_names: ([0; 48], [0; 48]),
-            view: View::read(&json)?,
+            view: HeaderView::read(&json)?,
             json,
         })
     }
 
-    /// What it says.
-    pub(crate) fn view(&self) -> &View {
+    /// Returns the parsed contents of the JSON area.
+    pub(crate) fn view(&self) -> &HeaderView {
         &self.view
     }
 
@@ -116,7 +117,7 @@ impl Header {
         &self.json
     }
 
-    /// How long the header is with all key material, in bytes.
+    /// Returns the length of the header with all key material, in bytes.
     pub fn header_len(&self) -> u64 {
         self.view.header_len()
     }
@@ -125,7 +126,7 @@ impl Header {
     pub(crate) fn change(&mut self, edit: impl FnOnce(&mut Map<String, Value>)) -> Result<()> {
         let mut json = self.json.clone();
         edit(&mut json);
-        let view = View::read(&json).map_err(Error::Usage)?;
+        let view = HeaderView::read(&json).map_err(Error::Usage)?;
         let area_len = view.copy_len as usize - BINARY_LEN;
         if encode_json(&json).len() >= area_len {
             return Err(Error::NoSpace {
@@ -137,13 +138,15 @@ impl Header {
         Ok(())
     }
 
-    /// Whether a re-encryption is under way that may be understood, and nothing else is required.
+    /// Returns whether a re-encryption of a known kind is under way, and nothing else is required.
     pub(crate) fn is_in_reencryption(&self) -> bool {
         reencryption::is_under_way(&self.view)
     }
 
     /// The re-encryption that is under way.
-    pub(crate) fn reencryption(&self) -> std::result::Result<Reencryption, Refusal> {
+    pub(crate) fn reencryption(
+        &self,
+    ) -> std::result::Result<ReencryptionState, ReencryptionRefusal> {
         reencryption::read(&self.view, &self.json)
     }
 
@@ -153,23 +156,23 @@ impl Header {
     }
 
     /// Lets a re-encryption begin.
-    pub(crate) fn begin(&mut self, how: Beginning<'_>) -> Result<()> {
+    pub(crate) fn begin(&mut self, how: ReencryptionEntry<'_>) -> Result<()> {
         self.change(|json| change::begin(json, how))
     }
 
     /// Lets `done` of `total` bytes be encrypted anew, and a part be hot.
     pub(crate) fn advance(
         &mut self,
-        state: &Reencryption,
+        state: &ReencryptionState,
         total: u64,
         done: u64,
-        hot: Option<&Part>,
+        hot: Option<&DataPart>,
     ) -> Result<()> {
         self.change(|json| change::advance(json, state, total, done, hot))
     }
 
     /// Lets all data be encrypted anew, and the re-encryption be over.
-    pub(crate) fn finish(&mut self, state: &Reencryption) -> Result<()> {
+    pub(crate) fn finish(&mut self, state: &ReencryptionState) -> Result<()> {
         self.change(|json| change::finish(json, state))
     }
 
@@ -178,7 +181,7 @@ impl Header {
     /// # Errors
     /// [`Error::NotLuks`]; [`Error::Damaged`] if no copy is whole; [`Error::TooSmall`]; [`Error::Device`] if the
     /// device fails where a copy is, and the other one is not whole.
-    pub fn read(device: &dyn BlockDevice) -> Result<Found> {
+    pub fn read(device: &dyn BlockDevice) -> Result<HeaderCopies> {
         let first = read_copy(device, HeaderCopy::First, 0);
         let second = match &first.copy {
             Some(copy) => read_copy(device, HeaderCopy::Second, copy.copy_len),
@@ -186,7 +189,9 @@ impl Header {
         };
         if !first.has_magic && second.copy.is_none() {
             return Err(match (first.why_not, second.why_not) {
-                (Why::Unreadable(error), _) | (_, Why::Unreadable(error)) => error.into(),
+                (CopyFailure::Unreadable(error), _) | (_, CopyFailure::Unreadable(error)) => {
+                    error.into()
+                }
                 _ => Error::NotLuks {
                     device: device.name(),
                 },
@@ -207,8 +212,8 @@ impl Header {
         Ok(())
     }
 
-    /// As [`Header::write`], of which nothing before is needed any more: one copy is also written if the other one
-    /// cannot be.
+    /// The variant of [`Header::write`] for a change that makes the old header worthless. If one copy cannot be
+    /// written, the other one still is.
     ///
     /// # Errors
     /// The first failure.
@@ -280,49 +285,49 @@ fn encode_json(json: &Map<String, Value>) -> Vec<u8> {
     serde_json::to_vec(json).expect("JSON that was read can be written")
 }
 
-/// What was found where a copy should be.
-struct Tried {
-    /// Whether it begins as one.
+/// The result of a look for a copy at one address.
+struct CopyProbe {
+    /// True if the bytes begin with the magic of a copy.
     has_magic: bool,
     is_zero: bool,
-    copy: Option<Decoded>,
-    why_not: Why,
+    copy: Option<DecodedCopy>,
+    why_not: CopyFailure,
 }
 
-/// Why there is no copy.
-enum Why {
+/// The reason why there is no copy.
+enum CopyFailure {
     Bad(String),
-    /// There may be one.
+    /// The device failed, so that there may be a copy.
     Unreadable(block::Error),
 }
 
-impl From<String> for Why {
-    fn from(what: String) -> Why {
-        Why::Bad(what)
+impl From<String> for CopyFailure {
+    fn from(what: String) -> CopyFailure {
+        CopyFailure::Bad(what)
     }
 }
 
-impl Why {
+impl CopyFailure {
     fn state(self) -> CopyState {
         match self {
-            Why::Bad(what) => CopyState::Bad(what),
-            Why::Unreadable(error) => CopyState::Unreadable(error.to_string()),
+            CopyFailure::Bad(what) => CopyState::Bad(what),
+            CopyFailure::Unreadable(error) => CopyState::Unreadable(error.to_string()),
         }
     }
 }
 
 /// A copy whose checksum is right.
-struct Decoded {
+struct DecodedCopy {
     copy_len: u64,
     header: std::result::Result<Header, String>,
 }
 
-fn read_copy(device: &dyn BlockDevice, which: HeaderCopy, offset: u64) -> Tried {
-    let mut tried = Tried {
+fn read_copy(device: &dyn BlockDevice, which: HeaderCopy, offset: u64) -> CopyProbe {
+    let mut tried = CopyProbe {
         has_magic: false,
         is_zero: false,
         copy: None,
-        why_not: Why::Bad("it is behind the end of the device".into()),
+        why_not: CopyFailure::Bad("it is behind the end of the device".into()),
     };
     if device.size() < offset.saturating_add(BINARY_LEN as u64) {
         return tried;
@@ -330,7 +335,7 @@ fn read_copy(device: &dyn BlockDevice, which: HeaderCopy, offset: u64) -> Tried 
     let mut bytes = [0; BINARY_LEN];
     if let Err(error) = device.read_at(offset, &mut bytes) {
         // The other copy may be where the device still can be read.
-        tried.why_not = Why::Unreadable(error);
+        tried.why_not = CopyFailure::Unreadable(error);
         return tried;
     }
     tried.has_magic = bytes.starts_with(&which.magic());
@@ -347,7 +352,7 @@ fn decode(
     which: HeaderCopy,
     offset: u64,
     bytes: &[u8; BINARY_LEN],
-) -> std::result::Result<Decoded, Why> {
+) -> std::result::Result<DecodedCopy, CopyFailure> {
     let binary = Binary::decode(bytes, which, offset)?;
     let copy_len = binary.copy_len.get();
     if device.size() < offset + copy_len {
@@ -356,10 +361,10 @@ fn decode(
     let mut json = vec![0; copy_len as usize - BINARY_LEN];
     device
         .read_at(offset + BINARY_LEN as u64, &mut json)
-        .map_err(Why::Unreadable)?;
+        .map_err(CopyFailure::Unreadable)?;
     binary.verify(&json)?;
     let header = parse(&binary, &json);
-    Ok(Decoded { copy_len, header })
+    Ok(DecodedCopy { copy_len, header })
 }
 
 fn parse(binary: &Binary, area: &[u8]) -> std::result::Result<Header, String> {
@@ -375,7 +380,7 @@ fn parse(binary: &Binary, area: &[u8]) -> std::result::Result<Header, String> {
     }
     let json: Map<String, Value> = serde_json::from_slice(&area[..end])
         .map_err(|error| format!("its JSON cannot be read: {error}"))?;
-    let view = View::read(&json)?;
+    let view = HeaderView::read(&json)?;
     if view.copy_len != binary.copy_len.get() {
         return Err("its JSON says another length than its binary part".into());
     }
@@ -394,12 +399,17 @@ fn parse(binary: &Binary, area: &[u8]) -> std::result::Result<Header, String> {
 
 /// Looks for the second copy where the first does not say where it is. A place that cannot be read counts for more
 /// than one without a copy.
-fn find_second(device: &dyn BlockDevice) -> Tried {
-    let mut best: Option<Tried> = None;
+fn find_second(device: &dyn BlockDevice) -> CopyProbe {
+    let mut best: Option<CopyProbe> = None;
     for offset in COPY_SIZES {
         let tried = read_copy(device, HeaderCopy::Second, offset);
-        let epoch = |tried: &Tried| Some(tried.copy.as_ref()?.header.as_ref().ok()?.epoch);
-        let worth = |tried: &Tried| (epoch(tried), matches!(tried.why_not, Why::Unreadable(_)));
+        let epoch = |tried: &CopyProbe| Some(tried.copy.as_ref()?.header.as_ref().ok()?.epoch);
+        let worth = |tried: &CopyProbe| {
+            (
+                epoch(tried),
+                matches!(tried.why_not, CopyFailure::Unreadable(_)),
+            )
+        };
         if best.as_ref().is_none_or(|best| worth(&tried) > worth(best)) {
             best = Some(tried);
         }
@@ -407,39 +417,40 @@ fn find_second(device: &dyn BlockDevice) -> Tried {
     best.expect("there are offsets to look at")
 }
 
-fn choose(device: &dyn BlockDevice, first: Tried, second: Tried) -> Result<Found> {
-    let is_read = !matches!(first.why_not, Why::Unreadable(_));
+fn choose(device: &dyn BlockDevice, first: CopyProbe, second: CopyProbe) -> Result<HeaderCopies> {
+    let is_read = !matches!(first.why_not, CopyFailure::Unreadable(_));
     let is_overwritten = !first.has_magic && !first.is_zero && is_read;
     let (first, second) = (content(first), content(second));
     let found = match (first, second) {
-        (Ok(one), Ok(two)) if one.epoch >= two.epoch => Found {
+        (Ok(one), Ok(two)) if one.epoch >= two.epoch => HeaderCopies {
             second: state(two.epoch == one.epoch),
             first: CopyState::Current,
             header: one,
             is_overwritten,
         },
-        (Ok(_), Ok(two)) => Found {
+        (Ok(_), Ok(two)) => HeaderCopies {
             first: CopyState::Old,
             second: CopyState::Current,
             header: two,
             is_overwritten,
         },
-        (Ok(one), Err(why)) => Found {
+        (Ok(one), Err(why)) => HeaderCopies {
             first: CopyState::Current,
             second: why.state(),
             header: one,
             is_overwritten,
         },
-        (Err(why), Ok(two)) => Found {
+        (Err(why), Ok(two)) => HeaderCopies {
             first: why.state(),
             second: CopyState::Current,
             header: two,
             is_overwritten,
         },
-        (Err(Why::Unreadable(error)), Err(_)) | (Err(_), Err(Why::Unreadable(error))) => {
+        (Err(CopyFailure::Unreadable(error)), Err(_))
+        | (Err(_), Err(CopyFailure::Unreadable(error))) => {
             return Err(error.into());
         }
-        (Err(Why::Bad(one)), Err(Why::Bad(two))) => {
+        (Err(CopyFailure::Bad(one)), Err(CopyFailure::Bad(two))) => {
             let what = format!("the first copy: {one}; the second: {two}");
             return Err(Error::damaged(device, what));
         }
@@ -455,9 +466,9 @@ fn choose(device: &dyn BlockDevice, first: Tried, second: Tried) -> Result<Found
     }
 }
 
-fn content(tried: Tried) -> std::result::Result<Header, Why> {
+fn content(tried: CopyProbe) -> std::result::Result<Header, CopyFailure> {
     let copy = tried.copy.ok_or(tried.why_not)?;
-    copy.header.map_err(Why::Bad)
+    copy.header.map_err(CopyFailure::Bad)
 }
 
 fn state(is_current: bool) -> CopyState {

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-/// What is wrong with the JSON area, in words.
+/// A value of the JSON area, or a description of the fault.
 pub(crate) type Result<T> = std::result::Result<T, String>;
 
 /// An object, and how to call it in an error.
@@ -78,7 +78,7 @@ impl<'a> Object<'a> {
         self.texts(key)?.into_iter().map(number).collect()
     }
 
-    /// What `salt` and the like hold.
+    /// Returns the bytes of a field in base64, such as `salt`.
     pub(crate) fn base64<const N: usize>(&self, key: &str) -> Result<[u8; N]> {
         let bytes = self.base64_bytes(key)?;
         <[u8; N]>::try_from(bytes).map_err(|_| self.wrong(key, &format!("{N} bytes in base64")))

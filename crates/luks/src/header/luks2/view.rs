@@ -15,25 +15,25 @@ use crate::model::{
     Integrity, KEY_LEN_MAX, KeyDigest, Keyslot, Priority, SECTOR, STRIPES, Segment, material_len,
 };
 
-/// How many key slots, tokens and segments there may be.
+/// The largest number of key slots, of tokens, and of segments.
 pub(crate) const OBJECTS_MAX: u32 = 32;
 
-/// How many digests there may be.
+/// The largest number of digests.
 pub(crate) const DIGESTS_MAX: u32 = 8;
 
 /// The longest area for key material, in bytes.
 pub(crate) const AREAS_MAX: u64 = 128 << 20;
 
-/// What areas for key material are aligned to, in bytes.
+/// The alignment of areas for key material, in bytes.
 pub(crate) const AREA_ALIGN: u64 = 4096;
 
-/// What the JSON area says.
+/// The parsed contents of the JSON area.
 #[derive(Clone, Debug)]
-pub(crate) struct View {
-    pub(crate) slots: BTreeMap<u32, Slot>,
-    pub(crate) tokens: BTreeMap<u32, Token>,
-    pub(crate) segments: BTreeMap<u32, AnySegment>,
-    pub(crate) digests: BTreeMap<u32, AnyDigest>,
+pub(crate) struct HeaderView {
+    pub(crate) slots: BTreeMap<u32, SlotView>,
+    pub(crate) tokens: BTreeMap<u32, TokenView>,
+    pub(crate) segments: BTreeMap<u32, SegmentView>,
+    pub(crate) digests: BTreeMap<u32, DigestView>,
     /// Bytes in a copy of the header, with its binary part.
     pub(crate) copy_len: u64,
     /// Bytes for key material, behind both copies.
@@ -44,26 +44,26 @@ pub(crate) struct View {
 
 /// A key slot of any type.
 #[derive(Clone, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct SlotView {
     pub(crate) kind: String,
     pub(crate) offset: u64,
     pub(crate) len: u64,
-    /// If this program can use it.
+    /// The slot, if this program can use it.
     pub(crate) known: Option<Keyslot>,
-    /// Why it cannot be used, if it is of the type that this program knows.
+    /// The reason why it cannot be used, if its type is known.
     pub(crate) oddity: Option<String>,
 }
 
 /// A token of any type.
 #[derive(Clone, Debug)]
-pub(crate) struct Token {
+pub(crate) struct TokenView {
     pub(crate) kind: String,
     pub(crate) keyslots: Vec<u32>,
 }
 
 /// A segment of any type.
 #[derive(Clone, Debug)]
-pub(crate) struct AnySegment {
+pub(crate) struct SegmentView {
     pub(crate) kind: String,
     pub(crate) offset: u64,
     pub(crate) len: Option<u64>,
@@ -72,8 +72,8 @@ pub(crate) struct AnySegment {
     pub(crate) crypt: Option<Segment>,
 }
 
-impl AnySegment {
-    /// Where it is and how it is encrypted, if it is of a type that a re-encryption can have.
+impl SegmentView {
+    /// Returns the address and the encryption of the segment, if a re-encryption can have one of its type.
     pub(crate) fn extent(&self) -> Option<Segment> {
         let linear = (self.kind == "linear").then(|| Segment::linear(self.offset, self.len));
         self.crypt.clone().or(linear)
@@ -82,21 +82,21 @@ impl AnySegment {
 
 /// A digest of any type.
 #[derive(Clone, Debug)]
-pub(crate) struct AnyDigest {
+pub(crate) struct DigestView {
     pub(crate) kind: String,
     pub(crate) keyslots: Vec<u32>,
     pub(crate) segments: Vec<u32>,
     pub(crate) known: Option<KeyDigest>,
 }
 
-impl View {
+impl HeaderView {
     /// Checks everything.
-    pub(crate) fn read(json: &Map<String, Value>) -> Result<View> {
+    pub(crate) fn read(json: &Map<String, Value>) -> Result<HeaderView> {
         let all = Object::new("the JSON area", json);
         let slots = all.object("keyslots")?;
         let segments = all.object("segments")?;
         let digests = read_digests(&all.object("digests")?, &slots, &segments)?;
-        let view = View {
+        let view = HeaderView {
             tokens: read_tokens(&all.object("tokens")?, &slots)?,
             slots: read_slots(&slots)?,
             segments: read_segments(&segments)?,
@@ -109,17 +109,17 @@ impl View {
         Ok(view)
     }
 
-    /// Where key material may begin, in bytes.
+    /// Returns the address of the first area for key material, in bytes.
     pub(crate) fn areas_offset(&self) -> u64 {
         2 * self.copy_len
     }
 
-    /// Where the header with all key material ends, in bytes.
+    /// Returns the end of the header with all key material, in bytes.
     pub(crate) fn header_len(&self) -> u64 {
         self.areas_offset() + self.areas_len
     }
 
-    /// Where data begins, in bytes; `None` if it is on another device.
+    /// Returns the address of the data, in bytes; `None` if it is on another device.
     pub(crate) fn data_offset(&self) -> Option<u64> {
         let segments = self.segments.values().filter(|segment| !segment.is_backup);
         segments
@@ -219,7 +219,7 @@ impl View {
     }
 }
 
-fn read_config(config: &Object<'_>) -> Result<View> {
+fn read_config(config: &Object<'_>) -> Result<HeaderView> {
     let copy_len = config.u64("json_size")?.saturating_add(BINARY_LEN as u64);
     if !COPY_SIZES.contains(&copy_len) {
         return Err(format!(
@@ -242,7 +242,7 @@ fn read_config(config: &Object<'_>) -> Result<View> {
         }
     }
     let owned = |texts: Vec<&str>| texts.into_iter().map(String::from).collect();
-    Ok(View {
+    Ok(HeaderView {
         slots: BTreeMap::new(),
         tokens: BTreeMap::new(),
         segments: BTreeMap::new(),
@@ -254,7 +254,7 @@ fn read_config(config: &Object<'_>) -> Result<View> {
     })
 }
 
-fn read_tokens(tokens: &Object<'_>, slots: &Object<'_>) -> Result<BTreeMap<u32, Token>> {
+fn read_tokens(tokens: &Object<'_>, slots: &Object<'_>) -> Result<BTreeMap<u32, TokenView>> {
     let token = |(id, token): (u32, Object<'_>)| Ok((id, read_token(&token, slots)?));
     tokens
         .numbered("token", OBJECTS_MAX)?
@@ -264,8 +264,8 @@ fn read_tokens(tokens: &Object<'_>, slots: &Object<'_>) -> Result<BTreeMap<u32, 
 }
 
 /// Reads a token, which names key slots that there are.
-pub(crate) fn read_token(token: &Object<'_>, slots: &Object<'_>) -> Result<Token> {
-    Ok(Token {
+pub(crate) fn read_token(token: &Object<'_>, slots: &Object<'_>) -> Result<TokenView> {
+    Ok(TokenView {
         kind: token.text("type")?.into(),
         keyslots: token.members_of("keyslots", slots)?,
     })
@@ -275,7 +275,7 @@ fn read_digests(
     digests: &Object<'_>,
     slots: &Object<'_>,
     segments: &Object<'_>,
-) -> Result<BTreeMap<u32, AnyDigest>> {
+) -> Result<BTreeMap<u32, DigestView>> {
     let digest = |(id, digest): (u32, Object<'_>)| {
         let kind = digest.text("type")?.to_owned();
         let keyslots = digest.members_of("keyslots", slots)?;
@@ -292,7 +292,7 @@ fn read_digests(
             })
         });
         let known = known.transpose()?;
-        let any = AnyDigest {
+        let any = DigestView {
             kind,
             keyslots,
             segments,
@@ -316,7 +316,7 @@ fn digest_bytes(digest: &Object<'_>) -> Result<Vec<u8>> {
     }
 }
 
-fn read_slots(slots: &Object<'_>) -> Result<BTreeMap<u32, Slot>> {
+fn read_slots(slots: &Object<'_>) -> Result<BTreeMap<u32, SlotView>> {
     let slot = |(id, slot): (u32, Object<'_>)| Ok((id, read_slot(id, &slot)?));
     slots
         .numbered("key slot", OBJECTS_MAX)?
@@ -327,7 +327,7 @@ fn read_slots(slots: &Object<'_>) -> Result<BTreeMap<u32, Slot>> {
 
 /// Reads a slot. What has to be right is where its material is; anything else that is odd makes the slot
 /// one that cannot be used.
-fn read_slot(id: u32, slot: &Object<'_>) -> Result<Slot> {
+fn read_slot(id: u32, slot: &Object<'_>) -> Result<SlotView> {
     let kind = slot.text("type")?.to_owned();
     let area = slot.object("area")?;
     let (offset, len) = (area.u64("offset")?, area.u64("size")?);
@@ -337,7 +337,7 @@ fn read_slot(id: u32, slot: &Object<'_>) -> Result<Slot> {
         Some(Ok(known)) => (Some(known), None),
         Some(Err(why)) => (None, Some(why)),
     };
-    Ok(Slot {
+    Ok(SlotView {
         kind,
         offset,
         len,
@@ -420,7 +420,7 @@ fn read_af(af: &Object<'_>) -> Result<String> {
     Ok(af.text("hash")?.into())
 }
 
-fn read_segments(segments: &Object<'_>) -> Result<BTreeMap<u32, AnySegment>> {
+fn read_segments(segments: &Object<'_>) -> Result<BTreeMap<u32, SegmentView>> {
     let segment = |(id, segment): (u32, Object<'_>)| Ok((id, read_segment(id, &segment)?));
     segments
         .numbered("segment", OBJECTS_MAX)?
@@ -429,7 +429,7 @@ fn read_segments(segments: &Object<'_>) -> Result<BTreeMap<u32, AnySegment>> {
         .collect()
 }
 
-fn read_segment(id: u32, segment: &Object<'_>) -> Result<AnySegment> {
+fn read_segment(id: u32, segment: &Object<'_>) -> Result<SegmentView> {
     let kind = segment.text("type")?.to_owned();
     let offset = segment.u64("offset")?;
     let len = match segment.text("size")? {
@@ -450,7 +450,7 @@ fn read_segment(id: u32, segment: &Object<'_>) -> Result<AnySegment> {
     let crypt = (kind == "crypt")
         .then(|| read_crypt(id, segment, offset, len))
         .transpose()?;
-    Ok(AnySegment {
+    Ok(SegmentView {
         kind,
         offset,
         len,

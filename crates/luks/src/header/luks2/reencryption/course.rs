@@ -17,34 +17,34 @@ pub(crate) enum Course {
     Down,
 }
 
-/// How a part of the data is.
+/// The state of a part of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     New,
     /// A part of it is new, and nothing says which.
     Hot,
     Old,
-    /// As it was, where it was moved to.
+    /// The data is old, and at the address to which it was moved.
     Moved,
 }
 
 /// A part of the data that is worked on as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    /// Where it begins in the data, in bytes.
+pub(crate) struct DataPart {
+    /// The address of the part in the data, in bytes.
     pub(crate) at: u64,
     pub(crate) len: u64,
-    /// Whether it is the one that was moved.
+    /// True if it is the part that was moved.
     pub(crate) is_moved: bool,
 }
 
 /// A part of the data in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub(crate) struct DataExtent {
     pub(crate) state: State,
-    /// Where it begins in the data, in bytes.
+    /// The address of the part in the data, in bytes.
     pub(crate) at: u64,
-    /// How long it is; to the end of the device if not said.
+    /// The length, in bytes. `None`: the part ends with the device.
     pub(crate) len: Option<u64>,
 }
 

@@ -1,15 +1,15 @@
-//! What comes next in a re-encryption, and what the header says then.
+//! The next part of a re-encryption, and the segments that describe the data then.
 
-use super::course::{Course, Extent, Part, State};
-use super::state::Reencryption;
+use super::course::{Course, DataExtent, DataPart, State};
+use super::state::ReencryptionState;
 
-impl Reencryption {
-    /// What comes next when `done` of `total` bytes are new: no more than `longest`.
-    pub(crate) fn next(&self, total: u64, done: u64, longest: u64) -> Part {
+impl ReencryptionState {
+    /// Returns the next part when `done` of `total` bytes are new. Its length is at most `longest`.
+    pub(crate) fn next(&self, total: u64, done: u64, longest: u64) -> DataPart {
         let (left, first) = (total.saturating_sub(done), self.moved_len());
         let rest = left.saturating_sub(first);
         if self.moved.is_some() && rest == 0 {
-            return Part {
+            return DataPart {
                 at: 0,
                 len: left,
                 is_moved: true,
@@ -21,15 +21,15 @@ impl Reencryption {
             Course::Backward | Course::Up => left - len,
             Course::Down => first + done,
         };
-        Part {
+        DataPart {
             at,
             len,
             is_moved: false,
         }
     }
 
-    /// What a header says when `done` of `total` bytes are new, and a part is hot.
-    pub(crate) fn layout(&self, total: u64, done: u64, hot: Option<&Part>) -> Vec<Extent> {
+    /// Returns the segments of a header when `done` of `total` bytes are new, and a part is hot.
+    pub(crate) fn layout(&self, total: u64, done: u64, hot: Option<&DataPart>) -> Vec<DataExtent> {
         let hot_len = hot.map_or(0, |hot| hot.len);
         let left = total.saturating_sub(done + hot_len);
         let first = self.moved_len();
@@ -64,10 +64,10 @@ impl Reencryption {
                 (Old, first + done + hot_len, rest),
             ],
         };
-        let mut layout: Vec<Extent> = parts
+        let mut layout: Vec<DataExtent> = parts
             .into_iter()
             .filter(|(_, _, len)| *len > 0)
-            .map(|(state, at, len)| Extent {
+            .map(|(state, at, len)| DataExtent {
                 state,
                 at,
                 len: Some(len),

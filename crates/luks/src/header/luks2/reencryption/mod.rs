@@ -1,4 +1,4 @@
-//! What a header says of a re-encryption that is under way; encryption and decryption in place are two forms of it.
+//! The re-encryption that a header describes. Encryption and decryption in place are two forms of it.
 //!
 //! The area has `backup-previous` and `backup-final` segments (how all data was and will be encrypted), perhaps
 //! `backup-moved-segment` (the first part of the data, which was moved to free space), and regular segments
@@ -18,10 +18,10 @@ mod refusal;
 mod resilience;
 mod state;
 
-pub(crate) use course::{Course, Extent, Part, State};
+pub(crate) use course::{Course, DataExtent, DataPart, State};
 pub(super) use parser::{is_under_way, read};
-pub(crate) use refusal::Refusal;
+pub(crate) use refusal::ReencryptionRefusal;
 pub(super) use resilience::area_json;
 pub(crate) use resilience::{HOT_ZONE_MAX, Resilience};
 pub(super) use state::{FINAL, HOT, MOVED, PREVIOUS, REQUIREMENT, REQUIREMENT_SHIFT};
-pub(crate) use state::{Mode, Reencryption};
+pub(crate) use state::{ReencryptionMode, ReencryptionState};

@@ -3,28 +3,29 @@
 use serde_json::{Map, Value};
 
 use super::course::{Course, State};
-use super::refusal::{Refusal, unsupported};
+use super::refusal::{ReencryptionRefusal, unsupported};
 use super::resilience::{self, Resilience};
 use super::state::{
-    FINAL, HOT, MOVED, Mode, PREVIOUS, Piece, REQUIREMENT, REQUIREMENT_SHIFT, Reencryption, Side,
+    DataPiece, FINAL, HOT, MOVED, PREVIOUS, REQUIREMENT, REQUIREMENT_SHIFT, ReencryptionMode,
+    ReencryptionState, Side,
 };
 use crate::header::luks2::object::Object;
-use crate::header::luks2::view::{AnySegment, View};
+use crate::header::luks2::view::{HeaderView, SegmentView};
 use crate::model::{KeyDigest, Segment};
 
-type Result<T> = std::result::Result<T, Refusal>;
+type Result<T> = std::result::Result<T, ReencryptionRefusal>;
 
 fn damaged<T>(what: impl Into<String>) -> Result<T> {
-    Err(Refusal::Damaged(what.into()))
+    Err(ReencryptionRefusal::Damaged(what.into()))
 }
 
-/// Whether a re-encryption is under way that may be understood, and nothing else is required.
-pub(crate) fn is_under_way(view: &View) -> bool {
+/// Returns whether a re-encryption of a known kind is under way, and nothing else is required.
+pub(crate) fn is_under_way(view: &HeaderView) -> bool {
     view.requirements == [REQUIREMENT] || view.requirements == [REQUIREMENT_SHIFT]
 }
 
 /// The re-encryption that is under way.
-pub(crate) fn read(view: &View, json: &Map<String, Value>) -> Result<Reencryption> {
+pub(crate) fn read(view: &HeaderView, json: &Map<String, Value>) -> Result<ReencryptionState> {
     if !is_under_way(view) {
         return unsupported("no re-encryption of a known kind is under way");
     }
@@ -50,7 +51,7 @@ pub(crate) fn read(view: &View, json: &Map<String, Value>) -> Result<Reencryptio
     let Some(proof) = proof.and_then(|digest| digest.known.clone()) else {
         return damaged("the re-encryption has no digest");
     };
-    let mut made = Reencryption {
+    let mut made = ReencryptionState {
         mode: slot_says.mode,
         course: slot_says.course,
         old,
@@ -74,14 +75,14 @@ pub(crate) fn read(view: &View, json: &Map<String, Value>) -> Result<Reencryptio
 }
 
 /// The version of the digest, as the digest has it.
-fn prefix(view: &View, course: Course) -> &'static [u8] {
+fn prefix(view: &HeaderView, course: Course) -> &'static [u8] {
     match course == Course::Down && view.requirements == [REQUIREMENT_SHIFT] {
         true => b"v3",
         false => b"v2",
     }
 }
 
-fn check_requirement(view: &View, course: Course) -> Result<()> {
+fn check_requirement(view: &HeaderView, course: Course) -> Result<()> {
     let expected = match course {
         Course::Down => REQUIREMENT_SHIFT,
         _ => REQUIREMENT,
@@ -94,9 +95,9 @@ fn check_requirement(view: &View, course: Course) -> Result<()> {
     }
 }
 
-/// What a slot says.
+/// The fields of the slot of a re-encryption.
 struct SlotSays {
-    mode: Mode,
+    mode: ReencryptionMode,
     course: Course,
     resilience: Resilience,
     resilience_of_moved: Option<Resilience>,
@@ -111,11 +112,11 @@ fn read_slot(slot: &Object<'_>) -> Result<SlotSays> {
     let is_shifted = matches!(resilience, Resilience::Shift(_));
     let has_other = resilience_of_moved.is_some();
     let (mode, course) = match (mode, direction, is_shifted, has_other) {
-        ("reencrypt", "forward", false, false) => (Mode::Reencrypt, Course::Forward),
-        ("encrypt", "forward", false, false) => (Mode::Encrypt, Course::Forward),
-        ("encrypt", "backward", true, false) => (Mode::Encrypt, Course::Up),
-        ("decrypt", "backward", false, false) => (Mode::Decrypt, Course::Backward),
-        ("decrypt", "forward", true, true) => (Mode::Decrypt, Course::Down),
+        ("reencrypt", "forward", false, false) => (ReencryptionMode::Reencrypt, Course::Forward),
+        ("encrypt", "forward", false, false) => (ReencryptionMode::Encrypt, Course::Forward),
+        ("encrypt", "backward", true, false) => (ReencryptionMode::Encrypt, Course::Up),
+        ("decrypt", "backward", false, false) => (ReencryptionMode::Decrypt, Course::Backward),
+        ("decrypt", "forward", true, true) => (ReencryptionMode::Decrypt, Course::Down),
         _ => {
             let kind = slot.object("area")?.text("type")?;
             return unsupported(format!(
@@ -133,8 +134,8 @@ fn read_slot(slot: &Object<'_>) -> Result<SlotSays> {
 }
 
 /// The only segment with this flag, if there is one.
-fn marked<'a>(view: &'a View, flag: &str) -> Result<Option<(u32, &'a AnySegment)>> {
-    let is_marked = |of: &AnySegment| of.flags.len() == 1 && of.flags[0] == flag;
+fn marked<'a>(view: &'a HeaderView, flag: &str) -> Result<Option<(u32, &'a SegmentView)>> {
+    let is_marked = |of: &SegmentView| of.flags.len() == 1 && of.flags[0] == flag;
     let mut found = view.segments.iter().filter(|(_, of)| is_marked(of));
     match (found.next(), found.next()) {
         (found, None) => Ok(found.map(|(id, any)| (*id, any))),
@@ -143,7 +144,7 @@ fn marked<'a>(view: &'a View, flag: &str) -> Result<Option<(u32, &'a AnySegment)
 }
 
 /// A segment that is kept; what the digest takes of it is added.
-fn segment_of(any: &AnySegment, flag: &str, metadata: &mut Vec<u8>) -> Result<Segment> {
+fn segment_of(any: &SegmentView, flag: &str, metadata: &mut Vec<u8>) -> Result<Segment> {
     let segment = any.extent().filter(|of| of.integrity.is_none());
     let Some(segment) = segment else {
         return unsupported(format!(
@@ -165,7 +166,7 @@ fn segment_of(any: &AnySegment, flag: &str, metadata: &mut Vec<u8>) -> Result<Se
 }
 
 /// The side that a flag marks; what the digest takes of it is added.
-fn side(view: &View, flag: &str, metadata: &mut Vec<u8>) -> Result<Side> {
+fn side(view: &HeaderView, flag: &str, metadata: &mut Vec<u8>) -> Result<Side> {
     let Some((id, any)) = marked(view, flag)? else {
         return damaged(format!("there is no segment marked '{flag}'"));
     };
@@ -178,7 +179,7 @@ fn side(view: &View, flag: &str, metadata: &mut Vec<u8>) -> Result<Side> {
 }
 
 /// The only digest of a segment.
-fn digest_of(view: &View, id: u32) -> Option<KeyDigest> {
+fn digest_of(view: &HeaderView, id: u32) -> Option<KeyDigest> {
     let mut digests = view.digests.values().filter(|of| of.segments.contains(&id));
     match (digests.next(), digests.next()) {
         (Some(digest), None) => digest.known.clone(),
@@ -186,15 +187,15 @@ fn digest_of(view: &View, id: u32) -> Option<KeyDigest> {
     }
 }
 
-impl Reencryption {
+impl ReencryptionState {
     /// Refuses sides that do not fit the mode and the course.
     fn check_sides(&self) -> Result<()> {
         let (old, new) = (&self.old.segment, &self.new.segment);
         let plain = (old.is_linear(), new.is_linear());
         let expected = match self.mode {
-            Mode::Reencrypt => (false, false),
-            Mode::Encrypt => (true, false),
-            Mode::Decrypt => (false, true),
+            ReencryptionMode::Reencrypt => (false, false),
+            ReencryptionMode::Encrypt => (true, false),
+            ReencryptionMode::Decrypt => (false, true),
         };
         if plain != expected {
             return damaged("its segments are not those of its mode");
@@ -239,8 +240,8 @@ impl Reencryption {
         }
     }
 
-    /// Where the data ends if the header says so. A hot zone at the end always does, also where that is the end of the
-    /// device: what is behind it would be taken for data that is still to be changed, or is already.
+    /// Returns the end of the data, if the header has it. A hot zone at the end always has it, even at the end of the
+    /// device. Without it, the bytes behind would be taken for data that is still old, or already new.
     fn read_limit(&self) -> Option<u64> {
         let state = self.pieces.last()?.state;
         let says = match self.course {
@@ -265,9 +266,9 @@ impl Reencryption {
 }
 
 /// The regular segments, each of which has to be what one of the sides says of its place.
-fn pieces(view: &View, made: &Reencryption) -> Result<Vec<Piece>> {
+fn pieces(view: &HeaderView, made: &ReencryptionState) -> Result<Vec<DataPiece>> {
     let unit = u64::from(made.unit());
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<DataPiece> = Vec::new();
     let (mut at, mut rank) = (Some(0), 0);
     for (id, any) in view.segments.iter().filter(|(_, of)| !of.is_backup) {
         let piece = piece(view, *id, any, at, made)
@@ -302,12 +303,12 @@ fn pieces(view: &View, made: &Reencryption) -> Result<Vec<Piece>> {
 }
 
 fn piece(
-    view: &View,
+    view: &HeaderView,
     id: u32,
-    any: &AnySegment,
+    any: &SegmentView,
     at: Option<u64>,
-    made: &Reencryption,
-) -> std::result::Result<Piece, String> {
+    made: &ReencryptionState,
+) -> std::result::Result<DataPiece, String> {
     let at = at.ok_or("it comes after the end")?;
     let segment = any.extent().ok_or("it is of an unknown type")?;
     let digests = view.digests.iter();
@@ -334,5 +335,5 @@ fn piece(
     let mut states = states.iter().copied();
     let state = states.find(|state| says(*state).as_ref() == Some(&segment) && belongs(*state));
     let state = state.ok_or("it is of neither side")?;
-    Ok(Piece { state, at, segment })
+    Ok(DataPiece { state, at, segment })
 }

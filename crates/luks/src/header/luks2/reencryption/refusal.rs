@@ -1,18 +1,20 @@
-//! Why a re-encryption is not taken up.
+//! The reasons why a re-encryption cannot be continued.
 
-/// Why a re-encryption cannot be taken up.
+/// The reason why a re-encryption cannot be continued.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum ReencryptionRefusal {
     Unsupported(String),
     Damaged(String),
 }
 
-impl From<String> for Refusal {
-    fn from(what: String) -> Refusal {
-        Refusal::Damaged(what)
+impl From<String> for ReencryptionRefusal {
+    fn from(what: String) -> ReencryptionRefusal {
+        ReencryptionRefusal::Damaged(what)
     }
 }
 
-pub(super) fn unsupported<T>(what: impl Into<String>) -> std::result::Result<T, Refusal> {
-    Err(Refusal::Unsupported(what.into()))
+pub(super) fn unsupported<T>(
+    what: impl Into<String>,
+) -> std::result::Result<T, ReencryptionRefusal> {
+    Err(ReencryptionRefusal::Unsupported(what.into()))
 }

@@ -1,15 +1,15 @@
-//! What is kept of a hot zone while it is written, so that an interruption loses nothing.
+//! The copy of a hot zone that is kept while the zone is written, so that an interruption loses nothing.
 
 use cipher::Digest as Hash;
 use serde_json::{Value, json};
 
-use super::refusal::{Refusal, unsupported};
+use super::refusal::{ReencryptionRefusal, unsupported};
 use crate::header::luks2::object::Object;
 
 /// The longest hot zone, in bytes, as with cryptsetup.
 pub(crate) const HOT_ZONE_MAX: u64 = 1 << 30;
 
-/// What is kept of the hot zone while it is written.
+/// The copy of a hot zone that is kept while the zone is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resilience {
     None,
@@ -25,7 +25,7 @@ pub(crate) enum Resilience {
 }
 
 impl Resilience {
-    /// How much of the data an area of this length keeps, in bytes, if sectors have `unit` bytes.
+    /// Returns the length of the data that an area of this length can protect, in bytes, with sectors of `unit` bytes.
     pub(crate) fn capacity(self, area: u64, unit: u32) -> u64 {
         let unit = u64::from(unit);
         match self {
@@ -39,7 +39,7 @@ impl Resilience {
         }
     }
 
-    /// What is kept as one, in bytes; zero if that does not matter.
+    /// Returns the length of a block that is protected as one, in bytes; zero if it does not matter.
     pub(crate) fn block(self) -> u32 {
         match self {
             Resilience::Checksum { block, .. } => block,
@@ -48,7 +48,12 @@ impl Resilience {
     }
 
     /// Refuses a hot zone of this length that an area of that length cannot keep.
-    pub(super) fn check(self, len: u64, area: u64, unit: u32) -> std::result::Result<(), Refusal> {
+    pub(super) fn check(
+        self,
+        len: u64,
+        area: u64,
+        unit: u32,
+    ) -> std::result::Result<(), ReencryptionRefusal> {
         if self == Resilience::None {
             return unsupported(
                 "its re-encryption was interrupted while data was written, and nothing was kept of that",
@@ -93,11 +98,12 @@ pub(crate) fn area_json(of: Resilience, of_moved: Option<Resilience>, area: (u64
     json
 }
 
-/// What an area says is kept, of the hot zone and of a moved part; what the digest takes of it is added.
+/// Reads the protection of the hot zone and of a moved part. The fields that the digest covers are added to
+/// `metadata`.
 pub(super) fn read(
     area: &Object<'_>,
     metadata: &mut Vec<u8>,
-) -> std::result::Result<(Resilience, Option<Resilience>), Refusal> {
+) -> std::result::Result<(Resilience, Option<Resilience>), ReencryptionRefusal> {
     let kind = area.text("type")?;
     metadata.extend(kind.bytes());
     metadata.extend(area.u64("offset")?.to_be_bytes());
@@ -116,7 +122,10 @@ pub(super) fn read(
     })
 }
 
-fn checksum(area: &Object<'_>, metadata: &mut Vec<u8>) -> std::result::Result<Resilience, Refusal> {
+fn checksum(
+    area: &Object<'_>,
+    metadata: &mut Vec<u8>,
+) -> std::result::Result<Resilience, ReencryptionRefusal> {
     let (name, block) = (area.text("hash")?, area.u32("sector_size")?);
     let Some(hash) = Hash::from_name(name) else {
         return unsupported(format!("its re-encryption has checksums by '{name}'"));
@@ -129,7 +138,10 @@ fn checksum(area: &Object<'_>, metadata: &mut Vec<u8>) -> std::result::Result<Re
     Ok(Resilience::Checksum { hash, block })
 }
 
-fn shift(area: &Object<'_>, metadata: &mut Vec<u8>) -> std::result::Result<Resilience, Refusal> {
+fn shift(
+    area: &Object<'_>,
+    metadata: &mut Vec<u8>,
+) -> std::result::Result<Resilience, ReencryptionRefusal> {
     let shift = area.u64("shift_size")?;
     if shift == 0 || shift % crate::model::SECTOR != 0 {
         return Err(format!("data is moved by {shift} bytes").into());

@@ -2,7 +2,7 @@
 
 use block::BlockDevice;
 
-use super::course::{Course, Part, State};
+use super::course::{Course, DataPart, State};
 use super::resilience::Resilience;
 use crate::model::{KeyDigest, SECTOR, Segment};
 
@@ -16,71 +16,71 @@ pub(crate) const FINAL: &str = "backup-final";
 pub(crate) const MOVED: &str = "backup-moved-segment";
 pub(crate) const HOT: &str = "in-reencryption";
 
-/// What happens to the data.
+/// the change of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// It gets another key or cipher.
+pub(crate) enum ReencryptionMode {
+    /// The data gets another key or cipher.
     Reencrypt,
-    /// It was not encrypted before.
+    /// The data was not encrypted before.
     Encrypt,
-    /// It is not encrypted afterwards.
+    /// The data is not encrypted afterwards.
     Decrypt,
 }
 
-impl Mode {
-    /// As headers have it.
+impl ReencryptionMode {
+    /// Returns the name of the change in headers.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Mode::Reencrypt => "reencrypt",
-            Mode::Encrypt => "encrypt",
-            Mode::Decrypt => "decrypt",
+            ReencryptionMode::Reencrypt => "reencrypt",
+            ReencryptionMode::Encrypt => "encrypt",
+            ReencryptionMode::Decrypt => "decrypt",
         }
     }
 }
 
 /// A change of how data is encrypted that is under way.
 #[derive(Clone, Debug)]
-pub(crate) struct Reencryption {
-    pub(crate) mode: Mode,
+pub(crate) struct ReencryptionState {
+    pub(crate) mode: ReencryptionMode,
     pub(crate) course: Course,
     pub(crate) old: Side,
     pub(crate) new: Side,
     /// The first part of the data, as it was encrypted, where it was moved to.
     pub(crate) moved: Option<Segment>,
-    /// What makes the metadata authentic.
+    /// The digest that makes the metadata authentic.
     pub(crate) proof: KeyDigest,
-    /// What goes into that before the keys, and behind them.
+    /// The bytes that the digest covers before the keys; those behind them are `metadata`.
     pub(crate) prefix: &'static [u8],
     pub(crate) metadata: Vec<u8>,
     pub(crate) resilience: Resilience,
-    /// What is kept of the moved part, where that is not the same.
+    /// The protection of the moved part, if it differs.
     pub(crate) resilience_of_moved: Option<Resilience>,
-    /// Where the area for the hot zone is, in bytes, and how long.
+    /// The address and the length of the area for the hot zone, in bytes.
     pub(crate) area: (u64, u64),
     /// Without gaps, each of them what one of the sides says of its place.
-    pub(crate) pieces: Vec<Piece>,
-    /// Where the data ends if that is before the end of the device, in bytes.
+    pub(crate) pieces: Vec<DataPiece>,
+    /// The end of the data, if it is before the end of the device, in bytes.
     pub(crate) limit: Option<u64>,
 }
 
-/// How all data was, or will be, encrypted.
+/// The encryption of all data before the change, or after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
     pub(crate) segment: Segment,
-    /// Of its key; nothing if data is not encrypted.
+    /// The digest of its key; `None` if data is not encrypted.
     pub(crate) digest: Option<KeyDigest>,
 }
 
 /// A part of the data.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct DataPiece {
     pub(crate) state: State,
-    /// Where it begins in the data, in bytes.
+    /// The address of the piece in the data, in bytes.
     pub(crate) at: u64,
     pub(crate) segment: Segment,
 }
 
-impl Reencryption {
+impl ReencryptionState {
     /// The slots that go with it: its own, and those of the old key.
     pub(crate) fn passing_slots(&self) -> Vec<u32> {
         let mut gone = self.proof.keyslots.clone();
@@ -110,38 +110,38 @@ impl Reencryption {
         ids
     }
 
-    /// What is kept of a part while it is written.
-    pub(crate) fn resilience_of(&self, part: &Part) -> Resilience {
+    /// Returns the protection of a part while it is written.
+    pub(crate) fn resilience_of(&self, part: &DataPart) -> Resilience {
         let of_moved = self.resilience_of_moved.filter(|_| part.is_moved);
         of_moved.unwrap_or(self.resilience)
     }
 
     /// The part of which nothing says how it is encrypted.
-    pub(crate) fn hot(&self) -> Option<Part> {
+    pub(crate) fn hot(&self) -> Option<DataPart> {
         let hot = self.pieces.iter().find(|piece| piece.state == State::Hot)?;
-        Some(Part {
+        Some(DataPart {
             at: hot.at,
             len: hot.segment.len.unwrap_or_default(),
             is_moved: self.moved.is_some() && hot.at == 0,
         })
     }
 
-    /// Whether no part is as it was.
+    /// Returns whether all parts are new.
     pub(crate) fn is_new(&self) -> bool {
         self.pieces.iter().all(|piece| piece.state == State::New)
     }
 
-    /// How much of so many bytes of data is new, but for the hot zone.
+    /// Returns the number of new bytes, without the hot zone, of `total` bytes of data.
     pub(crate) fn done(&self, total: u64) -> u64 {
         let new = self.pieces.iter().filter(|of| of.state == State::New);
-        let len = |of: &Piece| {
+        let len = |of: &DataPiece| {
             let left = total.saturating_sub(of.at);
             of.segment.len.map_or(left, |len| len.min(left))
         };
         new.map(len).sum()
     }
 
-    /// Whether the header says how the end of so many bytes of data is encrypted.
+    /// Returns whether the header describes the end of `total` bytes of data.
     pub(crate) fn covers(&self, total: u64) -> bool {
         self.len().is_none_or(|len| len >= total)
     }
@@ -162,20 +162,20 @@ impl Reencryption {
         }
     }
 
-    /// What is kept as one while it is written, in bytes.
+    /// Returns the length of a block that is protected as one, in bytes.
     pub(crate) fn block(&self) -> u32 {
         let kept = [Some(self.resilience), self.resilience_of_moved];
         let blocks = kept.into_iter().flatten().map(|kept| kept.block());
         blocks.max().unwrap_or(0).max(self.unit())
     }
 
-    /// What is encrypted as one on either side, in bytes.
+    /// Returns the longer sector of both sides, in bytes.
     pub(crate) fn unit(&self) -> u32 {
         let (old, new) = (&self.old.segment, &self.new.segment);
         old.sector_size.max(new.sector_size)
     }
 
-    /// How long all data is on a device, in whole sectors.
+    /// Returns the length of all data on a device of `device` bytes, in whole sectors.
     pub(crate) fn data_len(&self, device: u64) -> u64 {
         let there = device.saturating_sub(self.old.segment.offset);
         let len = self.old.segment.len.unwrap_or(there);
@@ -183,25 +183,25 @@ impl Reencryption {
         len - len % u64::from(self.unit())
     }
 
-    /// How long all data is, unless it ends with the device.
+    /// Returns the length of all data, unless it ends with the device.
     pub(crate) fn len(&self) -> Option<u64> {
         let last = self.pieces.last()?;
         last.segment.len.map(|len| last.at + len)
     }
 
-    /// How long the moved part is, in bytes; zero if none was moved.
+    /// Returns the length of the moved part, in bytes; zero if none was moved.
     pub(crate) fn moved_len(&self) -> u64 {
         self.moved.as_ref().and_then(|of| of.len).unwrap_or(0)
     }
 
-    /// What the digest of the re-encryption is made of, but for the keys, which come after the first part.
+    /// Returns the two parts that the digest of the re-encryption covers. The keys come between them.
     pub(crate) fn proven(&self) -> (&'static [u8], &[u8]) {
         (self.prefix, &self.metadata)
     }
 }
 
 impl Segment {
-    /// Its part from byte `at` on.
+    /// Returns the part of the segment from byte `at` on.
     pub(crate) fn part(&self, at: u64, len: Option<u64>) -> Segment {
         let iv_offset = match self.is_linear() {
             true => 0,
