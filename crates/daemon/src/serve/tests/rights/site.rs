@@ -271,8 +271,7 @@ impl Site {
             daemon.zone_rows(),
             daemon.export_rows(Protocol::Nbd),
             daemon.mapping_rows(&[]).unwrap(),
-            std::fs::read_to_string(self.dir.path().join("state/keys/accepted_sources.json"))
-                .unwrap(),
+            std::fs::read_to_string(self.dir.path().join("state/accepted.json")).unwrap(),
         ]);
         state.to_string()
     }
