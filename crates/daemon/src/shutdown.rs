@@ -15,7 +15,7 @@ impl Daemon {
     /// Unmounts everything, ends all exports, and exports all pools. The next start imports them again. If something is
     /// in use, changes nothing.
     pub(crate) fn shut_down(self: &Arc<Self>) -> Result<()> {
-        self.set_stopping(true);
+        self.pool_table.set_stopping(true);
         let unflushed = self.unflushed();
         let result = self
             .may_end_suspended()
@@ -30,7 +30,7 @@ impl Daemon {
                 }
             }
             Err(_) => {
-                self.set_stopping(false);
+                self.pool_table.set_stopping(false);
                 self.restore_offers();
             }
         }
@@ -40,7 +40,7 @@ impl Daemon {
     /// Shuts down by force: unmounts datasets in use too, all of them at the same time. A pool that cannot be
     /// exported does not stop the export of others. Returns lines about what was cut, and about failures.
     pub(crate) fn shut_down_by_force(self: &Arc<Self>) -> Vec<String> {
-        self.set_stopping(true);
+        self.pool_table.set_stopping(true);
         self.transfers.break_off();
         self.give_up_suspended();
         let unflushed = self.unflushed();
@@ -124,7 +124,7 @@ impl Daemon {
         let mut failures = Vec::new();
         for (active, admin) in &mut held {
             match active.export(admin) {
-                Ok(()) => self.set_aside(active),
+                Ok(()) => self.pool_table.set_aside(active),
                 Err(failure) => failures.push(failure.context(active.pool.name())),
             }
         }

@@ -428,7 +428,7 @@ fn a_pool_that_is_not_remembered_does_not_come_back() {
     drop(first);
     let second = daemon(dir.path());
     second.import_remembered(Instant::now() + Duration::from_secs(60));
-    assert!(second.pools().is_empty() && second.absent().is_empty());
+    assert!(second.pools().is_empty() && second.pool_table.absent().is_empty());
 }
 
 #[test]
@@ -475,18 +475,18 @@ fn a_pool_that_gets_another_guid_is_remembered_while_it_is_exported() {
         becomes: Some(77),
         ..known
     };
-    let next = || daemon(dir.path()).recall().pools.remove("tank");
-    first.remember_renumbered("tank", known.clone());
+    let next = || daemon(dir.path()).pool_table.recall().pools.remove("tank");
+    first.pool_table.remember_renumbered("tank", known.clone());
     assert_eq!(next().unwrap().becomes, Some(77));
     command(|context| first.export_pool("tank", false, context)).unwrap();
     assert_eq!(next().unwrap().becomes, Some(77));
-    first.settle_renumbered("tank", true);
+    first.pool_table.settle_renumbered("tank", true);
     assert_eq!(next().unwrap().becomes, Some(77));
     // One that stays is remembered as ever.
     create_pool(&first, dir.path(), "other");
-    first.remember_renumbered("other", known);
-    first.settle_renumbered("other", false);
-    let other = daemon(dir.path()).recall().pools.remove("other");
+    first.pool_table.remember_renumbered("other", known);
+    first.pool_table.settle_renumbered("other", false);
+    let other = daemon(dir.path()).pool_table.recall().pools.remove("other");
     assert_eq!(other.unwrap().becomes, None);
 }
 

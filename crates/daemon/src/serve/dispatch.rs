@@ -148,7 +148,7 @@ impl Daemon {
             channel: &mut seen,
         };
         let result = command.run(self, &mut context);
-        let unsaved = self.save_again();
+        let unsaved = self.pool_table.save_again();
         if !is_look && view.is_none() && context.peer.is_admin {
             unsaved
                 .into_iter()

@@ -30,12 +30,12 @@ impl Daemon {
             let done = active.change_devices(self, change, context);
             active.wake();
             // The next start needs the paths of the devices.
-            self.remember_joined(pool);
+            self.pool_table.remember_joined(pool);
             done?;
         }
         if let DeviceChange::Remove { wait: true, .. } = change {
             active.end_removal()?;
-            self.remember_pools();
+            self.pool_table.remember_pools();
         }
         Ok(())
     }
@@ -71,7 +71,7 @@ impl ActivePool {
             DeviceChange::Attach { device, new, force } => {
                 let beside = find(pool, device)?;
                 let new = self.new_member(daemon, new, *force, None)?;
-                daemon.remember_joining(&pool.name(), &[&new]);
+                daemon.pool_table.remember_joining(&pool.name(), &[&new]);
                 Ok(pool.attach_device(beside.guid, &new, false, &origin)?)
             }
             DeviceChange::Replace { device, new, force } => {
@@ -88,7 +88,7 @@ impl ActivePool {
                         self.new_member(daemon, Path::new(&old.path), *force, Some(old.guid))?
                     }
                 };
-                daemon.remember_joining(&pool.name(), &[&new]);
+                daemon.pool_table.remember_joining(&pool.name(), &[&new]);
                 Ok(pool.attach_device(old.guid, &new, true, &origin)?)
             }
             DeviceChange::Detach { device, force } => {
@@ -193,7 +193,9 @@ impl ActivePool {
         let origin = context.origin();
         let in_groups = groups.iter().flat_map(|(group, _)| group);
         let joining = in_groups.chain(logs.iter().flatten()).chain(&spares);
-        daemon.remember_joining(&self.pool.name(), &joining.collect::<Vec<_>>());
+        daemon
+            .pool_table
+            .remember_joining(&self.pool.name(), &joining.collect::<Vec<_>>());
         for (group, parity) in &groups {
             self.pool.add_group(group, *parity, &origin)?;
         }

@@ -63,7 +63,7 @@ impl Daemon {
         if force {
             return Ok(());
         }
-        let mut absent = self.absent().into_iter();
+        let mut absent = self.pool_table.absent().into_iter();
         let is_its = |known: &crate::state::memory::KnownPool| {
             known.is_of(found.pool_guid) && known.has_device(found.device_guid)
         };

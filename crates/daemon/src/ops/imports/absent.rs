@@ -12,7 +12,7 @@ use crate::state::memory::KnownPool;
 impl Daemon {
     /// The reports on the absent pools with these names; on all absent pools if `names` is empty.
     pub(crate) fn absent_reports(&self, names: &[String]) -> Vec<PoolReport> {
-        let absent = self.absent();
+        let absent = self.pool_table.absent();
         let wanted = |name: &String| names.is_empty() || names.contains(name);
         let wanted = absent.iter().filter(|(name, _)| wanted(name));
         wanted
@@ -54,7 +54,7 @@ impl Daemon {
         if by_guid == Some(candidate.guid) || import.new_name.is_some() {
             return Ok(());
         }
-        let known = self.absent().remove(name);
+        let known = self.pool_table.absent().remove(name);
         let known = known.filter(|known| !known.is_of(candidate.guid));
         let Some(known) = known.and_then(|known| known.guid) else {
             return Ok(());

@@ -140,8 +140,8 @@ impl Daemon {
         let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut usual = Vec::new();
         if search.is_empty() {
-            usual.extend(self.remembered_devices());
-            usual.extend(self.exported_pools.devices());
+            usual.extend(self.pool_table.remembered_devices());
+            usual.extend(self.pool_table.exported.devices());
             usual.extend(disks());
         }
         for place in search {

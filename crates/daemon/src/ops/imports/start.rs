@@ -51,7 +51,7 @@ impl Daemon {
     /// Imports again the pools that were imported when the daemon last ran, and opens the mappings of the table: those on
     /// which others lie come first.
     pub(crate) fn import_remembered(self: &Arc<Self>, keys_until: Instant) {
-        let remembered = self.recall();
+        let remembered = self.pool_table.recall();
         let mappings = self.recall_mappings();
         let places = remembered.paths();
         let pools = remembered.pools.into_iter();
@@ -85,7 +85,7 @@ impl Daemon {
             let mapping = mapping.open.name;
             let reason = format!("it waits for the mapping '{mapping}': {reason}");
             tracing::error!(pool = name, reason, "the pool waits");
-            self.note_absent(name, &reason);
+            self.pool_table.note_absent(name, &reason);
             return;
         }
         let mut nobody = NonInteractive::default();
@@ -97,7 +97,7 @@ impl Daemon {
             Ok(()) => tracing::info!(pool = name, "imported"),
             Err(failure) => {
                 let reason = failure.message;
-                self.note_absent(name, &reason);
+                self.pool_table.note_absent(name, &reason);
                 tracing::error!(
                     pool = name,
                     reason,

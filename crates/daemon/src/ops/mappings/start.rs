@@ -185,8 +185,8 @@ impl Daemon {
             return;
         }
         let mapping = Carrier::Mapping(name.into());
-        let places: Vec<PathBuf> = self.remembered_devices();
-        for (pool, known) in self.absent() {
+        let places: Vec<PathBuf> = self.pool_table.remembered_devices();
+        for (pool, known) in self.pool_table.absent() {
             let own = known.paths();
             let is_above = below(own.iter().map(PathBuf::as_path)).contains(&mapping);
             // One that an older program imported has no guid, and is imported by a command.

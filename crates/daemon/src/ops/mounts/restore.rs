@@ -24,7 +24,7 @@ pub(crate) struct MountFrontEnd;
 impl FrontEnd<Daemon> for MountFrontEnd {
     /// Removes the mounts that a killed daemon of this user left.
     fn prepare(&self, daemon: &Daemon) {
-        let remembered = daemon.recall();
+        let remembered = daemon.pool_table.recall();
         let records = &daemon.mount_records;
         let found = |dead: &ListedMount| {
             let mounted = records.find(dead)?;
@@ -40,13 +40,12 @@ impl FrontEnd<Daemon> for MountFrontEnd {
             .filter_map(|dead| Some((found(&dead)?, dead)));
         // Who made copies elsewhere makes them again.
         let dead = dead.filter(|(mounted, dead)| mounted.dir == dead.path);
-        *daemon.dead_mounts.lock() = dead.collect();
-        records.clear();
+        records.begin(dead.collect());
     }
 
     /// Mounts again the datasets that a command mounted at a directory. The others mount by their properties.
     fn start(&self, daemon: &Arc<Daemon>) {
-        let dead = std::mem::take(&mut *daemon.dead_mounts.lock());
+        let dead = daemon.mount_records.take_dead();
         // The mounts were cleared from the deepest one up. They are mounted again in the opposite order.
         for (mounted, dead) in dead.into_iter().rev() {
             if let Err(failure) = daemon.mount_one_as_before(&mounted, &dead) {

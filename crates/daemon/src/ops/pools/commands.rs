@@ -28,11 +28,12 @@ use crate::ops::imports::scan::{FoundPool, ImportScan, choose};
 use crate::ops::pools::checkpoints::{at_checkpoint, is_temporary, refuse_use_of_checkpoint};
 use crate::state::callers::context::{CallerContext, first_of};
 use crate::state::callers::decision::Internal;
-use crate::state::daemon::{Daemon, already_imported, name_is_taken};
+use crate::state::daemon::Daemon;
 use crate::state::front_end::ExclusiveUse;
 use crate::state::mounts::mountpoints;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::last_end::LastEnd;
+use crate::state::pools::pool_table::{already_imported, name_is_taken};
 
 /// The time that an export waits for devices that do not answer.
 const LATE: Duration = Duration::from_secs(5);
@@ -108,7 +109,8 @@ impl Daemon {
             &self.mounted_dirs,
             new.altroot.clone(),
         );
-        self.set_remembered(active.pool.guid(), new.temporary_name.is_none());
+        self.pool_table
+            .set_remembered(active.pool.guid(), new.temporary_name.is_none());
         let entry = active.pool.top()?;
         if let Some(key) = key {
             active.keys.lock().insert(entry.id, key);
@@ -322,7 +324,8 @@ impl Daemon {
         let guid = active.pool.guid();
         active.note_losses(last_end, self.last_run.has_lost(guid));
         self.last_run.note_pool(guid, last_end == LastEnd::Machine);
-        self.set_remembered(active.pool.guid(), !is_temporary(import));
+        self.pool_table
+            .set_remembered(active.pool.guid(), !is_temporary(import));
         self.take_in(&active)?;
         self.events
             .add("pool_import", name, "the pool was imported");
@@ -350,14 +353,18 @@ impl Daemon {
         if self.last_run.has_lost(pool.guid()) {
             return LastEnd::Machine;
         }
-        let is_own = self.absent().values().any(|it| it.is_of(pool.guid()));
+        let is_own = self
+            .pool_table
+            .absent()
+            .values()
+            .any(|it| it.is_of(pool.guid()));
         let was_own = is_own && is_same(&superblock.host, &this_host());
         LastEnd::of_pool(pool, was_own.then_some(self.last_run.end))
     }
 
     /// Adds a pool to the imported pools. If this fails, it exports the pool again.
     fn take_in(&self, active: &Arc<ActivePool>) -> Result<()> {
-        let added = self.add(Arc::clone(active));
+        let added = self.pool_table.add(Arc::clone(active));
         if added.is_err() {
             let mut admin = active.lock(&Internal)?;
             active.export(&mut admin)?;
@@ -375,7 +382,7 @@ impl Daemon {
         let active = match self.pool(name) {
             Ok(active) => active,
             // If the pool could not be imported at the start, this ends the attempts.
-            Err(_) if self.remove(name) => return Ok(()),
+            Err(_) if self.pool_table.remove(name) => return Ok(()),
             Err(failure) => return Err(failure),
         };
         if !force {
@@ -416,8 +423,10 @@ impl Daemon {
         // A server of another host is not asked for pools without a reason.
         let devices = active.known().paths().into_iter();
         let here = devices.filter(|path| DeviceName::parse(path).is_path());
-        self.exported_pools.add(active.pool.guid(), here.collect());
-        self.remove(&active.pool.name());
+        self.pool_table
+            .exported
+            .add(active.pool.guid(), here.collect());
+        self.pool_table.remove(&active.pool.name());
         mountpoints::remove_dirs(own_dirs);
         Ok(())
     }
@@ -470,7 +479,7 @@ impl Daemon {
         );
         active.keys.lock().clear();
         admin.let_go();
-        self.remove(&active.pool.name());
+        self.pool_table.remove(&active.pool.name());
         mountpoints::remove_dirs(own_dirs);
         Ok((left, destroyed))
     }

@@ -34,7 +34,7 @@ impl Daemon {
         let known = active.known();
         let caches = active.pool.caches().into_iter();
         let caches: Vec<(PathBuf, u64)> = caches.map(|it| (it.path.into(), it.guid)).collect();
-        let is_remembered = self.is_remembered(old);
+        let is_remembered = self.pool_table.is_remembered(old);
         self.accepted.carry_over(old, new)?;
         self.accepted.seen.carry_over(old, new);
         drop(active);
@@ -47,10 +47,10 @@ impl Daemon {
                 becomes: Some(new),
                 ..known.clone()
             };
-            self.remember_renumbered(name, known);
+            self.pool_table.remember_renumbered(name, known);
         }
         let exported = self.export_pool(name, false, context);
-        self.settle_renumbered(name, exported.is_ok());
+        self.pool_table.settle_renumbered(name, exported.is_ok());
         exported?;
         let done = self
             .open_store(&paths, Access::Exclusive, &pool_user(name))
@@ -85,7 +85,7 @@ impl Daemon {
         };
         let imported = self.import_pools(&import, None, context);
         done?;
-        self.exported_pools.remove(old);
+        self.pool_table.exported.remove(old);
         imported.map(drop)
     }
 

@@ -11,7 +11,8 @@ use crate::failure::Result;
 use crate::host::process::system::new_guid;
 use crate::ops::devices::commands::find;
 use crate::state::callers::context::CallerContext;
-use crate::state::daemon::{Daemon, name_is_taken};
+use crate::state::daemon::Daemon;
+use crate::state::pools::pool_table::name_is_taken;
 
 impl Daemon {
     /// Splits a pool, and returns the devices of the new pool. The new pool is imported if a directory for its mount
@@ -48,7 +49,7 @@ impl Daemon {
             };
             let done = pool.split(new, &members, &context.origin());
             active.wake();
-            self.remember_pools();
+            self.pool_table.remember_pools();
             if let Some(error) = done? {
                 let (pool, new) = (&split.pool, &split.new);
                 context.channel.notice(format!(
@@ -61,7 +62,7 @@ impl Daemon {
         let paths: Vec<PathBuf> = devices.iter().map(PathBuf::from).collect();
         let here = paths.iter();
         let here = here.filter(|path| DeviceName::parse(path).is_path());
-        self.exported_pools.add(guid, here.cloned().collect());
+        self.pool_table.exported.add(guid, here.cloned().collect());
         self.import_split(split, guid, paths, context)
             .map_err(|failure| {
                 let (pool, new) = (&split.pool, &split.new);

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fuse::ListedMount;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::host::identity::boot_id;
@@ -33,6 +34,8 @@ pub(crate) struct RecordedMount {
 pub(crate) struct MountRecords {
     dir: PathBuf,
     boot: String,
+    /// The mounts of a killed daemon, until they are mounted again.
+    dead: Mutex<Vec<(RecordedMount, ListedMount)>>,
 }
 
 /// The record of a mount. It is removed when this is dropped, but not if the daemon is killed.
@@ -49,6 +52,7 @@ impl MountRecords {
         MountRecords {
             dir: state_dir.join(DIR),
             boot: boot_id(),
+            dead: Mutex::default(),
         }
     }
 
@@ -86,9 +90,15 @@ impl MountRecords {
         (mounted.boot == self.boot).then_some(mounted)
     }
 
-    /// Removes the records of an earlier process.
-    pub(crate) fn clear(&self) {
+    /// Removes the records of a killed daemon, and keeps its mounts in memory until [`MountRecords::take_dead`].
+    pub(crate) fn begin(&self, dead: Vec<(RecordedMount, ListedMount)>) {
+        *self.dead.lock() = dead;
         let _ = fs::remove_dir_all(&self.dir);
+    }
+
+    /// Returns the mounts of a killed daemon, once.
+    pub(crate) fn take_dead(&self) -> Vec<(RecordedMount, ListedMount)> {
+        std::mem::take(&mut *self.dead.lock())
     }
 
     fn file(&self, number: u32) -> PathBuf {
