@@ -1,5 +1,5 @@
-//! The anti-forensic splitter of LUKS (Fruhwirth, "New methods in hard disk encryption", 2005,
-//! section 5.2): spreads a key over many stripes, so that the loss of any of them loses the key.
+//! The anti-forensic splitter of LUKS (Fruhwirth, "New methods in hard disk encryption", 2005, section 5.2). It
+//! spreads a key over many stripes, so that the loss of any of them loses the key.
 //!
 //! A device may keep a copy of a sector that was overwritten. Of a key in 4000 stripes it would have
 //! to keep them all.

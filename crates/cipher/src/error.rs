@@ -1,8 +1,8 @@
 //! Errors of this crate, in few words.
 //!
 //! Misuse (a wrong length) is described, because it is a defect of the caller. A failed authentication is not
-//! described. A cipher cannot know whether the key, the nonce, the associated data or the ciphertext was wrong, and
-//! an attacker must not learn it.
+//! described. A cipher cannot know which of the key, the nonce, the associated data and the ciphertext was wrong. An
+//! attacker must not learn it.
 
 use crate::{AeadAlgorithm, Mechanism, NameMode, Provider, SectorSpec, Suite};
 

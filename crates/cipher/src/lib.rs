@@ -1,7 +1,7 @@
 //! Every cryptographic algorithm that Strongroom uses, behind small types.
 //!
-//! This is the only crate with cryptographic foreign code (AWS-LC and libgcrypt, in the module `ffi`), and the only
-//! place where an algorithm is chosen. So a reviewer finds all cryptographic computations of the project here:
+//! This is the only crate with cryptographic foreign code: AWS-LC and libgcrypt, in the module `ffi`. An algorithm is
+//! chosen only here. So a reviewer finds all cryptographic computations of the project here:
 //!
 //! - [`RecordCipher`] seals and opens the records of a dataset. It expands one data key once. Each record has a
 //!   key of its own, derived from a 192-bit nonce ([`Suite`] says how).
@@ -35,9 +35,9 @@
 //! - **Fast paths.** The bulk functions work in place, on memory of any alignment, and allocate nothing. Expand a key once,
 //!   and use it from any number of threads. `seal` and `open` with a second buffer copy nothing either.
 //!
-//! Versions follow Semantic Versioning. Before 1.0 a minor version may change the interface; a patch never does. Names and
-//! numbers that are stored, such as those of [`Suite`] and [`SectorSpec`], keep their meaning in all versions, and so do
-//! the bytes that they make. Programs in C use the PKCS#11 modules of others.
+//! Versions follow Semantic Versioning. Before 1.0 a minor version may change the interface; a patch never does.
+//! Names and numbers that are stored, such as those of [`Suite`] and [`SectorSpec`], keep their meaning in all
+//! versions. So do the bytes that they make. Programs in C use the PKCS#11 modules of others.
 //!
 //! Functions named `*_pieces` seal and open data in several slices of any length and alignment. Hashes and MACs take
 //! parts.

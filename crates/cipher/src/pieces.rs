@@ -84,8 +84,8 @@ impl PiecePosition {
         }
     }
 
-    /// Calls `copy` with each part of a piece from here on and the part of `sector` that it is, and returns
-    /// the place after the sector.
+    /// Calls `copy` with each part of a piece from here on, and with the same part of `sector`. Returns the position
+    /// after the sector.
     fn exchange(
         mut self,
         pieces: &mut [&mut [u8]],

@@ -3,8 +3,9 @@
 //! Each key and each nonce is the XOR of two sources, and is good if one of them is:
 //! - the kernel (`getrandom`), asked again for each draw. It knows when this process was forked, and when its virtual
 //!   machine was resumed (*VM generation id*). Then it gives other numbers, also by the state in `ffi/vdso.rs`;
-//! - AWS-LC (CTR-DRBG with AES-256, SP 800-90A, seeded by the operating system and by a jitter source). It has separate
-//!   generators for keys and nonces, so nonces, which are public, say nothing about the state that makes keys.
+//! - AWS-LC (CTR-DRBG with AES-256, SP 800-90A, seeded by the operating system and by a jitter source). It has
+//!   separate generators for keys and nonces. So nonces, which are public, say nothing about the state that makes
+//!   keys.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -116,7 +117,8 @@ fn mixed(out: &mut [u8], draw: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<(
     Ok(())
 }
 
-/// Fresh numbers of the kernel: those themselves for a key or a nonce, and for more bytes a key of a stream of BLAKE3.
+/// Fresh numbers of the kernel. A key or a nonce takes them as they are. For more bytes they are the key of a stream
+/// of BLAKE3.
 struct KernelNumbers([u8; 2 * blake3::KEY_LEN]);
 
 impl KernelNumbers {
@@ -178,7 +180,8 @@ fn system_call(out: &mut [u8]) -> Result<usize> {
     retry_on_intr(|| getrandom(&mut *out, GetRandomFlags::empty())).map_err(|_| Error::Random)
 }
 
-/// The nonces that are drawn from AWS-LC at once, because a call costs much and the kernel is asked for each draw anyway.
+/// The number of nonces that are drawn from AWS-LC at once. A call costs much, and the kernel is asked for each draw
+/// anyway.
 const POOL_NONCES: usize = 64;
 
 thread_local! {
@@ -213,8 +216,8 @@ impl NoncePool {
 
 /// The nonces of a request that seals several records: the source is asked once for up to 16 of them.
 ///
-/// A batch must end with its request. Until then a copy of the process has the unused nonces too, but also the records that
-/// wait for them: both copies seal the same records.
+/// A batch must end with its request. Until then a copy of the process has the unused nonces too, but also the
+/// records that wait for them. Both copies seal the same records.
 pub struct NonceBatch<'a> {
     source: &'a dyn Random,
     unused: Mutex<UnusedNonces>,
@@ -275,8 +278,8 @@ impl UnusedNonces {
 /// A sequence that a seed determines, for tests and simulation. **Never for real keys**: there are
 /// only 2^64 sequences, and the seed is not a secret.
 ///
-/// The bytes are one BLAKE3 output stream. Calls take consecutive pieces of it in the order in which
-/// they are made, so one thread gets the same bytes each time.
+/// The bytes are one BLAKE3 output stream. Calls take consecutive pieces of it in the order in which they are made.
+/// So one thread gets the same bytes each time.
 pub struct SeededRandom {
     stream: blake3::OutputReader,
     position: AtomicU64,

@@ -1,8 +1,8 @@
 //! The errors of a container.
 //!
-//! A wrong passphrase, a damaged header and damaged key material are three different errors. LUKS has
-//! no checksum over key material, so damage there is told from a wrong passphrase by what encrypted
-//! bytes never look like: see [`crate::keyslots::material`].
+//! A wrong passphrase, a damaged header and damaged key material are three different errors. LUKS has no checksum
+//! over key material. Damage is told from a wrong passphrase by bytes that encryption never makes: see
+//! [`crate::keyslots::material`].
 
 use failure::FailureKind;
 

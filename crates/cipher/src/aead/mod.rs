@@ -141,8 +141,8 @@ impl AeadCipher {
 
     /// Seals a message that lies in several places, of any length and alignment, where they are.
     ///
-    /// One piece is [sealed](AeadCipher::seal) as it is; GCM of AWS-LC goes from piece to piece; the
-    /// others are copied together, and back.
+    /// One piece is [sealed](AeadCipher::seal) as it is, and GCM of AWS-LC goes from piece to piece. The others are
+    /// copied together, and back.
     ///
     /// # Errors
     /// As [`AeadCipher::seal`].

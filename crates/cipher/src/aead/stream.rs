@@ -1,9 +1,8 @@
 //! Messages that do not fit memory: AES-GCM over files.
 //!
-//! Whether a message is authentic is known at its end. [`AeadCipher::open_stream`] therefore reads it
-//! twice: once to authenticate it, when it keeps a MAC of each piece of ciphertext, and once to
-//! decrypt, when a piece that is not the one that was authenticated is noticed before any of it goes
-//! out. It takes 1 MiB, and 32 bytes for each MiB of the message.
+//! Whether a message is authentic is known at its end. [`AeadCipher::open_stream`] therefore reads it twice. The
+//! first time authenticates it, and keeps a MAC of each piece of ciphertext. The second time decrypts: a piece that
+//! differs is noticed before any of it goes out. It takes 1 MiB, and 32 bytes for each MiB of the message.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -17,8 +16,8 @@ use crate::{Error, Random, Result, SystemRandom, TAG_LEN, mac};
 const PIECE: usize = 1 << 20;
 
 impl AeadCipher {
-    /// Decrypts what `input` holds from where it stands to its end, and writes it once all of it is
-    /// authentic: not a byte goes to `output` before.
+    /// Decrypts `input` from its position to its end, and writes it once all of it is authentic. Not a byte goes to
+    /// `output` before.
     ///
     /// # Errors
     /// [`Error::Unauthentic`], also if `input` changes meanwhile, as [`io::ErrorKind::InvalidData`];

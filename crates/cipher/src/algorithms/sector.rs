@@ -29,9 +29,9 @@ pub enum SectorMode {
     /// NIST SP 800-38A, 6.5, with a 128-bit counter that starts at the IV. A sector that is written
     /// twice gives both plaintexts away.
     Ctr,
-    /// Liskov, Rivest and Wagner, "Tweakable Block Ciphers", 2002, as in drafts of IEEE 1619 before XTS: the number of a
-    /// block, which is the IV for the first one, times a second key of 128 bits. Equal blocks in the same place stay
-    /// equal, and a block that holds the second key gives it away.
+    /// Liskov, Rivest and Wagner, "Tweakable Block Ciphers", 2002, as in drafts of IEEE 1619 before XTS. The tweak is
+    /// the number of a block, which is the IV for the first one, times a second key of 128 bits. Equal blocks in the
+    /// same place stay equal, and a block that holds the second key gives it away.
     Lrw,
     /// Adiantum with XChaCha12 and AES-256. The cipher is always [`BlockCipher::Aes`].
     Adiantum12,

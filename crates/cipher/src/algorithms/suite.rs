@@ -1,10 +1,9 @@
 //! The names of the ciphers: what a person types, what the disk holds.
 //!
-//! A suite says how one record is sealed under a data key and a random 192-bit nonce. None of the
-//! AES suites uses the data key with the AEAD directly, because GCM and CCM take 96-bit nonces, too
-//! short to be drawn at random for ever under one key; each derives a key per record from the first
-//! half of the nonce and uses the second half as the AEAD's own nonce (see the module `kdf`).
-//! XChaCha20-Poly1305 takes 192 bits by itself.
+//! A suite says how one record is sealed under a data key and a random 192-bit nonce. None of the AES suites uses the
+//! data key with the AEAD directly. GCM and CCM take 96-bit nonces, too short to be drawn at random for ever under
+//! one key. Each suite derives a key per record from the first half of the nonce. The second half is the AEAD's own
+//! nonce (see the module `kdf`). XChaCha20-Poly1305 takes 192 bits by itself.
 
 use std::fmt;
 

@@ -27,8 +27,8 @@ const NH_KEY: usize = (NH_MESSAGE + 16 * (NH_PASSES - 1)) / 4;
 struct Adiantum<S> {
     stream_key: Zeroizing<[u8; 32]>,
     cipher: Box<dyn BlockEngine>,
-    /// The keys of Poly1305 for the tweak with the lengths, and for the message; the halves that it
-    /// would add at the end are zeros.
+    /// The keys of Poly1305 for the tweak with the lengths, and for the message. The halves that it would add at the
+    /// end are zeros.
     header_key: Zeroizing<[u8; 32]>,
     message_key: Zeroizing<[u8; 32]>,
     nh_key: Zeroizing<[u32; NH_KEY]>,

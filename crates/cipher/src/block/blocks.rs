@@ -16,7 +16,8 @@ use crate::BlockCipher;
 use crate::ffi::{AesKey, Direction, Ecb};
 use crate::{Error, Result};
 
-/// The number of blocks in one call of a cipher: twice what its widest registers hold, and few enough for the stack.
+/// The number of blocks in one call of a cipher. It is twice what the widest registers hold, and small enough for the
+/// stack.
 pub(crate) const BATCH: usize = 128;
 
 /// An expanded key of a block cipher. (An error means that the library is out of memory.)
@@ -110,8 +111,8 @@ where
     }
 }
 
-/// [`BlockEngine::run_tweaked`] in the code that a crate makes for the registers of its cipher, which are up to four times as
-/// wide as those of other code: tweaks and additions take the same ones.
+/// [`BlockEngine::run_tweaked`] in the code that a crate makes for the registers of its cipher. They are up to four
+/// times as wide as those of other code. Tweaks and additions take the same ones.
 struct TweakedRun<'a> {
     tweaks: Tweaks<'a>,
     blocks: &'a mut [CipherBlock],

@@ -1,5 +1,5 @@
-//! Twofish of the system's libgcrypt, if there is one: the crate of RustCrypto computes its tables for each block, and
-//! is a hundred times slower.
+//! Twofish of the system's libgcrypt, if there is one. The crate of RustCrypto computes its tables for each block,
+//! and is a hundred times slower.
 //!
 //! The library is loaded when Twofish is first needed, and used only if it agrees with the crate. Nothing fails
 //! without it.
@@ -17,7 +17,7 @@ use crate::{BlockCipher, Error, Provider, Result};
 const FILE: &str = "libgcrypt.so.20";
 
 impl Provider {
-    /// Returns whether the provider can be used: it is built in, or was found on this system and gives the right
+    /// Returns whether the provider can be used. It is built in, or was found on this system and gives the right
     /// answers.
     pub fn is_available(self) -> bool {
         match self {
@@ -109,7 +109,8 @@ const KNOWN: [(&[u8], u128); 2] = [
     ),
 ];
 
-/// The numbers of blocks that are compared in one call: one, and enough to reach the widest code and leave a rest.
+/// The numbers of blocks that are compared in one call. They are one, and enough to reach the widest code and leave a
+/// rest.
 const COUNTS: [usize; 3] = [1, 35, 140];
 
 /// Returns whether `expand` gives the known answers, and agrees with the crate for other blocks.

@@ -1,5 +1,5 @@
-//! Contexts of a library, which one thread at a time may use: each thread that uses a key has its own, for
-//! each direction. They go when the key does.
+//! Contexts of a library that one thread at a time may use. Each thread that uses a key has its own, for each
+//! direction. They go when the key does.
 
 use std::cell::{RefCell, RefMut};
 

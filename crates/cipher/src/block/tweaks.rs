@@ -56,8 +56,8 @@ impl Tweaks<'_> {
     }
 }
 
-/// Writes `first` and its products with the next powers of x, each on its own: the compiler makes as many at once as a
-/// register of the code around it holds.
+/// Writes `first` and its products with the next powers of x, each on its own. The compiler makes as many at once as
+/// a register of the code around it holds.
 #[inline(always)]
 pub(crate) fn wide(first: u128, tweaks: &mut [CipherBlock]) {
     let (low, high) = (first as u64, (first >> 64) as u64);
@@ -74,8 +74,8 @@ pub(crate) fn wide(first: u128, tweaks: &mut [CipherBlock]) {
     }
 }
 
-/// The variant of [`wide`] for code without wide registers: in chains side by side, because each tweak waits for the
-/// one before.
+/// The variant of [`wide`] for code without wide registers. It makes chains side by side, because each tweak waits
+/// for the one before.
 pub(crate) fn narrow(first: u128, tweaks: &mut [CipherBlock]) {
     let begin = |chain: usize| match chain {
         0 => TweakElement::new(first),

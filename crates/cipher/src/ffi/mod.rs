@@ -1,10 +1,10 @@
-//! The foreign code: the few calls into AWS-LC that `aws-lc-rs` does not offer, AES-GCM of `ring`, Twofish of
-//! libgcrypt, random numbers of the vDSO, and tweaks in vector registers, made safe here.
+//! The foreign code, made safe here. It is the few calls into AWS-LC that `aws-lc-rs` does not offer, AES-GCM of
+//! `ring`, and Twofish of libgcrypt. There are also random numbers of the vDSO, and tweaks in vector registers.
 //!
-//! This module and its children hold all the `unsafe` of the crate. Each function takes slices and
-//! arrays, checks every length itself and returns a plain result, so nothing above it can get a
-//! pointer wrong. Contexts live on the stack of the call that uses them, or where their owner keeps
-//! them, and are wiped when they go, on every path (`library::WipedCell`).
+//! This module and its children hold all the `unsafe` of the crate. Each function takes slices and arrays, checks
+//! every length itself and returns a plain result. So nothing above it can get a pointer wrong. Contexts live on the
+//! stack of the call that uses them, or where their owner keeps them. They are wiped when they go, on every path
+//! (`library::WipedCell`).
 //!
 //! Parts: `block` (block ciphers and sectors), `messages` (authenticated encryption), `numbers` (public keys and shared
 //! secrets). Beside them: `library`, `evp` and `buffers`, which they share, hashes, random numbers and libgcrypt.
@@ -12,8 +12,8 @@
 //! AWS-LC keeps a queue of error descriptions per thread. It is emptied after each failure, so
 //! that a stream of unauthentic records leaves nothing behind.
 //!
-//! What cannot be wiped from here: copies that the library makes in its own stack frames (AES-GCM
-//! copies its GHASH table there).
+//! Copies that the library makes in its own stack frames cannot be wiped from here. AES-GCM copies its GHASH table
+//! there.
 
 #![allow(unsafe_code)]
 

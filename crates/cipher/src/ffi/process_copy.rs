@@ -1,4 +1,4 @@
-//! A copy of a process, as a resumed virtual machine has it: nothing in the memory says that it is a copy.
+//! A copy of a process, as a resumed virtual machine has it. Nothing in the memory says that it is a copy.
 
 use std::collections::HashSet;
 use std::io::Read;

@@ -1,8 +1,8 @@
 //! `getrandom` of the vDSO (Linux 6.11): fresh numbers of the kernel for a tenth of the price of a system call.
 //!
-//! The kernel maps the function into each process. It keeps a state for each thread in a page that the kernel drops in a
-//! child, and that it declares stale when the kernel's own state is renewed, as in a virtual machine that was resumed. So
-//! the numbers are as good as those of the system call. `lib/vdso/getrandom.c` of the kernel documents it.
+//! The kernel maps the function into each process. It keeps a state for each thread in a page that the kernel drops
+//! in a child. The kernel declares the state stale when its own is renewed, as in a virtual machine that was resumed.
+//! So the numbers are as good as those of the system call. `lib/vdso/getrandom.c` of the kernel documents it.
 
 use std::ffi::{CStr, c_uint, c_void};
 use std::ptr::{NonNull, null_mut};

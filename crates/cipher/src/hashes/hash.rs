@@ -1,8 +1,7 @@
 //! BLAKE3, plain and in its keyed and key-derivation modes, over encodings that cannot be confused.
 //!
-//! Where several values enter one hash, each is preceded by its length (8 bytes, little-endian), so
-//! that no two different lists of values give the same input. [`Mac`] is the same, for values that
-//! come one at a time.
+//! Where several values enter one hash, each is preceded by its length (8 bytes, little-endian). So no two different
+//! lists of values give the same input. [`Mac`] is the same, for values that come one at a time.
 
 use zeroize::Zeroize;
 
@@ -59,8 +58,8 @@ pub fn mac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
 
 /// A key derived from `material` for one purpose: BLAKE3 `derive_key`.
 ///
-/// `context` names the purpose, and must be globally unique and fixed in the program: "strongroom
-/// 2026-11 what it is for v1".
+/// `context` names the purpose. It must be globally unique and fixed in the program: "strongroom 2026-11 what it is
+/// for v1".
 pub fn derive_key(context: &'static str, material: &[u8]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key(context);
     hasher.update(material);
@@ -84,8 +83,8 @@ pub fn derive_key_into(context: &'static str, parts: &[&[u8]], key: &mut [u8; 32
     hasher.zeroize();
 }
 
-/// The first 8 bytes, as a little-endian number, of the BLAKE3 keyed hash of `data`: for tables that
-/// an outsider must not be able to fill with collisions, or to read. Too short to authenticate.
+/// The first 8 bytes of the BLAKE3 keyed hash of `data`, as a little-endian number. It is for tables that an outsider
+/// must not be able to fill with collisions, or to read. Too short to authenticate.
 pub fn keyed_hash64(key: &[u8; 32], data: &[u8]) -> u64 {
     let hash = blake3::keyed_hash(key, data);
     let first = hash.as_bytes().first_chunk().expect("32 bytes");

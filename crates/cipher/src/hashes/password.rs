@@ -1,7 +1,7 @@
 //! Keys from passphrases: Argon2 (RFC 9106, version 0x13), PBKDF2 (RFC 8018) and scrypt (RFC 7914).
 //!
-//! This computes what it is asked for. How much a guess must cost, and how much a header may ask for, is
-//! for the caller to say: the crate `keys` for datasets, LUKS and gocryptfs for their headers.
+//! This computes what it is asked for. The caller decides how much a guess must cost, and how much a header may ask
+//! for. For datasets that is the crate `keys`, for LUKS and gocryptfs their headers.
 
 use std::num::NonZeroU32;
 

@@ -1,7 +1,7 @@
 //! VMAC-64 with AES-128 (Krovetz and Dai, "VHASH security", 2007; draft-krovetz-vmac-01): the checksum in
 //! the names of pefs.
 //!
-//! A hash of products (NH) for each 128 bytes, a polynomial modulo 2^127 - 1 over these, a product modulo
+//! A hash of products (NH) for each 128 bytes, and a polynomial modulo 2^127 - 1 over these. Then a product modulo
 //! 2^64 - 257, and a pad that AES makes of the nonce.
 
 use zeroize::{Zeroize, Zeroizing};

@@ -32,8 +32,8 @@ impl Cts {
         let (whole, rest) = split(data);
         let (most, last) = whole.split_at_mut(whole.len() - 16);
         let before = *most.last_chunk().unwrap_or(iv);
-        // The last block whole, which is the one before the end of the data: its plaintext, with zeros
-        // for an IV, is the padded end, added to the block that was stolen from.
+        // The last whole block, which is the one before the end of the data. Its plaintext, with zeros for an IV, is
+        // the padded end, added to the block that was stolen from.
         let mut padded: [u8; 16] = last.try_into().map_err(|_| Error::Library)?;
         self.0.decrypt_with(&[0; 16], &mut padded)?;
         let mut stolen = padded;

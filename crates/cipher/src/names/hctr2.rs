@@ -1,8 +1,8 @@
 //! HCTR2 (Crowley, Huckleberry and Biggers, "Length-preserving encryption with HCTR2", 2021).
 //!
-//! A hash, a block, a hash: the first block is masked with a hash of all that follows and encrypted;
-//! from what went in and what came out comes the key stream of the rest; the result is masked with a
-//! hash of the new rest. The names of the values are those of the article.
+//! A hash, a block, a hash. The first block is masked with a hash of all that follows, and encrypted. Its input and
+//! output give the key stream of the rest. The result is masked with a hash of the new rest. The names of the values
+//! are those of the article.
 
 use polyval::Polyval;
 use polyval::universal_hash::UniversalHash;

@@ -1,7 +1,7 @@
 //! Ciphers for names: the output has the length of the input, 16 bytes and more.
 //!
-//! fscrypt and gocryptfs encrypt names with them (they pad names to 16 bytes and more). HCTR2, Adiantum
-//! and EME change all of the output with any bit of the input; CBC-CTS only what comes after it. None of them
+//! fscrypt and gocryptfs encrypt names with them (they pad names to 16 bytes and more). HCTR2, Adiantum and EME
+//! change all of the output with any bit of the input. CBC-CTS changes only what comes after it. None of them
 //! authenticates, and the same name under the same tweak is the same ciphertext.
 
 mod cts;

@@ -142,8 +142,8 @@ mod platform {
         Ok(format!("~{low:#x}:~{high:#x}"))
     }
 
-    /// A feature: its name, whether this processor has it, and where AWS-LC keeps it: the word (0
-    /// and 1: CPUID leaf 1 EDX, ECX; 2 and 3: leaf 7 EBX, ECX) and the bit.
+    /// A feature: its name, whether this processor has it, and its word and bit in AWS-LC. Words 0 and 1 are CPUID
+    /// leaf 1 EDX and ECX; 2 and 3 are leaf 7 EBX and ECX.
     struct Feature {
         name: &'static str,
         present: bool,

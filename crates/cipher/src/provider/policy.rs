@@ -1,7 +1,7 @@
 //! The choice of the provider of each mechanism in this process, by `strongroom crypto enable` and `disable`.
 //!
-//! A policy is installed once, before the first use, and does not change any more: a key that was made
-//! ready stays with its provider. Without one everything is enabled.
+//! A policy is installed once, before the first use, and does not change any more. An expanded key stays with its
+//! provider. Without one everything is enabled.
 
 use std::fmt;
 use std::sync::OnceLock;

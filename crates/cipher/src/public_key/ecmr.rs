@@ -1,8 +1,8 @@
-//! The exchange of McCallum and Relyea: a server that holds a private key helps to compute a shared secret, and learns
-//! neither that nor who asks. Tang serves it, clevis uses it.
+//! The exchange of McCallum and Relyea. A server that holds a private key helps to compute a shared secret, and
+//! learns neither the secret nor the client. Tang serves it, clevis uses it.
 //!
-//! The secret is S·c, of the server's public key S = G·s and a key c that is forgotten when it was made; C = G·c is kept.
-//! The client sends C + G·e for a random e, gets (C + G·e)·s, and subtracts S·e.
+//! The secret is S·c: S = G·s is the public key of the server, and c a key that is forgotten at once. C = G·c is
+//! kept. The client sends C + G·e for a random e, gets (C + G·e)·s, and subtracts S·e.
 
 use zeroize::Zeroizing;
 
@@ -51,7 +51,8 @@ impl KeyRecovery {
     }
 }
 
-/// Makes a shared secret with the public key of a server: C, which is kept, and the x-coordinate of the secret.
+/// Makes a shared secret with the public key of a server. Returns C, which is kept, and the x-coordinate of the
+/// secret.
 ///
 /// # Errors
 /// [`Error::Point`] if the key is no point of the curve; the failure of the random generator.

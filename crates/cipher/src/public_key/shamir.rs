@@ -1,5 +1,5 @@
-//! Shamir's sharing of a secret among several holders ("How to share a secret", 1979): so many shares give the secret, and
-//! fewer say nothing of it. A share is a point of a polynomial modulo a prime, and the secret its value at 0.
+//! Shamir's sharing of a secret among several holders ("How to share a secret", 1979). Enough shares give the secret,
+//! and fewer say nothing of it. A share is a point of a polynomial modulo a prime, and the secret its value at 0.
 
 use zeroize::Zeroizing;
 

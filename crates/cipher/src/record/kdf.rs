@@ -1,9 +1,9 @@
 //! The key of a record, from the data key and the nonce.
 //!
-//! NIST SP 800-108r1 counter mode with AES-CMAC as the pseudorandom function, in the shape that C2SP
-//! XAES-256-GCM gives it: a 16-bit big-endian counter, a label of one byte, the zero separator, the
-//! first 12 bytes of the nonce as the context, no length field. The input of each CMAC is then one
-//! whole block, so that a key costs one block encryption per 16 bytes:
+//! NIST SP 800-108r1 counter mode with AES-CMAC as the pseudorandom function, in the shape of C2SP XAES-256-GCM. The
+//! input is a 16-bit big-endian counter, a label of one byte, and the zero separator. The first 12 bytes of the nonce
+//! follow as the context. There is no length field. The input of each CMAC is then one whole block, so that a key
+//! costs one block encryption per 16 bytes:
 //!
 //! ```text
 //! byte   0    1    2       3    4 .. 16
@@ -15,10 +15,9 @@
 //!
 //! Labels: `58` (`X`) is XAES-256-GCM. The other suites use their id on disk, `02` to `07`.
 //!
-//! Two suites never derive the same key, even from the same data key and nonce: with the same AES
-//! key, inputs that differ in the label encrypt to different blocks, because AES is a permutation,
-//! so the keys differ in their first 16 bytes; and keys of different AES key lengths differ in
-//! length.
+//! Two suites never derive the same key, even from the same data key and nonce. With the same AES key, inputs with
+//! different labels encrypt to different blocks, because AES is a permutation. So the keys differ in their first 16
+//! bytes. Keys of different AES key lengths differ in length.
 
 use zeroize::{Zeroize, Zeroizing};
 
@@ -110,8 +109,8 @@ mod tests {
         kdf
     }
 
-    /// RFC 4493, section 4, and SP 800-38B, appendix D (its AES-192 and AES-256 examples): the
-    /// subkey, and the CMAC of a message of one block, which is what a derivation computes.
+    /// RFC 4493, section 4, and SP 800-38B, appendix D (its AES-192 and AES-256 examples). Tested are the subkey and
+    /// the CMAC of a message of one block, as in a derivation.
     #[test]
     fn cmac_of_rfc_4493_and_sp_800_38b() {
         let examples = [

@@ -1,9 +1,9 @@
 //! Sealing and opening records: the data path of every dataset.
 //!
-//! A [`RecordCipher`] is a data key made ready: for the AES suites its key schedule and CMAC subkey,
-//! for XChaCha20-Poly1305 the key itself. Everything that depends on the record (the derived key,
-//! the AEAD's context) is made on the stack for one call and wiped when it returns, so the cipher is
-//! shared between threads without locks, and stays a small flat value that can live in locked memory.
+//! A [`RecordCipher`] is an expanded data key. For the AES suites this is the key schedule and the CMAC subkey, for
+//! XChaCha20-Poly1305 the key itself. Everything that depends on the record (the derived key, the AEAD's context) is
+//! made on the stack for one call, and wiped when it returns. So threads share the cipher without locks, and it stays
+//! a small flat value that can live in locked memory.
 
 mod kdf;
 
@@ -29,9 +29,9 @@ pub const KEY_LEN_MAX: usize = 32;
 
 /// A data key, ready to seal and open records.
 ///
-/// A flat value without pointers, wiped on drop, shared between threads. It cannot be cloned, and
-/// prints as `[redacted]`. Moving it copies the key material, as moving anything in Rust does: use
-/// [`RecordCipher::new_in`] to expand the key where it will stay.
+/// A flat value without pointers, wiped on drop, shared between threads. It cannot be cloned, and prints as
+/// `[redacted]`. Moving it copies the key material, as moving anything in Rust does. Use [`RecordCipher::new_in`] to
+/// expand the key where it will stay.
 ///
 /// ```
 /// use cipher::{RecordCipher, Suite};
@@ -157,9 +157,8 @@ impl RecordCipher {
 
     /// Seals `plain` into `out`, which has the same length, and returns the tag.
     ///
-    /// `nonce` must never be used for two different records (plaintext or associated data) under one
-    /// data key: take it from [`Random::nonce`](crate::Random::nonce), or compute it as a MAC of
-    /// everything that is sealed.
+    /// `nonce` must never be used for two different records (plaintext or associated data) under one data key. Take
+    /// it from [`Random::nonce`](crate::Random::nonce), or compute it as a MAC of everything that is sealed.
     ///
     /// # Errors
     /// [`Error::TooLong`] past [`Suite::max_len`]; [`Error::OutputLength`] if the lengths differ.

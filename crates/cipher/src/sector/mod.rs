@@ -1,13 +1,12 @@
 //! Ciphers of sectors: what dm-crypt and LUKS do to a block device.
 //!
-//! A sector is encrypted in place and keeps its length, so nothing is authenticated: an attacker
-//! who can write to the device can garble sectors, or put old ones back. An IV is computed from the
-//! sector's number. The names are those of dm-crypt (`aes-xts-plain64`), and what is made here is
-//! what the Linux kernel reads.
+//! A sector is encrypted in place and keeps its length, so nothing is authenticated. An attacker who can write to the
+//! device can garble sectors, or put old ones back. An IV is computed from the sector's number. The names are those
+//! of dm-crypt (`aes-xts-plain64`), and what is made here is what the Linux kernel reads.
 //!
-//! AWS-LC serves AES, and libgcrypt Twofish, with one context for each thread that uses a cipher; the portable
-//! implementations of RustCrypto serve AES in XTS with short keys on processors with wide registers for AES, and the
-//! other ciphers, unless [`crate::Policy`] says otherwise.
+//! AWS-LC serves AES, and libgcrypt Twofish, with one context for each thread that uses a cipher. The portable
+//! implementations of RustCrypto serve the other ciphers. They also serve AES in XTS with short keys, on processors
+//! with wide registers for AES. [`crate::Policy`] can say otherwise.
 
 mod aes;
 mod engine;
@@ -201,8 +200,8 @@ impl SectorCipher {
     }
 
     /// The variant of [`SectorCipher::encrypt`] for data in several slices, of any length and alignment. A sector may
-    /// lie in many of them. Sectors that lie in one slice are sealed in place, as many in one call as lie together;
-    /// the others are copied together, and back.
+    /// lie in many of them. Sectors that lie in one slice are sealed in place, as many in one call as lie together.
+    /// The others are copied together, and back.
     ///
     /// # Errors
     /// As for [`SectorCipher::encrypt`], by the length of all the pieces.

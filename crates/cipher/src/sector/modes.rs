@@ -1,7 +1,6 @@
 //! XTS, LRW, CBC, ECB and CTR over any block cipher, many blocks at a time.
 //!
-//! For ciphers that AWS-LC does not have, for AES-128-XTS, which it has not either, and as the
-//! second implementation of everything.
+//! It serves ciphers that AWS-LC does not have, and AES-128-XTS. It is also the second implementation of everything.
 
 use super::engine::{SectorEngine, Sectors};
 use super::lrw::Lrw;

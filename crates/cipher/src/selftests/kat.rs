@@ -1,8 +1,8 @@
 //! A known answer for every mechanism of every provider.
 //!
-//! Each mechanism does a fixed piece of work, of sizes that reach the widest paths of the code; the
-//! BLAKE3 hash of what comes out must be the one compiled in. What was sealed must open again, and
-//! where it is authenticated a changed bit must be noticed.
+//! Each mechanism does a fixed piece of work, of sizes that reach the widest paths of the code. The BLAKE3 hash of
+//! the output must be the one compiled in. What was sealed must open again, and where it is authenticated a changed
+//! bit must be noticed.
 
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,8 @@ pub struct MechanismTest {
     pub took: Duration,
 }
 
-/// Tests every mechanism of every provider that is available and that `policy` has not disabled; in
-/// FIPS mode the approved ones.
+/// Tests every mechanism of every provider that is available, unless `policy` has disabled it. In FIPS mode it tests
+/// the approved ones.
 pub fn test_mechanisms(policy: &Policy) -> Vec<MechanismTest> {
     let mut tests = Vec::new();
     for mechanism in Mechanism::all().filter(|m| !policy.is_fips() || m.is_approved()) {
@@ -197,8 +197,8 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
 }
 
-/// The answer, computed with the portable provider (and with AWS-LC where no other provider has it), whose
-/// own answers the published vectors of the tests vouch for.
+/// The answer, computed with the portable provider (with AWS-LC where no other provider has it). The published
+/// vectors of the tests prove the answers of that provider.
 fn known(mechanism: Mechanism) -> &'static str {
     let name = mechanism.to_string();
     let mut lines = include_str!("kat.txt").lines();

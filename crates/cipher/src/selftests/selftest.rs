@@ -1,9 +1,9 @@
 //! Known-answer tests, quick enough to run at every start.
 //!
-//! They catch a miscompiled or misloaded library, a processor whose AES unit fails, and a change of
-//! this code that would make old records unreadable. One record of a size that reaches the widest
-//! code path of the library is sealed with each suite; the BLAKE3 hash of ciphertext and tag must be
-//! the one compiled in, the record must open, and with a flipped bit it must not.
+//! They catch a miscompiled or misloaded library, and a processor whose AES unit fails. They also catch a change of
+//! this code that would make old records unreadable. One record of a size that reaches the widest code path of the
+//! library is sealed with each suite. The BLAKE3 hash of ciphertext and tag must be the one compiled in. The record
+//! must open, and with a flipped bit it must not.
 
 use crate::provider::policy;
 use crate::record::{NONCE_LEN, TAG_LEN};

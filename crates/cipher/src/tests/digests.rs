@@ -46,8 +46,8 @@ fn sm3_of_its_standard() {
     }
 }
 
-/// FIPS 202 has no examples of its own; these are NIST's "SHA3-*_Msg0" of the empty message, and of
-/// "abc" from the same page.
+/// FIPS 202 has no examples of its own. These are NIST's "SHA3-*_Msg0" of the empty message, and of "abc" from the
+/// same page.
 #[test]
 fn sha3_of_nist() {
     for (name, empty, abc) in [

@@ -1,11 +1,11 @@
 //! Tests of what leaves this crate, and of the primitives below it, against published vectors and
 //! other implementations.
 //!
-//! Published are vectors of AES (FIPS 197) in ECB, CBC and CTR (NIST SP 800-38A) and XTS (IEEE 1619), of
-//! Camellia (RFC 5528 for CTR), Serpent and Twofish (cryptsetup's), GCM, CCM and the ChaCha family (their
-//! standards), XAES-256-GCM (C2SP), CTS (RFC 3962), HCTR2 and Adiantum (their authors'), of the hashes, HMAC,
-//! VMAC, HKDF, PBKDF2, Argon2, scrypt (RFCs, drafts and FIPS), and of what Linux wrote with fscrypt. Where Project Wycheproof has a
-//! set, it is run. The response files of NIST's CAVP are not here: they have more of the same.
+//! Published are vectors of AES (FIPS 197) in ECB, CBC and CTR (NIST SP 800-38A) and XTS (IEEE 1619). So are those of
+//! Camellia (RFC 5528 for CTR), Serpent and Twofish (cryptsetup's). Standards have vectors of GCM, CCM and the ChaCha
+//! family, XAES-256-GCM (C2SP) and CTS (RFC 3962). Authors published HCTR2 and Adiantum. RFCs, drafts and FIPS have
+//! hashes, HMAC, VMAC, HKDF, PBKDF2, Argon2 and scrypt. Linux wrote names with fscrypt. Where Project Wycheproof has
+//! a set, it is run. The response files of NIST's CAVP are not here: they have more of the same.
 //!
 //! Nothing is published of these, which another implementation judges:
 //! - the record suites but XAES and XChaCha20, whose key derivation is this project's: composed of RustCrypto's

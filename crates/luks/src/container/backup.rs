@@ -1,5 +1,5 @@
-//! Copies of a header with its key material, kept elsewhere: the bytes of the device up to where the
-//! header ends, as cryptsetup writes them.
+//! Backups: copies of a header with its key material, in the form of cryptsetup. A backup has the bytes of the device
+//! up to the end of the header.
 
 use std::io::IoSlice;
 use std::sync::Arc;

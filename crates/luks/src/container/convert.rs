@@ -1,14 +1,13 @@
 //! Converts a container between LUKS1 and LUKS2, without a change of its data.
 //!
-//! **LUKS1 to LUKS2.** The two copies of the new header take the first 32 KiB, where material of LUKS1
-//! begins at 4 KiB. So material that begins there is first copied to elsewhere, and the LUKS1 header made
-//! to say so, which is a change of one sector; then the second copy is written, then the first. If the
-//! power fails between these, what is left of the LUKS1 header has the UUID of the second copy, which is
-//! whole: a reader then takes it as LUKS2 ([`Header::read`]).
+//! **LUKS1 to LUKS2.** The two copies of the new header take the first 32 KiB. Material of LUKS1 begins at 4 KiB. So
+//! material in the way is first copied to another address, and the LUKS1 header refers to the copy, which is a change
+//! of one sector. Then the second copy of the new header is written, then the first. If the power fails between
+//! these, the rest of the LUKS1 header has the UUID of the second copy, which is whole. A reader then takes the
+//! container as LUKS2 ([`Header::read`]).
 //!
-//! **LUKS2 to LUKS1.** Material stays where it is. The two sectors of the LUKS1 header are written over
-//! the first copy, the one with the magic last; until then, and until the second copy is overwritten, the
-//! container is LUKS2.
+//! **LUKS2 to LUKS1.** Material stays where it is. The two sectors of the LUKS1 header are written over the first
+//! copy, the one with the magic last. Until then, and until the second copy is overwritten, the container is LUKS2.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -221,8 +220,8 @@ fn check_for_luks1(header: &luks2::Header, digest: &KeyDigest) -> Result<Vec<Key
     Ok(slots)
 }
 
-/// The areas of LUKS1 slots: those in use where they are, the others in gaps, also where the header of
-/// LUKS2 is: nothing is written there before a slot comes into use.
+/// The areas of LUKS1 slots. Slots in use keep theirs, the others get gaps, even in the header of LUKS2. Nothing is
+/// written to an area before its slot comes into use.
 fn luks1_areas(
     header: &luks2::Header,
     slots: &[Keyslot],

@@ -1,8 +1,8 @@
 //! Making containers.
 //!
-//! What is on the device is given up first: its headers are overwritten and that is durable before
-//! anything else is written, so that a power cut leaves no header whose key material is another's. The
-//! first copy of the header, with which the container begins to exist, is written last.
+//! The old contents of the device are given up first: its headers are overwritten, durably, before anything else is
+//! written. So a power cut leaves no header with the key material of another one. The first copy of the header, with
+//! which the container begins to exist, is written last.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -309,8 +309,8 @@ fn areas_len(format: &ContainerFormat, data_offset: u64) -> Result<u64> {
     Ok((len - len % luks2::AREA_ALIGN).min(luks2::AREAS_MAX))
 }
 
-/// Overwrites the beginning of every header that may be there, one after the other: with the first one,
-/// what it refers to is of no use any more.
+/// Overwrites the beginning of every header that may be there, one after the other. Without its header, key material
+/// is of no use.
 fn give_up(device: &dyn BlockDevice) -> Result<()> {
     for offset in std::iter::once(0).chain(COPY_SIZES) {
         let len = SECTOR.min(device.size().saturating_sub(offset));

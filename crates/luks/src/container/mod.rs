@@ -201,7 +201,7 @@ impl Container {
         }
     }
 
-    /// Refuses to change a header that asks for more than is known here, or one of whose copies is not to be written.
+    /// Refuses to change a header with unknown requirements, or with a copy that must not be written.
     ///
     /// # Errors
     /// [`Error::Unsupported`]; as for [`Container::check_writable`].
@@ -258,8 +258,8 @@ impl Container {
 
     /// The volume key.
     ///
-    /// Every slot that may open is tried, whatever the ones before it said, and what is wrong with a
-    /// passphrase cannot be told from how long it takes to refuse it.
+    /// Every slot that may open is tried, whatever the ones before it said. So the time of a refusal does not show
+    /// what is wrong with a passphrase.
     ///
     /// # Errors
     /// [`Error::WrongPassphrase`]; [`Error::KeyMaterial`] if a slot that did not open is damaged;

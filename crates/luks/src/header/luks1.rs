@@ -1,10 +1,9 @@
 //! LUKS1: one header of 592 bytes, big-endian, without a checksum, and eight areas for key material.
 //!
-//! "LUKS1 On-Disk Format Specification", version 1.2.3. The header lies in two sectors of 512 bytes:
-//! slots 0 to 5 in the first, slot 7 in the second, and slot 6 in both. A disk writes a sector whole or
-//! not at all, so a slot comes to be by writing the second sector before the first, and goes by writing
-//! the first before the second; whether it is in use stands in the first (for slot 7, in the second,
-//! with all that belongs to it).
+//! "LUKS1 On-Disk Format Specification", version 1.2.3. The header lies in two sectors of 512 bytes: slots 0 to 5 in
+//! the first, slot 7 in the second, and slot 6 in both. A disk writes a sector whole or not at all. So a new slot
+//! writes the second sector before the first, and a removed slot writes the first before the second. The first sector
+//! says whether a slot is in use. For slot 7 the second one does, with all that belongs to the slot.
 
 use std::io::IoSlice;
 
@@ -268,8 +267,8 @@ impl Header {
         }
     }
 
-    /// Gives the slot whose area begins before `begin` another area, which ends at `end` at most, and says
-    /// from where to where its material goes. Only the first sector of the header changes.
+    /// Gives the slot whose area begins before `begin` another area, which ends at `end` at most. Returns the old and
+    /// the new address of its material. Only the first sector of the header changes.
     ///
     /// # Errors
     /// [`Error::NoSpace`]; [`Error::Usage`] if areas are not where they can stay.

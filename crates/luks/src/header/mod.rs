@@ -74,8 +74,8 @@ pub(crate) fn find(device: &dyn BlockDevice) -> Result<HeaderScan> {
         Err(Error::NotLuks { .. } | Error::Device(_)) => return find_luks2(device),
         found => found,
     };
-    // A conversion that was broken off leaves the second copy of a LUKS2 header, which is whole, and so
-    // is the material that it refers to.
+    // A conversion that was interrupted leaves the second copy of a LUKS2 header. The copy is whole, and so is the
+    // material that it refers to.
     match luks2::Header::read(device) {
         Ok(found) if luks1::Header::uuid_of(device).as_ref() == Some(&found.header.uuid) => {
             let header = Header::V2(Box::new(found.header));

@@ -18,8 +18,8 @@ pub fn superblock(bytes: &[u8]) {
     open(image);
 }
 
-/// Opens a journal of three sections whose sectors have commit ids that are right: the first bytes say
-/// which, the others are what is between.
+/// Opens a journal of three sections whose sectors have valid commit ids. The first bytes choose the ids, the others
+/// are the contents.
 pub fn journal(bytes: &[u8]) {
     let superblock = TagSuperblock {
         interleave_log2: 3,
@@ -52,8 +52,8 @@ pub fn journal(bytes: &[u8]) {
     open(image);
 }
 
-/// A small superblock with its journal, and a journal that is half around with a block in it: seeds for
-/// the two above, with their numbers.
+/// A small superblock with its journal, and a journal that is half around with a block in it. They are seeds for the
+/// two targets above, with their numbers.
 pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let superblock = TagSuperblock {
         interleave_log2: 3,

@@ -1,13 +1,13 @@
 //! The journal: sections in a ring, each with blocks and where they belong.
 //!
-//! Every sector of a section ends with a commit id, made of the section's number, the sector's number and
-//! one of four sequence numbers; the bytes of data that it displaces are in the block's entry. The
-//! sequence number grows by one, modulo four, each time the ring begins again. So the sections behind
-//! the newest one have the number before its own, a section that was not written whole has two of them,
-//! and what was written last, and where to go on, follows from the ids alone ([`ReplayPlan`]).
+//! Every sector of a section ends with a commit id. The id is made of the number of the section, the number of the
+//! sector, and one of four sequence numbers. The bytes of data that it displaces are in the block's entry. The
+//! sequence number grows by one, modulo four, each time the ring begins again. So the sections behind the newest one
+//! have the number before its own, and a section that was not written whole has two of them. The last section, and
+//! the next one to write, follow from the ids alone ([`ReplayPlan`]).
 //!
-//! What is in the journal is carried out again whenever the ring is read: writes that were carried out
-//! already only put the same bytes where they are.
+//! The journal is carried out again whenever the ring is read: a repeated write only puts the same bytes at the same
+//! address.
 
 use super::superblock::{ENTRY_SECTORS, JournalSection};
 use crate::model::SECTOR;

@@ -3,13 +3,12 @@
 //! As in the kernel, one mapping has two layers:
 //!
 //! - dm-crypt encrypts a sector and makes a tag of it ([`seal`]);
-//! - dm-integrity keeps the tags, and writes a sector and its tag as one ([`tagged`]). Where the segment
-//!   begins there is a superblock, then a journal, then areas of tags and data in turn ([`superblock`],
-//!   [`journal`]).
+//! - dm-integrity keeps the tags, and writes a sector and its tag as one ([`tagged_device`]). The segment begins with a
+//!   superblock, a journal, and then areas of tags and data in turn ([`superblock`], [`journal`]).
 //!
 //! A sector that an attacker changed, or that was never written, gives the reader an error of its own
-//! ([`block::Error::Unauthentic`]), and no byte of it is returned. A replay is not detected: a sector put
-//! back, with its tag, as it was at an earlier time.
+//! ([`block::Error::Unauthentic`]). No byte of it is returned. A replay is not detected: a sector put back, with its
+//! tag, as it was at an earlier time.
 
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
@@ -52,9 +51,9 @@ pub fn integrity_type(option: &str) -> Result<&'static str> {
     }
 }
 
-/// Writes zeros over the data of a container with integrity, so that all of it can be read: what was
-/// never written is not authentic. `go_on` is told how many bytes are done, and of how many, and says whether to go
-/// on. Returns whether all was written.
+/// Writes zeros over the data of a container with integrity, so that all of it can be read. A sector that was never
+/// written is not authentic. `go_on` is told how many bytes are done, and of how many, and says whether to go on.
+/// Returns whether all was written.
 ///
 /// # Errors
 /// [`Error::Usage`] if its sectors are not authenticated, or this is not its key.

@@ -1,12 +1,12 @@
 //! Encryption and authentication of a sector together, as dm-crypt does it.
 //!
-//! Authenticated are the sector's number (counted in 512 bytes from the beginning of the data, 64 bits,
-//! little-endian), the IV, and the encrypted sector. So a sector cannot be put in another's place; it can
-//! be put back as it was at another time, with its tag. What is stored for a sector is the tag, and behind
-//! it the IV if that is random.
+//! The authenticated data is the sector's number, the IV, and the encrypted sector. The number is counted in 512
+//! bytes from the beginning of the data, with 64 bits, little-endian. So a sector cannot be moved to another address.
+//! It can be put back as it was at another time, with its tag. What is stored for a sector is the tag, and behind it
+//! the IV if that is random.
 //!
-//! - `hmac(HASH)` with a sector cipher: encrypt, then HMAC. The volume key is the key of the cipher and,
-//!   behind it, that of the HMAC, which is as long as the hash.
+//! - `hmac(HASH)` with a sector cipher: encrypt, then HMAC. The volume key is the key of the cipher and, behind it,
+//!   that of the HMAC. The latter is as long as the hash.
 //! - `aead` with AES-GCM or AES-CCM (RFC 4309: three more bytes of key begin each nonce, and the IV is
 //!   not authenticated for itself), and `poly1305` with ChaCha20 (RFC 8439).
 

@@ -1,13 +1,12 @@
 //! A device whose blocks have tags: dm-integrity, for tags that are made above it.
 //!
-//! A block and its tag lie in two places, so what is written goes through the journal: a batch of blocks
-//! is written there and made durable, and then carried out in place. A power cut before the former leaves
-//! the old blocks with the old tags, one after it the new with the new, since the journal is carried out
-//! again when the device is opened. A section of the journal is written again only when what was in it is
-//! durable in place.
+//! A block and its tag lie at two addresses, so each write goes through the journal. A batch of blocks is written
+//! there and made durable, and then carried out in place. A power cut before that leaves the old blocks with the old
+//! tags. One after it leaves the new blocks with the new tags, because the journal is carried out again when the
+//! device is opened. A section of the journal is written again only when what was in it is durable in place.
 //!
-//! Blocks wait in memory until the batch is full or a flush comes; until then they are read from there.
-//! One lock is held while a batch is committed, and shared by readers: no reader sees a block without its tag.
+//! Blocks wait in memory until the batch is full or a flush comes; until then they are read from there. One lock is
+//! held while a batch is committed. Readers share it: no reader sees a block without its tag.
 
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -58,7 +57,7 @@ struct BlockBatch {
     /// The index of each waiting block.
     places: HashMap<u64, usize>,
     /// True if the commit has begun and failed: it is tried again as it is. With other contents, a power cut during
-    /// the next attempt could leave a section that is made of both, and looks whole.
+    /// the next attempt could leave a section of both attempts that looks whole.
     is_sealed: bool,
     /// The next section.
     next: u32,
@@ -419,8 +418,8 @@ impl TaggedDevice {
         Ok(self.carry_out(entries)?)
     }
 
-    /// Empties the whole journal. First goes the oldest section, where carrying out would begin, and last
-    /// the newest, by which that one is found: so a power cut on the way leaves nothing to be carried out.
+    /// Empties the whole journal. First goes the oldest section, with which a replay would begin. Last goes the
+    /// newest, by which the oldest is found. So a power cut on the way leaves nothing to be carried out.
     fn clear_journal(&self, oldest: u32, sequence: u8) -> Result<()> {
         let sections = self.layout.journal_sections;
         let last = (oldest + sections - 1) % sections;

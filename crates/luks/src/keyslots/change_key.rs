@@ -51,8 +51,8 @@ impl Container {
         Ok(if gone == new { old.slot } else { new })
     }
 
-    /// Exchanges the passphrase of a slot whose number cannot change, because all are in use: the new key material
-    /// goes into free space, then the header refers to that, then the old material goes.
+    /// Exchanges the passphrase of a slot whose number cannot change, because all are in use. The new key material
+    /// goes into free space, then the header refers to it, then the old material goes.
     fn move_slot(
         &mut self,
         old: &UnlockedKey,
@@ -74,8 +74,8 @@ impl Container {
         Ok(old.slot)
     }
 
-    /// Exchanges the passphrase of a slot where there is no space for another one: the new key material overwrites the
-    /// old. A power cut meanwhile can leave neither.
+    /// Exchanges the passphrase of a slot when no space is left: the new key material overwrites the old. A power cut
+    /// meanwhile can leave neither.
     ///
     /// # Errors
     /// [`Error::LastSlot`] if no other slot opens the container; the failure of the device, after which the old key

@@ -1,9 +1,9 @@
-//! Key material: the volume key, split so that every bit of it is needed, and encrypted with a key
-//! made of a passphrase.
+//! Key material: the volume key, split so that every bit of it is needed. It is encrypted with a key made of a
+//! passphrase.
 //!
-//! Nothing in LUKS says whether key material is what was written: with damaged material every
-//! passphrase looks wrong. What is encrypted looks random, so a sector in which few different bytes
-//! occur was overwritten by something else, and that is what is reported then.
+//! Nothing in LUKS says whether key material is what was written: with damaged material every passphrase looks wrong.
+//! Encrypted bytes look random. So a sector with few different bytes was overwritten by something else, and that is
+//! reported then.
 
 use std::io::IoSlice;
 

@@ -8,8 +8,8 @@ pub(crate) fn push(list: &mut Value, id: u32) {
     }
 }
 
-/// Takes a slot out, and wherever it is referred to; and the digest of a key that only this slot had, if it
-/// encrypts no data.
+/// Removes a slot and all references to it. The digest of a key that only this slot had goes too, if it encrypts no
+/// data.
 pub(crate) fn forget(json: &mut serde_json::Map<String, Value>, id: u32) {
     let name = id.to_string();
     if let Some(slots) = json["keyslots"].as_object_mut() {

@@ -1,8 +1,8 @@
 //! Key slots of a container: adding, changing and removing passphrases.
 //!
-//! Every change is durable when it returns, and a power cut during it leaves the old state or the new
-//! one. Material of a slot is written before the header refers to it, and overwritten before the
-//! header forgets it, so that a slot that is gone leaves nothing to guess at.
+//! Every change is durable when it returns. A power cut during it leaves the old state or the new one. Material of a
+//! slot is written before the header refers to it, and overwritten before the header forgets it. So a removed slot
+//! leaves nothing to guess at.
 
 use std::sync::Arc;
 
@@ -222,11 +222,10 @@ impl Container {
 
     /// Overwrites the material of all slots: no passphrase opens the container any more.
     ///
-    /// The slot of a re-encryption that is under way holds no key, and the header refers to it: it stays, as
-    /// cryptsetup leaves it.
+    /// The slot of a re-encryption that is under way holds no key, and the header refers to it. It stays, as with
+    /// cryptsetup.
     ///
-    /// What can be overwritten is, also where the device fails elsewhere: a copy of the header that cannot be read
-    /// does not keep the keys.
+    /// A failure of the device in one copy of the header does not keep the keys: the rest is overwritten.
     ///
     /// # Errors
     /// [`Error::Overwritten`]; the first failure of the device or of the random generator. Slots may then be

@@ -1,5 +1,5 @@
-//! Key slots with a key of their own, which encrypts no data of the container: for programs that keep a key
-//! in its header.
+//! Key slots with a key of their own, which encrypts no data of the container. Programs keep a key in a header with
+//! them.
 
 use std::sync::Arc;
 

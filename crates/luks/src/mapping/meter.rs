@@ -1,7 +1,7 @@
 //! Counts the requests of a mapping.
 //!
-//! A small request inline takes less than a microsecond, of which a look at the clock before it and one
-//! after it would be a tenth. So every request is counted, but only one in [`TIMED`] is timed.
+//! A small request inline takes less than a microsecond. Looking at the clock before and after it would take a tenth
+//! of that. So every request is counted, but only one in [`TIMED`] is timed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

@@ -4,9 +4,9 @@ use secret::Secret;
 
 use crate::{Result, crypto};
 
-/// The key that a passphrase stands for without a header: its hash, and where the key is longer, the
-/// hashes of the passphrase with one `A` before it, then two, and so on. There is no salt and no cost:
-/// a passphrase has to be as good as a key.
+/// The key of a passphrase without a header: its hash. Where the key is longer, the hashes of the passphrase with one
+/// `A` before it follow, then with two, and so on. There is no salt and no cost: a passphrase has to be as good as a
+/// key.
 ///
 /// # Errors
 /// [`crate::Error::Usage`] for a hash that is not known.

@@ -1,8 +1,8 @@
 //! The pool of threads that serves requests in the queued form.
 //!
-//! What travels between threads is owned: a buffer and where to send it when it is done. The buffers
-//! come from a pool and go back to it, and each thread that asks has one channel for its answers, so that
-//! a request allocates nothing once it runs. Buffers in which plaintext was are wiped before they go back.
+//! What travels between threads is owned: a buffer and where to send it when it is done. The buffers come from a pool
+//! and go back to it. Each calling thread has one channel for its answers, so that a request allocates nothing once
+//! it runs. Buffers in which plaintext was are wiped before they go back.
 
 use std::io::{self, IoSlice};
 use std::panic::{AssertUnwindSafe, catch_unwind};

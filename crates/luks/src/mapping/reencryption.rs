@@ -16,8 +16,8 @@ use crate::{
 
 impl Mapping {
     /// Goes on with the re-encryption of the container that is open here, to the end or until `go_on` says no.
-    /// Requests go on meanwhile: those for the piece that is being written wait, and in the hot zone around it most
-    /// writes, see `regions`. Only one thread may do this at a time.
+    /// Requests continue meanwhile. Those for the piece that is being written wait, and in the hot zone around it
+    /// most writes: see `regions`. Only one thread may do this at a time.
     ///
     /// # Errors
     /// [`Error::Usage`] if the mapping is not what the header says, or its blocks would become larger;

@@ -1,10 +1,10 @@
 //! A container in re-encryption: what is encrypted how, and the hot zone, whose requests wait.
 //!
-//! Each request enters with its range and leaves. A piece of the hot zone is written when the requests in it have left,
-//! and requests enter it when it is written. So inside of a range that has entered, nothing changes. Elsewhere in the hot
-//! zone reads go on. Writes go on where it is new, if a recovery would leave them alone; others wait, and the piece for
-//! which one waits is written next. Outside of the hot zone nobody waits. Where the hot zone can be neither finished nor
-//! given up, its requests fail.
+//! Each request enters with its range and leaves. A piece of the hot zone is written when the requests in it have
+//! left. Requests enter it when it is written. So inside of a range that has entered, nothing changes. Elsewhere in
+//! the hot zone reads go on. Writes continue where it is new, if a recovery would leave them alone. Others wait, and
+//! the piece for which one waits is written next. Outside of the hot zone nobody waits. Where the hot zone can be
+//! neither finished nor given up, its requests fail.
 
 use std::io;
 use std::ops::Range;

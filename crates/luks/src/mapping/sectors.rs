@@ -12,8 +12,8 @@ use crate::integrity::{SealedSectors, TagMode};
 use crate::model::{SECTOR, Segment};
 use crate::{Error, Result, crypto};
 
-/// Requests are taken in pieces of this many bytes, which stay in a processor's cache between being
-/// encrypted and being written.
+/// Requests are cut into pieces of this many bytes. A piece stays in the cache of the processor between encryption
+/// and write.
 pub(super) const PIECE: usize = 128 << 10;
 
 /// The cipher and the device of a mapping, which the pool of threads also uses.

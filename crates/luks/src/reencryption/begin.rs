@@ -59,8 +59,8 @@ impl Protection {
 }
 
 impl Container {
-    /// Begins to re-encrypt a container that is closed, and whose data is on `data`: with a new key, for which
-    /// the passphrase of each slot in `kept` gets a slot. The other slots go at the end. No data is written yet;
+    /// Begins to re-encrypt a container that is closed, and whose data is on `data`. The new key gets a slot for the
+    /// passphrase of each slot in `kept`. The other slots go at the end. No data is written yet;
     /// [`Container::reencrypt`] does that.
     ///
     /// # Errors
@@ -148,8 +148,8 @@ impl Container {
         }
     }
 
-    /// Enters a slot of the new key for each passphrase, in memory, and a digest of the key, whose number is given
-    /// back too.
+    /// Enters a slot of the new key for each passphrase, and a digest of the key, in memory. Returns the number of
+    /// the digest, and the slots.
     fn plan_slots(
         &mut self,
         how: &ReencryptionChoice,

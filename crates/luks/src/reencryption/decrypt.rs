@@ -1,5 +1,5 @@
-//! Decryption in place. The header is elsewhere: if it was on the device, it is exported first, and the data moves
-//! to where the header was.
+//! Decryption in place. The header is not on the device. If it was, it is exported first, and the data moves to the
+//! space of the header.
 
 use block::BlockDevice;
 use cipher::Random;
@@ -52,8 +52,8 @@ impl Container {
         found.map(|(id, _)| *id)
     }
 
-    /// Begins to decrypt data on `data`, of a container that is closed, and whose header is elsewhere. If the
-    /// header was exported, the first part of the data is moved to its place; nothing else is written yet, and
+    /// Begins to decrypt data on `data`, of a container that is closed, and whose header is elsewhere. If the header
+    /// was exported, the first part of the data is moved into its space. Nothing else is written yet:
     /// [`Container::reencrypt`] does the rest.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! Encryption in place, of a device that is not encrypted: with the header elsewhere, or in free space that a move
-//! of the data makes at its beginning.
+//! Encryption in place, of a device that is not encrypted. The header is on another device, or in free space that a
+//! move of the data makes at the beginning.
 
 use std::sync::Arc;
 
@@ -61,9 +61,9 @@ pub fn begin_encryption(
     Ok((container, keys))
 }
 
-/// Begins to encrypt a device, on which the last `reduced` bytes are free: half of them become the space of the
-/// header, and that is moved to the beginning with the first hot zones. Only the first part of the data is moved
-/// yet; [`Container::reencrypt`] does the rest.
+/// Begins to encrypt a device whose last `reduced` bytes are free. Half of them become the space of the header, which
+/// moves to the beginning with the first hot zones. Only the first part of the data is moved yet;
+/// [`Container::reencrypt`] does the rest.
 ///
 /// # Errors
 /// As for [`begin_encryption`].

@@ -1,4 +1,4 @@
-//! The lock of a re-encryption, which cryptsetup takes too: as long as one program has it, no other one changes the data
+//! The lock of a re-encryption, which cryptsetup takes too. While one program has it, no other one changes the data
 //! of the container. Everybody may read the header meanwhile.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};

@@ -18,8 +18,8 @@ use crate::{Error, Result};
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Container {
-    /// Puts the hot zone right if there is one, and lets the header say so. When nothing is left to do after
-    /// that, the re-encryption ends here: cryptsetup would take a container for one at the beginning.
+    /// Puts the hot zone right if there is one, and lets the header say so. If nothing is left to do after that, the
+    /// re-encryption ends here. cryptsetup would take the container for one at the beginning.
     ///
     /// # Errors
     /// [`Error::TooSmall`] if there is less data than the header says; the failure of a device. The next attempt
@@ -52,7 +52,7 @@ impl Container {
         }
     }
 
-    /// Returns whether all data on `data` is already new by the header, so that only the end of the re-encryption is
+    /// Returns whether all data on `data` is already new by the header. Then only the end of the re-encryption is
     /// left.
     ///
     /// # Errors

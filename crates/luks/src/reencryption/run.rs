@@ -76,8 +76,8 @@ impl Container {
         Ok(ReencryptionProgress { done, total })
     }
 
-    /// Goes on with a re-encryption, of a container that is closed and whose data is on `data`, to the end or
-    /// until `go_on` says no.
+    /// Continues a re-encryption of a container that is closed, and whose data is on `data`. It ends with the data,
+    /// or when `go_on` returns false.
     ///
     /// # Errors
     /// [`Error::Damaged`] if the header was changed since the re-encryption began; [`Error::Usage`] for a size
@@ -214,7 +214,7 @@ impl Container {
         let zone = HotZone::new(kept, &run.state, run.data, run.keys, part)?;
         let old = zone.read()?;
         if run.traffic.goes_on() {
-            // What is kept is kept of what was written last, which has to be what is found after a power cut.
+            // The copy is made of the last writes, and these have to be on the device after a power cut.
             run.data.flush()?;
         }
         if run.state.resilience != Resilience::None {

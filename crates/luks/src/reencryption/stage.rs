@@ -1,9 +1,9 @@
-//! The header of a device that is full of data: puts it at the beginning so that a power cut loses neither.
+//! The header of a device that is full of data. It is put at the beginning so that a power cut loses neither.
 //!
-//! The first part of the data is moved behind the end, and the new header is written into free space (the
-//! *stage*). Then a *marker* in the first sector says that the header is to be put at the beginning. Until the
-//! marker is durable, the data is as it was; from then on this can be done again as often as needed. The first
-//! sector of the header replaces the marker last. FORMAT.md has the bytes.
+//! The first part of the data is moved behind the end, and the new header is written into free space (the *stage*).
+//! Then a *marker* in the first sector says that the header is to be put at the beginning. Until the marker is
+//! durable, the data is as it was. From then on this can be done again as often as needed. The first sector of the
+//! header replaces the marker last. FORMAT.md has the bytes.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -115,8 +115,8 @@ impl HeaderStage {
         Ok(device.flush()?)
     }
 
-    /// Puts the header at the beginning of the device, if the passphrase opens it: it may have been made by a user
-    /// who can write to the device.
+    /// Puts the header at the beginning of the device, if the passphrase opens it. The stage may have been made by a
+    /// user who can write to the device.
     ///
     /// # Errors
     /// [`Error::WrongPassphrase`], [`Error::Damaged`]; the failure of the device. This can be done again then.

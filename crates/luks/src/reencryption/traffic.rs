@@ -1,4 +1,5 @@
-//! Requests for the data of a container that is open, and which of them go on while a part is encrypted anew.
+//! Requests for the data of a container that is open, and those of them that continue in a part that is encrypted
+//! anew.
 
 use crate::header::luks2::{DataExtent, DataPart, ReencryptionState, Resilience};
 

@@ -1,8 +1,8 @@
-//! A hot zone: the part of the data that is being written, of which nothing in the header says what is new.
+//! The hot zone: the part of the data that is being written. Nothing in the header says which of its blocks are new.
 //!
-//! Before the header calls it hot, something durable is kept of how it was: in the header, or beside it where the
-//! data is moved. With that, what is still as it was is found later, encrypted anew and made durable before the
-//! header says so: a power cut on the way leaves the hot zone as hot as before.
+//! Before the header calls it hot, its old contents are kept durably: in the header, or beside it where the data is
+//! moved. With that copy, blocks that are still old are found later, encrypted anew and made durable before the
+//! header says so. A power cut on the way leaves the hot zone as hot as before.
 
 use std::collections::BTreeSet;
 use std::io::IoSlice;

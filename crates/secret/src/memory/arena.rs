@@ -1,10 +1,9 @@
 //! Locked pages, cut into slots.
 //!
-//! `RLIMIT_MEMLOCK` counts pages and may be as small as 64 KiB, so a key must not cost a page. Slots
-//! come in powers of two from 32 bytes to half a page; each page holds slots of one size, and what is
-//! larger has pages of its own. What is free and what is not is recorded outside of the locked pages,
-//! where an overflow of a secret cannot reach it. Each run of pages lies between two that cannot be
-//! accessed.
+//! `RLIMIT_MEMLOCK` counts pages and may be as small as 64 KiB, so a key must not cost a page. Slots come in powers
+//! of two from 32 bytes to half a page. Each page holds slots of one size, and larger slots have pages of their own.
+//! The list of free slots is outside of the locked pages, where an overflow of a secret cannot reach it. Each run of
+//! pages lies between two that cannot be accessed.
 
 use std::collections::BTreeMap;
 use std::ptr::{NonNull, null_mut};
@@ -22,8 +21,8 @@ use crate::{Error, Result};
 /// The smallest slot: a 256-bit key.
 const SLOT_MIN: usize = 32;
 
-/// The most memory that is locked at one time, in bytes. Keys take a small part of it; the rest is for key
-/// files and key material that are read at the same time.
+/// The most memory that is locked at one time, in bytes. Keys take a small part of it. The rest is for key files and
+/// key material that are read at the same time.
 const LOCKED_MAX: usize = 256 << 20;
 
 static ARENA: Mutex<Arena> = Mutex::new(Arena::new());
@@ -47,8 +46,8 @@ pub(super) fn give_back(slot: &MemorySlot) {
     lock().give_back(slot);
 }
 
-/// The arena is consistent between the statements of its methods, so a panic of another thread that
-/// held it is no reason to stop.
+/// The arena is consistent between the statements of its methods. So a panic of another thread that held it is no
+/// reason to stop.
 fn lock() -> MutexGuard<'static, Arena> {
     ARENA.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -115,8 +114,8 @@ impl Arena {
         }
     }
 
-    /// Returns whether another chunk than the slot's has a free slot of its size. One empty page of each size is kept,
-    /// so that a small secret that comes and goes does not map and lock a page each time.
+    /// Returns whether another chunk than the slot's has a free slot of its size. One empty page of each size is
+    /// kept. So a small secret that comes and goes does not map and lock a page each time.
     fn has_spare(&self, slot: &MemorySlot) -> bool {
         let mut others = self.chunks.iter().filter(|(n, _)| **n != slot.chunk);
         others.any(|(_, chunk)| chunk.slot_len == slot.len && !chunk.free.is_empty())

@@ -29,8 +29,8 @@ impl<T> LockedBox<T> {
         LockedBox::init(|place| Ok(place.write(value)))
     }
 
-    /// Makes a value where it will stay: `make` writes it to the place that it gets, and returns the
-    /// reference to it.
+    /// Makes a value in its final place: `make` writes it to the memory that it gets, and returns the reference to
+    /// it.
     ///
     /// # Errors
     /// [`LockLimit`](crate::Error::LockLimit) or [`Memory`](crate::Error::Memory), or the error of `make`.

@@ -1,7 +1,7 @@
 //! AES for sectors: XTS and ECB in contexts that are kept, CBC and CTR from a flat key.
 //!
-//! A context is for one thread at a time. Setting a key costs as much as 1 KiB of data, so a caller with
-//! many sectors keeps the context and sets only the IV.
+//! A context is for one thread at a time. Setting a key costs as much as 1 KiB of data. So a caller with many sectors
+//! keeps the context and sets only the IV.
 
 use aws_lc_sys as sys;
 use zeroize::Zeroize;

@@ -35,7 +35,8 @@ impl TweakElement {
     pub(crate) fn double(self) -> TweakElement {
         // SAFETY: these need SSE2, which each processor of this architecture has.
         TweakElement(unsafe {
-            // The top bit of the lower half goes to the upper one, and that of the upper one comes back as x^7 + x^2 + x + 1.
+            // The top bit of the lower half goes to the upper one. That of the upper one comes back as x^7 + x^2 + x
+            // + 1.
             let tops = _mm_shuffle_epi32::<0b00_01_00_11>(_mm_srai_epi32::<31>(self.0));
             let carries = _mm_and_si128(tops, _mm_set_epi32(0, 1, 0, 0x87));
             _mm_xor_si128(_mm_add_epi64(self.0, self.0), carries)

@@ -1,7 +1,7 @@
 //! AES-GCM, ChaCha20-Poly1305 and XChaCha20-Poly1305, through AWS-LC's `EVP_AEAD` interface.
 //!
-//! The scatter and gather calls take input, output and tag apart, so a record is sealed from one
-//! buffer into another in one pass. The states of these AEADs lie inside `EVP_AEAD_CTX`: no heap.
+//! The scatter and gather calls take input, output and tag apart. So a record is sealed from one buffer into another
+//! in one pass. The states of these AEADs lie inside `EVP_AEAD_CTX`: no heap.
 
 use std::ptr::{null, null_mut};
 

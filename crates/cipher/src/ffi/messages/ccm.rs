@@ -13,8 +13,8 @@
 //! 6. give the message in one call, also if it is empty: this computes and compares the tag;
 //! 7. to encrypt, ask for the tag.
 //!
-//! The state, with the expanded per-record key, lies on the heap of the library for the duration of
-//! the call; the library overwrites it when it frees it.
+//! The state, with the expanded per-record key, lies on the heap of the library during the call. The library
+//! overwrites it when it frees it.
 
 use std::ptr::{null, null_mut};
 

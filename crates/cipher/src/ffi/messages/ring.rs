@@ -1,4 +1,4 @@
-//! AES-GCM of `ring`, for processors with vector instructions for AES but without AVX-512: AWS-LC uses those with
+//! AES-GCM of `ring`, for processors with vector instructions for AES but without AVX-512. AWS-LC uses those with
 //! AVX-512 alone, and is half as fast there.
 
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};

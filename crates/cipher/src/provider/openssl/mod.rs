@@ -1,5 +1,5 @@
-//! The system's OpenSSL 3, if this program is built with the feature `openssl`: for systems that must
-//! use it, and as a check of the other providers.
+//! The system's OpenSSL 3, if this program is built with the feature `openssl`. It is for systems that must use it,
+//! and a check of the other providers.
 //!
 //! Through the crate `openssl`, without foreign code of our own.
 

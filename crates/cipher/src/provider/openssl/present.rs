@@ -1,5 +1,5 @@
-//! Ciphers and hashes of OpenSSL 3. Fetching a cipher by its name takes long, so an engine does it
-//! once, and keeps a context for each thread and direction.
+//! Ciphers and hashes of OpenSSL 3. Fetching a cipher by its name takes long. So an engine does it once, and keeps a
+//! context for each thread and direction.
 
 use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;

@@ -1,9 +1,9 @@
 //! LUKS2: two copies of a header, each with its checksum, and areas for key material behind them.
 //!
-//! The copies are written one after the other, each whole and flushed before the next begins. So a
-//! power cut at any moment leaves one that is whole, the old or the new; a program that opens the container to
-//! change it makes both equal first. What the header refers to (key material) is durable before
-//! the header is written, and what it no longer refers to is overwritten.
+//! The copies are written one after the other, each whole and flushed before the next begins. So a power cut at any
+//! moment leaves one that is whole, the old or the new. A program that opens the container to change it makes both
+//! equal first. Key material is durable before a header that refers to it is written, and overwritten when no header
+//! refers to it any more.
 
 mod change;
 mod layout;

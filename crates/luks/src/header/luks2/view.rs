@@ -1,8 +1,8 @@
 //! The contents of the JSON area, after all of it was checked.
 //!
-//! The rules are those of the specification (section 3) and of what cryptsetup refuses: whatever is
-//! read here is either usable or of a kind that is named as unknown. Other members are not
-//! interpreted, and stay in the JSON as they are.
+//! The rules are those of the specification (section 3), and those by which cryptsetup refuses headers. Each object
+//! is either usable, or of a kind that is named as unknown. Other members are not interpreted, and stay in the JSON
+//! as they are.
 
 use std::collections::BTreeMap;
 
@@ -325,8 +325,7 @@ fn read_slots(slots: &Object<'_>) -> Result<BTreeMap<u32, SlotView>> {
         .collect()
 }
 
-/// Reads a slot. What has to be right is where its material is; anything else that is odd makes the slot
-/// one that cannot be used.
+/// Reads a slot. The area of its material has to be right. Any other oddity makes the slot one that cannot be used.
 fn read_slot(id: u32, slot: &Object<'_>) -> Result<SlotView> {
     let kind = slot.text("type")?.to_owned();
     let area = slot.object("area")?;

@@ -1,10 +1,10 @@
 //! The re-encryption that a header describes. Encryption and decryption in place are two forms of it.
 //!
-//! The area has `backup-previous` and `backup-final` segments (how all data was and will be encrypted), perhaps
-//! `backup-moved-segment` (the first part of the data, which was moved to free space), and regular segments
-//! that say how far it is: what is done, at most one piece marked `in-reencryption` (the hot zone), and what is
-//! not done. A digest over the keys, the backups and the slot of the re-encryption makes them authentic; it
-//! does not cover the regular segments, so those have to follow from the backups.
+//! The header has the segments `backup-previous` and `backup-final`: the encryption of all data before and after. It
+//! may have `backup-moved-segment`: the first part of the data, which was moved to free space. The regular segments
+//! show the progress: new data, at most one piece marked `in-reencryption` (the hot zone), and old data. A digest
+//! over the keys, the backups and the slot of the re-encryption makes them authentic. It does not cover the regular
+//! segments, so those have to follow from the backups.
 //!
 //! - `course` is the order in which parts are worked on, `resilience` what is kept of a hot zone, `refusal` why
 //!   a re-encryption is not taken up;
