@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 use cipher::{Padding, SeededRandom, Suite};
-use keys::{Argon2Params, Backup, BackupKeyring, Generation, KeyMaterial, Keyring, Wrapping};
+use keys::{Argon2Params, Backup, BackupKeyring, KeyGeneration, KeyMaterial, Keyring, WrappingKeyAccess};
 use protocol::api::{Anchor, Answer, Command, DeviceGroup, PoolDevices, Reply, Request, command};
 use protocol::wire;
 use secret::{Key, Secret};
@@ -246,9 +246,9 @@ fn keyrings() {
         KeyMaterial::Passphrase(phrase),
     ];
     for (i, material) in materials.iter().enumerate() {
-        let (wrapping, key) = Wrapping::create(material, &params, 0, &random).unwrap();
+        let (wrapping, key) = WrappingKeyAccess::create(material, &params, 0, &random).unwrap();
         let suite = Suite::Xaes256Gcm;
-        let (generation, _) = Generation::create(&key, 3, 1, 1, suite, 0, &random).unwrap();
+        let (generation, _) = KeyGeneration::create(&key, 3, 1, 1, suite, 0, &random).unwrap();
         let own = Keyring::new(3, wrapping, vec![generation.clone()]).unwrap();
         let bytes = own.encode();
         put(
@@ -272,7 +272,7 @@ fn keyrings() {
             &[&backup[..backup.len() - 32]],
         );
         let id = *key.id();
-        let inherited = Keyring::new(3, Wrapping::Inherited { id }, vec![generation]).unwrap();
+        let inherited = Keyring::new(3, WrappingKeyAccess::Inherited { id }, vec![generation]).unwrap();
         let bytes = inherited.encode();
         put(
             "keyring",

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use block::{BlockDevice, MemoryDevice};
 use cipher::{SeededRandom, Suite};
 use dataset::{Dataset, Engine, EngineOptions, Settings};
-use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Keyring, Wrapping};
+use keys::{Argon2Params, DataKeys, KeyGeneration, KeyMaterial, Keyring, WrappingKeyAccess};
 use pool::{DatasetKind, NewDataset, Origin, Pool};
 use secret::Key;
 use store::layout::{BLOCK, Label};
@@ -76,9 +76,9 @@ fn keyring() -> (Keyring, Vec<DataKeys>) {
     let random = SeededRandom::new(99);
     let material = KeyMaterial::Key(Key::from_bytes(&[1; 32]).unwrap());
     let params = Argon2Params::insecure_for_tests();
-    let (wrapping, key) = Wrapping::create(&material, &params, 0, &random).unwrap();
+    let (wrapping, key) = WrappingKeyAccess::create(&material, &params, 0, &random).unwrap();
     let (generation, keys) =
-        Generation::create(&key, 3, 1, 1, Suite::Xaes256Gcm, 0, &random).unwrap();
+        KeyGeneration::create(&key, 3, 1, 1, Suite::Xaes256Gcm, 0, &random).unwrap();
     let keyring = Keyring::new(3, wrapping, vec![generation]).unwrap();
     (keyring, vec![keys])
 }

@@ -93,7 +93,7 @@ pub(crate) fn change_to(keysource: &str) -> command::KeyChange {
 /// The keysource of a new key file.
 pub(crate) fn key_file(dir: &Path, name: &str) -> String {
     let path = dir.join(name);
-    let key = keys::keygen(keys::Format::Raw, 32, &cipher::SystemRandom).unwrap();
+    let key = keys::keygen(keys::MaterialFormat::Raw, 32, &cipher::SystemRandom).unwrap();
     keys::write_key_file(&path, &key).unwrap();
     format!("raw,file://{}", path.display())
 }

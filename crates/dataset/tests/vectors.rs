@@ -14,7 +14,7 @@ use block::fault::FaultClock;
 use cipher::{SeededRandom, Suite};
 use common::*;
 use dataset::{Compression, Dataset, RecordSealer, Settings};
-use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Keyring, Wrapping};
+use keys::{Argon2Params, DataKeys, KeyGeneration, KeyMaterial, Keyring, WrappingKeyAccess};
 use pool::{ArrayKind, Identity, NewDataset, Position, RecordPtr, SealInput, SealRecords, SendOf};
 use secret::{Key, Secret};
 use serde_json::{Value, json};
@@ -100,11 +100,11 @@ fn hex(bytes: &[u8]) -> String {
 fn keyring(material: &KeyMaterial, suites: &[Suite]) -> (Keyring, Vec<DataKeys>) {
     let random = SeededRandom::new(38);
     let params = Argon2Params::insecure_for_tests();
-    let (wrapping, key) = Wrapping::create(material, &params, NOW, &random).unwrap();
+    let (wrapping, key) = WrappingKeyAccess::create(material, &params, NOW, &random).unwrap();
     let (mut generations, mut opened) = (Vec::new(), Vec::new());
     for (number, suite) in (1..).zip(suites) {
         let txg = u64::from(number);
-        let made = Generation::create(&key, FAMILY, number, txg, *suite, NOW, &random);
+        let made = KeyGeneration::create(&key, FAMILY, number, txg, *suite, NOW, &random);
         let (generation, keys) = made.unwrap();
         generations.push(generation);
         opened.push(keys);

@@ -10,7 +10,7 @@ use cipher::Suite;
 
 use failure::FailureKind;
 
-use crate::format::{Format, KEY_LENGTHS, PASSPHRASE_MAX, PASSPHRASE_MIN};
+use crate::format::{KEY_LENGTHS, MaterialFormat, PASSPHRASE_MAX, PASSPHRASE_MIN};
 use crate::layout::SLOTS_MAX;
 
 /// The result of an operation of this crate.
@@ -44,7 +44,7 @@ pub enum Error {
         /// What it is.
         kind: &'static str,
         /// The format of the key.
-        format: Format,
+        format: MaterialFormat,
     },
     /// The key file could not be created, or exists already.
     #[error("the key file {path} cannot be written: {reason}", path = .path.display(), reason = why_not(path, source))]
@@ -147,7 +147,7 @@ pub enum Error {
         /// Where the key is from: a file's path, or "the prompt".
         origin: String,
         /// The format of the key.
-        format: Format,
+        format: MaterialFormat,
         /// How many bytes or characters there are; of an endless file, how many were read.
         got: u64,
     },
@@ -342,16 +342,16 @@ fn why_not(path: &Path, source: &io::Error) -> String {
 }
 
 /// What the length of a key in this format counts.
-fn unit(format: Format) -> &'static str {
+fn unit(format: MaterialFormat) -> &'static str {
     match format {
-        Format::Hex => "characters",
-        Format::Raw | Format::Passphrase => "bytes",
+        MaterialFormat::Hex => "characters",
+        MaterialFormat::Raw | MaterialFormat::Passphrase => "bytes",
     }
 }
 
 /// The lengths that a key in this format can have.
-fn lengths(format: Format) -> String {
-    let per_byte = if format == Format::Hex { 2 } else { 1 };
+fn lengths(format: MaterialFormat) -> String {
+    let per_byte = if format == MaterialFormat::Hex { 2 } else { 1 };
     let [short, middle, long] = KEY_LENGTHS.map(|bytes| bytes * per_byte);
     format!("{short}, {middle} or {long}, as its cipher suite")
 }

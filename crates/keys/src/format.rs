@@ -15,7 +15,7 @@ pub(crate) const KEY_LENGTHS: [usize; 3] = [16, 24, Key::LEN];
 
 /// How a key is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum MaterialFormat {
     /// 16, 24 or 32 bytes, as they are.
     Raw,
     /// 32, 48 or 64 hexadecimal digits.
@@ -24,18 +24,18 @@ pub enum Format {
     Passphrase,
 }
 
-impl Format {
+impl MaterialFormat {
     /// The name in the property.
     pub const fn name(self) -> &'static str {
         match self {
-            Format::Raw => "raw",
-            Format::Hex => "hex",
-            Format::Passphrase => "passphrase",
+            MaterialFormat::Raw => "raw",
+            MaterialFormat::Hex => "hex",
+            MaterialFormat::Passphrase => "passphrase",
         }
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for MaterialFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -43,10 +43,10 @@ impl fmt::Display for Format {
 
 /// How many bytes to read of something that holds a key in this format. Where it can be `longer`, one byte
 /// more than a key tells that there is more.
-pub(crate) fn limit(format: Format, longer: bool) -> usize {
+pub(crate) fn limit(format: MaterialFormat, longer: bool) -> usize {
     match format {
-        Format::Raw => Key::LEN + usize::from(longer),
-        Format::Hex => 2 * Key::LEN + 2,
-        Format::Passphrase => PASSPHRASE_MAX + 2,
+        MaterialFormat::Raw => Key::LEN + usize::from(longer),
+        MaterialFormat::Hex => 2 * Key::LEN + 2,
+        MaterialFormat::Passphrase => PASSPHRASE_MAX + 2,
     }
 }

@@ -2,10 +2,10 @@
 
 use secret::Secret;
 
-use crate::{Format, KeyMaterial, Result};
+use crate::{KeyMaterial, MaterialFormat, Result};
 
 /// Reads what would be in a key file.
-pub fn key_file(format: Format, contents: &[u8]) -> Result<KeyMaterial> {
+pub fn key_file(format: MaterialFormat, contents: &[u8]) -> Result<KeyMaterial> {
     crate::material::key_material::material(
         format,
         Secret::from_slice(contents)?,

@@ -125,10 +125,10 @@ pub(crate) struct SlotHead {
 /// A slot. Its parameters follow.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-pub(crate) struct Slot {
+pub(crate) struct StoredSlot {
     pub(crate) head: SlotHead,
     /// The wrapping key.
-    pub(crate) wrapped: Wrapped<32>,
+    pub(crate) wrapped: WrappedKey<32>,
 }
 
 /// The parameters of a slot that a passphrase unlocks.
@@ -205,7 +205,7 @@ pub(crate) struct ShareHead {
 #[repr(C)]
 pub(crate) struct KeyShareParams {
     pub(crate) salt: [u8; 32],
-    pub(crate) wrapped: Wrapped<64>,
+    pub(crate) wrapped: WrappedKey<64>,
 }
 
 /// What is authenticated of a generation.
@@ -235,7 +235,7 @@ pub(crate) struct GenerationHead {
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
 )]
 #[repr(C)]
-pub(crate) struct Wrapped<const LEN: usize> {
+pub(crate) struct WrappedKey<const LEN: usize> {
     pub(crate) nonce: [u8; 24],
     /// To the key that wrapped, the nonce and what is authenticated.
     pub(crate) commitment: [u8; 32],
@@ -254,8 +254,8 @@ pub(crate) struct Trailer {
 const _: () = {
     assert!(size_of::<Header>() == 48);
     assert!(size_of::<SlotHead>() == 24);
-    assert!(size_of::<Wrapped<32>>() == 104);
-    assert!(size_of::<Slot>() == 128);
+    assert!(size_of::<WrappedKey<32>>() == 104);
+    assert!(size_of::<StoredSlot>() == 128);
     assert!(size_of::<PassphraseParams>() == 48);
     assert!(size_of::<KeyParams>() == 32);
     assert!(size_of::<TokenParams>() == 64);
@@ -264,8 +264,8 @@ const _: () = {
     assert!(size_of::<ShareHead>() == 4);
     assert!(size_of::<KeyShareParams>() == 168);
     assert!(size_of::<GenerationHead>() == 40);
-    assert!(size_of::<Wrapped<96>>() == 168);
-    assert!(size_of::<Wrapped<64>>() == 136);
+    assert!(size_of::<WrappedKey<96>>() == 168);
+    assert!(size_of::<WrappedKey<64>>() == 136);
     assert!(size_of::<Trailer>() == 32);
 };
 

@@ -9,8 +9,8 @@
 //!   [`read_file`], [`fetch`], [`ask_provider`] and [`material_from_prompt`] get the [`KeyMaterial`]. [`keygen`] and
 //!   [`write_key_file`] make new key files.
 //! - [`GuessCost`] is the cost of trying a passphrase: [`Argon2Params`], or [`Pbkdf2Params`] in FIPS mode.
-//! - [`Keyring`] is stored with a dataset. It has a [`Wrapping`] (the [`Slot`]s that unlock the [`WrappingKey`], or the
-//!   id of the ancestor with that key) and the [`Generation`]s of [`DataKeys`]. The module `layout` defines the bytes,
+//! - [`Keyring`] is stored with a dataset. It has a [`WrappingKeyAccess`] (the [`KeySlot`]s that unlock the [`WrappingKey`], or the
+//!   id of the ancestor with that key) and the [`KeyGeneration`]s of [`DataKeys`]. The module `layout` defines the bytes,
 //!   and `docs/FORMAT.md` describes them. A [`Backup`] is a copy of keyrings, to keep elsewhere.
 //!
 //! What it guarantees:
@@ -54,7 +54,7 @@ pub(crate) use clevis::is_for_server;
 pub use clevis::{TangKey, clevis};
 pub use error::{Error, Result};
 pub use fido2::{FidoHolder, FidoToken};
-pub use format::{Format, PASSPHRASE_MAX, PASSPHRASE_MIN};
+pub use format::{MaterialFormat, PASSPHRASE_MAX, PASSPHRASE_MIN};
 pub use hash::argon2::Argon2Params;
 pub use hash::argon2_fit::{Argon2Cost, Argon2Fit};
 pub use hash::budget::{
@@ -67,10 +67,10 @@ pub use kernel::user_key::user_key;
 pub use key::random_key;
 pub use keyring::Keyring;
 pub use keyring::backup::{Backup, BackupKeyring};
-pub use keyring::generation::{DataKeys, Generation, Heads};
-pub use keyring::slot::{SharedSlot, Slot, SlotKind, TangSlot, TokenSlot, TpmSlot};
-pub use keyring::wrapping::Wrapping;
+pub use keyring::generation::{DataKeys, Heads, KeyGeneration};
+pub use keyring::slot::{KeySlot, SharedSlot, SlotKind, TangSlot, TokenSlot, TpmSlot};
 pub use keyring::wrapping_key::WrappingKey;
+pub use keyring::wrapping_key_access::WrappingKeyAccess;
 pub use layout::SLOTS_MAX;
 pub use material::deadline::in_time;
 pub use material::https::fetch;
@@ -83,9 +83,9 @@ pub use material::key_material::{
 pub use material::provider::{KeyRequest, ask_provider};
 pub use shares::SharedKey;
 pub use source::{
-    KeySource, KeyUrl, Location, Provider, SharedSource, TangUrl, TokenUri, TpmSource,
+    KeySource, KeyUrl, Location, ProviderSource, SharedSource, TangUrl, TokenUri, TpmSource,
 };
-pub use system::child::Talk;
+pub use system::child::TimedStream;
 pub use token::{TokenKey, TokenModules, serve_token, token_keygen, token_material, token_secret};
 pub(crate) use tpm::is_for_tpm;
 pub use tpm::{TpmKey, TpmToken};

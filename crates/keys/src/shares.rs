@@ -23,7 +23,7 @@ const SHARE_LEN: usize = 64;
 
 /// What opens one share.
 #[derive(Debug)]
-pub(crate) enum Holder {
+pub(crate) enum ShareHolder {
     Key(Key),
     Tang(TangKey),
     Tpm(TpmKey),
@@ -33,7 +33,7 @@ pub(crate) enum Holder {
 #[derive(Debug)]
 pub struct SharedKey {
     threshold: usize,
-    holders: Vec<Arc<Holder>>,
+    holders: Vec<Arc<ShareHolder>>,
     /// Why sources are missing.
     failures: Vec<String>,
     /// What was made, if a slot is to be made.
@@ -44,11 +44,11 @@ pub struct SharedKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
     threshold: u8,
-    shares: Vec<Share>,
+    shares: Vec<KeyShare>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Share {
+enum KeyShare {
     /// A key wraps it.
     Key(Vec<u8>),
     /// It is sealed to a Tang server.
@@ -61,7 +61,11 @@ enum Share {
 
 impl SharedKey {
     /// `failures` say why sources are missing.
-    pub(crate) fn new(threshold: usize, holders: Vec<Holder>, failures: Vec<String>) -> SharedKey {
+    pub(crate) fn new(
+        threshold: usize,
+        holders: Vec<ShareHolder>,
+        failures: Vec<String>,
+    ) -> SharedKey {
         SharedKey {
             threshold,
             holders: holders.into_iter().map(Arc::new).collect(),
@@ -119,7 +123,7 @@ impl SharedKey {
         let mut failures = self.failures.clone();
         for share in &shares.shares {
             let fit = self.holders.iter().filter(|holder| holder.fits(share));
-            let fit: Vec<Arc<Holder>> = fit.map(Arc::clone).collect();
+            let fit: Vec<Arc<ShareHolder>> = fit.map(Arc::clone).collect();
             let (share, sender) = (share.clone(), sender.clone());
             let thread = std::thread::Builder::new().name("key part".into());
             let open = move || {
@@ -161,7 +165,7 @@ fn join(parts: &[Secret]) -> Result<Key> {
 }
 
 /// Opens a share by the first of these that can; `None` if there is none.
-fn open_by(share: &Share, holders: &[Arc<Holder>]) -> Result<Option<Secret>> {
+fn open_by(share: &KeyShare, holders: &[Arc<ShareHolder>]) -> Result<Option<Secret>> {
     let mut failure = None;
     for holder in holders {
         match holder.open(share) {
@@ -173,36 +177,36 @@ fn open_by(share: &Share, holders: &[Arc<Holder>]) -> Result<Option<Secret>> {
     failure.map_or(Ok(None), Err)
 }
 
-impl Holder {
-    fn fits(&self, share: &Share) -> bool {
+impl ShareHolder {
+    fn fits(&self, share: &KeyShare) -> bool {
         match (self, share) {
-            (Holder::Key(_), Share::Key(_)) => true,
-            (Holder::Tang(tang), Share::Tang(sealed)) => is_for_server(sealed, tang.url()),
-            (Holder::Tpm(tpm), Share::Tpm(sealed)) => is_for_tpm(sealed, tpm.source()),
+            (ShareHolder::Key(_), KeyShare::Key(_)) => true,
+            (ShareHolder::Tang(tang), KeyShare::Tang(sealed)) => is_for_server(sealed, tang.url()),
+            (ShareHolder::Tpm(tpm), KeyShare::Tpm(sealed)) => is_for_tpm(sealed, tpm.source()),
             _ => false,
         }
     }
 
-    fn protect(&self, share: &[u8], random: &dyn Random) -> Result<Share> {
+    fn protect(&self, share: &[u8], random: &dyn Random) -> Result<KeyShare> {
         Ok(match self {
-            Holder::Key(key) => {
+            ShareHolder::Key(key) => {
                 let mut salt = [0; 32];
                 random.fill(&mut salt)?;
                 let share_key = derived_key(SHARE_KEY, &[key.expose(), &salt])?;
                 let share = share.try_into().map_err(|_| cipher::Error::Shares)?;
                 let wrapped = wrap::wrap::<SHARE_LEN>(&share_key, DOMAIN, share, random)?;
-                Share::Key(KeyShareParams { salt, wrapped }.as_bytes().to_vec())
+                KeyShare::Key(KeyShareParams { salt, wrapped }.as_bytes().to_vec())
             }
-            Holder::Tang(tang) => {
-                Share::Tang(tang.seal_share(&Secret::from_slice(share)?, random)?)
+            ShareHolder::Tang(tang) => {
+                KeyShare::Tang(tang.seal_share(&Secret::from_slice(share)?, random)?)
             }
-            Holder::Tpm(tpm) => Share::Tpm(tpm.seal_bytes(share, random)?),
+            ShareHolder::Tpm(tpm) => KeyShare::Tpm(tpm.seal_bytes(share, random)?),
         })
     }
 
-    fn open(&self, share: &Share) -> Result<Option<Secret>> {
+    fn open(&self, share: &KeyShare) -> Result<Option<Secret>> {
         match (self, share) {
-            (Holder::Key(key), Share::Key(params)) => {
+            (ShareHolder::Key(key), KeyShare::Key(params)) => {
                 let damaged = |_| Error::Damaged("the parameters of a key slot");
                 let params = KeyShareParams::read_from_bytes(params).map_err(damaged)?;
                 let share_key = derived_key(SHARE_KEY, &[key.expose(), &params.salt])?;
@@ -211,8 +215,8 @@ impl Holder {
                 wrap::unwrap::<SHARE_LEN>(&params.wrapped, &share_key, DOMAIN, place)?;
                 Ok(Some(opened))
             }
-            (Holder::Tang(tang), Share::Tang(sealed)) => tang.open_text(sealed),
-            (Holder::Tpm(tpm), Share::Tpm(sealed)) => tpm.open_bytes(sealed).map(Some),
+            (ShareHolder::Tang(tang), KeyShare::Tang(sealed)) => tang.open_text(sealed),
+            (ShareHolder::Tpm(tpm), KeyShare::Tpm(sealed)) => tpm.open_bytes(sealed).map(Some),
             _ => Ok(None),
         }
     }
@@ -230,7 +234,7 @@ impl Shares {
             let len = usize::from(share.len.get());
             let (params, after) = rest.split_at_checked(len).ok_or_else(damaged)?;
             rest = after;
-            shares.push(Share::decode(share.kind.get(), params)?);
+            shares.push(KeyShare::decode(share.kind.get(), params)?);
         }
         let reaches = (1..=head.shares).contains(&head.threshold);
         if !reaches || head.reserved != [0; 2] || !rest.is_empty() {
@@ -263,33 +267,33 @@ impl Shares {
     }
 }
 
-impl Share {
-    fn decode(kind: u16, params: &[u8]) -> Result<Share> {
+impl KeyShare {
+    fn decode(kind: u16, params: &[u8]) -> Result<KeyShare> {
         let damaged = || Error::Damaged("the parameters of a key slot");
-        let other = || Share::Other {
+        let other = || KeyShare::Other {
             kind,
             params: params.to_vec(),
         };
         Ok(match kind {
             layout::KIND_KEY if params.len() == size_of::<KeyShareParams>() => {
-                Share::Key(params.to_vec())
+                KeyShare::Key(params.to_vec())
             }
             layout::KIND_KEY => return Err(damaged()),
             layout::KIND_TANG => {
                 let sealed = String::from_utf8(params.to_vec());
-                Share::Tang(sealed.map_err(|_| damaged())?)
+                KeyShare::Tang(sealed.map_err(|_| damaged())?)
             }
-            layout::KIND_TPM => SealedByTpm::decode(params)?.map_or_else(other, Share::Tpm),
+            layout::KIND_TPM => SealedByTpm::decode(params)?.map_or_else(other, KeyShare::Tpm),
             _ => other(),
         })
     }
 
     fn params(&self) -> (u16, Vec<u8>) {
         match self {
-            Share::Key(params) => (layout::KIND_KEY, params.clone()),
-            Share::Tang(sealed) => (layout::KIND_TANG, sealed.clone().into_bytes()),
-            Share::Tpm(sealed) => (layout::KIND_TPM, sealed.encode()),
-            Share::Other { kind, params } => (*kind, params.clone()),
+            KeyShare::Key(params) => (layout::KIND_KEY, params.clone()),
+            KeyShare::Tang(sealed) => (layout::KIND_TANG, sealed.clone().into_bytes()),
+            KeyShare::Tpm(sealed) => (layout::KIND_TPM, sealed.encode()),
+            KeyShare::Other { kind, params } => (*kind, params.clone()),
         }
     }
 }

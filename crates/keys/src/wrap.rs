@@ -15,7 +15,7 @@
 use cipher::{Random, RecordCipher, Suite};
 use secret::{Key, LockedBox};
 
-use crate::layout::Wrapped;
+use crate::layout::WrappedKey;
 use crate::{Error, Result};
 
 const COMMITMENT: &str = "strongroom 2026-11 key wrapping commitment v1";
@@ -26,7 +26,7 @@ pub(crate) fn wrap<const LEN: usize>(
     aad: &[u8],
     keys: &[u8; LEN],
     random: &dyn Random,
-) -> Result<Wrapped<LEN>> {
+) -> Result<WrappedKey<LEN>> {
     wrap_with(random.nonce()?, key, aad, keys)
 }
 
@@ -36,10 +36,10 @@ pub(crate) fn wrap_with<const LEN: usize>(
     key: &Key,
     aad: &[u8],
     keys: &[u8; LEN],
-) -> Result<Wrapped<LEN>> {
+) -> Result<WrappedKey<LEN>> {
     let mut sealed = [0; LEN];
     let tag = cipher(key)?.seal(&nonce, aad, keys, &mut sealed)?;
-    Ok(Wrapped {
+    Ok(WrappedKey {
         nonce,
         commitment: commitment(key, &nonce, aad),
         sealed,
@@ -52,13 +52,13 @@ pub(crate) fn wrap_with<const LEN: usize>(
 /// # Errors
 /// [`Error::WrongKey`] for another key, nonce or `aad`; [`Error::Damaged`] for another ciphertext.
 pub(crate) fn unwrap<const LEN: usize>(
-    wrapped: &Wrapped<LEN>,
+    wrapped: &WrappedKey<LEN>,
     key: &Key,
     aad: &[u8],
     keys: &mut [u8; LEN],
 ) -> Result<()> {
     keys.fill(0);
-    let Wrapped {
+    let WrappedKey {
         nonce,
         commitment: expected,
         sealed,
@@ -106,7 +106,7 @@ mod tests {
         let wrapped = wrap(&key, b"aad", &keys, &random).expect("wrap");
         assert_ne!(wrapped.sealed, keys);
 
-        let attempt = |wrapped: &Wrapped<48>, key: &Key, aad: &[u8]| {
+        let attempt = |wrapped: &WrappedKey<48>, key: &Key, aad: &[u8]| {
             let mut out = [0xaa; 48];
             let result = unwrap(wrapped, key, aad, &mut out);
             assert_eq!(out, if result.is_ok() { keys } else { [0; 48] });
@@ -117,7 +117,7 @@ mod tests {
         let damaged = |result| assert!(matches!(result, Err(Error::Damaged(_))));
         wrong(attempt(&wrapped, &other, b"aad"));
         wrong(attempt(&wrapped, &key, b"aae"));
-        let change = |change: fn(&mut Wrapped<48>)| {
+        let change = |change: fn(&mut WrappedKey<48>)| {
             let mut changed = wrapped;
             change(&mut changed);
             changed

@@ -4,7 +4,7 @@ mod common;
 
 use cipher::{SeededRandom, Suite};
 use common::{CHEAP, FAMILY, NOW, generations, key, keyring, passphrase};
-use keys::{DataKeys, Error, Generation, Heads, Keyring, Wrapping};
+use keys::{DataKeys, Error, Heads, KeyGeneration, Keyring, WrappingKeyAccess};
 
 fn same(a: &DataKeys, b: &DataKeys) -> bool {
     (a.generation, a.txg, a.suite) == (b.generation, b.txg, b.suite)
@@ -19,7 +19,8 @@ fn a_generation_opens_to_the_keys_it_was_made_with() {
     let (_, wrapping_key) = keyring(&key(7), &random);
     for suite in Suite::ALL {
         let (generation, made) =
-            Generation::create(&wrapping_key, FAMILY, 4, 77, suite, NOW, &random).expect("create");
+            KeyGeneration::create(&wrapping_key, FAMILY, 4, 77, suite, NOW, &random)
+                .expect("create");
         let opened = generation.open(&wrapping_key, FAMILY).expect("open");
         assert!(same(&made, &opened));
         assert_eq!(
@@ -54,7 +55,7 @@ fn rewrapping_keeps_the_data_keys() {
     let (keyring, old) = keyring(&passphrase("correct horse"), &random);
     let before = keyring.open(&old).expect("open");
 
-    let (wrapping, new) = Wrapping::create(&key(9), &CHEAP, NOW, &random).expect("create");
+    let (wrapping, new) = WrappingKeyAccess::create(&key(9), &CHEAP, NOW, &random).expect("create");
     let rewrapped = keyring
         .rewrap(&old, wrapping, &new, &random)
         .expect("rewrap");
@@ -73,7 +74,7 @@ fn rewrapping_keeps_the_data_keys() {
     }
 
     // The wrong old key, or a wrapping that does not name the new one, changes nothing.
-    let inherited = Wrapping::Inherited { id: *new.id() };
+    let inherited = WrappingKeyAccess::Inherited { id: *new.id() };
     let wrong = rewrapped.rewrap(&old, inherited.clone(), &new, &random);
     assert!(matches!(wrong, Err(Error::WrongKey)));
     let unnamed = keyring.rewrap(&old, inherited, &old, &random);
@@ -84,7 +85,7 @@ fn rewrapping_keeps_the_data_keys() {
 fn a_clone_has_the_generations_under_its_own_wrapping_key() {
     let random = SeededRandom::new(1);
     let (origin, parent) = keyring(&passphrase("correct horse"), &random);
-    let (wrapping, own) = Wrapping::create(&key(9), &CHEAP, NOW, &random).expect("create");
+    let (wrapping, own) = WrappingKeyAccess::create(&key(9), &CHEAP, NOW, &random).expect("create");
     let mut clone = origin
         .rewrap(&parent, wrapping, &own, &random)
         .expect("rewrap");
@@ -127,7 +128,7 @@ fn rotation_adds_a_generation() {
     assert!(after.len() == 3 && before.iter().zip(&after).all(|(a, b)| same(a, b)));
     assert!(same(&after[2], &keys));
     assert!(after[1].data != after[2].data);
-    assert_eq!(keyring.generation(2).map(Generation::txg), Some(250));
+    assert_eq!(keyring.generation(2).map(KeyGeneration::txg), Some(250));
     assert_eq!(keyring.generation(9), None);
 }
 
@@ -135,7 +136,7 @@ fn rotation_adds_a_generation() {
 fn rotation_is_refused_without_changing_anything() {
     let random = SeededRandom::new(1);
     let (mut keyring, wrapping_key) = keyring(&key(7), &random);
-    let (_, other) = Wrapping::create(&key(7), &CHEAP, NOW, &random).expect("create");
+    let (_, other) = WrappingKeyAccess::create(&key(7), &CHEAP, NOW, &random).expect("create");
     let before = keyring.clone();
     let with_other = keyring.rotate(&other, 400, Suite::DEFAULT, NOW, &random);
     assert!(matches!(with_other, Err(Error::WrongKey)));
@@ -164,10 +165,10 @@ fn a_generation_is_retired_but_not_the_newest() {
 fn only_keyrings_that_can_be_stored_are_made() {
     let random = SeededRandom::new(1);
     let (keyring, wrapping_key) = keyring(&key(7), &random);
-    let (_, other) = Wrapping::create(&key(7), &CHEAP, NOW, &random).expect("create");
+    let (_, other) = WrappingKeyAccess::create(&key(7), &CHEAP, NOW, &random).expect("create");
     let wrapping = keyring.wrapping();
     let good = generations(&wrapping_key, &random);
-    let refused = |wrapping: &Wrapping, generations: Vec<Generation>| {
+    let refused = |wrapping: &WrappingKeyAccess, generations: Vec<KeyGeneration>| {
         let made = Keyring::new(FAMILY, wrapping.clone(), generations);
         assert!(matches!(made, Err(Error::Keyring(_))));
     };
@@ -176,9 +177,9 @@ fn only_keyrings_that_can_be_stored_are_made() {
     refused(wrapping, vec![good[0].clone(), good[0].clone()]);
     refused(wrapping, generations(&other, &random));
     let (id, slots) = (*wrapping_key.id(), wrapping.slots());
-    refused(&Wrapping::Own { id, slots: vec![] }, good.clone());
+    refused(&WrappingKeyAccess::Own { id, slots: vec![] }, good.clone());
     let twice = [slots, slots].concat();
-    refused(&Wrapping::Own { id, slots: twice }, good.clone());
+    refused(&WrappingKeyAccess::Own { id, slots: twice }, good.clone());
     Keyring::new(FAMILY, wrapping.clone(), good).expect("a keyring");
 }
 
@@ -190,7 +191,8 @@ fn what_does_not_open_is_left_aside() {
     let whole = keyring.open(&key).expect("open");
     let (opened, foreign) = keyring.opened_by(&key).expect("open");
     assert!(opened == keyring && foreign.is_empty());
-    let (_, other) = Wrapping::create(&common::key(9), &CHEAP, NOW, &random).expect("create");
+    let (_, other) =
+        WrappingKeyAccess::create(&common::key(9), &CHEAP, NOW, &random).expect("create");
     assert!(matches!(keyring.opened_by(&other), Err(Error::WrongKey)));
 
     let mut bytes = keyring.encode();
@@ -211,7 +213,7 @@ fn what_does_not_open_is_left_aside() {
 fn a_clone_under_another_key_has_no_seal_keys_of_its_origin() {
     let random = SeededRandom::new(1);
     let (mut origin, old) = keyring(&key(7), &random);
-    let (wrapping, new) = Wrapping::create(&key(9), &CHEAP, NOW, &random).expect("create");
+    let (wrapping, new) = WrappingKeyAccess::create(&key(9), &CHEAP, NOW, &random).expect("create");
     let make = |is_apart| {
         let shared = (250, is_apart);
         origin.for_clone(shared, &old, wrapping.clone(), &new, &random)
@@ -255,7 +257,8 @@ fn a_clone_under_another_key_has_no_seal_keys_of_its_origin() {
         .expect("to send");
     assert_eq!(sent, clone);
     // Another change of the key does not bring the seal keys back.
-    let (wrapping, next) = Wrapping::create(&key(5), &CHEAP, NOW, &random).expect("create");
+    let (wrapping, next) =
+        WrappingKeyAccess::create(&key(5), &CHEAP, NOW, &random).expect("create");
     let changed = clone
         .rewrap(&new, wrapping, &next, &random)
         .expect("rewrap");
@@ -318,7 +321,7 @@ fn heads(keyring: &Keyring) -> Vec<Heads> {
     decoded
         .generations()
         .iter()
-        .map(Generation::heads)
+        .map(KeyGeneration::heads)
         .collect()
 }
 
@@ -342,7 +345,7 @@ fn a_rotation_has_older_generations_seal_no_heads() {
     assert_eq!(heads(&keyring), [Later, Later, Later, FromHere]);
 
     // A change of the wrapping key keeps that.
-    let (wrapping, new) = Wrapping::create(&key(9), &CHEAP, NOW, &random).expect("create");
+    let (wrapping, new) = WrappingKeyAccess::create(&key(9), &CHEAP, NOW, &random).expect("create");
     let changed = keyring.rewrap(&wrapping_key, wrapping, &new, &random);
     let changed = changed.expect("rewrap");
     assert_eq!(heads(&changed), heads(&keyring));
@@ -396,9 +399,9 @@ fn what_was_superseded_is_the_same_generation() {
 /// A keyring of other keys whose generations say the same.
 fn keyring_of_same_key(wrapping_key: &keys::WrappingKey, like: &Keyring) -> Keyring {
     let random = SeededRandom::new(99);
-    let make = |g: &Generation| {
+    let make = |g: &KeyGeneration| {
         let (number, txg, suite) = (g.number(), g.txg(), g.suite());
-        let made = Generation::create(
+        let made = KeyGeneration::create(
             wrapping_key,
             FAMILY,
             number,

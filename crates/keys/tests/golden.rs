@@ -4,7 +4,7 @@ mod common;
 
 use cipher::{SeededRandom, Suite};
 use common::{CHEAP, FAMILY, generations, key, passphrase};
-use keys::{Keyring, Wrapping};
+use keys::{Keyring, WrappingKeyAccess};
 
 /// A passphrase slot, a key slot and two generations, from the seed 2026.
 const OWN: &str = include_str!("golden/keyring-v1-own.hex");
@@ -39,7 +39,7 @@ fn hex(bytes: &[u8]) -> String {
 fn make() -> (Keyring, Keyring) {
     let random = SeededRandom::new(2026);
     let (mut wrapping, wrapping_key) =
-        Wrapping::create(&passphrase("correct horse"), &CHEAP, 1_700_000_000, &random)
+        WrappingKeyAccess::create(&passphrase("correct horse"), &CHEAP, 1_700_000_000, &random)
             .expect("create");
     wrapping
         .add_slot(&wrapping_key, 7, &key(0x11), &CHEAP, 1_700_000_001, &random)
@@ -47,7 +47,7 @@ fn make() -> (Keyring, Keyring) {
     let generations = generations(&wrapping_key, &random);
     let own = Keyring::new(FAMILY, wrapping, generations).expect("a keyring");
     let id = *wrapping_key.id();
-    let (generation, _) = keys::Generation::create(
+    let (generation, _) = keys::KeyGeneration::create(
         &wrapping_key,
         FAMILY + 1,
         1,
@@ -57,7 +57,11 @@ fn make() -> (Keyring, Keyring) {
         &random,
     )
     .expect("create");
-    let inherited = Keyring::new(FAMILY + 1, Wrapping::Inherited { id }, vec![generation]);
+    let inherited = Keyring::new(
+        FAMILY + 1,
+        WrappingKeyAccess::Inherited { id },
+        vec![generation],
+    );
     (own, inherited.expect("a keyring"))
 }
 
@@ -198,7 +202,7 @@ fn old_keyrings_become_new_ones_with_the_key() {
     let own = Keyring::decode(&unhex(OWN)).expect("intact");
     let old = own.unlock(&key(0x11)).expect("a slot");
     let random = SeededRandom::new(3);
-    let (wrapping, new) = Wrapping::create(&key(9), &CHEAP, 0, &random).expect("create");
+    let (wrapping, new) = WrappingKeyAccess::create(&key(9), &CHEAP, 0, &random).expect("create");
     let rewrapped = own.rewrap(&old, wrapping, &new, &random).expect("rewrap");
     assert_eq!((own.encode()[12], rewrapped.encode()[12]), (1, 3));
     let (before, after) = (

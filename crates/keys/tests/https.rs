@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use keys::{Error, Format, KeyMaterial, KeySource, Location, fetch};
+use keys::{Error, KeyMaterial, KeySource, Location, MaterialFormat, fetch};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType, date_time_ymd,
 };
@@ -286,7 +286,7 @@ fn a_server_that_is_not_there_or_says_nothing() {
         let Location::Https(url) = source.location() else {
             unreachable!();
         };
-        let error = fetch(url, Format::Raw, time_max).expect_err("no key");
+        let error = fetch(url, MaterialFormat::Raw, time_max).expect_err("no key");
         in_plain_words(error.to_string())
     };
     // It accepts connections, and never says a word.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use cipher::{SeededRandom, Suite};
 use keys::{
-    Error, Format, KeyMaterial, KeySource, Location, Warning, keygen, material_from_prompt,
+    Error, KeyMaterial, KeySource, Location, MaterialFormat, Warning, keygen, material_from_prompt,
     read_file, read_file_with, write_key_file,
 };
 use rustix::fs::{CWD, FileType, Mode};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 const HEX: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F";
 
-fn source(format: Format, path: &Path) -> KeySource {
+fn source(format: MaterialFormat, path: &Path) -> KeySource {
     KeySource::new(format, Location::File(path.to_owned())).expect("absolute")
 }
 
@@ -27,13 +27,13 @@ fn file(dir: &TempDir, contents: &[u8]) -> PathBuf {
     path
 }
 
-fn read(format: Format, contents: &[u8]) -> Result<Vec<u8>, Error> {
+fn read(format: MaterialFormat, contents: &[u8]) -> Result<Vec<u8>, Error> {
     let dir = TempDir::new().expect("directory");
     let path = file(&dir, contents);
     read_file(&source(format, &path)).map(expose)
 }
 
-fn typed(format: Format, text: &[u8]) -> Result<Vec<u8>, Error> {
+fn typed(format: MaterialFormat, text: &[u8]) -> Result<Vec<u8>, Error> {
     material_from_prompt(format, Secret::from_slice(text).expect("memory")).map(expose)
 }
 
@@ -49,15 +49,21 @@ fn expose(material: KeyMaterial) -> Vec<u8> {
 #[test]
 fn raw_keys() {
     let key: Vec<u8> = (0..32).collect();
-    assert_eq!(read(Format::Raw, &key).expect("a key"), key);
+    assert_eq!(read(MaterialFormat::Raw, &key).expect("a key"), key);
     // Any byte is a byte of the key, also at the end.
     let newlines = [b'\n'; 32];
-    assert_eq!(read(Format::Raw, &newlines).expect("a key"), newlines);
+    assert_eq!(
+        read(MaterialFormat::Raw, &newlines).expect("a key"),
+        newlines
+    );
     for len in [16, 24] {
-        assert_eq!(read(Format::Raw, &key[..len]).expect("a key"), key[..len]);
+        assert_eq!(
+            read(MaterialFormat::Raw, &key[..len]).expect("a key"),
+            key[..len]
+        );
     }
     for len in [0, 1, 15, 17, 31, 33, 48, 64, 100_000] {
-        let error = read(Format::Raw, &vec![7; len]).expect_err("wrong length");
+        let error = read(MaterialFormat::Raw, &vec![7; len]).expect_err("wrong length");
         assert!(matches!(&error, Error::KeyLength { got, .. } if *got == len as u64));
         let holds = format!("holds {len} bytes; a raw key has 16, 24 or 32");
         assert!(error.to_string().contains(&holds), "{error}");
@@ -69,13 +75,16 @@ fn hexadecimal_keys() {
     let key: Vec<u8> = (0..32).collect();
     let with_newline = format!("{HEX}\n");
     for read in [read, typed] {
-        assert_eq!(read(Format::Hex, HEX.as_bytes()).expect("a key"), key);
         assert_eq!(
-            read(Format::Hex, with_newline.as_bytes()).expect("a key"),
+            read(MaterialFormat::Hex, HEX.as_bytes()).expect("a key"),
+            key
+        );
+        assert_eq!(
+            read(MaterialFormat::Hex, with_newline.as_bytes()).expect("a key"),
             key
         );
         for digits in [32, 48] {
-            let short = read(Format::Hex, &HEX.as_bytes()[..digits]).expect("a key");
+            let short = read(MaterialFormat::Hex, &HEX.as_bytes()[..digits]).expect("a key");
             assert_eq!(short, key[..digits / 2]);
         }
         for (text, got) in [
@@ -86,7 +95,7 @@ fn hexadecimal_keys() {
             (String::new(), 0),
             ("\n".to_owned(), 0),
         ] {
-            let error = read(Format::Hex, text.as_bytes()).expect_err("wrong length");
+            let error = read(MaterialFormat::Hex, text.as_bytes()).expect_err("wrong length");
             assert!(
                 matches!(&error, Error::KeyLength { got: g, .. } if *g == got),
                 "{error}"
@@ -95,19 +104,19 @@ fn hexadecimal_keys() {
         for position in [1, 2, 33, 64] {
             let mut text = HEX.to_owned();
             text.replace_range(position - 1..position, "g");
-            let error = read(Format::Hex, text.as_bytes()).expect_err("not hexadecimal");
+            let error = read(MaterialFormat::Hex, text.as_bytes()).expect_err("not hexadecimal");
             assert!(matches!(&error, Error::HexDigit { position: p, .. } if *p == position));
             assert!(!error.to_string().contains("'g'"));
         }
     }
-    assert!(read(Format::Hex, format!("{HEX}\n\n").as_bytes()).is_err());
-    assert!(read(Format::Hex, format!("{HEX}\r\n").as_bytes()).is_err());
+    assert!(read(MaterialFormat::Hex, format!("{HEX}\n\n").as_bytes()).is_err());
+    assert!(read(MaterialFormat::Hex, format!("{HEX}\r\n").as_bytes()).is_err());
 }
 
 #[test]
 fn passphrases() {
     for read in [read, typed] {
-        let read = |text: &[u8]| read(Format::Passphrase, text);
+        let read = |text: &[u8]| read(MaterialFormat::Passphrase, text);
         assert_eq!(read(b"eight by").expect("long enough"), b"eight by");
         assert_eq!(read(b"with newline\n").expect("ok"), b"with newline");
         assert_eq!(
@@ -133,7 +142,7 @@ fn passphrases() {
 #[test]
 fn a_raw_key_cannot_be_typed() {
     assert!(matches!(
-        typed(Format::Raw, &[7; 32]),
+        typed(MaterialFormat::Raw, &[7; 32]),
         Err(Error::KeySource(_))
     ));
     let prompt = KeySource::default();
@@ -144,10 +153,10 @@ fn a_raw_key_cannot_be_typed() {
 fn a_missing_file_is_missing() {
     let dir = TempDir::new().expect("directory");
     let path = dir.path().join("nothing");
-    let error = read_file(&source(Format::Raw, &path)).expect_err("missing");
+    let error = read_file(&source(MaterialFormat::Raw, &path)).expect_err("missing");
     assert!(matches!(&error, Error::KeyFileMissing(p) if *p == path));
     let below = file(&dir, b"a file").join("nothing");
-    let error = read_file(&source(Format::Raw, &below)).expect_err("missing");
+    let error = read_file(&source(MaterialFormat::Raw, &below)).expect_err("missing");
     assert!(matches!(error, Error::KeyFileMissing(_)));
 }
 
@@ -163,7 +172,7 @@ fn an_unreadable_file_is_unreadable() {
         inheritable: rustix::thread::CapabilitySet::empty(),
     };
     rustix::thread::set_capabilities(None, none).expect("fewer capabilities");
-    let error = read_file(&source(Format::Raw, &path)).expect_err("unreadable");
+    let error = read_file(&source(MaterialFormat::Raw, &path)).expect_err("unreadable");
     assert!(matches!(error, Error::KeyFileUnreadable { .. }));
     assert!(error.to_string().contains("Permission denied"), "{error}");
 }
@@ -175,18 +184,30 @@ fn what_is_not_a_file_is_refused_at_once() {
     let mode = Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, mode, 0).expect("mkfifo");
     let refused = [
-        (Format::Raw, fifo.as_path(), "a FIFO"),
-        (Format::Passphrase, &fifo, "a FIFO"),
-        (Format::Raw, dir.path(), "a directory"),
-        (Format::Raw, Path::new("/dev/zero"), "a character device"),
-        (Format::Raw, Path::new("/dev/null"), "a character device"),
-        (Format::Hex, Path::new("/dev/zero"), "a character device"),
+        (MaterialFormat::Raw, fifo.as_path(), "a FIFO"),
+        (MaterialFormat::Passphrase, &fifo, "a FIFO"),
+        (MaterialFormat::Raw, dir.path(), "a directory"),
         (
-            Format::Passphrase,
+            MaterialFormat::Raw,
             Path::new("/dev/zero"),
             "a character device",
         ),
-        (Format::Raw, Path::new("/dev/ptmx"), "a terminal"),
+        (
+            MaterialFormat::Raw,
+            Path::new("/dev/null"),
+            "a character device",
+        ),
+        (
+            MaterialFormat::Hex,
+            Path::new("/dev/zero"),
+            "a character device",
+        ),
+        (
+            MaterialFormat::Passphrase,
+            Path::new("/dev/zero"),
+            "a character device",
+        ),
+        (MaterialFormat::Raw, Path::new("/dev/ptmx"), "a terminal"),
     ];
     for (format, path, expected) in refused {
         let error = read_file(&source(format, path)).expect_err("not a file");
@@ -198,7 +219,7 @@ fn what_is_not_a_file_is_refused_at_once() {
 /// A random key that is not kept, for assured deletion.
 #[test]
 fn a_raw_key_from_a_random_device() {
-    let read = || read_file(&source(Format::Raw, Path::new("/dev/random"))).map(expose);
+    let read = || read_file(&source(MaterialFormat::Raw, Path::new("/dev/random"))).map(expose);
     let (one, two) = (read().expect("a key"), read().expect("a key"));
     assert_eq!((one.len(), two.len()), (32, 32));
     assert_ne!(one, two);
@@ -235,11 +256,11 @@ fn a_huge_file_is_not_read_to_its_end() {
     let path = file(&dir, b"");
     let sparse = fs::File::options().write(true).open(&path).expect("open");
     sparse.set_len(1 << 40).expect("sparse");
-    for format in [Format::Raw, Format::Hex] {
+    for format in [MaterialFormat::Raw, MaterialFormat::Hex] {
         let error = read_file(&source(format, &path)).expect_err("too long");
         assert!(matches!(error, Error::KeyLength { got, .. } if got == 1 << 40));
     }
-    let error = read_file(&source(Format::Passphrase, &path)).expect_err("too long");
+    let error = read_file(&source(MaterialFormat::Passphrase, &path)).expect_err("too long");
     assert!(matches!(error, Error::PassphraseLong { .. }));
 }
 
@@ -261,7 +282,8 @@ fn a_file_open_to_others_is_worth_a_warning() {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("chmod");
         for path in [&path, &link] {
             let mut warning = None;
-            let material = read_file_with(&source(Format::Raw, path), |w| warning = Some(w));
+            let material =
+                read_file_with(&source(MaterialFormat::Raw, path), |w| warning = Some(w));
             material.expect("readable all the same");
             let expected = warned.then(|| Warning::Exposed {
                 path: path.clone(),
@@ -282,7 +304,7 @@ fn a_file_open_to_others_is_worth_a_warning() {
 fn new_keys_are_written_privately_and_read_back() {
     let dir = TempDir::new().expect("directory");
     let random = SeededRandom::new(1);
-    for (format, len) in [(Format::Raw, 32), (Format::Hex, 65)] {
+    for (format, len) in [(MaterialFormat::Raw, 32), (MaterialFormat::Hex, 65)] {
         let key = keygen(format, 32, &random).expect("a key");
         assert_eq!(key.len(), len);
         let path = dir.path().join(format.name());
@@ -292,19 +314,19 @@ fn new_keys_are_written_privately_and_read_back() {
         assert_eq!(fs::read(&path).expect("read"), key.expose());
         read_file_with(&source(format, &path), |w| panic!("{w}")).expect("a key");
     }
-    for (format, bytes, len) in [(Format::Raw, 16, 16), (Format::Hex, 24, 49)] {
+    for (format, bytes, len) in [(MaterialFormat::Raw, 16, 16), (MaterialFormat::Hex, 24, 49)] {
         assert_eq!(keygen(format, bytes, &random).expect("a key").len(), len);
     }
     let text = fs::read_to_string(dir.path().join("hex")).expect("read");
     assert!(text.ends_with('\n') && !text.contains(char::is_uppercase));
-    let passphrase = keygen(Format::Passphrase, 32, &random);
+    let passphrase = keygen(MaterialFormat::Passphrase, 32, &random);
     assert!(matches!(passphrase, Err(Error::KeySource(_))));
 }
 
 #[test]
 fn a_key_file_is_never_overwritten() {
     let dir = TempDir::new().expect("directory");
-    let key = keygen(Format::Raw, 32, &SeededRandom::new(1)).expect("a key");
+    let key = keygen(MaterialFormat::Raw, 32, &SeededRandom::new(1)).expect("a key");
     let path = file(&dir, b"the only copy of a key");
     let error = write_key_file(&path, &key).expect_err("there is a file");
     assert!(matches!(error, Error::KeyFileWrite { .. }));
@@ -360,7 +382,7 @@ fn a_short_key_is_for_suites_of_its_length() {
     for suite in Suite::ALL {
         for len in [16, 24, 32] {
             fs::write(&path, vec![7; len]).expect("write");
-            let material = read_file(&source(Format::Raw, &path)).expect("a key");
+            let material = read_file(&source(MaterialFormat::Raw, &path)).expect("a key");
             let checked = material.check_for(suite);
             let fits = len == 32 || len == suite.key_len();
             assert_eq!(checked.is_ok(), fits, "{} {len}", suite.name());

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use keys::{Error, Format, KeySource, Location};
+use keys::{Error, KeySource, Location, MaterialFormat};
 
 fn file(path: &str) -> Location {
     Location::File(path.into())
@@ -13,18 +13,30 @@ fn file(path: &str) -> Location {
 #[test]
 fn accepts_and_writes_back() {
     let sources = [
-        ("passphrase,prompt", Format::Passphrase, Location::Prompt),
-        ("hex,prompt", Format::Hex, Location::Prompt),
-        ("raw,file:///etc/keys/k", Format::Raw, file("/etc/keys/k")),
-        ("hex,file:///k", Format::Hex, file("/k")),
+        (
+            "passphrase,prompt",
+            MaterialFormat::Passphrase,
+            Location::Prompt,
+        ),
+        ("hex,prompt", MaterialFormat::Hex, Location::Prompt),
+        (
+            "raw,file:///etc/keys/k",
+            MaterialFormat::Raw,
+            file("/etc/keys/k"),
+        ),
+        ("hex,file:///k", MaterialFormat::Hex, file("/k")),
         (
             "passphrase,file:///a,b/c:d",
-            Format::Passphrase,
+            MaterialFormat::Passphrase,
             file("/a,b/c:d"),
         ),
-        ("raw,file:///a%20b/100%25", Format::Raw, file("/a b/100%")),
-        ("raw,file:///%3F%23%0A", Format::Raw, file("/?#\n")),
-        ("raw,file:///caf%C3%A9", Format::Raw, file("/café")),
+        (
+            "raw,file:///a%20b/100%25",
+            MaterialFormat::Raw,
+            file("/a b/100%"),
+        ),
+        ("raw,file:///%3F%23%0A", MaterialFormat::Raw, file("/?#\n")),
+        ("raw,file:///caf%C3%A9", MaterialFormat::Raw, file("/café")),
     ];
     for (text, format, location) in sources {
         let source: KeySource = text.parse().expect(text);
@@ -82,7 +94,7 @@ fn servers_and_programs_are_written_back() {
 fn every_byte_of_a_path_survives() {
     let bytes: Vec<u8> = [b'/'].into_iter().chain(1..=255).collect();
     let path = Path::new(OsStr::from_bytes(&bytes)).to_owned();
-    let source = KeySource::new(Format::Raw, Location::File(path)).expect("absolute");
+    let source = KeySource::new(MaterialFormat::Raw, Location::File(path)).expect("absolute");
     let text = source.to_string();
     assert!(text.is_ascii());
     assert_eq!(text.parse::<KeySource>().expect("written"), source);
@@ -206,7 +218,7 @@ fn refuses_with_a_reason() {
         let message = error.to_string();
         assert!(message.contains(reason), "{text}: {message}");
     }
-    let relative = KeySource::new(Format::Raw, file("keys/k"));
+    let relative = KeySource::new(MaterialFormat::Raw, file("keys/k"));
     assert!(matches!(relative, Err(Error::KeySource(_))));
 }
 

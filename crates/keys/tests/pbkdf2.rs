@@ -5,7 +5,8 @@ mod common;
 use cipher::{Digest, SeededRandom};
 use common::{CHEAP, FAMILY, NOW, fix_checksum, generations, key, passphrase};
 use keys::{
-    Error, GuessCost, HashCaller, HashPayer, Keyring, Pbkdf2Params, SlotKind, Wrapping, hash_for,
+    Error, GuessCost, HashCaller, HashPayer, Keyring, Pbkdf2Params, SlotKind, WrappingKeyAccess,
+    hash_for,
 };
 
 /// The parameters of the first slot: behind the header of the keyring and the slot.
@@ -18,7 +19,7 @@ fn cost(digest: Digest, iterations: u32) -> GuessCost {
 fn keyring(cost: GuessCost) -> Keyring {
     let random = SeededRandom::new(1);
     let phrase = passphrase("correct horse");
-    let (wrapping, key) = Wrapping::create(&phrase, cost, NOW, &random).expect("create");
+    let (wrapping, key) = WrappingKeyAccess::create(&phrase, cost, NOW, &random).expect("create");
     let generations = generations(&key, &random);
     Keyring::new(FAMILY, wrapping, generations).expect("a keyring")
 }
@@ -82,7 +83,8 @@ fn a_hostile_slot_costs_a_user_nothing() {
 fn a_slot_can_change_its_hash() {
     let random = SeededRandom::new(1);
     let phrase = passphrase("correct horse");
-    let (mut wrapping, own) = Wrapping::create(&phrase, &CHEAP, NOW, &random).expect("create");
+    let (mut wrapping, own) =
+        WrappingKeyAccess::create(&phrase, &CHEAP, NOW, &random).expect("create");
     let pbkdf2 = cost(Digest::Sha512, 210_000);
     wrapping
         .replace_slot(0, &own, &phrase, pbkdf2, NOW, &random)

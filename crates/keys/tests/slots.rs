@@ -7,8 +7,8 @@ use std::time::Instant;
 use cipher::SeededRandom;
 use common::{CHEAP, FAMILY, NOW, generations, key, keyring, passphrase};
 use keys::{
-    Argon2Params, Backup, BackupKeyring, Error, GuessCost, Keyring, SLOTS_MAX, Slot, SlotKind,
-    Wrapping,
+    Argon2Params, Backup, BackupKeyring, Error, GuessCost, KeySlot, Keyring, SLOTS_MAX, SlotKind,
+    WrappingKeyAccess,
 };
 
 #[test]
@@ -42,7 +42,10 @@ fn each_of_two_slots_opens() {
         .iter()
         .map(|s| (s.number(), s.priority(), s.created()))
         .collect();
-    assert_eq!(seen, [(0, Slot::PRIORITY_NORMAL, NOW), (1, 200, NOW + 1)]);
+    assert_eq!(
+        seen,
+        [(0, KeySlot::PRIORITY_NORMAL, NOW), (1, 200, NOW + 1)]
+    );
     assert!(
         matches!(slots[0].kind(), SlotKind::Passphrase { cost, .. } if *cost == GuessCost::from(&CHEAP))
     );
@@ -55,7 +58,7 @@ fn a_replaced_slot_opens_with_the_new_key_only() {
     let random = SeededRandom::new(1);
     let (keyring, wrapping_key) = keyring(&passphrase("old passphrase"), &random);
     let mut wrapping = keyring.wrapping().clone();
-    let salt = |wrapping: &Wrapping| match wrapping.slots()[0].kind() {
+    let salt = |wrapping: &WrappingKeyAccess| match wrapping.slots()[0].kind() {
         SlotKind::Passphrase { salt, .. } => *salt,
         other => panic!("{other:?}"),
     };
@@ -90,8 +93,8 @@ fn a_replaced_slot_opens_with_the_new_key_only() {
 fn slots_are_numbered_by_the_lowest_free_number() {
     let random = SeededRandom::new(1);
     let (mut wrapping, wrapping_key) =
-        Wrapping::create(&key(0), &CHEAP, NOW, &random).expect("create");
-    let add = |wrapping: &mut Wrapping, byte| {
+        WrappingKeyAccess::create(&key(0), &CHEAP, NOW, &random).expect("create");
+    let add = |wrapping: &mut WrappingKeyAccess, byte| {
         wrapping.add_slot(&wrapping_key, 0, &key(byte), &CHEAP, NOW, &random)
     };
     for number in 1..SLOTS_MAX as u32 {
@@ -125,7 +128,7 @@ fn slots_are_numbered_by_the_lowest_free_number() {
 fn the_last_slot_stays() {
     let random = SeededRandom::new(1);
     let (mut wrapping, wrapping_key) =
-        Wrapping::create(&key(0), &CHEAP, NOW, &random).expect("create");
+        WrappingKeyAccess::create(&key(0), &CHEAP, NOW, &random).expect("create");
     assert!(matches!(
         wrapping.remove_slot(0, &wrapping_key),
         Err(Error::LastSlot(0))
@@ -140,8 +143,9 @@ fn the_last_slot_stays() {
 #[test]
 fn slots_are_changed_with_their_own_wrapping_key_only() {
     let random = SeededRandom::new(1);
-    let (mut wrapping, own) = Wrapping::create(&key(0), &CHEAP, NOW, &random).expect("create");
-    let (_, other) = Wrapping::create(&key(0), &CHEAP, NOW, &random).expect("create");
+    let (mut wrapping, own) =
+        WrappingKeyAccess::create(&key(0), &CHEAP, NOW, &random).expect("create");
+    let (_, other) = WrappingKeyAccess::create(&key(0), &CHEAP, NOW, &random).expect("create");
     let before = wrapping.clone();
     let added = wrapping.add_slot(&other, 0, &key(1), &CHEAP, NOW, &random);
     assert!(matches!(added, Err(Error::WrongKey)));
@@ -155,7 +159,7 @@ fn slots_are_changed_with_their_own_wrapping_key_only() {
     assert!(matches!(missing, Err(Error::NoSlot(3))));
     assert_eq!(wrapping, before);
 
-    let mut inherited = Wrapping::Inherited { id: *own.id() };
+    let mut inherited = WrappingKeyAccess::Inherited { id: *own.id() };
     let added = inherited.add_slot(&own, 0, &key(1), &CHEAP, NOW, &random);
     assert!(matches!(added, Err(Error::Inherited)));
 }
@@ -166,8 +170,8 @@ fn slots_with_a_higher_priority_are_tried_first() {
     let slow = Argon2Params::new(64 << 10, 3, 1).expect("policy");
     let phrase = passphrase("correct horse");
     let (mut wrapping, wrapping_key) =
-        Wrapping::create(&phrase, &slow, NOW, &random).expect("create");
-    let time = |wrapping: &Wrapping| {
+        WrappingKeyAccess::create(&phrase, &slow, NOW, &random).expect("create");
+    let time = |wrapping: &WrappingKeyAccess| {
         let start = Instant::now();
         wrapping.unlock(&phrase).expect("unlock");
         start.elapsed()
@@ -204,7 +208,7 @@ fn cheap_parameters_are_refused_but_the_ones_for_tests() {
     let replaced = wrapping.replace_slot(0, &wrapping_key, &phrase, params, NOW, &random);
     assert!(matches!(replaced, Err(Error::KdfParams(_))));
     assert_eq!(&wrapping, keyring.wrapping());
-    let created = Wrapping::create(&phrase, params, NOW, &random);
+    let created = WrappingKeyAccess::create(&phrase, params, NOW, &random);
     assert!(matches!(created, Err(Error::KdfParams(_))));
 }
 

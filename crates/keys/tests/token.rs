@@ -13,8 +13,8 @@ use cryptoki::object::{Attribute, ObjectClass};
 use cryptoki::session::UserType;
 use cryptoki::types::AuthPin;
 use keys::{
-    Error, Format, KeyMaterial, KeySource, Location, SlotKind, TokenModules, TokenUri, Wrapping,
-    serve_token, token_keygen, token_material,
+    Error, KeyMaterial, KeySource, Location, MaterialFormat, SlotKind, TokenModules, TokenUri,
+    WrappingKeyAccess, serve_token, token_keygen, token_material,
 };
 use secret::Secret;
 
@@ -107,12 +107,12 @@ fn pin(text: &str) -> Secret {
     Secret::from_slice(text.as_bytes()).unwrap()
 }
 
-fn material(rest: &str, format: Format) -> Result<KeyMaterial, Error> {
+fn material(rest: &str, format: MaterialFormat) -> Result<KeyMaterial, Error> {
     token_material(&modules(), &uri(rest), format, pin(PIN))
 }
 
 fn aes(rest: &str) -> KeyMaterial {
-    material(rest, Format::Raw).unwrap()
+    material(rest, MaterialFormat::Raw).unwrap()
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_slot_is_opened_by_the_key_that_made_it() {
         assert!(matches!(again, Err(Error::TokenKeyExists { .. })));
 
         let (mut wrapping, key) =
-            Wrapping::create(&aes("token=pool;object=one"), &CHEAP, NOW, &random).unwrap();
+            WrappingKeyAccess::create(&aes("token=pool;object=one"), &CHEAP, NOW, &random).unwrap();
         assert!(matches!(wrapping.slots()[0].kind(), SlotKind::Token(_)));
         let opened = wrapping.unlock(&aes("object=one")).unwrap();
         assert_eq!(opened.id(), key.id());
@@ -155,7 +155,8 @@ fn each_failure_is_told_from_the_others() {
     with_token("each_failure_is_told_from_the_others", |dir| {
         let random = SeededRandom::new(1);
         token_keygen(&modules(), &uri("token=pool;object=one"), 32, pin(PIN)).unwrap();
-        let (wrapping, _) = Wrapping::create(&aes("object=one"), &CHEAP, NOW, &random).unwrap();
+        let (wrapping, _) =
+            WrappingKeyAccess::create(&aes("object=one"), &CHEAP, NOW, &random).unwrap();
         let said = |rest: &str| wrapping.unlock(&aes(rest)).expect_err(rest).to_string();
         for (rest, reason) in [
             (
@@ -168,8 +169,13 @@ fn each_failure_is_told_from_the_others() {
             let said = said(rest);
             assert!(said.contains(reason), "{rest}: {said}");
         }
-        let wrong =
-            token_material(&modules(), &uri("object=one"), Format::Raw, pin("9999")).unwrap();
+        let wrong = token_material(
+            &modules(),
+            &uri("object=one"),
+            MaterialFormat::Raw,
+            pin("9999"),
+        )
+        .unwrap();
         let wrong = wrapping.unlock(&wrong);
         assert!(matches!(wrong, Err(Error::TokenPin { .. })), "{wrong:?}");
 
@@ -191,7 +197,7 @@ fn modules_that_are_not_listed_are_not_loaded() {
     let dir = tempfile::tempdir().unwrap();
     let module = dir.path().join("module.so");
     let ask = |modules: &TokenModules| {
-        let refused = token_material(modules, &hex_uri(&module), Format::Hex, pin(PIN));
+        let refused = token_material(modules, &hex_uri(&module), MaterialFormat::Hex, pin(PIN));
         refused.expect_err("refused").to_string()
     };
     let modules = listed(dir.path(), &[Path::new("/usr/lib/other.so")]);
@@ -268,7 +274,7 @@ fn a_module_that_crashes_or_hangs_is_an_error() {
             time_max,
             ..listed(dir.path(), &[&module])
         };
-        let failed = token_material(&modules, &hex_uri(&module), Format::Hex, pin(PIN));
+        let failed = token_material(&modules, &hex_uri(&module), MaterialFormat::Hex, pin(PIN));
         let failed = failed.expect_err(does).to_string();
         assert!(failed.contains(said), "{failed}");
     }
@@ -299,20 +305,29 @@ fn a_token_keeps_digits_and_passphrases() {
             ("twice", b"correct horse battery staple"),
             ("twice", b"correct horse battery staple"),
         ]);
-        let Ok(KeyMaterial::Key(key)) = material("object=digits", Format::Hex) else {
+        let Ok(KeyMaterial::Key(key)) = material("object=digits", MaterialFormat::Hex) else {
             panic!("no key");
         };
         assert_eq!(key.expose(), &[0x0f; 32]);
-        let Ok(KeyMaterial::Passphrase(words)) = material("object=words", Format::Passphrase)
+        let Ok(KeyMaterial::Passphrase(words)) =
+            material("object=words", MaterialFormat::Passphrase)
         else {
             panic!("no passphrase");
         };
         assert_eq!(words.expose(), b"correct horse battery staple");
         for (object, format, reason) in [
-            ("words", Format::Hex, "the token '' holds 28 characters"),
-            ("short", Format::Passphrase, "too short"),
-            ("twice", Format::Passphrase, "several data objects 'twice'"),
-            ("none", Format::Passphrase, "no data object 'none'"),
+            (
+                "words",
+                MaterialFormat::Hex,
+                "the token '' holds 28 characters",
+            ),
+            ("short", MaterialFormat::Passphrase, "too short"),
+            (
+                "twice",
+                MaterialFormat::Passphrase,
+                "several data objects 'twice'",
+            ),
+            ("none", MaterialFormat::Passphrase, "no data object 'none'"),
         ] {
             let said = material(&format!("object={object}"), format)
                 .expect_err(object)

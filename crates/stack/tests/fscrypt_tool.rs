@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use cipher::SystemRandom;
-use keys::kernel::{self, KeyStatus, Specifier};
+use keys::kernel::{self, KernelKeyStatus, Specifier};
 use secret::{Key, Secret};
 use stack::Entry;
 use stack::formats::fscrypt::KeyName;
@@ -343,7 +343,7 @@ fn what_the_tool_encrypts_is_unlocked() {
         kernel::add_key(open(&judge.mount), &specifier, &master).expect("added");
         assert_eq!(fs::read(dir.join("file")).expect("read"), b"contents");
         let status = kernel::key_status(open(&judge.mount), &specifier).expect("a status");
-        assert_eq!(status, KeyStatus::Present { is_own: true });
+        assert_eq!(status, KernelKeyStatus::Present { is_own: true });
         // The files that the tool wrote are those that are written here.
         let parts = [
             ("policies", key_name(&policy.name), policy.encode()),

@@ -2,14 +2,14 @@
 
 #![no_main]
 
-use keys::{Format, KeySource, material_from_prompt};
+use keys::{MaterialFormat, KeySource, material_from_prompt};
 use secret::Secret;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((kind, rest)) = support::choice(data, 4) else {
         return;
     };
-    let format = [Format::Raw, Format::Hex, Format::Passphrase][usize::from(kind % 3)];
+    let format = [MaterialFormat::Raw, MaterialFormat::Hex, MaterialFormat::Passphrase][usize::from(kind % 3)];
     if kind < 3 {
         let _ = keys::fuzzing::key_file(format, rest);
         let _ = material_from_prompt(format, Secret::from_slice(rest).unwrap());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use block::BlockDevice;
 use cipher::{SeededRandom, Suite, SystemRandom};
 use dataset::{Clock, Dataset, Engine, EngineOptions, Settings, Volume};
-use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Wrapping};
+use keys::{Argon2Params, DataKeys, KeyGeneration, KeyMaterial, WrappingKeyAccess};
 use pool::{DatasetKind, Env, NewDataset, Origin, Pool, VolumeShape};
 use secret::Key;
 use store::{CreateOptions, NewMember, Store};
@@ -138,8 +138,9 @@ fn keys() -> DataKeys {
     let random = SeededRandom::new(1);
     let key = KeyMaterial::Key(Key::from_bytes(&[1; 32]).expect("a key"));
     let params = Argon2Params::insecure_for_tests();
-    let (_, wrapping) = Wrapping::create(&key, &params, 0, &random).expect("a wrapping key");
-    let made = Generation::create(&wrapping, 2, 1, 1, SUITE, 0, &random);
+    let (_, wrapping) =
+        WrappingKeyAccess::create(&key, &params, 0, &random).expect("a wrapping key");
+    let made = KeyGeneration::create(&wrapping, 2, 1, 1, SUITE, 0, &random);
     made.expect("keys").1
 }
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use cipher::{SeededRandom, Suite};
-use keys::{Argon2Params, Generation, KeyMaterial, Wrapping};
+use keys::{Argon2Params, KeyGeneration, KeyMaterial, WrappingKeyAccess};
 
 use super::*;
 
@@ -22,9 +22,9 @@ fn generations(seed: u64, suite: Suite, family: u64) -> Vec<DataKeys> {
     let random = SeededRandom::new(seed);
     let material = KeyMaterial::Key(Key::from_bytes(&[1; 32]).unwrap());
     let params = Argon2Params::insecure_for_tests();
-    let (_, wrapping) = Wrapping::create(&material, &params, 0, &random).unwrap();
+    let (_, wrapping) = WrappingKeyAccess::create(&material, &params, 0, &random).unwrap();
     let make = |number| {
-        Generation::create(
+        KeyGeneration::create(
             &wrapping,
             family,
             number,
@@ -389,8 +389,8 @@ fn next_generation() -> NewGeneration {
     let random = SeededRandom::new(8);
     let material = KeyMaterial::Key(Key::from_bytes(&[1; 32]).unwrap());
     let params = Argon2Params::insecure_for_tests();
-    let (_, wrapping) = Wrapping::create(&material, &params, 0, &random).unwrap();
-    let made = Generation::create(&wrapping, 5, 3, 3, Suite::Xaes256Gcm, 0, &random);
+    let (_, wrapping) = WrappingKeyAccess::create(&material, &params, 0, &random).unwrap();
+    let made = KeyGeneration::create(&wrapping, 5, 3, 3, Suite::Xaes256Gcm, 0, &random);
     let (_, mut keys) = made.unwrap();
     keys.heads = Heads::FromHere;
     NewGeneration::new(keys).unwrap()

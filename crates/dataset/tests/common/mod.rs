@@ -16,7 +16,7 @@ pub use block::fault::Dice;
 use block::fault::{FaultClock, FaultDevice};
 use cipher::{Random, SeededRandom, Suite};
 use dataset::{Clock, Dataset, Engine, EngineOptions, Settings};
-use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Wrapping};
+use keys::{Argon2Params, DataKeys, KeyGeneration, KeyMaterial, WrappingKeyAccess};
 use pool::{DatasetKind, Env, NewDataset, Origin, Pool, VolumeShape};
 use secret::Key;
 use store::{CreateOptions, NewGroup, Store};
@@ -78,9 +78,9 @@ pub fn data_keys(suite: Suite) -> Vec<DataKeys> {
     let random = SeededRandom::new(99);
     let material = KeyMaterial::Key(Key::from_bytes(&[1; 32]).unwrap());
     let params = Argon2Params::insecure_for_tests();
-    let (_, wrapping) = Wrapping::create(&material, &params, 0, &random).unwrap();
+    let (_, wrapping) = WrappingKeyAccess::create(&material, &params, 0, &random).unwrap();
     vec![
-        Generation::create(&wrapping, 2, 1, 1, suite, 0, &random)
+        KeyGeneration::create(&wrapping, 2, 1, 1, suite, 0, &random)
             .unwrap()
             .1,
     ]

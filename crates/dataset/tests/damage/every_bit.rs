@@ -21,7 +21,7 @@ use crate::common::*;
 use block::{BlockDevice, MemoryDevice, SectorSizes};
 use cipher::{SeededRandom, Suite};
 use dataset::{Dataset, Settings};
-use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Keyring, Wrapping};
+use keys::{Argon2Params, DataKeys, KeyGeneration, KeyMaterial, Keyring, WrappingKeyAccess};
 use pool::{NewDataset, Pool, ScrubPhase};
 use secret::Key;
 use store::Store;
@@ -90,8 +90,8 @@ fn closed_pool(seed: u64) -> (Vec<u8>, Picture) {
     let device = Arc::new(MemoryDevice::new(SIZE));
     let random = SeededRandom::new(seed);
     let params = Argon2Params::insecure_for_tests();
-    let (wrapping, key) = Wrapping::create(&key(), &params, 0, &random).unwrap();
-    let (generation, keys) = Generation::create(&key, FAMILY, 1, 1, SUITE, 0, &random).unwrap();
+    let (wrapping, key) = WrappingKeyAccess::create(&key(), &params, 0, &random).unwrap();
+    let (generation, keys) = KeyGeneration::create(&key, FAMILY, 1, 1, SUITE, 0, &random).unwrap();
     let keyring = Keyring::new(FAMILY, wrapping, vec![generation]).unwrap();
     let bytes = keyring.encode();
     let top = NewDataset {

@@ -11,7 +11,7 @@ use crate::common::*;
 use block::fault::{FaultClock, FaultDevice, Survival};
 use cipher::{SeededRandom, Suite};
 use dataset::{Dataset, Error, NewGeneration, Resealer, Settings};
-use keys::{Argon2Params, Generation, KeyMaterial, Keyring, Wrapping, WrappingKey};
+use keys::{Argon2Params, KeyGeneration, KeyMaterial, Keyring, WrappingKey, WrappingKeyAccess};
 use pool::{ArrayKind, Entry, NewDataset, NewKeyring, NewKeys, Pool, RecordPtr, SealInput};
 use secret::Key;
 use vfs::{FileSystem, Kind, NewNode, ROOT};
@@ -27,11 +27,11 @@ fn material() -> KeyMaterial {
 fn with_keyring(pool: &Pool) -> (Arc<Entry>, WrappingKey) {
     let random = SeededRandom::new(5);
     let params = Argon2Params::insecure_for_tests();
-    let (wrapping, key) = Wrapping::create(&material(), &params, 0, &random).unwrap();
+    let (wrapping, key) = WrappingKeyAccess::create(&material(), &params, 0, &random).unwrap();
     let own = key.try_clone().unwrap();
     let new = NewDataset {
         keyring: Some(Box::new(move |txg| {
-            let made = Generation::create(&key, FAMILY, 1, txg, SUITE, 0, &random);
+            let made = KeyGeneration::create(&key, FAMILY, 1, txg, SUITE, 0, &random);
             let keyring = Keyring::new(FAMILY, wrapping, vec![made.unwrap().0]);
             Ok(keyring.unwrap().encode())
         })),

@@ -22,7 +22,7 @@ const SIGNATURES_MAX: usize = 16;
 pub(super) const KEYS_MAX: usize = 64;
 
 /// A sealed passphrase.
-pub(super) struct Sealed {
+pub(super) struct Jwe {
     /// The header as it was sealed, which is authenticated.
     pub(super) protected: String,
     pub(super) header: Value,
@@ -31,9 +31,9 @@ pub(super) struct Sealed {
     pub(super) tag: [u8; TAG_LEN],
 }
 
-impl Sealed {
+impl Jwe {
     /// Reads the form of an object, or the compact one.
-    pub(super) fn read(jwe: &Value) -> Result<Sealed> {
+    pub(super) fn read(jwe: &Value) -> Result<Jwe> {
         let [protected, key, nonce, ciphertext, tag] = match jwe {
             Value::String(compact) => {
                 let parts: Vec<&str> = compact.splitn(6, '.').collect();
@@ -50,7 +50,7 @@ impl Sealed {
         }
         let header = serde_json::from_slice(&decode(protected)?);
         let tag = decode(tag)?.try_into();
-        Ok(Sealed {
+        Ok(Jwe {
             header: header.map_err(|_| unusable("its header is not JSON"))?,
             protected: protected.into(),
             nonce: decode(nonce)?,
@@ -264,7 +264,7 @@ mod tests {
         let part = URL_SAFE_NO_PAD.encode("{}");
         let tag = URL_SAFE_NO_PAD.encode([0; 16]);
         let whole = format!("{part}..AAAA.AAAA.{tag}");
-        assert!(Sealed::read(&json!(whole)).is_ok());
+        assert!(Jwe::read(&json!(whole)).is_ok());
         for wrong in [
             json!(null),
             json!({}),
@@ -277,7 +277,7 @@ mod tests {
             json!(format!("AAAA..AAAA.AAAA.{tag}")),
             json!(format!("{part}..AAAA.{}.{tag}", "A".repeat(70_000))),
         ] {
-            assert!(Sealed::read(&wrong).is_err(), "{wrong}");
+            assert!(Jwe::read(&wrong).is_err(), "{wrong}");
         }
     }
 }

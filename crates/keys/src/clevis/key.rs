@@ -6,9 +6,9 @@ use cipher::{Policy, Random, SystemRandom};
 use secret::{Key, Secret};
 use serde_json::Value;
 
-use super::jose::{self, Sealed};
-use super::server::Server;
-use super::tang::{self, Advertised, Tang};
+use super::jose::{self, Jwe};
+use super::server::TangServer;
+use super::tang::{self, ServerKeys, Tang};
 use crate::layout::PARAMS_MAX;
 use crate::{Error, Result, TangUrl};
 
@@ -18,7 +18,7 @@ pub struct TangKey {
     server: TangUrl,
     until: Instant,
     /// What it said of its keys, if a slot is to be made.
-    advertised: Option<Advertised>,
+    advertised: Option<ServerKeys>,
 }
 
 impl TangKey {
@@ -42,12 +42,12 @@ impl TangKey {
     /// # Errors
     /// [`Error::KeyServer`] if it does not answer, or is not the one that is meant.
     pub fn ask(mut self) -> Result<TangKey> {
-        self.advertised = Some(Advertised::ask(&self.server(), &self.server.thumbprint)?);
+        self.advertised = Some(ServerKeys::ask(&self.server(), &self.server.thumbprint)?);
         Ok(self)
     }
 
-    fn server(&self) -> Server<'_> {
-        Server {
+    fn server(&self) -> TangServer<'_> {
+        TangServer {
             url: &self.server.url,
             until: self.until,
         }
@@ -68,7 +68,7 @@ impl TangKey {
         let sealed = match &self.advertised {
             Some(keys) => tang::seal(url, keys, signer, text, random)?,
             None => {
-                let keys = Advertised::ask(&self.server(), thumbprint)?;
+                let keys = ServerKeys::ask(&self.server(), thumbprint)?;
                 tang::seal(url, &keys, signer, text, random)?
             }
         };
@@ -97,7 +97,7 @@ impl TangKey {
             Error::Clevis(_) => Error::Damaged("the parameters of a key slot"),
             other => other,
         };
-        let sealed = Sealed::read(&Value::from(sealed)).map_err(damaged)?;
+        let sealed = Jwe::read(&Value::from(sealed)).map_err(damaged)?;
         if !tang::is_of(&sealed, &self.server.thumbprint) {
             return Ok(None);
         }
@@ -135,6 +135,6 @@ impl TangKey {
 
 /// Whether a slot was made for this server. False if it cannot be read.
 pub(crate) fn is_for_server(sealed: &str, server: &TangUrl) -> bool {
-    let sealed = Sealed::read(&Value::from(sealed));
+    let sealed = Jwe::read(&Value::from(sealed));
     sealed.is_ok_and(|sealed| tang::is_of(&sealed, &server.thumbprint))
 }

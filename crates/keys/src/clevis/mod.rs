@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::Result;
 pub use key::TangKey;
 pub(crate) use key::is_for_server;
-use pin::Pinned;
+use pin::ClevisSecret;
 
 /// The passphrase in the token of clevis, recovered within `time_max`.
 ///
@@ -29,13 +29,13 @@ use pin::Pinned;
 /// for Tang servers in FIPS mode;
 /// [`Error::KeyServer`](crate::Error::KeyServer) if the server does not help.
 pub fn clevis(token: &Value, time_max: Duration) -> Result<Secret> {
-    Pinned::read(&token["jwe"])?.open(Instant::now() + time_max)
+    ClevisSecret::read(&token["jwe"])?.open(Instant::now() + time_max)
 }
 
 /// Reads a token, also one whose header this is, and the keys of a server. Asks nobody.
 #[cfg(fuzzing)]
 pub(crate) fn look(json: &Value) {
     tang::look(json);
-    let _ = Pinned::read(&json["jwe"]);
-    let _ = Pinned::read(&jose::with_header(json));
+    let _ = ClevisSecret::read(&json["jwe"]);
+    let _ = ClevisSecret::read(&jose::with_header(json));
 }

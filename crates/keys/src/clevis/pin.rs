@@ -10,8 +10,8 @@ use secret::Secret;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::jose::{self, Sealed, unusable};
-use super::server::Server;
+use super::jose::{self, Jwe, unusable};
+use super::server::TangServer;
 use super::tang::Tang;
 use super::tpm2;
 use crate::Result;
@@ -25,8 +25,8 @@ const PARTS_MAX: usize = 64;
 const PRIME_LEN: usize = 32;
 
 /// What is sealed, and who opens it.
-pub(super) struct Pinned {
-    sealed: Sealed,
+pub(super) struct ClevisSecret {
+    sealed: Jwe,
     pin: Pin,
 }
 
@@ -43,17 +43,17 @@ struct Sss {
     threshold: usize,
     prime: Vec<u8>,
     /// One that cannot be read does not keep the others from opening.
-    parts: Vec<Result<Pinned>>,
+    parts: Vec<Result<ClevisSecret>>,
 }
 
-impl Pinned {
+impl ClevisSecret {
     /// Reads what anybody may have written.
-    pub(super) fn read(jwe: &Value) -> Result<Pinned> {
-        Pinned::read_part(jwe, DEPTH_MAX, &mut PARTS_MAX.clone())
+    pub(super) fn read(jwe: &Value) -> Result<ClevisSecret> {
+        ClevisSecret::read_part(jwe, DEPTH_MAX, &mut PARTS_MAX.clone())
     }
 
-    fn read_part(jwe: &Value, depth: u32, parts_left: &mut usize) -> Result<Pinned> {
-        let sealed = Sealed::read(jwe)?;
+    fn read_part(jwe: &Value, depth: u32, parts_left: &mut usize) -> Result<ClevisSecret> {
+        let sealed = Jwe::read(jwe)?;
         let header = &sealed.header;
         let pin = match header["clevis"]["pin"].as_str() {
             Some("tang") => Pin::Tang(Tang::read(header)?),
@@ -62,19 +62,19 @@ impl Pinned {
             Some(other) => Pin::Other(other.chars().filter(char::is_ascii_alphanumeric).collect()),
             None => return Err(unusable("it does not say how it was sealed")),
         };
-        Ok(Pinned { sealed, pin })
+        Ok(ClevisSecret { sealed, pin })
     }
 
     /// Opens it, by asking who helps.
     pub(super) fn open(self, until: Instant) -> Result<Secret> {
-        let Pinned { sealed, pin } = self;
+        let ClevisSecret { sealed, pin } = self;
         match pin {
             Pin::Tang(_) if Policy::current().is_fips() => {
                 Err(unusable("its key exchange is not approved in FIPS mode"))
             }
             Pin::Tang(tang) => {
                 let url = &tang.url;
-                let server = Server { url, until };
+                let server = TangServer { url, until };
                 let shared = tang.recover(&server, &SystemRandom)?;
                 let gone = || server.failed("it does not have the key any more");
                 let key = jose::derive(&shared.ok_or_else(gone)?, &sealed.header)?;
@@ -118,7 +118,7 @@ impl Sss {
         *parts_left = left.ok_or_else(|| unusable("it has too many parts"))?;
         let mut parts = Vec::with_capacity(listed.len());
         for part in listed {
-            parts.push(Pinned::read_part(part, depth, parts_left));
+            parts.push(ClevisSecret::read_part(part, depth, parts_left));
         }
         Ok(Sss {
             threshold,

@@ -19,13 +19,13 @@ const HEADER_MAX: usize = 16 << 10;
 const ANSWER_MAX: u64 = 64 << 10;
 
 /// A server, and how long it may take.
-pub(super) struct Server<'a> {
+pub(super) struct TangServer<'a> {
     /// As [`tang_address`](crate::source::tang_address) gives it.
     pub(super) url: &'a str,
     pub(super) until: Instant,
 }
 
-impl Server<'_> {
+impl TangServer<'_> {
     /// What the server makes of a point with its key of this name; `None` if it does not have the key.
     pub(super) fn recover(&self, id: &str, point: &Value) -> Result<Option<Value>> {
         self.answer(|agent| {

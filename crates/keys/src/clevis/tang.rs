@@ -5,8 +5,8 @@ use secret::Secret;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::jose::{self, Sealed, thumbprint, unusable};
-use super::server::Server;
+use super::jose::{self, Jwe, thumbprint, unusable};
+use super::server::TangServer;
 use crate::Result;
 use crate::source::tang_address;
 
@@ -57,7 +57,7 @@ impl Tang {
     /// The shared secret, with the help of a server; `None` if that does not have the key.
     pub(super) fn recover(
         &self,
-        server: &Server<'_>,
+        server: &TangServer<'_>,
         random: &dyn Random,
     ) -> Result<Option<Zeroizing<Vec<u8>>>> {
         let curve = self.curve;
@@ -89,28 +89,28 @@ fn named<'a>(keys: &'a [Value], pinned: &str) -> Option<&'a Value> {
 }
 
 /// Whether it was sealed to the server that signs with this key.
-pub(super) fn is_of(sealed: &Sealed, thumbprint: &str) -> bool {
+pub(super) fn is_of(sealed: &Jwe, thumbprint: &str) -> bool {
     let kept = sealed.header["clevis"]["tang"]["thp"].as_str();
     kept == Some(thumbprint) || named(known_keys(&sealed.header), thumbprint).is_some()
 }
 
 /// The keys of a server: that which it signs with, and that which it exchanges.
 #[derive(Debug)]
-pub(super) struct Advertised {
+pub(super) struct ServerKeys {
     signing: Value,
     exchange: Value,
 }
 
-impl Advertised {
+impl ServerKeys {
     /// Asks a server for them.
-    pub(super) fn ask(server: &Server<'_>, pinned: &str) -> Result<Advertised> {
+    pub(super) fn ask(server: &TangServer<'_>, pinned: &str) -> Result<ServerKeys> {
         let Some(jws) = server.advertisement(pinned)? else {
             return Err(server.failed(OTHER_SERVER));
         };
-        Advertised::read(&jws, pinned).map_err(|reason| server.failed(reason))
+        ServerKeys::read(&jws, pinned).map_err(|reason| server.failed(reason))
     }
 
-    fn read(jws: &Value, pinned: &str) -> std::result::Result<Advertised, &'static str> {
+    fn read(jws: &Value, pinned: &str) -> std::result::Result<ServerKeys, &'static str> {
         let keys = jose::payload_keys(jws).ok_or("its answer has no keys")?;
         let known = named(&keys, pinned).filter(|key| jose::is_for(key, "verify"));
         let known = known.ok_or(
@@ -129,7 +129,7 @@ impl Advertised {
         };
         let exchange = keys.iter().find(can_exchange);
         let exchange = exchange.ok_or("it has no key for an exchange")?;
-        Ok(Advertised {
+        Ok(ServerKeys {
             signing: plain(signing),
             exchange: plain(exchange),
         })
@@ -140,7 +140,7 @@ impl Advertised {
 #[cfg(fuzzing)]
 pub(super) fn look(jws: &Value) {
     let pinned = jws["thp"].as_str().unwrap_or_default();
-    let _ = Advertised::read(jws, pinned);
+    let _ = ServerKeys::read(jws, pinned);
 }
 
 /// A key without what is not needed.
@@ -155,7 +155,7 @@ fn plain(key: &Value) -> Value {
 /// Seals a text to a server, as clevis does. The key that the server signs with is kept, or its thumbprint if that is given.
 pub(super) fn seal(
     url: &str,
-    to: &Advertised,
+    to: &ServerKeys,
     signer: Option<&str>,
     text: &Secret,
     random: &dyn Random,

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secret::Secret;
 
-use super::program::{Call, Ended};
+use super::program::{FidoCommand, FidoOutput};
 use crate::{Error, Result};
 
 /// So long an authenticator that waits for nobody has to answer. `fido2-assert` waits 21 s for one in use.
@@ -35,7 +35,7 @@ pub(super) struct Authenticator {
 
 /// What it is asked to do.
 #[derive(Clone, Copy)]
-pub(super) struct Question<'a> {
+pub(super) struct AssertionRequest<'a> {
     /// Whose credential it is.
     pub(super) rp: &'a str,
     /// Base64.
@@ -45,7 +45,7 @@ pub(super) struct Question<'a> {
 }
 
 /// What it answers in place of a secret.
-pub(super) enum Refusal {
+pub(super) enum AssertionFailure {
     /// The name of an error of libfido2.
     Code(String),
     /// Nothing, in the given time.
@@ -54,23 +54,23 @@ pub(super) enum Refusal {
     Failed(Error),
 }
 
-impl Refusal {
+impl AssertionFailure {
     /// Empty for what is no answer.
     pub(super) fn code(&self) -> &str {
         match self {
-            Refusal::Code(code) => code,
+            AssertionFailure::Code(code) => code,
             _ => "",
         }
     }
 }
 
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Refusal {
-        Refusal::Failed(error)
+impl From<Error> for AssertionFailure {
+    fn from(error: Error) -> AssertionFailure {
+        AssertionFailure::Failed(error)
     }
 }
 
-type Answer<T> = std::result::Result<T, Refusal>;
+type FidoResult<T> = std::result::Result<T, AssertionFailure>;
 
 /// Their paths.
 pub(super) fn list() -> Result<Vec<String>> {
@@ -86,8 +86,8 @@ fn path_of(line: &str) -> Option<String> {
     (is_path && path.bytes().all(|byte| byte.is_ascii_graphic())).then(|| path.to_owned())
 }
 
-fn token_tool(words: &[&str], path: &str) -> Result<Ended> {
-    let call = Call {
+fn token_tool(words: &[&str], path: &str) -> Result<FidoOutput> {
+    let call = FidoCommand {
         program: "fido2-token",
         words,
         input: "",
@@ -133,16 +133,16 @@ impl Authenticator {
     }
 
     /// Whether it has a credential, which it tells without a person. `None` if it does not tell.
-    pub(super) fn has_credential(&self, question: &Question<'_>) -> Result<Option<bool>> {
-        let question = Question {
+    pub(super) fn has_credential(&self, question: &AssertionRequest<'_>) -> Result<Option<bool>> {
+        let question = AssertionRequest {
             touch: self.has_touch.then_some(false),
             verification: None,
             ..*question
         };
         match self.assert(&question, None, None, ANSWER_MAX) {
             Ok(_) => Ok(Some(true)),
-            Err(Refusal::Code(code)) if is_absence(&code) => Ok(Some(false)),
-            Err(Refusal::Code(code)) if is_silence(&code) => Ok(None),
+            Err(AssertionFailure::Code(code)) if is_absence(&code) => Ok(Some(false)),
+            Err(AssertionFailure::Code(code)) if is_silence(&code) => Ok(None),
             Err(refusal) => Err(self.explain(refusal)),
         }
     }
@@ -150,10 +150,10 @@ impl Authenticator {
     /// The secret for a salt, in base64 as the salt.
     pub(super) fn secret(
         &self,
-        question: &Question<'_>,
+        question: &AssertionRequest<'_>,
         salt: &str,
         pin: Option<&Secret>,
-    ) -> Answer<Secret> {
+    ) -> FidoResult<Secret> {
         let ended = self.assert(question, Some(salt), pin, TOUCH_MAX)?;
         let odd = || Error::fido(format_args!("{}: its answer is not a secret", self.path));
         // Client data hash, relying party, authenticator data, signature, secret.
@@ -168,11 +168,11 @@ impl Authenticator {
 
     fn assert(
         &self,
-        question: &Question<'_>,
+        question: &AssertionRequest<'_>,
         salt: Option<&str>,
         pin: Option<&Secret>,
         time_max: Duration,
-    ) -> Answer<Ended> {
+    ) -> FidoResult<FidoOutput> {
         let mut words = vec!["-G".to_owned()];
         words.extend(salt.map(|_| "-h".into()));
         let options = [
@@ -197,7 +197,7 @@ impl Authenticator {
             .flatten()
             .map(|line| format!("{line}\n"))
             .collect();
-        let call = Call {
+        let call = FidoCommand {
             program: "fido2-assert",
             words: &words.iter().map(String::as_str).collect::<Vec<_>>(),
             input: &input,
@@ -205,18 +205,18 @@ impl Authenticator {
             time_max,
         };
         match call.run()? {
-            None => Err(Refusal::Late),
+            None => Err(AssertionFailure::Late),
             Some(ended) if ended.is_success => Ok(ended),
-            Some(ended) => Err(Refusal::Code(code(&ended.errors))),
+            Some(ended) => Err(AssertionFailure::Code(code(&ended.errors))),
         }
     }
 
     /// What a refusal means, and what to do.
-    pub(super) fn explain(&self, refusal: Refusal) -> Error {
+    pub(super) fn explain(&self, refusal: AssertionFailure) -> Error {
         let code = match refusal {
-            Refusal::Failed(error) => return error,
-            Refusal::Late => "FIDO_ERR_TIMEOUT".into(),
-            Refusal::Code(code) => code,
+            AssertionFailure::Failed(error) => return error,
+            AssertionFailure::Late => "FIDO_ERR_TIMEOUT".into(),
+            AssertionFailure::Code(code) => code,
         };
         let reason = match code.as_str() {
             "FIDO_ERR_PIN_INVALID" => {

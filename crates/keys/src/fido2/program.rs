@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use secret::Secret;
 
 use super::session::start_alone;
-use crate::system::child::Running;
+use crate::system::child::ChildProgram;
 use crate::system::trust::check_trusted;
 use crate::{Error, Result};
 
@@ -26,7 +26,7 @@ const ERRORS_MAX: usize = 4 << 10;
 const QUESTION: &str = "Enter PIN for ";
 
 /// A program that ended.
-pub(super) struct Ended {
+pub(super) struct FidoOutput {
     pub(super) is_success: bool,
     pub(super) output: Secret,
     /// What it wrote as standard error.
@@ -34,7 +34,7 @@ pub(super) struct Ended {
 }
 
 /// What one is started with.
-pub(super) struct Call<'a> {
+pub(super) struct FidoCommand<'a> {
     pub(super) program: &'static str,
     /// No secrets: every user sees them.
     pub(super) words: &'a [&'a str],
@@ -44,12 +44,12 @@ pub(super) struct Call<'a> {
     pub(super) time_max: Duration,
 }
 
-impl Call<'_> {
+impl FidoCommand<'_> {
     /// Runs it. `None` if it did not end in time.
     ///
     /// # Errors
     /// [`Error::Fido`] if it is not installed, others can change it, or it cannot be run.
-    pub(super) fn run(&self) -> Result<Option<Ended>> {
+    pub(super) fn run(&self) -> Result<Option<FidoOutput>> {
         let until = Instant::now() + self.time_max;
         let path = find(self.program)?;
         match self.talk(&path, until) {
@@ -62,7 +62,7 @@ impl Call<'_> {
         }
     }
 
-    fn talk(&self, path: &Path, until: Instant) -> io::Result<Ended> {
+    fn talk(&self, path: &Path, until: Instant) -> io::Result<FidoOutput> {
         let mut command = Command::new(path);
         command
             .args(self.words)
@@ -72,12 +72,12 @@ impl Call<'_> {
             .env_clear()
             .current_dir("/");
         start_alone(&mut command);
-        let mut running = Running(command.spawn()?);
+        let mut running = ChildProgram(command.spawn()?);
         let child = &mut running.0;
         let mut input = child.stdin.take();
         let (mut output, mut errors) = (child.stdout.take(), child.stderr.take());
         say(&mut input, self.input.as_bytes())?;
-        let mut heard = Heard::new()?;
+        let mut heard = OutputBuffer::new()?;
         while output.is_some() || errors.is_some() {
             if self.pin.is_none() || heard.is_question() {
                 if let Some(pin) = self.pin {
@@ -97,7 +97,7 @@ impl Call<'_> {
         running.wait(until);
         let status = running.0.try_wait()?.ok_or(io::ErrorKind::TimedOut)?;
         heard.output.truncate(heard.len);
-        Ok(Ended {
+        Ok(FidoOutput {
             is_success: status.success(),
             output: heard.output,
             errors: String::from_utf8_lossy(&heard.errors).into_owned(),
@@ -106,15 +106,15 @@ impl Call<'_> {
 }
 
 /// What a program has said so far.
-struct Heard {
+struct OutputBuffer {
     output: Secret,
     len: usize,
     errors: Vec<u8>,
 }
 
-impl Heard {
-    fn new() -> io::Result<Heard> {
-        Ok(Heard {
+impl OutputBuffer {
+    fn new() -> io::Result<OutputBuffer> {
+        Ok(OutputBuffer {
             output: Secret::zeroed(OUTPUT_MAX).map_err(io::Error::other)?,
             len: 0,
             errors: Vec::new(),

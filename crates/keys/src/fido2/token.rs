@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use secret::Secret;
 use serde_json::Value;
 
-use super::authenticator::{Authenticator, Question, Refusal, is_absence, list};
+use super::authenticator::{AssertionFailure, AssertionRequest, Authenticator, is_absence, list};
 use crate::{Error, Result};
 
 /// No credential is longer (CTAP 2.1, `maxCredentialIdLength`).
@@ -142,8 +142,8 @@ impl FidoToken {
         Ok(Some((found, has_it)))
     }
 
-    fn question(&self) -> Question<'_> {
-        Question {
+    fn question(&self) -> AssertionRequest<'_> {
+        AssertionRequest {
             rp: &self.rp,
             credential: &self.credential,
             touch: self.touch,
@@ -164,7 +164,7 @@ impl FidoToken {
         question.touch = authenticator.has_touch.then_some(touch);
         question.verification = self.verification.filter(|_| authenticator.has_verification);
         if self.pin == Some(true) && !authenticator.has_pin {
-            let refusal = Refusal::Code("FIDO_ERR_PIN_NOT_SET".into());
+            let refusal = AssertionFailure::Code("FIDO_ERR_PIN_NOT_SET".into());
             return Err(authenticator.explain(refusal).into());
         }
         let mut pin = match self.pin {

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::hash::queue::{
-    HashCost, HashLimits, HashMemory, HashPayer, HashQueue, MEMORY_KIB_LEAST,
+    HashDemand, HashLimits, HashMemory, HashPayer, HashQueue, MEMORY_KIB_LEAST,
 };
 use crate::{Error, Result};
 
@@ -110,7 +110,7 @@ pub fn machine_memory_kib() -> Option<u64> {
 /// the caller has gone.
 pub fn hash_memory(kib: u32, passes: u32) -> Result<HashMemory> {
     let caller = HashCaller::present();
-    let cost = HashCost {
+    let cost = HashDemand {
         memory_kib: kib.into(),
         passes,
         allowed_kib: caller.allowed_kib,

@@ -62,14 +62,14 @@ impl HashPayer {
 
 /// The cost of one hash.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HashCost {
+pub(crate) struct HashDemand {
     pub(crate) memory_kib: u64,
     pub(crate) passes: u32,
     /// The memory that it may take besides the limit, in KiB. It runs alone then.
     pub(crate) allowed_kib: u64,
 }
 
-impl HashCost {
+impl HashDemand {
     fn work(&self) -> u64 {
         self.memory_kib.max(1) * u64::from(self.passes)
     }
@@ -99,7 +99,7 @@ impl HashLimits {
 
 /// One hash that runs or waits.
 #[derive(Clone, Debug)]
-struct Claim {
+struct HashJob {
     ticket: u64,
     payer: HashPayer,
     memory_kib: u64,
@@ -109,8 +109,8 @@ struct Claim {
 #[derive(Debug, Default)]
 struct State {
     limits: Option<HashLimits>,
-    running: Vec<Claim>,
-    waiting: Vec<Claim>,
+    running: Vec<HashJob>,
+    waiting: Vec<HashJob>,
     next_ticket: u64,
     /// Where the work of each user ends, in the time of `now`.
     finish: BTreeMap<HashPayer, u64>,
@@ -129,25 +129,25 @@ impl State {
     }
 
     /// The claim that is next.
-    fn first(&self) -> Option<&Claim> {
-        let order = |claim: &&Claim| match claim.payer {
+    fn first(&self) -> Option<&HashJob> {
+        let order = |claim: &&HashJob| match claim.payer {
             HashPayer::Root => (0, 0, claim.ticket),
             _ => {
                 let running = self.running_of(claim.payer);
                 (1 + running, self.start_of(claim.payer), claim.ticket)
             }
         };
-        let may = |claim: &&Claim| {
+        let may = |claim: &&HashJob| {
             claim.payer == HashPayer::Root || self.running_of(claim.payer) < RUNNING_PER_USER
         };
         self.waiting.iter().filter(may).min_by_key(order)
     }
 
-    fn fits(&self, claim: &Claim) -> bool {
+    fn fits(&self, claim: &HashJob) -> bool {
         let Some(limits) = self.limits else {
             return true;
         };
-        let sum = |claims: &mut dyn Iterator<Item = &Claim>| -> u64 {
+        let sum = |claims: &mut dyn Iterator<Item = &HashJob>| -> u64 {
             claims.map(|claim| claim.memory_kib).sum()
         };
         let used = sum(&mut self.running.iter());
@@ -164,7 +164,7 @@ impl State {
     }
 
     /// Refuses a hash that can never run, and one too many.
-    fn check(&self, payer: HashPayer, cost: HashCost) -> Result<()> {
+    fn check(&self, payer: HashPayer, cost: HashDemand) -> Result<()> {
         let Some(limits) = self.limits else {
             return Ok(());
         };
@@ -250,14 +250,14 @@ impl HashQueue {
     pub(crate) fn enter(
         &'static self,
         payer: HashPayer,
-        cost: HashCost,
+        cost: HashDemand,
         is_gone: &dyn Fn() -> bool,
     ) -> Result<HashMemory> {
         let mut state = self.lock();
         state.check(payer, cost)?;
         let ticket = state.next_ticket;
         state.next_ticket += 1;
-        let claim = Claim {
+        let claim = HashJob {
             ticket,
             payer,
             memory_kib: cost.memory_kib,

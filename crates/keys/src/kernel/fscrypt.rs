@@ -56,7 +56,7 @@ impl Specifier {
 
 /// Whether the kernel has a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyStatus {
+pub enum KernelKeyStatus {
     /// No.
     Absent,
     /// Yes.
@@ -70,7 +70,7 @@ pub enum KeyStatus {
 
 /// What came of a key that was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removed {
+pub enum KeyRemoval {
     /// It is gone.
     Whole,
     /// It is gone, but files are still open.
@@ -135,7 +135,11 @@ pub fn add_key(directory: impl AsFd, specifier: &Specifier, key: &Secret) -> Res
 /// # Errors
 /// `NOKEY` if it is not there, or was added only by others; `ACCES` without being root, for a descriptor
 /// or for all users.
-pub fn remove_key(directory: impl AsFd, specifier: &Specifier, all_users: bool) -> Result<Removed> {
+pub fn remove_key(
+    directory: impl AsFd,
+    specifier: &Specifier,
+    all_users: bool,
+) -> Result<KeyRemoval> {
     let mut argument = [0; REMOVE_LEN];
     argument[..SPECIFIER_LEN].copy_from_slice(&specifier.encode());
     match all_users {
@@ -144,9 +148,9 @@ pub fn remove_key(directory: impl AsFd, specifier: &Specifier, all_users: bool) 
     }
     let flags = number(&argument, SPECIFIER_LEN);
     Ok(match flags {
-        _ if flags & 2 != 0 => Removed::OtherUsers,
-        _ if flags & 1 != 0 => Removed::FilesBusy,
-        _ => Removed::Whole,
+        _ if flags & 2 != 0 => KeyRemoval::OtherUsers,
+        _ if flags & 1 != 0 => KeyRemoval::FilesBusy,
+        _ => KeyRemoval::Whole,
     })
 }
 
@@ -154,17 +158,17 @@ pub fn remove_key(directory: impl AsFd, specifier: &Specifier, all_users: bool) 
 ///
 /// # Errors
 /// `NOTTY`, `OPNOTSUPP` if the file system does not take part.
-pub fn key_status(directory: impl AsFd, specifier: &Specifier) -> Result<KeyStatus> {
+pub fn key_status(directory: impl AsFd, specifier: &Specifier) -> Result<KernelKeyStatus> {
     let mut argument = [0; STATUS_LEN];
     argument[..SPECIFIER_LEN].copy_from_slice(&specifier.encode());
     call::<KEY_STATUS, STATUS_LEN>(directory, &mut argument)?;
     let (status, flags) = (number(&argument, 64), number(&argument, 68));
     match status {
-        1 => Ok(KeyStatus::Absent),
-        2 => Ok(KeyStatus::Present {
+        1 => Ok(KernelKeyStatus::Absent),
+        2 => Ok(KernelKeyStatus::Present {
             is_own: flags & 1 != 0 || matches!(specifier, Specifier::Descriptor(_)),
         }),
-        3 => Ok(KeyStatus::FilesBusy),
+        3 => Ok(KernelKeyStatus::FilesBusy),
         _ => Err(Errno::INVAL),
     }
 }

@@ -33,14 +33,14 @@ struct Header {
 /// A keyring. Name, key source and keyring follow.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct EntryHead {
+struct BackupEntryHead {
     guid: U64,
     keyring_len: U32,
     name_len: U16,
     source_len: U16,
 }
 
-const _: () = assert!(size_of::<Header>() == 24 && size_of::<EntryHead>() == 16);
+const _: () = assert!(size_of::<Header>() == 24 && size_of::<BackupEntryHead>() == 16);
 
 /// Copies of the keyrings of a dataset and of those that have their key from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Backup {
         let mut out = vec![0; size_of::<Header>()];
         for keyring in &self.keyrings {
             let len = |len: usize| u16::try_from(len).map_err(|_| too_large());
-            let head = EntryHead {
+            let head = BackupEntryHead {
                 guid: keyring.guid.into(),
                 keyring_len: u32::try_from(keyring.bytes.len())
                     .map_err(|_| too_large())?
@@ -147,7 +147,7 @@ impl Backup {
 
 impl BackupKeyring {
     fn take(bytes: &mut &[u8]) -> Option<BackupKeyring> {
-        let head: EntryHead = layout::take(bytes)?;
+        let head: BackupEntryHead = layout::take(bytes)?;
         let mut part = |len: usize| {
             let (part, rest) = bytes.split_at_checked(len)?;
             *bytes = rest;

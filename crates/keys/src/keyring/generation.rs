@@ -4,7 +4,7 @@ use cipher::{Random, RecordCipher, Suite};
 use secret::{Key, LockedBox};
 use zerocopy::IntoBytes;
 
-use crate::layout::{self, Wrapped};
+use crate::layout::{self, WrappedKey};
 use crate::{Error, Result, WrappingKey, wrap};
 
 /// Authenticated first, so that nothing else wrapped by the same key is taken for a generation.
@@ -32,25 +32,25 @@ const KEYS_LEN: usize = 3 * Key::LEN;
 
 /// The keys of a dataset from one transaction group on, wrapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Generation {
-    head: Head,
-    wrapped: Parts,
+pub struct KeyGeneration {
+    head: GenerationMetadata,
+    wrapped: WrappedParts,
 }
 
 /// The wrapped keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Parts {
+enum WrappedParts {
     /// All as one. Programs made it that knew no parts.
-    Whole(Wrapped<KEYS_LEN>),
+    Whole(WrappedKey<KEYS_LEN>),
     /// What reads, and what seals. A clone has no seal keys of its origin.
     Split {
-        reads: Wrapped<READS_LEN>,
-        seals: Option<Wrapped<{ Key::LEN }>>,
+        reads: WrappedKey<READS_LEN>,
+        seals: Option<WrappedKey<{ Key::LEN }>>,
     },
 }
 
 /// The unwrapped keys of a generation: data key and dedup key, then the seal key.
-struct Unwrapped {
+struct UnwrappedKeys {
     keys: LockedBox<[u8; KEYS_LEN]>,
     has_seal: bool,
 }
@@ -95,7 +95,7 @@ impl Heads {
 
 /// What a generation says of itself, and is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Head {
+struct GenerationMetadata {
     number: u32,
     txg: u64,
     created: u64,
@@ -150,7 +150,7 @@ impl DataKeys {
     }
 
     /// From the unwrapped bytes.
-    fn split(head: &Head, unwrapped: &Unwrapped) -> Result<DataKeys> {
+    fn split(head: &GenerationMetadata, unwrapped: &UnwrappedKeys) -> Result<DataKeys> {
         let part = |i: usize| {
             let key = unwrapped.keys[i * Key::LEN..].first_chunk();
             Key::from_bytes(key.expect("there are as many"))
@@ -167,7 +167,7 @@ impl DataKeys {
     }
 }
 
-impl Generation {
+impl KeyGeneration {
     /// New random keys for the dataset family `family`, wrapped by `key`. `now` is in seconds since
     /// 1970.
     ///
@@ -182,11 +182,11 @@ impl Generation {
         suite: Suite,
         now: u64,
         random: &dyn Random,
-    ) -> Result<(Generation, DataKeys)> {
-        Generation::make(key, family, (number, txg, Heads::Any), suite, now, random)
+    ) -> Result<(KeyGeneration, DataKeys)> {
+        KeyGeneration::make(key, family, (number, txg, Heads::Any), suite, now, random)
     }
 
-    /// As [`Generation::create`], with what it says of heads.
+    /// As [`KeyGeneration::create`], with what it says of heads.
     pub(crate) fn make(
         key: &WrappingKey,
         family: u64,
@@ -194,10 +194,10 @@ impl Generation {
         suite: Suite,
         now: u64,
         random: &dyn Random,
-    ) -> Result<(Generation, DataKeys)> {
+    ) -> Result<(KeyGeneration, DataKeys)> {
         // What cannot be used is not made.
         suite.check()?;
-        let head = Head {
+        let head = GenerationMetadata {
             number,
             txg,
             created: now,
@@ -207,14 +207,14 @@ impl Generation {
         };
         let mut keys = LockedBox::new([0; KEYS_LEN])?;
         random.fill(&mut *keys)?;
-        let unwrapped = Unwrapped {
+        let unwrapped = UnwrappedKeys {
             keys,
             has_seal: true,
         };
         let nonces = [random.nonce()?, random.nonce()?];
         let wrapped = unwrapped.wrap(nonces, key, &head, family)?;
         let keys = DataKeys::split(&head, &unwrapped)?;
-        Ok((Generation { head, wrapped }, keys))
+        Ok((KeyGeneration { head, wrapped }, keys))
     }
 
     /// Unwraps the keys.
@@ -229,14 +229,14 @@ impl Generation {
     /// The same keys, wrapped by another wrapping key. No record is touched by this.
     ///
     /// # Errors
-    /// As [`Generation::open`] for the old wrapping key, [`Generation::create`] for the new.
+    /// As [`KeyGeneration::open`] for the old wrapping key, [`KeyGeneration::create`] for the new.
     pub fn rewrap(
         &self,
         family: u64,
         old: &WrappingKey,
         new: &WrappingKey,
         random: &dyn Random,
-    ) -> Result<Generation> {
+    ) -> Result<KeyGeneration> {
         self.rewrap_as(
             self.head.heads,
             self.unwrap(old, family)?,
@@ -254,7 +254,7 @@ impl Generation {
         old: &WrappingKey,
         new: &WrappingKey,
         random: &dyn Random,
-    ) -> Result<Generation> {
+    ) -> Result<KeyGeneration> {
         let mut unwrapped = self.unwrap(old, family)?;
         unwrapped.has_seal = false;
         self.rewrap_as(Heads::Later, unwrapped, family, new, random)
@@ -263,32 +263,32 @@ impl Generation {
     fn rewrap_as(
         &self,
         heads: Heads,
-        unwrapped: Unwrapped,
+        unwrapped: UnwrappedKeys,
         family: u64,
         new: &WrappingKey,
         random: &dyn Random,
-    ) -> Result<Generation> {
-        let head = Head {
+    ) -> Result<KeyGeneration> {
+        let head = GenerationMetadata {
             heads,
             wrapping_key: *new.id(),
             ..self.head
         };
         let nonces = [random.nonce()?, random.nonce()?];
         let wrapped = unwrapped.wrap(nonces, new, &head, family)?;
-        Ok(Generation { head, wrapped })
+        Ok(KeyGeneration { head, wrapped })
     }
 
     /// The same keys, of a generation that seals no heads any more. They are wrapped by the same key, with a nonce
-    /// that tells which bytes they were in before: see [`Generation::is_same`].
-    pub(crate) fn superseded(&self, family: u64, key: &WrappingKey) -> Result<Generation> {
+    /// that tells which bytes they were in before: see [`KeyGeneration::is_same`].
+    pub(crate) fn superseded(&self, family: u64, key: &WrappingKey) -> Result<KeyGeneration> {
         let unwrapped = self.unwrap(key, family)?;
-        let head = Head {
+        let head = GenerationMetadata {
             heads: Heads::Later,
             ..self.head
         };
         let nonces = [SUPERSEDED, SUPERSEDED_SEALS].map(|part| self.nonce_when_superseded(part));
         let wrapped = unwrapped.wrap(nonces, key, &head, family)?;
-        Ok(Generation { head, wrapped })
+        Ok(KeyGeneration { head, wrapped })
     }
 
     fn nonce_when_superseded(&self, part: &'static str) -> [u8; 24] {
@@ -302,12 +302,12 @@ impl Generation {
     /// Whether both are one generation, as far as that can be told without a key. Of two under one wrapping key the
     /// bytes are the same, or one is the other [superseded](Heads::Later). Of two under different keys what they
     /// say is the same.
-    pub fn is_same(&self, other: &Generation) -> bool {
-        let of = |head: &Head| (head.number, head.txg, head.created, head.suite);
+    pub fn is_same(&self, other: &KeyGeneration) -> bool {
+        let of = |head: &GenerationMetadata| (head.number, head.txg, head.created, head.suite);
         if self.wrapping_key() != other.wrapping_key() {
             return of(&self.head) == of(&other.head);
         }
-        let becomes = |a: &Generation, b: &Generation| {
+        let becomes = |a: &KeyGeneration, b: &KeyGeneration| {
             of(&a.head) == of(&b.head)
                 && a.head.heads != Heads::Later
                 && b.head.heads == Heads::Later
@@ -355,9 +355,9 @@ impl Generation {
     pub fn wrapped_len(&self) -> usize {
         const TAG: usize = 16;
         match &self.wrapped {
-            Parts::Whole(_) => KEYS_LEN + TAG,
-            Parts::Split { seals: Some(_), .. } => KEYS_LEN + 2 * TAG,
-            Parts::Split { seals: None, .. } => READS_LEN + TAG,
+            WrappedParts::Whole(_) => KEYS_LEN + TAG,
+            WrappedParts::Split { seals: Some(_), .. } => KEYS_LEN + 2 * TAG,
+            WrappedParts::Split { seals: None, .. } => READS_LEN + TAG,
         }
     }
 
@@ -371,18 +371,18 @@ impl Generation {
         self.wrapped.id() != layout::PARTS_WHOLE
     }
 
-    fn unwrap(&self, key: &WrappingKey, family: u64) -> Result<Unwrapped> {
+    fn unwrap(&self, key: &WrappingKey, family: u64) -> Result<UnwrappedKeys> {
         if key.id() != &self.head.wrapping_key {
             return Err(Error::WrongKey);
         }
         let mut keys = LockedBox::new([0; KEYS_LEN])?;
         let parts = self.wrapped.id();
         match &self.wrapped {
-            Parts::Whole(wrapped) => {
+            WrappedParts::Whole(wrapped) => {
                 let aad = self.head.aad(DOMAIN_WHOLE, family, parts);
                 wrap::unwrap(wrapped, key.key(), &aad, &mut keys)?;
             }
-            Parts::Split { reads, seals } => {
+            WrappedParts::Split { reads, seals } => {
                 let (read, seal) = keys.split_at_mut(READS_LEN);
                 let aad = self.head.aad_of_part(READS, family, parts);
                 wrap::unwrap(reads, key.key(), &aad, whole(read))?;
@@ -392,7 +392,7 @@ impl Generation {
                 }
             }
         }
-        Ok(Unwrapped {
+        Ok(UnwrappedKeys {
             keys,
             has_seal: self.seals(),
         })
@@ -402,8 +402,8 @@ impl Generation {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.head.layout(self.wrapped.id()).as_bytes());
         match &self.wrapped {
-            Parts::Whole(wrapped) => out.extend_from_slice(wrapped.as_bytes()),
-            Parts::Split { reads, seals } => {
+            WrappedParts::Whole(wrapped) => out.extend_from_slice(wrapped.as_bytes()),
+            WrappedParts::Split { reads, seals } => {
                 out.extend_from_slice(reads.as_bytes());
                 out.extend_from_slice(seals.as_ref().map_or(&[], IntoBytes::as_bytes));
             }
@@ -411,7 +411,7 @@ impl Generation {
     }
 
     /// Takes a generation from the front of `bytes`.
-    pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Generation> {
+    pub(crate) fn decode(bytes: &mut &[u8]) -> Result<KeyGeneration> {
         let cut = || Error::Damaged("a generation is cut");
         let head: layout::GenerationHead = layout::take(bytes).ok_or_else(cut)?;
         let heads = Heads::from_id(head.heads);
@@ -421,20 +421,20 @@ impl Generation {
             return Err(unknown("key wrapping algorithm", head.algorithm));
         }
         let wrapped = match head.parts {
-            layout::PARTS_WHOLE => Parts::Whole(layout::take(bytes).ok_or_else(cut)?),
-            layout::PARTS_BOTH => Parts::Split {
+            layout::PARTS_WHOLE => WrappedParts::Whole(layout::take(bytes).ok_or_else(cut)?),
+            layout::PARTS_BOTH => WrappedParts::Split {
                 reads: layout::take(bytes).ok_or_else(cut)?,
                 seals: Some(layout::take(bytes).ok_or_else(cut)?),
             },
             // Without the key that seals, it cannot say that it seals heads.
-            layout::PARTS_READS if heads == Heads::Later => Parts::Split {
+            layout::PARTS_READS if heads == Heads::Later => WrappedParts::Split {
                 reads: layout::take(bytes).ok_or_else(cut)?,
                 seals: None,
             },
             _ => return Err(Error::Damaged("the head of a generation")),
         };
         let suite = Suite::from_id(head.suite);
-        let head = Head {
+        let head = GenerationMetadata {
             number: head.number.get(),
             txg: head.txg.get(),
             created: head.created.get(),
@@ -442,38 +442,38 @@ impl Generation {
             heads,
             wrapping_key: head.wrapping_key,
         };
-        Ok(Generation { head, wrapped })
+        Ok(KeyGeneration { head, wrapped })
     }
 }
 
-impl Parts {
+impl WrappedParts {
     /// `PARTS_*`.
     fn id(&self) -> u8 {
         match self {
-            Parts::Whole(_) => layout::PARTS_WHOLE,
-            Parts::Split { seals: Some(_), .. } => layout::PARTS_BOTH,
-            Parts::Split { seals: None, .. } => layout::PARTS_READS,
+            WrappedParts::Whole(_) => layout::PARTS_WHOLE,
+            WrappedParts::Split { seals: Some(_), .. } => layout::PARTS_BOTH,
+            WrappedParts::Split { seals: None, .. } => layout::PARTS_READS,
         }
     }
 
     /// The nonce of what reads.
     fn nonce(&self) -> &[u8; 24] {
         match self {
-            Parts::Whole(wrapped) => &wrapped.nonce,
-            Parts::Split { reads, .. } => &reads.nonce,
+            WrappedParts::Whole(wrapped) => &wrapped.nonce,
+            WrappedParts::Split { reads, .. } => &reads.nonce,
         }
     }
 }
 
-impl Unwrapped {
+impl UnwrappedKeys {
     /// Wraps the keys in parts, each with its own nonce.
     fn wrap(
         &self,
         [reads, seals]: [[u8; 24]; 2],
         key: &WrappingKey,
-        head: &Head,
+        head: &GenerationMetadata,
         family: u64,
-    ) -> Result<Parts> {
+    ) -> Result<WrappedParts> {
         let parts = match self.has_seal {
             true => layout::PARTS_BOTH,
             false => layout::PARTS_READS,
@@ -488,7 +488,7 @@ impl Unwrapped {
             wrap::wrap_with(seals, key.key(), &aad, seal)
         };
         let seals = self.has_seal.then(wrap_seal).transpose()?;
-        Ok(Parts::Split { reads, seals })
+        Ok(WrappedParts::Split { reads, seals })
     }
 }
 
@@ -497,7 +497,7 @@ fn whole<const LEN: usize>(part: &mut [u8]) -> &mut [u8; LEN] {
     part.try_into().expect("its length")
 }
 
-impl Head {
+impl GenerationMetadata {
     /// What the keys are bound to: domain, family and head.
     fn aad(&self, domain: &[u8], family: u64, parts: u8) -> Vec<u8> {
         [domain, &family.to_le_bytes(), self.layout(parts).as_bytes()].concat()

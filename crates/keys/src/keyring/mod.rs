@@ -3,15 +3,16 @@
 pub(crate) mod backup;
 pub(crate) mod generation;
 pub(crate) mod slot;
-pub(crate) mod wrapping;
 pub(crate) mod wrapping_key;
+pub(crate) mod wrapping_key_access;
 
 use cipher::{Random, Suite};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::layout::{self, GenerationHead, Header, Trailer, Wrapped};
+use crate::layout::{self, GenerationHead, Header, Trailer, WrappedKey};
 use crate::{
-    DataKeys, Error, Generation, Heads, KeyMaterial, Result, SLOTS_MAX, Slot, Wrapping, WrappingKey,
+    DataKeys, Error, Heads, KeyGeneration, KeyMaterial, KeySlot, Result, SLOTS_MAX, WrappingKey,
+    WrappingKeyAccess,
 };
 
 /// How many generations a keyring can have: a rotation a day for 179 years.
@@ -25,8 +26,8 @@ const GENERATIONS_MAX: usize = 1 << 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyring {
     family: u64,
-    wrapping: Wrapping,
-    generations: Vec<Generation>,
+    wrapping: WrappingKeyAccess,
+    generations: Vec<KeyGeneration>,
 }
 
 impl Keyring {
@@ -34,7 +35,11 @@ impl Keyring {
     ///
     /// # Errors
     /// [`Error::Keyring`] if they do not make a keyring.
-    pub fn new(family: u64, wrapping: Wrapping, generations: Vec<Generation>) -> Result<Keyring> {
+    pub fn new(
+        family: u64,
+        wrapping: WrappingKeyAccess,
+        generations: Vec<KeyGeneration>,
+    ) -> Result<Keyring> {
         let keyring = Keyring {
             family,
             wrapping,
@@ -50,25 +55,25 @@ impl Keyring {
     }
 
     /// Whose wrapping key it is, and the slots.
-    pub fn wrapping(&self) -> &Wrapping {
+    pub fn wrapping(&self) -> &WrappingKeyAccess {
         &self.wrapping
     }
 
     /// The generations, the oldest first. Never empty.
-    pub fn generations(&self) -> &[Generation] {
+    pub fn generations(&self) -> &[KeyGeneration] {
         &self.generations
     }
 
     /// The generation with this number.
-    pub fn generation(&self, number: u32) -> Option<&Generation> {
+    pub fn generation(&self, number: u32) -> Option<&KeyGeneration> {
         let found = self
             .generations
-            .binary_search_by_key(&number, Generation::number);
+            .binary_search_by_key(&number, KeyGeneration::number);
         found.ok().map(|index| &self.generations[index])
     }
 
     /// The generation that new records are sealed with.
-    pub fn newest(&self) -> &Generation {
+    pub fn newest(&self) -> &KeyGeneration {
         self.generations.last().expect("never empty")
     }
 
@@ -84,10 +89,10 @@ impl Keyring {
         self.head_floor() > self.newest().number()
     }
 
-    /// Unlocks the wrapping key; see [`Wrapping::unlock`].
+    /// Unlocks the wrapping key; see [`WrappingKeyAccess::unlock`].
     ///
     /// # Errors
-    /// As [`Wrapping::unlock`].
+    /// As [`WrappingKeyAccess::unlock`].
     pub fn unlock(&self, material: &KeyMaterial) -> Result<WrappingKey> {
         self.wrapping.unlock(material)
     }
@@ -95,9 +100,9 @@ impl Keyring {
     /// Unwraps the keys of every generation, the oldest first.
     ///
     /// # Errors
-    /// As [`Generation::open`].
+    /// As [`KeyGeneration::open`].
     pub fn open(&self, key: &WrappingKey) -> Result<Vec<DataKeys>> {
-        let open = |generation: &Generation| generation.open(key, self.family);
+        let open = |generation: &KeyGeneration| generation.open(key, self.family);
         self.generations.iter().map(open).collect()
     }
 
@@ -106,7 +111,7 @@ impl Keyring {
     /// forged generations.
     ///
     /// # Errors
-    /// As [`Generation::open`] for the oldest, if none opens; [`Error::Secret`].
+    /// As [`KeyGeneration::open`] for the oldest, if none opens; [`Error::Secret`].
     pub fn opened_by(&self, key: &WrappingKey) -> Result<(Keyring, Vec<u32>)> {
         let (mut opened, mut foreign) = (Vec::new(), Vec::new());
         let mut why = None;
@@ -133,7 +138,7 @@ impl Keyring {
     ///
     /// # Errors
     /// [`Error::Keyring`] if it is another wrapping key: that takes [`Keyring::rewrap`].
-    pub fn set_wrapping(&mut self, wrapping: Wrapping) -> Result<()> {
+    pub fn set_wrapping(&mut self, wrapping: WrappingKeyAccess) -> Result<()> {
         let generations = self.generations.clone();
         *self = Keyring::new(self.family, wrapping, generations)?;
         Ok(())
@@ -162,11 +167,11 @@ impl Keyring {
     pub fn rewrap(
         &self,
         old: &WrappingKey,
-        wrapping: Wrapping,
+        wrapping: WrappingKeyAccess,
         new: &WrappingKey,
         random: &dyn Random,
     ) -> Result<Keyring> {
-        let rewrap = |generation: &Generation| generation.rewrap(self.family, old, new, random);
+        let rewrap = |generation: &KeyGeneration| generation.rewrap(self.family, old, new, random);
         let generations = self.generations.iter().map(rewrap).collect::<Result<_>>()?;
         let mut keyring = Keyring::new(self.family, wrapping, generations)?;
         keyring.settle_heads(new)?;
@@ -184,12 +189,12 @@ impl Keyring {
         &self,
         (until, is_apart): (u64, bool),
         old: &WrappingKey,
-        wrapping: Wrapping,
+        wrapping: WrappingKeyAccess,
         new: &WrappingKey,
         random: &dyn Random,
     ) -> Result<Keyring> {
         let shared = self.generations.iter().filter(|g| g.txg() <= until);
-        let rewrap = |generation: &Generation| match is_apart {
+        let rewrap = |generation: &KeyGeneration| match is_apart {
             true => generation.without_seal(self.family, old, new, random),
             false => generation.rewrap(self.family, old, new, random),
         };
@@ -204,10 +209,15 @@ impl Keyring {
     ///
     /// # Errors
     /// [`Error::Keyring`] if there was no generation then, or the slots are those of another wrapping key.
-    pub fn for_stream(&self, until: u64, makes: bool, slots: &Wrapping) -> Result<Keyring> {
+    pub fn for_stream(
+        &self,
+        until: u64,
+        makes: bool,
+        slots: &WrappingKeyAccess,
+    ) -> Result<Keyring> {
         let sent = self.generations.iter().filter(|g| g.txg() <= until);
         let sent = Keyring::new(self.family, slots.clone(), sent.cloned().collect())?;
-        let has_seals = sent.generations.iter().any(Generation::seals);
+        let has_seals = sent.generations.iter().any(KeyGeneration::seals);
         match has_seals && !(makes && sent.seals_no_heads()) {
             true => Ok(sent),
             false => Keyring::new(self.family, slots.clone(), self.generations.clone()),
@@ -219,7 +229,7 @@ impl Keyring {
     ///
     /// # Errors
     /// [`Error::WrongKey`] if `key` is not the wrapping key; [`Error::Keyring`] if `txg` is before
-    /// that of the newest generation; otherwise as [`Generation::create`]. Nothing is changed then.
+    /// that of the newest generation; otherwise as [`KeyGeneration::create`]. Nothing is changed then.
     pub fn rotate(
         &mut self,
         key: &WrappingKey,
@@ -251,7 +261,7 @@ impl Keyring {
         let number = after.checked_add(1);
         let number = number.ok_or(Error::Keyring("all numbers of generations are used"))?;
         let says = (number, txg, Heads::FromHere);
-        let (generation, keys) = Generation::make(key, self.family, says, suite, now, random)?;
+        let (generation, keys) = KeyGeneration::make(key, self.family, says, suite, now, random)?;
         let mut generations = self.generations.clone();
         generations.push(generation);
         let mut rotated = Keyring::new(self.family, self.wrapping.clone(), generations)?;
@@ -290,8 +300,8 @@ impl Keyring {
             length: u32::try_from(length).expect("bounded by the counts").into(),
             version: self.version().into(),
             wrapping: match self.wrapping {
-                Wrapping::Own { .. } => layout::WRAPPING_OWN,
-                Wrapping::Inherited { .. } => layout::WRAPPING_INHERITED,
+                WrappingKeyAccess::Own { .. } => layout::WRAPPING_OWN,
+                WrappingKeyAccess::Inherited { .. } => layout::WRAPPING_INHERITED,
             },
             slots: u8::try_from(slots.len()).expect("at most SLOTS_MAX"),
             generations: u32::try_from(self.generations.len())
@@ -309,10 +319,10 @@ impl Keyring {
 
     /// Programs that know no rule for heads refuse a keyring that has one, and so do programs that know no parts.
     fn version(&self) -> u16 {
-        if self.generations.iter().any(Generation::is_split) {
+        if self.generations.iter().any(KeyGeneration::is_split) {
             return layout::VERSION_SPLIT;
         }
-        let says_nothing = |generation: &Generation| generation.heads() == Heads::Any;
+        let says_nothing = |generation: &KeyGeneration| generation.heads() == Heads::Any;
         match self.generations.iter().all(says_nothing) {
             true => layout::VERSION,
             false => layout::VERSION_HEADS,
@@ -328,20 +338,20 @@ impl Keyring {
         let (header, mut bytes) = decode_envelope(bytes)?;
         let slots = usize::from(header.slots);
         let wrapping = match (header.wrapping, slots) {
-            (layout::WRAPPING_OWN, 1..=SLOTS_MAX) => Wrapping::Own {
+            (layout::WRAPPING_OWN, 1..=SLOTS_MAX) => WrappingKeyAccess::Own {
                 id: header.wrapping_key,
                 slots: (0..slots)
-                    .map(|_| Slot::decode(&mut bytes))
+                    .map(|_| KeySlot::decode(&mut bytes))
                     .collect::<Result<_>>()?,
             },
-            (layout::WRAPPING_INHERITED, 0) => Wrapping::Inherited {
+            (layout::WRAPPING_INHERITED, 0) => WrappingKeyAccess::Inherited {
                 id: header.wrapping_key,
             },
             _ => return Err(Error::Damaged("the kind of wrapping")),
         };
         // Compared before anything is allocated: the count is what the bytes can hold.
         let count = header.generations.get() as usize;
-        let shortest = size_of::<GenerationHead>() + size_of::<Wrapped<64>>();
+        let shortest = size_of::<GenerationHead>() + size_of::<WrappedKey<64>>();
         if count > bytes.len() / shortest {
             return Err(Error::Damaged("the number of generations"));
         }
@@ -349,7 +359,7 @@ impl Keyring {
             family: header.family.get(),
             wrapping,
             generations: (0..count)
-                .map(|_| Generation::decode(&mut bytes))
+                .map(|_| KeyGeneration::decode(&mut bytes))
                 .collect::<Result<_>>()?,
         };
         if !bytes.is_empty() {
@@ -364,7 +374,7 @@ impl Keyring {
 
     /// What makes a keyring; see the type.
     fn check(&self) -> std::result::Result<(), &'static str> {
-        if let Wrapping::Own { slots, .. } = &self.wrapping {
+        if let WrappingKeyAccess::Own { slots, .. } = &self.wrapping {
             if !(1..=SLOTS_MAX).contains(&slots.len()) {
                 return Err("the number of key slots");
             }
@@ -376,7 +386,7 @@ impl Keyring {
             return Err("the number of generations");
         }
         let ascends =
-            |a: &Generation, b: &Generation| a.number() < b.number() && a.txg() <= b.txg();
+            |a: &KeyGeneration, b: &KeyGeneration| a.number() < b.number() && a.txg() <= b.txg();
         if !self.generations.is_sorted_by(ascends) {
             return Err("the order of the generations");
         }

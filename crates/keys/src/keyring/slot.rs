@@ -12,12 +12,12 @@ use secret::Key;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::key::{derived_key, random_key};
-use crate::layout::{self, TokenParams, Wrapped};
+use crate::layout::{self, TokenParams, WrappedKey};
 use crate::shares::Shares;
 use crate::tpm::SealedByTpm;
 use crate::{
-    Argon2Params, Error, Format, GuessCost, KeyMaterial, KeySource, Location, Pbkdf2Params, Result,
-    WrappingKey, is_for_server, is_for_tpm, wrap,
+    Argon2Params, Error, GuessCost, KeyMaterial, KeySource, Location, MaterialFormat, Pbkdf2Params,
+    Result, WrappingKey, is_for_server, is_for_tpm, wrap,
 };
 
 /// Authenticated first, so that nothing else wrapped by the same key is taken for a slot.
@@ -28,14 +28,14 @@ const SLOT_KEY: &str = "strongroom 2026-11 slot key from a key v1";
 
 /// One way to the wrapping key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slot {
-    head: Head,
-    wrapped: Wrapped<32>,
+pub struct KeySlot {
+    head: SlotMetadata,
+    wrapped: WrappedKey<32>,
 }
 
 /// What a slot says of itself, and is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Head {
+struct SlotMetadata {
     number: u32,
     priority: u8,
     created: u64,
@@ -92,7 +92,7 @@ pub struct TpmSlot(SealedByTpm);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedSlot(Shares);
 
-impl Slot {
+impl KeySlot {
     /// The priority of slots that were made without a wish: slots with a higher one are tried first.
     pub const PRIORITY_NORMAL: u8 = 128;
 
@@ -132,7 +132,7 @@ impl Slot {
         cost: GuessCost,
         created: u64,
         random: &dyn Random,
-    ) -> Result<Slot> {
+    ) -> Result<KeySlot> {
         let mut salt = [0; 32];
         random.fill(&mut salt)?;
         let derived = |kind: SlotKind| {
@@ -164,14 +164,14 @@ impl Slot {
                 (SlotKind::Shared(SharedSlot(shares)), slot_key)
             }
         };
-        let head = Head {
+        let head = SlotMetadata {
             number,
             priority,
             created,
             kind,
         };
         let wrapped = wrap::wrap(&slot_key, &head.aad(key.id()), key.key().expose(), random)?;
-        Ok(Slot { head, wrapped })
+        Ok(KeySlot { head, wrapped })
     }
 
     /// The wrapping key; `None` if this is not a slot for this kind of material.
@@ -203,7 +203,7 @@ impl Slot {
     /// Appends the slot and its parameters.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let params = self.head.kind.params();
-        let slot = layout::Slot {
+        let slot = layout::StoredSlot {
             head: self.head.layout(&params),
             wrapped: self.wrapped,
         };
@@ -212,9 +212,10 @@ impl Slot {
     }
 
     /// Takes a slot and its parameters from the front of `bytes`.
-    pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Slot> {
-        let slot: layout::Slot = layout::take(bytes).ok_or(Error::Damaged("a key slot is cut"))?;
-        let layout::Slot { head, wrapped } = slot;
+    pub(crate) fn decode(bytes: &mut &[u8]) -> Result<KeySlot> {
+        let slot: layout::StoredSlot =
+            layout::take(bytes).ok_or(Error::Damaged("a key slot is cut"))?;
+        let layout::StoredSlot { head, wrapped } = slot;
         let params_len = usize::from(head.params_len.get());
         if params_len > layout::PARAMS_MAX || head.reserved != [0; 6] {
             return Err(Error::Damaged("the head of a key slot"));
@@ -222,17 +223,17 @@ impl Slot {
         let cut = Error::Damaged("the parameters of a key slot are cut");
         let (params, rest) = bytes.split_at_checked(params_len).ok_or(cut)?;
         *bytes = rest;
-        let head = Head {
+        let head = SlotMetadata {
             number: head.number.get(),
             priority: head.priority,
             created: head.created.get(),
             kind: SlotKind::decode(head.kind.get(), head.algorithm, params)?,
         };
-        Ok(Slot { head, wrapped })
+        Ok(KeySlot { head, wrapped })
     }
 }
 
-impl Head {
+impl SlotMetadata {
     /// What the wrapped key is bound to: domain, wrapping key id, head and parameters.
     fn aad(&self, id: &[u8; 16]) -> Vec<u8> {
         let params = self.kind.params();
@@ -276,15 +277,15 @@ impl SlotKind {
     /// Whether it takes keys that come from there.
     pub fn takes(&self, source: &KeySource) -> bool {
         match (source.location(), self) {
-            (Location::Token(_), kind) if source.format() == Format::Raw => {
+            (Location::Token(_), kind) if source.format() == MaterialFormat::Raw => {
                 matches!(kind, SlotKind::Token(_))
             }
             (Location::Tang(server), SlotKind::Tang(slot)) => is_for_server(&slot.0, server),
             (Location::Tpm(tpm), SlotKind::Tpm(slot)) => is_for_tpm(&slot.0, tpm),
             (Location::Shared(_), kind) => matches!(kind, SlotKind::Shared(_)),
             (Location::Tang(_) | Location::Tpm(_), _) => false,
-            (_, SlotKind::Passphrase { .. }) => source.format() == Format::Passphrase,
-            (_, SlotKind::Key { .. }) => source.format() != Format::Passphrase,
+            (_, SlotKind::Passphrase { .. }) => source.format() == MaterialFormat::Passphrase,
+            (_, SlotKind::Key { .. }) => source.format() != MaterialFormat::Passphrase,
             // Only from the sources above.
             (_, _) => false,
         }

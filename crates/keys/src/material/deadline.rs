@@ -34,7 +34,7 @@ pub fn in_time<T: Send + 'static>(
         reason,
     };
     let caller = HashCaller::present();
-    let counted = Counted::new(caller.payer).ok_or_else(|| {
+    let counted = WaitPermit::new(caller.payer).ok_or_else(|| {
         late("the daemon waits for too many other keys already; try again later".into())
     })?;
     let (sender, receiver) = sync_channel(1);
@@ -60,10 +60,10 @@ pub fn in_time<T: Send + 'static>(
 }
 
 /// One of the threads that wait, for a user.
-struct Counted(HashPayer);
+struct WaitPermit(HashPayer);
 
-impl Counted {
-    fn new(payer: HashPayer) -> Option<Counted> {
+impl WaitPermit {
+    fn new(payer: HashPayer) -> Option<WaitPermit> {
         let mut waiting = waiting();
         let all: usize = waiting.values().sum();
         let of_admin = waiting.get(&HashPayer::Root).copied().unwrap_or_default();
@@ -74,11 +74,11 @@ impl Counted {
             return None;
         }
         waiting.insert(payer, of_payer + 1);
-        Some(Counted(payer))
+        Some(WaitPermit(payer))
     }
 }
 
-impl Drop for Counted {
+impl Drop for WaitPermit {
     fn drop(&mut self) {
         let mut waiting = waiting();
         match waiting.get_mut(&self.0) {

@@ -20,7 +20,7 @@ use crate::material::key_material::material;
 use crate::network::http::{io_reason, reason, words};
 use crate::network::tls::TlsConnector;
 use crate::system::file;
-use crate::{Format, KeyMaterial, KeyUrl, Result};
+use crate::{KeyMaterial, KeyUrl, MaterialFormat, Result};
 
 /// Some key servers send on to another place.
 const REDIRECTS_MAX: u32 = 3;
@@ -33,7 +33,7 @@ const CA_FILE_MAX: u64 = 4 << 20;
 /// # Errors
 /// [`crate::Error::KeyServer`] if the server cannot be reached or does not answer in time, is not who it should be,
 /// sends on to what is not https, or refuses; as [`crate::read_file`] for what the key is.
-pub fn fetch(url: &KeyUrl, format: Format, time_max: Duration) -> Result<KeyMaterial> {
+pub fn fetch(url: &KeyUrl, format: MaterialFormat, time_max: Duration) -> Result<KeyMaterial> {
     let tls = connector(url)?;
     let config = Agent::config_builder()
         .https_only(true)

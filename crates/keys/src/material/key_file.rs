@@ -10,20 +10,20 @@ use secret::Secret;
 
 use crate::format::limit;
 use crate::system::file::{open_private, open_regular};
-use crate::{Error, Format, Result};
+use crate::{Error, MaterialFormat, Result};
 
 /// A new random key of 16, 24 or 32 bytes: these if raw, lower-case digits and a newline if hexadecimal.
 ///
 /// # Errors
 /// [`Error::KeySource`] for a passphrase, which a person chooses; [`Error::Cipher`] if there are no
 /// random numbers.
-pub fn keygen(format: Format, bytes: usize, random: &dyn Random) -> Result<Secret> {
+pub fn keygen(format: MaterialFormat, bytes: usize, random: &dyn Random) -> Result<Secret> {
     let mut key = Secret::zeroed(bytes)?;
     random.fill(key.expose_mut())?;
     match format {
-        Format::Raw => Ok(key),
-        Format::Hex => encode_hex(key.expose()),
-        Format::Passphrase => Err(Error::KeySource(
+        MaterialFormat::Raw => Ok(key),
+        MaterialFormat::Hex => encode_hex(key.expose()),
+        MaterialFormat::Passphrase => Err(Error::KeySource(
             "a passphrase is chosen by a person; generate a raw or hex key".into(),
         )),
     }
@@ -105,7 +105,7 @@ fn unreadable(path: &Path, source: io::Error) -> Error {
 
 fn read_line(path: &Path, opened: io::Result<File>) -> Result<Secret> {
     let mut file = opened.map_err(|source| unreadable(path, source))?;
-    let mut line = Secret::from_reader(&mut file, limit(Format::Passphrase, true))?;
+    let mut line = Secret::from_reader(&mut file, limit(MaterialFormat::Passphrase, true))?;
     line.trim_newline();
     Ok(line)
 }

@@ -15,9 +15,9 @@ use secret::{Key, Secret};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use crate::format::{KEY_LENGTHS, PASSPHRASE_MAX, PASSPHRASE_MIN, limit};
-use crate::shares::{Holder, SharedKey};
+use crate::shares::{ShareHolder, SharedKey};
 use crate::system::file;
-use crate::{Error, Format, KeySource, Location, Result, TangKey, TokenKey, TpmKey};
+use crate::{Error, KeySource, Location, MaterialFormat, Result, TangKey, TokenKey, TpmKey};
 
 /// What unlocks a slot.
 #[derive(Debug)]
@@ -73,9 +73,9 @@ impl KeyMaterial {
         let (mut holders, mut failures) = (Vec::new(), Vec::new());
         for part in parts {
             holders.push(match part {
-                Ok(KeyMaterial::Key(key)) => Holder::Key(key),
-                Ok(KeyMaterial::Tang(key)) => Holder::Tang(*key),
-                Ok(KeyMaterial::Tpm(key)) => Holder::Tpm(*key),
+                Ok(KeyMaterial::Key(key)) => ShareHolder::Key(key),
+                Ok(KeyMaterial::Tang(key)) => ShareHolder::Tang(*key),
+                Ok(KeyMaterial::Tpm(key)) => ShareHolder::Tpm(*key),
                 Ok(_) => {
                     failures.push(
                         "a part of a key is a raw key of 32 bytes, a Tang server or a TPM".into(),
@@ -190,14 +190,14 @@ pub fn read_file_with(source: &KeySource, warn: impl FnOnce(Warning)) -> Result<
 ///
 /// # Errors
 /// As [`read_file`] for the contents; [`Error::KeySource`] for a raw key.
-pub fn material_from_prompt(format: Format, text: Secret) -> Result<KeyMaterial> {
+pub fn material_from_prompt(format: MaterialFormat, text: Secret) -> Result<KeyMaterial> {
     // Refuses what cannot be typed.
     KeySource::new(format, Location::Prompt)?;
     material(format, text, "the prompt", None)
 }
 
 /// Opens a key file without waiting for anything, and refuses what is not one.
-fn open(path: &Path, format: Format) -> Result<(File, Stat)> {
+fn open(path: &Path, format: MaterialFormat) -> Result<(File, Stat)> {
     let unreadable = |error: Errno| match error {
         Errno::NOENT | Errno::NOTDIR => Error::KeyFileMissing(path.to_owned()),
         other => Error::KeyFileUnreadable {
@@ -206,7 +206,7 @@ fn open(path: &Path, format: Format) -> Result<(File, Stat)> {
         },
     };
     let (file, stat) = file::open(path).map_err(unreadable)?;
-    let gives_random = format == Format::Raw && is_random_device(&stat);
+    let gives_random = format == MaterialFormat::Raw && is_random_device(&stat);
     match file::other_kind(&file, &stat).filter(|_| !gives_random) {
         None => {}
         Some(kind) => {
@@ -234,7 +234,7 @@ fn is_random_device(stat: &Stat) -> bool {
 
 /// Checks and converts what was read, of `file_len` bytes if that is more.
 pub(crate) fn material(
-    format: Format,
+    format: MaterialFormat,
     mut text: Secret,
     origin: &str,
     file_len: Option<u64>,
@@ -245,22 +245,22 @@ pub(crate) fn material(
         got: (got as u64).max(file_len.unwrap_or(0)),
     };
     let is_length = |bytes: usize| KEY_LENGTHS.contains(&bytes);
-    if format != Format::Raw {
+    if format != MaterialFormat::Raw {
         text.trim_newline();
     }
     match format {
-        Format::Raw if is_length(text.len()) => KeyMaterial::of_key(text),
-        Format::Hex if text.len().is_multiple_of(2) && is_length(text.len() / 2) => {
+        MaterialFormat::Raw if is_length(text.len()) => KeyMaterial::of_key(text),
+        MaterialFormat::Hex if text.len().is_multiple_of(2) && is_length(text.len() / 2) => {
             KeyMaterial::of_key(decode_hex(text.expose(), origin)?)
         }
-        Format::Raw | Format::Hex => Err(length_error(text.len())),
-        Format::Passphrase if text.len() < PASSPHRASE_MIN => Err(Error::PassphraseShort {
+        MaterialFormat::Raw | MaterialFormat::Hex => Err(length_error(text.len())),
+        MaterialFormat::Passphrase if text.len() < PASSPHRASE_MIN => Err(Error::PassphraseShort {
             origin: origin.to_owned(),
         }),
-        Format::Passphrase if text.len() > PASSPHRASE_MAX => Err(Error::PassphraseLong {
+        MaterialFormat::Passphrase if text.len() > PASSPHRASE_MAX => Err(Error::PassphraseLong {
             origin: origin.to_owned(),
         }),
-        Format::Passphrase => Ok(KeyMaterial::Passphrase(text)),
+        MaterialFormat::Passphrase => Ok(KeyMaterial::Passphrase(text)),
     }
 }
 

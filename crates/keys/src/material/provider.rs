@@ -18,16 +18,16 @@ use secret::Secret;
 
 use crate::format::limit;
 use crate::material::key_material::material;
-use crate::system::child::{Running, Talk};
+use crate::system::child::{ChildProgram, TimedStream};
 use crate::system::trust::{check_trusted, is_in, is_trusted};
-use crate::{Error, Format, KeyMaterial, Provider, Result};
+use crate::{Error, KeyMaterial, MaterialFormat, ProviderSource, Result};
 
 /// The first line of an answer is no longer than this.
 const LINE_MAX: usize = 512;
 /// Programs find others here.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-impl Provider {
+impl ProviderSource {
     fn failed(&self, reason: impl fmt::Display) -> Error {
         self.failed_at(&self.path, reason)
     }
@@ -70,7 +70,7 @@ impl Provider {
 #[derive(Clone, Copy, Debug)]
 pub struct KeyRequest<'a> {
     /// How the key is written down.
-    pub format: Format,
+    pub format: MaterialFormat,
     /// Whose key it is.
     pub dataset: &'a str,
     /// Directories for programs and sockets that give keys.
@@ -84,7 +84,7 @@ pub struct KeyRequest<'a> {
 /// # Errors
 /// [`Error::KeyProvider`] if it is in another place or others could change it, if it cannot be started or
 /// reached, says no, or takes longer; as [`crate::read_file`] for what the key is.
-pub fn ask_provider(provider: &Provider, request: &KeyRequest<'_>) -> Result<KeyMaterial> {
+pub fn ask_provider(provider: &ProviderSource, request: &KeyRequest<'_>) -> Result<KeyMaterial> {
     let path = provider.checked(request.places)?;
     let until = Instant::now() + request.time_max;
     let mut running = None;
@@ -92,8 +92,8 @@ pub fn ask_provider(provider: &Provider, request: &KeyRequest<'_>) -> Result<Key
         true => connect(provider, &path, until)?,
         false => {
             let (ours, child) = start(&path).map_err(|error| provider.failed(error))?;
-            running = Some(Running(child));
-            Talk {
+            running = Some(ChildProgram(child));
+            TimedStream {
                 stream: ours,
                 until,
             }
@@ -116,8 +116,8 @@ pub fn ask_provider(provider: &Provider, request: &KeyRequest<'_>) -> Result<Key
 }
 
 /// Connects, and does not wait for longer if the program has stopped taking connections.
-fn connect(provider: &Provider, path: &Path, until: Instant) -> Result<Talk> {
-    let talk = Talk::connect(path, until).map_err(|error| provider.io(error))?;
+fn connect(provider: &ProviderSource, path: &Path, until: Instant) -> Result<TimedStream> {
+    let talk = TimedStream::connect(path, until).map_err(|error| provider.io(error))?;
     let peer = rustix::net::sockopt::socket_peercred(&talk.stream)
         .map_err(|error| provider.failed(io::Error::from(error)))?;
     match is_trusted(peer.uid.as_raw()) {
@@ -145,7 +145,11 @@ fn start(path: &Path) -> io::Result<(UnixStream, Child)> {
     Ok((ours, child))
 }
 
-fn converse(talk: &mut Talk, provider: &Provider, request: &KeyRequest<'_>) -> Result<Secret> {
+fn converse(
+    talk: &mut TimedStream,
+    provider: &ProviderSource,
+    request: &KeyRequest<'_>,
+) -> Result<Secret> {
     let KeyRequest {
         format, dataset, ..
     } = request;
@@ -175,7 +179,7 @@ fn converse(talk: &mut Talk, provider: &Provider, request: &KeyRequest<'_>) -> R
 }
 
 /// The first line of an answer, byte by byte: what follows is a secret. What cannot be shown is left out.
-fn first_line(talk: &mut Talk) -> io::Result<String> {
+fn first_line(talk: &mut TimedStream) -> io::Result<String> {
     let mut line = String::new();
     let mut byte = [0];
     for _ in 0..LINE_MAX {

@@ -2,7 +2,7 @@
 //!
 //! `FORMAT` is `raw` (32 bytes), `hex` (64 digits) or `passphrase`; `LOCATION` is `prompt`, or a URL: of a
 //! file with an absolute path, in which `%XX` stands for a byte (RFC 8089, RFC 3986 section 2.1), of a key
-//! server ([`KeyUrl`]), of a program ([`Provider`]), of a token ([`TokenUri`]), of a server that helps to recover a
+//! server ([`KeyUrl`]), of a program ([`ProviderSource`]), of a token ([`TokenUri`]), of a server that helps to recover a
 //! key ([`TangUrl`]) of a TPM ([`TpmSource`]), or of several of these
 //! ([`SharedSource`]). What is refused is refused with the spelling that works.
 //!
@@ -14,13 +14,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::provider::Provider;
+use super::provider::ProviderSource;
 use super::server::KeyUrl;
 use super::tang::TangUrl;
 use super::token::TokenUri;
 use super::tpm2::TpmSource;
 use super::url::{decode, encode_path, refuse};
-use crate::{Error, Format, Result};
+use crate::{Error, MaterialFormat, Result};
 
 /// Where a key is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Location {
     /// On a server.
     Https(KeyUrl),
     /// A program has it, or can get it.
-    Provider(Provider),
+    Provider(ProviderSource),
     /// In a PKCS#11 token.
     Token(TokenUri),
     /// It is recovered with the help of a Tang server.
@@ -65,7 +65,7 @@ impl SharedSource {
 /// The format and the location of a key. Always one that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySource {
-    format: Format,
+    format: MaterialFormat,
     location: Location,
 }
 
@@ -75,9 +75,9 @@ impl KeySource {
     /// # Errors
     /// [`Error::KeySource`] for a raw key at the prompt, a path that is not absolute, or a text of a Tang server or
     /// TPM.
-    pub fn new(format: Format, location: Location) -> Result<KeySource> {
+    pub fn new(format: MaterialFormat, location: Location) -> Result<KeySource> {
         match &location {
-            Location::Prompt if format == Format::Raw => {
+            Location::Prompt if format == MaterialFormat::Raw => {
                 refuse("the bytes of a raw key cannot be typed; use hex,prompt")
             }
             Location::File(path) if !path.is_absolute() => {
@@ -86,13 +86,13 @@ impl KeySource {
             Location::File(path) if path.as_os_str().as_bytes().contains(&0) => {
                 refuse("the path of a key file cannot contain a zero byte")
             }
-            Location::Tang(_) if format != Format::Raw => {
+            Location::Tang(_) if format != MaterialFormat::Raw => {
                 refuse("what a Tang server helps to recover is a raw key; write raw,tang:...")
             }
-            Location::Tpm(_) if format != Format::Raw => {
+            Location::Tpm(_) if format != MaterialFormat::Raw => {
                 refuse("what a TPM seals is a raw key; write raw,tpm2:...")
             }
-            Location::Shared(_) if format != Format::Raw => {
+            Location::Shared(_) if format != MaterialFormat::Raw => {
                 refuse("what several sources hold together is a raw key; write raw,sss:...")
             }
             _ => Ok(KeySource { format, location }),
@@ -100,7 +100,7 @@ impl KeySource {
     }
 
     /// How the key is written down.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> MaterialFormat {
         self.format
     }
 
@@ -129,7 +129,7 @@ impl Default for KeySource {
     /// `passphrase,prompt`
     fn default() -> KeySource {
         KeySource {
-            format: Format::Passphrase,
+            format: MaterialFormat::Passphrase,
             location: Location::Prompt,
         }
     }
@@ -143,9 +143,9 @@ impl FromStr for KeySource {
             return refuse("write FORMAT,LOCATION, as in passphrase,prompt or raw,file:///path");
         };
         let format = match format {
-            "raw" => Format::Raw,
-            "hex" => Format::Hex,
-            "passphrase" => Format::Passphrase,
+            "raw" => MaterialFormat::Raw,
+            "hex" => MaterialFormat::Hex,
+            "passphrase" => MaterialFormat::Passphrase,
             _ => return refuse("the format is one of raw, hex and passphrase"),
         };
         KeySource::new(format, parse_location(location)?)
@@ -220,7 +220,7 @@ fn parse_provider(scheme: &str, rest: &str) -> Result<Location> {
     if !argument.bytes().all(|byte| byte.is_ascii_graphic()) {
         return refuse("what follows the ? is plain text without spaces; write others as %XX");
     }
-    Ok(Location::Provider(Provider {
+    Ok(Location::Provider(ProviderSource {
         listens: scheme == "unix",
         path: parse_path(scheme, path)?,
         argument: argument.to_owned(),

@@ -9,7 +9,7 @@ mod tpm2;
 mod url;
 
 pub use key_source::{KeySource, Location, SharedSource};
-pub use provider::Provider;
+pub use provider::ProviderSource;
 pub use server::KeyUrl;
 pub use tang::TangUrl;
 pub(crate) use tang::tang_address;

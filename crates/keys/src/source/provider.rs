@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// A program that has keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Provider {
+pub struct ProviderSource {
     /// Whether it listens already; otherwise it is started.
     pub(crate) listens: bool,
     /// The program or the socket, absolute.

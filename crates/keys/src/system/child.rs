@@ -12,9 +12,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 /// A program that was started. It does not outlive this.
-pub(crate) struct Running(pub(crate) Child);
+pub(crate) struct ChildProgram(pub(crate) Child);
 
-impl Running {
+impl ChildProgram {
     fn pid(&self) -> Option<Pid> {
         Pid::from_raw(i32::try_from(self.0.id()).ok()?)
     }
@@ -32,7 +32,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ChildProgram {
     fn drop(&mut self) {
         // What it started may be left when it has ended.
         if let Some(pid) = self.pid() {
@@ -44,19 +44,19 @@ impl Drop for Running {
 
 /// A socket that is given up at some moment.
 #[derive(Debug)]
-pub struct Talk {
+pub struct TimedStream {
     /// The socket.
     pub stream: UnixStream,
     /// The moment.
     pub until: Instant,
 }
 
-impl Talk {
+impl TimedStream {
     /// Connects, and does not wait for longer if the program has stopped taking connections.
     ///
     /// # Errors
     /// Those of `connect`.
-    pub fn connect(path: &Path, until: Instant) -> io::Result<Talk> {
+    pub fn connect(path: &Path, until: Instant) -> io::Result<TimedStream> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
         let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
         // A connection waits for as long as what is written to it would.
@@ -65,7 +65,7 @@ impl Talk {
         rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(left))?;
         rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
         let stream = UnixStream::from(socket);
-        Ok(Talk { stream, until })
+        Ok(TimedStream { stream, until })
     }
 
     fn left(&self) -> io::Result<Option<Duration>> {
@@ -76,14 +76,14 @@ impl Talk {
     }
 }
 
-impl Read for Talk {
+impl Read for TimedStream {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(self.left()?)?;
         self.stream.read(out)
     }
 }
 
-impl Write for Talk {
+impl Write for TimedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(self.left()?)?;
         self.stream.write(bytes)

@@ -19,7 +19,7 @@ use secret::{Secret, harden_process};
 
 use super::inside;
 use super::modules::TokenModules;
-use crate::system::child::{Running, Talk};
+use crate::system::child::{ChildProgram, TimedStream};
 use crate::{Error, Result, TokenUri};
 
 /// Neither side says more than this.
@@ -27,7 +27,7 @@ const MESSAGE_MAX: usize = 64 << 10;
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Op {
+pub(super) enum TokenOperation {
     /// Read a data object; the payload is how much of it.
     Read = 1,
     /// Make a key.
@@ -50,7 +50,7 @@ const WRONG_KEY: u8 = 4;
 pub(super) fn ask(
     modules: &TokenModules,
     module: &Path,
-    (op, uri, pin): (Op, &TokenUri, &Secret),
+    (op, uri, pin): (TokenOperation, &TokenUri, &Secret),
     payload: &[u8],
 ) -> Result<Secret> {
     let mut request = Secret::from_slice(&[op as u8])?;
@@ -71,7 +71,7 @@ pub(super) fn ask(
         ))
     };
     let (stream, _running) = start(modules).map_err(cannot)?;
-    let mut talk = Talk { stream, until };
+    let mut talk = TimedStream { stream, until };
     let answer = send(&mut talk, &request).and_then(|()| receive(&mut talk));
     let answer = answer.map_err(|error| {
         let module = module.display();
@@ -102,7 +102,7 @@ pub(super) fn ask(
     }
 }
 
-fn start(modules: &TokenModules) -> io::Result<(UnixStream, Running)> {
+fn start(modules: &TokenModules) -> io::Result<(UnixStream, ChildProgram)> {
     let (ours, theirs) = UnixStream::pair()?;
     let (program, args) = modules
         .helper
@@ -116,7 +116,7 @@ fn start(modules: &TokenModules) -> io::Result<(UnixStream, Running)> {
         .current_dir("/")
         .process_group(0)
         .spawn()?;
-    Ok((ours, Running(child)))
+    Ok((ours, ChildProgram(child)))
 }
 
 fn send(to: &mut impl Write, message: &Secret) -> io::Result<()> {
@@ -186,26 +186,26 @@ fn answer(request: &[u8]) -> Result<Secret> {
     let mut done = Secret::from_slice(&[DONE])?;
     let nonce = || rest.split_first_chunk::<12>().ok_or_else(unknown);
     match *op {
-        op if op == Op::Read as u8 => {
+        op if op == TokenOperation::Read as u8 => {
             let max = u64::from_le_bytes(rest.try_into().map_err(|_| unknown())?);
             let max = usize::try_from(max).unwrap_or(0).min(MESSAGE_MAX / 2);
             let (text, len) = inside::read(module, &uri, &pin, max)?;
             done.push_slice(&len.to_le_bytes())?;
             done.push_slice(text.expose())?;
         }
-        op if op == Op::Keygen as u8 => {
+        op if op == TokenOperation::Keygen as u8 => {
             let bytes = *rest.first().ok_or_else(unknown)?;
             inside::keygen(module, &uri, bytes, &pin)?;
         }
-        op if op == Op::Wrap as u8 => {
+        op if op == TokenOperation::Wrap as u8 => {
             let (nonce, key) = nonce()?;
             done.push_slice(&inside::wrap(module, &uri, &pin, *nonce, key)?)?;
         }
-        op if op == Op::Unwrap as u8 => {
+        op if op == TokenOperation::Unwrap as u8 => {
             let (nonce, wrapped) = nonce()?;
             done.push_slice(inside::unwrap(module, &uri, &pin, *nonce, wrapped)?.expose())?;
         }
-        op if op == Op::Derive as u8 => {
+        op if op == TokenOperation::Derive as u8 => {
             done.push_slice(inside::derive(module, &uri, &pin)?.expose())?;
         }
         _ => return Err(unknown()),

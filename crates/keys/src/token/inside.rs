@@ -25,7 +25,7 @@ pub(super) fn read(
     pin: &Secret,
     max: usize,
 ) -> Result<(Secret, u64)> {
-    let token = Token::open(module, uri, pin, false)?;
+    let token = OpenToken::open(module, uri, pin, false)?;
     let object = token.find(&[Attribute::Class(ObjectClass::DATA)], "data object")?;
     let values = token
         .session()?
@@ -47,7 +47,7 @@ fn wipe_value(attribute: Attribute) {
 
 /// Makes a new AES key, which cannot be taken out.
 pub(super) fn keygen(module: &Path, uri: &TokenUri, bytes: u8, pin: &Secret) -> Result<()> {
-    let token = Token::open(module, uri, pin, true)?;
+    let token = OpenToken::open(module, uri, pin, true)?;
     if !token
         .matching(&[Attribute::Class(ObjectClass::SECRET_KEY)])?
         .is_empty()
@@ -85,7 +85,7 @@ pub(super) fn wrap(
     nonce: [u8; 12],
     key: &[u8],
 ) -> Result<Vec<u8>> {
-    let token = Token::open(module, uri, pin, false)?;
+    let token = OpenToken::open(module, uri, pin, false)?;
     let object = token.aes_key()?;
     let mut iv = nonce;
     let gcm = GcmParams::new(&mut iv, &[], TAG_BITS.into()).map_err(|e| uri.failed(e))?;
@@ -103,7 +103,7 @@ pub(super) fn unwrap(
     nonce: [u8; 12],
     wrapped: &[u8],
 ) -> Result<Secret> {
-    let token = Token::open(module, uri, pin, false)?;
+    let token = OpenToken::open(module, uri, pin, false)?;
     let object = token.aes_key()?;
     let mut iv = nonce;
     let gcm = GcmParams::new(&mut iv, &[], TAG_BITS.into()).map_err(|e| uri.failed(e))?;
@@ -127,7 +127,7 @@ pub(super) fn unwrap(
 /// Makes 64 bytes of a fixed text: four blocks that no other use of the key encrypts, each with its number at the end.
 /// The nonces of [`wrap`] are random, so that their counter blocks are others.
 pub(super) fn derive(module: &Path, uri: &TokenUri, pin: &Secret) -> Result<Secret> {
-    let token = Token::open(module, uri, pin, false)?;
+    let token = OpenToken::open(module, uri, pin, false)?;
     let object = token.aes_key()?;
     let block = |number: u8| [&b"strongroom luks"[..], &[number]].concat();
     let text: Vec<u8> = (1..=4).flat_map(block).collect();
@@ -173,15 +173,15 @@ impl TokenUri {
 }
 
 /// A token that was logged in to.
-struct Token<'a> {
+struct OpenToken<'a> {
     uri: &'a TokenUri,
     module: Pkcs11,
     /// `None` once it is closed.
     session: Option<Session>,
 }
 
-impl<'a> Token<'a> {
-    fn open(path: &Path, uri: &'a TokenUri, pin: &Secret, to_write: bool) -> Result<Token<'a>> {
+impl<'a> OpenToken<'a> {
+    fn open(path: &Path, uri: &'a TokenUri, pin: &Secret, to_write: bool) -> Result<OpenToken<'a>> {
         let module = Pkcs11::new(path)
             .map_err(|error| uri.failed(format_args!("its module {}: {error}", path.display())))?;
         let arguments = CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK);
@@ -189,7 +189,7 @@ impl<'a> Token<'a> {
             .initialize(arguments)
             .map_err(|error| uri.explained(error))?;
         // From here on it is finalized whatever happens.
-        let mut token = Token {
+        let mut token = OpenToken {
             uri,
             module,
             session: None,
@@ -271,7 +271,7 @@ impl<'a> Token<'a> {
     }
 }
 
-impl Drop for Token<'_> {
+impl Drop for OpenToken<'_> {
     fn drop(&mut self) {
         // The session is closed before the module is done with.
         self.session = None;

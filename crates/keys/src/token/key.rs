@@ -3,7 +3,7 @@
 use cipher::Random;
 use secret::{Key, Secret};
 
-use super::helper::{self, Op};
+use super::helper::{self, TokenOperation};
 use super::modules::TokenModules;
 use crate::layout::TokenParams;
 use crate::{Error, Result, TokenUri};
@@ -18,7 +18,7 @@ pub struct TokenKey {
 
 impl TokenKey {
     /// Has the module do something.
-    pub(super) fn ask(&self, op: Op, payload: &[u8]) -> Result<Secret> {
+    pub(super) fn ask(&self, op: TokenOperation, payload: &[u8]) -> Result<Secret> {
         let module = self.modules.module(&self.uri)?;
         helper::ask(&self.modules, &module, (op, &self.uri, &self.pin), payload)
     }
@@ -29,7 +29,7 @@ impl TokenKey {
         random.fill(&mut nonce)?;
         let mut payload = Secret::from_slice(&nonce)?;
         payload.push_slice(key.expose())?;
-        let wrapped = self.ask(Op::Wrap, payload.expose())?;
+        let wrapped = self.ask(TokenOperation::Wrap, payload.expose())?;
         let wrapped = wrapped
             .expose()
             .try_into()
@@ -47,7 +47,7 @@ impl TokenKey {
     /// [`Error::WrongKey`] if another key wrapped it.
     pub(crate) fn unwrap(&self, params: &TokenParams) -> Result<Key> {
         let payload = [&params.nonce[..], &params.wrapped].concat();
-        let opened = self.ask(Op::Unwrap, &payload)?;
+        let opened = self.ask(TokenOperation::Unwrap, &payload)?;
         let opened = opened.expose().try_into().map_err(|_| Error::WrongKey)?;
         Ok(Key::from_bytes(opened)?)
     }

@@ -18,13 +18,13 @@ use secret::Secret;
 
 use crate::format::limit;
 use crate::material::key_material::material;
-use crate::{Format, KeyMaterial, Result, TokenUri};
-use helper::Op;
+use crate::{KeyMaterial, MaterialFormat, Result, TokenUri};
+use helper::TokenOperation;
 pub use helper::serve_token;
 pub use key::TokenKey;
 pub use modules::TokenModules;
 
-/// What a token has for a slot of this format. With [`Format::Raw`] the token is used only when a slot is
+/// What a token has for a slot of this format. With [`MaterialFormat::Raw`] the token is used only when a slot is
 /// made or opened.
 ///
 /// # Errors
@@ -33,7 +33,7 @@ pub use modules::TokenModules;
 pub fn token_material(
     modules: &TokenModules,
     uri: &TokenUri,
-    format: Format,
+    format: MaterialFormat,
     pin: Secret,
 ) -> Result<KeyMaterial> {
     let key = TokenKey {
@@ -41,11 +41,11 @@ pub fn token_material(
         uri: uri.clone(),
         pin,
     };
-    if format == Format::Raw {
+    if format == MaterialFormat::Raw {
         return Ok(KeyMaterial::Token(Box::new(key)));
     }
     let max = limit(format, true) as u64;
-    let mut answer = key.ask(Op::Read, &max.to_le_bytes())?;
+    let mut answer = key.ask(TokenOperation::Read, &max.to_le_bytes())?;
     let len = answer
         .expose()
         .first_chunk()
@@ -71,9 +71,9 @@ pub fn token_secret(modules: &TokenModules, uri: &TokenUri, pin: Secret) -> Resu
         pin,
     };
     if !uri.is_data {
-        return key.ask(Op::Derive, &[]);
+        return key.ask(TokenOperation::Derive, &[]);
     }
-    let answer = key.ask(Op::Read, &(SECRET_MAX as u64).to_le_bytes())?;
+    let answer = key.ask(TokenOperation::Read, &(SECRET_MAX as u64).to_le_bytes())?;
     let read = answer.expose().split_first_chunk();
     let (len, value) = read.ok_or_else(|| uri.failed("its module's answer is too short"))?;
     match u64::from_le_bytes(*len) {
@@ -95,5 +95,5 @@ pub fn token_keygen(modules: &TokenModules, uri: &TokenUri, bytes: u8, pin: Secr
         uri: uri.clone(),
         pin,
     };
-    key.ask(Op::Keygen, &[bytes]).map(|_| ())
+    key.ask(TokenOperation::Keygen, &[bytes]).map(|_| ())
 }

@@ -5,7 +5,7 @@ use secret::Secret;
 use zerocopy::IntoBytes;
 
 use super::chip::session::SHA256;
-use super::chip::wire::{Bytes, Reader};
+use super::chip::wire::{ResponseReader, TpmBytes};
 use super::signature::policy::SignedPolicy;
 use crate::layout::{self, TpmParams};
 use crate::source::Pcrs;
@@ -20,14 +20,14 @@ pub(crate) struct SealedByTpm {
     pub(super) private: Vec<u8>,
     pub(super) parent: Parent,
     /// What the TPM calls the parent, if that is known.
-    pub(super) parent_name: Option<Name>,
+    pub(super) parent_name: Option<ObjectName>,
     pub(super) opens: Opens,
     /// Whose signature the TPM wants before that.
     pub(super) signed: Option<Box<SignedPolicy>>,
 }
 
 /// What a TPM calls an object: the number of SHA-256, and the hash of its public part.
-pub(super) type Name = [u8; 34];
+pub(super) type ObjectName = [u8; 34];
 
 /// The key of the TPM that protects others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl SealedByTpm {
         opens: Opens,
     ) -> Result<SealedByTpm> {
         let whole = |bytes| {
-            let mut reader = Reader(bytes);
+            let mut reader = ResponseReader(bytes);
             let inner = reader.sized().ok();
             inner.filter(|_| reader.0.is_empty()).map(<[u8]>::to_vec)
         };
@@ -72,7 +72,7 @@ impl SealedByTpm {
         let (Some(private), Some(public)) = (private, public) else {
             return Err(unusable("what the TPM sealed is cut off"));
         };
-        let mut fields = Reader(&public);
+        let mut fields = ResponseReader(&public);
         let kind = (fields.u16().ok(), fields.u16().ok());
         if kind != (Some(KEYED_HASH), Some(SHA256)) || private.len() + public.len() > LEN_MAX {
             return Err(unusable("it is not data that a TPM sealed with SHA-256"));
@@ -94,7 +94,7 @@ impl SealedByTpm {
     }
 
     /// Under the parent of this name only.
-    pub(super) fn under(self, name: Name) -> SealedByTpm {
+    pub(super) fn under(self, name: ObjectName) -> SealedByTpm {
         SealedByTpm {
             parent_name: Some(name),
             ..self
@@ -117,7 +117,7 @@ impl SealedByTpm {
             return Err(damaged());
         }
         // Each has its length before it.
-        let mut parts = Reader(rest);
+        let mut parts = ResponseReader(rest);
         let private_len = parts.sized().map(|part| 2 + part.len());
         let (private, public) = rest.split_at(private_len.map_err(|_| damaged())?);
         let opens = Opens::of(pcrs, head.flags & layout::TPM_PIN != 0);
@@ -137,7 +137,7 @@ impl SealedByTpm {
             parent_name: self.parent_name.expect("it was sealed here"),
             reserved: [0; 6],
         };
-        Bytes(head.as_bytes().to_vec())
+        TpmBytes(head.as_bytes().to_vec())
             .sized(&self.private)
             .sized(&self.public)
             .0
@@ -157,11 +157,11 @@ impl SealedByTpm {
     pub(super) fn policy(&self) -> &[u8] {
         // Kind, hash and attributes stand before it.
         let rest = self.public.get(8..).unwrap_or_default();
-        Reader(rest).sized().unwrap_or_default()
+        ResponseReader(rest).sized().unwrap_or_default()
     }
 
     /// What the TPM calls the object, computed here so that it cannot take another one.
-    pub(super) fn name(&self) -> Name {
+    pub(super) fn name(&self) -> ObjectName {
         name(&self.public)
     }
 }
@@ -183,7 +183,7 @@ impl Opens {
 }
 
 /// The name of an object with this public part.
-pub(super) fn name(public: &[u8]) -> Name {
+pub(super) fn name(public: &[u8]) -> ObjectName {
     let mut name = [0; 34];
     name[..2].copy_from_slice(&SHA256.to_be_bytes());
     name[2..].copy_from_slice(&Digest::Sha256.hash(&[public]));
@@ -193,7 +193,7 @@ pub(super) fn name(public: &[u8]) -> Name {
 /// `TPML_PCR_SELECTION`.
 pub(super) fn selection(pcrs: Pcrs) -> Vec<u8> {
     let [one, two, three, _] = pcrs.registers().to_le_bytes();
-    let bytes = Bytes::default().u32(1).u16(pcrs.bank()).u8(3);
+    let bytes = TpmBytes::default().u32(1).u16(pcrs.bank()).u8(3);
     bytes.raw(&[one, two, three]).0
 }
 

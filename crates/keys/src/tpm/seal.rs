@@ -8,7 +8,7 @@ use secret::Secret;
 use super::blob::{KEYED_HASH, Opens, Parent, SealedByTpm, password, unusable};
 use super::chip::device::{NO_LOCKOUT, ParentKey, Tpm};
 use super::chip::session::{About, COMMAND_ENCRYPTED, Kind, SHA256};
-use super::chip::wire::{Bytes, Code, Reader, answer, not_understood};
+use super::chip::wire::{ResponseReader, TpmBytes, TpmCommand, answer, not_understood};
 use super::unseal::unseal_by;
 use crate::Result;
 
@@ -65,7 +65,7 @@ fn public(tpm: &mut Tpm, opens: Opens) -> Result<Vec<u8>> {
             (counts, tpm.policy(None, pcrs, pin)?.to_vec())
         }
     };
-    let bytes = Bytes::default().u16(KEYED_HASH).u16(SHA256);
+    let bytes = TpmBytes::default().u16(KEYED_HASH).u16(SHA256);
     let bytes = bytes.u32(STAYS | attributes).sized(&policy).u16(NULL);
     Ok(bytes.0)
 }
@@ -83,10 +83,10 @@ fn create(
         Opens::Policy { pin: true, .. } => password(pin)?,
         _ => Secret::new(),
     };
-    let whole_public = Bytes::default().raw(public).sized(&[]).0;
+    let whole_public = TpmBytes::default().raw(public).sized(&[]).0;
     // The part that is encrypted, and what follows.
     let len = |bytes: &[u8]| u16::try_from(bytes.len()).expect("less than a message");
-    let (password, rest) = (password.expose(), Bytes::default().sized(&whole_public));
+    let (password, rest) = (password.expose(), TpmBytes::default().sized(&whole_public));
     let sensitive_len = 4 + len(password) + len(key);
     let mut params = Secret::from_slice(&sensitive_len.to_be_bytes())?;
     for part in [password, key] {
@@ -96,23 +96,28 @@ fn create(
     params.push_slice(&rest.sized(&[]).u32(0).0)?;
     let mut session = tpm.session(Kind::Password, parent, random)?;
     let about = About {
-        code: Code::Create,
+        code: TpmCommand::Create,
         names: &[&parent.name],
         password: &[],
         proves_password: true,
     };
     let auth = session.prove(&about, params.expose_mut(), COMMAND_ENCRYPTED, random)?;
-    let text = tpm.run(Code::Create, &[parent.handle], Some(&auth), params.expose())?;
+    let text = tpm.run(
+        TpmCommand::Create,
+        &[parent.handle],
+        Some(&auth),
+        params.expose(),
+    )?;
     let answer = answer(&text, false, true)?;
     tpm.forget(&session);
     let made = session.check(&about, COMMAND_ENCRYPTED, &answer)?;
-    let mut parts = Reader(made.expose());
+    let mut parts = ResponseReader(made.expose());
     let (private, made_public) = (parts.sized()?, parts.sized()?);
     // With the policy that was asked for.
     match made_public.starts_with(public) {
         true => Ok((
-            Bytes::default().sized(private).0,
-            Bytes::default().sized(made_public).0,
+            TpmBytes::default().sized(private).0,
+            TpmBytes::default().sized(made_public).0,
         )),
         false => Err(not_understood()),
     }

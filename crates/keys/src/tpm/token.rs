@@ -8,8 +8,8 @@ use cipher::Random;
 use secret::Secret;
 use serde_json::Value;
 
-use super::blob::{Name, Opens, Parent, SealedByTpm, unusable};
-use super::chip::wire::{Bytes, Reader};
+use super::blob::{ObjectName, Opens, Parent, SealedByTpm, unusable};
+use super::chip::wire::{ResponseReader, TpmBytes};
 use super::signature::policy::SignedPolicy;
 use super::unseal::unseal;
 use crate::Result;
@@ -43,10 +43,10 @@ impl TpmToken {
         let blob = STANDARD.decode(blob).ok();
         let blob = blob.ok_or_else(|| unusable("what the TPM sealed is not base64"))?;
         // The private part comes before the public one, each with its length.
-        let mut rest = Reader(&blob);
+        let mut rest = ResponseReader(&blob);
         let private = rest
             .sized()
-            .map(|private| Bytes::default().sized(private).0);
+            .map(|private| TpmBytes::default().sized(private).0);
         let private = private.map_err(|_| unusable("what the TPM sealed is cut off"))?;
         let opens = Opens::Policy {
             pcrs: pcrs(token, "tpm2-pcrs")?,
@@ -117,9 +117,9 @@ fn signed_policy(token: &Value) -> Result<Option<SignedPolicy>> {
 }
 
 /// A key that the TPM keeps, and its name, as `Esys_TR_Serialize` of tpm2-tss writes them.
-fn kept(text: &str) -> Result<(Parent, Name)> {
+fn kept(text: &str) -> Result<(Parent, ObjectName)> {
     let bytes = STANDARD.decode(text).unwrap_or_default();
-    let mut fields = Reader(&bytes);
+    let mut fields = ResponseReader(&bytes);
     let (handle, name) = (fields.u32(), fields.sized());
     let (Ok(handle), Some(name)) = (handle, name.ok().and_then(|name| name.try_into().ok())) else {
         return Err(unusable("the token does not name the key that protects it"));

@@ -8,7 +8,7 @@ use secret::Secret;
 use super::blob::{Opens, SealedByTpm, password};
 use super::chip::device::{ParentKey, Tpm};
 use super::chip::session::{ANSWER_ENCRYPTED, About, Kind};
-use super::chip::wire::{Code, Reader, answer};
+use super::chip::wire::{ResponseReader, TpmCommand, answer};
 use crate::Result;
 
 /// Opens it with this TPM, or the usual one. `pin` is empty if [`SealedByTpm::has_pin`] says that none is needed.
@@ -51,15 +51,17 @@ pub(super) fn unseal_by(
     }
     let name = sealed.name();
     let about = About {
-        code: Code::Unseal,
+        code: TpmCommand::Unseal,
         names: &[&name],
         password: password.expose(),
         proves_password,
     };
     let auth = session.prove(&about, &mut [], ANSWER_ENCRYPTED, random)?;
-    let text = tpm.run(Code::Unseal, &[object], Some(&auth), &[])?;
+    let text = tpm.run(TpmCommand::Unseal, &[object], Some(&auth), &[])?;
     let answer = answer(&text, false, true)?;
     tpm.forget(&session);
     let params = session.check(&about, ANSWER_ENCRYPTED, &answer)?;
-    Ok(Secret::from_slice(Reader(params.expose()).sized()?)?)
+    Ok(Secret::from_slice(
+        ResponseReader(params.expose()).sized()?,
+    )?)
 }

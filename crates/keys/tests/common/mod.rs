@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use cipher::{SeededRandom, Suite};
-use keys::{Argon2Params, Generation, KeyMaterial, Keyring, Wrapping, WrappingKey};
+use keys::{Argon2Params, KeyGeneration, KeyMaterial, Keyring, WrappingKey, WrappingKeyAccess};
 use secret::{Key, Secret};
 
 pub(crate) const FAMILY: u64 = 0x0123_4567_89ab_cdef;
@@ -21,16 +21,17 @@ pub(crate) fn key(byte: u8) -> KeyMaterial {
 
 /// A keyring with one slot, that `material` unlocks, and two generations.
 pub(crate) fn keyring(material: &KeyMaterial, random: &SeededRandom) -> (Keyring, WrappingKey) {
-    let (wrapping, wrapping_key) = Wrapping::create(material, &CHEAP, NOW, random).expect("create");
+    let (wrapping, wrapping_key) =
+        WrappingKeyAccess::create(material, &CHEAP, NOW, random).expect("create");
     let generations = generations(&wrapping_key, random);
     let keyring = Keyring::new(FAMILY, wrapping, generations).expect("a keyring");
     (keyring, wrapping_key)
 }
 
-pub(crate) fn generations(wrapping_key: &WrappingKey, random: &SeededRandom) -> Vec<Generation> {
+pub(crate) fn generations(wrapping_key: &WrappingKey, random: &SeededRandom) -> Vec<KeyGeneration> {
     [(1, 100, Suite::Xaes256Gcm), (2, 250, Suite::Aes128Ccm)]
         .map(|(number, txg, suite)| {
-            Generation::create(wrapping_key, FAMILY, number, txg, suite, NOW, random)
+            KeyGeneration::create(wrapping_key, FAMILY, number, txg, suite, NOW, random)
                 .expect("create")
                 .0
         })

@@ -266,8 +266,8 @@ pub(crate) fn keygen(args: &Keygen) -> Result {
         return token_keygen(uri, bytes, args.pkcs11_list.as_deref());
     }
     let format = match args.format {
-        KeyFormat::Raw => keys::Format::Raw,
-        KeyFormat::Hex => keys::Format::Hex,
+        KeyFormat::Raw => keys::MaterialFormat::Raw,
+        KeyFormat::Hex => keys::MaterialFormat::Hex,
     };
     keys::keygen(format, bytes.into(), &cipher::SystemRandom)
         .and_then(|key| keys::write_key_file(&place, &key))

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cipher::SystemRandom;
-use keys::{Argon2Params, KeyMaterial, Wrapping, WrappingKey};
+use keys::{Argon2Params, KeyMaterial, WrappingKey, WrappingKeyAccess};
 use pool::{DeviceInfo, Entry, NewKeyring, Origin, Reach};
 use protocol::api::{FailureKind, ShredReport, Survivor};
 
@@ -278,9 +278,9 @@ impl ActivePool {
 }
 
 /// A wrapping key with one slot. The key that opens it is forgotten when this returns.
-fn random_wrapping() -> Result<(Wrapping, WrappingKey)> {
+fn random_wrapping() -> Result<(WrappingKeyAccess, WrappingKey)> {
     let material = KeyMaterial::Key(keys::random_key(&SystemRandom)?);
-    Ok(Wrapping::create(
+    Ok(WrappingKeyAccess::create(
         &material,
         &Argon2Params::RECOMMENDED,
         now_secs(),

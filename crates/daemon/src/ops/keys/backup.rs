@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use keys::{Backup, BackupKeyring, Keyring, Wrapping, WrappingKey};
+use keys::{Backup, BackupKeyring, Keyring, WrappingKey, WrappingKeyAccess};
 use pool::{Entry, NewKeyring, Origin};
 use protocol::api::FailureKind;
 
@@ -48,8 +48,8 @@ impl ActivePool {
                 guid: head.guid,
                 name: self.pool.name_of(head.id)?,
                 keysource: match keyring.wrapping() {
-                    Wrapping::Own { .. } => self.keysource(head)?.to_string(),
-                    Wrapping::Inherited { .. } => String::new(),
+                    WrappingKeyAccess::Own { .. } => self.keysource(head)?.to_string(),
+                    WrappingKeyAccess::Inherited { .. } => String::new(),
                 },
                 bytes: keyring.encode(),
             })
@@ -129,7 +129,7 @@ impl ActivePool {
         let keyring = keyring_of(&copy.bytes, entry.family, entry.suite)
             .map_err(|error| context(error.into()))?;
         match keyring.wrapping() {
-            Wrapping::Own { .. } => {
+            WrappingKeyAccess::Own { .. } => {
                 let source: keys::KeySource = keysource.unwrap_or(&copy.keysource).parse()?;
                 if keysource.is_none() && self.is_proposed(entry, &source) {
                     return Err(Failure::new(
@@ -144,7 +144,7 @@ impl ActivePool {
                 let key = unlocked(keyring.wrapping(), material);
                 Ok(Some(key.map_err(|error| context(error.into()))?))
             }
-            Wrapping::Inherited { .. } => {
+            WrappingKeyAccess::Inherited { .. } => {
                 let above = match entry.key_root == entry.id {
                     true => self.pool.entry(entry.parent)?.key_root,
                     false => entry.key_root,
@@ -190,15 +190,15 @@ impl ActivePool {
                 .map_err(context)?;
         }
         let (key_root, props) = match keyring.wrapping() {
-            Wrapping::Own { .. } => {
+            WrappingKeyAccess::Own { .. } => {
                 let source = copy.keysource.parse::<keys::KeySource>()?.to_string();
                 (entry.id, vec![("keysource".to_owned(), Some(source))])
             }
-            Wrapping::Inherited { .. } if entry.key_root == entry.id => {
+            WrappingKeyAccess::Inherited { .. } if entry.key_root == entry.id => {
                 let above = self.pool.entry(entry.parent)?;
                 (above.key_root, vec![("keysource".to_owned(), None)])
             }
-            Wrapping::Inherited { .. } => (entry.key_root, Vec::new()),
+            WrappingKeyAccess::Inherited { .. } => (entry.key_root, Vec::new()),
         };
         Ok(NewKeyring {
             id: entry.id,
@@ -239,7 +239,7 @@ impl ActivePool {
                  records need"
             ))
         };
-        let same = |a: &keys::Generation, b: &keys::Generation| {
+        let same = |a: &keys::KeyGeneration, b: &keys::KeyGeneration| {
             (a.txg(), a.created(), a.suite()) == (b.txg(), b.created(), b.suite())
         };
         if let Ok(current) = self.keyring(entry) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cipher::SystemRandom;
 use dataset::{Dataset, NewGeneration, Resealer};
-use keys::{DataKeys, GuessCost, KeySource, Keyring, Wrapping, WrappingKey};
+use keys::{DataKeys, GuessCost, KeySource, Keyring, WrappingKey, WrappingKeyAccess};
 use parking_lot::Mutex;
 use pool::{Entry, MakeKeyring, NewKeyring, NewKeys, Origin, Reseal, SealInput};
 use protocol::api::{FailureKind, command};
@@ -180,7 +180,7 @@ impl ActivePool {
             ));
         }
         let new = self.loaded_key(above.key_root)?;
-        let wrapping = Wrapping::Inherited { id: *new.id() };
+        let wrapping = WrappingKeyAccess::Inherited { id: *new.id() };
         let handed = context.may_hand_all(self, &now, Some(new.id()))?;
         let mut changes = self.rewrapped(&now, above.key_root, &wrapping, &new, handed)?;
         for change in changes.iter_mut().filter(|change| change.id == now.id) {
@@ -253,7 +253,7 @@ impl ActivePool {
         &self,
         entry: &Entry,
         key_root: u64,
-        wrapping: &Wrapping,
+        wrapping: &WrappingKeyAccess,
         new: &WrappingKey,
         _: RewrapRight,
     ) -> Result<Vec<NewKeyring>> {
@@ -265,7 +265,7 @@ impl ActivePool {
             }
             let wrapping = match below.id == entry.id {
                 true => wrapping.clone(),
-                false => Wrapping::Inherited { id: *new.id() },
+                false => WrappingKeyAccess::Inherited { id: *new.id() },
             };
             let (keyring, foreign) = self.opened_keyring(&below)?;
             let keyring = keyring.rewrap(&old, wrapping, new, &SystemRandom)?;
@@ -351,7 +351,7 @@ pub(crate) fn check_has_keyring(entry: &Entry, name: &str) -> Result<()> {
 
 /// Refuses slots of which the source in `keysource` opens none.
 pub(crate) fn still_opens(
-    wrapping: &Wrapping,
+    wrapping: &WrappingKeyAccess,
     source: &KeySource,
     number: u32,
     dataset: (&str, u8),
@@ -371,7 +371,7 @@ pub(crate) fn still_opens(
 /// Returns whether the source in `keysource` opens one of these slots. A source that gives no key now, as a TPM that is
 /// locked, may open them later.
 fn may_open(
-    wrapping: &Wrapping,
+    wrapping: &WrappingKeyAccess,
     source: &KeySource,
     dataset: (&str, u8),
     channel: &mut dyn Channel,
@@ -401,7 +401,7 @@ enum SlotMatch {
 }
 
 fn tried(
-    wrapping: &Wrapping,
+    wrapping: &WrappingKeyAccess,
     source: &KeySource,
     dataset: (&str, u8),
     channel: &mut dyn Channel,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keys::{Format, KeySource, Location};
+use keys::{KeySource, Location, MaterialFormat};
 use pool::{Entry, Origin};
 use protocol::api::{FailureKind, Rotation, command};
 
@@ -303,9 +303,13 @@ fn key_root(
 fn other_sources(active: &ActivePool, root: &Entry, location: &str) -> Result<Vec<KeySource>> {
     let own = active.keysource(root)?.format();
     let given = format!("{own},{location}").parse();
-    let mut all = [Format::Raw, Format::Hex, Format::Passphrase];
+    let mut all = [
+        MaterialFormat::Raw,
+        MaterialFormat::Hex,
+        MaterialFormat::Passphrase,
+    ];
     let is_typed = location == "prompt";
-    if own == Format::Hex {
+    if own == MaterialFormat::Hex {
         all.swap(0, 1);
     } else if is_typed {
         all.reverse();

@@ -1,7 +1,7 @@
 //! Key slots: several keys that open the wrapping key of one dataset.
 
 use cipher::SystemRandom;
-use keys::{KeySource, Slot, SlotKind, Wrapping};
+use keys::{KeySlot, KeySource, SlotKind, WrappingKeyAccess};
 use pool::{Entry, NewKeyring, Origin};
 use protocol::api::{SlotRow, command};
 
@@ -108,7 +108,7 @@ impl ActivePool {
         let root = self.pool.entry(self.key_root(entry)?)?;
         let key_root = self.pool.name_of(root.id)?;
         let keyring = self.keyring(&root)?;
-        let row = |slot: &Slot| SlotRow {
+        let row = |slot: &KeySlot| SlotRow {
             key_root: key_root.clone(),
             slot: slot.number(),
             kind: kind_name(slot.kind()).into(),
@@ -133,7 +133,7 @@ impl ActivePool {
         entry: &Entry,
         decision: &dyn Decide,
         origin: &Origin,
-        change: impl FnOnce(&Entry, &mut Wrapping) -> Result<SlotChange>,
+        change: impl FnOnce(&Entry, &mut WrappingKeyAccess) -> Result<SlotChange>,
     ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         let _admin = self.lock(decision)?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use cipher::{Suite, SystemRandom};
 use dataset::{Dataset, Resealer};
-use keys::{Generation, KeySource, Keyring, Wrapping, WrappingKey};
+use keys::{KeyGeneration, KeySource, Keyring, WrappingKey, WrappingKeyAccess};
 use pool::{Entry, MakeKeyring, NewClone, NewKeys, Origin, Reseal, SealInput};
 use protocol::api::{FailureKind, Props, Source, command};
 
@@ -286,7 +286,7 @@ impl ActivePool {
             Some(own) => own,
             None => {
                 let key = self.loaded_key(self.key_root(parent)?)?;
-                (Wrapping::Inherited { id: *key.id() }, key)
+                (WrappingKeyAccess::Inherited { id: *key.id() }, key)
             }
         };
         let (ring, _) = self.opened_keyring(origin)?;
@@ -440,7 +440,7 @@ fn sealing_until(keyring: &Keyring, until: u64) -> Option<u32> {
     let mut sealing = keyring.generations().iter().rev().filter(|g| g.seals());
     let newest = sealing.clone().next();
     let found = sealing.find(|g| g.txg() <= until).or(newest);
-    found.map(Generation::number)
+    found.map(KeyGeneration::number)
 }
 
 /// The keys of a new clone.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cipher::Suite;
 use dataset::{Compression, RecordSealer};
-use keys::{Format, Generation, KeySource, Keyring, Wrapping, WrappingKey};
+use keys::{KeyGeneration, KeySource, Keyring, MaterialFormat, WrappingKey, WrappingKeyAccess};
 use parking_lot::Mutex;
 use pool::{Begin, Entry, ReceiveInto, ReceivePolicy, Sealing};
 use protocol::api::{FailureKind, Props};
@@ -238,8 +238,8 @@ impl<'a> ReceiveRules<'a> {
             return sent.to_string();
         }
         match sent.format() {
-            Format::Passphrase => "passphrase,prompt".into(),
-            Format::Raw | Format::Hex => "hex,prompt".into(),
+            MaterialFormat::Passphrase => "passphrase,prompt".into(),
+            MaterialFormat::Raw | MaterialFormat::Hex => "hex,prompt".into(),
         }
     }
 
@@ -387,8 +387,8 @@ impl ReceivePolicy for ReceiveRules<'_> {
         let sent = keyring_of(&begin.keyring, begin.family, begin.suite).map_err(bad)?;
         let Some(current) = current else {
             return match sent.wrapping() {
-                Wrapping::Own { .. } => Ok(Some(begin.keyring.clone())),
-                Wrapping::Inherited { .. } => Err("the stream brings no key slots".into()),
+                WrappingKeyAccess::Own { .. } => Ok(Some(begin.keyring.clone())),
+                WrappingKeyAccess::Inherited { .. } => Err("the stream brings no key slots".into()),
             };
         };
         let bad = |error: keys::Error| format!("its keyring: {error}");
@@ -586,7 +586,7 @@ fn merge(own: &Keyring, sent: &Keyring) -> std::result::Result<Option<Keyring>, 
         ));
     }
     let mut all = [own.generations(), &new].concat();
-    all.sort_by_key(Generation::number);
+    all.sort_by_key(KeyGeneration::number);
     let merged = Keyring::new(own.family(), own.wrapping().clone(), all);
     merged.map(Some).map_err(|error| error.to_string())
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use keys::{Format, HashCaller, KeySource, Location, WrappingKey};
+use keys::{HashCaller, KeySource, Location, MaterialFormat, WrappingKey};
 use pool::Entry;
 use protocol::accounts::user_name;
 use protocol::api::{Allowed, Ask, AskFormat, FailureKind, HomeRow, HomeStep, command};
@@ -273,7 +273,7 @@ impl ActivePool {
         let named = |uid: u32| user_name(uid).unwrap_or_else(|| uid.to_string());
         let source = self.keysource(entry).ok();
         let is_typed = source.is_some_and(|source| {
-            source.format() == Format::Passphrase && *source.location() == Location::Prompt
+            source.format() == MaterialFormat::Passphrase && *source.location() == Location::Prompt
         });
         Ok(match owner(entry) {
             None => Some(format!(
@@ -369,7 +369,7 @@ fn opened_by<'a>(
 impl HomeDataset {
     fn unlocked(&self, passphrase: &Secret) -> Result<WrappingKey> {
         let keyring = self.active.keyring(&self.entry)?;
-        let material = typed_material(Format::Passphrase, passphrase.try_clone()?, false)?;
+        let material = typed_material(MaterialFormat::Passphrase, passphrase.try_clone()?, false)?;
         let payer = HashCaller::present().payer;
         let key = self.active.wrong_tries.attempt(payer, self.entry.guid, || {
             Ok(unlocked(keyring.wrapping(), material)?)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cipher::{Suite, SystemRandom};
-use keys::{Format, KeyMaterial, KeySource, Location, Wrapping, WrappingKey};
+use keys::{KeyMaterial, KeySource, Location, MaterialFormat, WrappingKey, WrappingKeyAccess};
 use protocol::api::{Ask, AskFormat, FailureKind};
 use secret::Secret;
 
@@ -138,7 +138,10 @@ pub(crate) struct OpenedSlot {
 /// # Errors
 /// The first failure that says more than that no slot opens; else [`keys::Error::WrongKey`] if a slot takes keys of the
 /// kind of one of them; else why a source has no key, or the last failure.
-pub(crate) fn first_that_opens(wrapping: &Wrapping, keys: Materials) -> Result<OpenedSlot> {
+pub(crate) fn first_that_opens(
+    wrapping: &WrappingKeyAccess,
+    keys: Materials,
+) -> Result<OpenedSlot> {
     use keys::Error::{KindMismatch, WrongKey};
     let (mut wrong, mut other, mut mismatch) = (None, None, None);
     for (source, material) in keys.found {
@@ -300,7 +303,7 @@ fn shared_material(
     channel: &mut dyn Channel,
 ) -> Result<KeyMaterial> {
     let get = |location: &Location, channel: &mut dyn Channel| {
-        let source = KeySource::new(Format::Raw, location.clone())?;
+        let source = KeySource::new(MaterialFormat::Raw, location.clone())?;
         any_material(&source, (dataset, &location.to_string()), new, channel)
     };
     let (asking, others): (Vec<&Location>, Vec<&Location>) =
@@ -358,12 +361,18 @@ fn at_the_same_time(
 }
 
 /// The wrapping key of these slots. A TPM and the sources of a key in parts are asked only now, and may never answer.
-pub(crate) fn unlocked(wrapping: &Wrapping, material: KeyMaterial) -> keys::Result<WrappingKey> {
+pub(crate) fn unlocked(
+    wrapping: &WrappingKeyAccess,
+    material: KeyMaterial,
+) -> keys::Result<WrappingKey> {
     unlocked_slot(wrapping, material).map(|(_, key)| key)
 }
 
 /// Unlocks a wrapping key, and returns the number of the slot that opened too.
-fn unlocked_slot(wrapping: &Wrapping, material: KeyMaterial) -> keys::Result<(u32, WrappingKey)> {
+fn unlocked_slot(
+    wrapping: &WrappingKeyAccess,
+    material: KeyMaterial,
+) -> keys::Result<(u32, WrappingKey)> {
     match material {
         KeyMaterial::Tpm(_) | KeyMaterial::Shared(_) => {
             let wrapping = wrapping.clone();
@@ -398,7 +407,7 @@ pub(crate) fn typed_again(
 /// Makes a key of what a person typed. No key that exists has a passphrase that a new one may not have: such a one is
 /// wrong.
 pub(crate) fn typed_material(
-    format: Format,
+    format: MaterialFormat,
     typed: Secret,
     new: bool,
 ) -> keys::Result<KeyMaterial> {
@@ -425,10 +434,10 @@ fn is_of_length(error: &keys::Error) -> bool {
 }
 
 /// The form in which a user types a key.
-fn typed_format(format: Format) -> AskFormat {
+fn typed_format(format: MaterialFormat) -> AskFormat {
     match format {
-        Format::Hex => AskFormat::Hex,
-        Format::Passphrase | Format::Raw => AskFormat::Passphrase,
+        MaterialFormat::Hex => AskFormat::Hex,
+        MaterialFormat::Passphrase | MaterialFormat::Raw => AskFormat::Passphrase,
     }
 }
 

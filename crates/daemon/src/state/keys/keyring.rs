@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use cipher::{Suite, SystemRandom};
 use keys::{
-    Argon2Params, DataKeys, Generation, GuessCost, HashCaller, KeyMaterial, KeySource, Keyring,
-    SlotHash, Wrapping, WrappingKey,
+    Argon2Params, DataKeys, GuessCost, HashCaller, KeyGeneration, KeyMaterial, KeySource, Keyring,
+    SlotHash, WrappingKey, WrappingKeyAccess,
 };
 use pool::{Entry, MakeKeyring};
 use protocol::api::{FailureKind, Pbkdf};
@@ -34,7 +34,12 @@ const TRIES: usize = 3;
 /// A wrapping key of its own for a dataset, and the slot that unwraps it.
 pub(crate) fn new_wrapping(material: &KeyMaterial, pbkdf: Option<Pbkdf>) -> Result<OwnKey> {
     let cost = cost(material, pbkdf)?;
-    Ok(Wrapping::create(material, cost, now_secs(), &SystemRandom)?)
+    Ok(WrappingKeyAccess::create(
+        material,
+        cost,
+        now_secs(),
+        &SystemRandom,
+    )?)
 }
 
 /// The cost of guessing the key of a new slot, with the chosen password hash or the usual one.
@@ -60,7 +65,7 @@ pub(crate) fn cost(material: &KeyMaterial, pbkdf: Option<Pbkdf>) -> Result<Guess
 }
 
 /// A wrapping key of its own, and the slot that unwraps it.
-pub(crate) type OwnKey = (Wrapping, WrappingKey);
+pub(crate) type OwnKey = (WrappingKeyAccess, WrappingKey);
 
 /// The origin of the wrapping key of a new dataset.
 pub(crate) enum KeyOrigin {
@@ -82,11 +87,11 @@ pub(crate) fn new_keyring(
             let own = key.try_clone()?;
             (wrapping, key, Some(own))
         }
-        KeyOrigin::Inherited(key) => (Wrapping::Inherited { id: *key.id() }, key, None),
+        KeyOrigin::Inherited(key) => (WrappingKeyAccess::Inherited { id: *key.id() }, key, None),
     };
     let make = move |txg| {
         let (generation, _) =
-            Generation::create(&key, family, 1, txg, suite, now_secs(), &SystemRandom)?;
+            KeyGeneration::create(&key, family, 1, txg, suite, now_secs(), &SystemRandom)?;
         Ok(Keyring::new(family, wrapping, vec![generation])?.encode())
     };
     let make: MakeKeyring =
@@ -116,9 +121,9 @@ pub(crate) fn numbers(generations: &[u32]) -> Option<String> {
 
 /// Replaces slots by those that were made from `before`, if no other command has changed them since.
 pub(crate) fn replace_slots(
-    wrapping: &mut Wrapping,
-    before: &Wrapping,
-    new: Wrapping,
+    wrapping: &mut WrappingKeyAccess,
+    before: &WrappingKeyAccess,
+    new: WrappingKeyAccess,
     name: &str,
 ) -> Result<()> {
     if wrapping != before {
@@ -413,7 +418,7 @@ impl ActivePool {
 }
 
 /// Returns whether a keyring has this generation: the same keys, not only the same number.
-pub(crate) fn has_generation(keyring: &Keyring, wanted: &keys::Generation) -> bool {
+pub(crate) fn has_generation(keyring: &Keyring, wanted: &keys::KeyGeneration) -> bool {
     let found = keyring.generation(wanted.number());
     found.is_some_and(|found| (found.txg(), found.suite()) == (wanted.txg(), wanted.suite()))
 }
@@ -428,7 +433,7 @@ mod tests {
         let (wrapping, key) = new_wrapping(&material, None).unwrap();
         let suite = Suite::Aes256Gcm;
         let (generation, _) =
-            Generation::create(&key, 7, 1, 1, suite, now_secs(), &SystemRandom).unwrap();
+            KeyGeneration::create(&key, 7, 1, 1, suite, now_secs(), &SystemRandom).unwrap();
         let bytes = Keyring::new(7, wrapping, vec![generation])
             .unwrap()
             .encode();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use dataset::Resealer;
-use keys::{DataKeys, Heads, Keyring, Wrapping};
+use keys::{DataKeys, Heads, Keyring, WrappingKeyAccess};
 use pool::{Entry, MakeKeyring, NewClone, Reseal, SealInput};
 
 use crate::common::origin;
@@ -109,7 +109,7 @@ impl Sim {
             }
             None => {
                 let key = self.key(key_root).unwrap();
-                (Wrapping::Inherited { id: *key.id() }, key)
+                (WrappingKeyAccess::Inherited { id: *key.id() }, key)
             }
         };
         let (random, family) = (Arc::clone(&self.random), source.family);

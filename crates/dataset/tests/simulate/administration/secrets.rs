@@ -6,7 +6,9 @@ use std::sync::mpsc;
 
 use cipher::Suite;
 use dataset::{NewGeneration, OpenSnapshot, Resealer};
-use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Keyring, Wrapping, WrappingKey};
+use keys::{
+    Argon2Params, DataKeys, KeyGeneration, KeyMaterial, Keyring, WrappingKey, WrappingKeyAccess,
+};
 use pool::{ArrayKind, Entry, NewDataset, NewKeyring, NewKeys, RecordPtr, SealInput};
 use secret::Key;
 
@@ -43,7 +45,7 @@ impl Sim {
                 Some(secret) => self.new_wrapping(secret),
                 None => {
                     let key = self.key(key_root).unwrap();
-                    (Wrapping::Inherited { id: *key.id() }, key)
+                    (WrappingKeyAccess::Inherited { id: *key.id() }, key)
                 }
             };
             if secret.is_some() {
@@ -54,7 +56,8 @@ impl Sim {
             }
             let random = std::sync::Arc::clone(&self.random);
             new.keyring = Some(Box::new(move |txg| {
-                let generation = Generation::create(&key, guid, 1, txg, suite, 0, random.as_ref());
+                let generation =
+                    KeyGeneration::create(&key, guid, 1, txg, suite, 0, random.as_ref());
                 let (generation, _) = generation.map_err(|error| error.to_string())?;
                 let keyring = Keyring::new(guid, wrapping, vec![generation]);
                 Ok(keyring.map_err(|error| error.to_string())?.encode())
@@ -63,9 +66,9 @@ impl Sim {
         (new, ModelDataset::new(guid, suite, key_root, secret))
     }
 
-    pub fn new_wrapping(&self, secret: u64) -> (Wrapping, WrappingKey) {
+    pub fn new_wrapping(&self, secret: u64) -> (WrappingKeyAccess, WrappingKey) {
         let params = Argon2Params::insecure_for_tests();
-        Wrapping::create(&material(secret), &params, 0, self.random.as_ref()).unwrap()
+        WrappingKeyAccess::create(&material(secret), &params, 0, self.random.as_ref()).unwrap()
     }
 
     /// The key of a key root, if it is loaded.
@@ -350,7 +353,7 @@ impl Sim {
             };
             let wrapping = match id == root {
                 true => wrapping.clone(),
-                false => Wrapping::Inherited { id: *new.id() },
+                false => WrappingKeyAccess::Inherited { id: *new.id() },
             };
             let old = &self.key(dataset.key_root).unwrap();
             let keyring = Keyring::decode(&bytes).unwrap();

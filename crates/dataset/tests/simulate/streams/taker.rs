@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cipher::{Random, Suite};
 use dataset::{Engine, RecordSealer, Settings};
-use keys::{Generation, Keyring, Wrapping, WrappingKey};
+use keys::{KeyGeneration, Keyring, WrappingKey, WrappingKeyAccess};
 use pool::{Begin, ReceivePolicy, Sealing};
 
 use crate::administration::commands::settings;
@@ -18,7 +18,7 @@ pub struct Taker {
     random: Arc<dyn Random>,
     settings: Settings,
     /// How a dataset is encrypted that comes in the clear: its suite, its key, and how that is wrapped.
-    seal: Option<(Suite, WrappingKey, Wrapping)>,
+    seal: Option<(Suite, WrappingKey, WrappingKeyAccess)>,
     /// The keyring of one that is there.
     keyring: Option<Keyring>,
 }
@@ -65,7 +65,7 @@ impl ReceivePolicy for Taker {
             (Some((_, key, _)), Some(keyring)) => Some(keyring.open(key).map_err(text)?),
             (Some((suite, key, wrapping)), None) => {
                 let random = self.random.as_ref();
-                let new = Generation::create(key, family, 1, txg, *suite, 0, random);
+                let new = KeyGeneration::create(key, family, 1, txg, *suite, 0, random);
                 let generations = vec![new.map_err(text)?.0];
                 let keyring = Keyring::new(family, wrapping.clone(), generations).map_err(text)?;
                 made = Some(keyring.encode());
@@ -76,7 +76,7 @@ impl ReceivePolicy for Taker {
         Ok(Sealing {
             records: Arc::new(records.map_err(|error| error.to_string())?),
             suite: self.seal.as_ref().map_or(0, |(suite, ..)| suite.id()),
-            is_key_root: matches!(self.seal, Some((_, _, Wrapping::Own { .. }))),
+            is_key_root: matches!(self.seal, Some((_, _, WrappingKeyAccess::Own { .. }))),
             keyring: made,
         })
     }
@@ -147,7 +147,7 @@ impl Sim {
                 None => {
                     secrets.key_root = parent.key_root;
                     let key = self.key(parent.key_root).unwrap();
-                    (Wrapping::Inherited { id: *key.id() }, key)
+                    (WrappingKeyAccess::Inherited { id: *key.id() }, key)
                 }
             };
             taker.seal = Some((suite, key, wrapping));

@@ -18,8 +18,8 @@ fn queue(memory_kib: u64, running: usize) -> &'static HashQueue {
     queue
 }
 
-fn cost(memory_kib: u64) -> HashCost {
-    HashCost {
+fn cost(memory_kib: u64) -> HashDemand {
+    HashDemand {
         memory_kib,
         passes: 7,
         allowed_kib: 0,
@@ -28,7 +28,7 @@ fn cost(memory_kib: u64) -> HashCost {
 
 impl HashQueue {
     /// Enters for a caller who stays.
-    fn take(&'static self, payer: HashPayer, cost: HashCost) -> Result<HashMemory> {
+    fn take(&'static self, payer: HashPayer, cost: HashDemand) -> Result<HashMemory> {
         self.enter(payer, cost, &|| false)
     }
 
@@ -48,7 +48,7 @@ fn wait_for(queue: &HashQueue, waiting: usize) {
 fn order_of(
     queue: &'static HashQueue,
     held: HashMemory,
-    hashes: &[(HashPayer, HashCost)],
+    hashes: &[(HashPayer, HashDemand)],
 ) -> Vec<HashPayer> {
     let (done, order) = channel();
     let before = queue.waiting();
@@ -91,11 +91,11 @@ fn a_hash_larger_than_the_budget_is_refused_with_its_cost() {
 #[test]
 fn an_allowed_hash_runs_alone() {
     let queue = queue(100, 9);
-    let allowed = HashCost {
+    let allowed = HashDemand {
         allowed_kib: 500,
         ..cost(500)
     };
-    let refused = HashCost {
+    let refused = HashDemand {
         allowed_kib: 499,
         ..allowed
     };

@@ -5,11 +5,13 @@ use std::path::Path;
 use cipher::{Digest, Point, Random};
 use zeroize::Zeroizing;
 
-use super::session::{Beginning, Kind, NULL_HANDLE, SHA256, Session};
+use super::session::{Kind, NULL_HANDLE, SHA256, SessionRequest, TpmSession};
 use super::transport::Transport;
-use super::wire::{Answer, Bytes, Code, Reader, answer, command, no_password, not_understood};
+use super::wire::{
+    ResponseReader, TpmBytes, TpmCommand, TpmResponse, answer, command, no_password, not_understood,
+};
 use crate::source::Pcrs;
-use crate::tpm::blob::{Name, Parent, SealedByTpm, name, selection, unusable};
+use crate::tpm::blob::{ObjectName, Parent, SealedByTpm, name, selection, unusable};
 use crate::{Error, Result};
 
 const OWNER: u32 = 0x4000_0001;
@@ -41,7 +43,7 @@ pub(crate) struct Tpm {
 pub(crate) struct ParentKey {
     pub(crate) handle: u32,
     pub(crate) point: Point,
-    pub(crate) name: Name,
+    pub(crate) name: ObjectName,
 }
 
 impl Tpm {
@@ -54,7 +56,7 @@ impl Tpm {
 
     pub(crate) fn run(
         &mut self,
-        code: Code,
+        code: TpmCommand,
         handles: &[u32],
         auth: Option<&[u8]>,
         params: &[u8],
@@ -64,7 +66,11 @@ impl Tpm {
     }
 
     /// A key that protects others, of this name if it is known.
-    pub(crate) fn parent(&mut self, parent: Parent, known: Option<Name>) -> Result<ParentKey> {
+    pub(crate) fn parent(
+        &mut self,
+        parent: Parent,
+        known: Option<ObjectName>,
+    ) -> Result<ParentKey> {
         let is_it = |key: &ParentKey| known.is_none_or(|name| name == key.name);
         let found = match parent {
             Parent::Made => self.make_parent(ATTRIBUTES)?,
@@ -83,45 +89,55 @@ impl Tpm {
     }
 
     fn kept_parent(&mut self, handle: u32) -> Result<ParentKey> {
-        let text = self.run(Code::ReadPublic, &[handle], None, &[])?;
+        let text = self.run(TpmCommand::ReadPublic, &[handle], None, &[])?;
         parent_key(handle, &answer(&text, false, false)?)
     }
 
     /// It is the same each time, since the TPM makes it of a seed that it keeps.
     fn make_parent(&mut self, attributes: u32) -> Result<ParentKey> {
-        let nothing = Bytes::default().sized(&[]).sized(&[]).0;
-        let params = Bytes::default()
+        let nothing = TpmBytes::default().sized(&[]).sized(&[]).0;
+        let params = TpmBytes::default()
             .sized(&nothing)
             .sized(&template(attributes))
             .sized(&[])
             .u32(0)
             .0;
-        let text = self.run(Code::CreatePrimary, &[OWNER], Some(&no_password()), &params)?;
+        let text = self.run(
+            TpmCommand::CreatePrimary,
+            &[OWNER],
+            Some(&no_password()),
+            &params,
+        )?;
         let made = answer(&text, true, true)?;
         self.handles.push(made.handle);
         parent_key(made.handle, &made)
     }
 
     pub(crate) fn load(&mut self, parent: &ParentKey, sealed: &SealedByTpm) -> Result<u32> {
-        let params = Bytes::default()
+        let params = TpmBytes::default()
             .sized(&sealed.private)
             .sized(&sealed.public)
             .0;
-        let text = self.run(Code::Load, &[parent.handle], Some(&no_password()), &params)?;
+        let text = self.run(
+            TpmCommand::Load,
+            &[parent.handle],
+            Some(&no_password()),
+            &params,
+        )?;
         self.loaded(&answer(&text, true, true)?, sealed.name())
     }
 
     /// Loads a key that is not the TPM's, by its public part.
     pub(crate) fn load_public(&mut self, public: &[u8]) -> Result<u32> {
-        let params = Bytes::default().sized(&[]).sized(public).u32(OWNER).0;
-        let text = self.run(Code::LoadExternal, &[], None, &params)?;
+        let params = TpmBytes::default().sized(&[]).sized(public).u32(OWNER).0;
+        let text = self.run(TpmCommand::LoadExternal, &[], None, &params)?;
         self.loaded(&answer(&text, true, false)?, name(public))
     }
 
     /// Its handle, if it is the object of this name.
-    fn loaded(&mut self, loaded: &Answer<'_>, name: Name) -> Result<u32> {
+    fn loaded(&mut self, loaded: &TpmResponse<'_>, name: ObjectName) -> Result<u32> {
         self.handles.push(loaded.handle);
-        match Reader(loaded.params).sized()? == name {
+        match ResponseReader(loaded.params).sized()? == name {
             true => Ok(loaded.handle),
             false => Err(not_understood()),
         }
@@ -132,10 +148,15 @@ impl Tpm {
         kind: Kind,
         parent: &ParentKey,
         random: &dyn Random,
-    ) -> Result<Session> {
-        let beginning = Beginning::new(kind, &parent.point, random)?;
+    ) -> Result<TpmSession> {
+        let beginning = SessionRequest::new(kind, &parent.point, random)?;
         let handles = [parent.handle, NULL_HANDLE];
-        let text = self.run(Code::StartAuthSession, &handles, None, &beginning.params)?;
+        let text = self.run(
+            TpmCommand::StartAuthSession,
+            &handles,
+            None,
+            &beginning.params,
+        )?;
         let begun = answer(&text, true, false)?;
         self.handles.push(begun.handle);
         beginning.begun(&begun)
@@ -144,17 +165,17 @@ impl Tpm {
     /// Shows the TPM that the policy is fulfilled.
     pub(crate) fn fulfil(
         &mut self,
-        session: &Session,
+        session: &TpmSession,
         pcrs: Option<Pcrs>,
         pin: bool,
     ) -> Result<()> {
         if let Some(pcrs) = pcrs {
-            let params = Bytes::default().sized(&[]).raw(&selection(pcrs)).0;
-            let text = self.run(Code::PolicyPcr, &[session.handle], None, &params)?;
+            let params = TpmBytes::default().sized(&[]).raw(&selection(pcrs)).0;
+            let text = self.run(TpmCommand::PolicyPcr, &[session.handle], None, &params)?;
             answer(&text, false, false)?;
         }
         if pin {
-            let text = self.run(Code::PolicyAuthValue, &[session.handle], None, &[])?;
+            let text = self.run(TpmCommand::PolicyAuthValue, &[session.handle], None, &[])?;
             answer(&text, false, false)?;
         }
         Ok(())
@@ -164,7 +185,7 @@ impl Tpm {
     /// after the approval by a key of this name (23.16).
     pub(crate) fn policy(
         &mut self,
-        approved_by: Option<Name>,
+        approved_by: Option<ObjectName>,
         pcrs: Option<Pcrs>,
         pin: bool,
     ) -> Result<[u8; 32]> {
@@ -174,17 +195,17 @@ impl Tpm {
             policy.copy_from_slice(&hash);
         };
         if let Some(key) = approved_by {
-            extend(&[&(Code::PolicyAuthorize as u32).to_be_bytes(), &key]);
+            extend(&[&(TpmCommand::PolicyAuthorize as u32).to_be_bytes(), &key]);
             // The reference of the policy, which is empty.
             extend(&[]);
         }
         if let Some(pcrs) = pcrs {
             let values = Digest::Sha256.hash(&[&self.pcr_values(pcrs)?]);
-            let code = (Code::PolicyPcr as u32).to_be_bytes();
+            let code = (TpmCommand::PolicyPcr as u32).to_be_bytes();
             extend(&[&code, &selection(pcrs), &values]);
         }
         if pin {
-            extend(&[&(Code::PolicyAuthValue as u32).to_be_bytes()]);
+            extend(&[&(TpmCommand::PolicyAuthValue as u32).to_be_bytes()]);
         }
         Ok(policy)
     }
@@ -195,7 +216,7 @@ impl Tpm {
         let mut left = Some(pcrs);
         // A TPM tells of several at a time, but not of all.
         while let Some(wanted) = left {
-            let text = self.run(Code::PcrRead, &[], None, &selection(wanted))?;
+            let text = self.run(TpmCommand::PcrRead, &[], None, &selection(wanted))?;
             let read = pcrs_read(&answer(&text, false, false)?, wanted, &mut values)?;
             left = Pcrs::of_bits(wanted.bank(), wanted.registers() & !read);
         }
@@ -211,8 +232,8 @@ impl Tpm {
     }
 
     fn lockout(&mut self) -> String {
-        let params = Bytes::default().u32(PROPERTIES).u32(LOCKOUT).u32(4).0;
-        let text = self.run(Code::GetCapability, &[], None, &params);
+        let params = TpmBytes::default().u32(PROPERTIES).u32(LOCKOUT).u32(4).0;
+        let text = self.run(TpmCommand::GetCapability, &[], None, &params);
         let read = text.and_then(|text| lockout(&answer(&text, false, false)?));
         let clear = "; 'tpm2_dictionarylockout --clear-lockout' ends this, with the password of its lockout \
                      hierarchy";
@@ -230,14 +251,14 @@ impl Drop for Tpm {
         // A resource manager does this when the device is closed; a TPM in software has none.
         for handle in std::mem::take(&mut self.handles).into_iter().rev() {
             let params = handle.to_be_bytes();
-            let _ = self.run(Code::FlushContext, &[], None, &params);
+            let _ = self.run(TpmCommand::FlushContext, &[], None, &params);
         }
     }
 }
 
 impl Tpm {
     /// A session that ended with its command.
-    pub(crate) fn forget(&mut self, session: &Session) {
+    pub(crate) fn forget(&mut self, session: &TpmSession) {
         self.handles.retain(|handle| *handle != session.handle);
     }
 }
@@ -255,7 +276,7 @@ fn needs_owner() -> Error {
 
 /// A key for other keys: ECC on P-256.
 fn template(attributes: u32) -> Vec<u8> {
-    Bytes::default()
+    TpmBytes::default()
         .u16(ECC)
         .u16(SHA256)
         .u32(attributes)
@@ -272,9 +293,9 @@ fn template(attributes: u32) -> Vec<u8> {
 }
 
 /// A key on P-256 with SHA-256, from an answer that begins with its public part.
-fn parent_key(handle: u32, answer: &Answer<'_>) -> Result<ParentKey> {
-    let public = Reader(answer.params).sized()?;
-    let mut fields = Reader(public);
+fn parent_key(handle: u32, answer: &TpmResponse<'_>) -> Result<ParentKey> {
+    let public = ResponseReader(answer.params).sized()?;
+    let mut fields = ResponseReader(public);
     let (kind, hash, _attributes) = (fields.u16()?, fields.u16()?, fields.u32()?);
     let (_policy, cipher) = (fields.sized()?, fields.u16()?);
     if cipher != NULL {
@@ -300,8 +321,8 @@ fn parent_key(handle: u32, answer: &Answer<'_>) -> Result<ParentKey> {
 }
 
 /// Appends the values of those PCRs of `wanted` that the TPM told of, which are returned.
-fn pcrs_read(answer: &Answer<'_>, wanted: Pcrs, values: &mut Vec<u8>) -> Result<u32> {
-    let mut fields = Reader(answer.params);
+fn pcrs_read(answer: &TpmResponse<'_>, wanted: Pcrs, values: &mut Vec<u8>) -> Result<u32> {
+    let mut fields = ResponseReader(answer.params);
     let (_counter, banks) = (fields.u32()?, fields.u32()?);
     let mut read = 0;
     // A bank that the TPM does not have is left out, or has no registers.
@@ -333,8 +354,8 @@ fn pcrs_read(answer: &Answer<'_>, wanted: Pcrs, values: &mut Vec<u8>) -> Result<
 }
 
 /// How many wrong PINs count, how many lock the TPM, and the seconds after which one is forgotten.
-fn lockout(answer: &Answer<'_>) -> Result<[u32; 3]> {
-    let mut fields = Reader(answer.params);
+fn lockout(answer: &TpmResponse<'_>) -> Result<[u32; 3]> {
+    let mut fields = ResponseReader(answer.params);
     let (_more, kind, count) = (fields.u8()?, fields.u32()?, fields.u32()?);
     let mut read = [0; 3];
     if kind != PROPERTIES || count < 3 {
@@ -372,13 +393,13 @@ mod tests {
     fn values_of_other_pcrs_than_those_that_were_asked_for_are_refused() {
         let pcrs = Pcrs::of_bits(SHA256, 1 << 7 | 1 << 16).unwrap();
         let read = |bank: u16, bits: [u8; 3], digests: u32| {
-            let params = Bytes::default().u32(1).u32(1).u16(bank).u8(3).raw(&bits);
+            let params = TpmBytes::default().u32(1).u32(1).u16(bank).u8(3).raw(&bits);
             let mut params = params.u32(digests);
             for _ in 0..digests {
                 params = params.sized(&[1; 32]);
             }
             let (handle, auth, params) = (0, &[][..], &params.0[..]);
-            let answer = Answer {
+            let answer = TpmResponse {
                 handle,
                 params,
                 auth,

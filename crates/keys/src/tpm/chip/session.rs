@@ -7,7 +7,7 @@ use cipher::{Curve, Digest, Point, Random};
 use secret::Secret;
 use zeroize::Zeroizing;
 
-use super::wire::{Answer, Bytes, Code, Reader, not_understood};
+use super::wire::{ResponseReader, TpmBytes, TpmCommand, TpmResponse, not_understood};
 use crate::{Error, Result};
 
 const AES: u16 = 0x0006;
@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     Policy = 1,
 }
 
-pub(crate) struct Session {
+pub(crate) struct TpmSession {
     pub(crate) handle: u32,
     key: Zeroizing<Vec<u8>>,
     nonce_tpm: Vec<u8>,
@@ -42,15 +42,15 @@ pub(crate) struct Session {
 }
 
 /// A session that was asked for.
-pub(crate) struct Beginning {
+pub(crate) struct SessionRequest {
     pub(crate) params: Vec<u8>,
     nonce_caller: [u8; NONCE_LEN],
     salt: Zeroizing<Vec<u8>>,
 }
 
-impl Beginning {
+impl SessionRequest {
     /// With a salt for this key of the TPM.
-    pub(crate) fn new(kind: Kind, parent: &Point, random: &dyn Random) -> Result<Beginning> {
+    pub(crate) fn new(kind: Kind, parent: &Point, random: &dyn Random) -> Result<SessionRequest> {
         let shared = cipher::share(Curve::P256, parent, random);
         let (ours, shared) = shared.map_err(|error| match error {
             cipher::Error::Point => not_understood(),
@@ -60,8 +60,8 @@ impl Beginning {
         let salt = Digest::Sha256.hash(&[&[0, 0, 0, 1], &shared, b"SECRET\0", &ours.x, &parent.x]);
         let mut nonce_caller = [0; NONCE_LEN];
         random.fill(&mut nonce_caller)?;
-        let point = Bytes::default().sized(&ours.x).sized(&ours.y).0;
-        let params = Bytes::default()
+        let point = TpmBytes::default().sized(&ours.x).sized(&ours.y).0;
+        let params = TpmBytes::default()
             .sized(&nonce_caller)
             .sized(&point)
             .u8(kind as u8)
@@ -70,23 +70,23 @@ impl Beginning {
             .u16(CFB)
             .u16(SHA256)
             .0;
-        Ok(Beginning {
+        Ok(SessionRequest {
             params,
             nonce_caller,
             salt: Zeroizing::new(salt.to_vec()),
         })
     }
 
-    pub(crate) fn begun(self, answer: &Answer<'_>) -> Result<Session> {
-        let nonce_tpm = Reader(answer.params).sized()?.to_vec();
+    pub(crate) fn begun(self, answer: &TpmResponse<'_>) -> Result<TpmSession> {
+        let nonce_tpm = ResponseReader(answer.params).sized()?.to_vec();
         if !(16..=NONCE_LEN).contains(&nonce_tpm.len()) {
             return Err(not_understood());
         }
-        let Beginning {
+        let SessionRequest {
             nonce_caller, salt, ..
         } = self;
         let key = derive(&salt, b"ATH\0", &nonce_tpm, &nonce_caller, 256);
-        Ok(Session {
+        Ok(TpmSession {
             handle: answer.handle,
             key,
             nonce_tpm,
@@ -104,7 +104,7 @@ fn derive(key: &[u8], label: &[u8], one: &[u8], other: &[u8], bits: u32) -> Zero
 
 /// What a command is about.
 pub(crate) struct About<'a> {
-    pub(crate) code: Code,
+    pub(crate) code: TpmCommand,
     /// The names of its handles.
     pub(crate) names: &'a [&'a [u8]],
     /// The password of the object.
@@ -113,7 +113,7 @@ pub(crate) struct About<'a> {
     pub(crate) proves_password: bool,
 }
 
-impl Session {
+impl TpmSession {
     /// Proves a command, and encrypts its first parameter if `flags` say so. Returns what stands between handles and
     /// parameters. The session ends with the command if that succeeds.
     pub(crate) fn prove(
@@ -137,7 +137,7 @@ impl Session {
             about,
             &[&*hash, &self.nonce_caller, &self.nonce_tpm, &[flags]],
         )?;
-        Ok(Bytes::default()
+        Ok(TpmBytes::default()
             .u32(self.handle)
             .sized(&self.nonce_caller)
             .u8(flags)
@@ -150,9 +150,9 @@ impl Session {
         &mut self,
         about: &About<'_>,
         flags: u8,
-        answer: &Answer<'_>,
+        answer: &TpmResponse<'_>,
     ) -> Result<Secret> {
-        let mut auth = Reader(answer.auth);
+        let mut auth = ResponseReader(answer.auth);
         let (nonce, answered, proof) = (auth.sized()?, auth.u8()?, auth.sized()?);
         self.nonce_tpm = nonce.to_vec();
         let code = (about.code as u32).to_be_bytes();
@@ -205,21 +205,21 @@ impl Session {
 
 /// The first parameter, behind its length.
 fn first(params: &mut [u8]) -> Result<&mut [u8]> {
-    let len = usize::from(Reader(params).u16()?);
+    let len = usize::from(ResponseReader(params).u16()?);
     params.get_mut(2..2 + len).ok_or_else(not_understood)
 }
 
 /// Reads what may be the answer to a command of a session.
 #[cfg(fuzzing)]
-pub(crate) fn look(answer: &Answer<'_>) {
-    let mut session = Session {
+pub(crate) fn look(answer: &TpmResponse<'_>) {
+    let mut session = TpmSession {
         handle: 0,
         key: Zeroizing::default(),
         nonce_tpm: vec![0; NONCE_LEN],
         nonce_caller: [0; NONCE_LEN],
     };
     let about = About {
-        code: Code::Unseal,
+        code: TpmCommand::Unseal,
         names: &[],
         password: &[],
         proves_password: false,

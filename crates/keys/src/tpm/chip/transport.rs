@@ -23,10 +23,10 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) struct Transport {
     path: PathBuf,
-    stream: Stream,
+    stream: TpmStream,
 }
 
-enum Stream {
+enum TpmStream {
     Device(File),
     Socket(UnixStream),
 }
@@ -79,7 +79,7 @@ impl Transport {
 }
 
 /// `/dev/tpm0` can be opened once at a time, and another program may be done soon.
-fn open_soon(path: &Path) -> io::Result<Stream> {
+fn open_soon(path: &Path) -> io::Result<TpmStream> {
     let until = Instant::now() + BUSY_MAX;
     loop {
         match open(path) {
@@ -91,33 +91,33 @@ fn open_soon(path: &Path) -> io::Result<Stream> {
     }
 }
 
-fn open(path: &Path) -> io::Result<Stream> {
+fn open(path: &Path) -> io::Result<TpmStream> {
     let kind = std::fs::metadata(path)?.file_type();
     if kind.is_socket() {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(TIME_MAX))?;
-        return Ok(Stream::Socket(stream));
+        return Ok(TpmStream::Socket(stream));
     }
     // What is written would destroy a file or a disk.
     if !kind.is_char_device() {
         return Err(io::Error::other("it is no TPM"));
     }
     let file = OpenOptions::new().read(true).write(true).open(path)?;
-    Ok(Stream::Device(file))
+    Ok(TpmStream::Device(file))
 }
 
-impl Stream {
+impl TpmStream {
     fn as_writer(&mut self) -> &mut dyn Write {
         match self {
-            Stream::Device(file) => file,
-            Stream::Socket(stream) => stream,
+            TpmStream::Device(file) => file,
+            TpmStream::Socket(stream) => stream,
         }
     }
 
     fn as_reader(&mut self) -> &mut dyn Read {
         match self {
-            Stream::Device(file) => file,
-            Stream::Socket(stream) => stream,
+            TpmStream::Device(file) => file,
+            TpmStream::Socket(stream) => stream,
         }
     }
 }

@@ -14,7 +14,7 @@ const WITH_SESSIONS: u16 = 0x8002;
 /// What a TPM does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Code {
+pub(crate) enum TpmCommand {
     CreatePrimary = 0x131,
     Create = 0x153,
     Load = 0x157,
@@ -34,37 +34,42 @@ pub(crate) enum Code {
 
 /// Bytes that are put together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bytes(pub(crate) Vec<u8>);
+pub(crate) struct TpmBytes(pub(crate) Vec<u8>);
 
-impl Bytes {
-    pub(crate) fn u8(mut self, number: u8) -> Bytes {
+impl TpmBytes {
+    pub(crate) fn u8(mut self, number: u8) -> TpmBytes {
         self.0.push(number);
         self
     }
 
-    pub(crate) fn u16(self, number: u16) -> Bytes {
+    pub(crate) fn u16(self, number: u16) -> TpmBytes {
         self.raw(&number.to_be_bytes())
     }
 
-    pub(crate) fn u32(self, number: u32) -> Bytes {
+    pub(crate) fn u32(self, number: u32) -> TpmBytes {
         self.raw(&number.to_be_bytes())
     }
 
-    pub(crate) fn raw(mut self, bytes: &[u8]) -> Bytes {
+    pub(crate) fn raw(mut self, bytes: &[u8]) -> TpmBytes {
         self.0.extend_from_slice(bytes);
         self
     }
 
     /// With its length before it.
-    pub(crate) fn sized(self, bytes: &[u8]) -> Bytes {
+    pub(crate) fn sized(self, bytes: &[u8]) -> TpmBytes {
         let len = u16::try_from(bytes.len()).expect("less than a message");
         self.u16(len).raw(bytes)
     }
 }
 
 /// A whole command: what it is about, who may do it, and its parameters.
-pub(crate) fn command(code: Code, handles: &[u32], auth: Option<&[u8]>, params: &[u8]) -> Vec<u8> {
-    let mut body = Bytes::default();
+pub(crate) fn command(
+    code: TpmCommand,
+    handles: &[u32],
+    auth: Option<&[u8]>,
+    params: &[u8],
+) -> Vec<u8> {
+    let mut body = TpmBytes::default();
     for handle in handles {
         body = body.u32(*handle);
     }
@@ -77,7 +82,7 @@ pub(crate) fn command(code: Code, handles: &[u32], auth: Option<&[u8]>, params: 
     };
     let body = body.raw(params).0;
     let len = (HEADER_LEN + body.len()) as u32;
-    Bytes::default()
+    TpmBytes::default()
         .u16(tag)
         .u32(len)
         .u32(code as u32)
@@ -88,13 +93,18 @@ pub(crate) fn command(code: Code, handles: &[u32], auth: Option<&[u8]>, params: 
 /// The authorization by a password, which is empty.
 pub(crate) fn no_password() -> Vec<u8> {
     const PASSWORD: u32 = 0x4000_0009;
-    Bytes::default().u32(PASSWORD).sized(&[]).u8(0).sized(&[]).0
+    TpmBytes::default()
+        .u32(PASSWORD)
+        .sized(&[])
+        .u8(0)
+        .sized(&[])
+        .0
 }
 
 /// What was answered, in order.
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+pub(crate) struct ResponseReader<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ResponseReader<'a> {
     pub(crate) fn raw(&mut self, len: usize) -> Result<&'a [u8]> {
         let (bytes, rest) = self.0.split_at_checked(len).ok_or_else(not_understood)?;
         self.0 = rest;
@@ -123,7 +133,7 @@ impl<'a> Reader<'a> {
 
 /// A command that was done.
 #[derive(Debug)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct TpmResponse<'a> {
     /// 0 if the command makes none.
     pub(crate) handle: u32,
     pub(crate) params: &'a [u8],
@@ -132,8 +142,12 @@ pub(crate) struct Answer<'a> {
 }
 
 /// Reads the answer to a command.
-pub(crate) fn answer(bytes: &[u8], has_handle: bool, has_sessions: bool) -> Result<Answer<'_>> {
-    let mut reader = Reader(bytes);
+pub(crate) fn answer(
+    bytes: &[u8],
+    has_handle: bool,
+    has_sessions: bool,
+) -> Result<TpmResponse<'_>> {
+    let mut reader = ResponseReader(bytes);
     let (tag, len, code) = (reader.u16()?, reader.u32()?, reader.u32()?);
     if code != 0 {
         return Err(refusal(code));
@@ -154,7 +168,7 @@ pub(crate) fn answer(bytes: &[u8], has_handle: bool, has_sessions: bool) -> Resu
         }
         false => std::mem::take(&mut reader.0),
     };
-    Ok(Answer {
+    Ok(TpmResponse {
         handle,
         params,
         auth: reader.0,
@@ -179,7 +193,7 @@ mod tests {
     fn answers_that_lie_are_refused() {
         let whole = |tag: u16, body: &[u8]| {
             let len = (HEADER_LEN + body.len()) as u32;
-            Bytes::default().u16(tag).u32(len).u32(0).raw(body).0
+            TpmBytes::default().u16(tag).u32(len).u32(0).raw(body).0
         };
         let plain = whole(WITHOUT_SESSIONS, &[1, 2, 3, 4, 5]);
         let read = answer(&plain, true, false).unwrap();
@@ -192,6 +206,6 @@ mod tests {
         assert_eq!((read.params, read.auth), (&[7][..], &[8][..]));
         let long = whole(WITH_SESSIONS, &[0xff, 0xff, 0xff, 0xff, 7]);
         assert!(answer(&long, false, true).is_err());
-        assert!(Reader(&[0, 2, 1]).sized().is_err());
+        assert!(ResponseReader(&[0, 2, 1]).sized().is_err());
     }
 }

@@ -5,8 +5,10 @@ use super::policy::SignedPolicy;
 use crate::tpm::blob::{Opens, SealedByTpm, name, unusable};
 use crate::tpm::chip::device::Tpm;
 use crate::tpm::chip::refusal::OTHER_PCRS;
-use crate::tpm::chip::session::{SHA256, Session};
-use crate::tpm::chip::wire::{Answer, Bytes, Code, Reader, answer, not_understood};
+use crate::tpm::chip::session::{SHA256, TpmSession};
+use crate::tpm::chip::wire::{
+    ResponseReader, TpmBytes, TpmCommand, TpmResponse, answer, not_understood,
+};
 use crate::{Error, Result};
 
 /// RSASSA-PKCS1-v1_5.
@@ -20,7 +22,7 @@ impl Tpm {
     /// The first part of a policy. The session has none before.
     pub(crate) fn approve(
         &mut self,
-        session: &Session,
+        session: &TpmSession,
         sealed: &SealedByTpm,
         signed: &SignedPolicy,
     ) -> Result<()> {
@@ -35,15 +37,20 @@ impl Tpm {
             let file = signed.file.display();
             about(&format!("the signature in the file {file}"), error)
         })?;
-        let params = Bytes::default().sized(&policy).sized(&[]);
+        let params = TpmBytes::default().sized(&policy).sized(&[]);
         let params = params.sized(&name(&public)).raw(&ticket).0;
-        let text = self.run(Code::PolicyAuthorize, &[session.handle], None, &params)?;
+        let text = self.run(
+            TpmCommand::PolicyAuthorize,
+            &[session.handle],
+            None,
+            &params,
+        )?;
         answer(&text, false, false)?;
         Ok(())
     }
 
-    fn policy_digest(&mut self, session: &Session) -> Result<[u8; 32]> {
-        let text = self.run(Code::PolicyGetDigest, &[session.handle], None, &[])?;
+    fn policy_digest(&mut self, session: &TpmSession) -> Result<[u8; 32]> {
+        let text = self.run(TpmCommand::PolicyGetDigest, &[session.handle], None, &[])?;
         digest(&answer(&text, false, false)?)
     }
 
@@ -70,9 +77,9 @@ impl Tpm {
     fn verify(&mut self, key: u32, policy: &[u8], signature: &[u8]) -> Result<Vec<u8>> {
         // The policy is followed by a reference, which is empty.
         let hash = cipher::Digest::Sha256.hash(&[policy]);
-        let params = Bytes::default().sized(&hash).u16(RSASSA).u16(SHA256);
+        let params = TpmBytes::default().sized(&hash).u16(RSASSA).u16(SHA256);
         let params = params.sized(signature).0;
-        let text = self.run(Code::VerifySignature, &[key], None, &params)?;
+        let text = self.run(TpmCommand::VerifySignature, &[key], None, &params)?;
         ticket(&answer(&text, false, false)?)
     }
 }
@@ -85,19 +92,19 @@ fn about(what: &str, error: Error) -> Error {
     }
 }
 
-fn digest(answer: &Answer<'_>) -> Result<[u8; 32]> {
-    let digest = Reader(answer.params).sized()?;
+fn digest(answer: &TpmResponse<'_>) -> Result<[u8; 32]> {
+    let digest = ResponseReader(answer.params).sized()?;
     digest.try_into().map_err(|_| not_understood())
 }
 
 /// `TPMT_TK_VERIFIED`.
-fn ticket(answer: &Answer<'_>) -> Result<Vec<u8>> {
-    let mut fields = Reader(answer.params);
+fn ticket(answer: &TpmResponse<'_>) -> Result<Vec<u8>> {
+    let mut fields = ResponseReader(answer.params);
     let (tag, hierarchy, digest) = (fields.u16()?, fields.u32()?, fields.sized()?);
     if tag != VERIFIED || digest.len() > DIGEST_MAX {
         return Err(not_understood());
     }
-    Ok(Bytes::default().u16(tag).u32(hierarchy).sized(digest).0)
+    Ok(TpmBytes::default().u16(tag).u32(hierarchy).sized(digest).0)
 }
 
 /// Reads what may be the answer to a command.

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use super::file::{self, Signature};
 use crate::source::Pcrs;
 use crate::tpm::chip::session::SHA256;
-use crate::tpm::chip::wire::Bytes;
+use crate::tpm::chip::wire::TpmBytes;
 use crate::{Error, Result};
 
 const RSA: u16 = 0x0001;
@@ -108,7 +108,7 @@ impl SignedPolicy {
             exponents.push(DEFAULT_EXPONENT);
         }
         let public = |exponent: u32| {
-            let bytes = Bytes::default().u16(RSA).u16(SHA256).u32(ATTRIBUTES);
+            let bytes = TpmBytes::default().u16(RSA).u16(SHA256).u32(ATTRIBUTES);
             let bytes = bytes.sized(&[]).u16(NULL).u16(NULL).u16(bits);
             bytes.u32(exponent).sized(&self.key.modulus).0
         };

@@ -8,7 +8,7 @@ use cipher::SystemRandom;
 use console::key_file::key_file;
 use console::outcome::Result;
 use console::terminal::be_sure;
-use keys::kernel::{KeyStatus, Removed};
+use keys::kernel::{KernelKeyStatus, KeyRemoval};
 use protocol::api::{Failure, FailureKind};
 use rustix::fs::Dir;
 use rustix::io::Errno;
@@ -31,7 +31,7 @@ pub(super) fn unlock(args: &Unlock) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
     let encrypted = Encrypted::find(path, &config)?;
     let name = &encrypted.policy.key;
-    if encrypted.keyring.status(name)? == (KeyStatus::Present { is_own: true }) {
+    if encrypted.keyring.status(name)? == (KernelKeyStatus::Present { is_own: true }) {
         return Err(Failure::other(format!(
             "{} is unlocked already",
             path.display()
@@ -61,15 +61,15 @@ pub(super) fn lock(args: &Lock) -> Result<String> {
     let shown = path.display();
     let busy = |why: &str| Err(Failure::new(FailureKind::Busy, format!("{shown} {why}")));
     match keyring.remove(&policy.key, args.all_users)? {
-        Some(Removed::Whole) => Ok(format!("{shown} is locked")),
-        Some(Removed::FilesBusy) => {
+        Some(KeyRemoval::Whole) => Ok(format!("{shown} is locked")),
+        Some(KeyRemoval::FilesBusy) => {
             busy("is not locked whole: files in it are open; close them, and lock it again")
         }
-        Some(Removed::OtherUsers) => {
+        Some(KeyRemoval::OtherUsers) => {
             busy("is still unlocked by other users; root locks it with --all-users")
         }
         None => match keyring.status(&policy.key)? {
-            KeyStatus::Present { .. } => {
+            KernelKeyStatus::Present { .. } => {
                 busy("is unlocked by other users; root locks it with --all-users")
             }
             _ => Err(Failure::other(format!("{shown} is locked already"))),
@@ -99,8 +99,8 @@ pub(super) fn purge(args: &Purge) -> Result<String> {
     let mut busy = 0;
     for name in listed {
         match keyring.remove(&name, false)? {
-            Some(Removed::Whole) | None => {}
-            Some(Removed::FilesBusy | Removed::OtherUsers) => busy += 1,
+            Some(KeyRemoval::Whole) | None => {}
+            Some(KeyRemoval::FilesBusy | KeyRemoval::OtherUsers) => busy += 1,
         }
     }
     match busy {
@@ -222,7 +222,7 @@ fn write_recovery(
 /// Gives the directory its policy, and the keyring its key. Returns whether the key was there before.
 fn apply(path: &Path, keyring: &Keyring, directory: &File, open: &OpenPolicy) -> Result<bool> {
     let policy = &open.policy;
-    let was_present = keyring.status(&policy.name)? == (KeyStatus::Present { is_own: true });
+    let was_present = keyring.status(&policy.name)? == (KernelKeyStatus::Present { is_own: true });
     // First: ordinary users may set a policy only with its key.
     keyring.add(&policy.name, &open.master)?;
     let set = keyring.set_policy(directory, path, &policy.policy());

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use console::outcome::Result;
-use keys::kernel::{self, KeyStatus, Removed};
+use keys::kernel::{self, KernelKeyStatus, KeyRemoval};
 use protocol::api::Failure;
 use rustix::io::Errno;
 use secret::Secret;
@@ -42,7 +42,7 @@ impl Keyring {
     }
 
     /// Whether there is a key.
-    pub(super) fn status(&self, name: &KeyName) -> Result<KeyStatus> {
+    pub(super) fn status(&self, name: &KeyName) -> Result<KernelKeyStatus> {
         let mounted = match self {
             Keyring::Kernel(place, directory) => {
                 let status = kernel::key_status(directory, &specifier(name));
@@ -53,9 +53,9 @@ impl Keyring {
         let name = bytes(name);
         Ok(
             match state(mounted.ask(&Request::MasterState { name }, None)?)? {
-                MasterState::Absent => KeyStatus::Absent,
-                MasterState::Present => KeyStatus::Present { is_own: true },
-                MasterState::Leaving => KeyStatus::FilesBusy,
+                MasterState::Absent => KernelKeyStatus::Absent,
+                MasterState::Present => KernelKeyStatus::Present { is_own: true },
+                MasterState::Leaving => KernelKeyStatus::FilesBusy,
             },
         )
     }
@@ -92,7 +92,7 @@ impl Keyring {
     }
 
     /// Takes a key away, if it is there.
-    pub(super) fn remove(&self, name: &KeyName, all_users: bool) -> Result<Option<Removed>> {
+    pub(super) fn remove(&self, name: &KeyName, all_users: bool) -> Result<Option<KeyRemoval>> {
         let mounted = match self {
             Keyring::Kernel(place, directory) => {
                 return match kernel::remove_key(directory, &specifier(name), all_users) {
@@ -103,14 +103,14 @@ impl Keyring {
             }
             Keyring::Mount(mounted) => mounted,
         };
-        if self.status(name)? == KeyStatus::Absent {
+        if self.status(name)? == KernelKeyStatus::Absent {
             return Ok(None);
         }
         let name = bytes(name);
         Ok(Some(
             match state(mounted.ask(&Request::RemoveMaster { name }, None)?)? {
-                MasterState::Leaving => Removed::FilesBusy,
-                _ => Removed::Whole,
+                MasterState::Leaving => KeyRemoval::FilesBusy,
+                _ => KeyRemoval::Whole,
             },
         ))
     }

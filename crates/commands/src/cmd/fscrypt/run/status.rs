@@ -6,7 +6,7 @@ use std::path::Path;
 
 use console::outcome::Result;
 use console::show::{json, text};
-use keys::kernel::{self, KeyStatus};
+use keys::kernel::{self, KernelKeyStatus};
 use rustix::io::Errno;
 use serde::Serialize;
 use stack::formats::fscrypt::KeyName;
@@ -164,9 +164,9 @@ fn policy_row(place: &Path, store: &Store, policy: &ProtectedPolicy, config: &Co
 
 fn unlocked(keyring: &Keyring, name: &KeyName) -> &'static str {
     match keyring.status(name) {
-        Ok(KeyStatus::Present { .. }) => "yes",
-        Ok(KeyStatus::Absent) => "no",
-        Ok(KeyStatus::FilesBusy) => "partially",
+        Ok(KernelKeyStatus::Present { .. }) => "yes",
+        Ok(KernelKeyStatus::Absent) => "no",
+        Ok(KernelKeyStatus::FilesBusy) => "partially",
         // A stacked directory that is not mounted.
         Err(_) => "unknown",
     }

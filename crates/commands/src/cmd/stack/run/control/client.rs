@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use console::outcome::Result;
 use fuse::ListedMount;
-use keys::Talk;
+use keys::TimedStream;
 use protocol::api::{Failure, FailureKind};
 use protocol::client::{SYSTEM_DIR, runtime_dir};
 use protocol::wire;
@@ -133,10 +133,11 @@ impl Mounted {
             let place = self.listed.path.display();
             Failure::other(format!("the process of the mount on {place}: {error}"))
         };
-        let receive = |talk: &mut Talk| match wire::receive_up_to(talk, ANSWER_MAX).map_err(lost)? {
-            Answer::Failed(failure) => Err(failure),
-            answer => Ok(answer),
-        };
+        let receive =
+            |talk: &mut TimedStream| match wire::receive_up_to(talk, ANSWER_MAX).map_err(lost)? {
+                Answer::Failed(failure) => Err(failure),
+                answer => Ok(answer),
+            };
         let mut talk = self.connect()?;
         // Whether it takes a request of this user.
         receive(&mut talk)?;
@@ -148,7 +149,7 @@ impl Mounted {
         receive(&mut talk)
     }
 
-    fn connect(&self) -> Result<Talk> {
+    fn connect(&self) -> Result<TimedStream> {
         let place = self.listed.path.display();
         let refused = || {
             let why = format!("{place}: only root and the user who mounted it change its keys");
@@ -157,7 +158,7 @@ impl Mounted {
         let name = socket_name(self.listed.device);
         for dir in self.directories() {
             let socket = dir.join(DIRECTORY).join(&name);
-            let talk = match Talk::connect(&socket, Instant::now() + PATIENCE) {
+            let talk = match TimedStream::connect(&socket, Instant::now() + PATIENCE) {
                 Ok(talk) => talk,
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(refused()),
                 Err(_) => continue,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use console::outcome::Result;
 use daemon::{SocketFile, listen_privately};
-use keys::Talk;
+use keys::TimedStream;
 use protocol::api::{Failure, FailureKind};
 use protocol::wire;
 use secret::Secret;
@@ -54,7 +54,7 @@ fn listen(listener: &UnixListener, controlled: &impl Controlled) {
 
 fn serve(stream: UnixStream, controlled: &impl Controlled) -> std::io::Result<()> {
     let peer = rustix::net::sockopt::socket_peercred(&stream)?;
-    let mut talk = Talk {
+    let mut talk = TimedStream {
         stream,
         until: Instant::now() + PATIENCE,
     };

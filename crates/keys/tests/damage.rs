@@ -6,7 +6,7 @@ use cipher::{Random, SeededRandom, Suite};
 use common::{
     FAMILY, fix_checksum, fix_length_and_checksum, generations, key, keyring, passphrase,
 };
-use keys::{Error, KeyMaterial, Keyring, SlotKind, Wrapping};
+use keys::{Error, KeyMaterial, Keyring, SlotKind, WrappingKeyAccess};
 
 /// Decodes, unlocks and opens everything.
 fn open_all(bytes: &[u8], material: &KeyMaterial) -> Result<(), Error> {
@@ -159,7 +159,7 @@ fn an_inherited_keyring_is_bound_to_its_key() {
     let (_, parent_key) = keyring(&key(7), &random);
     let (_, other_key) = keyring(&key(7), &random);
     let id = *parent_key.id();
-    let wrapping = Wrapping::Inherited { id };
+    let wrapping = WrappingKeyAccess::Inherited { id };
     let child = Keyring::new(FAMILY, wrapping, generations(&parent_key, &random)).expect("keyring");
     let bytes = child.encode();
     let child = Keyring::decode(&bytes).expect("unchanged");

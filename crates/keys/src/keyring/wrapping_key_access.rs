@@ -4,17 +4,17 @@ use cipher::Random;
 
 use crate::hash::argon2::WORK_MAX;
 use crate::key::random_key;
-use crate::{Error, GuessCost, HashWork, KeyMaterial, Result, SLOTS_MAX, Slot, WrappingKey};
+use crate::{Error, GuessCost, HashWork, KeyMaterial, KeySlot, Result, SLOTS_MAX, WrappingKey};
 
 /// Whose wrapping key a keyring uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wrapping {
+pub enum WrappingKeyAccess {
     /// Its own: the dataset is an encryption root.
     Own {
         /// The id of the wrapping key.
         id: [u8; 16],
         /// The ways to it: 1 to 32, by ascending number.
-        slots: Vec<Slot>,
+        slots: Vec<KeySlot>,
     },
     /// That of an ancestor.
     Inherited {
@@ -23,7 +23,7 @@ pub enum Wrapping {
     },
 }
 
-impl Wrapping {
+impl WrappingKeyAccess {
     /// A new wrapping key, and one slot, number 0, that `material` unlocks. `cost` is that of
     /// guessing, if the material is a passphrase; `now` is in seconds since 1970.
     ///
@@ -35,35 +35,35 @@ impl Wrapping {
         cost: impl Into<GuessCost>,
         now: u64,
         random: &dyn Random,
-    ) -> Result<(Wrapping, WrappingKey)> {
+    ) -> Result<(WrappingKeyAccess, WrappingKey)> {
         let mut id = [0; 16];
         random.fill(&mut id)?;
         let key = WrappingKey::new(id, random_key(random)?);
-        let place = (0, Slot::PRIORITY_NORMAL);
+        let place = (0, KeySlot::PRIORITY_NORMAL);
         let slot = new_slot(place, &key, material, cost.into(), now, random)?;
         let slots = vec![slot];
-        Ok((Wrapping::Own { id, slots }, key))
+        Ok((WrappingKeyAccess::Own { id, slots }, key))
     }
 
     /// The id of the wrapping key.
     pub fn id(&self) -> &[u8; 16] {
         match self {
-            Wrapping::Own { id, .. } | Wrapping::Inherited { id } => id,
+            WrappingKeyAccess::Own { id, .. } | WrappingKeyAccess::Inherited { id } => id,
         }
     }
 
     /// The slots, by ascending number. None if the wrapping key is inherited.
-    pub fn slots(&self) -> &[Slot] {
+    pub fn slots(&self) -> &[KeySlot] {
         match self {
-            Wrapping::Own { slots, .. } => slots,
-            Wrapping::Inherited { .. } => &[],
+            WrappingKeyAccess::Own { slots, .. } => slots,
+            WrappingKeyAccess::Inherited { .. } => &[],
         }
     }
 
-    /// The wrapping key, by [`Wrapping::unlock_slot`].
+    /// The wrapping key, by [`WrappingKeyAccess::unlock_slot`].
     ///
     /// # Errors
-    /// As for [`Wrapping::unlock_slot`].
+    /// As for [`WrappingKeyAccess::unlock_slot`].
     pub fn unlock(&self, material: &KeyMaterial) -> Result<WrappingKey> {
         self.unlock_slot(material).map(|(_, key)| key)
     }
@@ -77,10 +77,10 @@ impl Wrapping {
     /// [`Error::Inherited`]; [`Error::KdfMemory`], [`Error::KdfBudget`]; [`Error::KdfWork`] if the slots
     /// that were tried cost so much that no owner made them.
     pub fn unlock_slot(&self, material: &KeyMaterial) -> Result<(u32, WrappingKey)> {
-        let Wrapping::Own { id, slots } = self else {
+        let WrappingKeyAccess::Own { id, slots } = self else {
             return Err(Error::Inherited);
         };
-        let mut order: Vec<&Slot> = slots.iter().collect();
+        let mut order: Vec<&KeySlot> = slots.iter().collect();
         order.sort_by_key(|slot| std::cmp::Reverse(slot.priority()));
         // Slots of before have passphrases as they were typed.
         let normalized = material.normalized()?;
@@ -111,7 +111,7 @@ impl Wrapping {
     ///
     /// # Errors
     /// [`Error::SlotsFull`]; [`Error::WrongKey`] if `key` is another wrapping key; otherwise as
-    /// [`Wrapping::create`]. Nothing is changed then.
+    /// [`WrappingKeyAccess::create`]. Nothing is changed then.
     pub fn add_slot(
         &mut self,
         key: &WrappingKey,
@@ -140,7 +140,7 @@ impl Wrapping {
     ///
     /// # Errors
     /// [`Error::NoSlot`]; [`Error::WrongKey`] if `key` is another wrapping key; otherwise as
-    /// [`Wrapping::create`]. Nothing is changed then.
+    /// [`WrappingKeyAccess::create`]. Nothing is changed then.
     pub fn replace_slot(
         &mut self,
         number: u32,
@@ -175,11 +175,11 @@ impl Wrapping {
         Ok(())
     }
 
-    fn own_slots(&mut self, key: &WrappingKey) -> Result<&mut Vec<Slot>> {
+    fn own_slots(&mut self, key: &WrappingKey) -> Result<&mut Vec<KeySlot>> {
         match self {
-            Wrapping::Inherited { .. } => Err(Error::Inherited),
-            Wrapping::Own { id, .. } if id != key.id() => Err(Error::WrongKey),
-            Wrapping::Own { slots, .. } => Ok(slots),
+            WrappingKeyAccess::Inherited { .. } => Err(Error::Inherited),
+            WrappingKeyAccess::Own { id, .. } if id != key.id() => Err(Error::WrongKey),
+            WrappingKeyAccess::Own { slots, .. } => Ok(slots),
         }
     }
 }
@@ -192,10 +192,10 @@ fn new_slot(
     cost: GuessCost,
     now: u64,
     random: &dyn Random,
-) -> Result<Slot> {
+) -> Result<KeySlot> {
     let normalized = material.normalized()?;
     let material = normalized.as_ref().unwrap_or(material);
-    Slot::create(place, key, material, cost, now, random)
+    KeySlot::create(place, key, material, cost, now, random)
 }
 
 #[cfg(test)]
@@ -219,7 +219,7 @@ mod tests {
         for made in [COMPOSED, DECOMPOSED] {
             let random = SeededRandom::new(1);
             let material = passphrase(made);
-            let (wrapping, key) = Wrapping::create(&material, &CHEAP, 0, &random).unwrap();
+            let (wrapping, key) = WrappingKeyAccess::create(&material, &CHEAP, 0, &random).unwrap();
             for typed in [COMPOSED, DECOMPOSED] {
                 let opened = wrapping.unlock(&passphrase(typed)).unwrap();
                 assert_eq!(opened.key().expose(), key.key().expose());
@@ -235,8 +235,8 @@ mod tests {
         let random = SeededRandom::new(1);
         let key = WrappingKey::new([7; 16], random_key(&random).unwrap());
         let old = passphrase(DECOMPOSED);
-        let slot = Slot::create((0, 1), &key, &old, (&CHEAP).into(), 0, &random).unwrap();
-        let mut wrapping = Wrapping::Own {
+        let slot = KeySlot::create((0, 1), &key, &old, (&CHEAP).into(), 0, &random).unwrap();
+        let mut wrapping = WrappingKeyAccess::Own {
             id: [7; 16],
             slots: vec![slot],
         };
