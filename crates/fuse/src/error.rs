@@ -9,14 +9,14 @@ use failure::FailureKind;
 
 use crate::mount::holder::MountHolder;
 
-/// Why a file system could not be mounted or unmounted.
+/// A failure to mount or unmount a file system.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no directory to mount at.
+    /// The mountpoint does not exist.
     #[error("{0}: no such directory; create it first")]
     NoMountpoint(PathBuf),
-    /// Something else than a directory is there.
+    /// The mountpoint is not a directory.
     #[error("{0}: not a directory")]
     NotDirectory(PathBuf),
     /// The directory cannot be examined.
@@ -24,7 +24,7 @@ pub enum Error {
     Mountpoint {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: io::Error,
     },
     /// The kernel has no FUSE, or the device is not there.
@@ -41,9 +41,9 @@ pub enum Error {
     /// The kernel refused to mount.
     #[error("{path}: mounting failed: {cause}")]
     Mount {
-        /// Where.
+        /// The path of the mount.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: Errno,
     },
     /// Ordinary users mount with a helper that is not there.
@@ -63,20 +63,20 @@ pub enum Error {
     /// Files of the mount are in use.
     #[error("{0}: in use; close its files and leave its directories first, or unmount it with -f")]
     Busy(PathBuf),
-    /// Something is mounted in a directory of the mount.
+    /// Another file system is mounted in a directory of the mount.
     #[error(
         "{path}: in use: {} is mounted in it; unmount that first, or unmount both with -f", .inside.display()
     )]
     Inside {
         /// The mount.
         path: PathBuf,
-        /// What is mounted in it.
+        /// The directory of the inner mount.
         inside: PathBuf,
     },
     /// Files are open for writing, of what is to refuse changes.
     #[error("{0}: files in it are open for writing; close them first")]
     Writing(PathBuf),
-    /// Something else is mounted on top.
+    /// Another file system is mounted on top.
     #[error("{0}: something else is mounted on top; unmount that first")]
     Covered(PathBuf),
     /// Options cannot be changed, because something else is mounted on top.
@@ -87,7 +87,7 @@ pub enum Error {
     /// The mount lives on in another mount namespace.
     #[error("{path}: unmounted here, but {}", user(.holder.as_ref()))]
     InUseElsewhere {
-        /// Where it was.
+        /// The former path of the mount.
         path: PathBuf,
         /// The process that has it, if known.
         holder: Option<MountHolder>,
@@ -100,15 +100,15 @@ pub enum Error {
     /// The kernel refused to unmount.
     #[error("{path}: unmounting failed: {cause}")]
     Unmount {
-        /// What.
+        /// The path of the directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: Errno,
     },
-    /// There is no memory for requests.
+    /// No memory is left for requests.
     #[error("cannot map memory for requests: {0}; end other programs, or unmount something first")]
     Memory(io::Error),
-    /// There are no threads to be had.
+    /// No thread could be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }

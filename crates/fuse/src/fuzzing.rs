@@ -1,4 +1,4 @@
-//! One request as the kernel would send it, for `fuzz/`.
+//! A request as the kernel would send it, for `fuzz/`.
 
 use vfs::FileSystem;
 use zerocopy::IntoBytes;

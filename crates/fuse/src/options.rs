@@ -1,4 +1,4 @@
-//! How to mount.
+//! Options of a mount.
 
 use std::num::NonZeroUsize;
 
@@ -9,35 +9,35 @@ const WORKERS_MAX: usize = 64;
 /// A write beside a mapping drops as much as was read at once.
 const MAPPED_AHEAD: u32 = 128 << 10;
 
-/// When reading a file changes its access time.
+/// The policy by which reading a file changes its access time.
 ///
 /// The file system sees to that. The kernel shows it in its list of mounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessTimePolicy {
     /// Never (`noatime`).
     Never,
-    /// Where it is older than the last change, or a day (`relatime`).
+    /// Only if it is older than the last change, or a day old (`relatime`).
     #[default]
     Relative,
     /// Each time that a file is opened and read (`strictatime`).
     Always,
 }
 
-/// What the kernel tells of opening and closing files. Each costs a request.
+/// The openings and closings of files that the kernel reports. Each report costs a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OpenReports {
-    /// Nothing: it keeps what it has read.
+    /// No report: the kernel keeps what it has read.
     Neither,
-    /// It tells of each opening ([`vfs::FileSystem::opened`], [`vfs::FileSystem::released`]), and keeps what it
-    /// has read.
+    /// The kernel reports each opening ([`vfs::FileSystem::opened`], [`vfs::FileSystem::released`]), and keeps what
+    /// it has read.
     OpensAndKeeps,
-    /// It tells of each opening, and reads anew what was opened.
+    /// The kernel reports each opening, and reads the file anew.
     Opens,
-    /// It also tells of each closing ([`vfs::FileSystem::flush`]).
+    /// The kernel also reports each closing ([`vfs::FileSystem::flush`]).
     OpensAndCloses,
 }
 
-/// What the kernel keeps in memory of what it has read.
+/// The parts of a file system that the kernel keeps in memory.
 ///
 /// Whatever the choice, it keeps names and attributes of what it has looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,11 +48,11 @@ pub enum KernelCache {
     /// Listings and targets of links. It keeps contents only of files that a program has open and has mapped or
     /// sent (`mmap`, `sendfile`).
     Metadata,
-    /// As `Metadata`, without listings and targets of links.
+    /// Only names: `Metadata` without listings and targets of links.
     Names,
 }
 
-/// How a file system is mounted and served.
+/// Settings of a mounted file system and of its threads.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Shown as the source in `/proc/mounts`, for example `tank/home`.
@@ -70,16 +70,14 @@ pub struct Options {
     pub nodev: bool,
     /// Refuse to run programs.
     pub noexec: bool,
-    /// When reading a file changes its access time. With [`AccessTimePolicy::Always`] from the start, the
-    /// kernel reads a file anew each time that it is opened: it says nothing of what it reads from
-    /// its cache.
+    /// The policy for access times. With [`AccessTimePolicy::Always`] from the start, the kernel reads a file anew at
+    /// each opening: it does not report reads from its cache.
     pub access_times: AccessTimePolicy,
-    /// What the file system hears of opening and closing files.
+    /// The openings and closings of files that the kernel reports.
     pub hears: OpenReports,
     /// Access times of directories stay as they are (`nodiratime`).
     pub nodiratime: bool,
-    /// How many requests may be served at the same time; `None` for a number that suits the
-    /// machine.
+    /// The number of requests that may be served at the same time. `None` is a number that suits the machine.
     pub threads: Option<NonZeroUsize>,
     /// Let the kernel gather writes and send them later.
     ///
@@ -88,8 +86,8 @@ pub struct Options {
     /// errors of writing come late, and what a program has written is lost if this process is
     /// killed.
     pub writeback_cache: bool,
-    /// What the kernel keeps. Anything but [`KernelCache::All`] goes without [`Options::writeback_cache`], and with each
-    /// opening and closing of a file two requests.
+    /// The parts that the kernel keeps. All choices but [`KernelCache::All`] go without [`Options::writeback_cache`],
+    /// and cost two requests for each opening and closing of a file.
     pub kernel_cache: KernelCache,
     /// For a file system that cannot hold any number of inodes: with more than this the kernel is told to forget
     /// files that no program has open.
@@ -100,7 +98,7 @@ pub struct Options {
     /// Another mount of it may show other owners (an idmapped mount, from Linux 6.12 on). Then the kernel says
     /// only who makes something, and not who does anything else.
     pub idmapped: bool,
-    /// How far the kernel reads ahead, in bytes. More than 128 KiB takes root.
+    /// The bytes that the kernel reads ahead. More than 128 KiB needs root.
     ///
     /// It asks for 1 MiB at a time, and for the next stretch when a program begins with the one
     /// before. With four times that, four workers read for one program: twice as fast where reading
@@ -140,7 +138,8 @@ impl Options {
         self.threads.map_or_else(suitable, NonZeroUsize::get)
     }
 
-    /// How far the kernel reads ahead, in bytes. If it keeps no contents, it does so for mappings and `sendfile` only.
+    /// Returns the bytes that the kernel reads ahead. If it keeps no contents, it does so for mappings and `sendfile`
+    /// only.
     pub(crate) fn ahead(&self) -> u32 {
         match self.kernel_cache {
             KernelCache::All => self.read_ahead,
@@ -148,7 +147,7 @@ impl Options {
         }
     }
 
-    /// What the file system hears, access times considered.
+    /// Returns the reports that the file system needs, access times considered.
     pub(crate) fn heard(&self) -> OpenReports {
         match (self.access_times, self.kernel_cache) {
             (AccessTimePolicy::Never | AccessTimePolicy::Relative, KernelCache::All) => self.hears,

@@ -1,4 +1,4 @@
-//! What the flags of the handshake and of open files promise, and that each is described.
+//! The promises of the flags of the handshake and of open files. Each flag is described.
 
 mod common;
 
@@ -58,8 +58,9 @@ fn every_flag_is_described_with_its_test() {
     used.sort();
     assert_eq!(used, described.keys().cloned().collect::<Vec<_>>());
     for (flag, test) in described {
-        let (file, name) = test.split_once("::").expect(&flag);
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{file}.rs"));
+        let (file, name) = test.rsplit_once("::").expect(&flag);
+        let file = format!("tests/{}.rs", file.replace("::", "/"));
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         let source = fs::read_to_string(file).expect(&test);
         let has = source.contains(&format!("#[test]\nfn {name}()"));
         assert!(has, "{flag}: there is no test {test}");
@@ -154,7 +155,8 @@ const ENOSYS: i32 = 38;
 const EOPNOTSUPP: i32 = 95;
 const ESTALE: i32 = 116;
 
-/// What the script says; none, with the reason printed, if there is nothing to run it. An error is its number.
+/// Returns the output of the script; an error is its number. Where nothing can run it, prints the reason and returns
+/// none.
 fn script(what: &str, place: &Path, other: &Path) -> Option<Result<String, i32>> {
     let mut command = Command::new("python3");
     let command = command.args(["-c", SCRIPT, what]).arg(place).arg(other);
@@ -220,7 +222,7 @@ fn handles_outlive_a_mount_where_that_is_asked_for() {
     assert_eq!(open("dir"), Err(ESTALE));
 }
 
-/// This number comes from a program unchecked, also from one that may not change flags.
+/// The number comes from a program unchecked, also from one that may not change flags.
 #[test]
 fn flags_are_not_set_by_the_number_of_other_programs() {
     for idmapped in [false, true] {

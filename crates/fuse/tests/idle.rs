@@ -1,4 +1,4 @@
-//! What idle mounts cost: bytes and threads, counted.
+//! The cost of idle mounts: bytes and threads, counted.
 //!
 //! One test, so that it is alone in its process.
 

@@ -28,7 +28,7 @@ fn is_listed(path: &Path) -> bool {
     mounts.contains(path.to_str().unwrap())
 }
 
-/// Not a test: what `a_killed_process` runs as another process.
+/// The other process that `a_killed_process` runs; not a test.
 #[test]
 fn serve_until_killed() {
     let Some(path) = std::env::var_os(SERVE) else {

@@ -1,4 +1,4 @@
-//! How requests are served: side by side, and whatever the file system does.
+//! Requests are served side by side, also if the file system fails.
 
 mod common;
 
@@ -168,7 +168,7 @@ fn policy() -> u32 {
     rest.split_whitespace().nth(38).unwrap().parse().unwrap()
 }
 
-/// Whether no more tasks run or could than there are processors.
+/// Returns whether no more tasks run or could than there are processors.
 fn has_idle_processor() -> bool {
     let loadavg = fs::read_to_string("/proc/loadavg").unwrap();
     let running = loadavg.split([' ', '/']).nth(3).unwrap();

@@ -34,7 +34,7 @@ fn volatile(mounted: &Mounted) -> Ino {
     ino
 }
 
-/// What an open directory lists, from its beginning.
+/// Returns the listing of an open directory, from its beginning.
 fn list(dir: &File) -> BTreeSet<String> {
     rustix::fs::seek(dir, SeekFrom::Start(0)).unwrap();
     let mut buffer = Vec::with_capacity(8192);
@@ -92,7 +92,7 @@ fn names_that_follow_keys_are_kept_for_a_short_time() {
     }
 }
 
-/// What is mounted inside stays when names are asked for again.
+/// A mount inside a directory stays when names are asked for again.
 #[test]
 fn a_mount_on_a_directory_that_follows_keys_stays() {
     let mounted = mounted_or_skip!();

@@ -1,4 +1,4 @@
-//! Whether a caller may keep set-user-ID and set-group-ID bits of a file that it changes.
+//! Decides if a caller may keep set-user-ID and set-group-ID bits of a file that it changes.
 //!
 //! The kernel goes by a capability, which a request does not name. Where mounts may be idmapped, a request does not
 //! even name the user. So this looks at the process, which waits for the answer meanwhile. One that cannot be seen from
@@ -9,16 +9,16 @@ use std::fs;
 /// `CAP_FSETID`, as a bit.
 const FSETID: u64 = 1 << 4;
 
-/// What the kernel would go by.
+/// The rights of a caller that the kernel itself would check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CallerRights {
-    /// It keeps all bits.
+    /// True if the caller has `CAP_FSETID` and keeps all bits.
     pub(crate) fsetid: bool,
     groups: Vec<u32>,
 }
 
 impl CallerRights {
-    /// Those of a thread.
+    /// Returns the rights of a thread.
     pub(crate) fn of(pid: u32) -> CallerRights {
         let user_namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/user")).ok();
         let thread = pid.to_string();
@@ -53,7 +53,7 @@ impl CallerRights {
         }
     }
 
-    /// Whether it is in a group.
+    /// Returns whether it is in a group.
     pub(crate) fn is_in(&self, group: u32) -> bool {
         self.groups.contains(&group)
     }

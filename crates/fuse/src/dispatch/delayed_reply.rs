@@ -38,13 +38,13 @@ pub(crate) struct Later {
     pub(crate) what: DelayedOperation,
 }
 
-/// What is asked for.
+/// The operation that waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DelayedOperation {
     /// `SEEK_DATA`
     Data {
         offset: u64,
-        /// Where the data begins, if there is any, unless something before it is written back.
+        /// The beginning of the data, if there is any. Something before it may still be written back.
         found: Option<u64>,
     },
     /// To mark a file.
@@ -53,7 +53,7 @@ pub(crate) enum DelayedOperation {
     Write {
         offset: u64,
         len: u32,
-        /// It failed after all: it is not durable, as the program wants it.
+        /// The sync failed after all: the write is not durable, as the program wants it.
         failed: Option<Error>,
     },
     /// A file is closed: the kernel drops its pages. This is answered already.
@@ -63,7 +63,7 @@ pub(crate) enum DelayedOperation {
 /// For so long the thread waits for another request.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What is to be answered, and by whom.
+/// The delayed requests, and the thread that answers them.
 #[derive(Default)]
 pub(crate) struct LaterThread {
     state: Mutex<State>,
@@ -74,7 +74,7 @@ pub(crate) struct LaterThread {
 #[derive(Default)]
 struct State {
     requests: VecDeque<Later>,
-    /// Whether there is a thread, or one is about to be started.
+    /// True if there is a thread, or one is about to be started.
     has_thread: bool,
     stop: bool,
     /// A request is being carried out.
@@ -118,7 +118,7 @@ impl LaterThread {
         self.asked.notify_all();
     }
 
-    /// What the thread does until it is not needed any more.
+    /// The loop of the thread, until it is not needed any more.
     pub(crate) fn run(&self, device: impl AsFd, fs: &dyn FileSystem) {
         while let Some((request, is_refused)) = self.next() {
             match (is_refused, request.what) {
@@ -190,10 +190,10 @@ fn answer(device: BorrowedFd<'_>, fs: &dyn FileSystem, request: Later) {
     }
 }
 
-/// Where the largest file ends.
+/// The end of the largest possible file.
 const END: u64 = i64::MAX.cast_unsigned();
 
-/// Whether an answer skips something, and what is to be searched for then.
+/// Returns the operation to search for if an answer skips a part of the file.
 pub(crate) fn skips(offset: u64, found: &Result<u64, Error>) -> Option<Option<u64>> {
     match *found {
         // Programs may ask for an offset below zero, and the kernel passes it on.

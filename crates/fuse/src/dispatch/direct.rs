@@ -38,7 +38,7 @@ struct DirectFile {
     pages: Mutex<CachedPages>,
 }
 
-/// What the kernel has of a file.
+/// The pages of a file that the kernel has.
 #[derive(Default)]
 struct CachedPages {
     opens: u64,

@@ -24,21 +24,21 @@ use crate::wire::buffer::{MAX_PAGES, MAX_WRITE, RequestBuffer};
 use crate::wire::reply::Replier;
 use crate::wire::request::{FuseOperation, Request};
 
-/// How many read-ahead and write-back requests the kernel may have under way.
+/// The number of read-ahead and write-back requests that the kernel may have under way.
 const MAX_BACKGROUND: u16 = 64;
 /// From here on the kernel holds optional ones back.
 const CONGESTION: u16 = 48;
 /// `EPROTO`
 const EPROTO: i32 = 71;
 
-/// What both sides agreed on.
+/// The features that the kernel has and this crate wants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelFeatures {
     flags: u64,
 }
 
 impl KernelFeatures {
-    /// Whether `SETXATTR` has its longer arguments.
+    /// Returns whether `SETXATTR` has its longer arguments.
     pub(crate) fn setxattr_ext(self) -> bool {
         self.flags & init::SETXATTR_EXT != 0
     }

@@ -16,10 +16,10 @@ use vfs::{Attr, Ino, Kind};
 
 use crate::wire::reply::notify_inval_entry;
 
-/// How many names of one inode are remembered. Names beyond that stay in the kernel.
+/// The number of names of one inode that are remembered. Names beyond that stay in the kernel.
 const NAMES_MAX: usize = 4;
 
-/// What the kernel knows.
+/// The inodes that the kernel knows.
 pub(crate) struct Crowd {
     max: usize,
     state: Mutex<State>,
@@ -103,7 +103,7 @@ impl Crowd {
         }
     }
 
-    /// Whether a thread is to be started that calls [`Crowd::thin`].
+    /// Returns whether the caller has to start a thread that calls [`Crowd::thin`].
     pub(crate) fn is_too_large(&self) -> bool {
         let mut state = self.state.lock();
         let is_too_large = state.known.len() > state.alarm && !state.is_thinning;
@@ -111,7 +111,7 @@ impl Crowd {
         is_too_large
     }
 
-    /// There is no such thread. The next request asks for one again.
+    /// Notes that no thread could be started. The next request asks for one again.
     pub(crate) fn give_up(&self) {
         self.state.lock().is_thinning = false;
     }

@@ -14,19 +14,19 @@ use crate::wire::abi::{self, ioctl};
 use crate::wire::convert::UNKNOWN_ID;
 use crate::wire::errno::Errno;
 
-/// What a program asks for.
+/// A request of a program for the flags of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlagRequest {
     Show(FlagFormat),
     Set(Flags),
 }
 
-/// How flags are written.
+/// The format of flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlagFormat {
-    /// As a number.
+    /// A number.
     Number,
-    /// As a part of `struct fsxattr`.
+    /// A part of `struct fsxattr`.
     Xattr,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn shown(form: FlagFormat, flags: Flags, len: u32, out: &mut Vec<u8>)
     out.truncate(head + len as usize);
 }
 
-/// Whether a caller may change flags of an inode of `owner`.
+/// Returns whether a caller may change flags of an inode of `owner`.
 ///
 /// # Errors
 /// `EPERM`

@@ -1,4 +1,4 @@
-//! One request, one call of the file system.
+//! Carries out a request by one call of the file system.
 
 use std::ops::Range;
 
@@ -20,15 +20,15 @@ use crate::wire::directory::DirectoryPage;
 use crate::wire::errno::Errno;
 use crate::wire::request::{FuseOperation, Request};
 
-/// What a request is answered with.
+/// The content of a reply.
 #[derive(Debug)]
 pub(crate) enum ReplyContent {
-    /// What was put into the output buffer, possibly nothing.
+    /// The bytes in the output buffer, possibly none.
     Output,
-    /// As `Output`, and the kernel drops what it was told about the contents of the inode.
+    /// The bytes in the output buffer. The kernel then drops what it was told about the contents of the inode.
     Unkept,
-    /// As `Output`, and the kernel drops the attributes of this inode: else it would not ask for the mode,
-    /// and let a program run with privileges that it has lost.
+    /// The bytes in the output buffer. The kernel then drops the attributes of this inode. Otherwise it would not ask
+    /// for the mode, and would let a program run with privileges that the file has lost.
     Changed(Ino),
     /// Contents of a file, up to so many bytes.
     Pieces(ReadPieces, usize),
@@ -47,7 +47,7 @@ pub(crate) struct Dispatcher<'a> {
     pub(crate) kernel_cache: KernelCache,
     /// Open files, if the kernel is to keep no contents.
     pub(crate) direct: Option<&'a DirectFiles>,
-    /// What the kernel knows, if that is bounded.
+    /// The inodes that the kernel knows, if their number is limited.
     pub(crate) crowd: Option<&'a Crowd>,
 }
 
@@ -302,12 +302,13 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// How long the kernel may believe what it is told of the names in `ino`, and of its attributes unless they say otherwise.
+    /// Returns the time for which the kernel may trust the names in `ino`. The same time applies to its attributes,
+    /// unless they say otherwise.
     fn valid(&self, ino: Ino) -> Valid {
         valid_by(self.fs.trust(ino))
     }
 
-    /// How long the kernel may believe these attributes.
+    /// Returns the time for which the kernel may trust these attributes.
     fn valid_attr(&self, found: &Attr) -> Valid {
         match found.is_passing {
             true => Valid::ONCE,
@@ -321,7 +322,7 @@ impl Dispatcher<'_> {
         self.crowd.inspect(|crowd| crowd.forget(ino, count));
     }
 
-    /// Something has got this name.
+    /// Notes that an entry has got this name.
     fn is_renamed(&self, parent: Ino, name: &[u8]) {
         if let Some(crowd) = self.crowd
             && let Ok(found) = self.fs.lookup(parent, name)
@@ -350,7 +351,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// How long the kernel may believe that a name stands for this.
+    /// Returns the time for which the kernel may trust that this name stands for this inode.
     fn valid_name(&self, parent: Ino, found: &Attr) -> Valid {
         match self.fs.trust(parent) {
             Trust::BriefAttributes if found.kind != Kind::Directory => Valid::ONCE,
@@ -474,7 +475,7 @@ impl Dispatcher<'_> {
     }
 }
 
-/// Whether a process that runs the file gets the rights of its owner or group.
+/// Returns whether a process that runs the file gets the rights of its owner or group.
 fn has_suidgid(attr: &Attr) -> bool {
     attr.kind == Kind::File && attr.mode & 0o6000 != 0
 }
@@ -500,7 +501,7 @@ fn put_sized(out: &mut Vec<u8>, value: &[u8], size_max: u32) -> Result<()> {
     Ok(())
 }
 
-/// So many bytes of a file. Offsets end before 2^63.
+/// Returns the range of `len` bytes at `offset`. Offsets end before 2^63.
 fn span(offset: u64, len: u64) -> Range<u64> {
     offset..offset.saturating_add(len)
 }

@@ -24,7 +24,7 @@ use crate::mount::open_directory::in_proc;
 use crate::options::{AccessTimePolicy, Options};
 use crate::wire::buffer::MAX_WRITE;
 
-/// How often a mount is looked for whose path changes meanwhile.
+/// The number of attempts to find a mount whose path changes meanwhile.
 const LOOKS: usize = 200;
 
 /// Makes a mount that is nowhere in the tree yet. It goes when its descriptor is closed.

@@ -21,9 +21,9 @@ pub struct ListedMount {
     pub device: u32,
     /// The user whose process serves it.
     pub user: u32,
-    /// What was mounted.
+    /// The source of the mount.
     pub source: String,
-    /// Where.
+    /// The path of the mount.
     pub path: PathBuf,
     /// The options of the mount, such as `ro`.
     pub options: Vec<String>,

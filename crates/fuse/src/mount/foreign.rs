@@ -51,7 +51,7 @@ impl Drop for OwnConnection {
     }
 }
 
-/// Whether the number is that of a connection of this process.
+/// Returns whether the number is that of a connection of this process.
 fn is_own(number: u32) -> bool {
     let own = OWN.lock();
     let same = own.iter().filter(|own| own.number == number);
@@ -126,7 +126,7 @@ fn server(above: BorrowedFd<'_>, dir: &OwnedFd) -> io::Result<DirectoryServer> {
     Ok(user.map_or(DirectoryServer::Trusted, DirectoryServer::User))
 }
 
-/// Whether a line of the kernel's list is about the mount with this number.
+/// Returns whether a line of the kernel's list is about the mount with this number.
 fn is_of(line: &[u8], mount: u64) -> bool {
     let number = line.split(|byte| *byte == b' ').next();
     number == Some(mount.to_string().as_bytes())

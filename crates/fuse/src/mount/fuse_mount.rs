@@ -32,22 +32,22 @@ use crate::threads::session::{FuseSession, SessionEnd};
 use crate::wire::buffer::RequestBuffer;
 use crate::wire::convert::NAMES_KEPT;
 
-/// How many dead mounts on top of each other are cleared away.
+/// The number of dead mounts on top of each other that are cleared away.
 const DEAD_MAX: usize = 16;
-/// How long an unmount waits for the threads of the file system, which may wait for its disks.
+/// The time that an unmount waits for the threads of the file system, which may wait for its disks.
 const THREADS: Duration = Duration::from_secs(10);
-/// How long another process may take between the end of its unmount in the tree and in the kernel.
+/// The time that another process may take between the end of its unmount in the tree and in the kernel.
 const MOMENT: Duration = Duration::from_millis(200);
-/// How long a forced unmount waits for what the kernel writes back for a request.
+/// The time that a forced unmount waits for what the kernel writes back for a request.
 const WRITTEN_BACK: Duration = Duration::from_secs(5);
-/// How long a forced unmount waits for gathered writes to be written.
+/// The time that a forced unmount waits for gathered writes to be written.
 const WRITE_BACK: Duration = Duration::from_secs(10);
 
 /// A mounted file system. Dropping it unmounts, by force if need be.
 pub struct FuseMount {
     session: Arc<FuseSession>,
     path: PathBuf,
-    /// What the kernel calls this mount, to tell it from others at the same path.
+    /// The numbers by which the kernel tells this mount from others at the same path.
     id: Id,
     /// Cuts the connection when it is written to, where root has mounted the control file system.
     /// Opened while the number of the connection is sure to be its own: it may be another mount's
@@ -55,11 +55,11 @@ pub struct FuseMount {
     abort: Option<File>,
     how: MountMethod,
     _own: OwnConnection,
-    /// One at a time unmounts. True once the kernel did not let go, which is not waited for again.
+    /// Lets one thread at a time unmount. True once the kernel did not let go; later unmounts do not wait again.
     unmounting: Mutex<bool>,
 }
 
-/// Who mounted.
+/// The method by which the file system was mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MountMethod {
     Ourselves,
@@ -174,7 +174,7 @@ impl FuseMount {
         }
     }
 
-    /// Where it is mounted.
+    /// Returns the directory of the mount.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -203,20 +203,21 @@ impl FuseMount {
         is_it.then_some(root)
     }
 
-    /// Whether the numbers of this mount have been its own until now. The kernel gives them to the next mount as soon
-    /// as it has freed the file system. It cuts the connection before, and cannot free a file system of which another
-    /// mount is open. So this is asked after the numbers are used to look for something, and before that is changed.
+    /// Returns whether the numbers of this mount have been its own until now. The kernel gives them to the next mount
+    /// as soon as it has freed the file system. It cuts the connection before, and cannot free a file system of which
+    /// another mount is open. So the caller looks for something by these numbers, asks this, and only then changes
+    /// it.
     fn is_current(&self, another: Option<&OwnedFd>) -> bool {
         another.is_some() || self.session.is_connected()
     }
 
-    /// Whether the mount is in the tree of directories. It may still be in use where it is not.
+    /// Returns whether the mount is in the tree of directories. It may still be in use where it is not.
     pub fn is_in_tree(&self) -> bool {
         mountinfo::listed(self.id).is_some()
     }
 
-    /// Whether the kernel still uses the file system. After a lazy unmount by another process
-    /// (`umount -l`) that is so until its files are closed.
+    /// Returns whether the kernel still uses the file system. After a lazy unmount by another process (`umount -l`)
+    /// the kernel uses it until its files are closed.
     pub fn is_mounted(&self) -> bool {
         self.session.is_live()
     }
@@ -256,8 +257,7 @@ impl FuseMount {
         }
     }
 
-    /// How often the kernel asked for each operation since the mount, by the names of
-    /// `linux/fuse.h`.
+    /// Returns the number of requests since the mount for each operation, by the names of `linux/fuse.h`.
     pub fn requests(&self) -> Vec<(&'static str, u64)> {
         self.session.counts()
     }
@@ -324,8 +324,8 @@ impl FuseMount {
         }
     }
 
-    /// Where the mount is in the tree; nowhere if another process has lazily unmounted it, or its numbers may be those
-    /// of another mount.
+    /// Returns the location of the mount in the tree. It has none if another process has lazily unmounted it, or if
+    /// its numbers may be those of another mount.
     fn locate(&self, another: Option<&OwnedFd>) -> Result<Option<Spot>, Error> {
         let found = attach::find(self.id, &self.path);
         let is_covered = found.is_none() && mountinfo::listed(self.id).is_some();

@@ -57,7 +57,7 @@ impl Drop for Opening {
     }
 }
 
-/// Whether a directory of this ordinary user was closed by its mode, or is in use.
+/// Returns whether a directory of this ordinary user was closed by its mode, or is in use.
 pub(crate) fn is_closed(dir: &OwnedFd) -> bool {
     let user = rustix::process::geteuid();
     let Ok(stat) = rustix::fs::fstat(dir) else {
@@ -176,7 +176,7 @@ pub(crate) fn remove(above: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     }
 }
 
-/// Whether a directory has the immutable flag, whatever set it.
+/// Returns whether a directory has the immutable flag, whatever set it.
 pub(crate) fn is_immutable(dir: BorrowedFd<'_>) -> bool {
     open(dir, OsStr::new("."))
         .and_then(rustix::fs::ioctl_getflags)

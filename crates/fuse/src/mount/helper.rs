@@ -134,7 +134,7 @@ fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
     })
 }
 
-/// What the helper said, without its name.
+/// Returns the message of the helper, without its name.
 fn clean(said: &str) -> String {
     let said = said.trim();
     let said = said.strip_prefix("fusermount3: ").unwrap_or(said);

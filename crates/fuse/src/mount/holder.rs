@@ -1,4 +1,4 @@
-//! Which process still has a mount that is gone from here.
+//! Finds the process that still has a mount which has left this mount namespace.
 //!
 //! A mount namespace that was made while the file system was mounted has a copy of the mount, and as
 //! long as that is there the kernel does not let go of the file system.
@@ -15,7 +15,7 @@ use crate::mount::mountinfo;
 pub enum MountHolder {
     /// In the mount namespace of a process.
     Process {
-        /// Its number.
+        /// The number of the process.
         process: u32,
         /// The name of its program. The whole command line is in memory of the process, whose owner can keep a reader
         /// of it waiting.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, StatxFlags};
 
-/// What the kernel calls a mount.
+/// The numbers of a mount in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Id {
     pub(crate) mount: u64,
@@ -41,7 +41,7 @@ pub(crate) fn id_by_proc(dir: impl AsFd) -> Option<Id> {
     })
 }
 
-/// Where this mount namespace has the mount.
+/// Returns the path of the mount in this mount namespace.
 pub(crate) fn listed(id: Id) -> Option<PathBuf> {
     let all = all_listed(id.connection).into_iter();
     all.filter(|(found, _)| *found == id)

@@ -15,7 +15,7 @@ use crate::mount::guard::{self, DirectoryGuard};
 use crate::mount::obstacles::Obstacles;
 use crate::mount::open_directory::{has_lost_server, in_proc, is_mount};
 
-/// As many symbolic links as the kernel follows on one path.
+/// The number of symbolic links that the kernel follows on one path.
 const LINKS_MAX: u32 = 40;
 
 /// A directory: a path, and names below it.
@@ -89,7 +89,7 @@ impl MountDirectory {
         }
     }
 
-    /// Whether something is mounted on the directory.
+    /// Returns whether something is mounted on the directory.
     ///
     /// # Errors
     /// As [`MountDirectory::open`], or the kernel does not say.
@@ -97,7 +97,7 @@ impl MountDirectory {
         is_mount(&self.open()?)
     }
 
-    /// Whether a mount is there whose server was killed.
+    /// Returns whether a mount is there whose server was killed.
     pub fn is_dead(&self) -> bool {
         self.open().is_ok_and(|dir| has_lost_server(&dir))
     }
@@ -130,8 +130,8 @@ impl MountDirectory {
         self.walk(MissingPolicy::Refuse)?.into_spot()
     }
 
-    /// Whether only root and this process's user can change where the directory is. The directory itself may be of any
-    /// user.
+    /// Returns whether only root and this process's user can change where the directory is. The directory itself may
+    /// be of any user.
     ///
     /// # Errors
     /// As [`MountDirectory::open`].
@@ -141,7 +141,7 @@ impl MountDirectory {
         Ok(walk.is_safe())
     }
 
-    /// Whether only root and this process's user can change where the directory is.
+    /// Returns whether only root and this process's user can change where the directory is.
     pub(crate) fn is_safe(&self) -> io::Result<bool> {
         Ok(self.walk(MissingPolicy::Refuse)?.is_safe())
     }
@@ -164,7 +164,7 @@ impl MountDirectory {
 pub(crate) struct Spot {
     pub(crate) above: OwnedFd,
     pub(crate) name: OsString,
-    /// Where it was found.
+    /// The path by which it was found.
     pub(crate) path: PathBuf,
 }
 
@@ -180,11 +180,11 @@ impl Spot {
     }
 }
 
-/// What happens where a directory is missing.
+/// The policy for a directory that is missing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MissingPolicy {
     Make,
-    /// It is made, and the last one gets a guard.
+    /// The directory is made, and the last one gets a guard.
     Guard,
     Refuse,
 }
@@ -286,7 +286,7 @@ impl DirectoryWalk {
         Ok(())
     }
 
-    /// What a symbolic link says, if no other user can have made it.
+    /// Returns the target of a symbolic link, if no other user can have made the link.
     fn link(&mut self, name: &OsStr) -> io::Result<PathBuf> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let link = rustix::fs::openat(self.at(), name, flags, Mode::empty())?;
@@ -309,7 +309,7 @@ impl DirectoryWalk {
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
-    /// Whether no other user can change the names that were passed.
+    /// Returns whether no other user can change the names that were passed.
     fn is_safe(&self) -> bool {
         let above = self.passed.iter().map(|(_, dir)| dir);
         let is_safe = |dir: &OwnedFd| {
@@ -339,7 +339,7 @@ fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
-/// Whether something belongs to root or to the user of this process.
+/// Returns whether a file belongs to root or to the user of this process.
 fn is_trusted(stat: &Stat) -> bool {
     stat.st_uid == 0 || stat.st_uid == rustix::process::geteuid().as_raw()
 }

@@ -14,9 +14,9 @@ use crate::mount::foreign::step;
 use crate::mount::guard::Opening;
 use crate::mount::open_directory::{in_proc, is_mount};
 
-/// So many names are told.
+/// The number of names that a message shows.
 const NAMES_MAX: usize = 3;
-/// So many entries are counted.
+/// The number of entries that are counted.
 const COUNT_MAX: usize = 100_000;
 
 /// The entries of a directory that keep a dataset from being mounted there.
@@ -33,12 +33,12 @@ pub struct Obstacles {
 }
 
 impl Obstacles {
-    /// Whether there is none.
+    /// Returns whether there is no obstacle.
     pub fn is_free(&self) -> bool {
         self.count == 0
     }
 
-    /// Whether there are more than were counted.
+    /// Returns whether there are more than were counted.
     pub fn is_cut(&self) -> bool {
         self.count == COUNT_MAX
     }
@@ -85,12 +85,12 @@ impl Obstacles {
     }
 }
 
-/// What an entry is to a mount.
+/// The meaning of an entry for a mount.
 enum ObstacleKind {
     /// A directory on the way to a path, with nothing else in it.
     Free,
     Blocked,
-    /// Something is mounted on a directory.
+    /// A directory on which a file system is mounted.
     Mount(PathBuf),
 }
 

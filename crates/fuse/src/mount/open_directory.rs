@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use rustix::fs::{AtFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
-/// Whether something is mounted on a directory.
+/// Returns whether something is mounted on a directory.
 pub(crate) fn is_mount(dir: &OwnedFd) -> io::Result<bool> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(dir, "", flags, StatxFlags::empty())?;
     Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
-/// Whether a directory is on a mount whose server was killed.
+/// Returns whether a directory is on a mount whose server was killed.
 pub(crate) fn has_lost_server(dir: &OwnedFd) -> bool {
     // Attributes may still be cached; this always asks.
     let asked = rustix::fs::fstatfs(dir);

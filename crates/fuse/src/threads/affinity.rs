@@ -1,4 +1,4 @@
-//! Where a worker runs while one program asks it one thing after another.
+//! The processor of a worker while one program makes one request after another.
 //!
 //! A program that waits for each answer and the worker that gives it take turns. On one processor
 //! that is a switch of tasks; on two, each turn wakes the other processor, which takes much longer,
@@ -45,7 +45,7 @@ const SOON: Duration = Duration::from_micros(60);
 /// After so many answers in a row to which the asker has asked nothing yet, it is somewhere else.
 const MISSES: u32 = 2;
 
-/// So often a worker that yields follows in an interval; more often is not worth it.
+/// The number of times that a yielding worker follows in an interval. More often is not worth it.
 const MOVES: u32 = 4;
 
 /// After so many intervals with no idle processor a worker yields no longer.
@@ -54,34 +54,34 @@ const BUSY_INTERVALS: u32 = 3;
 /// At most so many intervals pass before a worker tries again whether to yield or to look is worth it.
 const LONGEST_PAUSE: u32 = 256;
 
-/// One worker, and the thread whose processor it shares.
+/// A worker, and the thread whose processor it shares.
 #[derive(Default)]
 pub(crate) struct Affinity {
-    /// How many processors it may run on.
+    /// The number of processors on which the worker may run.
     processors: u32,
     /// The thread that asked last.
     asker: u32,
-    /// How often it did in a row.
+    /// The number of requests of that thread in a row.
     count: u32,
     /// Requests since the last sync.
     since_sync: u32,
-    /// When the last request was answered.
+    /// The time of the last answer.
     answered: Option<Instant>,
-    /// Whether the worker looks for the next request before it sleeps.
+    /// True if the worker looks for the next request before it sleeps.
     looks: bool,
-    /// How many of those counted it saw when it looked.
+    /// The number of the counted requests that the worker saw when it looked.
     seen: u32,
-    /// Whether it yields, as far as it knows.
+    /// True if the worker yields, as far as it knows.
     yields: bool,
-    /// How often in a row nothing was asked when it yielded.
+    /// The number of times in a row that no request came while it yielded.
     missed: u32,
-    /// How often it had to follow in this interval.
+    /// The number of times that it had to follow in this interval.
     moves: u32,
     /// For how many intervals there has been no idle processor.
     busy: u32,
     /// For how many intervals it tries neither.
     pause: u32,
-    /// How long the last pause was.
+    /// The length of the last pause.
     last_pause: u32,
     kept: Option<ProcessorPin>,
 }
@@ -89,12 +89,12 @@ pub(crate) struct Affinity {
 /// A worker that is kept somewhere.
 struct ProcessorPin {
     processor: usize,
-    /// Where it was allowed to run before.
+    /// The processors on which the worker might run before.
     before: CpuSet,
 }
 
 impl Affinity {
-    /// Of the worker that calls this.
+    /// Makes the state of the calling worker.
     pub(crate) fn new() -> Affinity {
         Affinity {
             processors: sched_getaffinity(None).map_or(1, |all| all.count()),
@@ -142,7 +142,7 @@ impl Affinity {
         }
     }
 
-    /// Whether the worker yields, as far as it knows.
+    /// Returns whether the worker yields, as far as it knows.
     pub(crate) fn yields(&self) -> bool {
         self.yields
     }
@@ -161,8 +161,8 @@ impl Affinity {
         }
     }
 
-    /// Whether a request takes so long that another processor may as well do it; or may start threads,
-    /// which run where the thread may that starts them.
+    /// Returns whether a request is work for another processor: it takes long, or may start threads. Threads run on
+    /// the processors of the thread that starts them.
     fn is_work(&mut self, request: &Request<'_>) -> bool {
         self.since_sync = self.since_sync.saturating_add(1);
         match &request.op {
@@ -230,7 +230,7 @@ impl Affinity {
         self.yields = stays || may_yield && yielding.begin();
     }
 
-    /// What was tried is not worth it: the next time is twice as far away as the last.
+    /// Ends an attempt that was not worth it: the next one is twice as far away as the last.
     fn rest(&mut self) {
         self.last_pause = (self.last_pause * 2).clamp(1, LONGEST_PAUSE);
         self.pause = self.last_pause;
@@ -289,7 +289,7 @@ fn processor_of(thread: u32) -> Option<usize> {
     processor_in(read(&format!("/proc/{thread}/stat"), &mut text)?)
 }
 
-/// How many tasks of the machine run or could, this one among them.
+/// Returns the number of tasks of the machine that run or could run, this one among them.
 fn tasks_running() -> Option<u32> {
     let mut text = [0; 128];
     tasks_running_in(read("/proc/loadavg", &mut text)?)
@@ -300,13 +300,13 @@ fn read<'a>(path: &str, text: &'a mut [u8]) -> Option<&'a str> {
     std::str::from_utf8(&text[..len]).ok()
 }
 
-/// It stands before the slash in `0.20 0.18 0.12 1/80 11206`.
+/// Finds the number before the slash in `0.20 0.18 0.12 1/80 11206`.
 fn tasks_running_in(loadavg: &str) -> Option<u32> {
     let (running, _) = loadavg.split_whitespace().nth(3)?.split_once('/')?;
     running.parse().ok()
 }
 
-/// It is field 39, and the name, which may contain anything, is field 2.
+/// Finds field 39. The name, which may contain anything, is field 2.
 fn processor_in(stat: &str) -> Option<usize> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(36)?.parse().ok()
@@ -328,7 +328,7 @@ mod tests {
             .cast_unsigned()
     }
 
-    /// As if there were always an idle processor.
+    /// A state in which there is always an idle processor.
     fn idle() -> Affinity {
         Affinity {
             processors: u32::MAX,

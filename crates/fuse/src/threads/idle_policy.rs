@@ -24,14 +24,14 @@ const LONGEST_PAUSE: u64 = 10_000;
 /// To yield for so long without a failure, in milliseconds, makes the next pause the shortest again.
 const GOOD: u64 = 1000;
 
-/// Which worker of a session yields. Only one does at a time.
+/// The worker of a session that yields. Only one does at a time.
 #[derive(Debug)]
 pub(crate) struct IdlePolicy {
     /// The thread that yields, or is about to; 0 if there is none. Written by this thread alone.
     worker: AtomicI32,
-    /// Whether the watcher has ended that.
+    /// True if the watcher has ended the yielding.
     is_ended: AtomicBool,
-    /// Whether there is no watcher any more.
+    /// True once the watcher has ended.
     is_over: AtomicBool,
     start: Instant,
     /// Moments in milliseconds since the start.
@@ -55,7 +55,7 @@ impl Default for IdlePolicy {
 }
 
 impl IdlePolicy {
-    /// Whether a worker may begin to yield.
+    /// Returns whether a worker may begin to yield.
     pub(crate) fn may_begin(&self) -> bool {
         self.now() >= self.not_before.load(SeqCst) && !self.is_any() && is_possible()
     }
@@ -84,12 +84,12 @@ impl IdlePolicy {
         true
     }
 
-    /// Whether the calling worker yields, and nobody has ended that.
+    /// Returns whether the calling worker yields, and the watcher has not ended that.
     pub(crate) fn is_mine(&self) -> bool {
         self.worker.load(SeqCst) == gettid().as_raw_nonzero().get() && !self.is_ended.load(SeqCst)
     }
 
-    /// Whether a worker yields, or has not noticed that this has ended.
+    /// Returns whether a worker yields, or has not noticed that this has ended.
     pub(crate) fn is_any(&self) -> bool {
         self.worker.load(SeqCst) != 0
     }
@@ -140,8 +140,8 @@ impl IdlePolicy {
     }
 }
 
-/// Whether threads of this process may yield and end that again, which takes `CAP_SYS_NICE`, and have the ordinary policy
-/// now.
+/// Returns whether threads of this process may yield and end that again, which takes `CAP_SYS_NICE`. They must have
+/// the ordinary policy now.
 pub(crate) fn is_possible() -> bool {
     // On a thread that ends: it may be left with the policy.
     static IS_POSSIBLE: LazyLock<bool> = LazyLock::new(|| {
@@ -170,12 +170,12 @@ fn set(thread: i32, policy: i32) -> bool {
 pub(crate) mod tests {
     use super::*;
 
-    /// Whether the calling thread yields, as the kernel has it.
+    /// Returns whether the calling thread yields, as the kernel has it.
     pub(crate) fn yields() -> bool {
         policy() == libc::SCHED_IDLE
     }
 
-    /// Whether tests can show anything.
+    /// Returns whether tests can show anything here.
     pub(crate) fn may_yield() -> bool {
         let may = is_possible();
         if !may {
@@ -185,7 +185,7 @@ pub(crate) mod tests {
     }
 
     impl IdlePolicy {
-        /// Where another worker yields.
+        /// A policy under which another worker yields.
         pub(crate) fn of_another() -> IdlePolicy {
             IdlePolicy {
                 worker: AtomicI32::new(1),
@@ -193,7 +193,7 @@ pub(crate) mod tests {
             }
         }
 
-        /// As if the last failure were long ago.
+        /// Sets the time back, so that the last failure is long ago.
         pub(crate) fn forgive(&self) {
             self.not_before.store(0, SeqCst);
         }

@@ -33,7 +33,7 @@ use crate::wire::errno::Errno;
 use crate::wire::reply::{Replier, notify_attributes, notify_inval_inode};
 use crate::wire::request::{FuseOperation, MalformedRequest, Request};
 
-/// How a session ended.
+/// The end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
     /// The file system was unmounted, by us or by another process, and nothing uses it any more.
@@ -55,7 +55,7 @@ const PERMANENT: usize = 2;
 
 type OnEnd = Box<dyn FnOnce(SessionEnd) + Send>;
 
-/// What outlives the workers.
+/// The state that outlives the workers.
 pub(crate) struct FuseSession {
     fs: Arc<dyn FileSystem>,
     agreed: KernelFeatures,
@@ -65,7 +65,7 @@ pub(crate) struct FuseSession {
     direct: Option<DirectFiles>,
     workers: WorkerPool,
     later: LaterThread,
-    /// What the kernel knows, if that is bounded.
+    /// The inodes that the kernel knows, if their number is limited.
     crowd: Option<Crowd>,
     /// Held by the threads: it is to be closed when the last one ends.
     device: Weak<OwnedFd>,
@@ -154,13 +154,13 @@ impl FuseSession {
         threads.len()
     }
 
-    /// Whether the kernel can still ask something.
+    /// Returns whether the kernel can still send requests.
     pub(crate) fn is_live(&self) -> bool {
         self.state.lock().end.is_none()
     }
 
-    /// Whether the kernel may send more requests. It sends none once it has let go of the file system, a moment before
-    /// the session ends.
+    /// Returns whether the kernel may send more requests. It sends none once it has let go of the file system, a
+    /// moment before the session ends.
     pub(crate) fn is_connected(&self) -> bool {
         let Some(device) = self.device() else {
             return false;
@@ -277,7 +277,7 @@ impl FuseSession {
         }
     }
 
-    /// How often each operation was asked for.
+    /// Returns the number of requests for each operation.
     pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
         (0u32..)
             .zip(&self.counts)

@@ -1,4 +1,4 @@
-//! How many workers wait for requests at the same time.
+//! The number of workers that wait for requests at the same time.
 //!
 //! The kernel wakes the workers that wait in turn, so with more of them than there are requests
 //! each request finds a cold thread, often on another processor: on two cores four waiting workers
@@ -28,18 +28,19 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use crate::threads::idle_policy::IdlePolicy;
 use crate::wire::reply;
 
-/// How often the watcher looks.
+/// The time between two looks of the watcher.
 const INTERVAL: Duration = Duration::from_micros(500);
-/// How often it looks while a worker yields. Each time it moves the program that shares the worker's processor.
+/// The time between two looks while a worker yields. Each look moves the program that shares the worker's processor.
 const YIELDING_INTERVAL: Duration = Duration::from_millis(5);
 /// After so many looks at which requests lay and all were busy, though not with the same ones, there
 /// is one too few.
 const LYING_LOOKS: u32 = 4;
 /// After so many looks at which a worker was idle, there is one too many.
 const IDLE_LOOKS: u32 = 100;
-/// So often it looks whether threads that were sent away have ended, before it leaves that for the next time.
+/// The number of looks for the end of threads that were sent away. After these the watcher leaves that for the next
+/// time.
 const ENDING_LOOKS: u32 = 4000;
-/// When nothing was asked for so long, memory and threads that are not needed are given back.
+/// After this time without a request, memory and threads that are not needed are given back.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// The workers of a session, by number: those below `waiting` take requests.
@@ -61,13 +62,13 @@ pub(crate) struct WorkerPool {
 
 #[derive(Debug, Default)]
 struct Worker {
-    /// Whether there is such a worker, or is about to be.
+    /// True if there is such a worker, or one is about to be started.
     is_there: AtomicBool,
-    /// Whether it keeps memory that only large requests need.
+    /// True if the worker keeps memory that only large requests need.
     is_large: AtomicBool,
     /// Steps taken: odd while it has a request.
     steps: AtomicU64,
-    /// Whether roll calls do not wait for the request.
+    /// True if roll calls do not wait for the request.
     excused: AtomicBool,
     /// The last roll call that it heard, with no request left to answer.
     heard: AtomicU64,
@@ -104,7 +105,7 @@ impl WorkerPool {
         }
     }
 
-    /// Whether worker `number` is to wait for a request; if not, it is to end.
+    /// Returns whether worker `number` is to wait for a request. If not, it has to end.
     pub(crate) fn turn(&self, number: usize) -> bool {
         let worker = &self.all[number];
         loop {
@@ -140,7 +141,7 @@ impl WorkerPool {
         }
     }
 
-    /// Whether there is nothing to give back.
+    /// Returns whether no memory and no thread can be given back.
     fn is_small(&self) -> bool {
         let mut all = self.all.iter().enumerate();
         all.all(|(number, worker)| {
@@ -149,7 +150,7 @@ impl WorkerPool {
         })
     }
 
-    /// Whether only one worker waits for requests.
+    /// Returns whether only one worker waits for requests.
     pub(crate) fn is_alone(&self) -> bool {
         self.waiting.load(Relaxed) == 1
     }
@@ -159,7 +160,8 @@ impl WorkerPool {
         self.call.fetch_add(1, SeqCst) + 1
     }
 
-    /// Whether all workers have answered a roll call. A worker that waits for a request answers after the next one.
+    /// Returns whether all workers have answered a roll call. A worker that waits for a request answers after the
+    /// next one.
     pub(crate) fn have_heard(&self, call: u64) -> bool {
         self.all.iter().all(|worker| {
             let is_excused = || worker.excused.load(SeqCst) && worker.is_busy();
@@ -188,8 +190,8 @@ impl WorkerPool {
         self.watcher.get().map(Thread::unpark);
     }
 
-    /// What the watcher does until the end. `start` starts the worker of a number, if that can be done. `reap`
-    /// lets go of threads that have ended, and says whether no other one is on its way to its end.
+    /// The loop of the watcher. `start` starts the worker of a number, if that can be done. `reap` joins threads that
+    /// have ended, and returns whether no other one is about to end.
     pub(crate) fn watch(
         &self,
         device: impl AsFd,
@@ -322,7 +324,7 @@ impl WorkerPool {
     }
 }
 
-/// Whether the kernel has requests that no worker has taken.
+/// Returns whether the kernel has requests that no worker has taken.
 pub(crate) fn requests_lie(device: &impl AsFd) -> bool {
     let mut polled = [PollFd::new(device, PollFlags::IN)];
     let ready = rustix::event::poll(&mut polled, Some(&Timespec::default()));

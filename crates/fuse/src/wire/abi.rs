@@ -25,12 +25,12 @@ macro_rules! wire {
 }
 
 wire! {
-    /// What every request starts with. `total_extlen` counts units of 8 bytes at the end.
+    /// The beginning of each request. `total_extlen` counts units of 8 bytes at the end.
     InHeader: 40 {
         len: u32, opcode: u32, unique: u64, nodeid: u64, uid: u32, gid: u32, pid: u32,
         total_extlen: u16, padding: u16,
     }
-    /// What every reply starts with. `error` is 0 or a negative errno.
+    /// The beginning of each reply. `error` is 0 or a negative errno.
     OutHeader: 16 { len: u32, error: i32, unique: u64, }
     /// Attributes of an inode.
     Attr: 88 {
@@ -74,13 +74,13 @@ wire! {
     FsyncIn: 16 { fh: u64, fsync_flags: u32, padding: u32, }
     /// With `SETXATTR_EXT`; without it only the first two fields are there.
     SetxattrIn: 16 { size: u32, flags: u32, setxattr_flags: u32, padding: u32, }
-    /// What is there of [`SetxattrIn`] without `SETXATTR_EXT`.
+    /// The part of [`SetxattrIn`] that exists without `SETXATTR_EXT`.
     SetxattrInCompat: 8 { size: u32, flags: u32, }
     GetxattrIn: 8 { size: u32, padding: u32, }
     GetxattrOut: 8 { size: u32, padding: u32, }
     /// The part of the handshake that every kernel sends.
     InitIn: 16 { major: u32, minor: u32, max_readahead: u32, flags: u32, }
-    /// What follows [`InitIn`] where `INIT_EXT` is among the flags.
+    /// The part after [`InitIn`], if `INIT_EXT` is among the flags.
     InitInExt: 48 { flags2: u32, unused: [u32; 11], }
     InitOut: 64 {
         major: u32, minor: u32, max_readahead: u32, flags: u32, max_background: u16,
@@ -116,7 +116,7 @@ wire! {
     /// The name follows, with a zero at its end.
     NotifyInvalEntryOut: 16 { parent: u64, namelen: u32, flags: u32, }
     NotifyRetrieveOut: 32 { notify_unique: u64, nodeid: u64, offset: u64, size: u32, padding: u32, }
-    /// What a directory entry starts with; the name follows, padded to 8 bytes.
+    /// The beginning of a directory entry. The name follows, padded to 8 bytes.
     Dirent: 24 { ino: u64, off: u64, namelen: u32, kind: u32, }
 }
 
@@ -126,7 +126,7 @@ pub(crate) mod op {
         ($($name:ident = $number:literal,)*) => {
             $(pub(crate) const $name: u32 = $number;)*
 
-            /// What an operation is called.
+            /// The name of an operation.
             pub(crate) const fn name(number: u32) -> &'static str {
                 match number {
                     $($number => stringify!($name),)*

@@ -1,4 +1,4 @@
-//! Where requests are read to.
+//! The buffer for requests.
 //!
 //! A worker keeps its buffer from request to request: a megabyte that is got and given back with every
 //! write would cost page faults. It is a mapping of its own, so what no request has touched takes no
@@ -19,7 +19,7 @@ pub(crate) const MAX_WRITE: u32 = MAX_PAGES as u32 * 4096;
 
 const PAGE: usize = 4096;
 const BEFORE_DATA: usize = size_of::<InHeader>() + size_of::<WriteIn>();
-/// Where a request begins.
+/// The offset at which a request begins.
 const START: usize = PAGE - BEFORE_DATA;
 /// The kernel refuses to be read with less space than for its largest request.
 const LEN: usize = MAX_WRITE as usize + 2 * PAGE;
@@ -41,7 +41,7 @@ impl RequestBuffer {
         Ok(RequestBuffer { bytes, longest: 0 })
     }
 
-    /// How much memory requests have made it take, about.
+    /// Returns the memory that requests have made the buffer take, about.
     pub(crate) fn longest(&self) -> usize {
         self.longest
     }

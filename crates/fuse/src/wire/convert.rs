@@ -12,7 +12,7 @@ use vfs::{
 
 use crate::wire::abi::{self, fattr};
 
-/// How long the kernel may believe an answer.
+/// The time for which the kernel may trust an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Valid {
     secs: u64,
@@ -32,7 +32,7 @@ impl Valid {
     pub(crate) const ONCE: Valid = Valid { secs: 0, nanos: 0 };
 }
 
-/// So long after a change of keys the kernel asks again for each name: [`Valid::SHORT`], and a tick of its clock.
+/// The time after a change of keys for which kept names last: [`Valid::SHORT`], and a tick of the kernel's clock.
 pub(crate) const NAMES_KEPT: Duration = Duration::from_millis(1020);
 
 const PERMISSIONS: u32 = 0o7777;
@@ -236,8 +236,8 @@ pub(crate) fn seek(whence: u32) -> Option<Seek> {
     }
 }
 
-/// Whether what is written with these flags of `open` is to be durable before it is answered: then
-/// whether the contents, and what is needed to read them, are enough.
+/// Returns whether a write with these flags of `open` has to be durable before the answer. True means that the
+/// contents are enough, and what is needed to read them.
 pub(crate) fn sync_of(open_flags: u32) -> Option<bool> {
     const O_DSYNC: u32 = 0o10_000;
     // The other one of the two bits of `O_SYNC`.

@@ -33,7 +33,7 @@ impl<'a> DirectoryPage<'a> {
         }
     }
 
-    /// Whether no entry was accepted.
+    /// Returns whether no entry was accepted.
     pub(crate) fn is_empty(&self) -> bool {
         self.out.len() == self.start
     }

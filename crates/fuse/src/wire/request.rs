@@ -9,12 +9,12 @@ use zerocopy::FromBytes;
 
 use crate::wire::abi::{self, op};
 
-/// One request of the kernel.
+/// A request of the kernel.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     /// The caller, the operation, and the inode that it is about.
     pub(crate) header: abi::InHeader,
-    /// What.
+    /// The operation.
     pub(crate) op: FuseOperation<'a>,
 }
 
@@ -89,13 +89,13 @@ pub(crate) enum FuseOperation<'a> {
     Read {
         offset: u64,
         len: u32,
-        /// As of the kernel, see [`abi::READ_LOCKOWNER`].
+        /// The flags of the kernel, see [`abi::READ_LOCKOWNER`].
         flags: u32,
     },
     Write {
         offset: u64,
         flags: u32,
-        /// As of the descriptor, and of this write alone.
+        /// The flags of the descriptor, and of this write alone.
         open_flags: u32,
         data: &'a [u8],
     },
@@ -144,7 +144,7 @@ pub(crate) enum FuseOperation<'a> {
     },
     /// The answer to a [`crate::wire::reply::ping`].
     NotifyReply,
-    /// Something this crate does not know.
+    /// An operation that this crate does not know.
     Unknown,
 }
 
@@ -166,7 +166,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What is between the header and the extensions.
+/// Returns the bytes between the header and the extensions.
 fn body<'a>(bytes: &'a [u8], header: &abi::InHeader) -> Option<&'a [u8]> {
     let extensions = usize::from(header.total_extlen) * 8;
     let end = usize::try_from(header.len).ok()?.checked_sub(extensions)?;

@@ -25,7 +25,7 @@ fn parsed(bytes: &[u8]) -> Option<Request<'_>> {
     Request::parse(bytes, true).ok()
 }
 
-/// One request of each kind.
+/// Returns a request of each kind.
 fn all() -> Vec<Vec<u8>> {
     let name: &[u8] = b"name\0";
     let zeros: &[u8] = &[0; 128];
@@ -268,7 +268,7 @@ fn lengths_that_are_not_true_are_refused() {
     }
 }
 
-/// Everything of a request that reading it leaves for later.
+/// Reads the parts of a request that the parser leaves for later.
 fn exhaust(bytes: &[u8], setxattr_ext: bool) {
     match Request::parse(bytes, setxattr_ext) {
         Ok(Request {

@@ -25,7 +25,7 @@ pub struct MemFs {
     /// Called, without locks, before reads, writes and fsyncs.
     hook: Mutex<Option<std::sync::Arc<Hook>>>,
     trusts: Mutex<BTreeMap<Ino, Trust>>,
-    /// What reads give instead of what was written, of which then only the size is kept.
+    /// The content that reads return instead of the written one. Of a written file then only the size is kept.
     ready: Option<Bytes>,
 }
 
@@ -85,12 +85,12 @@ impl MemFs {
         self.trusts.lock().insert(ino, trust);
     }
 
-    /// How many inodes there are, with and without names.
+    /// Returns the number of inodes, with and without names.
     pub fn inodes(&self) -> usize {
         self.nodes.lock().all.len()
     }
 
-    /// How often `sync` was called.
+    /// Returns the number of calls of `sync`.
     pub fn synced(&self) -> u64 {
         self.nodes.lock().synced
     }

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers that the tests share.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
@@ -27,7 +27,7 @@ impl Mounted {
         self.dir.path().join(name)
     }
 
-    /// How often the kernel has asked for `op`.
+    /// Returns the number of requests for `op`.
     pub fn count(&self, op: &str) -> u64 {
         let counts = self.mount.requests();
         counts
@@ -52,7 +52,7 @@ pub fn mounted_with(options: &Options) -> Option<Mounted> {
     Some(Mounted { mount, fs, dir })
 }
 
-/// Whether file systems can be mounted here; says why not.
+/// Returns whether file systems can be mounted here. Prints the reason if not.
 pub fn can_mount() -> bool {
     static HINDRANCE: OnceLock<Option<String>> = OnceLock::new();
     let hindrance = HINDRANCE.get_or_init(hindrance);

@@ -1,6 +1,4 @@
-//! What is written is read, whichever way it goes through the kernel.
-
-mod common;
+//! Reads return what was written, by each way through the kernel.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -10,6 +8,9 @@ use std::process::Command;
 use std::sync::{Mutex, mpsc};
 
 use fuse::Options;
+
+use crate::common;
+use crate::mounted_or_skip;
 
 /// `O_DIRECT`
 const O_DIRECT: i32 = 0o40000;

@@ -1,7 +1,5 @@
 //! Mounts whose contents the kernel is not to keep: nothing stays, and nothing is lost.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +10,10 @@ use std::sync::mpsc;
 use fuse::{KernelCache, Options};
 use parking_lot::Mutex;
 
-const SCRIPT: &str = include_str!("common/direct.py");
+use crate::common;
+use crate::mounted_or_skip;
+
+const SCRIPT: &str = include_str!("../common/direct.py");
 
 const BYPASSED: [KernelCache; 2] = [KernelCache::Metadata, KernelCache::Names];
 
@@ -23,7 +24,7 @@ fn options(kernel_cache: KernelCache) -> Options {
     }
 }
 
-/// What the script says; none, with the reason printed, where it cannot run.
+/// Returns the output of the script. Where it cannot run, prints the reason and returns none.
 fn script(what: &str, path: &Path, other: &Path) -> Option<String> {
     let mut command = Command::new("python3");
     let command = command.args(["-c", SCRIPT, what]).arg(path).arg(other);

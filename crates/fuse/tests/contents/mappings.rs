@@ -1,18 +1,19 @@
-//! What goes through a mapping and what goes through `write` at the same time: both are kept.
+//! Stores through a mapping and `write` at the same time: both are kept.
 //!
 //! To map memory takes `unsafe`, which this crate does without. So Python maps, and the test says
 //! when each step is due.
-
-mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 
-use common::Mounted;
 use fuse::{KernelCache, Options};
 use parking_lot::Mutex;
+
+use crate::common;
+use crate::common::Mounted;
+use crate::mounted_or_skip;
 
 const PAGE: usize = 4096;
 

@@ -1,7 +1,5 @@
 //! Holes, allocation, copies of ranges, and making things durable.
 
-mod common;
-
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Arc, Mutex};
@@ -9,6 +7,9 @@ use std::sync::{Arc, Mutex};
 use fuse::Options;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
+
+use crate::common;
+use crate::mounted_or_skip;
 
 fn open(mounted: &common::Mounted, name: &str) -> File {
     let mut options = File::options();

@@ -16,7 +16,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 const ROUNDS: u32 = 300;
 
-/// What is mounted somewhere below `dir`: the number of each mount and its options.
+/// Returns the mounts below `dir`: the number of each mount and its options.
 fn mounts_below(dir: &Path) -> Vec<(u64, String)> {
     let list = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let fields = list.lines().map(|line| line.split(' ').collect::<Vec<_>>());

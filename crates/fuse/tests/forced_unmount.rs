@@ -51,7 +51,7 @@ fn both_ways(test: &str) -> bool {
     false
 }
 
-/// Whether the control file system is visible, as [`both_ways`] wants it.
+/// Checks that the control file system is visible, as [`both_ways`] wants it.
 fn check_control() {
     let is_visible = fs::read_dir(CONTROL).unwrap().next().is_some();
     let is_wanted = std::env::var_os(CONTROLLED).as_deref() == Some(OsStr::new("yes"));
