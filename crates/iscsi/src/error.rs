@@ -7,17 +7,17 @@ use failure::FailureKind;
 /// The result of what is done to targets and portals.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a target or a portal is not as it should be.
+/// A fault of a target or a portal.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is a target of that name.
+    /// A target of that name exists already.
     #[error("a target '{name}' is there already")]
     Exists {
         /// The name.
         name: String,
     },
-    /// There is none of that name.
+    /// No target has that name.
     #[error("there is no target '{name}'")]
     NoSuchTarget {
         /// The name.
@@ -28,7 +28,7 @@ pub enum Error {
     InUse {
         /// The target.
         name: String,
-        /// How many sessions there are.
+        /// The number of sessions.
         sessions: usize,
     },
     /// A name that the protocol does not allow.
@@ -46,7 +46,7 @@ pub enum Error {
     Unaligned {
         /// The device.
         device: String,
-        /// Its size.
+        /// The size of the device, in bytes.
         size: u64,
         /// The size of its sectors.
         sector: u32,
@@ -73,7 +73,7 @@ pub enum Error {
         /// The unit.
         name: String,
     },
-    /// What was reserved is not known, and nothing may be written against it.
+    /// The stored reservations are unknown, and no write may break them.
     #[error(
         "the persistent reservations of '{name}' cannot be read: {what}; to begin without them, export it with \
          --forget-reservations"
@@ -92,13 +92,13 @@ pub enum Error {
     Device(#[from] block::Error),
 }
 
-/// Why a connection ends.
+/// The cause of the end of a connection.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DisconnectCause {
     /// The socket.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// What the initiator said.
+    /// A PDU that the protocol does not allow.
     #[error("{0}")]
     Protocol(&'static str),
 }

@@ -1,4 +1,4 @@
-//! What reads bytes from initiators, for `fuzz/` and for tests of this crate.
+//! Reads bytes from initiators, for `fuzz/` and for tests of this crate.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::login::chap::{Chap, ChapQuestion};
 use crate::login::negotiation::{NewSession, SessionPurpose, login};
-use crate::scsi::reserve::{Action, Nexus, Reservations, ReserveOutCommand};
+use crate::scsi::reservation::{Action, Nexus, Reservations, ReserveOutCommand};
 use crate::session::{Helpers, serve};
 use crate::targets::portal::Targets;
 use crate::targets::target::{IscsiTarget, TargetAccess, Who};
@@ -386,7 +386,7 @@ mod tests {
         }
     }
 
-    /// What looks like commands, and what does not: the fuzzer does more of it.
+    /// Input that resembles commands, and input that does not. The fuzzer tries more of it.
     #[test]
     fn nothing_that_is_said_makes_it_panic() {
         let mut state = 1u64;

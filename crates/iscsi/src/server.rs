@@ -64,8 +64,8 @@ impl PortalServer {
         PortalServer::start_with(listener, targets, Arc::clone(&MEMORY), SILENCE)
     }
 
-    /// As [`PortalServer::start`], with another total of memory than that of all portals, and another time after which a silent
-    /// initiator is asked for a sign of life.
+    /// Starts with another total of memory than that of all portals, and another time after which a silent initiator
+    /// is asked for a sign of life. See [`PortalServer::start`].
     ///
     /// # Errors
     /// [`Error::Thread`]
@@ -107,7 +107,7 @@ impl Drop for PortalServer {
 }
 
 impl PortalContext {
-    /// Whether the log may have a line about a client that is not known.
+    /// Returns whether the log may have a line about an unknown client.
     fn may_tell(&self, source: &ClientSource) -> bool {
         self.log_limit.may_tell(source, Instant::now())
     }

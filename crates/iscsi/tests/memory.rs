@@ -12,7 +12,7 @@ use common::{Portal, TARGET};
 use iscsi::LogicalUnit;
 
 const MIB: usize = 1 << 20;
-/// What a session has in any case.
+/// The memory that a session has in any case.
 const SESSION: usize = 256 << 10;
 const TASK_SET_FULL: u8 = 0x28;
 /// 2048 blocks of 512 bytes.

@@ -13,7 +13,7 @@ use common::initiator::{CHECK, GOOD};
 use common::{Kept, Portal, TARGET};
 use iscsi::LogicalUnit;
 
-/// Where the block is for which each request waits.
+/// The offset of the block for which each request waits.
 const HELD: u64 = 8 * 512;
 
 const FLUSH: [u8; 10] = [0x35, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -431,7 +431,8 @@ impl BlockDevice for Counting {
     }
 }
 
-/// What cannot be settled has to be sent again. A command that compares is not, because its blocks are changed.
+/// Changes that cannot be settled have to be sent again. A command that compares is not, because its blocks are
+/// changed.
 #[test]
 fn what_is_answered_is_settled() {
     let device = Counting::new();

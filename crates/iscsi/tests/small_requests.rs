@@ -90,7 +90,7 @@ fn fill_list(cdb: &mut [u8], list: &[u8]) {
     cdb[7..9].copy_from_slice(&(list.len() as u16).to_be_bytes());
 }
 
-/// What a command may do at most: bytes that are read, written and zeroed, and ranges that are looked at.
+/// The most that a command may do: bytes that are read, written and zeroed, and ranges that are looked at.
 struct Bound(u64, u64, u64, u64);
 
 const NONE: Bound = Bound(0, 0, 0, 0);

@@ -7,17 +7,17 @@ use failure::FailureKind;
 /// The result of what is done to exports and servers.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an export or a server is not as it should be.
+/// A fault of an export or a server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is an export of that name.
+    /// An export of that name exists already.
     #[error("an export '{name}' exists already; use another name with --name")]
     Exists {
         /// The name.
         name: String,
     },
-    /// There is none of that name.
+    /// No export has that name.
     #[error("there is no export '{name}'")]
     NoSuchExport {
         /// The name.
@@ -28,7 +28,7 @@ pub enum Error {
     InUse {
         /// The export.
         name: String,
-        /// How many.
+        /// The number of connections that use the export.
         clients: usize,
     },
     /// A name that does not fit into the protocol.
@@ -47,7 +47,7 @@ pub enum Error {
     Unaligned {
         /// The device.
         device: String,
-        /// Its size.
+        /// The size of the device, in bytes.
         size: u64,
         /// The size of its sectors.
         sector: u32,
@@ -57,7 +57,7 @@ pub enum Error {
     Certificates {
         /// The file.
         path: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A thread could not be started.
@@ -83,7 +83,7 @@ pub enum Error {
     KernelDevice {
         /// The device.
         device: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The kernel refused something.
@@ -104,16 +104,16 @@ pub enum Error {
     Device(#[from] block::Error),
 }
 
-/// Why a connection ends.
+/// The cause of the end of a connection.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CloseCause {
     /// The socket, or TLS.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// What the other end said.
+    /// A message that the protocol does not allow.
     #[error("{0}")]
     Protocol(&'static str),
-    /// What a server refused, and its reason.
+    /// The refusal of a server, with its reason.
     #[error("{0}")]
     Refused(String),
 }

@@ -1,4 +1,4 @@
-//! What reads bytes from clients and servers, for `fuzz/` and for tests of this crate.
+//! Reads bytes from clients and servers, for `fuzz/` and for tests of this crate.
 
 use std::io;
 use std::sync::Arc;
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// What looks like requests, and what does not: the fuzzer does more of it.
+    /// Input that resembles requests, and input that does not. The fuzzer tries more of it.
     #[test]
     fn nothing_that_is_said_makes_it_panic() {
         let mut state = 1u64;

@@ -12,7 +12,7 @@ use block::{Access, BlockDevice, Result};
 use nbd::{Address, ClientTimeouts, Remote, RemoteExport};
 
 const SIZE: u64 = 1 << 20;
-/// What an export can do: flags, flush, FUA, trim, zeros.
+/// The flags of an export: flush, FUA, trim, zeros.
 const FLAGS: u16 = 0b110_1101;
 
 /// A server that does with one client after the other what it is told to.
@@ -471,7 +471,7 @@ fn answers_may_come_in_any_order() {
     });
 }
 
-/// What the server refuses fails alone, with its reason.
+/// A request that the server refuses fails alone, with the reason of the server.
 #[test]
 fn an_error_of_one_request_is_none_of_the_others() {
     let fake = Fake::one(|mut peer| {

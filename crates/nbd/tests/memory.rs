@@ -9,7 +9,7 @@ use block::{BlockDevice, MemoryDevice, TransferPool};
 use common::*;
 
 const MIB: usize = 1 << 20;
-/// What a connection has in any case.
+/// The memory that a connection has in any case.
 const CONNECTION: usize = 512 << 10;
 const DONT_FRAGMENT: u16 = 1 << 2;
 

@@ -299,7 +299,7 @@ fn key_shares(record: &[u8], is_client: bool) -> &[u8] {
     panic!("no key shares");
 }
 
-/// What is recorded today must not be readable once there are quantum computers.
+/// Traffic that is recorded today must not be readable once there are quantum computers.
 #[test]
 fn keys_are_agreed_on_by_the_hybrid_method() {
     const X25519_MLKEM768: [u8; 2] = [0x11, 0xec];

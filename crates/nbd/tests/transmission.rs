@@ -1,4 +1,4 @@
-//! What requests do, and what is promised of it.
+//! The effect of requests, and the promises of their replies.
 
 mod common;
 

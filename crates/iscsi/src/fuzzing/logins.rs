@@ -57,7 +57,7 @@ fn prove(last: &str) -> Option<(u8, u8, String)> {
     ])
 }
 
-/// What the challenge, 16 times 7 with the identifier 7, is answered with.
+/// The answer to the challenge, which is 16 times 7 with the identifier 7.
 fn right() -> String {
     format!("CHAP_N=user CHAP_R=0x{} ", "76".repeat(16))
 }
@@ -216,14 +216,14 @@ fn a_login_says_a_limited_number_of_keys() {
     assert_eq!(log_in(&said[..6]).unwrap().0, 0);
 }
 
-/// What discovery finds, after these requests.
+/// Returns the targets that discovery finds after these requests.
 fn discovered(requests: &[(u8, &str)]) -> String {
     let (head, data) = asked(requests, b"SendTargets=All\0");
     assert_eq!(head.opcode(), response::TEXT);
     String::from_utf8(data).unwrap()
 }
 
-/// What a text request after these requests is answered with.
+/// Returns the response to a text request after these requests.
 fn asked(requests: &[(u8, &str)], text: &[u8]) -> (PduHeader, Vec<u8>) {
     let mut said = login_of(0, requests);
     let mut ask = PduHeader::new(request::TEXT, FINAL);

@@ -14,7 +14,7 @@ const VALUE_MAX: usize = 1024;
 /// The secrets of a target, and what is computed with them. A hash is named by its number: 5 is MD5, 6 SHA-1, 7
 /// SHA-256, 8 SHA3-256.
 pub trait Chap: fmt::Debug + Send + Sync {
-    /// How many bytes the answers by a hash have; absent if it cannot be used.
+    /// Returns the length of the answers by a hash, in bytes. Absent if the hash cannot be used.
     fn answer_len(&self, hash: u8) -> Option<usize>;
 
     /// Fills `out` with what nobody can foresee.
@@ -23,18 +23,18 @@ pub trait Chap: fmt::Debug + Send + Sync {
     /// If there are no random numbers.
     fn random(&self, out: &mut [u8]) -> io::Result<()>;
 
-    /// Whether a user has a secret.
+    /// Returns whether a user has a secret.
     fn has_user(&self, user: &str) -> bool;
 
-    /// Whether this is the answer of an initiator that calls itself `user`, compared in constant time. An unknown user
-    /// takes as long as a known one.
+    /// Returns whether this is the answer of an initiator with the name `user`, compared in constant time. An unknown
+    /// user takes as long as a known one.
     fn is_answer(&self, user: &str, question: &ChapQuestion<'_>, answer: &[u8]) -> bool;
 
     /// The name of the target and its answer. Absent if it has no secret of its own.
     fn own_answer(&self, question: &ChapQuestion<'_>) -> Option<(String, Vec<u8>)>;
 }
 
-/// What is asked.
+/// A challenge of CHAP.
 #[derive(Clone, Copy, Debug)]
 pub struct ChapQuestion<'a> {
     /// The number of the hash.
@@ -86,12 +86,12 @@ pub(crate) struct ChapFailure;
 
 /// The security stage of a login.
 pub(crate) struct Exchange {
-    /// Whose secrets count.
+    /// The users whose secrets the initiator may prove.
     of: Vec<Arc<dyn Chap>>,
-    /// Whether there is no other way to log in.
+    /// True if there is no other way to log in.
     is_required: bool,
     state: State,
-    /// Whose secret the initiator knows.
+    /// The user whose secret the initiator knows.
     user: Option<String>,
 }
 
@@ -116,7 +116,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the login may go on to the next stage.
+    /// Returns whether the login may go on to the next stage.
     pub(crate) fn may_end(&self) -> bool {
         match self.state {
             State::Method => !self.is_required,
@@ -125,7 +125,7 @@ impl Exchange {
         }
     }
 
-    /// Those whose secret the initiator knows.
+    /// Returns the sets of users for which the initiator knows the secret.
     pub(crate) fn proved(self) -> Vec<Arc<dyn Chap>> {
         match self.state {
             State::Done => self.of,
@@ -138,7 +138,7 @@ impl Exchange {
         self.user.as_deref()
     }
 
-    /// Whether a key belongs here.
+    /// Returns whether a key belongs to CHAP.
     pub(crate) fn is_own(key: &str) -> bool {
         key == "AuthMethod" || key.starts_with("CHAP_")
     }
@@ -221,7 +221,7 @@ impl Exchange {
     }
 }
 
-/// Those that the answer of the initiator is right for.
+/// Returns the sets of users for which the answer of the initiator is right.
 fn check<'a>(
     of: &[Arc<dyn Chap>],
     question: &ChapQuestion<'_>,

@@ -38,7 +38,7 @@ const SECURITY: u8 = 0;
 const OPERATIONAL: u8 = 1;
 const FULL_FEATURE: u8 = 3;
 
-/// Why a login is refused: class and detail of its status.
+/// The refusal of a login: class and detail of its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LoginStatus(u8, u8);
 
@@ -54,7 +54,7 @@ const NO_SUCH_TYPE: LoginStatus = LoginStatus(2, 9);
 const NO_SUCH_SESSION: LoginStatus = LoginStatus(2, 10);
 const OUT_OF_RESOURCES: LoginStatus = LoginStatus(3, 2);
 
-/// What a session is for.
+/// The purpose of a session.
 pub(crate) enum SessionPurpose {
     /// Only to find out what there is: what needs no proof, and what these proofs are for.
     Discovery(Vec<Arc<dyn Chap>>),
@@ -70,16 +70,16 @@ pub(crate) struct NewSession {
     pub(crate) cid: [u8; 2],
     /// The numbers of the next status and of the next command.
     pub(crate) numbers: (u32, u32),
-    /// Where the session gets memory for data, and what it has in any case.
+    /// The memory for data of the session, with the part that it has in any case.
     pub(crate) memory: TransferShare,
     pub(crate) reserved: Option<TransferClaim>,
 }
 
-/// What is known so far.
+/// The state of a login.
 struct LoginNegotiation<'a> {
     link: &'a Arc<dyn InitiatorLink>,
     targets: &'a Targets,
-    /// Whether there may be one more session that uses a target.
+    /// Returns whether another session may use a target.
     has_place: &'a dyn Fn() -> bool,
     agreed: SessionParameters,
     memory: &'a TransferShare,
@@ -97,9 +97,9 @@ struct LoginNegotiation<'a> {
     /// The portal to which the initiator is sent.
     elsewhere: Option<String>,
     stage: Option<u8>,
-    /// How it is found out who the initiator is, where that matters.
+    /// The exchange that proves the identity of the initiator, where that matters.
     exchange: Option<Exchange>,
-    /// What was declared.
+    /// True once the parameters were declared.
     has_declared: bool,
     isid: [u8; 6],
 }
@@ -319,7 +319,7 @@ impl LoginNegotiation<'_> {
         }
     }
 
-    /// What the first request has to say: who it is, and what it wants.
+    /// Reads the first request: the initiator, and the target it wants.
     fn begin(&mut self, head: &PduHeader, pairs: &[(&str, &str)]) -> Result<(), LoginStatus> {
         let value = |key| pairs.iter().find(|pair| pair.0 == key).map(|pair| pair.1);
         let stage = head.0[1] >> 2 & 3;

@@ -1,7 +1,7 @@
 //! Parses the command descriptor block of a command.
 
 use super::number;
-use super::reserve::Action;
+use super::reservation::Action;
 use super::sense::Sense;
 use super::table::{self, Right, find, reserve};
 
@@ -12,18 +12,18 @@ pub(crate) struct BlockRange {
     pub(crate) count: u64,
 }
 
-/// What VERIFY compares the medium with.
+/// The data with which VERIFY compares the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VerifySource {
-    /// Nothing: it only has to be readable.
+    /// No data: the medium only has to be readable.
     Nothing,
-    /// As many blocks.
+    /// The same number of blocks.
     All,
-    /// One block, with each.
+    /// A single block, compared with each block of the range.
     One,
 }
 
-/// What PERSISTENT RESERVE IN asks for.
+/// The kind of information that PERSISTENT RESERVE IN asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AboutReservations {
     Keys,

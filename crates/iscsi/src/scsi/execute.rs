@@ -3,8 +3,8 @@
 use std::io::IoSlice;
 
 use super::cdb::{BlockRange, Request, ScsiCommand, VerifySource};
-use super::held::permitted;
-use super::reserve::Reservations;
+use super::reservation::Reservations;
+use super::reservation_changes::permitted;
 use super::seat::NexusState;
 use super::sense::{CommandRefusal, Sense};
 use super::table::{COMMANDS, CommandFormat, find};
@@ -152,7 +152,7 @@ impl ScsiUnit {
         })
     }
 
-    /// What may run beside other changes.
+    /// Carries out a change that may run beside other changes.
     fn change_shared(&self, operation: &ScsiCommand, data: &mut [u8]) -> Result<(), Sense> {
         use ScsiCommand as O;
         let block = u64::from(self.block());
@@ -182,7 +182,7 @@ impl ScsiUnit {
         }
     }
 
-    /// What reads and writes as one.
+    /// Carries out a command that reads and writes as one, without others at the same time.
     fn change_alone(&self, operation: &ScsiCommand, data: &mut [u8]) -> Result<(), Sense> {
         use ScsiCommand as O;
         match *operation {
@@ -460,7 +460,7 @@ pub(crate) fn absent(request: &Request, seen: &[u16]) -> Result<CommandData, Sen
     Ok(CommandData::Data(data))
 }
 
-/// Whether two pieces are the same; if not, where they differ.
+/// Checks that two pieces are equal. If not, the sense has the position of the difference.
 fn same(own: &[u8], given: &[u8], before: usize) -> Result<(), Sense> {
     if own.len() != given.len() {
         return Err(Sense::LIST_LENGTH);

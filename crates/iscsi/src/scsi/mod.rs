@@ -1,17 +1,18 @@
 //! A logical unit: SCSI commands of SPC-4 and SBC-3 to a block device. It knows nothing of iSCSI.
 //!
-//! `sense` is why a command fails, `table` which commands there are, `reserve` who may use the unit, `cdb` parses a
-//! command, `seat` is an initiator, `unit` the device with its limits, `reading` reads pieces of it, `shortage` looks at its
-//! space, `inquiry`, `mode` and `log` describe it, `held` has reservations change, `execute` carries commands out.
+//! More than layers, its files are the parts of a unit. `table` and `cdb` are the commands, `execute` carries them out.
+//! `reservation` decides who may use the unit, and `reservation_changes` changes that. `unit` is the device with its
+//! limits, `seat` the state of an initiator. `inquiry`, `mode` and `log` describe the unit, and `sense` its failures.
+//! `reading` reads pieces of the device, and `shortage` watches its space.
 
 pub(crate) mod cdb;
 pub(crate) mod execute;
-mod held;
 mod inquiry;
 mod log;
 mod mode;
 pub(crate) mod reading;
-pub(crate) mod reserve;
+pub(crate) mod reservation;
+mod reservation_changes;
 pub(crate) mod seat;
 pub(crate) mod sense;
 mod shortage;

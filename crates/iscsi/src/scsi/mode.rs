@@ -13,7 +13,7 @@ const EXCEPTIONS: u8 = 0x1c;
 const CACHE_AT: usize = 2;
 const CACHE_ON: u8 = 0x04;
 
-/// Which values of a page are asked for.
+/// The values of a page that are asked for: those that can be changed.
 const CHANGEABLE: u8 = 1;
 const SAVED: u8 = 3;
 
@@ -26,7 +26,7 @@ const EACH: u8 = 0xff;
 fn provisioning(unit: &ScsiUnit, which: u8) -> Option<Vec<u8>> {
     /// A soft threshold that is enabled, and is armed while the space becomes less.
     const SOFT: u8 = 0x80 | 0x02;
-    /// Of the space that is available.
+    /// A threshold of available space.
     const AVAILABLE: u8 = 0x01;
     unit.available()?;
     let mut page = vec![0; 24];

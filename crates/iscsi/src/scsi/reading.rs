@@ -7,7 +7,7 @@ use super::unit::ScsiUnit;
 /// another initiator writes meanwhile is in all of a block, or in nothing of it.
 pub(crate) struct Reading<'a> {
     unit: &'a ScsiUnit,
-    /// Where the next piece begins.
+    /// The offset of the next piece.
     next: u64,
     /// The block in which the last piece ended, if that was within one.
     split: Vec<u8>,

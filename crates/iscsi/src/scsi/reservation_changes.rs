@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::cdb::{AboutReservations, ScsiCommand};
-use super::reserve::{
+use super::reservation::{
     Action, KEPT_MAX, Nexus, Reservations, ReserveOutCommand, capabilities, full_status, keys,
     order, reservation,
 };
@@ -19,7 +19,7 @@ impl ScsiUnit {
         seat
     }
 
-    /// Its session has ended. What it reserved by RESERVE (6) is free.
+    /// Notes the end of a session. Its RESERVE (6) ends.
     pub(crate) fn leave(&self, seat: &Arc<NexusState>) {
         self.seats.lock().retain(|it| !Arc::ptr_eq(it, seat));
         if self.reservations().is_simple() {
@@ -38,7 +38,7 @@ impl ScsiUnit {
         self.seats.lock().iter().for_each(|seat| seat.reset());
     }
 
-    /// Whether reservations allow a command.
+    /// Checks that reservations allow a command.
     ///
     /// # Errors
     /// [`CommandRefusal::Conflict`]
@@ -50,7 +50,7 @@ impl ScsiUnit {
         permitted(&self.reservations(), seat, operation)
     }
 
-    /// What is reserved now. A command that was permitted may not be any more when it is carried out.
+    /// Returns the reservations as they are now. A command that was permitted may be refused when it is carried out.
     pub(crate) fn reservations(&self) -> Arc<Reservations> {
         Arc::clone(&self.shown.read())
     }

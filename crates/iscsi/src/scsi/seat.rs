@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use meter::LogCount;
 use parking_lot::Mutex;
 
-use super::reserve::Nexus;
+use super::reservation::Nexus;
 use super::sense::Sense;
 
-/// So many unit attention conditions wait at most.
+/// The number of unit attention conditions that wait at most.
 const ATTENTIONS_MAX: usize = 16;
 
 /// An initiator that has a session.
@@ -20,7 +20,7 @@ pub(crate) struct NexusState {
     attentions: Mutex<VecDeque<Sense>>,
     has_attentions: AtomicBool,
     aborts: AtomicU64,
-    /// How often it changed reservations.
+    /// The number of changes of reservations by this initiator.
     pub(super) changes: LogCount,
 }
 
@@ -67,7 +67,7 @@ impl NexusState {
         self.tell(Sense::RESET);
     }
 
-    /// How often its commands were aborted. A command is aborted if this is another number than at its beginning.
+    /// Returns the number of aborts of its commands. A command is aborted if the number has changed since it began.
     pub(crate) fn aborts(&self) -> u64 {
         self.aborts.load(SeqCst)
     }

@@ -8,12 +8,12 @@ pub(crate) mod status {
     pub(crate) const TASK_SET_FULL: u8 = 0x28;
 }
 
-/// Why a command is not carried out.
+/// The reason for which a command is not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandRefusal {
     /// Another initiator has reserved the unit.
     Conflict,
-    /// What sense data say.
+    /// A failure with sense data.
     Check(Sense),
 }
 
@@ -76,7 +76,7 @@ impl Sense {
         }
     }
 
-    /// This sense with a position, in the information field.
+    /// Returns this sense with a position, in the information field.
     pub(crate) fn at(self, information: usize) -> Sense {
         let information = u32::try_from(information).ok();
         Sense {
@@ -85,7 +85,7 @@ impl Sense {
         }
     }
 
-    /// What a device failed with.
+    /// Returns the sense for a failure of a device.
     pub(crate) fn of(error: &block::Error, is_write: bool) -> Sense {
         match error {
             _ if error.is_no_space() => Sense::NO_SPACE,
@@ -97,7 +97,7 @@ impl Sense {
         }
     }
 
-    /// Whether the device is the reason, and not what was asked for.
+    /// Returns whether the device is the cause, and not the command.
     pub(crate) fn is_of_device(self) -> bool {
         matches!(self.key, 0x3 | 0x4) || self == Sense::NO_SPACE
     }

@@ -1,4 +1,4 @@
-//! Whether the space for a unit runs short, of which initiators are told before writes fail (SBC-3, 4.7.3.7).
+//! Shortage of space for a unit: initiators are told before writes fail (SBC-3, 4.7.3.7).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ pub(super) const PART: u64 = 10;
 /// After so many bytes the space is looked at again.
 const STEP: u64 = 4 << 20;
 
-/// What is known of the space.
+/// The known state of the space.
 #[derive(Default)]
 pub(super) struct Shortage {
     written: AtomicU64,
@@ -17,7 +17,8 @@ pub(super) struct Shortage {
 }
 
 impl Shortage {
-    /// Whether space has become short, after so many bytes were written. `space` is what is available, and the threshold.
+    /// Returns whether space has become short, after `len` bytes were written. `space` returns the available space
+    /// and the threshold.
     pub(super) fn begins(&self, len: u64, space: impl FnOnce() -> Option<(u32, u32)>) -> bool {
         let before = self.written.fetch_add(len, Ordering::Relaxed);
         if before / STEP == before.wrapping_add(len) / STEP {

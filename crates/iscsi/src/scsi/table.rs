@@ -11,7 +11,7 @@ pub(crate) enum Right {
 
 /// A command: the bits of its CDB that may be set. Its first byte is the operation code.
 pub(crate) struct CommandFormat {
-    /// Where an operation code has several.
+    /// The service action, if an operation code has several.
     pub(crate) action: Option<u16>,
     pub(crate) right: Right,
     pub(super) usage: &'static [u8],

@@ -12,15 +12,15 @@ use meter::LogCount;
 use parking_lot::{Mutex, RwLock};
 
 use super::cdb::{BlockRange, Request, ScsiCommand, VerifySource};
-use super::reserve::{LIST_LEN, Need, Reservations};
+use super::reservation::{LIST_LEN, Need, Reservations};
 use super::seat::NexusState;
 use super::sense::Sense;
 use super::shortage::{EXPONENT, PART, Shortage};
 use super::table::Right;
 
-/// One command reads or writes at most so many bytes.
+/// The largest number of bytes that one command reads or writes.
 pub(crate) const TRANSFER_MAX: u64 = 1 << 20;
-/// One command unmaps or fills at most so many bytes.
+/// The largest number of bytes that one command unmaps or fills.
 pub(super) const RANGE_MAX: u64 = 512 << 20;
 /// WRITE SAME takes so many blocks: the most that its short form can say.
 pub(super) const SAME_MAX: u64 = 0xffff;
@@ -29,10 +29,10 @@ pub(super) const RANGES_MAX: usize = 256;
 /// COMPARE AND WRITE takes so many blocks.
 pub(super) const COMPARED_MAX: u64 = 128;
 
-/// What a unit is called.
+/// The names and numbers of a unit.
 #[derive(Clone, Debug)]
 pub(crate) struct UnitIdentity {
-    /// Its name in the log.
+    /// The name of the unit in the log.
     pub(crate) name: String,
     /// A serial number that no other unit has, and that stays when the target gets another name.
     pub(crate) serial: String,
@@ -49,7 +49,7 @@ pub(crate) struct Port<'a> {
     pub(crate) target: &'a str,
     /// The numbers that the initiator sees there.
     pub(crate) luns: &'a [u16],
-    /// Whether the initiator cannot change the unit.
+    /// True if the initiator cannot change the unit.
     pub(crate) is_read_only: bool,
 }
 
@@ -80,17 +80,17 @@ pub trait ReservationStore: Debug + Send + Sync {
     /// If they are not saved. Then the last ones are still there.
     fn save(&self, text: Option<&str>) -> io::Result<()>;
 
-    /// How many bytes can still be stored where the device has holes; none if that is not known.
+    /// Returns the bytes that can still be stored where the device has holes. None if that is not known.
     fn room(&self) -> Option<u64> {
         None
     }
 
-    /// Whether an answered change may be in caches until the next flush.
+    /// Returns whether an answered change may be in caches until the next flush.
     fn has_write_cache(&self) -> bool {
         true
     }
 
-    /// Whether an initiator has to be told now that changes may be lost which it was told were done.
+    /// Returns whether an initiator has to be told now that answered changes may be lost.
     fn tell_of_loss(&self, initiator: &str) -> bool {
         let _ = initiator;
         false
@@ -103,15 +103,15 @@ pub(crate) struct ScsiUnit {
     pub(crate) identity: UnitIdentity,
     pub(crate) is_read_only: bool,
     sectors: SectorSizes,
-    /// Who may use it. Held for reading by what changes blocks, and for writing by what changes reservations, and
-    /// by what reads and then writes as one. So a change of reservations waits for commands that it would refuse.
+    /// The reservations. Changes of blocks hold the lock for reading. Changes of reservations, and commands that read
+    /// and write as one, hold it for writing. So a change of reservations waits for commands that it would refuse.
     pub(super) held: RwLock<Reservations>,
     /// The same, which nothing holds for long: not even a command on a device that does not answer.
     pub(super) shown: RwLock<Arc<Reservations>>,
-    /// Where reservations are kept.
+    /// The storage of persistent reservations.
     pub(super) keeper: Option<Arc<dyn ReservationStore>>,
     pub(super) shortage: Shortage,
-    /// Whether an initiator turned the write cache off.
+    /// True if an initiator turned the write cache off.
     writes_through: AtomicBool,
     pub(super) failures: LogCount,
     /// The initiators that use it.
@@ -120,19 +120,19 @@ pub(crate) struct ScsiUnit {
     _end: Sender<Infallible>,
 }
 
-/// What a command answers besides its status.
+/// The data of a command, besides its status.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CommandData {
     Nothing,
     /// A change is done, and has to be settled before that is said.
     Changed,
     Data(Vec<u8>),
-    /// So many bytes of the device from this offset.
+    /// A range of the device: offset and length in bytes.
     Read(u64, u64),
 }
 
 impl ScsiUnit {
-    /// How much can still be stored, in the unit of thresholds; none if that is not known.
+    /// Returns the space that can still be stored, in the unit of thresholds. None if that is not known.
     pub(super) fn available(&self) -> Option<u32> {
         let room = self.keeper.as_ref()?.room()?;
         Some(self.counted(room))
@@ -196,7 +196,7 @@ impl ScsiUnit {
         self.sectors.logical
     }
 
-    /// How many there are.
+    /// The number of blocks.
     pub(crate) fn blocks(&self) -> u64 {
         self.device.size() / u64::from(self.block())
     }
@@ -294,7 +294,7 @@ impl ScsiUnit {
         Ok(())
     }
 
-    /// Whether an answered change may be in caches until the next flush.
+    /// Returns whether an answered change may be in caches until the next flush.
     pub(super) fn has_write_cache(&self) -> bool {
         !self.writes_through.load(SeqCst) && self.may_have_write_cache()
     }
@@ -319,7 +319,7 @@ impl ScsiUnit {
         }
     }
 
-    /// What a failure of the device is for an initiator. The log has more.
+    /// Returns the sense for a failure of the device. The log has more.
     pub(super) fn failed(&self, error: &block::Error, is_write: bool) -> Sense {
         if let Some(failures) = self.failures.next_line() {
             tracing::warn!(unit = self.identity.name, %error, failures, "a command failed");
@@ -328,7 +328,7 @@ impl ScsiUnit {
     }
 }
 
-/// Whether it writes to the device.
+/// Returns whether the command writes to the device.
 fn changes_blocks(operation: &ScsiCommand) -> bool {
     use ScsiCommand as O;
     matches!(
@@ -342,7 +342,7 @@ fn changes_blocks(operation: &ScsiCommand) -> bool {
     )
 }
 
-/// What a command needs from reservations (SPC-4, table 66; SBC-3, table 13).
+/// Returns the right that a command needs under reservations (SPC-4, table 66; SBC-3, table 13).
 pub(super) fn need(operation: &ScsiCommand) -> Need {
     use ScsiCommand as O;
     match operation {

@@ -50,7 +50,7 @@ impl SessionContext {
         self.answer(out, &mut reply, &[])
     }
 
-    /// As [`SessionContext::good`], for a change of a unit that is not settled.
+    /// Responds with success to a change of a unit that is not settled. See [`SessionContext::good`].
     pub(super) fn changed(
         &self,
         out: &mut ResponseBuffer,

@@ -84,7 +84,7 @@ impl SessionConnection<'_, '_> {
         }
     }
 
-    /// As much of the answer as fits.
+    /// Sends as much of the text as fits.
     fn send_text(&mut self, head: &PduHeader) -> Result<()> {
         let most = self.shared.agreed.send_max.min(DATA_LEAST);
         let len = self.more_text.len().min(most);

@@ -37,7 +37,7 @@ impl SessionContext {
         done
     }
 
-    /// Whether reads and writes lately took long.
+    /// Returns whether reads and writes lately took long.
     pub(super) fn is_slow(&self) -> bool {
         Duration::from_nanos(self.excess.load(Relaxed)) > SLOW
     }

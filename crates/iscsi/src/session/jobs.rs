@@ -10,7 +10,8 @@ use super::task::ScsiTask;
 /// At most so many further threads serve a session.
 pub(super) const HELPERS_PER_SESSION: usize = 15;
 
-/// How many threads there may be besides the one that each connection has, for all of a server's.
+/// The number of threads that may still be started, besides the one of each connection. All connections of a server
+/// share it.
 pub(crate) struct Helpers(AtomicUsize);
 
 impl Helpers {
@@ -32,9 +33,9 @@ impl Helpers {
 #[derive(Default)]
 pub(super) struct Jobs {
     state: Mutex<State>,
-    /// There is one more, or there will be none.
+    /// Signals a new task, or that no more will come.
     more: Condvar,
-    /// One has ended.
+    /// Signals the end of a task.
     ended: Condvar,
 }
 
@@ -49,7 +50,7 @@ struct State {
 }
 
 impl Jobs {
-    /// One more. True if a helper more is wanted: the caller then starts it.
+    /// Adds a task. True if another helper is wanted: the caller then starts it.
     pub(super) fn push(&self, task: ScsiTask) -> bool {
         let mut state = self.state.lock();
         state.waiting.push_back(task);

@@ -6,13 +6,13 @@
 //! carry it out beside each other. Commands that wait for data are kept in a table; others overtake them.
 
 mod answers;
-mod carry_out;
+mod discovery;
+mod execution;
 mod jobs;
-mod manage;
 mod silence;
 mod task;
+mod task_management;
 mod tasks;
-mod text;
 mod units;
 mod views;
 
@@ -47,14 +47,14 @@ pub(crate) type Result<T> = std::result::Result<T, DisconnectCause>;
 /// The memory of a helper, without its large answers: a few answers, and blocks that it compares or fills.
 const HELPER_MEMORY: usize = 128 << 10;
 
-/// Why a PDU is rejected.
+/// The reasons for which a PDU is rejected.
 mod reason {
     pub(super) const PROTOCOL: u8 = 0x04;
     pub(super) const NOT_SUPPORTED: u8 = 0x05;
     pub(super) const INVALID_FIELD: u8 = 0x09;
 }
 
-/// What all threads of a session use.
+/// The state that all threads of a session share.
 struct SessionContext {
     purpose: SessionPurpose,
     agreed: SessionParameters,
@@ -63,7 +63,7 @@ struct SessionContext {
     memory: TransferShare,
     failures: LogCount,
     resets: LogCount,
-    /// What a command lately took beyond what its size explains, in nanoseconds.
+    /// The time that a command lately took beyond what its size explains, in nanoseconds.
     excess: AtomicU64,
 }
 
@@ -78,11 +78,11 @@ struct SessionConnection<'scope, 'env> {
     cid: [u8; 2],
     /// Answers that are not sent yet.
     out: ResponseBuffer,
-    /// How many commands came.
+    /// The number of commands that have arrived.
     count: u64,
     /// Commands that wait for data, or for others, by tag.
     tasks: BTreeMap<u32, ScsiTask>,
-    /// Those that were not asked for their data yet.
+    /// The tasks that were not asked for their data yet.
     unasked: VecDeque<u32>,
     next_transfer: u32,
     /// The units that the initiator sees.
@@ -91,7 +91,7 @@ struct SessionConnection<'scope, 'env> {
     more_text: Vec<u8>,
 }
 
-/// Whether a connection goes on.
+/// The decision whether a connection goes on.
 #[derive(PartialEq, Eq)]
 enum Continuation {
     Go,
@@ -181,7 +181,7 @@ impl SessionContext {
         self.attached().map(|attached| &*attached.target)
     }
 
-    /// What a helper does until the session is over.
+    /// The loop of a helper, until the session is over.
     fn help(&self, link: &dyn InitiatorLink) {
         let mut out = self.output.answers();
         while let Some(mut task) = self.jobs.next() {

@@ -25,10 +25,10 @@ pub(super) enum TaskOrder {
 pub(super) struct UnitReference {
     pub(super) unit: Weak<ScsiUnit>,
     pub(super) seat: Arc<NexusState>,
-    /// Which views of the target showed the unit when the command came, and whether for reading only.
+    /// The version of the views of the target that showed the unit when the command came.
     pub(super) version: u64,
     pub(super) is_read_only: bool,
-    /// How often commands of this initiator had been aborted when the command came.
+    /// The number of aborts of this initiator's commands when the command came.
     pub(super) begun: u64,
 }
 
@@ -40,25 +40,25 @@ pub(super) struct ScsiTask {
     /// The numbers that it sees.
     pub(super) luns: Arc<[u16]>,
     pub(super) request: Request,
-    /// How many came before it.
+    /// The number of commands that came before it.
     pub(super) number: u64,
-    /// How many bytes it needs.
+    /// The number of bytes that it needs.
     pub(super) need: usize,
     /// Space for those that came. It may be longer.
     pub(super) data: TransferBuffer,
     pub(super) received: usize,
-    /// Whether more comes that was not asked for.
+    /// True if more data come that were not asked for.
     pub(super) is_open: bool,
-    /// What was asked for: its tag and where it ends.
+    /// The request for data: its tag, and the end of the range.
     pub(super) asked: Option<(u32, usize)>,
-    /// How often.
+    /// The number of requests for data.
     pub(super) asks: u32,
     /// The number of the next PDU with data.
     pub(super) next_data: u32,
 }
 
 impl ScsiTask {
-    /// How many bytes the initiator expects to send.
+    /// Returns the number of bytes that the initiator expects to send.
     pub(super) fn expected(&self) -> usize {
         self.head.u32(20) as usize
     }
@@ -71,12 +71,12 @@ impl ScsiTask {
         }
     }
 
-    /// Whether all its data are here.
+    /// Returns whether all data of the command have arrived.
     pub(super) fn is_whole(&self) -> bool {
         !self.is_open && self.received >= self.need
     }
 
-    /// Whether it takes long by its nature. What reads and writes is measured instead.
+    /// Returns whether the command takes long by its nature. Reads and writes are measured instead.
     pub(super) fn takes_long(&self) -> bool {
         use ScsiCommand as O;
         matches!(
@@ -94,7 +94,7 @@ impl ScsiTask {
         )
     }
 
-    /// Whether it would wait now, with all that come after it.
+    /// Returns whether it would wait now, and all later commands with it.
     pub(super) fn would_wait(&self) -> bool {
         use ScsiCommand as O;
         let (blocks, is_write) = match self.request.operation {
@@ -110,7 +110,7 @@ impl ScsiTask {
         })
     }
 
-    /// How many bytes it reads or writes, if it is one that does only that.
+    /// Returns the number of bytes that it reads or writes, if it does only that.
     pub(super) fn moves(&self) -> Option<usize> {
         use ScsiCommand as O;
         match self.request.operation {

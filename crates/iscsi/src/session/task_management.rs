@@ -6,7 +6,7 @@ use crate::scsi::execute::lun_of;
 use crate::scsi::table::Right;
 use crate::wire::pdu::{FINAL, PduHeader, response};
 
-/// What a task management request is answered with (RFC 7143, section 11.6.1).
+/// The responses to a task management request (RFC 7143, section 11.6.1).
 mod answer {
     pub(super) const DONE: u8 = 0;
     pub(super) const NO_TASK: u8 = 1;

@@ -17,7 +17,7 @@ use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, ReceivedPdu, response};
 
 const READS: u8 = 0x40;
 const WRITES: u8 = 0x20;
-/// So many commands are asked for data at a time.
+/// The number of commands that are asked for data at a time.
 const ASKED_MAX: usize = 4;
 /// A session that waits for nothing else waits so long for memory before it puts commands off. It does not answer pings
 /// meanwhile.
@@ -135,7 +135,7 @@ impl SessionConnection<'_, '_> {
         self.shared.carry_out(task, data, &mut self.out)
     }
 
-    /// Whether nothing that came before it has to be carried out first. Helpers may still be at work.
+    /// Returns whether no earlier command has to be carried out first. Helpers may still be at work.
     fn may_start(&self, task: &ScsiTask) -> bool {
         let mut earlier = self.tasks.values().filter(|it| it.number < task.number);
         match task.order() {
@@ -360,7 +360,7 @@ impl SessionConnection<'_, '_> {
     }
 }
 
-/// How many bytes an initiator expects to be sent.
+/// Returns the number of bytes that an initiator expects to receive.
 pub(super) fn expected_back(head: &PduHeader) -> usize {
     match head.flags() & READS != 0 {
         true => head.u32(20) as usize,

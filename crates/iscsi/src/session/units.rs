@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use super::task::UnitReference;
-use crate::scsi::reserve::Nexus;
+use crate::scsi::reservation::Nexus;
 use crate::scsi::seat::NexusState;
 use crate::scsi::unit::ScsiUnit;
 use crate::targets::target::IscsiTarget;
 
-/// What one session sees of a target.
+/// The units that a session sees of a target.
 #[derive(Default)]
 pub(super) struct Units {
-    /// Which views of the target these are.
+    /// The version of the views of the target.
     pub(super) version: u64,
     /// By number.
     pub(super) all: BTreeMap<u16, VisibleUnit>,
@@ -24,7 +24,7 @@ pub(super) struct VisibleUnit {
     pub(super) unit: Weak<ScsiUnit>,
     pub(super) seat: Arc<NexusState>,
     pub(super) is_read_only: bool,
-    /// How often its commands were aborted by others.
+    /// The number of its commands that others aborted.
     pub(super) aborts: u64,
     /// The size that the initiator knows.
     pub(super) blocks: u64,
@@ -67,8 +67,8 @@ impl Drop for VisibleUnit {
 }
 
 impl Units {
-    /// What an initiator sees of a target now. Takes what it has seen before out of `before`, where that is the same
-    /// unit. True if there is something else.
+    /// Returns the units that an initiator sees of a target now. Takes units that it has seen already out of
+    /// `before`. True if there is something else.
     pub(super) fn of(target: &IscsiTarget, nexus: &Nexus, before: &mut Units) -> (Units, bool) {
         let (version, views) = target.views();
         let mut shown = BTreeMap::new();

@@ -9,7 +9,7 @@ use crate::scsi::sense::Sense;
 use crate::scsi::unit::ScsiUnit;
 
 impl SessionConnection<'_, '_> {
-    /// What the initiator sees under a number.
+    /// Returns the unit that the initiator sees under a number.
     pub(super) fn seen(&self, lun: [u8; 8]) -> Option<&VisibleUnit> {
         self.units.all.get(&lun_of(lun)?)
     }
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// What an initiator is told: status or opcode, and data.
+    /// Returns the responses to the initiator: status or opcode, and data.
     fn say(
         target: &Arc<IscsiTarget>,
         initiator: &str,

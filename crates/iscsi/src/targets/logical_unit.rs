@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use block::BlockDevice;
 use parking_lot::Mutex;
 
-use crate::scsi::reserve::Reservations;
+use crate::scsi::reservation::Reservations;
 use crate::scsi::unit::{ReservationStore, ScsiUnit, UnitIdentity};
 use crate::targets::san_identity::SanIdentity;
 use crate::{Error, Result};
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 const NAME_MAX: usize = 223;
 /// The highest number of a unit that its 14 bits can say.
 const LUN_MAX: u16 = 0x3fff;
-/// Who ends sessions waits so long for what they have asked for to be done.
+/// The time that a removal waits for the commands of sessions that it has ended.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A logical unit: a device with a number that tells it from all others. Several targets may show it, under several
@@ -28,7 +28,7 @@ pub struct LogicalUnit {
     ended: Mutex<Receiver<Infallible>>,
 }
 
-/// What shows a unit to initiators of a target.
+/// A rule that shows a unit to initiators of a target.
 #[derive(Clone)]
 pub struct LunView {
     /// The number of the unit there, below 16,384.
@@ -53,8 +53,8 @@ impl LogicalUnit {
         LogicalUnit::with_keeper(name, number, device, read_only, None)
     }
 
-    /// As [`LogicalUnit::new`], with the identity of a unit of another storage; `keeper` keeps persistent reservations.
-    /// Without one they end with the unit.
+    /// Makes a unit with the identity of a unit of another storage. `keeper` stores persistent reservations. Without
+    /// one they end with the unit. See [`LogicalUnit::new`].
     ///
     /// # Errors
     /// As [`LogicalUnit::new`]; [`Error::BlockSize`] if the device has no such blocks; [`Error::Reservations`] if those that
@@ -133,7 +133,7 @@ impl LogicalUnit {
         &self.unit.device
     }
 
-    /// Who has reserved it.
+    /// Returns the holder of its reservation.
     pub fn reserved(&self) -> ReservedNow {
         reserved(&self.unit)
     }
@@ -171,17 +171,17 @@ impl LogicalUnit {
 }
 
 impl LunView {
-    /// Whether an initiator sees it.
+    /// Returns whether an initiator sees the unit.
     pub(crate) fn shows(&self, initiator: &str) -> bool {
         let names = self.initiators.as_ref();
         names.is_none_or(|names| names.contains(initiator))
     }
 }
 
-/// Who has reserved a unit, for people.
+/// The registrations and the reservation of a unit, for people.
 #[derive(Clone, Debug, Default)]
 pub struct ReservedNow {
-    /// How many have registered a key.
+    /// The number of initiators that have registered a key.
     pub registrations: usize,
     /// The type of the reservation, if there is one.
     pub kind: Option<&'static str>,

@@ -11,12 +11,12 @@ use crate::login::chap::{Chap, Decoy};
 use crate::targets::target::IscsiTarget;
 use crate::{Error, Result};
 
-/// Where initiators are sent that log in at a portal.
+/// The other portals to which a login at a portal is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginRedirect {
     /// `ADDRESS:PORT` of other portals. Logins get them in turn.
     pub to: Vec<String>,
-    /// Whether an initiator may use the other portal from now on, without asking here again.
+    /// True if an initiator may use the other portal from now on, without asking here again.
     pub permanently: bool,
 }
 
@@ -25,7 +25,7 @@ pub struct LoginRedirect {
 struct PortalTarget {
     target: Arc<IscsiTarget>,
     moved: Option<LoginRedirect>,
-    /// How many logins were sent elsewhere.
+    /// The number of logins that were sent to another portal.
     sent: AtomicUsize,
 }
 
@@ -34,7 +34,7 @@ struct PortalTarget {
 pub struct Targets(RwLock<BTreeMap<String, PortalTarget>>);
 
 impl Targets {
-    /// One more.
+    /// Adds a target.
     ///
     /// # Errors
     /// [`Error::Exists`]
@@ -42,7 +42,7 @@ impl Targets {
         self.insert_moved(target, None)
     }
 
-    /// One more, whose initiators may be sent elsewhere.
+    /// Adds a target whose initiators may be sent to another portal.
     ///
     /// # Errors
     /// [`Error::Exists`]
@@ -76,7 +76,7 @@ impl Targets {
         }
     }
 
-    /// One less; returns when the target has no more users.
+    /// Removes a target. Returns when it has no more users.
     ///
     /// # Errors
     /// [`Error::NoSuchTarget`]; [`Error::InUse`] if there are sessions, or with `force` if one still does what
@@ -89,7 +89,7 @@ impl Targets {
         Ok(target)
     }
 
-    /// This target less, and no other of its name. There may be none.
+    /// Removes this target, and no other of its name. It may be absent.
     ///
     /// # Errors
     /// As [`Targets::remove`].
@@ -102,7 +102,7 @@ impl Targets {
         Ok(())
     }
 
-    /// This target less here, which other portals offer still. Its sessions stay.
+    /// Removes this target here, while other portals still show it. Its sessions stay.
     pub fn take(&self, target: &Arc<IscsiTarget>) {
         let mut all = self.0.write();
         if { all.get(target.name()) }.is_some_and(|it| Arc::ptr_eq(&it.target, target)) {
@@ -134,7 +134,7 @@ impl Targets {
         Some(Arc::new(Decoy::new(real)))
     }
 
-    /// Whether initiators of a target are sent elsewhere.
+    /// Returns whether initiators of a target are sent to another portal.
     pub(crate) fn is_moved(&self, name: &str) -> bool {
         let all = self.0.read();
         all.get(name).is_some_and(|it| it.moved.is_some())

@@ -35,7 +35,7 @@ impl SanIdentity {
         self.naa.clone().unwrap_or_else(|| own().to_vec())
     }
 
-    /// Whether an initiator would take one unit for the other.
+    /// Returns whether an initiator would take one unit for the other.
     pub fn is_taken_for(&self, other: &SanIdentity) -> bool {
         self.shown_naa() == other.shown_naa() || self.shown_serial() == other.shown_serial()
     }

@@ -16,7 +16,7 @@ use meter::{Histogram, Times};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::login::chap::Chap;
-use crate::scsi::reserve::Nexus;
+use crate::scsi::reservation::Nexus;
 use crate::scsi::unit::ScsiUnit;
 use crate::targets::logical_unit::{
     LogicalUnit, LunView, PATIENCE, ReservedNow, check_name, reserved,
@@ -25,10 +25,10 @@ use crate::wire::link::InitiatorLink;
 use crate::wire::output::{FAREWELL_SECONDS, ResponseSender};
 use crate::{Error, Result};
 
-/// Who may use a target, and how.
+/// The initiators that may use a target, and their rights.
 #[derive(Clone, Debug, Default)]
 pub struct TargetAccess {
-    /// Whether initiators cannot change it.
+    /// True if initiators cannot change the units.
     pub read_only: bool,
     /// The names of the initiators that may log in; all if there are none.
     pub initiators: Vec<String>,
@@ -41,11 +41,11 @@ pub struct IscsiTarget {
     name: String,
     access: RwLock<TargetAccess>,
     views: RwLock<Views>,
-    /// How often the views or the access have changed.
+    /// The number of changes of the views or the access.
     version: AtomicU64,
     /// `ADDRESS:PORT` of the portals at which it is offered.
     portals: RwLock<Vec<String>>,
-    /// How long commands took.
+    /// The durations of commands.
     pub(crate) latency: Histogram,
     /// Commands that were refused because another initiator has reserved a unit.
     pub(crate) conflicts: AtomicU64,
@@ -65,16 +65,16 @@ struct SessionTable {
 struct OpenSession {
     link: Arc<dyn InitiatorLink>,
     who: Who,
-    /// Where it is told something, once it is in use.
+    /// The sender of responses, once the session is in use.
     output: Option<Arc<ResponseSender>>,
 }
 
-/// Who has a session.
+/// The identity of the initiator of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Who {
-    /// What the initiator calls itself, in small letters.
+    /// The name of the initiator, in small letters.
     pub(crate) initiator: String,
-    /// Its number for the session.
+    /// The number that the initiator gave the session.
     pub(crate) isid: [u8; 6],
     /// The user whose secret it has proved to know.
     pub(crate) user: Option<String>,
@@ -89,12 +89,12 @@ impl Who {
     }
 }
 
-/// Why a session is not taken.
+/// The reason for which a session is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttachRefusal {
     /// The initiator may not see the target any more.
     Hidden,
-    /// It would end a session of another user.
+    /// The login would end the session of another user.
     OfAnother,
     /// The target takes no more.
     Full,
@@ -105,22 +105,22 @@ pub(crate) enum AttachRefusal {
 pub struct SessionNow {
     /// The name of the initiator.
     pub initiator: String,
-    /// Its address.
+    /// The address of the initiator.
     pub address: String,
     /// The number of the session at its target.
     pub number: u16,
-    /// Whether it has registered a key for persistent reservations.
+    /// True if the initiator has registered a key for persistent reservations.
     pub is_registered: bool,
 }
 
-/// What is counted of the commands of a target.
+/// The counters of the commands of a target.
 #[derive(Clone, Debug)]
 pub struct CommandCounts {
     /// Commands that have no answer yet.
     pub waiting: usize,
     /// Commands that were refused because another initiator has reserved the unit.
     pub conflicts: u64,
-    /// How long commands took, from when all their data were here.
+    /// The durations of commands, from the arrival of all their data.
     pub latency: Times,
 }
 
@@ -183,7 +183,7 @@ impl IscsiTarget {
         self.version.load(Acquire)
     }
 
-    /// Its name.
+    /// The name of the target.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -202,7 +202,7 @@ impl IscsiTarget {
         now.collect()
     }
 
-    /// Who has reserved its first unit.
+    /// Returns the reservation of the first unit.
     pub fn reserved(&self) -> ReservedNow {
         let (_, views) = self.views();
         let first = views.iter().min_by_key(|view| view.lun);
@@ -223,7 +223,7 @@ impl IscsiTarget {
         }
     }
 
-    /// What is counted of its commands.
+    /// Returns the counters of its commands.
     pub fn counts(&self) -> CommandCounts {
         let sessions = self.sessions.lock();
         let outputs = sessions.all.values().filter_map(|it| it.output.as_ref());
@@ -239,7 +239,7 @@ impl IscsiTarget {
         *self.portals.write() = portals;
     }
 
-    /// Its portals for an initiator that asks at `asked`: that one first.
+    /// Returns the portals of the target for an initiator that asks at `asked`: that one first.
     pub(crate) fn portals(&self, asked: String) -> Vec<String> {
         let portals = self.portals.read();
         let others = portals.iter().filter(|portal| {
@@ -251,7 +251,7 @@ impl IscsiTarget {
         std::iter::once(asked).chain(others).collect()
     }
 
-    /// Whether this initiator may log in.
+    /// Returns whether this initiator may log in.
     pub(crate) fn admits(&self, initiator: &str) -> bool {
         let may = &self.access.read().initiators;
         may.is_empty() || may.iter().any(|name| name.eq_ignore_ascii_case(initiator))
@@ -282,7 +282,7 @@ impl IscsiTarget {
         Ok(())
     }
 
-    /// Whether a session may be here still.
+    /// Returns whether a session may stay.
     fn keeps(&self, who: &Who) -> bool {
         let has_proved = |chap: Arc<dyn Chap>| {
             let user = who.user.as_deref();
@@ -401,9 +401,9 @@ impl fmt::Debug for IscsiTarget {
 /// A session that uses a target.
 pub(crate) struct TargetSession {
     pub(crate) target: Arc<IscsiTarget>,
-    /// Its number there.
+    /// The number of the session at the target.
     pub(crate) number: u16,
-    /// Who has it.
+    /// The initiator of the session.
     who: Who,
     /// The same, for units.
     pub(crate) nexus: Nexus,

@@ -26,20 +26,20 @@ pub(crate) fn put(out: &mut Vec<u8>, key: &str, value: &str) {
     out.push(0);
 }
 
-/// What a session follows.
+/// The parameters of a session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionParameters {
     pub(crate) digests: Digests,
     pub(crate) initial_r2t: bool,
     pub(crate) immediate: bool,
-    /// What the initiator receives in one PDU at most.
+    /// The largest data segment that the initiator receives.
     pub(crate) send_max: usize,
     pub(crate) burst: usize,
     pub(crate) first_burst: usize,
 }
 
 impl SessionParameters {
-    /// What holds if nothing is said.
+    /// Returns the parameters that hold if no key is negotiated.
     pub(crate) fn new() -> SessionParameters {
         SessionParameters {
             digests: Digests::default(),

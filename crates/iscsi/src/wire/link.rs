@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use admission::Deadline;
 
-/// As much is received at a time where PDUs are small.
+/// The bytes that are received at a time while PDUs are small.
 const CAPACITY: usize = 64 << 10;
 /// A silent initiator is asked for a sign of life so many times, and is gone then.
 pub(crate) const UNANSWERED_MAX: u32 = 2;
@@ -132,7 +132,7 @@ impl PduBuffer {
         }
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no bytes wait.
     pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end
     }

@@ -14,11 +14,11 @@ use crate::wire::pdu::{Digests, FINAL, HEAD, NO_TAG, PduHeader, SEGMENT_MAX, pad
 
 type Result<T> = std::result::Result<T, DisconnectCause>;
 
-/// So many commands may wait.
+/// The number of commands that may wait.
 pub(crate) const WINDOW: u32 = 64;
 /// Answers are sent when there are so many bytes of them.
 pub(crate) const KEPT_MAX: usize = 256 << 10;
-/// As much data goes into an answer without memory of the pool.
+/// The data of a response that need no memory of the pool, in bytes.
 pub(crate) const DATA_LEAST: usize = 64 << 10;
 /// An answer has at most so many bytes besides its data: a head, padding and digests.
 const OVERHEAD: usize = HEAD + 12;
@@ -35,10 +35,10 @@ pub(crate) struct ResponseBuffer {
     /// Space; what is behind `used` has no meaning. It is not used while there is space for many answers.
     few: Vec<u8>,
     many: Option<TransferBuffer>,
-    /// Whether the last answers needed the space for many.
+    /// True if the last responses needed the space for many.
     were_many: bool,
     used: usize,
-    /// Where the heads are, and which of them count as a status.
+    /// The offsets of the headers. True for those that count as a status.
     heads: Vec<(usize, bool)>,
     /// The units with changes that are not settled, and where the answers are that say that a change is done.
     changes: Vec<(Arc<ScsiUnit>, usize)>,
@@ -60,7 +60,8 @@ impl ResponseBuffer {
         }
     }
 
-    /// How many bytes of data the next answer can have, up to `wanted`. Takes more space if there is memory.
+    /// Returns the bytes of data that the next response can have, up to `wanted`. Takes more space if there is
+    /// memory.
     fn room(&mut self, wanted: usize) -> usize {
         let end = self.used + OVERHEAD + wanted;
         if self.many.is_none() && (end > SPACE || self.used == 0 && self.were_many) {
@@ -91,12 +92,12 @@ impl ResponseBuffer {
         &space[..self.used]
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.used
     }
 
-    /// One more, with these data, for which there is room ([`ResponseSender::make_room`]).
+    /// Adds a response with these data. The caller has made space ([`ResponseSender::make_room`]).
     pub(crate) fn put(&mut self, head: &mut PduHeader, has_status: bool, data: &[u8]) {
         let fill = |room: &mut [u8]| -> std::result::Result<(), std::convert::Infallible> {
             room.copy_from_slice(data);
@@ -105,7 +106,7 @@ impl ResponseBuffer {
         let Ok(()) = self.put_with(head, has_status, data.len(), fill);
     }
 
-    /// One more, whose data are what `fill` puts into `len` bytes. If that fails there is none.
+    /// Adds a response with `len` bytes of data, which `fill` writes. If `fill` fails, nothing is added.
     pub(crate) fn put_with<E>(
         &mut self,
         head: &mut PduHeader,
@@ -131,7 +132,7 @@ impl ResponseBuffer {
         Ok(())
     }
 
-    /// One more, which says that a change of a unit is done.
+    /// Adds a response that reports a change of a unit as done.
     pub(crate) fn put_change(&mut self, head: &mut PduHeader, unit: &Arc<ScsiUnit>) {
         self.changes.push((Arc::clone(unit), self.used));
         self.put(head, true, &[]);
@@ -162,7 +163,7 @@ impl ResponseBuffer {
     }
 }
 
-/// What sends answers, and numbers them.
+/// The sender of responses, which numbers them.
 pub(crate) struct ResponseSender {
     link: Arc<dyn InitiatorLink>,
     digests: Digests,
@@ -202,12 +203,12 @@ impl ResponseSender {
         self.command.load(SeqCst)
     }
 
-    /// It has come.
+    /// Notes the arrival of a command.
     pub(crate) fn next_command(&self) {
         self.command.fetch_add(1, SeqCst);
     }
 
-    /// How many commands have no answer yet.
+    /// Returns the number of commands without a response.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(SeqCst)
     }
@@ -220,8 +221,8 @@ impl ResponseSender {
         self.waiting.fetch_sub(fewer, SeqCst);
     }
 
-    /// How many bytes of data the next answer can have, up to `wanted`: [`DATA_LEAST`] at least. Sends what is there if that
-    /// makes more room.
+    /// Returns the bytes of data that the next response can have, up to `wanted`, and [`DATA_LEAST`] at least. Sends
+    /// the responses that are there if that makes more space.
     pub(crate) fn make_room(&self, answers: &mut ResponseBuffer, wanted: usize) -> Result<usize> {
         let room = answers.room(wanted);
         if room == wanted || answers.used == 0 {

@@ -5,14 +5,14 @@ use crate::wire::link::{InitiatorLink, PduBuffer};
 
 /// The length of a head.
 pub(crate) const HEAD: usize = 48;
-/// What the target receives in one PDU at most.
+/// The largest data segment that the target receives.
 pub(crate) const SEGMENT_MAX: usize = 256 << 10;
-/// So many bytes of data of a PDU are kept, if they do not go straight to the buffer of a command.
+/// The bytes of data of a PDU that are kept, if they do not go straight to the buffer of a command.
 pub(crate) const DATA_KEPT: usize = 64 << 10;
 /// No tag.
 pub(crate) const NO_TAG: u32 = u32::MAX;
 
-/// What an initiator sends.
+/// The opcodes of PDUs from initiators.
 pub(crate) mod request {
     pub(crate) const NOP: u8 = 0x00;
     pub(crate) const COMMAND: u8 = 0x01;
@@ -23,7 +23,7 @@ pub(crate) mod request {
     pub(crate) const LOGOUT: u8 = 0x06;
 }
 
-/// What a target sends.
+/// The opcodes of PDUs from targets.
 pub(crate) mod response {
     pub(crate) const NOP: u8 = 0x20;
     pub(crate) const COMMAND: u8 = 0x21;
@@ -96,7 +96,7 @@ impl PduHeader {
     }
 }
 
-/// Which parts of a PDU are followed by a CRC.
+/// The parts of a PDU that a CRC follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Digests {
     pub(crate) head: bool,

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Nothing that is expected takes so long.
+/// The time within which each expected event occurs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const NO_TAG: [u8; 4] = [0xff; 4];
@@ -27,7 +27,7 @@ impl Pdu {
         self.head[0] & 0x3f
     }
 
-    /// Whether the target asks for a sign of life.
+    /// Returns whether the target asks for a sign of life.
     pub fn is_question(&self) -> bool {
         self.opcode() == 0x20 && self.head[16..20] == NO_TAG && self.head[20..24] != NO_TAG
     }
@@ -67,7 +67,7 @@ impl Initiator {
         Initiator::try_log_in_by(stream, session, text)
     }
 
-    /// As [`Initiator::try_log_in`], by a connection that is open.
+    /// Tries to log in by a connection that is open. See [`Initiator::try_log_in`].
     pub fn try_log_in_by(stream: TcpStream, session: u8, text: &str) -> (Initiator, Pdu) {
         let mut own = Initiator::by(stream);
         let told = own.request_login(session, 0x87, text);

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::remote::Address;
 
-/// So many addresses of a host are tried.
+/// The number of addresses of a host that are tried.
 const ADDRESSES_MAX: usize = 8;
 
 /// Connects before `end`.
@@ -23,7 +23,7 @@ pub(super) fn connect(address: &Address, end: Instant) -> io::Result<OwnedFd> {
     }
 }
 
-/// What is left of the time.
+/// Returns the time that is left.
 fn left(end: Instant) -> io::Result<Duration> {
     let left = end.saturating_duration_since(Instant::now());
     match left.is_zero() {

@@ -20,10 +20,10 @@ use crate::wire::proto::{Kind, Request};
 
 /// Requests with no more data than this are sent with one system call.
 const COPIED_MAX: usize = 64 << 10;
-/// So long the end of a connection is announced at most.
+/// The time for announcing the end of a connection to the server.
 const FAREWELL: Duration = Duration::from_millis(100);
 
-/// Why a request is not done.
+/// The cause of a failed request.
 #[derive(Debug)]
 pub(crate) enum RequestFailure {
     /// The server refused it, and the connection works.
@@ -42,19 +42,19 @@ pub(crate) struct ClientConnection {
 }
 
 struct State {
-    /// There unless a thread receives.
+    /// The received bytes. Absent while a thread receives.
     input: Option<ReceiveBuffer>,
     /// Requests that are not at their end, by cookie.
     waiting: BTreeMap<u64, ReplyWaiter>,
     next_cookie: u64,
-    /// Why the connection is lost.
+    /// The cause of the loss of the connection.
     lost: Option<Arc<str>>,
 }
 
 #[derive(Default)]
 struct ReplyWaiter {
     wake: Arc<Condvar>,
-    /// Whether its thread waits to be woken.
+    /// True if the thread of the request waits to be woken.
     is_asleep: bool,
     /// The head of its answer, and what follows.
     turn: Option<(HeadKind, ReceiveBuffer)>,
@@ -81,7 +81,8 @@ impl ClientConnection {
         }
     }
 
-    /// Why the connection is lost, if it is. The end of a server is noticed though nothing is asked of it.
+    /// Returns the cause of the loss of the connection, if it is lost. The end of a server is noticed even if no
+    /// request is sent.
     pub(crate) fn lost(&self) -> Option<Arc<str>> {
         let is_idle = {
             let state = self.state.lock();

@@ -38,16 +38,16 @@ pub struct RemoteExport {
     writing: RwLock<()>,
 }
 
-/// What the server may lose.
+/// The writes that the server may lose.
 #[derive(Default)]
 struct UnflushedWrites {
-    /// How many writes it has answered.
+    /// The number of writes that the server has answered.
     written: AtomicU64,
-    /// How many of them a flush has followed, whatever came of that.
+    /// The number of these writes that a flush has followed, with or without success.
     flushed: AtomicU64,
     /// Writes may be lost, and no flush has failed since.
     is_lost: AtomicBool,
-    /// Whether a write or a flush has failed since the connection was lost.
+    /// True if a write or a flush has failed since the connection was lost.
     is_told: AtomicBool,
 }
 
@@ -352,7 +352,7 @@ impl UnflushedWrites {
         }
     }
 
-    /// Whether another connection may take the place of the one that is lost.
+    /// Returns whether another connection may replace the lost one.
     fn may_end(&self) -> bool {
         let written = self.written.load(Ordering::Acquire);
         self.is_told.load(Ordering::Acquire) || self.flushed.load(Ordering::Acquire) == written
@@ -545,7 +545,7 @@ fn blocks_around(connection: &ClientConnection, (offset, len): (u64, u64)) -> (u
     }
 }
 
-/// Whether zeros can be written without sending them, and be made durable.
+/// Returns whether zeros can be written without sending them, and be made durable.
 fn can_zero(agreed: &RemoteParameters) -> bool {
     agreed.can(can::WRITE_ZEROES) && (agreed.can(can::FLUSH) || agreed.can(can::FUA))
 }

@@ -53,7 +53,7 @@ pub(super) fn dial(remote: &Remote, access: Access) -> io::Result<ClientConnecti
     ))
 }
 
-/// Whether an export can be used.
+/// Returns whether an export can be used.
 fn check(agreed: &RemoteParameters, access: Access) -> std::result::Result<(), String> {
     let sectors = sectors(agreed);
     if agreed.blocks.minimum > SECTOR_MAX {

@@ -18,7 +18,7 @@ const DATA_MAX: u32 = 64 << 10;
 const ANSWERS_MAX: usize = 64;
 /// The longest name of an export.
 pub(super) const NAME_MAX: usize = 4096;
-/// So much of what a server says is shown.
+/// The number of bytes of a server's text that a message shows.
 const SHOWN_MAX: usize = 200;
 
 /// Servers before the fixed newstyle say this in place of `IHAVEOPT`.
@@ -26,14 +26,14 @@ const OLD_MAGIC: u64 = 0x0000_4202_8186_1253;
 
 type Result<T> = std::result::Result<T, CloseCause>;
 
-/// What a client and a server have agreed on.
+/// The parameters on which a client and a server have agreed.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteParameters {
     pub(crate) size: u64,
     /// See [`proto::can`].
     pub(crate) flags: u16,
     pub(crate) blocks: RequestSizes,
-    /// Whether reads are answered in chunks.
+    /// True if reads are answered in chunks.
     pub(crate) structured: bool,
     /// The number of the context that says what is a hole.
     pub(crate) allocation: Option<u32>,
@@ -54,7 +54,7 @@ pub(crate) struct RequestSizes {
 }
 
 impl RequestSizes {
-    /// Of a server that says nothing of them.
+    /// The sizes of a server that does not name them.
     const DEFAULT: RequestSizes = RequestSizes {
         minimum: 512,
         preferred: 4096,
@@ -298,7 +298,7 @@ const NO_ANSWER: CloseCause =
     CloseCause::Protocol("the server's answer to an option makes no sense");
 const TOO_MANY: CloseCause = CloseCause::Protocol("the server answers an option too many times");
 
-/// Why there is no export.
+/// Returns the reason of the server for not giving the export.
 fn refusal(kind: u32, data: &[u8]) -> CloseCause {
     let reason = match kind {
         answer::UNKNOWN => "the server has no export of this name",
@@ -314,7 +314,7 @@ fn refusal(kind: u32, data: &[u8]) -> CloseCause {
     }
 }
 
-/// What a server said, for a message.
+/// Returns the text of a server, cut and cleaned for a message.
 pub(super) fn shown(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let is_shown = |c: &char| !c.is_control();

@@ -1,11 +1,11 @@
-//! Which export, and how long its server is waited for.
+//! The name of an export of another server, and the timeouts of the client.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::tls::ClientTls;
 
-/// Where a server listens.
+/// The address at which a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A TCP port of a host, by its name or address.
@@ -14,7 +14,7 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// How long a server is waited for.
+/// The times that the client waits for a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientTimeouts {
     /// Until there is a connection with an export, its name looked up and all.

@@ -8,7 +8,7 @@ use crate::wire::input::ReceiveBuffer;
 use crate::wire::link::PeerLink;
 use crate::wire::proto::{self, FieldReader, chunk};
 
-/// What a server says of an error, and of what is stored where, is no longer than this.
+/// The maximum length of an error text, or of a list of ranges, from a server.
 const TEXT_MAX: u32 = 64 << 10;
 /// Chunks of one answer.
 const CHUNKS_MAX: usize = 4096;
@@ -65,17 +65,17 @@ impl ReplyHeader {
     }
 }
 
-/// What a request wants to know.
+/// The kind of reply that a request expects.
 pub(crate) enum ExpectedReply<'a> {
-    /// Whether it is done.
+    /// No data: only success or failure.
     Nothing,
     /// The bytes from `offset`.
     Data { offset: u64, buf: &'a mut [u8] },
-    /// What is known of the beginning of a range of so many bytes.
+    /// The state of the beginning of a range of `len` bytes.
     Status { len: u64, found: Option<Status> },
 }
 
-/// Why a server did not do what a request asked for.
+/// The error of a server, instead of the requested work.
 #[derive(Debug)]
 pub(crate) struct ServerRefusal {
     pub(crate) errno: u32,
@@ -88,7 +88,7 @@ pub(crate) struct PendingRequest<'a> {
     /// The context that says what is a hole.
     allocation: Option<u32>,
     structured: bool,
-    /// Which bytes of the data are there.
+    /// The ranges of the data that have arrived.
     covered: RangeSet,
     chunks: usize,
     refusal: Option<ServerRefusal>,
@@ -110,7 +110,7 @@ impl<'a> PendingRequest<'a> {
         }
     }
 
-    /// What came of it, after the end of the answer.
+    /// Returns the outcome, after the end of the reply.
     pub(crate) fn outcome(&mut self) -> std::result::Result<(), ServerRefusal> {
         self.refusal.take().map_or(Ok(()), Err)
     }
@@ -205,7 +205,7 @@ impl<'a> PendingRequest<'a> {
         }
     }
 
-    /// Where these bytes go.
+    /// Returns the part of the buffer for these bytes.
     fn piece(&mut self, at: u64, len: u32) -> Result<&mut [u8]> {
         const OUTSIDE: CloseCause =
             CloseCause::Protocol("the server sends data that was not asked for");
@@ -224,7 +224,7 @@ impl<'a> PendingRequest<'a> {
         }
     }
 
-    /// Whether everything has come.
+    /// Checks that everything has arrived.
     fn end(&self) -> Result<()> {
         let is_whole = match &self.wanted {
             ExpectedReply::Nothing => true,
@@ -263,7 +263,7 @@ fn status(data: &[u8], allocation: Option<u32>) -> Option<Status> {
     })
 }
 
-/// What a chunk says of an error. Kinds that are not known begin with its number too.
+/// Returns the error in a chunk. Chunks of unknown kinds begin with the number of the error too.
 fn refusal(kind: u16, data: &[u8]) -> Option<ServerRefusal> {
     let mut fields = FieldReader(data);
     let errno = fields.u32().filter(|errno| *errno != 0)?;

@@ -12,7 +12,7 @@ use crate::wire::link::PeerLink;
 use crate::wire::tls;
 use crate::wire::tls::{TlsLink, authorities, certificates, private_key, revoked, unusable};
 
-/// What a client needs for TLS.
+/// The certificates and keys that a client needs for TLS.
 #[derive(Clone, Debug)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,

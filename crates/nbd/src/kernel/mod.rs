@@ -52,7 +52,7 @@ impl KernelDevice {
         format!("/dev/nbd{}", self.0).into()
     }
 
-    /// Whether what is attached to it was attached under this identity, and not by another program.
+    /// Returns whether this crate attached the export under this identity, and no other program did.
     pub fn is_of(self, identity: &str) -> bool {
         let shown = std::fs::read_to_string(format!("/sys/block/nbd{}/backend", self.0));
         shown.is_ok_and(|shown| shown.trim_end() == identity)
@@ -217,7 +217,7 @@ impl Attachment {
         &self.export
     }
 
-    /// As [`KernelDevice::may_end`].
+    /// Checks that the device is not in use: see [`KernelDevice::may_end`].
     ///
     /// # Errors
     /// [`Error::KernelDeviceInUse`]

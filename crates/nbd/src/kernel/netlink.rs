@@ -41,16 +41,16 @@ mod attribute {
     pub(super) const FD: u16 = 1;
 }
 
-/// What the kernel is told of a device.
+/// The parameters of a device for the kernel.
 pub(super) struct DeviceParameters<'a> {
-    /// Which device; any that is free if absent.
+    /// The number of the device. If it is absent, the kernel takes any free device.
     pub(super) index: Option<u32>,
     pub(super) size: u64,
     pub(super) block_size: u32,
     pub(super) flags: u16,
     /// Requests wait so many seconds for another connection.
     pub(super) patience_secs: u64,
-    /// What the kernel shows as `/sys/block/nbdN/backend`.
+    /// The text that the kernel shows as `/sys/block/nbdN/backend`.
     pub(super) identity: &'a str,
     /// The kernel's end of the connection.
     pub(super) socket: BorrowedFd<'a>,

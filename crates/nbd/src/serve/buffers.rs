@@ -34,7 +34,7 @@ pub(crate) struct ReplyBuffers {
     kept: Box<[u8]>,
     len: usize,
     answers: usize,
-    /// Where the answers are that say that a change is done.
+    /// The offsets of the replies to changes.
     changes: Vec<usize>,
     large: Option<TransferBuffer>,
     memory: TransferShare,
@@ -52,7 +52,7 @@ impl ReplyBuffers {
         }
     }
 
-    /// Whether the answers are to be sent before there are more.
+    /// Returns whether the replies have to be sent before there are more.
     pub(crate) fn is_full(&self) -> bool {
         self.len + 64 + SMALL_MAX > self.kept.len() || self.answers >= KEPT_MAX
     }
@@ -67,20 +67,20 @@ impl ReplyBuffers {
         self.changes.clear();
     }
 
-    /// One more answer, where there is space.
+    /// Adds a reply. The caller has checked that there is space.
     pub(crate) fn keep(&mut self, answer: &[u8]) {
         self.kept[self.len..self.len + answer.len()].copy_from_slice(answer);
         self.len += answer.len();
         self.answers += 1;
     }
 
-    /// As [`ReplyBuffers::keep`], for a change that is not settled.
+    /// Adds the reply to a change that is not settled. See [`ReplyBuffers::keep`].
     pub(crate) fn keep_change(&mut self, reply: &[u8; 16]) {
         self.changes.push(self.len);
         self.keep(reply);
     }
 
-    /// Whether changes have to be settled before the answers are sent.
+    /// Returns whether changes have to be settled before the replies are sent.
     pub(crate) fn has_changes(&self) -> bool {
         !self.changes.is_empty()
     }
@@ -92,7 +92,7 @@ impl ReplyBuffers {
         }
     }
 
-    /// One more answer: a head, and then `len` bytes that `fill` puts there. If it fails there is none.
+    /// Adds a reply of a head and `len` bytes, which `fill` writes. If `fill` fails, nothing is added.
     pub(crate) fn keep_with<E>(
         &mut self,
         head: &[u8],
@@ -122,7 +122,7 @@ impl ReplyBuffers {
         }
     }
 
-    /// As [`ReplyBuffers::reserve`], for all of it. Waits for others to free memory; false if they do not within `patience`.
+    /// Reserves memory for all of `wanted`. Waits for others to free memory; false if they do not within `patience`.
     pub(crate) fn reserve_all(&mut self, wanted: usize, patience: Duration) -> bool {
         if self.reserve(wanted) < wanted {
             let claim = self.memory.await_claim(HEADROOM + wanted, patience);
@@ -149,7 +149,7 @@ impl ReplyBuffers {
         &mut self.space()[HEADROOM..HEADROOM + len]
     }
 
-    /// What was put there with a head before it, which is put there now.
+    /// Returns the `len` bytes that were put there, with `head` before them.
     pub(crate) fn headed(&mut self, head: &[u8], len: usize) -> &[u8] {
         let start = HEADROOM - head.len();
         let space = self.space();

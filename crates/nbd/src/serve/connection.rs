@@ -31,12 +31,13 @@ use crate::wire::proto::{Kind, PAYLOAD_MAX, Request};
 const THREADS_MAX: usize = 16;
 /// A device that takes longer for a request, beyond a nanosecond for each byte, is slow.
 const SLOW: Duration = Duration::from_micros(100);
-/// What one request takes counts up to this, in nanoseconds: one that had to wait long says little of others.
+/// The time of one request counts up to this, in nanoseconds. A request that had to wait long says little of others.
 const EXCESS_MAX: u64 = 16 * SLOW.as_nanos() as u64;
 
 pub(crate) type Result<T> = std::result::Result<T, CloseCause>;
 
-/// How many threads there may be besides the one that each connection has, for all of a server's.
+/// The number of threads that may still be started, besides the one of each connection. All connections of a server
+/// share it.
 pub(crate) struct Helpers(AtomicUsize);
 
 impl Helpers {
@@ -67,7 +68,7 @@ pub(crate) struct ExportConnection<'a> {
     threads: AtomicUsize,
     /// Requests that are carried out by threads that have left the input to others.
     aside: AtomicUsize,
-    /// What a request lately took beyond what its size explains, in nanoseconds.
+    /// The time that a request lately took beyond what its size explains, in nanoseconds.
     excess: AtomicU64,
     helpers: &'a Helpers,
     pub(crate) failures: LogCount,
@@ -75,11 +76,11 @@ pub(crate) struct ExportConnection<'a> {
 
 struct RequestSource {
     input: ReceiveBuffer,
-    /// Nothing comes any more.
+    /// True if nothing more arrives.
     is_over: bool,
 }
 
-/// What a thread does after a request.
+/// The next step of a thread after a request.
 enum NextStep<'a> {
     /// Go on with the input.
     Go(MutexGuard<'a, RequestSource>),
@@ -114,7 +115,7 @@ impl<'a> ExportConnection<'a> {
         std::thread::scope(|scope| self.work(scope))
     }
 
-    /// What each of its threads does. Whatever goes wrong ends the connection.
+    /// The loop of each thread of the connection. Each failure ends the connection.
     fn work<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> Result<()> {
         let result = catch_unwind(AssertUnwindSafe(|| self.work_on(scope)));
         let result = result.unwrap_or(Err(CloseCause::Protocol(
@@ -199,7 +200,7 @@ impl<'a> ExportConnection<'a> {
         NextStep::Go(source)
     }
 
-    /// Whether a request is to be carried out beside others.
+    /// Returns whether a request is to be carried out beside others.
     fn is_for_another(&self, request: &Request, input: &ReceiveBuffer) -> bool {
         let len = request.len as usize;
         let is_slow = Duration::from_nanos(self.excess.load(Relaxed)) > SLOW;
@@ -216,14 +217,14 @@ impl<'a> ExportConnection<'a> {
         }
     }
 
-    /// Whether to receive the next request while this is written. Two at a time use the processors, and a device of the
-    /// kernel gets no more memory than it has while the kernel itself is short of it. A reader that goes on in order must
-    /// not overtake itself: the volume that it reads may read ahead.
+    /// Returns whether to receive the next request while this one is written. Two at a time use the processors. A
+    /// device of the kernel gets no more memory than it has while the kernel itself is short of it. Reads are not
+    /// concerned: a reader in order must not overtake itself, because the volume that it reads may read ahead.
     fn is_large_write(&self, len: usize) -> bool {
         len > PIECE && !self.session.reads_whole && self.aside.load(Relaxed) < 2
     }
 
-    /// Whether a read or a write would wait, with all that come after it.
+    /// Returns whether a read or a write would wait, and all later ones with it.
     fn would_wait(&self, request: &Request) -> bool {
         let is_write = request.kind == Kind::Write;
         let device = self.session.attached.export().device();
@@ -264,7 +265,7 @@ impl<'a> ExportConnection<'a> {
         answered.map(|()| NextStep::Again)
     }
 
-    /// One thread more, if there may be one. If not, requests wait.
+    /// Starts another thread, if the limit allows it. If not, requests wait.
     fn start_helper<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         if self.threads.load(Relaxed) >= THREADS_MAX {
             return;

@@ -403,8 +403,8 @@ impl ExportConnection<'_> {
         self.send(&chunk)
     }
 
-    /// What is a hole and what is not, as far as that fits. Each range is whole sectors: what is partly data
-    /// is data.
+    /// Returns the holes and the data of the range, as far as they fit. Each range is whole sectors: a sector that is
+    /// partly data is data.
     fn ranges(&self, request: &Request) -> std::result::Result<Vec<Status>, u32> {
         let sector = u64::from(self.device().sector_sizes().logical);
         let max = if request.has(flag::ONE) {

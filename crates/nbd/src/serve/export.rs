@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// A name or a description has at most so many bytes.
 pub(crate) const TEXT_MAX: usize = 4096;
 
-/// Who breaks connections off waits so long for what they have asked for to be done.
+/// The time that a removal waits for the requests of connections that it has closed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A device under a name.
@@ -74,17 +74,17 @@ impl Export {
         Export { losses, ..self }
     }
 
-    /// Whether a client has to be told of a loss now.
+    /// Returns whether a client has to be told of a loss now.
     pub(crate) fn tell_of_loss(&self, client: &str) -> bool {
         self.losses.tell(client)
     }
 
-    /// Its name.
+    /// The name of the export.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is, for people.
+    /// The description of the export, for people.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -94,22 +94,22 @@ impl Export {
         &self.device
     }
 
-    /// Whether clients cannot change it.
+    /// Returns whether clients cannot change the export.
     pub fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
-    /// How many connections use it.
+    /// The number of connections that use the export.
     pub fn clients(&self) -> usize {
         self.clients.lock().links.len()
     }
 
-    /// Whether it takes no more connections.
+    /// Returns whether the export accepts no more connections.
     pub(crate) fn is_closed(&self) -> bool {
         self.clients.lock().is_closed
     }
 
-    /// How large it is for who comes now, in bytes: whole sectors.
+    /// The size for a new client, in bytes: whole sectors.
     pub(crate) fn size(&self) -> block::Result<u64> {
         let size = self.device.refresh_size()?;
         Ok(size - size % u64::from(self.device.sector_sizes().logical))
@@ -221,7 +221,7 @@ fn check_text(text: &str) -> Result<()> {
 pub struct Exports(RwLock<BTreeMap<String, Arc<Export>>>);
 
 impl Exports {
-    /// One more.
+    /// Adds an export.
     ///
     /// # Errors
     /// [`Error::Exists`]
@@ -236,7 +236,7 @@ impl Exports {
         Ok(())
     }
 
-    /// One less; returns when the export has no more users.
+    /// Removes an export. Returns when it has no more users.
     ///
     /// # Errors
     /// [`Error::NoSuchExport`]; [`Error::InUse`] if there are connections, or with `force` if one still

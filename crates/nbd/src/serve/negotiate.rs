@@ -21,7 +21,7 @@ const SKIPPED_MAX: u32 = 1 << 20;
 
 /// The memory of a connection: its input, and the buffers of its first thread.
 const CONNECTION_MEMORY: usize = CAPACITY + THREAD_MEMORY;
-/// Why a client does not get an export.
+/// The reason for which a client does not get an export.
 const NO_MEMORY: &str = "the connections of its address have all the memory that they may have";
 
 /// The one metadata context there is, and its number.
@@ -30,23 +30,24 @@ pub(crate) const ALLOCATION_ID: u32 = 1;
 
 type Result<T> = std::result::Result<T, CloseCause>;
 
-/// What a client and a server have agreed on.
+/// The result of a negotiation.
 pub(crate) struct NegotiatedSession {
     pub(crate) attached: ExportAttachment,
-    /// How many bytes the client was told there are.
+    /// The size that the client was told, in bytes.
     pub(crate) size: u64,
-    /// Whether reads are answered in chunks.
+    /// True if reads are answered in chunks.
     pub(crate) structured: bool,
-    /// Whether the client may ask what is a hole.
+    /// True if the client may ask for holes.
     pub(crate) allocation: bool,
-    /// Whether all that a request reads is read before anything of it is sent, so that an error ends no connection. It takes
-    /// memory, which only a client that is trusted gets.
+    /// True if a read is finished before any of it is sent, so that an error does not end the connection. That takes
+    /// memory, which only a trusted client gets.
     pub(crate) reads_whole: bool,
-    /// Whether the client goes on when the next process serves the device: what it is answered is settled before.
+    /// True if the client continues when the next process serves the device. Changes are then settled before the
+    /// reply.
     pub(crate) settles: bool,
-    /// What the client is called: the same name when it connects again.
+    /// The name of the client: the same name when it connects again.
     pub(crate) client: String,
-    /// Where the connection gets memory for data, and what it has in any case.
+    /// The memory for data of the connection, with the part that it has in any case.
     pub(crate) memory: TransferShare,
     pub(crate) reserved: Option<TransferClaim>,
 }
@@ -66,7 +67,7 @@ struct Negotiation<'a> {
     allocation: Option<Vec<u8>>,
 }
 
-/// What follows after an option.
+/// The next step after an option.
 enum OptionOutcome {
     Option,
     Session(NegotiatedSession),

@@ -45,7 +45,7 @@ static MEMORY: LazyLock<Arc<TransferPool>> = LazyLock::new(|| TransferPool::new(
 /// The memory of the connections of root and of the daemon's user. They have one origin, which can use half of it.
 static LOCAL_MEMORY: LazyLock<Arc<TransferPool>> = LazyLock::new(|| TransferPool::new(512 << 20));
 
-/// Where a server listens.
+/// The socket at which a server listens.
 #[derive(Debug)]
 pub enum Listener {
     /// A unix socket. Root and the user of this process may use it.
@@ -82,7 +82,7 @@ impl ExportService {
         ExportService::start_with(listener, exports, Arc::clone(memory))
     }
 
-    /// As [`ExportService::start`], with another total of memory than that of all servers.
+    /// Starts with another total of memory than that of all servers. See [`ExportService::start`].
     ///
     /// # Errors
     /// [`Error::Thread`]
@@ -148,7 +148,7 @@ impl Listen for Listener {
 }
 
 impl ServerContext {
-    /// Whether the log may have a line about a client that is not known.
+    /// Returns whether the log may have a line about an unknown client.
     fn may_tell(&self, source: &ClientSource) -> bool {
         self.log_limit.may_tell(source, Instant::now())
     }

@@ -4,9 +4,9 @@ use std::io;
 
 use crate::wire::link::PeerLink;
 
-/// As much is received at a time where requests are small.
+/// The bytes that are received at a time while requests are small.
 pub(crate) const CAPACITY: usize = 256 << 10;
-/// As much is received after a large payload. The payload went to its place without this buffer; the bytes of the next
+/// The bytes that are received after a large payload. The payload does not pass this buffer, but bytes of the next
 /// one that are received here have to be copied.
 const CAPACITY_AFTER_LARGE: usize = 4 << 10;
 
@@ -26,7 +26,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// How much waits.
+    /// Returns the number of waiting bytes.
     pub(crate) fn len(&self) -> usize {
         self.end - self.start
     }

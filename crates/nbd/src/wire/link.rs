@@ -9,8 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, Shutdown, sockopt};
 
-/// What a unix socket keeps of what was sent: a large answer, so that the sender need not wait for the other end again
-/// and again. (The buffers of TCP grow by themselves.)
+/// The send buffer of a unix socket. It holds a large reply, so that the sender need not wait again and again. (The
+/// buffers of TCP grow by themselves.)
 const SEND_BUFFER: usize = 1 << 20;
 
 /// Bytes to and from the other end. One thread receives at a time, and one sends.
@@ -21,7 +21,7 @@ pub(crate) trait PeerLink: Send + Sync {
     /// Sends all of it.
     fn send(&self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Whether it is encrypted.
+    /// Returns whether the link is encrypted.
     fn is_secure(&self) -> bool;
 
     /// From now on waits for the other end as long as it takes.
@@ -39,10 +39,10 @@ pub(crate) trait PeerLink: Send + Sync {
     /// Makes sending and receiving fail, now and later.
     fn cut(&self);
 
-    /// Whether nothing can be sent any more, because either end is gone.
+    /// Returns whether nothing can be sent any more, because either end is closed.
     fn is_cut(&self) -> bool;
 
-    /// Whether the other end is closed, whether or not the thread that receives has noticed.
+    /// Returns whether the other end is closed, also if the receiving thread has not noticed.
     fn is_left(&self) -> bool;
 }
 
@@ -68,7 +68,7 @@ impl PeerSocket {
         }
     }
 
-    /// Whether it is in one of these states now.
+    /// Returns whether the socket is in one of these states now.
     fn is_in(&self, states: PollFlags) -> bool {
         let polled = &mut [PollFd::new(&self.fd, states)];
         poll(polled, Some(&Timespec::default())).is_ok() && polled[0].revents().intersects(states)

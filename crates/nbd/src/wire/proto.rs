@@ -54,7 +54,7 @@ pub(crate) mod info {
     pub(crate) const BLOCK_SIZE: u16 = 3;
 }
 
-/// What an export can do.
+/// The flags of an export.
 pub(crate) mod can {
     pub(crate) const HAS_FLAGS: u16 = 1;
     pub(crate) const READ_ONLY: u16 = 1 << 1;
@@ -68,7 +68,7 @@ pub(crate) mod can {
     pub(crate) const FAST_ZERO: u16 = 1 << 11;
 }
 
-/// What a request asks for.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
@@ -85,15 +85,15 @@ pub(crate) enum Kind {
 
 /// Flags of requests.
 pub(crate) mod flag {
-    /// It is durable before the answer.
+    /// The change is durable before the reply.
     pub(crate) const FUA: u16 = 1;
     /// Zeros are to take space.
     pub(crate) const NO_HOLE: u16 = 1 << 1;
     /// The answer comes in one piece.
     pub(crate) const DONT_FRAGMENT: u16 = 1 << 2;
-    /// One range is enough.
+    /// A single range is enough.
     pub(crate) const ONE: u16 = 1 << 3;
-    /// Not at all rather than slowly.
+    /// The server refuses rather than writing slowly.
     pub(crate) const FAST_ZERO: u16 = 1 << 4;
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// How long it is, without what is to be written.
+    /// The length of a request, without the payload of a write.
     pub(crate) const LEN: usize = 28;
 
     pub(crate) fn encode(&self) -> [u8; Request::LEN] {
@@ -197,7 +197,7 @@ impl Kind {
         }
     }
 
-    /// Whether it changes what is on the device.
+    /// Returns whether the request changes the device.
     pub(crate) fn changes(self) -> bool {
         matches!(self, Kind::Write | Kind::Trim | Kind::WriteZeroes)
     }
@@ -231,7 +231,7 @@ impl<'a> FieldReader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// What is written as its length and then itself.
+    /// Takes a length, and then that many bytes.
     pub(crate) fn counted(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()?;
         self.bytes(usize::try_from(len).ok()?)
@@ -265,7 +265,7 @@ pub(crate) mod chunk {
     pub(crate) const ERROR_OFFSET: u16 = IS_ERROR + 2;
 }
 
-/// Those that this server sends.
+/// The chunks that this server sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(crate) enum ReplyChunk {

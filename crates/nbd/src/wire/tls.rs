@@ -19,7 +19,7 @@ use rustls::{Connection, RootCertStore, ServerConfig, ServerConnection};
 use crate::wire::link::PeerLink;
 use crate::{Error, Result};
 
-/// What a server needs for TLS.
+/// The certificates and keys that a server needs for TLS.
 #[derive(Clone, Debug)]
 pub struct Tls(Arc<ServerConfig>);
 
@@ -109,20 +109,20 @@ pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
 pub(crate) struct TlsLink {
     socket: Arc<dyn PeerLink>,
     state: Mutex<Connection>,
-    /// What was received and is not decrypted.
+    /// The received bytes that are not decrypted.
     received: Mutex<TlsInput>,
-    /// What is encrypted, to be sent.
+    /// The encrypted bytes to be sent.
     sealed: Mutex<Vec<u8>>,
 }
 
-/// What came from the socket and TLS has not taken.
+/// The bytes from the socket that TLS has not taken.
 struct TlsInput {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
 }
 
-/// So much is encrypted before it is sent.
+/// The number of bytes that are encrypted before they are sent.
 const AT_ONCE: usize = 128 << 10;
 
 impl TlsLink {

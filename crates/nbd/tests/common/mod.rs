@@ -1,4 +1,4 @@
-//! What the tests share: a server in a directory of its own, and a client that says what it is told to.
+//! Helpers that the tests share: a server in a directory of its own, and a client that sends given bytes.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
@@ -77,7 +77,7 @@ impl Place {
 
 pub struct Client(pub UnixStream);
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
     Simple {
@@ -103,7 +103,7 @@ impl Client {
         bytes
     }
 
-    /// Whether the server has closed the connection, and says no more than `len` bytes before.
+    /// Returns whether the server has closed the connection, after at most `len` more bytes.
     pub fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         match self.0.read_to_end(&mut rest) {
@@ -195,7 +195,7 @@ impl Client {
         }
     }
 
-    /// Whether it can read.
+    /// Returns whether the client can read.
     pub fn works(&mut self) -> bool {
         self.request(READ, 0, 0, 4096);
         self.outcome() == 0

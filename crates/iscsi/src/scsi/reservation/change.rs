@@ -1,7 +1,7 @@
-//! What PERSISTENT RESERVE OUT, RESERVE (6) and RELEASE (6) do.
+//! The changes by PERSISTENT RESERVE OUT, RESERVE (6) and RELEASE (6).
 
-use super::kept::KEPT_MAX;
 use super::state::{ActiveReservation, KeyRegistration, Kind, Nexus, Reservations};
+use super::stored_text::KEPT_MAX;
 use crate::scsi::sense::{CommandRefusal, Sense};
 
 /// The service actions of PERSISTENT RESERVE OUT.
@@ -31,12 +31,12 @@ pub(crate) struct ReserveOutCommand {
     pub(crate) all_ports: bool,
 }
 
-/// What others notice of a change.
+/// The effects of a change on other initiators.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Effects {
-    /// Who gets which unit attention condition.
+    /// The unit attention conditions, and the initiators that get them.
     pub(crate) told: Vec<(Nexus, Sense)>,
-    /// Whose commands are aborted.
+    /// The initiators whose commands are aborted.
     pub(crate) aborted: Vec<Nexus>,
 }
 
@@ -48,7 +48,8 @@ impl Effects {
 }
 
 impl Reservations {
-    /// These reservations after an order of `nexus`, and what others notice. They themselves stay as they are.
+    /// Returns these reservations after an order of `nexus`, and the effects on others. The reservations themselves
+    /// stay.
     ///
     /// # Errors
     /// Why nothing changes.
@@ -121,7 +122,7 @@ impl Reservations {
         self.end_without_registrants();
     }
 
-    /// What all registrants hold ends with the last of them.
+    /// Ends a reservation of all registrants with the last of them.
     fn end_without_registrants(&mut self) {
         if self.registrations.is_empty() {
             self.reservation = None;

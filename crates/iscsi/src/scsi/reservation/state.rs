@@ -1,4 +1,4 @@
-//! What is registered and reserved, and what that allows.
+//! The registrations and the reservation of a unit, and the commands that they allow.
 
 /// A path from an initiator to the unit: the port of the initiator. Each unit is reached by one port of its target.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,12 +34,12 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| *kind as u8 == code)
     }
 
-    /// Whether all who registered have what it reserves.
+    /// Returns whether all registrants may do what is reserved.
     pub(super) fn is_for_registrants(self) -> bool {
         self as u8 >= Kind::WriteExclusiveRegistrants as u8
     }
 
-    /// Whether each of them is its holder.
+    /// Returns whether each registrant is a holder.
     pub(super) fn is_held_by_all(self) -> bool {
         matches!(self, Kind::WriteExclusiveAll | Kind::ExclusiveAccessAll)
     }
@@ -53,16 +53,16 @@ impl Kind {
     }
 }
 
-/// What a command needs from reservations, by the tables of SPC-4 and SBC-3.
+/// The right that a command needs under reservations, by the tables of SPC-4 and SBC-3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// It is always allowed.
+    /// No right: the command is always allowed.
     Nothing,
     /// Only RESERVE (6) of another initiator is in its way.
     Presence,
-    /// It reads.
+    /// The right to read.
     Read,
-    /// It changes something.
+    /// The right to write.
     Write,
 }
 
@@ -70,14 +70,14 @@ pub(crate) enum Need {
 pub(super) struct KeyRegistration {
     pub(super) nexus: Nexus,
     pub(super) key: u64,
-    /// Whether it was made for all ports of the target. There is one.
+    /// True if the key was registered for all ports of the target. There is one.
     pub(super) all_ports: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ActiveReservation {
     pub(super) kind: Kind,
-    /// Who holds it; none if all registrants do.
+    /// The holder; none if all registrants hold the reservation.
     pub(super) holder: Option<Nexus>,
 }
 
@@ -88,14 +88,14 @@ pub(crate) struct Reservations {
     pub(super) generation: u32,
     pub(super) registrations: Vec<KeyRegistration>,
     pub(super) reservation: Option<ActiveReservation>,
-    /// Who reserved the unit by RESERVE (6).
+    /// The initiator that reserved the unit by RESERVE (6).
     pub(super) simple: Option<Nexus>,
-    /// Whether it is to be stored: APTPL of the last registration.
+    /// True if the state is to be stored: APTPL of the last registration.
     pub(crate) is_kept: bool,
 }
 
 impl Reservations {
-    /// Whether a command is allowed.
+    /// Returns whether a command is allowed.
     pub(crate) fn allow(&self, nexus: &Nexus, need: Need) -> bool {
         if let Some(owner) = &self.simple
             && owner != nexus
@@ -114,7 +114,7 @@ impl Reservations {
         }
     }
 
-    /// Whether RESERVE (6) is in the way of persistent reservations: also if this initiator sent it.
+    /// Returns whether a RESERVE (6) blocks persistent reservations, also one of the same initiator.
     pub(crate) fn is_simple(&self) -> bool {
         self.simple.is_some()
     }
@@ -150,12 +150,12 @@ impl Reservations {
         (self.registrations.len(), held.or_else(|| simple().next()))
     }
 
-    /// Whether this one has registered a key.
+    /// Returns whether this initiator has registered a key.
     pub(crate) fn is_registered(&self, nexus: &Nexus) -> bool {
         self.key_of(nexus).is_some()
     }
 
-    /// What a reset of the unit, or the end of the session of `nexus`, takes away.
+    /// Ends a RESERVE (6): that of `nexus` with its session, or any by a reset of the unit.
     pub(crate) fn forget_simple(&mut self, nexus: Option<&Nexus>) {
         if nexus.is_none() || self.simple.as_ref() == nexus {
             self.simple = None;

@@ -86,7 +86,7 @@ fn registration(line: &str) -> Option<KeyRegistration> {
     })
 }
 
-/// So many digits.
+/// Reads a number of `len` hexadecimal digits.
 fn hex(text: &str, len: usize) -> Option<u64> {
     let is_right = text.len() == len && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     u64::from_str_radix(text, 16).ok().filter(|_| is_right)

@@ -1,8 +1,8 @@
 //! The tables of SPC-4, section 5.13.
 
 use super::change::{Action, Effects, ReserveOutCommand};
-use super::kept::KEPT_MAX;
 use super::state::{Kind, Need, Nexus, Reservations};
+use super::stored_text::KEPT_MAX;
 use super::wire;
 use crate::scsi::sense::{CommandRefusal, Sense};
 
