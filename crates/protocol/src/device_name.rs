@@ -9,10 +9,10 @@ use crate::nbd_uri::NbdUri;
 const VOLUME: &str = "volume:";
 const LUKS: &str = "luks:";
 
-/// What begins the address of an export of an NBD server. [`NbdUri`] says more.
+/// The beginnings of the address of an export of an NBD server. [`NbdUri`] has the rest.
 const NBD: [&str; 4] = ["nbd://", "nbds://", "nbd+unix://", "nbds+unix://"];
 
-/// What begins the names of devices that cannot be opened, and what to use in place of them.
+/// The beginnings of names of devices that cannot be opened, and the advice for each.
 const UNSUPPORTED: [(&[&str], &str); 2] = [
     (
         &["nbd+vsock://", "nbds+vsock://"],
@@ -24,7 +24,7 @@ const UNSUPPORTED: [(&[&str], &str); 2] = [
     ),
 ];
 
-/// What a name of a device means. Another kind of device is another prefix in [`DeviceName::parse`], and another
+/// The meaning of a name of a device. Another kind of device is another prefix in [`DeviceName::parse`], and another
 /// row in [`DeviceName::kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceName<'a> {
@@ -40,12 +40,13 @@ pub enum DeviceName<'a> {
     Unsupported(Unsupported<'a>),
 }
 
-/// What pools and commands have to know of a kind of devices.
+/// The facts about a kind of device that pools and commands need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// Other programs open it by this name too: it is a file or a disk. The daemon opens all others.
     pub is_path: bool,
-    /// It may not answer for long, as another host: what does not need it does not wait for it.
+    /// True if the device may not answer for long, as another host. Work that does not need the device does not wait
+    /// for it.
     pub may_wait: bool,
 }
 
@@ -57,7 +58,7 @@ pub struct Unsupported<'a> {
 }
 
 impl Unsupported<'_> {
-    /// Why it cannot be opened, and what can.
+    /// The reason for which the device cannot be opened, and the advice.
     pub fn refusal(self) -> Failure {
         Failure::usage(format!("{}: {}", self.name, self.instead))
     }
@@ -87,7 +88,7 @@ impl<'a> DeviceName<'a> {
         }
     }
 
-    /// What there is to know of devices of this kind.
+    /// The facts about devices of this kind.
     pub fn kind(self) -> Kind {
         let row = |is_path, may_wait| Kind { is_path, may_wait };
         match self {
@@ -107,12 +108,12 @@ impl<'a> DeviceName<'a> {
         }
     }
 
-    /// Whether other programs open it by this name too: it is a file or a disk.
+    /// Returns whether other programs open it by this name too: it is a file or a disk.
     pub fn is_path(self) -> bool {
         self.kind().is_path
     }
 
-    /// Whether pools and LUKS containers can lie on it, and only the daemon can open it.
+    /// Returns whether pools and LUKS containers can lie on it, and only the daemon can open it.
     pub fn is_lent(self) -> bool {
         !self.is_path() && self.supported().is_ok()
     }
@@ -128,7 +129,7 @@ impl<'a> DeviceName<'a> {
         }
     }
 
-    /// Whether both are spellings of one name. Paths that lead to one file are not the same name.
+    /// Returns whether both are spellings of one name. Paths that lead to one file are not the same name.
     pub fn is_same(self, other: DeviceName<'_>) -> bool {
         self == other
             || matches!((self, other), (DeviceName::Nbd(_), DeviceName::Nbd(_)))
@@ -149,7 +150,7 @@ impl<'a> DeviceName<'a> {
     }
 }
 
-/// As it is typed.
+/// Writes the name as it is typed.
 impl fmt::Display for DeviceName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

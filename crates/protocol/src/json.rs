@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::api::{DatasetRow, PropertyRow, Reply, Source, Value};
 
-/// Something that the daemon answered, as it is, but for guids.
+/// Returns an answer of the daemon as JSON, with guids as text.
 pub fn value<T: Serialize>(what: &T) -> Json {
     // None of the types of the API can fail: their keys are strings.
     let mut json = serde_json::to_value(what).unwrap_or_default();
@@ -15,7 +15,7 @@ pub fn value<T: Serialize>(what: &T) -> Json {
     json
 }
 
-/// What kind of reply it is, and its value; null if it has none.
+/// Returns the kind of a reply, and its value; null if it has none.
 pub fn reply(reply: &Reply) -> (String, Json) {
     if let Reply::Datasets(rows) = reply {
         return ("datasets".into(), datasets(rows));

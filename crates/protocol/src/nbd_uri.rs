@@ -19,11 +19,11 @@ pub struct NbdUri {
     pub server: NbdServer,
     /// The name of the export; the default export has an empty one.
     pub export: String,
-    /// Where the certificates are, if the connection is encrypted.
+    /// The location of the certificates, if the connection is encrypted.
     pub tls: Option<NbdTls>,
 }
 
-/// Where a server listens.
+/// The address at which a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NbdServer {
     /// A host, without brackets around an IPv6 address, and a TCP port.
@@ -32,7 +32,7 @@ pub enum NbdServer {
     Unix(PathBuf),
 }
 
-/// What an encrypted connection needs.
+/// The files that an encrypted connection needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NbdTls {
     /// The directory with `ca-cert.pem`.

@@ -1,4 +1,4 @@
-//! What to do when something went wrong: pages of the guide, as they are in the book.
+//! Pages of the guide about faults, as they are in the book.
 //!
 //! The program prints them for readers who do not have the book. Their tables say which page belongs to an exit code, and
 //! which to a message or a state: nothing of that is written a second time here.
@@ -8,11 +8,11 @@ use crate::api::FailureKind;
 /// A page of the chapter "When things go wrong".
 #[derive(Debug, PartialEq, Eq)]
 pub struct Page {
-    /// What it is called on the command line.
+    /// The name of the page on the command line.
     pub name: &'static str,
-    /// Its file in the book.
+    /// The file of the page in the book.
     file: &'static str,
-    /// What it says, in Markdown.
+    /// The text of the page, in Markdown.
     pub text: &'static str,
 }
 
@@ -50,7 +50,7 @@ pub const PAGES: &[Page] = &[
 /// The folder of the pages in the repository.
 pub const FOLDER: &str = "docs/guide/src/wrong/";
 
-/// Where the documents of the repository can be read.
+/// The address of the documents of the repository.
 pub const DOCUMENTS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
 
 impl Page {
@@ -93,31 +93,31 @@ impl Page {
         links(row[1]).find_map(Page::linked)
     }
 
-    /// Its heading.
+    /// The heading of the page.
     pub fn title(&self) -> &'static str {
         let line = self.text.lines().next().unwrap_or_default();
         line.trim_start_matches("# ")
     }
 
-    /// Its address, for a reader with a browser.
+    /// The address of the page, for a reader with a browser.
     pub fn url(&self) -> String {
         format!("{DOCUMENTS}{FOLDER}{}", self.file)
     }
 
-    /// Its first paragraph, which names alerts and states.
+    /// The first paragraph of the page, which names alerts and states.
     fn summary(&self) -> &'static str {
         self.text.split("\n\n").nth(1).unwrap_or_default()
     }
 }
 
-/// What the pages say about an exit code.
+/// The row of an exit code in the pages.
 #[derive(Debug)]
 pub struct ExitCode {
     /// The number.
     pub code: u8,
-    /// What it means.
+    /// The meaning of the exit code.
     pub meaning: &'static str,
-    /// What to do, in Markdown: words, or links to pages and to a section.
+    /// The advice, in Markdown: words, or links to pages and to a section.
     pub advice: &'static str,
 }
 
@@ -139,7 +139,7 @@ impl ExitCode {
         ExitCode::all().find(|known| known.code == code)
     }
 
-    /// Whether there is more to read than the row of the table.
+    /// Returns whether there is more to read than the row of the table.
     pub fn is_explained(&self) -> bool {
         self.section().is_some() || self.pages().next().is_some()
     }
@@ -184,7 +184,7 @@ fn rows(text: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     })
 }
 
-/// Where the links of a text lead.
+/// The targets of the links of a text.
 fn links(text: &'static str) -> impl Iterator<Item = &'static str> {
     let parts = text.split("](").skip(1);
     parts.filter_map(|part| Some(part.split_once(')')?.0))
@@ -195,7 +195,7 @@ fn quotes(text: &str) -> impl Iterator<Item = &str> {
     text.split('*').skip(1).step_by(2)
 }
 
-/// Whether a message says what is quoted, in which `...` stands for anything.
+/// Returns whether a message says what is quoted, in which `...` stands for anything.
 fn is_in(quote: &str, message: &str) -> bool {
     let mut rest = message;
     quote.split("...").map(str::trim).all(|part| {

@@ -318,7 +318,7 @@ fn discard(stream: &mut impl Read, len: u32) -> io::Result<()> {
 }
 
 fn request_of(text: &[u8]) -> io::Result<Result<Request, u32>> {
-    /// What every version begins with.
+    /// The beginning of a request of every version.
     #[derive(Deserialize)]
     struct Version {
         version: u32,

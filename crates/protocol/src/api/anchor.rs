@@ -12,7 +12,7 @@ pub struct Anchor {
     pub pool_guid: u64,
     /// The last transaction group of the pool.
     pub txg: u64,
-    /// Its guid.
+    /// The guid of the dataset.
     pub guid: u64,
     /// Counts its states.
     pub sequence: u64,
@@ -20,23 +20,23 @@ pub struct Anchor {
     pub seal: String,
 }
 
-/// What became of an anchored dataset.
+/// The relation of a dataset to its anchor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnchorOutcome {
-    /// It is in the same state.
+    /// The dataset is in the same state.
     Same,
-    /// It grew from that state: the history of its seals proves it.
+    /// The dataset grew from that state. The history of its seals proves it.
     Later,
-    /// It is in a state from before.
+    /// The dataset is in an earlier state.
     RolledBack,
-    /// It did not grow from that state: its history has another seal in this place, or none.
+    /// The dataset did not grow from that state. Its history has another seal in this place, or none.
     Forked,
-    /// It is not what its key holder wrote.
+    /// The dataset is not the one that its key holder wrote.
     Replaced,
-    /// Nothing proves how it relates to that state.
+    /// The relation to that state is not proved.
     Unknown,
-    /// It is not there.
+    /// The dataset is missing.
     Missing,
 }
 
@@ -44,11 +44,11 @@ pub enum AnchorOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnchorDoubt {
-    /// Its key is not loaded.
+    /// The key is not loaded.
     NoKey,
-    /// It is not encrypted, so it has no seals.
+    /// The dataset is not encrypted, so it has no seals.
     Clear,
-    /// Its history begins after that state: an older program wrote it then, or seals were dropped.
+    /// The history begins after that state. An older program wrote it then, or seals were dropped.
     HistoryBeginsLater,
     /// A part of its history is damaged.
     HistoryDamaged,
@@ -69,18 +69,19 @@ impl AnchorDoubt {
 /// An anchor beside the present.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AnchorRow {
-    /// Its name now, or then if it is gone.
+    /// The present name of the dataset, or its name in the anchor if it is missing.
     pub dataset: String,
-    /// Its guid.
+    /// The guid of the dataset.
     pub guid: u64,
     /// The sequence in the anchor.
     pub anchored: u64,
     /// The sequence now.
     pub now: Option<u64>,
-    /// What became of it.
+    /// The relation of the dataset to its anchor.
     pub outcome: AnchorOutcome,
-    /// Why nothing is proved, if the outcome is unknown.
+    /// The reason for which nothing is proved, if the outcome is unknown.
     pub doubt: Option<AnchorDoubt>,
-    /// What was changed without its key since its present seal: `keyring`, `snapshots`, or properties that protect people.
+    /// The parts that were changed without the key since the present seal: `keyring`, `snapshots`, or properties that
+    /// protect people.
     pub unsealed: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Everything that can be asked for: a struct for each command, and [`Command`], which is one of them.
+//! The requests to the daemon: a struct for each command, and [`Command`], which is one of them.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ macro_rules! commands {
      { $($(#[$alone_doc:meta])* $alone:ident;)* }
      { $($there:ident;)* }
      $($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $field:ident: $type:ty,)* })*) => {
-        /// What is wanted.
+        /// A command to the daemon.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum Command {
@@ -42,7 +42,7 @@ macro_rules! commands {
         }
 
         impl Command {
-            /// Its name, as requests and the HTTP API have it.
+            /// The name of the command, as requests and the HTTP API have it.
             pub fn name(&self) -> String {
                 kebab(match self {
                     $(Command::$alone => stringify!($alone),)*
@@ -108,7 +108,7 @@ macro_rules! commands {
 }
 
 impl Command {
-    /// Whether the daemon ends when it has done this.
+    /// Returns whether the daemon ends when it has done this.
     pub fn ends_daemon(&self) -> bool {
         matches!(self, Command::DaemonStop | Command::DaemonStopForced)
     }
@@ -117,23 +117,23 @@ impl Command {
 commands! {
     ($)
     {
-        /// What is mounted where.
+        /// List the mounts.
         Mounts;
-        /// Which zones there are.
+        /// List the zones.
         Zones;
-        /// Which exports there are.
+        /// List the exports by NBD.
         NbdExports;
-        /// Which targets of iSCSI there are.
+        /// List the targets of iSCSI.
         IscsiExports;
-        /// Which sessions initiators have.
+        /// List the sessions of initiators.
         IscsiSessions;
-        /// As whom the daemon knows the caller.
+        /// Tell the user that the daemon takes the caller for.
         Whoami;
-        /// Which tokens there are.
+        /// List the tokens.
         Tokens;
         /// The page of metrics.
         Metrics;
-        /// Whether the daemon runs, and with what.
+        /// True if the daemon runs, and with what.
         DaemonStatus;
         /// Unmount everything and end.
         DaemonStop;
@@ -195,9 +195,9 @@ commands! {
     }
     /// Make a dataset.
     Create {
-        /// Its name.
+        /// The name of the new dataset.
         name: String,
-        /// Its properties.
+        /// The properties of the new dataset.
         props: Props,
         /// Make the datasets above it too.
         #[serde(default)]
@@ -226,7 +226,7 @@ commands! {
     }
     /// Destroy datasets or snapshots.
     Destroy {
-        /// Its name.
+        /// The name of the dataset.
         name: String,
         /// With everything below it.
         #[serde(default)]
@@ -245,7 +245,7 @@ commands! {
     DestroyLater {
         /// A snapshot, or what stands for several.
         name: String,
-        /// Of the same names below, too.
+        /// True for the same names on datasets below, too.
         #[serde(default)]
         recursive: bool,
         /// Unmount what is in use.
@@ -278,7 +278,7 @@ commands! {
         snapshot: String,
         /// The name of the clone.
         name: String,
-        /// Its properties.
+        /// The properties of the clone.
         props: Props,
         /// With data keys of its own for what is written to it.
         #[serde(default)]
@@ -295,14 +295,14 @@ commands! {
         /// The clone.
         name: String,
     }
-    /// Put a tag on snapshots, which keeps them from being destroyed.
+    /// Add a tag to snapshots, which keeps them from being destroyed.
     Hold {
         /// The snapshots.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
         /// The tag.
         tag: String,
-        /// Of the same names below, too.
+        /// True for the same names on datasets below, too.
         #[serde(default)]
         recursive: bool,
     }
@@ -313,16 +313,16 @@ commands! {
         names: Vec<String>,
         /// The tag.
         tag: String,
-        /// Of the same names below, too.
+        /// True for the same names on datasets below, too.
         #[serde(default)]
         recursive: bool,
     }
-    /// Which tags snapshots have.
+    /// List the tags of snapshots.
     Holds {
         /// The snapshots.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
-        /// Of the same names below, too.
+        /// True for the same names on datasets below, too.
         #[serde(default)]
         recursive: bool,
     }
@@ -335,14 +335,14 @@ commands! {
     }
     /// Destroy a bookmark.
     DestroyBookmark {
-        /// Its name.
+        /// The name of the snapshot.
         name: String,
     }
     /// Send a snapshot: data follows.
     Send {
-        /// What.
+        /// The states that are sent.
         what: SendWhat,
-        /// As it is stored.
+        /// True if records are sent as they are stored.
         #[serde(default)]
         raw: bool,
         /// With the properties of the dataset.
@@ -356,7 +356,7 @@ commands! {
     Receive {
         /// A dataset, or a snapshot of one by its whole name.
         target: String,
-        /// What it says of the names of what is received.
+        /// The rule by which the names of received datasets are made.
         naming: ReceiveName,
         /// Take it back to where the stream goes on.
         #[serde(default)]
@@ -394,7 +394,7 @@ commands! {
         from: String,
         /// The new name.
         to: String,
-        /// Of a snapshot: those of the same name below its dataset, too.
+        /// True for a snapshot also for those of the same name below its dataset.
         #[serde(default)]
         recursive: bool,
         /// Make the datasets above the new name too.
@@ -409,7 +409,7 @@ commands! {
         /// Datasets and snapshots; all if none is named.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
-        /// How many levels below them too; `None` is all.
+        /// The number of levels below them too; `None` is all.
         depth: Option<u32>,
         /// Also show snapshots of what is listed, where they were not named.
         #[serde(default)]
@@ -417,7 +417,7 @@ commands! {
         /// Bookmarks too.
         #[serde(default)]
         bookmarks: bool,
-        /// Which properties; all if empty.
+        /// The properties to show; all if empty.
         #[serde(deserialize_with = "each_once")]
         props: Vec<String>,
     }
@@ -426,17 +426,17 @@ commands! {
         /// Datasets.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
-        /// Which, and to what.
+        /// The properties and their new values.
         props: Props,
         /// Also a smaller size of a volume.
         #[serde(default)]
         force: bool,
     }
-    /// What users or groups have in a dataset and may have.
+    /// List the space and the quotas of users or groups in a dataset.
     Userspace {
         /// The dataset.
         name: String,
-        /// Which of the two.
+        /// The kind of accounts.
         kind: OwnerKind,
         /// Count anew first, and fail if something else was counted.
         #[serde(default)]
@@ -447,7 +447,7 @@ commands! {
         /// Datasets.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
-        /// Which.
+        /// The name of the property.
         prop: String,
         /// Below them too.
         #[serde(default)]
@@ -457,7 +457,7 @@ commands! {
     Mount {
         /// What; everything that mounts by itself if absent.
         name: Option<String>,
-        /// Where, instead of where the property says.
+        /// The directory, in place of the property's.
         dir: Option<PathBuf>,
         /// Load the key first.
         #[serde(default)]
@@ -472,13 +472,13 @@ commands! {
         /// is replayed.
         #[serde(default)]
         give_up_log: bool,
-        /// What else it allows, where that is not as the properties say.
+        /// The permissions of the mount, where they differ from the properties.
         #[serde(default)]
         allowed: Allowed,
     }
     /// Find, open or close the dataset that is a home, for a login.
     Home {
-        /// What to do.
+        /// The step to take.
         step: HomeStep,
         /// The home directory.
         dir: String,
@@ -493,7 +493,7 @@ commands! {
         name: String,
         /// Refuse changes, or allow them.
         read_only: Option<bool>,
-        /// What else changes.
+        /// The permissions of the mount that change.
         allowed: Allowed,
     }
     /// Unmount a dataset by its name or its directory, or all.
@@ -531,13 +531,13 @@ commands! {
     Inspect {
         /// An imported pool's name, or the devices of one that is not.
         target: InspectTarget,
-        /// How much to show.
+        /// The amount of detail.
         detail: u8,
         /// Check that every unit belongs to exactly one thing.
         #[serde(default)]
         check: bool,
     }
-    /// What to keep elsewhere of the state of datasets.
+    /// Make anchors of the state of datasets, to keep elsewhere.
     Anchor {
         /// With everything below them; all if none is named.
         #[serde(deserialize_with = "each_once")]
@@ -545,16 +545,16 @@ commands! {
     }
     /// Compare datasets with what was kept.
     AnchorVerify {
-        /// What was kept.
+        /// The anchors that were kept.
         anchors: Vec<super::Anchor>,
     }
     /// Accept the present states of datasets, although this machine has seen later ones.
     AnchorAccept {
-        /// Which.
+        /// The datasets.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
     }
-    /// Who may do what to a dataset.
+    /// List the permissions on a dataset.
     Permissions {
         /// The dataset.
         name: String,
@@ -563,15 +563,15 @@ commands! {
     ChangePermissions {
         /// The dataset.
         name: String,
-        /// Whether it is to be allowed no longer.
+        /// True if it is to be allowed no longer.
         #[serde(default)]
         remove: bool,
         /// Names or numbers; one, which does not matter, for everyone.
         #[serde(deserialize_with = "each_once")]
         who: Vec<String>,
-        /// What they are names of; of users or else of groups if absent.
+        /// The kind of the names; users or else groups if absent.
         kind: Option<WhoKind>,
-        /// Which permissions; with `remove` all if there are none.
+        /// The permissions; with `remove` all if there are none.
         #[serde(deserialize_with = "each_once")]
         permissions: Vec<String>,
         /// On the dataset itself.
@@ -583,16 +583,16 @@ commands! {
     }
     /// Give a tenant a socket of its own that reaches one dataset and what is below it.
     ZoneCreate {
-        /// Its name.
+        /// The name of the zone.
         name: String,
         /// The dataset that is its root.
         dataset: String,
-        /// What the root is called in the zone; the last part of its name if absent.
+        /// The name of the root inside the zone; the last part of its name if absent.
         alias: Option<String>,
-        /// Which datasets the tenant cannot change.
+        /// The profile, which says which datasets the tenant cannot change.
         #[serde(default)]
         profile: ZoneProfile,
-        /// Who besides root may use it: a user, or after a colon a group.
+        /// The user besides root that may use the zone, or after a colon a group.
         owner: Option<String>,
     }
     /// Change which datasets the tenant cannot change.
@@ -611,20 +611,20 @@ commands! {
     TokenCreate {
         /// The user; the caller if absent.
         user: Option<String>,
-        /// What it is for.
+        /// The purpose of the token.
         label: String,
         /// The zone that it leads into.
         #[serde(default)]
         zone: Option<String>,
-        /// When it ends, in seconds from now on; never if absent.
+        /// The time after which the token ends, in seconds from now on; never if absent.
         expires: Option<u64>,
-        /// Its limits besides the rights of the user.
+        /// The limits of the token, besides the rights of the user.
         #[serde(default)]
         scope: TokenScope,
     }
     /// Accept a token no longer.
     TokenRevoke {
-        /// Its id.
+        /// The id of the token.
         id: String,
     }
 }

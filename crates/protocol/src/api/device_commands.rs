@@ -13,11 +13,11 @@ use super::wanted::each_once;
 pub struct NbdExport {
     /// The device, as `Exportable` in the daemon has it: an absolute path.
     pub device: String,
-    /// What clients call it; the last part of the path if absent.
+    /// The name of the export for clients; the last part of the path if absent.
     pub name: Option<String>,
-    /// What it is, for people.
+    /// A description for people.
     pub description: Option<String>,
-    /// Whether clients cannot change it.
+    /// True if clients cannot change it.
     #[serde(default)]
     pub read_only: bool,
     /// `unix:PATH` or `HOST:PORT`; a socket beside the daemon's if absent.
@@ -45,7 +45,7 @@ pub struct NbdAttach {
     pub device: String,
     /// `/dev/nbdN`; one that is free if absent.
     pub kernel: Option<String>,
-    /// Whether the kernel cannot change it.
+    /// True if the kernel cannot change it.
     #[serde(default)]
     pub read_only: bool,
 }
@@ -69,7 +69,7 @@ pub struct IscsiExport {
     pub device: String,
     /// The name of the target; made of that of the device if absent.
     pub name: Option<String>,
-    /// Whether initiators cannot change it.
+    /// True if initiators cannot change it.
     #[serde(default)]
     pub read_only: bool,
     /// `ADDRESS:PORT`; port 3260 of this host only if absent.
@@ -83,10 +83,10 @@ pub struct IscsiExport {
     pub chap: Vec<String>,
     /// The same of the target itself.
     pub own_chap: Option<String>,
-    /// Whether initiators need not authenticate themselves.
+    /// True if initiators need not authenticate themselves.
     #[serde(default)]
     pub open: bool,
-    /// Whether persistent reservations that are kept of the device are forgotten first.
+    /// True if persistent reservations that are kept of the device are forgotten first.
     #[serde(default)]
     pub forget_reservations: bool,
     /// The serial number that initiators know from another storage.
@@ -158,7 +158,7 @@ pub struct HaCheck {
     pub search: Vec<PathBuf>,
 }
 
-/// What a pool serves.
+/// Report the targets and units that a pool serves.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HaStatus {
@@ -172,35 +172,35 @@ pub struct HaStatus {
 pub struct LuksOpen {
     /// The file or disk.
     pub device: PathBuf,
-    /// Where the header is, if elsewhere.
+    /// The device of the header, if it is a separate one.
     pub header: Option<PathBuf>,
-    /// What the mapping is called.
+    /// The name of the mapping.
     pub name: String,
-    /// Whether what opens it is asked for as the contents of a key file. The caller reads that.
+    /// True if what opens it is asked for as the contents of a key file. The caller reads that.
     #[serde(default)]
     pub with_key_file: bool,
     /// Only this key slot.
     pub key_slot: Option<u32>,
-    /// Whether writes are refused.
+    /// True if writes are refused.
     #[serde(default)]
     pub read_only: bool,
-    /// How it is served; what is absent is as the header says.
+    /// The form in which the mapping is served; the header decides what is absent.
     pub serving: MappingChange,
-    /// Who computes the cipher, as `aws-lc`.
+    /// The provider of the cipher, such as `aws-lc`.
     #[serde(default)]
     pub provider: Option<String>,
-    /// Whether the header is to say so from now on.
+    /// True if the header is to say so from now on.
     #[serde(default)]
     pub persistent: bool,
-    /// Whether sectors with tags are written without the journal.
+    /// True if sectors with tags are written without the journal.
     #[serde(default)]
     pub no_journal: bool,
-    /// Whether the journal of sectors with tags is not looked at.
+    /// True if the journal of sectors with tags is not looked at.
     #[serde(default)]
     pub recovery: bool,
-    /// What a header would say, if there is none.
+    /// The parameters of the mapping, if there is no header.
     pub plain: Option<Box<PlainMapping>>,
-    /// Where the daemon finds the key at each start, if it is to open the mapping then. It looks there now too.
+    /// The location of the key at each start, if the daemon is to open the mapping then. The daemon uses it now too.
     pub at_start: Option<Box<MappingKeyPlace>>,
 }
 
@@ -212,7 +212,7 @@ pub struct LuksClose {
     pub name: String,
 }
 
-/// Which mappings are open, and how they do.
+/// List the open mappings and their state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LuksStatus {
@@ -227,9 +227,9 @@ pub struct LuksStatus {
 pub struct LuksRefresh {
     /// The mapping.
     pub name: String,
-    /// What changes.
+    /// The settings that change.
     pub change: MappingChange,
-    /// Who computes the cipher from now on, as `aws-lc`.
+    /// The provider of the cipher from now on, such as `aws-lc`.
     #[serde(default)]
     pub provider: Option<String>,
 }
@@ -240,7 +240,7 @@ pub struct LuksRefresh {
 pub struct LuksResize {
     /// The mapping.
     pub name: String,
-    /// So many bytes; as many as the device has if absent.
+    /// The new size in bytes; the size of the device if absent.
     pub size: Option<u64>,
 }
 
@@ -250,7 +250,7 @@ pub struct LuksResize {
 pub struct LuksReencrypt {
     /// The mapping.
     pub name: String,
-    /// Whether what opens the container is asked for as the contents of a key file.
+    /// True if what opens the container is asked for as the contents of a key file.
     #[serde(default)]
     pub with_key_file: bool,
     /// The longest hot zone, in bytes.
@@ -271,7 +271,7 @@ pub struct LuksSuspend {
 pub struct LuksResume {
     /// The mapping.
     pub name: String,
-    /// Whether what opens the container is asked for as the contents of a key file.
+    /// True if what opens the container is asked for as the contents of a key file.
     #[serde(default)]
     pub with_key_file: bool,
     /// Only this key slot.
@@ -284,6 +284,6 @@ pub struct LuksResume {
 pub struct LuksBorrow {
     /// The volume, or the path of the device that the header is on.
     pub device: PathBuf,
-    /// What it does with it.
+    /// The use of the device.
     pub how: Borrowing,
 }

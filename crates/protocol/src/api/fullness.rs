@@ -1,4 +1,4 @@
-//! How full a pool is.
+//! The levels of fullness of a pool.
 
 /// The percentages from which a pool needs attention: it fills up, is almost full, is full.
 const STEPS: [u64; 3] = [80, 90, 96];
@@ -26,7 +26,7 @@ impl Fullness {
         Fullness { percent, level }
     }
 
-    /// This fullness after another one: a level ends only where the space is well below its step.
+    /// Returns this fullness after another one. A level ends only where the space is well below its step.
     pub fn after(self, before: Fullness) -> Fullness {
         let stays = STEPS
             .iter()
@@ -38,7 +38,7 @@ impl Fullness {
         }
     }
 
-    /// Whether programs will soon get no space.
+    /// Returns whether programs will soon get no space.
     pub fn is_critical(self) -> bool {
         self.level == STEPS.len()
     }

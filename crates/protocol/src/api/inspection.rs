@@ -1,4 +1,4 @@
-//! What an inspection returns.
+//! The answer to an inspection.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Inspection {
     /// The pool's name and guid.
     pub pool: String,
-    /// Its guid.
+    /// The guid of the pool.
     pub guid: u64,
     /// Superblocks, the newest first.
     pub superblocks: Vec<SuperblockRow>,
@@ -24,11 +24,11 @@ pub struct Inspection {
 /// A superblock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SuperblockRow {
-    /// Its transaction group.
+    /// The transaction group of the superblock.
     pub txg: u64,
     /// Seconds since 1970.
     pub time: u64,
-    /// What became of the pool.
+    /// The state of the pool: in use, exported or destroyed.
     pub state: String,
     /// The host.
     pub host: String,
@@ -37,16 +37,16 @@ pub struct SuperblockRow {
     pub host_id: u32,
 }
 
-/// What is known of a dataset without its key.
+/// The facts about a dataset that can be read without its key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct InspectedDataset {
-    /// Its name.
+    /// The name of the dataset.
     pub name: String,
-    /// Its id in the pool.
+    /// The id of the dataset in the pool.
     pub id: u64,
-    /// Its guid.
+    /// The guid of the dataset.
     pub guid: u64,
-    /// Its family.
+    /// The clone family of the dataset.
     pub family: u64,
     /// The transaction group that made it.
     pub created_txg: u64,
@@ -59,7 +59,7 @@ pub struct InspectedDataset {
     pub referenced: u64,
     /// Bytes in its deadlist.
     pub dead: u64,
-    /// How many times it was sealed.
+    /// The number of times it was sealed.
     pub sequence: u64,
     /// The seal, in hexadecimal.
     pub seal: String,
@@ -67,16 +67,16 @@ pub struct InspectedDataset {
     pub roots: Vec<PointerRow>,
     /// The keyring: generation by generation.
     pub keychain: Vec<KeychainRow>,
-    /// Why the keyring cannot be read, if so.
+    /// The reason for which the keyring cannot be read, if so.
     pub keychain_error: Option<String>,
     /// Some of its records, if asked for.
     pub records: Vec<PointerRow>,
-    /// Its log, if it has one.
+    /// The intent log, if the dataset has one.
     #[serde(default)]
     pub log: Option<LogRow>,
 }
 
-/// What is known of a log without the key.
+/// The facts about a log that can be read without the key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogRow {
     /// Names the ring, in hexadecimal.
@@ -85,13 +85,13 @@ pub struct LogRow {
     pub sequence: u64,
     /// The arrays hold everything up to this transaction group.
     pub base: u64,
-    /// Where the first entry is in the first chunk.
+    /// The offset of the first entry in the first chunk.
     pub offset: u32,
-    /// Its chunks.
+    /// The chunks of the log.
     pub chunks: Vec<ChunkRow>,
-    /// How many whole entries it has.
+    /// The number of whole entries it has.
     pub count: u64,
-    /// Whether an entry is damaged that had been durable.
+    /// True if an entry is damaged that had been durable.
     pub is_damaged: bool,
     /// Some of its entries, if asked for.
     pub entries: Vec<LogEntryRow>,
@@ -109,7 +109,7 @@ pub struct ChunkRow {
 /// The clear header of an entry of a log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogEntryRow {
-    /// Its number in the chain.
+    /// The number of the entry in the chain.
     pub sequence: u64,
     /// Entries up to this one were durable when it was written.
     pub flushed: u64,
@@ -117,7 +117,7 @@ pub struct LogEntryRow {
     pub place: String,
     /// Bytes, header included.
     pub size: u32,
-    /// How many records it points to.
+    /// The number of records it points to.
     pub records: u32,
     /// The generation of the keyring.
     pub generation: u32,
@@ -128,7 +128,7 @@ pub struct LogEntryRow {
 /// A generation of a keyring.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeychainRow {
-    /// Its number.
+    /// The number of the generation.
     pub generation: u32,
     /// The transaction group that made it.
     pub txg: u64,
@@ -151,7 +151,7 @@ pub struct PointerRow {
     pub disk_size: u32,
     /// Bytes before compression.
     pub logical_size: u32,
-    /// When it was written.
+    /// The transaction group in which the record was written.
     pub birth: u64,
     /// The generation of the keyring.
     pub generation: u32,

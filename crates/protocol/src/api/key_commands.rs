@@ -14,7 +14,7 @@ pub struct KeyLoad {
     /// Below them too.
     #[serde(default)]
     pub recursive: bool,
-    /// Where the key is, instead of where the property says.
+    /// The location of the key, in place of the property's.
     pub location: Option<String>,
     /// Format and place of the key, `FORMAT,LOCATION`, instead of where the property says.
     pub keysource: Option<String>,
@@ -38,15 +38,15 @@ pub struct KeyUnload {
     pub force: bool,
 }
 
-/// Put another key in the place of a dataset's.
+/// Replace the key of a dataset.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyChange {
     /// The dataset.
     pub name: String,
-    /// Where the new key comes from; as before if absent.
+    /// The source of the new key; the present one if absent.
     pub keysource: Option<String>,
-    /// Put it into this slot only.
+    /// The slot that alone gets the new key.
     pub slot: Option<u32>,
     /// In the place of all slots.
     #[serde(default)]
@@ -64,11 +64,11 @@ pub struct KeyChange {
 pub struct KeyRotate {
     /// The dataset.
     pub name: String,
-    /// How.
+    /// The kind of rotation.
     pub how: Rotation,
 }
 
-/// Which data keys there are, and what needs them.
+/// List the generations of data keys, and the datasets that need them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyGenerations {
@@ -82,7 +82,7 @@ pub struct KeyGenerations {
 pub struct KeyAdd {
     /// The dataset.
     pub name: String,
-    /// Where the new key comes from.
+    /// The source of the new key.
     pub keysource: Option<String>,
     /// Slots with a higher one are tried first.
     pub priority: u8,
@@ -96,16 +96,16 @@ pub struct KeyAdd {
 pub struct KeyRemove {
     /// The dataset.
     pub name: String,
-    /// Its number.
+    /// The number of the slot.
     pub slot: u32,
-    /// Where the key comes from then.
+    /// The source of the key afterwards.
     pub keysource: Option<String>,
     /// Even if that opens nothing.
     #[serde(default)]
     pub force: bool,
 }
 
-/// Which slots there are.
+/// List the key slots.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeySlots {
@@ -121,7 +121,7 @@ pub struct KeyBackup {
     pub name: String,
 }
 
-/// Put keyrings back.
+/// Restore keyrings from a backup.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyRestore {
@@ -129,7 +129,7 @@ pub struct KeyRestore {
     pub name: String,
     /// The backup, in hexadecimal digits.
     pub backup: String,
-    /// Where the key that opens it comes from; from where it did if absent.
+    /// The source of the key that opens the backup; that of the backup if absent.
     pub keysource: Option<String>,
 }
 
@@ -145,7 +145,7 @@ pub struct KeyAccept {
     pub recursive: bool,
 }
 
-/// Whether keys are loaded.
+/// True if keys are loaded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyStatus {

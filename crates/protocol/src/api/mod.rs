@@ -1,4 +1,4 @@
-//! What a command asks of the daemon, and what the daemon answers.
+//! The requests of commands to the daemon, and its answers.
 //!
 //! Everything here travels as JSON in frames (see [`crate::wire`]); secrets do not, they have frames
 //! of their own.
@@ -60,10 +60,10 @@ pub const API_VERSION: u32 = 20;
 pub struct Request {
     /// [`API_VERSION`]
     pub version: u32,
-    /// What is wanted.
+    /// The command.
     pub command: Command,
-    /// How much memory one password hash may take, in MiB, where that is more than the daemon's budget. Only of
-    /// its master.
+    /// The memory that one password hash may take, in MiB, where that is more than the daemon's budget. Only the
+    /// daemon's owner may set it.
     #[serde(default)]
     pub hash_memory: Option<u64>,
 }
@@ -74,13 +74,13 @@ pub struct Request {
 pub enum Answer {
     /// Ask a person for a secret and send it in a frame of its own.
     Ask(Ask),
-    /// Something to tell that does not end the command.
+    /// A message that does not end the command.
     Notice(String),
     /// Send the data now.
     Ready,
-    /// So far the work is. Send whether it is to go on, as a `bool`.
+    /// The progress of the work. The client answers with a `bool`: true to continue.
     Progress(MappingReencryption),
-    /// Here is the device: what follows are [`DeviceRequest`]s.
+    /// The device that was asked for. [`DeviceRequest`]s follow.
     Lent(BorrowedDevice),
     /// Rows of the reply. More follow, and [`Answer::Done`] has the last ones ([`Reply::after`]).
     Rows(Reply),
@@ -99,12 +99,12 @@ pub struct Ask {
     pub format: AskFormat,
     /// Ask twice: it is a new one.
     pub twice: bool,
-    /// What was given before was wrong. Only a person is asked again.
+    /// True if the secret before was wrong. Only a person is asked again.
     #[serde(default)]
     pub again: bool,
 }
 
-/// What is typed.
+/// The form of a secret that is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AskFormat {
@@ -112,8 +112,8 @@ pub enum AskFormat {
     Passphrase,
     /// A key of 64 hexadecimal digits.
     Hex,
-    /// What opens a token.
+    /// A PIN, which opens a token.
     Pin,
-    /// What is in a key file, all of it.
+    /// The contents of a key file.
     KeyFile,
 }

@@ -10,7 +10,7 @@ use super::wanted::{DeviceChange, Props, each_once};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolCreate {
-    /// Its name.
+    /// The name of the new pool.
     pub pool: String,
     /// Files and disks, absolute.
     pub devices: Box<super::PoolDevices>,
@@ -30,7 +30,7 @@ pub struct PoolCreate {
     /// The directory before all mountpoints.
     #[serde(default)]
     pub altroot: Option<PathBuf>,
-    /// Its name until the export, if that is another one.
+    /// The name of the pool until the export, if that is another one.
     #[serde(default)]
     pub temporary_name: Option<String>,
 }
@@ -47,7 +47,7 @@ pub struct PoolImportable {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolImport {
-    /// As above.
+    /// The directories and devices to look at.
     pub search: Vec<PathBuf>,
     /// Name or guid; all pools if absent.
     pub pool: Option<String>,
@@ -80,10 +80,10 @@ pub struct PoolImport {
     /// Read keys from where the pool says, now and later.
     #[serde(default)]
     pub accept: bool,
-    /// What stands before the mountpoints of its datasets; absolute.
+    /// The directory before the mountpoints of its datasets; absolute.
     #[serde(default)]
     pub altroot: Option<PathBuf>,
-    /// What becomes of its checkpoint.
+    /// The use of the pool's checkpoint.
     #[serde(default)]
     pub checkpoint: super::CheckpointUse,
 }
@@ -92,7 +92,7 @@ pub struct PoolImport {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolExport {
-    /// Its name.
+    /// The name of the pool.
     pub pool: String,
     /// Unmount what is in use.
     #[serde(default)]
@@ -103,7 +103,7 @@ pub struct PoolExport {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolDestroy {
-    /// Its name.
+    /// The name of the pool.
     pub pool: String,
     /// Unmount what is in use.
     #[serde(default)]
@@ -117,12 +117,12 @@ pub struct PoolStatus {
     /// Their names.
     #[serde(deserialize_with = "each_once")]
     pub pools: Vec<String>,
-    /// Whether to name damaged files, which reads metadata of their datasets.
+    /// True if to name damaged files, which reads metadata of their datasets.
     #[serde(default)]
     pub names_files: bool,
 }
 
-/// What the devices of pools did; of all pools if none is named.
+/// Report the operations of devices; of all pools if none is named.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolIo {
@@ -137,7 +137,7 @@ pub struct PoolIo {
 pub struct PoolDevices {
     /// The pool.
     pub pool: String,
-    /// How.
+    /// The change of the devices.
     pub change: DeviceChange,
 }
 
@@ -187,9 +187,9 @@ pub struct PoolSync {
 pub struct PoolSweep {
     /// The pool.
     pub pool: String,
-    /// Which.
+    /// The kind of work on free space.
     pub what: super::Sweep,
-    /// One device only.
+    /// The device, if it is only one.
     pub device: Option<String>,
     /// End it instead.
     #[serde(default)]
@@ -224,7 +224,7 @@ pub struct PoolScrub {
     pub pause: bool,
 }
 
-/// What pools have that not every program knows; of all if none is named.
+/// List the features that pools have; of all pools if none is named.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolFeatures {
@@ -233,7 +233,7 @@ pub struct PoolFeatures {
     pub pools: Vec<String>,
 }
 
-/// What was done to a pool.
+/// List the commands in the history of a pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolHistory {
@@ -244,7 +244,7 @@ pub struct PoolHistory {
     pub internal: bool,
 }
 
-/// What happened to pools lately.
+/// List the latest events of pools.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolEvents {

@@ -1,49 +1,49 @@
-//! What is returned about pools and their devices.
+//! Answers about pools and their devices.
 
 use serde::{Deserialize, Serialize};
 
 /// A pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolReport {
-    /// Its name.
+    /// The name of the pool.
     pub name: String,
-    /// Its guid.
+    /// The guid of the pool.
     pub guid: u64,
     /// `ONLINE`, `DEGRADED`, `SUSPENDED`, or `STALLED` while a device does not answer; `UNAVAIL` if it was in use here
     /// and is not imported now.
     pub health: String,
     /// The problem, if there is one.
     pub trouble: Option<String>,
-    /// What to do about it.
+    /// The advice for the trouble.
     pub action: Option<String>,
     /// Bytes for records.
     pub size: u64,
-    /// Of these, taken.
+    /// The allocated bytes of the size.
     pub allocated: u64,
-    /// Of these, free for writers.
+    /// The bytes of the size that are free for writers.
     pub free: u64,
-    /// How full the pool is, if that needs attention and `trouble` says something worse.
+    /// The fullness of the pool, if it needs attention and `trouble` says something worse.
     #[serde(default)]
     pub space_low: Option<String>,
     /// Bytes for records that there would be more if each device were used whole.
     #[serde(default)]
     pub expandable: u64,
-    /// How many times as much shared records would take if each pointer had its own.
+    /// The ratio of the space that shared records would take without dedup to the space that they take.
     pub dedupratio: f64,
-    /// Whether something destroyed still has to be given back.
+    /// True if something destroyed still has to be given back.
     pub freeing: bool,
-    /// Whether it was imported read-only.
+    /// True if it was imported read-only.
     pub read_only: bool,
     /// The last transaction group that is durable.
     pub txg: u64,
-    /// Its devices.
+    /// The devices of the pool.
     pub devices: Vec<DeviceRow>,
     /// The scrub.
     pub scrub: ScrubRow,
-    /// What to do about a scrub that is too long ago.
+    /// The advice for a scrub that is too long ago.
     #[serde(default)]
     pub scrub_late: Option<String>,
-    /// What stands before the mountpoints.
+    /// The directory before the mountpoints.
     #[serde(default)]
     pub altroot: Option<String>,
     /// The resilver.
@@ -60,7 +60,7 @@ pub struct PoolReport {
     /// The checkpoint.
     #[serde(default)]
     pub checkpoint: Option<CheckpointRow>,
-    /// What is damaged, by name where that is known.
+    /// The damaged files and records, by name where that is known.
     pub damage: Vec<String>,
     /// Datasets that would be mounted, and volumes that would be exported, if their keys were loaded.
     #[serde(default)]
@@ -70,9 +70,9 @@ pub struct PoolReport {
 /// A device of a pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeviceRow {
-    /// Its path, or where it was last.
+    /// The path of the device, now or last.
     pub path: String,
-    /// Its guid.
+    /// The guid of the device.
     pub guid: u64,
     /// Bytes.
     pub size: u64,
@@ -85,18 +85,18 @@ pub struct DeviceRow {
     pub state: String,
     /// The group that it belongs to; a spare to none.
     pub group: Option<u16>,
-    /// Whether the group is there for logs only.
+    /// True if the group is there for logs only.
     pub is_log: bool,
-    /// Whether it is of the second-level cache, and in no group.
+    /// True if it is of the second-level cache, and in no group.
     #[serde(default)]
     pub is_cache: bool,
-    /// How many devices of the group may be lost, if it has parity; else 0.
+    /// The number of devices that the group can lose, if it has parity; otherwise 0.
     pub parity: usize,
-    /// Which column of such a group it holds.
+    /// The column of such a group that the device holds.
     pub column: u16,
     /// The path of the device whose place it takes.
     pub replaces: Option<String>,
-    /// Whether it is a spare that stepped in.
+    /// True if it is a spare that stepped in.
     pub was_spare: bool,
     /// Reads that failed.
     pub read: u64,
@@ -110,18 +110,18 @@ pub struct DeviceRow {
     pub io: Option<String>,
 }
 
-/// What a pool's devices did since they were opened.
+/// The operations of a pool's devices since they were opened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolIo {
-    /// Its name.
+    /// The name of the pool.
     pub name: String,
     /// Bytes that are taken.
     pub allocated: u64,
     /// Bytes that are free.
     pub free: u64,
-    /// Its devices.
+    /// The devices of the pool.
     pub devices: Vec<DeviceIo>,
-    /// Those of the second-level cache.
+    /// The devices of the second-level cache.
     #[serde(default)]
     pub caches: Vec<CacheIo>,
 }
@@ -129,7 +129,7 @@ pub struct PoolIo {
 /// A device of the second-level cache.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CacheIo {
-    /// What was asked of it.
+    /// The operations of the device.
     pub device: DeviceIo,
     /// Bytes that it holds.
     pub allocated: u64,
@@ -137,10 +137,10 @@ pub struct CacheIo {
     pub free: u64,
 }
 
-/// What a device did since it was opened.
+/// The operations of a device since it was opened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeviceIo {
-    /// Its path.
+    /// The path of the device.
     pub path: String,
     /// Nanoseconds since it was opened.
     pub elapsed: u64,
@@ -157,17 +157,17 @@ pub struct DeviceIo {
 /// Operations of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Io {
-    /// How many.
+    /// The number of operations.
     pub operations: u64,
     /// Bytes that they moved.
     pub bytes: u64,
-    /// How many of them failed.
+    /// The number of operations that failed.
     pub errors: u64,
-    /// How long they took together, in nanoseconds.
+    /// The time that they took together, in nanoseconds.
     pub nanos: u64,
 }
 
-/// How far a scrub is, or how the last one ended.
+/// The progress of a scrub, or the result of the last one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ScrubRow {
     /// `none`, `running`, `finished` or `stopped`.
@@ -184,19 +184,19 @@ pub struct ScrubRow {
     pub repaired: u64,
     /// Records and nodes that could not be.
     pub errors: u64,
-    /// Of these: those that a device failed to read. A copy on it may be good.
+    /// The errors of these that a device reported at a read. A copy on it may be good.
     #[serde(default)]
     pub unreadable: u64,
-    /// Why it does not go on at the moment.
+    /// The reason for which the scrub waits at the moment.
     pub waits: Option<String>,
 }
 
-/// How far the removal of a group of devices is, or how the last one ended.
+/// The progress of the removal of a group of devices, or the result of the last one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RemovalRow {
     /// `running`, `finished`, `stopping` or `stopped`.
     pub state: String,
-    /// What goes: a device, or a group as `mirror-1`.
+    /// The device that is removed, or the group, such as `mirror-1`.
     pub name: String,
     /// Seconds since 1970.
     pub started: u64,
@@ -204,24 +204,24 @@ pub struct RemovalRow {
     pub ended: u64,
     /// Bytes that were allocated there when it began.
     pub total: u64,
-    /// How many are still to be copied.
+    /// The number of bytes that are still to be copied.
     pub left: u64,
-    /// Why it does not go on at the moment.
+    /// The reason for which the removal waits at the moment.
     pub waits: Option<String>,
 }
 
 /// An earlier state of a pool that is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CheckpointRow {
-    /// Its transaction group.
+    /// The transaction group of the checkpoint.
     pub txg: u64,
-    /// When it was made, seconds since 1970.
+    /// The time of the checkpoint, in seconds since 1970.
     pub created: u64,
     /// Bytes that nothing else has any more.
     pub bytes: u64,
 }
 
-/// How far work on the free space of a pool is, or how the last one ended.
+/// The progress of work on the free space of a pool, or the result of the last one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SweepRow {
     /// `running`, `finished`, `paused` or `stopped`.
@@ -238,7 +238,7 @@ pub struct SweepRow {
     pub bytes: u64,
     /// Calls that failed.
     pub errors: u64,
-    /// Why the last of them failed.
+    /// The reason for which the last of them failed.
     pub error: Option<String>,
     /// The only device that it is done to; all if there is none.
     pub device: Option<String>,
@@ -247,9 +247,9 @@ pub struct SweepRow {
 /// A pool that is not imported.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ImportablePool {
-    /// Its name, if a superblock could be read.
+    /// The name of the pool, if a superblock could be read.
     pub name: String,
-    /// Its guid.
+    /// The guid of the pool.
     pub guid: u64,
     /// `ONLINE`, `DEGRADED`, or why it cannot be imported.
     pub state: String,
@@ -258,10 +258,10 @@ pub struct ImportablePool {
     /// The number of that host; 0 if it has none, or it is not known.
     #[serde(default)]
     pub host_id: u32,
-    /// When the pool was last written, seconds since 1970.
+    /// The time of the last write to the pool, in seconds since 1970.
     #[serde(default)]
     pub last_written: u64,
-    /// Whether that host did not export it.
+    /// True if that host did not export it.
     pub active: bool,
     /// The devices that were found.
     pub devices: Vec<String>,
@@ -269,7 +269,7 @@ pub struct ImportablePool {
     pub missing: Vec<String>,
 }
 
-/// What a pool has that not every program knows.
+/// The features of a pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolFeatures {
     /// The pool.
@@ -283,15 +283,15 @@ pub struct PoolFeatures {
 /// A feature of pools.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FeatureRow {
-    /// What it is called.
+    /// The name of the feature.
     pub name: String,
-    /// Whether the pool has it, so that only programs which know it can import the pool.
+    /// True if the pool has it, so that only programs which know it can import the pool.
     pub active: bool,
     /// The first version of this program that knows it.
     pub since: String,
-    /// What a pool that has it may hold.
+    /// The contents that a pool with the feature may have.
     pub what: String,
-    /// What switches it on.
+    /// The command or property that switches the feature on.
     pub begins: String,
 }
 
@@ -302,25 +302,25 @@ pub struct HistoryRow {
     pub time: u64,
     /// The transaction group.
     pub txg: u64,
-    /// Whether the pool did it by itself.
+    /// True if the pool did it by itself.
     pub internal: bool,
     /// `user on host`
     pub who: String,
-    /// What.
+    /// The command line, or the event.
     pub text: String,
 }
 
-/// Something that happened to a pool.
+/// An event of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventRow {
-    /// Its number. Later ones have greater numbers, from 1 on since the daemon started.
+    /// The number of the event. Later events have greater numbers, from 1 on since the daemon started.
     pub id: u64,
-    /// When it was noticed, in seconds since 1970.
+    /// The time of the event, in seconds since 1970.
     pub time: u64,
-    /// What kind it is.
+    /// The class of the event.
     pub class: String,
     /// The pool.
     pub pool: String,
-    /// What happened.
+    /// The text of the event.
     pub text: String,
 }

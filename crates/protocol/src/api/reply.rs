@@ -1,4 +1,4 @@
-//! Everything that can be returned.
+//! The replies of the daemon.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,45 +10,45 @@ use super::{
     ZoneRow,
 };
 
-/// What a command returns.
+/// The reply to a command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// Nothing but that it is done.
+    /// The command succeeded, without a value.
     Nothing,
     /// Names of what was made or went.
     Names(Vec<String>),
-    /// What would be destroyed.
+    /// The datasets and snapshots that would be destroyed.
     Doomed(DoomedReport),
     /// Snapshots that were destroyed, or are to be.
     Deferred(DeferredReport),
-    /// What was destroyed with its keys.
+    /// The datasets that were destroyed with their keys.
     Shredded(ShredReport),
     /// Datasets with properties.
     Datasets(Vec<DatasetRow>),
     /// Pools.
     Pools(Vec<PoolReport>),
-    /// What devices did.
+    /// The operations of devices.
     Io(Vec<PoolIo>),
     /// Pools that could be imported.
     Importable(Vec<ImportablePool>),
-    /// What is mounted.
+    /// The mounts.
     Mounts(Vec<MountRow>),
     /// A dataset that is a home.
     Home(HomeRow),
-    /// What pools have that not every program knows.
+    /// The features of pools.
     Features(Vec<PoolFeatures>),
     /// The history.
     History(Vec<HistoryRow>),
-    /// What happened to pools.
+    /// The events of pools.
     Events(Vec<EventRow>),
-    /// What differs.
+    /// The differences of two states.
     Diff(DiffReport),
     /// Streams.
     Streams(Vec<StreamRow>),
     /// Tags on snapshots.
     Holds(Vec<HoldRow>),
-    /// What users or groups have.
+    /// The space and quotas of users or groups.
     Accounts(Vec<AccountRow>),
     /// Keys.
     Keys(Vec<KeyRow>),
@@ -66,7 +66,7 @@ pub enum Reply {
     AnchorRows(Vec<AnchorRow>),
     /// An inspection.
     Inspection(Box<Inspection>),
-    /// Who may do what.
+    /// The permissions on datasets.
     Permissions(Vec<PermissionRow>),
     /// Zones.
     Zones(Vec<ZoneRow>),
@@ -74,7 +74,7 @@ pub enum Reply {
     Exports(Vec<ExportRow>),
     /// Sessions of initiators.
     Sessions(Vec<SessionRow>),
-    /// What a pool serves.
+    /// The targets and units that a pool serves.
     Ha(HaReport),
     /// Mappings.
     Mappings(Vec<MappingRow>),

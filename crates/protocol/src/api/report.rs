@@ -1,4 +1,4 @@
-//! What is returned about datasets, their keys and their users, and about the daemon.
+//! Answers about datasets, their keys and their users, and about the daemon.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,22 +7,22 @@ use super::zone_profile::ZoneProfile;
 /// A dataset or snapshot with properties, in the order in which they were asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DatasetRow {
-    /// Its whole name.
+    /// The whole name of the dataset.
     pub name: String,
     /// `filesystem` or `snapshot`.
     pub kind: String,
-    /// Its properties.
+    /// The properties of the dataset.
     pub props: Vec<PropertyRow>,
 }
 
 /// A property.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PropertyRow {
-    /// Its name.
+    /// The name of the property.
     pub property: String,
-    /// Its value.
+    /// The value of the property.
     pub value: Value,
-    /// Where that comes from.
+    /// The source of the value.
     pub source: Source,
 }
 
@@ -30,7 +30,7 @@ pub struct PropertyRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Value {
-    /// It does not apply.
+    /// A property that does not apply.
     None,
     /// A word.
     Text(String),
@@ -46,32 +46,32 @@ pub enum Value {
     Time(u64),
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// It is counted or fixed.
+    /// A value that is counted or fixed.
     None,
-    /// It was not set.
+    /// A value that was not set.
     Default,
-    /// It was set here.
+    /// A value that was set on this dataset.
     Local,
-    /// It was set on a dataset above.
+    /// A value that was set on a dataset above.
     Inherited(String),
-    /// It was given to the command that mounted it.
+    /// A value that was given to the command that mounted the dataset.
     Temporary,
-    /// It came with a stream or a pool, and is not used before it is accepted.
+    /// A value that came with a stream or a pool, and is not used before it is accepted.
     Proposed,
 }
 
-/// Something that is mounted.
+/// A mounted dataset or snapshot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MountRow {
     /// The dataset or snapshot.
     pub name: String,
-    /// Where.
+    /// The directory of the mount.
     pub dir: String,
-    /// Whether it refuses changes.
+    /// True if it refuses changes.
     pub read_only: bool,
     /// The minor number of its device, which no other mount has at the same time. The major number is 0.
     pub device: u32,
@@ -80,11 +80,11 @@ pub struct MountRow {
 /// A dataset that is a home.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HomeRow {
-    /// Its name.
+    /// The name of the dataset.
     pub name: String,
-    /// Its guid.
+    /// The guid of the dataset.
     pub dataset: u64,
-    /// Whether it is mounted as home.
+    /// True if it is mounted as home.
     pub is_open: bool,
 }
 
@@ -97,7 +97,7 @@ pub struct KeyRow {
     pub key_root: String,
     /// `available` or `unavailable`.
     pub status: String,
-    /// Where the key comes from.
+    /// The source of the key.
     pub keysource: String,
 }
 
@@ -120,7 +120,7 @@ pub struct GenerationRow {
     pub snapshots: Vec<String>,
 }
 
-/// What differs between two states of a dataset.
+/// The differences between two states of a dataset.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DiffReport {
     /// Files and directories, by path; absent if the key is not loaded.
@@ -131,20 +131,21 @@ pub struct DiffReport {
     pub contents: [u64; 2],
 }
 
-/// What became of a file or directory.
+/// The change of a file or directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DiffRow {
     /// `+`, `-`, `M` or `R`.
     pub change: String,
-    /// What it is, as a letter of `ls -F`, or `F` for a file.
+    /// The type of the file, as a letter of `ls -F`, or `F` for a file.
     pub kind: String,
-    /// Where it is mounted, or else from the root of the dataset on. Bytes that are no printable ASCII are octal.
+    /// The path below the mountpoint, or else from the root of the dataset on. Bytes that are no printable ASCII are
+    /// octal.
     pub path: String,
-    /// What it is called now, if it was renamed.
+    /// The new path, if the file was renamed.
     pub new_path: Option<String>,
-    /// When it changed last: seconds since 1970.
+    /// The time of the last change: seconds since 1970.
     pub time: i64,
-    /// When it changed last: nanoseconds besides the seconds.
+    /// The time of the last change: nanoseconds besides the seconds.
     pub nanos: u32,
 }
 
@@ -170,7 +171,7 @@ pub struct StreamRow {
     pub size: u64,
 }
 
-/// Whether something is a user's or a group's.
+/// True if something is a user's or a group's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OwnerKind {
@@ -180,22 +181,22 @@ pub enum OwnerKind {
     Group,
 }
 
-/// What a user or group has in a dataset, and may have.
+/// The space of a user or group in a dataset, and its quotas.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AccountRow {
-    /// Which of the two.
+    /// The kind of the account.
     pub kind: OwnerKind,
-    /// Its uid or gid.
+    /// The uid or gid.
     pub id: u32,
-    /// Its name, if it has one here.
+    /// The name of the account, if this machine has one.
     pub name: Option<String>,
     /// Bytes of contents that are not holes, before compression.
     pub used: u64,
-    /// How many bytes that may be.
+    /// The quota in bytes.
     pub quota: Option<u64>,
     /// Files, directories and the like.
     pub objects_used: u64,
-    /// How many that may be.
+    /// The quota in files and directories.
     pub object_quota: Option<u64>,
 }
 
@@ -204,7 +205,7 @@ pub struct AccountRow {
 pub struct SlotRow {
     /// The dataset that has the slot.
     pub key_root: String,
-    /// Its number.
+    /// The number of the slot.
     pub slot: u32,
     /// `passphrase`, `key` or `unknown`.
     pub kind: String,
@@ -212,18 +213,18 @@ pub struct SlotRow {
     pub priority: u8,
     /// Seconds since 1970.
     pub created: u64,
-    /// What a guess costs, of a passphrase.
+    /// The cost of a guess, of a passphrase.
     pub cost: Option<String>,
 }
 
 /// The daemon.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DaemonReport {
-    /// Its version.
+    /// The version of the program.
     pub version: String,
-    /// Its process.
+    /// The process of the daemon.
     pub pid: u32,
-    /// Its socket.
+    /// The socket of the daemon.
     pub socket: String,
     /// The processor features that its ciphers use.
     pub hardware: String,
@@ -231,42 +232,42 @@ pub struct DaemonReport {
     pub pools: Vec<String>,
 }
 
-/// As whom the daemon knows the caller.
+/// The user that the daemon takes the caller for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CallerReport {
     /// The user, by name or else by number.
     pub user: String,
     /// The number of the user.
     pub uid: u32,
-    /// Whether this is root or the daemon's own user, who may do everything.
+    /// True if this is root or the daemon's own user, who may do everything.
     pub admin: bool,
     /// The zone that the caller came through.
     pub zone: Option<String>,
     /// The id of the token that the caller showed.
     pub token: Option<String>,
-    /// When that ends, in seconds since 1970.
+    /// The end of the token, in seconds since 1970.
     pub expires: Option<u64>,
 }
 
 /// A token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TokenRow {
-    /// Its id, which is no secret.
+    /// The id of the token, which is no secret.
     pub id: String,
     /// The user whose rights it gives.
     pub user: String,
-    /// What it is for.
+    /// The purpose of the token.
     pub label: String,
     /// The zone that it leads into.
     pub zone: Option<String>,
-    /// Its limits besides the rights of the user.
+    /// The limits of the token, besides the rights of the user.
     #[serde(default)]
     pub scope: TokenScope,
-    /// When it was made, in seconds since 1970.
+    /// The time when the token was made, in seconds since 1970.
     pub created: u64,
-    /// When it ends, in seconds since 1970.
+    /// The end of the token, in seconds since 1970.
     pub expires: Option<u64>,
-    /// When it was shown last since the daemon started, in seconds since 1970.
+    /// The time when the token was last shown since the daemon started, in seconds since 1970.
     pub last_used: Option<u64>,
 }
 
@@ -278,16 +279,16 @@ pub struct TokenScope {
     pub read_only: bool,
     /// Commands reach this dataset, and those below it; all if absent. It stays the same when it is renamed.
     pub dataset: Option<String>,
-    /// These commands are accepted, by the names of the HTTP API; all if empty.
+    /// The commands that are accepted, by the names of the HTTP API; all if empty.
     pub commands: Vec<String>,
 }
 
 /// A token that was just made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewToken {
-    /// Its id, which is no secret.
+    /// The id of the token, which is no secret.
     pub id: String,
-    /// What has to be shown. The daemon keeps a hash of it only.
+    /// The token that the caller has to show. The daemon keeps only a hash of it.
     pub token: String,
 }
 
@@ -305,43 +306,43 @@ pub struct DoomedReport {
 pub struct DeferredReport {
     /// The names of those that are gone.
     pub destroyed: Vec<String>,
-    /// Of those that go as soon as nothing keeps them.
+    /// The datasets and snapshots that are destroyed as soon as nothing keeps them.
     pub later: Vec<String>,
 }
 
-/// What became of datasets whose keys were destroyed with them.
+/// The result of destroying datasets with their keys.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ShredReport {
     /// The datasets and snapshots that went, or would go.
     pub destroyed: Vec<String>,
-    /// How many keyrings were wrapped by a random key before they were overwritten.
+    /// The number of keyrings that were wrapped by a random key before they were overwritten.
     pub rewrapped: usize,
     /// Datasets whose keys were not loaded, so that their keyrings were overwritten as they were.
     pub not_rewrapped: Vec<String>,
-    /// How many key blocks were overwritten, and read as zeros in every copy on every device.
+    /// The number of key blocks that were overwritten, and read as zeros in every copy on every device.
     pub key_blocks: usize,
-    /// How many devices the pool has.
+    /// The number of devices of the pool.
     pub devices: usize,
-    /// What stays readable with the keys of other datasets.
+    /// The data that stays readable with the keys of other datasets.
     pub survivors: Vec<Survivor>,
 }
 
-/// What of a dataset stays readable after its keys were destroyed.
+/// The data of a dataset that stays readable after its keys were destroyed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Survivor {
     /// The dataset that goes.
     pub dataset: String,
     /// The one that has some of its data keys.
     pub kept_by: String,
-    /// Which.
+    /// The generations of the keys.
     pub generations: Vec<u32>,
-    /// How many records of the dataset are sealed with them.
+    /// The number of records of the dataset that are sealed with them.
     pub records: u64,
     /// Their bytes on disk.
     pub bytes: u64,
 }
 
-/// What is allowed on a dataset, or below it.
+/// The permissions on a dataset, or below it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PermissionRow {
     /// The dataset that says so.
@@ -349,27 +350,27 @@ pub struct PermissionRow {
     /// `local` (on the dataset itself), `descendent` (below it), `local+descendent`, `create` (on what is made
     /// below) or `set`.
     pub scope: String,
-    /// What kind of name it is.
+    /// The kind of the name.
     pub kind: super::WhoKind,
-    /// Whom it is allowed to; empty for everyone.
+    /// The user or group that has the permissions; empty for everyone.
     pub name: String,
-    /// What.
+    /// The permissions.
     pub permissions: Vec<String>,
 }
 
 /// A zone.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ZoneRow {
-    /// Its name.
+    /// The name of the zone.
     pub name: String,
     /// The dataset that is its root, as it is called now; absent if its pool is not imported.
     pub dataset: Option<String>,
-    /// What that is called in the zone.
+    /// The name of the root inside the zone.
     pub alias: String,
-    /// Which datasets the tenant cannot change.
+    /// The profile, which says which datasets the tenant cannot change.
     pub profile: ZoneProfile,
-    /// Who besides root may use it: a user, or after a colon a group.
+    /// The user besides root that may use the zone, or after a colon a group.
     pub owner: Option<String>,
-    /// Where it listens.
+    /// The socket of the zone.
     pub socket: String,
 }

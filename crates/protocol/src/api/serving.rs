@@ -7,33 +7,33 @@ use serde::{Deserialize, Serialize};
 /// An export.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExportRow {
-    /// What clients call it.
+    /// The name of the export for clients.
     pub name: String,
     /// The device.
     pub device: String,
     /// A description for people; empty if none was given.
     pub description: String,
-    /// How large it is, in bytes; absent if it is not open.
+    /// The size in bytes; absent if the device is not open.
     pub size: Option<u64>,
-    /// Whether clients cannot change it.
+    /// True if clients cannot change it.
     pub read_only: bool,
-    /// Where it is offered: `unix:PATH` or `HOST:PORT`.
+    /// The address: `unix:PATH` or `HOST:PORT`.
     pub listen: String,
     /// The address and the name of the export as a URI, which clients take.
     pub uri: String,
-    /// How many use it.
+    /// The number of clients.
     pub connections: usize,
-    /// Who has reserved it, if it is a target of iSCSI.
+    /// The persistent reservation, if the export is a target of iSCSI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<ReservationRow>,
-    /// Why it is not open.
+    /// The reason for which the device is not open.
     pub failure: Option<String>,
 }
 
-/// Who has reserved the unit of a target.
+/// The persistent reservation of the unit of a target.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReservationRow {
-    /// How many initiators have registered a key.
+    /// The number of initiators that have registered a key.
     pub registrations: usize,
     /// The type of the reservation, if there is one.
     #[serde(rename = "type")]
@@ -47,18 +47,18 @@ pub struct ReservationRow {
 pub struct SessionRow {
     /// The target that it uses.
     pub target: String,
-    /// Its number there.
+    /// The number of the session at the target.
     pub number: u16,
     /// The name of the initiator.
     pub initiator: String,
-    /// Its address.
+    /// The address of the initiator.
     pub address: String,
-    /// Whether it has registered a key for persistent reservations.
+    /// True if it has registered a key for persistent reservations.
     #[serde(default)]
     pub registered: bool,
 }
 
-/// What a pool serves by its file.
+/// The targets and units that a pool serves by its file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HaReport {
     /// The pool.
@@ -74,30 +74,30 @@ pub struct HaReport {
 /// A target that a pool serves.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HaTargetRow {
-    /// Its name for initiators.
+    /// The name of the target for initiators.
     pub name: String,
     /// `ADDRESS:PORT`.
     pub portals: Vec<String>,
     /// `ADDRESS:PORT > ADDRESS:PORT`: portals that send initiators to others.
     pub redirects: Vec<String>,
-    /// Whether initiators prove a secret.
+    /// True if initiators prove a secret.
     pub chap: bool,
-    /// How many sessions there are.
+    /// The number of sessions.
     pub sessions: usize,
 }
 
 /// A volume that a pool serves.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HaUnitRow {
-    /// Its name.
+    /// The name of the volume.
     pub volume: String,
-    /// Its number at the targets.
+    /// The number of the unit at the targets.
     pub lun: u16,
-    /// Its serial number, which never changes.
+    /// The serial number, which never changes.
     pub serial: String,
     /// The targets that show it.
     pub targets: Vec<String>,
-    /// Why it is not served yet.
+    /// The reason for which the unit is not served yet.
     pub waits: Option<String>,
 }
 
@@ -105,23 +105,23 @@ pub struct HaUnitRow {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlainMapping {
-    /// As `aes-xts-plain64`.
+    /// The cipher, such as `aes-xts-plain64`.
     pub cipher: String,
     /// The length of the key, in bytes.
     pub key_len: usize,
-    /// What makes it of a passphrase.
+    /// The hash that makes the key of a passphrase.
     pub hash: String,
-    /// Where data begins, in bytes.
+    /// The beginning of the data, in bytes.
     pub offset: u64,
-    /// How long it is, in bytes; to the end of the device if absent.
+    /// The length of the data, in bytes; to the end of the device if absent.
     pub len: Option<u64>,
     /// The number of the first sector.
     pub skip: u64,
-    /// What is encrypted as one, in bytes.
+    /// The size of a sector of the encryption, in bytes.
     pub sector_size: u32,
 }
 
-/// Where the daemon finds the key of a mapping when it starts.
+/// The location of the key of a mapping that the daemon opens when it starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum MappingKeyPlace {
@@ -131,9 +131,9 @@ pub enum MappingKeyPlace {
     File {
         /// From the root.
         path: PathBuf,
-        /// How many bytes come before it.
+        /// The offset of the key in the file, in bytes.
         offset: u64,
-        /// How many bytes it has; to the end of the file if absent.
+        /// The number of bytes of the key; to the end of the file if absent.
         len: Option<usize>,
     },
     /// An object in a PKCS#11 token.
@@ -152,80 +152,80 @@ pub enum MappingKeyPlace {
     },
 }
 
-/// How a mapping is to be served; what is absent stays.
+/// The form in which a mapping is to be served; what is absent stays.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MappingChange {
-    /// Whether reads are queued.
+    /// True if reads are queued.
     pub read_workqueue: Option<bool>,
-    /// Whether writes are queued.
+    /// True if writes are queued.
     pub write_workqueue: Option<bool>,
-    /// Whether queued requests are encrypted and decrypted on the thread that asks.
+    /// True if queued requests are encrypted and decrypted on the thread that asks.
     pub same_cpu: Option<bool>,
-    /// Whether queued writes go to the device from one thread, sorted.
+    /// True if queued writes go to the device from one thread, sorted.
     pub sort_writes: Option<bool>,
-    /// Whether discards are passed on.
+    /// True if discards are passed on.
     pub allow_discards: Option<bool>,
 }
 
 /// An open mapping.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MappingRow {
-    /// Its name.
+    /// The name of the mapping.
     pub name: String,
     /// `LUKS1`, `LUKS2` or `PLAIN`.
     pub kind: String,
     /// The file or disk.
     pub device: String,
-    /// Where the header is, if elsewhere.
+    /// The device of the header, if it is a separate one.
     pub header: Option<String>,
     /// The UUID of the container.
     pub uuid: Option<String>,
     /// The key slot that opened it.
     pub slot: Option<u32>,
-    /// As `aes-xts-plain64`.
+    /// The cipher, such as `aes-xts-plain64`.
     pub cipher: String,
-    /// Who computes the cipher, as `aws-lc`, where that can be chosen.
+    /// The provider of the cipher, such as `aws-lc`, where it can be chosen.
     #[serde(default)]
     pub provider: Option<String>,
     /// The length of its key.
     pub key_bits: usize,
-    /// What is encrypted as one, in bytes.
+    /// The size of a sector of the encryption, in bytes.
     pub sector_size: u32,
-    /// Where data begins on the device, in bytes.
+    /// The beginning of the data on the device, in bytes.
     pub offset: u64,
     /// The number of the first sector for the tweak.
     pub iv_offset: u64,
-    /// How long it is, in bytes.
+    /// The length of the data, in bytes.
     pub size: u64,
-    /// Whether writes are refused.
+    /// True if writes are refused.
     pub read_only: bool,
-    /// Whether discards are passed on.
+    /// True if discards are passed on.
     pub allow_discards: bool,
-    /// Whether reads are queued.
+    /// True if reads are queued.
     pub read_workqueue: bool,
-    /// Whether writes are queued.
+    /// True if writes are queued.
     pub write_workqueue: bool,
-    /// Whether queued requests are encrypted and decrypted on the thread that asks.
+    /// True if queued requests are encrypted and decrypted on the thread that asks.
     pub same_cpu: bool,
-    /// Whether queued writes go to the device from one thread, sorted.
+    /// True if queued writes go to the device from one thread, sorted.
     pub sort_writes: bool,
-    /// Whether sectors with tags are written without the journal.
+    /// True if sectors with tags are written without the journal.
     #[serde(default)]
     pub no_journal: bool,
-    /// Whether the journal of sectors with tags is not looked at.
+    /// True if the journal of sectors with tags is not looked at.
     #[serde(default)]
     pub recovery: bool,
-    /// Whether its key is gone, and requests wait.
+    /// True if its key is gone, and requests wait.
     #[serde(default)]
     pub suspended: bool,
-    /// How far its re-encryption is, if one is under way.
+    /// The progress of the re-encryption, if one is under way.
     pub reencryption: Option<MappingReencryption>,
-    /// How many use it.
+    /// The number of users of the mapping.
     pub users: usize,
-    /// Whether the daemon opens it at each start.
+    /// True if the daemon opens it at each start.
     pub at_start: bool,
-    /// Why it is not open, if the daemon could not open it. Then only its names and devices are known.
+    /// The reason for which the daemon could not open the mapping. Then only its names and devices are known.
     pub waits: Option<String>,
     /// Reads on the thread that asked.
     pub read_inline: MappingTimes,
@@ -237,42 +237,42 @@ pub struct MappingRow {
     pub write_queued: MappingTimes,
 }
 
-/// How far the re-encryption of a container is that is open, in bytes.
+/// The progress of the re-encryption of an open container, in bytes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct MappingReencryption {
-    /// What is encrypted anew.
+    /// The bytes that are encrypted anew.
     pub done: u64,
     /// All data.
     pub total: u64,
-    /// Whether it goes on now.
+    /// True if it goes on now.
     #[serde(default)]
     pub running: bool,
-    /// How fast it goes on, in bytes a second.
+    /// The speed, in bytes a second.
     #[serde(default)]
     pub speed: Option<u64>,
-    /// How long it will take from now on, in seconds.
+    /// The time until the end, in seconds.
     #[serde(default)]
     pub seconds_left: Option<u64>,
 }
 
-/// What a mapping served in one form.
+/// The requests that a mapping served in one form.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MappingTimes {
     /// Requests.
     pub count: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// How many failed.
+    /// The number of requests that failed.
     pub errors: u64,
-    /// What half of them took at most, in nanoseconds.
+    /// The longest time of the fastest half, in nanoseconds.
     pub p50_ns: Option<u64>,
-    /// What 99 of 100 took at most.
+    /// The longest time of the fastest 99 of 100.
     pub p99_ns: Option<u64>,
-    /// What 999 of 1000 took at most.
+    /// The longest time of the fastest 999 of 1000.
     pub p999_ns: Option<u64>,
 }
 
-/// What the borrower of a device does with it.
+/// The use that the borrower of a device makes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Borrowing {
@@ -287,13 +287,13 @@ pub enum Borrowing {
 /// A device that is lent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BorrowedDevice {
-    /// What it is called in messages.
+    /// The name of the device in messages.
     pub name: String,
-    /// Its size, in bytes.
+    /// The size of the device, in bytes.
     pub size: u64,
-    /// Its logical sectors, in bytes.
+    /// The logical sector size, in bytes.
     pub logical: u32,
-    /// Its physical ones.
+    /// The physical sector size, in bytes.
     pub physical: u32,
 }
 
@@ -305,12 +305,12 @@ pub enum DeviceRequest {
     Read {
         /// From where, in bytes.
         offset: u64,
-        /// How much, in bytes; no more than a piece of data.
+        /// The length, in bytes; no more than a piece of data.
         len: u32,
     },
     /// Write the data that follows.
     Write {
-        /// Where to, in bytes.
+        /// The offset to write to, in bytes.
         offset: u64,
     },
     /// Make what was written durable.
@@ -319,17 +319,17 @@ pub enum DeviceRequest {
     End,
 }
 
-/// What came of a request to a device.
+/// The answer to a request to a device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceAnswer {
-    /// It is done.
+    /// The request succeeded.
     Done,
-    /// It is not.
+    /// The request failed.
     Failed {
-        /// What happened.
+        /// The error.
         message: String,
-        /// Whether there was no free space.
+        /// True if there was no free space.
         is_no_space: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! What commands are told besides names.
+//! The arguments of commands besides names.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -64,7 +64,7 @@ impl Pbkdf {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewVolume {
-    /// Its size, in bytes.
+    /// The size of the device, in bytes.
     pub size: u64,
     /// Reserve no space for it.
     #[serde(default)]
@@ -77,12 +77,12 @@ pub struct NewVolume {
 pub struct PoolDevices {
     /// The groups.
     pub groups: Vec<DeviceGroup>,
-    /// Those that are there for logs only.
+    /// The groups for intent logs only.
     pub logs: Vec<DeviceGroup>,
-    /// Those of the second-level cache.
+    /// The devices of the second-level cache.
     #[serde(default)]
     pub caches: Vec<PathBuf>,
-    /// Those that wait.
+    /// The spares.
     pub spares: Vec<PathBuf>,
 }
 
@@ -90,17 +90,17 @@ pub struct PoolDevices {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceGroup {
-    /// Which.
+    /// The devices of the group.
     pub devices: Vec<PathBuf>,
-    /// How many of them may be lost in a group with parity; 0: all hold the same.
+    /// The number of devices that a group with parity can lose. With 0, all devices hold the same data.
     pub parity: usize,
 }
 
-/// What an import does with the checkpoint of a pool.
+/// The use that an import makes of the checkpoint of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckpointUse {
-    /// Nothing.
+    /// Keep the checkpoint.
     #[default]
     Keep,
     /// Goes back to it.
@@ -115,7 +115,7 @@ pub enum CheckpointUse {
 pub enum DeviceChange {
     /// More groups or spares.
     Add {
-        /// Which.
+        /// The new devices.
         devices: Box<PoolDevices>,
         /// Overwrite what they hold, and accept different redundancy.
         #[serde(default)]
@@ -124,7 +124,7 @@ pub enum DeviceChange {
         #[serde(default)]
         dry_run: bool,
     },
-    /// One more member beside another.
+    /// Add a member beside another one.
     Attach {
         /// Beside which.
         device: String,
@@ -134,15 +134,15 @@ pub enum DeviceChange {
         #[serde(default)]
         force: bool,
     },
-    /// One member less.
+    /// Remove a member.
     Detach {
-        /// Which.
+        /// The member.
         device: String,
         /// Also if the device in its place is incomplete.
         #[serde(default)]
         force: bool,
     },
-    /// One device in the place of another.
+    /// Replace a device by another one.
     Replace {
         /// The old one.
         device: String,
@@ -152,11 +152,11 @@ pub enum DeviceChange {
         #[serde(default)]
         force: bool,
     },
-    /// One spare less, or one group of devices.
+    /// Remove a spare, or a group of devices.
     Remove {
-        /// Which.
+        /// The spare, or the group.
         device: String,
-        /// Not to return before a group that holds data is gone.
+        /// True if the command returns only when a group with data is removed.
         #[serde(default)]
         wait: bool,
     },
@@ -164,7 +164,7 @@ pub enum DeviceChange {
     StopRemove,
     /// Leave a member alone.
     Offline {
-        /// Which.
+        /// The device.
         device: String,
         /// Until the next import only.
         #[serde(default)]
@@ -172,7 +172,7 @@ pub enum DeviceChange {
     },
     /// Take a member back.
     Online {
-        /// Which.
+        /// The device.
         device: String,
         /// Use all of it, if it became larger.
         #[serde(default)]
@@ -180,14 +180,14 @@ pub enum DeviceChange {
     },
     /// Forget failures, and try again what failed.
     Clear {
-        /// Of which device; of all if absent.
+        /// The device; all if absent.
         device: Option<String>,
     },
     /// Look again for devices that are missing.
     Reopen,
 }
 
-/// What a mount allows; what the properties say where that is `None`.
+/// The permissions of a mount; the properties decide where one is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Allowed {
@@ -197,7 +197,7 @@ pub struct Allowed {
     pub setuid: Option<bool>,
     /// Device nodes can be opened.
     pub devices: Option<bool>,
-    /// When reading changes access times.
+    /// The rule for access times.
     #[serde(default)]
     pub access_times: Option<AccessTimes>,
     /// Access times of directories may change.
@@ -206,7 +206,7 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// These values, and those of `other` where these are absent.
+    /// Returns these values, and those of `other` where these are absent.
     pub fn or(self, other: Allowed) -> Allowed {
         Allowed {
             exec: self.exec.or(other.exec),
@@ -218,13 +218,13 @@ impl Allowed {
     }
 }
 
-/// When reading a file changes its access time.
+/// The rule by which reading a file changes its access time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessTimes {
     /// Never.
     Never,
-    /// Where it is older than the last change, or a day.
+    /// Change a time that is older than the last change, or than a day.
     Relative,
     /// Each time that a file is opened and read.
     Always,
@@ -240,15 +240,16 @@ pub enum Sweep {
     Initialize,
 }
 
-/// What to send.
+/// The states to send.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum SendWhat {
     /// A snapshot.
     Snapshot {
-        /// Its name.
+        /// The name of the snapshot.
         name: String,
-        /// What is new since this one, an earlier snapshot or a bookmark; `@name` and `#name` are of the same dataset.
+        /// The earlier snapshot or bookmark from which on changes are sent; `@name` and `#name` are of the same
+        /// dataset.
         from: Option<String>,
         /// The snapshots between them too.
         #[serde(default)]
@@ -257,14 +258,14 @@ pub enum SendWhat {
         #[serde(default)]
         replicate: bool,
     },
-    /// What a receive that was interrupted lacks.
+    /// The rest of a receive that was interrupted.
     Rest {
-        /// Its token.
+        /// The token of the receive.
         token: String,
     },
 }
 
-/// Which dataset a stream is received into.
+/// The rule by which the name of a received dataset is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReceiveName {
@@ -276,7 +277,7 @@ pub enum ReceiveName {
     Last,
 }
 
-/// What to do about the data keys of a dataset.
+/// The change of the data keys of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rotation {
@@ -290,7 +291,7 @@ pub enum Rotation {
     Resume,
 }
 
-/// Whom something is allowed to.
+/// The kind of a name that permissions are given to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhoKind {
@@ -306,7 +307,7 @@ pub enum WhoKind {
     Set,
 }
 
-/// What to inspect.
+/// The object of an inspection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InspectTarget {

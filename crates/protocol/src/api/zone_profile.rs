@@ -51,8 +51,8 @@ impl ZoneProfile {
         all.find(|profile| profile.name() == name)
     }
 
-    /// Whether the tenant cannot change a dataset. `below` is its path below the root, and empty for the root. The
-    /// datasets below a dataset are as that one.
+    /// Returns whether the tenant cannot change a dataset. `below` is its path below the root, and empty for the root.
+    /// The datasets below a dataset are as that one.
     pub fn fixes(self, below: &str) -> bool {
         let first = below.split('/').next().unwrap_or_default();
         let is_system = first.is_empty() || SYSTEM.contains(&first);

@@ -23,16 +23,16 @@ use crate::wire;
 
 pub use remote_device::RemoteDevice;
 
-/// How long to wait for a daemon that another command is starting.
+/// The time to wait for a daemon that another command is starting.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often to look for it.
+/// The time between two looks for it.
 const PAUSE: Duration = Duration::from_millis(20);
-/// What a daemon says that is not needed, since one listens already.
+/// The message of a daemon that is not needed, since one listens already.
 pub const TAKEN: &str = "taken";
-/// What a daemon says to a caller whose token it does not accept.
+/// The message to a caller whose token the daemon does not accept.
 pub const BAD_TOKEN: &str = "the token is wrong, expired or revoked";
 
-/// What a client does for the daemon while a command runs.
+/// The work of a client for the daemon while a command runs.
 pub trait Terminal {
     /// Asks a person for a secret; `None` if there is no person to ask, or they gave up.
     ///
@@ -49,13 +49,13 @@ pub trait Terminal {
     }
 }
 
-/// Where the daemon of root listens.
+/// The socket of root's daemon.
 pub const SYSTEM_SOCKET: &str = "/run/strongroom/socket";
 /// The directory with the sockets of root's processes.
 pub const SYSTEM_DIR: &str = "/run/strongroom";
 
-/// Where the daemon of this user listens, unless said otherwise: `/run/strongroom/socket` for root,
-/// else `strongroom/socket` in the user's runtime directory.
+/// Returns the socket of this user's daemon, unless another one is named: `/run/strongroom/socket` for root, else
+/// `strongroom/socket` in the user's runtime directory.
 pub fn default_socket() -> PathBuf {
     socket_of_environment().unwrap_or_else(|| runtime_dir().join("socket"))
 }
@@ -82,8 +82,8 @@ fn runtime_dir_in(variable: Option<OsString>) -> PathBuf {
     }
 }
 
-/// Where the socket is if there is no runtime directory. Every user can make a directory of this name:
-/// the daemon refuses one that is not its user's, and commands a daemon that is not.
+/// Returns the directory of the socket if there is no runtime directory. Every user can make a directory of this name.
+/// So the daemon refuses one of another user, and commands refuse a daemon of another user.
 pub fn fallback_dir() -> PathBuf {
     format!("/tmp/strongroom-{}", rustix::process::geteuid().as_raw()).into()
 }
@@ -312,7 +312,7 @@ pub trait Data {
     fn give(&mut self, piece: &mut [u8]) -> Result<usize, Failure>;
 }
 
-/// Of a command without data.
+/// The data of a command that has none.
 struct NoData;
 
 impl Data for NoData {
@@ -387,7 +387,7 @@ fn may_use(found: &std::fs::Metadata) -> String {
     }
 }
 
-/// Whether a daemon of `server` may see the secrets of `own`.
+/// Returns whether a daemon of `server` may see the secrets of `own`.
 fn is_trusted(server: Uid, own: Uid) -> bool {
     server.is_root() || server == own
 }

@@ -19,7 +19,7 @@ impl RemoteDevice {
         RemoteDevice { stream, is }
     }
 
-    /// Its name, size and sectors.
+    /// Returns the name, size and sectors of the device.
     pub fn about(&self) -> &BorrowedDevice {
         &self.is
     }

@@ -1,4 +1,4 @@
-//! What a file says: nouns with their values.
+//! The contents of a file: nouns with their values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,19 +22,19 @@ pub(super) enum Value {
     Flag(bool),
 }
 
-/// Why a file is refused.
+/// The reason for which a file is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The line, from 1; 0 if no line is wrong more than others.
     pub line: usize,
-    /// What is wrong there.
+    /// The noun that is wrong.
     pub noun: String,
-    /// What is wrong with it.
+    /// The fault of the noun.
     pub what: String,
 }
 
 impl Refused {
-    /// Something wrong with a noun.
+    /// Makes the refusal of a noun.
     pub fn new(line: usize, noun: &str, what: impl Into<String>) -> Refused {
         Refused {
             line,

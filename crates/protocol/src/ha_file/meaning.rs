@@ -1,4 +1,4 @@
-//! What a file means, as far as that can be known without the pool.
+//! The meaning of a file, as far as it can be known without the pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -7,7 +7,7 @@ use super::identity::HaIdentity;
 use super::items::{Items, Refused};
 use super::nouns::{ANYWHERE, Nouns};
 
-/// What the names of targets begin with.
+/// The beginning of the names of targets.
 pub const TARGET_PREFIX: &str = "iqn.2026-01.io.github.strongroom:";
 /// The port of iSCSI.
 const PORT: u16 = 3260;
@@ -33,7 +33,7 @@ pub(super) const ORDER: [(&str, &[&str]); 9] = [
     ("target_groups", &["_members"]),
     ("views", &["_hg", "_tg", "_lu_prefix", "_read_only"]),
 ];
-/// Those that stmf-ha does not know.
+/// The nouns that stmf-ha does not know.
 pub(super) const OURS: [&str; 12] = [
     "_iqn",
     "identities",
@@ -49,10 +49,10 @@ pub(super) const OURS: [&str; 12] = [
     "_redirect_permanently",
 ];
 
-/// What a pool is to serve.
+/// The targets, units and views that a pool is to serve.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HaFile {
-    /// Where targets can be reached, by name. `default` is among them if a target is there.
+    /// The portal groups by name. `default` is among them if a target uses it.
     pub portal_groups: BTreeMap<String, PortalGroup>,
     /// The targets. If the file lists none, there is one without a name, which is called after the pool.
     pub targets: Vec<HaTarget>,
@@ -60,7 +60,7 @@ pub struct HaFile {
     pub logical_units: Option<Vec<(usize, String)>>,
     /// Identities that units had in another storage.
     pub identities: Vec<HaIdentity>,
-    /// Which units are shown, and to whom; one view of all to all if the file has none.
+    /// The views of units to initiators; one view of all to all if the file has none.
     pub views: Vec<HaView>,
 }
 
@@ -69,7 +69,7 @@ pub struct HaFile {
 pub struct PortalGroup {
     /// `ADDRESS:PORT`; all addresses of the host at port 3260 if there are none.
     pub portals: Vec<String>,
-    /// Where initiators are sent that log in there.
+    /// The portals to which initiators are sent that log in there.
     pub redirect: Option<Redirect>,
 }
 
@@ -80,7 +80,7 @@ pub struct Redirect {
     pub line: usize,
     /// To which portals.
     pub to: Elsewhere,
-    /// Whether initiators may use the other portal from then on.
+    /// True if initiators may use the other portal from then on.
     pub permanently: bool,
 }
 
@@ -98,11 +98,11 @@ pub enum Elsewhere {
 pub struct HaTarget {
     /// The line, from 1; 0 of the default target.
     pub line: usize,
-    /// Its name in the file; absent of the default target.
+    /// The name of the target in the file; absent for the default target.
     pub name: Option<String>,
     /// The name that initiators know it by, if it does not come from the one in the file.
     pub iqn: Option<String>,
-    /// Its portal group.
+    /// The portal group of the target.
     pub portal_group: String,
     /// `USER=LOCATION` of the secrets that initiators prove.
     pub chap: Vec<String>,
@@ -115,7 +115,7 @@ pub struct HaTarget {
 pub struct HaView {
     /// The line, from 1; 0 of the view of all to all.
     pub line: usize,
-    /// Its name in the file.
+    /// The name of the unit in the file.
     pub name: String,
     /// The initiators that see the units, in small letters; all if absent.
     pub hosts: Option<BTreeSet<String>>,
@@ -123,12 +123,12 @@ pub struct HaView {
     pub targets: Option<BTreeSet<String>>,
     /// Volumes below this dataset; all if absent.
     pub prefix: Option<String>,
-    /// Whether the initiators cannot change the units.
+    /// True if the initiators cannot change the units.
     pub read_only: bool,
 }
 
 impl HaFile {
-    /// What was read means this.
+    /// Returns the meaning of the nouns of a file.
     ///
     /// # Errors
     /// What has no meaning, with its line and noun.
@@ -218,7 +218,7 @@ impl Nouns<'_> {
         }
     }
 
-    /// Where initiators are sent that log in at a portal of a group.
+    /// Returns the portals to which initiators are sent that log in at a portal of a group.
     fn redirect(
         &mut self,
         group: &str,
@@ -391,7 +391,7 @@ fn iscsi_name(name: &str) -> String {
 }
 
 impl HaTarget {
-    /// Its name for initiators, in a pool of this name.
+    /// Returns the name of the target for initiators, in a pool of this name.
     pub fn iscsi_name(&self, pool: &str) -> String {
         if let Some(iqn) = &self.iqn {
             return iqn.clone();

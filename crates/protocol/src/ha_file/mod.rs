@@ -25,7 +25,7 @@ pub const STMF_NAME: &str = "stmf-ha.conf";
 /// The file has at most so many bytes.
 pub const LEN_MAX: usize = 64 << 10;
 
-/// How a file is spelled.
+/// The spelling of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spelling {
     /// `ha.toml`.

@@ -25,7 +25,7 @@ impl<'a> Nouns<'a> {
         self.items.get(noun)
     }
 
-    /// Whether a noun was looked at.
+    /// Returns whether a noun was looked at.
     pub(super) fn is_used(&self, noun: &str) -> bool {
         self.used.contains(noun)
     }
@@ -42,7 +42,7 @@ impl<'a> Nouns<'a> {
         }
     }
 
-    /// One word.
+    /// Takes the one word of a noun.
     pub(super) fn word(&mut self, noun: &str) -> Result<Option<(usize, String)>, Refused> {
         self.used.insert(noun.into());
         match self.items.get(noun).map(|item| (item.line, &item.value)) {

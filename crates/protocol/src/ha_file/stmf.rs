@@ -32,7 +32,7 @@ pub(super) fn read(text: &str) -> Result<Items, Refused> {
 
 struct Reader<'a> {
     rest: &'a str,
-    /// Of what comes next.
+    /// The line of the next word.
     line: usize,
 }
 
@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Nothing but a comment follows in the line.
+    /// Checks that only a comment follows in the line.
     fn end(&mut self, noun: &str) -> Result<(), Refused> {
         let blank = self.take_while(|c| matches!(c, ' ' | '\t' | '\r'));
         let is_comment = self.rest.starts_with('#') && !blank.is_empty();

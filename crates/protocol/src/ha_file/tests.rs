@@ -1,4 +1,4 @@
-//! Both spellings, and what they refuse.
+//! Tests of both spellings, and of what they refuse.
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use super::row::{Applies, Property, Settable};
 use super::table::PROPERTIES;
 
-/// Whether only the first dataset of a pool has a property.
+/// Returns whether only the first dataset of a pool has a property.
 pub fn is_of_pools(name: &str) -> bool {
     of_pools().any(|known| known == name)
 }
@@ -23,7 +23,7 @@ impl Property {
         all.find(|property| property.name == name || property.short == name)
     }
 
-    /// What is said of a name that no property has.
+    /// Returns the error text for a name that no property has.
     pub fn unknown(name: &str) -> String {
         format!("there is no property '{name}'; 'strongroom properties' lists all properties")
     }
@@ -34,7 +34,7 @@ impl Property {
         (named.settable != Settable::Never).then_some(named)
     }
 
-    /// Whether it is counted or fixed.
+    /// Returns whether it is counted or fixed.
     pub fn is_computed(name: &str) -> bool {
         let mut computed = PROPERTIES
             .iter()
@@ -42,7 +42,7 @@ impl Property {
         computed.any(|property| property.name == name)
     }
 
-    /// What stands above its column.
+    /// Returns the heading of the column.
     pub fn title(&self) -> String {
         match self.header {
             "" => self.short.to_uppercase(),

@@ -4,30 +4,30 @@ use serde::Serialize;
 
 use super::row::{Applies, Property, Settable, Tenant};
 
-/// What the reference says of a property.
+/// The row of a property in the reference.
 #[derive(Debug, Serialize)]
 pub struct Known {
-    /// Its name.
+    /// The name of the property.
     pub name: &'static str,
     /// A shorter name, or the same.
     pub short: &'static str,
-    /// What it does, in one sentence.
+    /// The effect of the property, in one sentence.
     pub help: &'static str,
-    /// What has it.
+    /// The kinds of datasets that have the property.
     pub has: &'static str,
-    /// What it can be set to.
+    /// The values that the property can be set to.
     pub values: String,
-    /// What it is if it was never set.
+    /// The value if the property was never set.
     pub default: &'static str,
-    /// When it can be set: `never`, `volume`, `always`, `creation` or `key`.
+    /// The time when it can be set: `never`, `volume`, `always`, `creation` or `key`.
     pub set: &'static str,
-    /// Which tenants may set it: `no`, `below` or `yes`.
+    /// The tenants that may set it: `no`, `below` or `yes`.
     pub tenant: &'static str,
-    /// Whether a dataset has it from the one above.
+    /// True if a dataset has it from the one above.
     pub inherits: bool,
-    /// Whether it means something for a snapshot.
+    /// True if it means something for a snapshot.
     pub of_snapshots: bool,
-    /// Who may set it.
+    /// The callers that may set it.
     pub who: String,
     /// The first version that has it.
     pub since: &'static str,
@@ -71,7 +71,7 @@ impl Known {
     }
 }
 
-/// Which callers may set a property.
+/// Returns the callers that may set a property.
 fn who(property: &Property) -> String {
     let name = property.name;
     match property.tenant {

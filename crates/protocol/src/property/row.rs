@@ -1,39 +1,39 @@
-//! What a row of the table of properties says.
+//! The fields of a row of the table of properties.
 
 /// A property of a dataset.
 #[derive(Clone, Copy, Debug)]
 pub struct Property {
-    /// Its name, as `get` and `set` take it.
+    /// The name of the property, as `get` and `set` take it.
     pub name: &'static str,
     /// A shorter name, or the same.
     pub short: &'static str,
-    /// What stands above its column; if empty, its short name in capitals.
+    /// The heading of its column; if empty, its short name in capitals.
     pub header: &'static str,
-    /// Whether its column is one of numbers.
+    /// True if its column is one of numbers.
     pub is_number: bool,
-    /// What has it.
+    /// The kinds of datasets that have the property.
     pub applies: Applies,
-    /// When it can be set.
+    /// The time when it can be set.
     pub settable: Settable,
-    /// What it can be set to.
+    /// The values that it can be set to.
     pub values: Values,
-    /// What it is if it was never set.
+    /// The value if it was never set.
     pub default: &'static str,
-    /// Whether a dataset has it from the one above.
+    /// True if a dataset has it from the one above.
     pub inherits: bool,
-    /// Whether it means something for a snapshot.
+    /// True if it means something for a snapshot.
     pub of_snapshots: bool,
-    /// Whether the tenant of a zone may set it.
+    /// True if the tenant of a zone may set it.
     pub tenant: Tenant,
-    /// What becomes of it when a stream brings it.
+    /// The treatment of a value that a stream brings.
     pub received: Received,
     /// The first version that has it.
     pub since: &'static str,
-    /// What it does, in one sentence.
+    /// The effect of the property, in one sentence.
     pub help: &'static str,
 }
 
-/// What has a property.
+/// The kinds of datasets that have a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applies {
     /// Every dataset.
@@ -46,20 +46,20 @@ pub enum Applies {
     Pools,
 }
 
-/// When a property can be set.
+/// The time when a property can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settable {
     /// Never: it is counted, or fixed.
     Never,
     /// At any time.
     Always,
-    /// When the dataset is made.
+    /// Set when the dataset is made.
     AtCreation,
-    /// When the dataset is made, and with `key change`.
+    /// Set when the dataset is made, and by `key change`.
     WithKey,
 }
 
-/// Whether the tenant of a zone may set a property.
+/// True if the tenant of a zone may set a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tenant {
     /// No.
@@ -70,27 +70,27 @@ pub enum Tenant {
     Yes,
 }
 
-/// What becomes of a property that a stream brings.
+/// The treatment of a property that a stream brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// It belongs to the contents, and is kept.
+    /// The value belongs to the contents, and is kept.
     Kept,
-    /// It belongs to the machine of the receiver. What the stream says is not taken.
+    /// The value belongs to the machine of the receiver. The value in the stream is not taken.
     Dropped,
-    /// As `Dropped`, and a new dataset has this value unless the receiver says otherwise.
+    /// The value in the stream is not taken, and a new dataset has this one unless the receiver says otherwise.
     Distrusted(&'static str),
 }
 
-/// What a property can be set to.
+/// The values that a property can be set to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// One of these words.
+    /// A word of this list.
     Words(&'static [&'static str]),
     /// A size in bytes, or `none`.
     Size,
     /// A number from 0, or `none`.
     Count,
-    /// How many snapshots of which kinds are made and kept, or `none`.
+    /// The numbers of snapshots that are made and kept of each kind, or `none`.
     Schedule,
     /// The size of a record: 4 KiB to 1 MiB, a power of two.
     RecordSize,
@@ -100,7 +100,7 @@ pub enum Values {
     Compression,
     /// The name of a suite, `on` or `off`.
     Encryption,
-    /// Where a key comes from.
+    /// The source of a key.
     KeySource,
     /// A user, by name or number.
     User,

@@ -4,7 +4,7 @@ use super::row::{Applies, Property, Received, Settable, Tenant, Values};
 
 const ON_OFF: Values = Values::Words(&["on", "off"]);
 
-/// What ZFS calls checksums. Here all mean the same one.
+/// The names of checksums in ZFS. Here all mean the same one.
 const CHECKSUMS: Values = Values::Words(&[
     "on",
     "blake3",
