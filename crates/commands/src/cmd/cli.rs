@@ -8,11 +8,15 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use adopt::args::Adopt;
+use bench::crypto::args::Crypto;
+use bench::storage::args::Bench;
 use clap::{Args, FromArgMatches, Parser, Subcommand};
+use homes::fscrypt::args::Fscrypt;
+use homes::login::args::Login;
+use homes::pefs::args::Pefs;
+use homes::stack::args::Stack;
 
-use crate::cmd::adopt::args::Adopt;
-use crate::cmd::bench::args::Bench;
-use crate::cmd::crypto::args::Crypto;
 use crate::cmd::csi::args::Csi;
 use crate::cmd::dataset::args::{
     Allow, Cp, Create, Destroy, Get, Groupspace, Inherit, List, Properties, Rename, Set, Unallow,
@@ -20,20 +24,16 @@ use crate::cmd::dataset::args::{
 };
 use crate::cmd::doctor::args::Doctor;
 use crate::cmd::export::args::{Iscsi, Mount, Nbd, Unmount};
-use crate::cmd::fscrypt::args::Fscrypt;
 use crate::cmd::generate::args::Generate;
 use crate::cmd::ha::args::Ha;
 use crate::cmd::key::args::{Key, Keygen};
-use crate::cmd::login::args::Login;
 use crate::cmd::luks::args::Luks;
-use crate::cmd::pefs::args::Pefs;
 use crate::cmd::pool::args::{Inspect, Pool};
 use crate::cmd::send::args::{Receive, Send};
 use crate::cmd::service::args::{Anchor, Completion, Daemon, Explain, Manual};
 use crate::cmd::snapshot::args::{
     Bookmark, Clone, Diff, Hold, Holds, Promote, Release, Rollback, Snapshot,
 };
-use crate::cmd::stack::args::Stack;
 use crate::cmd::web::args::Web;
 use crate::cmd::zone::args::Zone;
 

@@ -3,28 +3,21 @@
 //! A command returns its output instead of printing it. So a command that fails prints nothing, and one
 //! place handles a closed pipe.
 
-mod adopt;
-mod bench;
 pub(crate) mod cli;
-mod crypto;
 mod csi;
 mod dataset;
 mod doctor;
 mod export;
-mod fscrypt;
 mod generate;
 mod ha;
 #[cfg(test)]
 mod help_rules;
 mod key;
-mod login;
 mod luks;
-mod pefs;
 mod pool;
 mod send;
 mod service;
 mod snapshot;
-mod stack;
 mod sure;
 mod web;
 mod zone;
@@ -52,7 +45,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Luks(_) | Command::Stack(_) | Command::Fscrypt(_) | Command::Pefs(_)
     );
     if is_cipher_user {
-        crypto::run::begin(session)?;
+        bench::crypto::run::begin(session)?;
     }
     match command {
         Command::Pool(args) => pool::run::run(args, session),
@@ -82,18 +75,18 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Release(args) => snapshot::run::release(args, session),
         Command::Diff(args) => snapshot::run::diff::run(args, session),
         Command::Cp(args) => dataset::run::copy::run(&args),
-        Command::Adopt(args) => adopt::run::run(&args, session.json),
+        Command::Adopt(args) => adopt::run(&args, session.json),
         Command::Send(args) => send::run::send(args, session),
         Command::Receive(args) => send::run::receive(args, session),
         Command::Key(args) => key::run::run(args, session),
         Command::Keygen(args) => key::run::keygen(&args),
         Command::Allow(args) => dataset::run::delegation::allow(args, session),
         Command::Unallow(args) => dataset::run::delegation::unallow(args, session),
-        Command::Login(args) => login::run::run(&args),
+        Command::Login(args) => homes::login::run::run(&args),
         Command::Luks(args) => luks::run::run(*args, session),
-        Command::Stack(args) => stack::run::run(args, session.json),
-        Command::Fscrypt(args) => fscrypt::run::run(args, session.json),
-        Command::Pefs(args) => Ok(pefs::run::run(&args, session.json)),
+        Command::Stack(args) => homes::stack::run::run(args, session.json),
+        Command::Fscrypt(args) => homes::fscrypt::run::run(args, session.json),
+        Command::Pefs(args) => Ok(homes::pefs::run::run(&args, session.json)),
         Command::Zone(args) => zone::run::run(args, session),
         Command::Web(args) => web::run::run(args, session),
         Command::Csi(args) => csi::run::run(args, session),
@@ -102,11 +95,11 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Nbd(args) => export::run::nbd::run(args, session),
         Command::Doctor(args) => doctor::run::run(&args, session),
         Command::Explain(args) => service::run::explain::run(&args, session.json),
-        Command::Bench(args) => bench::run::run(args, session.json),
+        Command::Bench(args) => bench::storage::run::run(args, session.json),
         Command::Generate(args) => generate::run::run(args),
         Command::Inspect(args) => pool::run::inspect::run(args, session),
         Command::Anchor(args) => service::run::anchor::run(args, session),
-        Command::Crypto(args) => crypto::run::run(args, session),
+        Command::Crypto(args) => bench::crypto::run::run(args, session),
         Command::Daemon(args) => service::run::run(args, session),
         Command::Completion(args) => service::run::completion::run(&args),
         Command::Man(args) => service::run::manual::run(&args),

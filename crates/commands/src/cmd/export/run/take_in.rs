@@ -4,13 +4,12 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use adopt::{has_entries, take_in};
 use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, answer, usage};
 use console::show::json;
 use protocol::api::{Command, Failure, FailureKind, Value, command};
 use serde::Serialize;
-
-use crate::cmd::adopt::run::{has_entries, take_in};
 
 /// The beginning of the name of a private directory, beside the socket of the daemon.
 const PREFIX: &str = "take-in-";

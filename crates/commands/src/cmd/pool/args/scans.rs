@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::stamp::Stamp;
 use clap::{Args, ValueEnum};
+
+use super::stamp::Stamp;
 
 /// Read all data in pools, verify it and repair bad copies
 ///

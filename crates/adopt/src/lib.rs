@@ -1,0 +1,21 @@
+//! The command `adopt`: copies or moves files into a dataset or an encrypted directory, and verifies the copies.
+//!
+//! Layers, the lowest first:
+//! - `trouble`: the reason why a file is left out;
+//! - `copy`: one file, its contents and attributes;
+//! - `place`: source and target; `tally`: the counts that are printed;
+//! - `walk`: the directories, one after the other; `source`: directories that are encrypted;
+//! - `begin`: the command; `take_in`: files that are moved to a dataset at its mount.
+
+pub mod args;
+mod begin;
+mod copy;
+mod place;
+mod source;
+mod take_in;
+mod tally;
+mod trouble;
+mod walk;
+
+pub use begin::run;
+pub use take_in::{has_entries, take_in};

@@ -1,4 +1,0 @@
-//! `adopt`: a directory is copied into a dataset, and verified.
-
-pub(super) mod args;
-pub(super) mod run;

@@ -1,4 +1,0 @@
-//! How fast this machine is, and how fast Strongroom on it.
-
-pub(crate) mod args;
-pub(crate) mod run;

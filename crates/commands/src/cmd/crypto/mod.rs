@@ -1,4 +1,0 @@
-//! Ciphers and their providers.
-
-pub(super) mod args;
-pub(super) mod run;

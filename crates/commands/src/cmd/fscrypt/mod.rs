@@ -1,4 +1,0 @@
-//! Directories that the kernel encrypts.
-
-pub(super) mod args;
-pub(super) mod run;

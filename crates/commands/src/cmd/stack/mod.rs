@@ -1,4 +1,0 @@
-//! Directories that are encrypted file by file.
-
-pub(super) mod args;
-pub(super) mod run;

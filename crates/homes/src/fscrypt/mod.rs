@@ -1,0 +1,5 @@
+//! Directories that the kernel encrypts.
+
+#[expect(missing_docs, reason = "a comment there is a help text")]
+pub mod args;
+pub mod run;

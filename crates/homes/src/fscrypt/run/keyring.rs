@@ -1,0 +1,172 @@
+//! Where the keys of policies are.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use console::outcome::Result;
+use keys::kernel::{self, KernelKeyStatus, KeyRemoval};
+use protocol::api::Failure;
+use rustix::io::Errno;
+use secret::Secret;
+use stack::formats::fscrypt::{KeyName, Policy};
+
+use super::held::Held;
+use super::place::{self, specifier};
+use crate::stack::run::{Answer, MasterState, Mounted, Request};
+
+/// The keys of a file system.
+pub(super) enum Keyring {
+    /// The kernel has them, for the file system of this directory.
+    Kernel(PathBuf, File),
+    /// The process that serves the mount of a stacked directory has them.
+    Mount(Mounted),
+}
+
+impl Keyring {
+    /// The one for the metadata in this place.
+    pub(super) fn of_place(place: &Path) -> Result<Keyring> {
+        let held = Held::open(place)?;
+        match Mounted::of_lower(&held.whole_path()?) {
+            Some(mounted) => Ok(Keyring::Mount(mounted)),
+            None => Keyring::of(&held),
+        }
+    }
+
+    /// The one for what is in this directory, or is mounted on it.
+    fn of(held: &Held<'_>) -> Result<Keyring> {
+        Ok(match Mounted::on(held, held.path())? {
+            Some(mounted) => Keyring::Mount(mounted),
+            None => Keyring::Kernel(held.path().to_owned(), held.reopen()?),
+        })
+    }
+
+    /// Whether there is a key.
+    pub(super) fn status(&self, name: &KeyName) -> Result<KernelKeyStatus> {
+        let mounted = match self {
+            Keyring::Kernel(place, directory) => {
+                let status = kernel::key_status(directory, &specifier(name));
+                return status.map_err(|error| kernel_failure(place, error));
+            }
+            Keyring::Mount(mounted) => mounted,
+        };
+        let name = bytes(name);
+        Ok(
+            match state(mounted.ask(&Request::MasterState { name }, None)?)? {
+                MasterState::Absent => KernelKeyStatus::Absent,
+                MasterState::Present => KernelKeyStatus::Present { is_own: true },
+                MasterState::Leaving => KernelKeyStatus::FilesBusy,
+            },
+        )
+    }
+
+    pub(super) fn add(&self, name: &KeyName, master: &Secret) -> Result<()> {
+        match self {
+            Keyring::Kernel(place, directory) => {
+                let added = kernel::add_key(directory, &specifier(name), master);
+                added.map_err(|error| kernel_failure(place, error))
+            }
+            Keyring::Mount(mounted) => {
+                let name = bytes(name);
+                let added = mounted.ask(&Request::AddMaster { name }, Some(master));
+                added.map(drop)
+            }
+        }
+    }
+
+    /// Gives an empty directory a policy.
+    pub(super) fn set_policy(&self, directory: &File, path: &Path, policy: &Policy) -> Result<()> {
+        let policy = policy.to_kernel();
+        match self {
+            Keyring::Kernel(..) => {
+                let set = kernel::set_policy(directory, &policy);
+                set.map_err(|error| kernel_failure(path, error))
+            }
+            Keyring::Mount(mounted) => {
+                let found = directory.metadata();
+                let ino = found.map_err(|error| place::io(path, &error))?.ino();
+                let request = Request::SetPolicy { ino, policy };
+                mounted.ask(&request, None).map(drop)
+            }
+        }
+    }
+
+    /// Takes a key away, if it is there.
+    pub(super) fn remove(&self, name: &KeyName, all_users: bool) -> Result<Option<KeyRemoval>> {
+        let mounted = match self {
+            Keyring::Kernel(place, directory) => {
+                return match kernel::remove_key(directory, &specifier(name), all_users) {
+                    Ok(removed) => Ok(Some(removed)),
+                    Err(Errno::NOKEY) => Ok(None),
+                    Err(error) => Err(kernel_failure(place, error)),
+                };
+            }
+            Keyring::Mount(mounted) => mounted,
+        };
+        if self.status(name)? == KernelKeyStatus::Absent {
+            return Ok(None);
+        }
+        let name = bytes(name);
+        Ok(Some(
+            match state(mounted.ask(&Request::RemoveMaster { name }, None)?)? {
+                MasterState::Leaving => KeyRemoval::FilesBusy,
+                _ => KeyRemoval::Whole,
+            },
+        ))
+    }
+}
+
+/// The policy of a file or directory, and where its metadata and its key are.
+pub(super) fn policy(held: &Held<'_>) -> Result<(Keyring, PathBuf, Policy)> {
+    let (keyring, place, policy) = find(held)?;
+    let clear = || kernel_failure(held.path(), Errno::NODATA);
+    Ok((keyring, place, policy.ok_or_else(clear)?))
+}
+
+/// As [`policy`], also of what is not encrypted.
+pub(super) fn find(held: &Held<'_>) -> Result<(Keyring, PathBuf, Option<Policy>)> {
+    let path = held.path();
+    let unknown = || Failure::other(format!("{}: its policy is not known", path.display()));
+    let (keyring, place, bytes) = match Mounted::on(held, path)? {
+        Some(mounted) => {
+            // The mount knows it while it is open.
+            let ino = held.metadata()?.ino();
+            let Answer::Policy(bytes) = mounted.ask(&Request::PolicyOf { ino }, None)? else {
+                return Err(unknown());
+            };
+            let place = mounted.lower().to_owned();
+            (Keyring::Mount(mounted), place, bytes)
+        }
+        None => {
+            let bytes = match kernel::policy(held.reopen()?) {
+                Ok(bytes) => Some(bytes),
+                Err(Errno::NODATA) => None,
+                Err(error) => return Err(kernel_failure(path, error)),
+            };
+            let (place, directory) = place::of_file(held)?;
+            (Keyring::Kernel(place.clone(), directory), place, bytes)
+        }
+    };
+    let policy = bytes.map(|bytes| Policy::from_kernel(&bytes).ok_or_else(unknown));
+    Ok((keyring, place, policy.transpose()?))
+}
+
+pub(super) fn kernel_failure(path: &Path, error: Errno) -> Failure {
+    place::io(path, &std::io::Error::from(error))
+}
+
+fn bytes(name: &KeyName) -> Vec<u8> {
+    match name {
+        KeyName::Descriptor(name) => name.to_vec(),
+        KeyName::Identifier(name) => name.to_vec(),
+    }
+}
+
+fn state(answer: Answer) -> Result<MasterState> {
+    match answer {
+        Answer::Master(state) => Ok(state),
+        _ => Err(Failure::other(
+            "the process of the mount is of another version",
+        )),
+    }
+}

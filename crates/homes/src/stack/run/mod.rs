@@ -1,0 +1,277 @@
+//! Directories that are encrypted file by file. All of it happens in this process.
+
+mod background;
+mod control;
+mod covered;
+mod fscrypt;
+mod gocryptfs;
+mod lower;
+mod mount;
+mod mounts;
+mod pefs;
+
+use std::path::Path;
+
+use cipher::SystemRandom;
+use console::outcome::{Outcome, Result};
+use console::show::json;
+use protocol::api::{Failure, FailureKind};
+use serde::Serialize;
+use stack::formats::fscrypt::{Fscrypt, KeyName, MasterKey, Mode, Policy, Space};
+use stack::formats::gocryptfs::{Config, Content};
+
+use crate::stack::args::{Stack, StackCipher, StackFormat, StackInit, StackSpace, StackStatus};
+pub(crate) use background::start;
+pub(crate) use control::{Answer, KeyLine, MasterState, Mounted, Request, is_credible};
+pub(crate) use covered::Covered;
+pub(crate) use fscrypt::metadata_failure;
+pub(crate) use lower::open as open_directory;
+pub use mount::{more_files, show_gocryptfs};
+pub(crate) use mounts::{SUBTYPE, list, unmount};
+
+/// Carries out the command.
+pub fn run(args: Stack, as_json: bool) -> Result {
+    match args {
+        Stack::Init(args) => {
+            match args.format {
+                StackFormat::Fscrypt => init(&args)?,
+                StackFormat::Gocryptfs
+                    if args.by_directory || args.policy_version == 1 || args.clear_names =>
+                {
+                    let message = "--by-directory, --policy-version and --clear-names are for the format fscrypt";
+                    return Err(Failure::usage(message));
+                }
+                StackFormat::Gocryptfs => gocryptfs::init(&args)?,
+            }
+            Ok(Outcome::done())
+        }
+        Stack::Passwd(args) => {
+            gocryptfs::change_passphrase(&args)?;
+            Ok(Outcome::done())
+        }
+        Stack::Mount(args) if mount::is_remount(&args) => mount::remount(&args),
+        Stack::Mount(args) if args.foreground || args.detached => mount::run(&args),
+        Stack::Mount(args) => background::start(&args),
+        Stack::Unmount(args) => {
+            mounts::unmount(&args.mountpoint, args.force)?;
+            Ok(Outcome::done())
+        }
+        Stack::List(args) => Ok(mounts::list(&args, as_json)),
+        Stack::Status(args) => status(&args, as_json),
+    }
+}
+
+fn init(args: &StackInit) -> Result<()> {
+    if args.reverse {
+        return Err(Failure::usage("--reverse is for --format gocryptfs"));
+    }
+    let dir = lower::open(&args.dir)?;
+    let (contents, names) = match args.cipher {
+        StackCipher::Aes256 => (Mode::Aes256Xts, Mode::Aes256Cts),
+        StackCipher::Aes256Hctr2 => (Mode::Aes256Xts, Mode::Aes256Hctr2),
+        StackCipher::Aes128 => (Mode::Aes128Cbc, Mode::Aes128Cts),
+        StackCipher::Adiantum => (Mode::Adiantum, Mode::Adiantum),
+        StackCipher::Xchacha20 => {
+            return Err(Failure::usage("xchacha20 is a cipher of gocryptfs"));
+        }
+    };
+    let policy = Policy {
+        contents,
+        names: if args.clear_names { Mode::Null } else { names },
+        padding: args.padding.unwrap_or(32),
+        key: match args.policy_version {
+            1 => KeyName::Descriptor([0; 8]),
+            _ => KeyName::Identifier([0; 16]),
+        },
+        ..Policy::new([0; 16])
+    };
+    if args.policy_version == 1 && names == Mode::Aes256Hctr2 {
+        return Err(Failure::usage(
+            "policies of version 1 have no aes-256-hctr2",
+        ));
+    }
+    if !policy.is_valid() {
+        return Err(Failure::usage("names are padded to 4, 8, 16 or 32 bytes"));
+    }
+    if args.by_directory {
+        return fscrypt::init_for_directories(&args.dir, &dir);
+    }
+    let space = match args.attributes {
+        Some(StackSpace::Trusted) => Space::Trusted,
+        Some(StackSpace::User) => Space::User,
+        None => fscrypt::usual_space(),
+    };
+    let Some(key_file) = lower::one_key_file(&args.key)? else {
+        return fscrypt::init(&args.dir, &dir, space, &policy, &args.key);
+    };
+    let master =
+        MasterKey::new(lower::master_key(key_file)?).expect("a length that a key can have");
+    if !master.suits(policy.contents) {
+        return Err(Failure::new(
+            FailureKind::NoKey,
+            format!(
+                "the key file {} is too short for this cipher: a key has 32 to 64 bytes, or 16 with --cipher aes-128",
+                key_file.display()
+            ),
+        ));
+    }
+    // It is of 64 bytes then: keys of files are made of its bytes.
+    if args.policy_version == 1 && !master.is_whole() {
+        return Err(Failure::usage(
+            "a key for policies of version 1 has 64 bytes",
+        ));
+    }
+    let key = match args.policy_version {
+        1 => Ok(master.descriptor()),
+        _ => master.identifier(),
+    };
+    let key = key.map_err(|error| Failure::other(error.to_string()))?;
+    let policy = Policy { key, ..policy };
+    Fscrypt::set_policy(&dir, space, &policy, &SystemRandom)
+        .map_err(|error| lower::failure(&args.dir, error))
+}
+
+/// The format of a directory that is encrypted file by file.
+pub enum Encrypted {
+    /// The format of gocryptfs.
+    Gocryptfs,
+    /// Another format, by name.
+    Other(&'static str),
+}
+
+/// Whether the files of a directory are encrypted.
+pub fn encrypted(dir: &Path) -> Result<Option<Encrypted>> {
+    let lower = lower::open(dir)?;
+    Ok(if gocryptfs::config(dir, &lower)?.is_some() {
+        Some(Encrypted::Gocryptfs)
+    } else if pefs::keys(dir, &lower)?.is_some() {
+        Some(Encrypted::Other("pefs"))
+    } else if fscrypt::has_metadata(&lower) || matches!(Space::of(&lower), Ok(Some(_))) {
+        // With metadata and without a policy, its directories may have policies of their own.
+        Some(Encrypted::Other("fscrypt"))
+    } else {
+        None
+    })
+}
+
+/// What `stack status` shows.
+#[derive(Serialize)]
+struct Status {
+    format: &'static str,
+    contents: &'static str,
+    authenticated: bool,
+    names: &'static str,
+    #[serde(flatten)]
+    policy: Option<PolicyStatus>,
+}
+
+/// What only fscrypt has.
+#[derive(Serialize)]
+struct PolicyStatus {
+    version: u8,
+    padding: usize,
+    key: String,
+    attributes: &'static str,
+}
+
+fn status(args: &StackStatus, as_json: bool) -> Result {
+    let dir = lower::open(&args.dir)?;
+    let status = if let Some(config) = gocryptfs::config(&args.dir, &dir)? {
+        status_of_config(&config, "gocryptfs")
+    } else if let Some(config) = gocryptfs::reverse_config(&args.dir, &dir)? {
+        status_of_config(&config, "gocryptfs, shown by --reverse")
+    } else if pefs::keys(&args.dir, &dir)?.is_some() {
+        status_of_pefs()
+    } else if fscrypt::has_metadata(&dir) && matches!(Space::of(&dir), Ok(None)) {
+        status_of_directories()
+    } else {
+        let (space, policy) = lower::policy(&args.dir, &dir)?;
+        status_of_policy(space, &policy)
+    };
+    if as_json {
+        return Ok(Outcome::text(json::show(&status)));
+    }
+    let authenticated = match status.authenticated {
+        true => "authenticated",
+        false => "not authenticated",
+    };
+    let (format, contents, names) = (status.format, status.contents, status.names);
+    Ok(Outcome::text(match status.policy {
+        None => format!(
+            "format:      {format}\ncontents:    {contents}, {authenticated}\nnames:       {names}\n"
+        ),
+        Some(policy) => format!(
+            "format:      {format}, policy version {}\n\
+             contents:    {contents}, {authenticated}\n\
+             names:       {names}, padded to {} bytes\n\
+             key:         {}\n\
+             attributes:  {}\n",
+            policy.version, policy.padding, policy.key, policy.attributes
+        ),
+    }))
+}
+
+fn status_of_config(config: &Config, format: &'static str) -> Status {
+    let features = config.features();
+    Status {
+        format,
+        contents: match features.content {
+            Content::AesGcm => "AES-256-GCM",
+            Content::AesSiv => "AES-256-SIV",
+            Content::XChaCha20Poly1305 => "XChaCha20-Poly1305",
+        },
+        authenticated: true,
+        names: match features.names {
+            Some(_) => "AES-256-EME",
+            None => "in clear",
+        },
+        policy: None,
+    }
+}
+
+fn status_of_pefs() -> Status {
+    Status {
+        format: "pefs",
+        contents: "AES-XTS or Camellia-XTS, as each key says",
+        authenticated: false,
+        names: "AES-128-CBC",
+        policy: None,
+    }
+}
+
+fn status_of_directories() -> Status {
+    let ciphers = "as the policy of each directory says";
+    Status {
+        format: "fscrypt",
+        contents: ciphers,
+        authenticated: false,
+        names: ciphers,
+        policy: None,
+    }
+}
+
+fn status_of_policy(space: Space, policy: &Policy) -> Status {
+    let (version, key) = match policy.key {
+        KeyName::Descriptor(descriptor) => (1, hex(&descriptor)),
+        KeyName::Identifier(identifier) => (2, hex(&identifier)),
+    };
+    Status {
+        format: "fscrypt",
+        contents: policy.contents.name(),
+        authenticated: false,
+        names: policy.names.name(),
+        policy: Some(PolicyStatus {
+            version,
+            padding: policy.padding,
+            key,
+            attributes: match space {
+                Space::Trusted => "trusted",
+                Space::User => "user",
+            },
+        }),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
