@@ -1,6 +1,6 @@
 //! Encrypts a *lower* directory file by file: each file and each name there is ciphertext on its own.
 //!
-//! [`Stacked`] is a [`vfs::FileSystem`] that shows the files of a lower directory decrypted. [`ReverseView`] shows
+//! [`StackedDirectory`] is a [`vfs::FileSystem`] that shows the files of a lower directory decrypted. [`ReverseView`] shows
 //! plain files encrypted.
 //!
 //! What it guarantees:
@@ -17,5 +17,8 @@ mod engine;
 pub mod formats;
 mod lower;
 
-pub use engine::{Client, Options, Refusal, ReverseView, Stacked, View, add, prepare, replace};
+pub use engine::{
+    ClientRefusal, DirectoryClient, Options, ReverseView, StackedDirectory, StackedView, add,
+    prepare, replace,
+};
 pub use lower::Entry;

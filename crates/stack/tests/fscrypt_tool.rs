@@ -11,8 +11,8 @@ use secret::{Key, Secret};
 use stack::Entry;
 use stack::formats::fscrypt::KeyName;
 use stack::formats::fscrypt::tool::{
-    Config, DIRECTORY_NAME, Error, Found, Link, Options, ProtectedPolicy, Protector, Source, Store,
-    Writers, descriptor_text, key_name,
+    Config, DIRECTORY_NAME, Error, MetadataStore, Options, ProtectedPolicy, Protector,
+    ProtectorEntry, ProtectorLink, ProtectorSource, Writers, descriptor_text, key_name,
 };
 
 /// A guess costs nothing.
@@ -32,7 +32,7 @@ fn secret(text: &str) -> Secret {
 }
 
 fn protector(name: &str, passphrase: &str) -> (Protector, Key) {
-    let (source, costs) = (Source::Passphrase, config().costs);
+    let (source, costs) = (ProtectorSource::Passphrase, config().costs);
     let made = Protector::with_passphrase(source, name, &costs, &secret(passphrase), &SystemRandom);
     made.expect("a protector")
 }
@@ -42,17 +42,17 @@ fn root(path: &Path) -> Entry {
 }
 
 /// An empty place for metadata, without the tool.
-fn store() -> (tempfile::TempDir, Store) {
+fn store() -> (tempfile::TempDir, MetadataStore) {
     let dir = tempfile::tempdir().expect("a directory");
-    Store::create(&root(dir.path()), dir.path(), Writers::Owner).expect("made");
-    let store = Store::open(&root(dir.path()), dir.path(), None).expect("opened");
+    MetadataStore::create(&root(dir.path()), dir.path(), Writers::Owner).expect("made");
+    let store = MetadataStore::open(&root(dir.path()), dir.path(), None).expect("opened");
     (dir, store)
 }
 
-fn here(store: &Store, descriptor: &[u8; 8]) -> Protector {
+fn here(store: &MetadataStore, descriptor: &[u8; 8]) -> Protector {
     match store.protector(descriptor).expect("read") {
-        Found::Here(protector) => *protector,
-        Found::Linked(link) => panic!("{link:?}"),
+        ProtectorEntry::Here(protector) => *protector,
+        ProtectorEntry::Linked(link) => panic!("{link:?}"),
     }
 }
 
@@ -186,13 +186,13 @@ fn what_another_user_made_is_not_trusted() {
     }
     let (dir, store) = store();
     let costs = config().costs;
-    let (source, typed) = (Source::Login(1234), secret("login"));
+    let (source, typed) = (ProtectorSource::Login(1234), secret("login"));
     let made = Protector::with_passphrase(source, "", &costs, &typed, &SystemRandom);
     let (login, _) = made.expect("a protector");
     let put = |owner| store.put_protector(&login, Some(owner)).expect("written");
     put(1234);
     assert_eq!(here(&store, &login.descriptor), login);
-    let of = |user| Store::open(&root(dir.path()), dir.path(), Some(user)).expect("opened");
+    let of = |user| MetadataStore::open(&root(dir.path()), dir.path(), Some(user)).expect("opened");
     assert_eq!(here(&of(1234), &login.descriptor), login);
     let foreign = of(4321).protector(&login.descriptor);
     assert!(matches!(foreign, Err(Error::Foreign(_))), "{foreign:?}");
@@ -203,17 +203,17 @@ fn what_another_user_made_is_not_trusted() {
     assert!(matches!(forged, Err(Error::Foreign(_))), "{forged:?}");
     let all = fs::Permissions::from_mode(0o777);
     fs::set_permissions(dir.path().join(".fscrypt/policies"), all).expect("changed");
-    let open = Store::open(&root(dir.path()), dir.path(), None);
+    let open = MetadataStore::open(&root(dir.path()), dir.path(), None);
     assert!(matches!(open, Err(Error::Refused(_))));
 }
 
 #[test]
 fn links_name_another_file_system() {
-    let link = Link::decode(b"UUID=1234-ab\nPATH=/mnt\nNEW=1\n").expect("a link");
+    let link = ProtectorLink::decode(b"UUID=1234-ab\nPATH=/mnt\nNEW=1\n").expect("a link");
     assert_eq!(link.encode(), "UUID=1234-ab\nPATH=/mnt\n");
     for bad in ["", "UUID=\n", "UUID=../../sda\n", "PATH\n"] {
         assert!(matches!(
-            Link::decode(bad.as_bytes()),
+            ProtectorLink::decode(bad.as_bytes()),
             Err(Error::Damaged(_))
         ));
     }
@@ -284,8 +284,8 @@ impl Judge {
         said
     }
 
-    fn store(&self) -> Store {
-        Store::open(&root(&self.mount), &self.mount, None).expect("opened")
+    fn store(&self) -> MetadataStore {
+        MetadataStore::open(&root(&self.mount), &self.mount, None).expect("opened")
     }
 }
 

@@ -13,9 +13,9 @@ use common::changes::{Numbers, change};
 use common::{caller, create, file_with, mkdir, names, read, read_name, refused};
 use secret::{Key, Secret};
 use stack::formats::gocryptfs::{
-    CONFIG_NAME, Config, ConfigError, Content, Features, Gocryptfs, Names,
+    CONFIG_NAME, Config, ConfigError, ContentCipher, Features, GocryptfsFormat, NameFeatures,
 };
-use stack::{Entry, Options, Stacked};
+use stack::{Entry, Options, StackedDirectory};
 use vfs::{Caller, Error, FileSystem, Kind, NewNode, ROOT, RenameMode, Seek};
 
 const PASSPHRASE: &[u8] = b"test passphrase";
@@ -30,14 +30,14 @@ fn variants() -> Vec<Features> {
         content,
         ..Features::default()
     };
-    let deterministic = Names {
+    let deterministic = NameFeatures {
         dir_iv: false,
-        ..Names::default()
+        ..NameFeatures::default()
     };
     vec![
         Features::default(),
-        with(Content::XChaCha20Poly1305),
-        with(Content::AesSiv),
+        with(ContentCipher::XChaCha20Poly1305),
+        with(ContentCipher::AesSiv),
         Features {
             names: None,
             ..Features::default()
@@ -49,17 +49,17 @@ fn variants() -> Vec<Features> {
     ]
 }
 
-fn view(lower: &Path) -> Stacked<Gocryptfs> {
+fn view(lower: &Path) -> StackedDirectory<GocryptfsFormat> {
     view_as(lower, Options::default())
 }
 
-fn view_as(lower: &Path, options: Options) -> Stacked<Gocryptfs> {
+fn view_as(lower: &Path, options: Options) -> StackedDirectory<GocryptfsFormat> {
     let config = fs::read(lower.join(CONFIG_NAME)).expect("read");
     let config = Config::decode(&config).expect("config");
     let master = config.unlock(&passphrase()).expect("passphrase");
-    let format = Gocryptfs::new(&config, &master, Arc::new(SystemRandom)).expect("keys");
+    let format = GocryptfsFormat::new(&config, &master, Arc::new(SystemRandom)).expect("keys");
     let lower = Entry::root(lower).expect("opened");
-    Stacked::new(lower, format, options).expect("a view")
+    StackedDirectory::new(lower, format, options).expect("a view")
 }
 
 fn prepare(features: &Features, lower: &Path) {
@@ -67,7 +67,7 @@ fn prepare(features: &Features, lower: &Path) {
     let master = Key::fill_with(|key| random.fill(key).map_err(ConfigError::from)).expect("key");
     let config = Config::create(features.clone(), &master, &passphrase(), 10, &random);
     let config = config.expect("config");
-    let format = Gocryptfs::new(&config, &master, Arc::new(random)).expect("keys");
+    let format = GocryptfsFormat::new(&config, &master, Arc::new(random)).expect("keys");
     for (name, contents) in format.new_directory().expect("IV").files {
         fs::write(lower.join(name), contents).expect("written");
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cipher::{Random, SystemRandom};
 use secret::{Key, Secret};
-use stack::formats::gocryptfs::{Config, ConfigError, Content, Features, Reverse};
+use stack::formats::gocryptfs::{Config, ConfigError, ContentCipher, Features, Reverse};
 use stack::{Entry, Options, ReverseView};
 use vfs::{Error, FileSystem, Ino, ROOT};
 
@@ -15,7 +15,7 @@ fn view(plain: &Path) -> ReverseView {
     let random = SystemRandom;
     let master = Key::fill_with(|key| random.fill(key).map_err(ConfigError::from)).expect("key");
     let features = Features {
-        content: Content::AesSiv,
+        content: ContentCipher::AesSiv,
         ..Features::default()
     };
     let passphrase = Secret::from_slice(b"a passphrase").expect("memory");

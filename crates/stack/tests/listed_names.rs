@@ -12,17 +12,17 @@ use common::changes::Numbers;
 use common::{create, file_with, mkdir, names, refused};
 use rustix::fs::inotify;
 use secret::Secret;
-use stack::formats::pefs::{Algorithm, Key, MasterKey, Pefs};
-use stack::{Entry, Options, Stacked};
+use stack::formats::pefs::{Algorithm, PefsFormat, PefsKey, PefsMasterKey};
+use stack::{Entry, Options, StackedDirectory};
 use vfs::{Error, FileSystem, Ino, ROOT, RenameMode};
 
-fn key(byte: u8) -> Key {
+fn key(byte: u8) -> PefsKey {
     let master = Secret::from_slice(&[byte; 64]).expect("memory");
-    let master = MasterKey::new(master).expect("64 bytes");
-    Key::new(&master, Algorithm::default()).expect("key")
+    let master = PefsMasterKey::new(master).expect("64 bytes");
+    PefsKey::new(&master, Algorithm::default()).expect("key")
 }
 
-fn view(lower: &Path, shared: bool) -> Stacked<Pefs> {
+fn view(lower: &Path, shared: bool) -> StackedDirectory<PefsFormat> {
     let options = Options {
         shared,
         ..Options::default()
@@ -30,19 +30,20 @@ fn view(lower: &Path, shared: bool) -> Stacked<Pefs> {
     view_with(lower, options)
 }
 
-fn view_with(lower: &Path, options: Options) -> Stacked<Pefs> {
-    let format = Pefs::new(Arc::new(SystemRandom));
+fn view_with(lower: &Path, options: Options) -> StackedDirectory<PefsFormat> {
+    let format = PefsFormat::new(Arc::new(SystemRandom));
     format.add_key(key(1)).expect("another");
     let lower = Entry::root(lower).expect("opened");
-    Stacked::new(lower, format, options).expect("a view")
+    StackedDirectory::new(lower, format, options).expect("a view")
 }
 
 /// Random changes by these views of one directory, in which each name is looked up by all of them after each change.
-fn change(views: &[Stacked<Pefs>], seed: u64) {
+fn change(views: &[StackedDirectory<PefsFormat>], seed: u64) {
     let mut numbers = Numbers(seed);
     let dirs: Vec<[Ino; 2]> = {
         mkdir(&views[0], ROOT, "dir").expect("made");
-        let dir = |view: &Stacked<Pefs>| view.lookup(ROOT, b"dir").expect("found").ino;
+        let dir =
+            |view: &StackedDirectory<PefsFormat>| view.lookup(ROOT, b"dir").expect("found").ino;
         views.iter().map(|view| [ROOT, dir(view)]).collect()
     };
     let mut model: BTreeMap<(usize, String), Ino> = BTreeMap::new();

@@ -12,8 +12,8 @@ use cipher::{Digest, Random, SystemRandom};
 use common::{caller, create, file_with, mkdir, names, read_name, refused};
 use secret::Secret;
 use serde_json::Value;
-use stack::formats::pefs::{Algorithm, Key, KeyId, MasterKey, Pefs};
-use stack::{Entry, Options, Stacked};
+use stack::formats::pefs::{Algorithm, KeyId, PefsFormat, PefsKey, PefsMasterKey};
+use stack::{Entry, Options, StackedDirectory};
 use vfs::{Caller, Error, Fallocate, FileSystem, Ino, ROOT, RenameMode, SetAttr};
 
 fn vectors() -> Value {
@@ -50,24 +50,24 @@ impl Random for Same {
     }
 }
 
-fn format(random: Arc<dyn Random>, keys: Vec<(Vec<u8>, Algorithm)>) -> Pefs {
-    let format = Pefs::new(random);
+fn format(random: Arc<dyn Random>, keys: Vec<(Vec<u8>, Algorithm)>) -> PefsFormat {
+    let format = PefsFormat::new(random);
     for (master, algorithm) in keys {
         let master = Secret::from_slice(&master).expect("memory");
-        let master = MasterKey::new(master).expect("64 bytes");
-        let key = Key::new(&master, algorithm).expect("key");
+        let master = PefsMasterKey::new(master).expect("64 bytes");
+        let key = PefsKey::new(&master, algorithm).expect("key");
         format.add_key(key).expect("another");
     }
     format
 }
 
-fn view(lower: &Path, format: Pefs) -> Stacked<Pefs> {
+fn view(lower: &Path, format: PefsFormat) -> StackedDirectory<PefsFormat> {
     let lower = Entry::root(lower).expect("opened");
-    Stacked::new(lower, format, Options::default()).expect("a view")
+    StackedDirectory::new(lower, format, Options::default()).expect("a view")
 }
 
 /// With keys of these bytes.
-fn view_with(lower: &Path, keys: &[u8]) -> Stacked<Pefs> {
+fn view_with(lower: &Path, keys: &[u8]) -> StackedDirectory<PefsFormat> {
     let keys = keys
         .iter()
         .map(|byte| (vec![*byte; 64], Algorithm::default()));
@@ -190,15 +190,15 @@ fn several_keys_and_none() {
     refused(create(&none, ROOT, "new"), Error::ReadOnly);
 }
 
-fn add(view: &Stacked<Pefs>, byte: u8) -> KeyId {
-    let master = MasterKey::new(Secret::from_slice(&[byte; 64]).expect("memory"));
-    let key = Key::new(&master.expect("64 bytes"), Algorithm::default()).expect("key");
+fn add(view: &StackedDirectory<PefsFormat>, byte: u8) -> KeyId {
+    let master = PefsMasterKey::new(Secret::from_slice(&[byte; 64]).expect("memory"));
+    let key = PefsKey::new(&master.expect("64 bytes"), Algorithm::default()).expect("key");
     let id = key.id();
     view.format().add_key(key).expect("another");
     id
 }
 
-fn bytes_of(view: &Stacked<Pefs>, ino: Ino) -> Vec<u8> {
+fn bytes_of(view: &StackedDirectory<PefsFormat>, ino: Ino) -> Vec<u8> {
     common::read(view, ino).expect("read")
 }
 

@@ -6,12 +6,12 @@ use std::sync::{Arc, LazyLock};
 
 use cipher::SeededRandom;
 use secret::{Key, Secret};
-use stack::formats::gocryptfs::{Config, Content, Features, Gocryptfs, Names};
-use stack::formats::{Format, Sought};
+use stack::formats::gocryptfs::{Config, ContentCipher, Features, GocryptfsFormat, NameFeatures};
+use stack::formats::{DirectoryFormat, Sought};
 
 /// One for each cipher of contents, the last with clear names.
-static FORMATS: LazyLock<Vec<Gocryptfs>> = LazyLock::new(|| {
-    let contents = [Content::AesGcm, Content::AesSiv, Content::XChaCha20Poly1305];
+static FORMATS: LazyLock<Vec<GocryptfsFormat>> = LazyLock::new(|| {
+    let contents = [ContentCipher::AesGcm, ContentCipher::AesSiv, ContentCipher::XChaCha20Poly1305];
     let encrypted = contents.map(|content| Features {
         content,
         ..Features::default()
@@ -20,9 +20,9 @@ static FORMATS: LazyLock<Vec<Gocryptfs>> = LazyLock::new(|| {
         names: None,
         ..Features::default()
     };
-    let padded = Names {
+    let padded = NameFeatures {
         raw64: false,
-        ..Names::default()
+        ..NameFeatures::default()
     };
     let old = Features {
         names: Some(padded),
@@ -33,11 +33,11 @@ static FORMATS: LazyLock<Vec<Gocryptfs>> = LazyLock::new(|| {
     features.map(|features| format(&features)).collect()
 });
 
-fn format(features: &Features) -> Gocryptfs {
+fn format(features: &Features) -> GocryptfsFormat {
     let (random, passphrase) = (SeededRandom::new(1), Secret::from_slice(b"passphrase"));
     let (key, passphrase) = (Key::from_bytes(&[7; 32]).unwrap(), passphrase.unwrap());
     let config = Config::create(features.clone(), &key, &passphrase, 10, &random).unwrap();
-    Gocryptfs::new(&config, &key, Arc::new(random)).unwrap()
+    GocryptfsFormat::new(&config, &key, Arc::new(random)).unwrap()
 }
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

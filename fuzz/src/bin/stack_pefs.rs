@@ -5,19 +5,19 @@
 use std::sync::{Arc, LazyLock};
 
 use cipher::SeededRandom;
-use stack::formats::Format;
-use stack::formats::pefs::{Algorithm, Config, Database, Key, MasterKey, Node, Pefs, chain};
+use stack::formats::DirectoryFormat;
+use stack::formats::pefs::{Algorithm, Config, Database, PefsKey, PefsMasterKey, PefsNode, PefsFormat, chain};
 use vfs::Kind;
 
-fn master() -> MasterKey {
+fn master() -> PefsMasterKey {
     let passphrase = secret::Secret::from_slice(b"passphrase").unwrap();
-    MasterKey::from_parts(&[], Some((&passphrase, 1))).unwrap()
+    PefsMasterKey::from_parts(&[], Some((&passphrase, 1))).unwrap()
 }
 
 /// With one key.
-static FORMAT: LazyLock<Pefs> = LazyLock::new(|| {
-    let format = Pefs::new(Arc::new(SeededRandom::new(1)));
-    let key = Key::new(&master(), Algorithm::default()).unwrap();
+static FORMAT: LazyLock<PefsFormat> = LazyLock::new(|| {
+    let format = PefsFormat::new(Arc::new(SeededRandom::new(1)));
+    let key = PefsKey::new(&master(), Algorithm::default()).unwrap();
     format.add_key(key).unwrap();
     format
 });
@@ -26,7 +26,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((&what, data)) = data.split_first() else {
         return;
     };
-    let root = Node::default();
+    let root = PefsNode::default();
     let node = FORMAT.new_node(&root, Kind::Directory).unwrap().node;
     match what % 4 {
         0 => {

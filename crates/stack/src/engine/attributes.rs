@@ -7,18 +7,18 @@ use rustix::fs::{
 };
 use vfs::{Attr, Error, Ino, Kind, Result, SetAttr, SetTime, SetXattr, StatFs, Time, Trust};
 
-use super::directory::Stacked;
-use super::state::inode::Inode;
-use crate::formats::Format;
+use super::stacked_directory::StackedDirectory;
+use super::state::inode::LowerInode;
+use crate::formats::DirectoryFormat;
 use crate::lower::{Entry, posix};
 
 /// Set-user-ID and set-group-ID.
 const SUID: u16 = 0o4000;
 const SGID: u16 = 0o2000;
 
-impl<F: Format> Stacked<F> {
+impl<F: DirectoryFormat> StackedDirectory<F> {
     /// The attributes that the view shows.
-    pub(super) fn attr(&self, inode: &Inode<F::Node>) -> Result<Attr> {
+    pub(super) fn attr(&self, inode: &LowerInode<F::Node>) -> Result<Attr> {
         self.attr_of(inode, &self.stat(&inode.entry)?)
     }
 
@@ -31,7 +31,7 @@ impl<F: Format> Stacked<F> {
     }
 
     /// The attributes that the view shows of an inode with these ones in the lower directory.
-    pub(super) fn attr_of(&self, inode: &Inode<F::Node>, stat: &Statx) -> Result<Attr> {
+    pub(super) fn attr_of(&self, inode: &LowerInode<F::Node>, stat: &Statx) -> Result<Attr> {
         let size = match inode.kind {
             Kind::File => {
                 let size = self.size_of(inode, stat.stx_size)?;
@@ -44,7 +44,7 @@ impl<F: Format> Stacked<F> {
         Ok(shown(stat, inode.ino, inode.kind, size))
     }
 
-    pub(super) fn target_of(&self, inode: &Inode<F::Node>) -> Result<Vec<u8>> {
+    pub(super) fn target_of(&self, inode: &LowerInode<F::Node>) -> Result<Vec<u8>> {
         let stored = inode.entry.target()?;
         self.format.open_target(&inode.node, &stored)
     }
@@ -74,7 +74,7 @@ impl<F: Format> Stacked<F> {
     }
 
     /// Takes set-user-ID from a file, and set-group-ID if it is executable by the group.
-    pub(super) fn kill_suidgid(&self, inode: &Arc<Inode<F::Node>>) -> Result<()> {
+    pub(super) fn kill_suidgid(&self, inode: &Arc<LowerInode<F::Node>>) -> Result<()> {
         let mode = inode.entry.stat()?.stx_mode & 0o7777;
         let group = match mode & 0o010 {
             0 => 0,

@@ -16,10 +16,10 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 use vfs::{Error, Fallocate, Ino, Kind, ReadPieces, Result, Seek};
 
-use super::directory::Stacked;
-use super::sizes::{Body, Source};
-use super::state::inode::Inode;
-use crate::formats::{Format, SizeIn};
+use super::sizes::{FileBody, ReadSource};
+use super::stacked_directory::StackedDirectory;
+use super::state::inode::LowerInode;
+use crate::formats::{DirectoryFormat, SizeIn};
 use crate::lower::posix;
 
 thread_local! {
@@ -27,17 +27,17 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-impl<F: Format> Stacked<F> {
+impl<F: DirectoryFormat> StackedDirectory<F> {
     pub(super) fn read_file(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces> {
         let inode = self.inodes.get(ino)?;
         let _shared = inode.io.read();
-        match self.read_units(&inode, offset, len, Source::Cache) {
+        match self.read_units(&inode, offset, len, ReadSource::Cache) {
             // Another client may have written the file anew since its size was found, or a part of what is cached.
             Err(Error::Io) if self.options.shared => {
                 inode.forget_extent();
                 let source = match self.options.remote {
-                    true => Source::Server,
-                    false => Source::Cache,
+                    true => ReadSource::Server,
+                    false => ReadSource::Cache,
                 };
                 self.read_units(&inode, offset, len, source)
             }
@@ -47,10 +47,10 @@ impl<F: Format> Stacked<F> {
 
     fn read_units(
         &self,
-        inode: &Arc<Inode<F::Node>>,
+        inode: &Arc<LowerInode<F::Node>>,
         offset: u64,
         len: u32,
-        source: Source,
+        source: ReadSource,
     ) -> Result<ReadPieces> {
         let end = offset.saturating_add(u64::from(len));
         let body = self.body(inode, end, source)?;
@@ -90,7 +90,7 @@ impl<F: Format> Stacked<F> {
         Ok(())
     }
 
-    pub(super) fn truncate(&self, inode: &Arc<Inode<F::Node>>, size: u64) -> Result<()> {
+    pub(super) fn truncate(&self, inode: &Arc<LowerInode<F::Node>>, size: u64) -> Result<()> {
         let _exclusive = inode.io.write();
         self.format.check_write(&inode.node)?;
         let mut body = self.body_to_change(inode)?;
@@ -140,7 +140,7 @@ impl<F: Format> Stacked<F> {
     pub(super) fn seek_file(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
         let inode = self.inodes.get(ino)?;
         let _shared = inode.io.read();
-        let body = self.body(&inode, u64::MAX, Source::Cache)?;
+        let body = self.body(&inode, u64::MAX, ReadSource::Cache)?;
         if offset >= body.size {
             return Err(Error::NoSuchAddress);
         }
@@ -157,8 +157,8 @@ impl<F: Format> Stacked<F> {
     }
 }
 
-fn allocate<F: Format>(
-    body: &mut Body<'_, F>,
+fn allocate<F: DirectoryFormat>(
+    body: &mut FileBody<'_, F>,
     offset: u64,
     end: u64,
     mode: Fallocate,
@@ -189,7 +189,7 @@ const ZEROS_MAX: usize = 16;
 
 /// The first unit from this one on that has data. Where units and the blocks of the lower file begin at different
 /// places, the lower file has data beside each hole: zeros, which stand for a hole.
-fn data_unit<F: Format>(body: &Body<'_, F>, mut unit: u64) -> Result<Option<u64>> {
+fn data_unit<F: DirectoryFormat>(body: &FileBody<'_, F>, mut unit: u64) -> Result<Option<u64>> {
     for _ in 0..ZEROS_MAX {
         let Some(found) = seek(body, SeekFrom::Data(body.lower_offset(unit)?))? else {
             return Ok(None);
@@ -204,7 +204,7 @@ fn data_unit<F: Format>(body: &Body<'_, F>, mut unit: u64) -> Result<Option<u64>
 }
 
 /// The first unit from this one on that is a hole.
-fn hole_unit<F: Format>(body: &Body<'_, F>, mut unit: u64) -> Result<u64> {
+fn hole_unit<F: DirectoryFormat>(body: &FileBody<'_, F>, mut unit: u64) -> Result<u64> {
     loop {
         let Some(found) = seek(body, SeekFrom::Hole(body.lower_offset(unit)?))? else {
             return Ok(u64::MAX);
@@ -218,7 +218,7 @@ fn hole_unit<F: Format>(body: &Body<'_, F>, mut unit: u64) -> Result<u64> {
 }
 
 /// A place in the lower file; none behind its end.
-fn seek<F: Format>(body: &Body<'_, F>, from: SeekFrom) -> Result<Option<u64>> {
+fn seek<F: DirectoryFormat>(body: &FileBody<'_, F>, from: SeekFrom) -> Result<Option<u64>> {
     match rustix::fs::seek(body.file(), from) {
         Ok(found) => Ok(Some(found)),
         Err(Errno::NXIO) => Ok(None),
@@ -227,7 +227,7 @@ fn seek<F: Format>(body: &Body<'_, F>, from: SeekFrom) -> Result<Option<u64>> {
 }
 
 /// Whether a unit is stored as zeros.
-fn is_zero<F: Format>(body: &Body<'_, F>, unit: u64) -> Result<bool> {
+fn is_zero<F: DirectoryFormat>(body: &FileBody<'_, F>, unit: u64) -> Result<bool> {
     let start = body.lower_offset(unit)?;
     let mut stored = vec![0; body.layout.lower_unit()];
     let read = || rustix::io::pread(body.file(), &mut stored[..], start);
@@ -236,12 +236,12 @@ fn is_zero<F: Format>(body: &Body<'_, F>, unit: u64) -> Result<bool> {
 }
 
 /// The unit that this byte of the lower file belongs to.
-fn unit_at<F: Format>(body: &Body<'_, F>, lower: u64) -> u64 {
+fn unit_at<F: DirectoryFormat>(body: &FileBody<'_, F>, lower: u64) -> u64 {
     lower.saturating_sub(body.layout.header as u64) / body.layout.lower_unit() as u64
 }
 
 /// Writes these bytes, of which there is one at least.
-fn write<F: Format>(body: &mut Body<'_, F>, offset: u64, data: &[u8]) -> Result<()> {
+fn write<F: DirectoryFormat>(body: &mut FileBody<'_, F>, offset: u64, data: &[u8]) -> Result<()> {
     let end = offset.checked_add(data.len() as u64);
     let end = end.ok_or(Error::FileTooBig)?;
     body.lower_size_for(end)?;
@@ -260,8 +260,8 @@ fn write<F: Format>(body: &mut Body<'_, F>, offset: u64, data: &[u8]) -> Result<
 }
 
 /// Puts the units that a write changes into `buffer`, with what stays of the first and the last.
-fn lay_out<F: Format>(
-    body: &Body<'_, F>,
+fn lay_out<F: DirectoryFormat>(
+    body: &FileBody<'_, F>,
     offset: u64,
     data: &[u8],
     buffer: &mut Vec<u8>,
@@ -307,7 +307,7 @@ fn lay_out<F: Format>(
 }
 
 /// Prepares a file for bytes at `offset`, which is past its end: all between reads as zeros.
-fn fill_to<F: Format>(body: &mut Body<'_, F>, offset: u64) -> Result<()> {
+fn fill_to<F: DirectoryFormat>(body: &mut FileBody<'_, F>, offset: u64) -> Result<()> {
     drop_leftovers(body)?;
     let last = body.unit_of(body.size);
     let rest = (body.size % body.layout.unit as u64) as usize;
@@ -322,7 +322,7 @@ fn fill_to<F: Format>(body: &mut Body<'_, F>, offset: u64) -> Result<()> {
 }
 
 /// Cuts off what a power cut has left past the end of the lower file.
-fn drop_leftovers<F: Format>(body: &mut Body<'_, F>) -> Result<()> {
+fn drop_leftovers<F: DirectoryFormat>(body: &mut FileBody<'_, F>) -> Result<()> {
     let expected = body.lower_size_for(body.size)?;
     match body.lower_size() > expected && body.layout.size != SizeIn::Lower {
         true => body.truncate_lower(expected),
@@ -331,7 +331,7 @@ fn drop_leftovers<F: Format>(body: &mut Body<'_, F>) -> Result<()> {
 }
 
 /// Writes the last unit anew, with zeros from the end of the file on, up to `len` bytes.
-fn fill_unit<F: Format>(body: &mut Body<'_, F>, last: u64, len: usize) -> Result<()> {
+fn fill_unit<F: DirectoryFormat>(body: &mut FileBody<'_, F>, last: u64, len: usize) -> Result<()> {
     if body.is_hole(last)? {
         return Ok(());
     }
@@ -340,7 +340,7 @@ fn fill_unit<F: Format>(body: &mut Body<'_, F>, last: u64, len: usize) -> Result
     body.store_one(last, &plain)
 }
 
-fn grow<F: Format>(body: &mut Body<'_, F>, size: u64) -> Result<()> {
+fn grow<F: DirectoryFormat>(body: &mut FileBody<'_, F>, size: u64) -> Result<()> {
     let lower_size = body.lower_size_for(size)?;
     let unit = body.layout.unit as u64;
     let (old_last, last) = (body.unit_of(body.size), body.unit_of(size));
@@ -370,7 +370,7 @@ fn grow<F: Format>(body: &mut Body<'_, F>, size: u64) -> Result<()> {
     body.set_size(size)
 }
 
-fn shrink<F: Format>(body: &mut Body<'_, F>, size: u64) -> Result<()> {
+fn shrink<F: DirectoryFormat>(body: &mut FileBody<'_, F>, size: u64) -> Result<()> {
     let lower_size = body.lower_size_for(size)?;
     let unit = body.layout.unit as u64;
     let (last, rest) = (body.unit_of(size), (size % unit) as usize);
@@ -401,7 +401,7 @@ fn shrink<F: Format>(body: &mut Body<'_, F>, size: u64) -> Result<()> {
 }
 
 /// Has the lower file system keep space for a range.
-fn reserve<F: Format>(body: &Body<'_, F>, offset: u64, end: u64) -> Result<()> {
+fn reserve<F: DirectoryFormat>(body: &FileBody<'_, F>, offset: u64, end: u64) -> Result<()> {
     let start = body.lower_offset(body.unit_of(offset))?;
     let len = body.lower_size_for(end)?.saturating_sub(start);
     let flags = FallocateFlags::KEEP_SIZE;
@@ -409,7 +409,7 @@ fn reserve<F: Format>(body: &Body<'_, F>, offset: u64, end: u64) -> Result<()> {
 }
 
 /// Makes a range read as zeros, with a hole for each unit that is whole in it.
-fn clear<F: Format>(body: &mut Body<'_, F>, offset: u64, end: u64) -> Result<()> {
+fn clear<F: DirectoryFormat>(body: &mut FileBody<'_, F>, offset: u64, end: u64) -> Result<()> {
     let unit = body.layout.unit as u64;
     let end = end.min(body.size);
     if offset >= end {
@@ -432,7 +432,7 @@ fn clear<F: Format>(body: &mut Body<'_, F>, offset: u64, end: u64) -> Result<()>
 }
 
 /// Writes zeros over a part of a unit or two, unless there are zeros.
-fn clear_part<F: Format>(body: &mut Body<'_, F>, offset: u64, end: u64) -> Result<()> {
+fn clear_part<F: DirectoryFormat>(body: &mut FileBody<'_, F>, offset: u64, end: u64) -> Result<()> {
     if offset >= end {
         return Ok(());
     }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use vfs::{Error, Ino, ROOT, Result};
 
-use super::directory::Stacked;
-use super::state::inode::Inode;
-use crate::formats::Format;
+use super::stacked_directory::StackedDirectory;
+use super::state::inode::LowerInode;
+use crate::formats::DirectoryFormat;
 use crate::lower::{Entry, rename_free};
 
-impl<F: Format> Stacked<F> {
+impl<F: DirectoryFormat> StackedDirectory<F> {
     /// The format, with its keys.
     pub fn format(&self) -> &F {
         &self.format
@@ -104,10 +104,10 @@ impl<F: Format> Stacked<F> {
     /// The inode that was found again as an entry of a directory, as it is under the keys that there are now.
     pub(super) fn renew(
         &self,
-        inode: Arc<Inode<F::Node>>,
-        dir: &Inode<F::Node>,
+        inode: Arc<LowerInode<F::Node>>,
+        dir: &LowerInode<F::Node>,
         lower: &[u8],
-    ) -> Result<Arc<Inode<F::Node>>> {
+    ) -> Result<Arc<LowerInode<F::Node>>> {
         let Some(node) = self.format.renewed(&inode.node, &dir.node, lower) else {
             return Ok(inode);
         };

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, XattrFlags};
 use vfs::{Attr, Caller, Error, Ino, Kind, NewNode, Result};
 
-use super::directory::Stacked;
-use super::state::claim::Claim;
+use super::stacked_directory::StackedDirectory;
+use super::state::claim::NameLock;
 use super::state::format_file;
-use super::state::inode::Inode;
+use super::state::inode::LowerInode;
 use super::state::temporary;
-use crate::formats::{self, Format, LowerName, Sought};
+use crate::formats::{self, DirectoryFormat, LowerName, Sought};
 use crate::lower::{Entry, posix, rename_free};
 
 const SGID: u16 = 0o2000;
@@ -24,7 +24,7 @@ const SGID: u16 = 0o2000;
 const PRIVATE: Mode = Mode::RWXU;
 
 /// Who owns what is made, and who may use it.
-struct Rights {
+struct NodeOwnership {
     uid: u32,
     gid: u32,
     mode: u16,
@@ -32,7 +32,7 @@ struct Rights {
     by_acl: bool,
 }
 
-impl<F: Format> Stacked<F> {
+impl<F: DirectoryFormat> StackedDirectory<F> {
     /// Makes a file, directory or special file.
     pub(super) fn make(
         &self,
@@ -123,7 +123,11 @@ impl<F: Format> Stacked<F> {
 
     /// That a name is not taken, where the lower directory cannot tell by itself: the same name of the view
     /// may have another one there. No other client makes one until the claim is dropped.
-    fn claim_free<'a>(&self, dir: &'a Inode<F::Node>, name: &[u8]) -> Result<Option<Claim<'a>>> {
+    fn claim_free<'a>(
+        &self,
+        dir: &'a LowerInode<F::Node>,
+        name: &[u8],
+    ) -> Result<Option<NameLock<'a>>> {
         if !self.is_listed(dir, name)? {
             return Ok(None);
         }
@@ -136,14 +140,14 @@ impl<F: Format> Stacked<F> {
     }
 
     /// Whether only a listing tells if a name is taken.
-    pub(super) fn is_listed(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<bool> {
+    pub(super) fn is_listed(&self, dir: &LowerInode<F::Node>, name: &[u8]) -> Result<bool> {
         Ok(self.format.lower_name(&dir.node, name)? == Sought::Listed)
     }
 
     /// Keeps other clients from giving names, if there are any.
-    pub(super) fn claim<'a>(&self, dir: &'a Inode<F::Node>) -> Result<Option<Claim<'a>>> {
+    pub(super) fn claim<'a>(&self, dir: &'a LowerInode<F::Node>) -> Result<Option<NameLock<'a>>> {
         match self.options.shared {
-            true => Claim::take(dir.directory()?).map(Some),
+            true => NameLock::take(dir.directory()?).map(Some),
             false => Ok(None),
         }
     }
@@ -152,7 +156,7 @@ impl<F: Format> Stacked<F> {
     /// making it fails the file goes, unless an entry has it.
     pub(super) fn with_name<T>(
         &self,
-        dir: &Inode<F::Node>,
+        dir: &LowerInode<F::Node>,
         (plain, lower): (&[u8], &LowerName),
         then: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
@@ -165,7 +169,7 @@ impl<F: Format> Stacked<F> {
     }
 
     /// Removes the file with a long name whose entry is gone. A file that stays is hidden.
-    pub(super) fn drop_long_name(&self, dir: &Inode<F::Node>, lower: &LowerName) {
+    pub(super) fn drop_long_name(&self, dir: &LowerInode<F::Node>, lower: &LowerName) {
         if let Some(long) = &lower.long
             && dir.entry.entry(&lower.name).err() == Some(Error::NotFound)
         {
@@ -176,8 +180,8 @@ impl<F: Format> Stacked<F> {
     fn make_directory(
         &self,
         dir: &Entry,
-        rights: &Rights,
-        made: &formats::NewNode<F::Node>,
+        rights: &NodeOwnership,
+        made: &formats::NodePlan<F::Node>,
         name: &[u8],
     ) -> Result<Entry> {
         let temporary = temporary::name();
@@ -189,7 +193,7 @@ impl<F: Format> Stacked<F> {
                     .add(format_file::write(&entry, file.as_bytes(), contents)?);
             }
             rights.give(&entry)?;
-            rename_free(dir, &temporary, name, || Claim::take(dir))?;
+            rename_free(dir, &temporary, name, || NameLock::take(dir))?;
             Ok(entry)
         });
         if named.is_err() {
@@ -213,7 +217,7 @@ impl<F: Format> Stacked<F> {
     ) -> Result<Attr> {
         let stat = entry.stat()?;
         let ino = self.number(stat.stx_ino);
-        let inode = self.inodes.enter(Inode::new(ino, kind, entry, node));
+        let inode = self.inodes.enter(LowerInode::new(ino, kind, entry, node));
         if let Some(file) = file {
             self.inodes.keep(&inode, file, true);
         }
@@ -222,7 +226,7 @@ impl<F: Format> Stacked<F> {
     }
 }
 
-impl Rights {
+impl NodeOwnership {
     /// Gives what was made to its owner, with its mode.
     fn give(&self, entry: &Entry) -> Result<()> {
         if !entry.has_owner() {
@@ -240,7 +244,7 @@ impl Rights {
         }
     }
 
-    /// As [`Rights::give`], for a file without a name that was made with its mode.
+    /// As [`NodeOwnership::give`], for a file without a name that was made with its mode.
     fn give_unnamed(&self, entry: &Entry) -> Result<()> {
         let stat = entry.stat()?;
         let is_right = stat.stx_uid == self.uid
@@ -261,7 +265,7 @@ impl Rights {
     }
 }
 
-fn rights<N>(dir: &Arc<Inode<N>>, caller: &Caller, new: &NewNode) -> Result<Rights> {
+fn rights<N>(dir: &Arc<LowerInode<N>>, caller: &Caller, new: &NewNode) -> Result<NodeOwnership> {
     let parent = dir.directory()?.stat()?;
     let inherits = parent.stx_mode & SGID != 0;
     let by_acl = has_default_acl(&dir.entry)?;
@@ -273,7 +277,7 @@ fn rights<N>(dir: &Arc<Inode<N>>, caller: &Caller, new: &NewNode) -> Result<Righ
         true => SGID,
         false => 0,
     };
-    Ok(Rights {
+    Ok(NodeOwnership {
         uid: caller.uid,
         gid: match inherits {
             true => parent.stx_gid,
@@ -309,7 +313,7 @@ impl NewFile {
             // A link fails where the name is taken, as a rename does not everywhere. But vfat has no links.
             Some(temporary) => {
                 if let Err(Error::NotPermitted | Error::NotSupported) = linked {
-                    let renamed = rename_free(dir, temporary, name, || Claim::take(dir));
+                    let renamed = rename_free(dir, temporary, name, || NameLock::take(dir));
                     return renamed.inspect_err(|_| {
                         let _ = rustix::fs::unlinkat(dir, &temporary[..], AtFlags::empty());
                     });
@@ -324,8 +328,8 @@ impl NewFile {
 /// Makes a file without a name; or, where there are no such files, with a temporary one.
 fn make_file<N>(
     dir: &Entry,
-    rights: &Rights,
-    made: &formats::NewNode<N>,
+    rights: &NodeOwnership,
+    made: &formats::NodePlan<N>,
     access: OFlags,
 ) -> Result<NewFile> {
     // Nobody else can open what has no name. Its owner needs permissions to set attributes.
@@ -366,7 +370,7 @@ fn link(path: &str, dir: &Entry, name: &[u8]) -> Result<()> {
     rustix::fs::linkat(CWD, path, dir, name, AtFlags::SYMLINK_FOLLOW).map_err(posix)
 }
 
-fn make_special(dir: &Entry, rights: &Rights, new: &NewNode, name: &[u8]) -> Result<()> {
+fn make_special(dir: &Entry, rights: &NodeOwnership, new: &NewNode, name: &[u8]) -> Result<()> {
     let kind = match new.kind {
         Kind::Fifo => FileType::Fifo,
         Kind::Socket => FileType::Socket,
@@ -382,7 +386,7 @@ fn make_special(dir: &Entry, rights: &Rights, new: &NewNode, name: &[u8]) -> Res
     dir.entry(name).and_then(|entry| rights.give(&entry))
 }
 
-fn set_xattrs<N>(entry: &Entry, made: &formats::NewNode<N>) -> Result<()> {
+fn set_xattrs<N>(entry: &Entry, made: &formats::NodePlan<N>) -> Result<()> {
     for (name, value) in &made.xattrs {
         entry.set_xattr(name, value, XattrFlags::CREATE)?;
     }

@@ -2,7 +2,7 @@
 //!
 //! Layers, lowest first:
 //! - `state`: listed names, inodes that the front end knows, clients, locks, and small files of the format;
-//! - `directory`: the file system, and finding names in it;
+//! - `stacked_directory`: the file system, and finding names in it;
 //! - `keys`: inodes when keys come and go;
 //! - `sizes` and `contents`: bytes of files; `attributes`, `make`, `moves`: the rest;
 //! - `serve`: all of it as a [`vfs::FileSystem`];
@@ -11,19 +11,19 @@
 
 mod attributes;
 mod contents;
-mod directory;
 mod keys;
 mod make;
 mod moves;
 mod reverse;
 mod serve;
 mod sizes;
+mod stacked_directory;
 mod state;
 mod view;
 
-pub use directory::Stacked;
 pub use reverse::view::ReverseView;
-pub use state::client::{Client, Refusal};
+pub use stacked_directory::StackedDirectory;
+pub use state::client::{ClientRefusal, DirectoryClient};
 pub use state::format_file::{add, prepare, replace};
 pub use state::inode::Options;
-pub use view::View;
+pub use view::StackedView;

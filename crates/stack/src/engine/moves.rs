@@ -7,13 +7,13 @@ use rustix::fs::{AtFlags, FileType, RenameFlags};
 use rustix::io::Errno;
 use vfs::{Caller, Error, Ino, RenameMode, Result};
 
-use super::directory::{Found, Stacked};
-use super::state::inode::Inode;
+use super::stacked_directory::{NameMatch, StackedDirectory};
+use super::state::inode::LowerInode;
 use super::state::temporary;
-use crate::formats::{Format, LowerName};
+use crate::formats::{DirectoryFormat, LowerName};
 use crate::lower::{Entry, list, posix};
 
-impl<F: Format> Stacked<F> {
+impl<F: DirectoryFormat> StackedDirectory<F> {
     /// Removes a name that is not one of a directory.
     pub(super) fn remove(&self, parent: Ino, name: &[u8]) -> Result<()> {
         let dir = self.inodes.get(parent)?;
@@ -35,7 +35,7 @@ impl<F: Format> Stacked<F> {
         Ok(())
     }
 
-    fn remove_found_dir(&self, dir: &Inode<F::Node>, found: &Found) -> Result<()> {
+    fn remove_found_dir(&self, dir: &LowerInode<F::Node>, found: &NameMatch) -> Result<()> {
         let remove = || {
             let name = &found.lower.name[..];
             rustix::fs::unlinkat(&dir.entry, name, AtFlags::REMOVEDIR).map_err(posix)
@@ -57,7 +57,7 @@ impl<F: Format> Stacked<F> {
 
     /// Empties a directory in which there are only files of the format and the engine. Those of the
     /// format are moved aside: should the directory stay, it needs them.
-    fn clear_own(&self, dir: &Inode<F::Node>, emptied: &Entry) -> Result<Vec<Aside>> {
+    fn clear_own(&self, dir: &LowerInode<F::Node>, emptied: &Entry) -> Result<Vec<Aside>> {
         let mut names = Vec::new();
         list(emptied, 0, |listed| {
             match listed.name {
@@ -127,9 +127,9 @@ impl<F: Format> Stacked<F> {
     /// The lower name of what was found in one directory, if it enters another one.
     fn name_in(
         &self,
-        dir: &Inode<F::Node>,
-        found: &Found,
-        new_dir: &Inode<F::Node>,
+        dir: &LowerInode<F::Node>,
+        found: &NameMatch,
+        new_dir: &LowerInode<F::Node>,
         new_name: &[u8],
     ) -> Result<LowerName> {
         let stat = found.entry.stat()?;
@@ -146,9 +146,9 @@ impl<F: Format> Stacked<F> {
 
     fn replace(
         &self,
-        (from_dir, name, from): (&Inode<F::Node>, &[u8], Found),
-        (to_dir, (new_name, to)): (&Inode<F::Node>, (&[u8], &LowerName)),
-        target: Option<Found>,
+        (from_dir, name, from): (&LowerInode<F::Node>, &[u8], NameMatch),
+        (to_dir, (new_name, to)): (&LowerInode<F::Node>, (&[u8], &LowerName)),
+        target: Option<NameMatch>,
         mode: RenameMode,
     ) -> Result<()> {
         let from_stat = from.entry.stat()?;
@@ -203,12 +203,12 @@ struct Aside {
 }
 
 impl Aside {
-    fn aside<N>(&self, parent: &Inode<N>, dir: &Entry) -> Result<()> {
+    fn aside<N>(&self, parent: &LowerInode<N>, dir: &Entry) -> Result<()> {
         let (from, to) = (&self.name[..], &self.temporary[..]);
         rustix::fs::renameat(dir, from, &parent.entry, to).map_err(posix)
     }
 
-    fn back<N>(&self, parent: &Inode<N>, dir: &Entry) {
+    fn back<N>(&self, parent: &LowerInode<N>, dir: &Entry) {
         let (from, to) = (&self.temporary[..], &self.name[..]);
         if let Err(Errno::NOENT | Errno::STALE) = rustix::fs::renameat(&parent.entry, from, dir, to)
         {
@@ -217,7 +217,7 @@ impl Aside {
         }
     }
 
-    fn delete<N>(&self, parent: &Inode<N>) {
+    fn delete<N>(&self, parent: &LowerInode<N>) {
         let name = &self.temporary[..];
         let _ = rustix::fs::unlinkat(&parent.entry, name, AtFlags::empty())
             .or_else(|_| rustix::fs::unlinkat(&parent.entry, name, AtFlags::REMOVEDIR));
@@ -225,9 +225,9 @@ impl Aside {
 }
 
 fn rename<N>(
-    from_dir: &Inode<N>,
+    from_dir: &LowerInode<N>,
     from: &LowerName,
-    to_dir: &Inode<N>,
+    to_dir: &LowerInode<N>,
     to: &LowerName,
     flags: RenameFlags,
 ) -> Result<()> {
@@ -238,7 +238,7 @@ fn rename<N>(
 
 /// Gives a whiteout to its owner: quotas of the lower file system count it. One that is left to this process hides the
 /// name as well.
-fn give_whiteout<N>(dir: &Inode<N>, name: &LowerName, owner: &Caller) {
+fn give_whiteout<N>(dir: &LowerInode<N>, name: &LowerName, owner: &Caller) {
     // Another client may have given the name to something else.
     let is_whiteout = |entry: &Entry| {
         entry.stat().is_ok_and(|stat| {
@@ -256,8 +256,8 @@ fn give_whiteout<N>(dir: &Inode<N>, name: &LowerName, owner: &Caller) {
 
 /// Locks the names of two directories, which may be one.
 fn lock_both<'a, N>(
-    a: &'a Arc<Inode<N>>,
-    b: &'a Arc<Inode<N>>,
+    a: &'a Arc<LowerInode<N>>,
+    b: &'a Arc<LowerInode<N>>,
 ) -> (RwLockWriteGuard<'a, ()>, Option<RwLockWriteGuard<'a, ()>>) {
     match a.ino.cmp(&b.ino) {
         std::cmp::Ordering::Equal => (a.io.write(), None),

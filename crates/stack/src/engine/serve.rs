@@ -5,11 +5,11 @@ use vfs::{
     RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Trust,
 };
 
-use super::directory::Stacked;
-use crate::formats::Format;
+use super::stacked_directory::StackedDirectory;
+use crate::formats::DirectoryFormat;
 use crate::lower::posix;
 
-impl<F: Format> FileSystem for Stacked<F> {
+impl<F: DirectoryFormat> FileSystem for StackedDirectory<F> {
     fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         self.look_up(parent, name)
     }

@@ -7,42 +7,42 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use vfs::{Error, Result};
 
-use super::directory::Stacked;
-use super::state::inode::{Extent, Inode};
-use super::state::lock::Lock;
-use crate::formats::{Format, Layout, SizeIn};
+use super::stacked_directory::StackedDirectory;
+use super::state::inode::{FileExtent, LowerInode};
+use super::state::lock::RangeLock;
+use crate::formats::{DirectoryFormat, FileLayout, SizeIn};
 use crate::lower::{aligned, posix, read_direct, settle};
 
 /// A regular file, for one operation under its lock.
-pub(super) struct Body<'a, F: Format> {
-    fs: &'a Stacked<F>,
-    inode: &'a Inode<F::Node>,
+pub(super) struct FileBody<'a, F: DirectoryFormat> {
+    fs: &'a StackedDirectory<F>,
+    inode: &'a LowerInode<F::Node>,
     file: Arc<OwnedFd>,
     /// The lower file as its server has it, where the page cache of this machine may be older.
     server: Option<Arc<OwnedFd>>,
-    pub(super) layout: Layout,
+    pub(super) layout: FileLayout,
     /// Bytes in the view.
     pub(super) size: u64,
     /// Bytes of the lower file.
     lower_size: u64,
     header: Arc<[u8]>,
     /// Until the operation has ended.
-    _lock: Option<Lock>,
+    _lock: Option<RangeLock>,
 }
 
 /// Where a reader looks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum ReadSource {
     /// In the page cache of this machine first.
     Cache,
     /// At the server, if other machines use the lower directory.
     Server,
 }
 
-impl<F: Format> Stacked<F> {
+impl<F: DirectoryFormat> StackedDirectory<F> {
     /// How the contents of a file lie in the lower file.
-    pub(super) fn layout(&self, node: &F::Node) -> Layout {
-        Layout {
+    pub(super) fn layout(&self, node: &F::Node) -> FileLayout {
+        FileLayout {
             size: self.format.size_in(node),
             ..self.format.layout()
         }
@@ -52,14 +52,14 @@ impl<F: Format> Stacked<F> {
     ///
     /// # Errors
     /// `Io` if the attribute with the size is damaged.
-    pub(super) fn size_of(&self, inode: &Inode<F::Node>, lower_size: u64) -> Result<u64> {
+    pub(super) fn size_of(&self, inode: &LowerInode<F::Node>, lower_size: u64) -> Result<u64> {
         self.size_in(inode, lower_size, |name| inode.entry.xattr(name))
     }
 
-    /// As [`Stacked::size_of`], where `xattr` reads an attribute of the lower file.
+    /// As [`StackedDirectory::size_of`], where `xattr` reads an attribute of the lower file.
     fn size_in(
         &self,
-        inode: &Inode<F::Node>,
+        inode: &LowerInode<F::Node>,
         lower_size: u64,
         xattr: impl FnOnce(&str) -> Result<Option<Vec<u8>>>,
     ) -> Result<u64> {
@@ -83,14 +83,14 @@ impl<F: Format> Stacked<F> {
     /// Opens a file to read it up to `end`.
     pub(super) fn body<'a>(
         &'a self,
-        inode: &'a Arc<Inode<F::Node>>,
+        inode: &'a Arc<LowerInode<F::Node>>,
         end: u64,
-        source: Source,
-    ) -> Result<Body<'a, F>> {
+        source: ReadSource,
+    ) -> Result<FileBody<'a, F>> {
         let file = self.inodes.file(inode)?;
         // Where the lower size is that of the view, the last unit is sealed by its length.
         let unit = match self.layout(&inode.node) {
-            Layout {
+            FileLayout {
                 size: SizeIn::Lower,
                 unit,
                 ..
@@ -100,8 +100,8 @@ impl<F: Format> Stacked<F> {
         let known = inode.extent(self.options, end, unit);
         let is_known = known.is_some();
         let server = match source {
-            Source::Server => self.file_of_server(inode)?,
-            Source::Cache => None,
+            ReadSource::Server => self.file_of_server(inode)?,
+            ReadSource::Cache => None,
         };
         let body = self.open_body(inode, (file, server), None, known)?;
         if !is_known {
@@ -113,8 +113,8 @@ impl<F: Format> Stacked<F> {
     /// Opens a file to change its size, or all of it.
     pub(super) fn body_to_change<'a>(
         &'a self,
-        inode: &'a Arc<Inode<F::Node>>,
-    ) -> Result<Body<'a, F>> {
+        inode: &'a Arc<LowerInode<F::Node>>,
+    ) -> Result<FileBody<'a, F>> {
         let file = self.inodes.file_to_write(inode)?;
         let lock = match self.options.shared {
             true => self.lock(&file, 0, None)?,
@@ -128,9 +128,9 @@ impl<F: Format> Stacked<F> {
     /// as long as the file keeps its header and size.
     pub(super) fn body_to_write<'a>(
         &'a self,
-        inode: &'a Arc<Inode<F::Node>>,
+        inode: &'a Arc<LowerInode<F::Node>>,
         bytes: Range<u64>,
-    ) -> Result<Body<'a, F>> {
+    ) -> Result<FileBody<'a, F>> {
         if !self.options.shared {
             return self.body_to_change(inode);
         }
@@ -163,8 +163,8 @@ impl<F: Format> Stacked<F> {
     }
 
     /// A lock of a part of the lower file; nothing where it has no locks, and no clients on other machines.
-    fn lock(&self, file: &Arc<OwnedFd>, start: u64, end: Option<u64>) -> Result<Option<Lock>> {
-        match Lock::take(file, start, end)? {
+    fn lock(&self, file: &Arc<OwnedFd>, start: u64, end: Option<u64>) -> Result<Option<RangeLock>> {
+        match RangeLock::take(file, start, end)? {
             None if self.options.remote && !self.options.alone => Err(Error::NotSupported),
             lock => Ok(lock),
         }
@@ -174,10 +174,10 @@ impl<F: Format> Stacked<F> {
     /// the page cache can have bytes from before the lock.
     fn locked_body<'a>(
         &'a self,
-        inode: &'a Arc<Inode<F::Node>>,
+        inode: &'a Arc<LowerInode<F::Node>>,
         file: Arc<OwnedFd>,
-        lock: Option<Lock>,
-    ) -> Result<Body<'a, F>> {
+        lock: Option<RangeLock>,
+    ) -> Result<FileBody<'a, F>> {
         let server = match self.options.remote {
             true => self.file_of_server(inode)?,
             false => None,
@@ -190,7 +190,7 @@ impl<F: Format> Stacked<F> {
     }
 
     /// The lower file for reads from the server; nothing where it has no such reads.
-    fn file_of_server(&self, inode: &Arc<Inode<F::Node>>) -> Result<Option<Arc<OwnedFd>>> {
+    fn file_of_server(&self, inode: &Arc<LowerInode<F::Node>>) -> Result<Option<Arc<OwnedFd>>> {
         match self.inodes.file_of_server(inode) {
             Ok(file) => Ok(Some(file)),
             Err(Error::Invalid | Error::NotSupported) => Ok(None),
@@ -200,18 +200,18 @@ impl<F: Format> Stacked<F> {
 
     fn open_body<'a>(
         &'a self,
-        inode: &'a Inode<F::Node>,
+        inode: &'a LowerInode<F::Node>,
         (file, server): (Arc<OwnedFd>, Option<Arc<OwnedFd>>),
-        lock: Option<Lock>,
-        known: Option<Extent>,
-    ) -> Result<Body<'a, F>> {
+        lock: Option<RangeLock>,
+        known: Option<FileExtent>,
+    ) -> Result<FileBody<'a, F>> {
         self.format.check_key(&inode.node)?;
         let layout = self.layout(&inode.node);
         let extent = match known {
             Some(extent) => extent,
             None => self.find_extent(inode, &file, server.as_deref(), &layout)?,
         };
-        Ok(Body {
+        Ok(FileBody {
             fs: self,
             inode,
             file,
@@ -226,11 +226,11 @@ impl<F: Format> Stacked<F> {
 
     fn find_extent(
         &self,
-        inode: &Inode<F::Node>,
+        inode: &LowerInode<F::Node>,
         file: &OwnedFd,
         server: Option<&OwnedFd>,
-        layout: &Layout,
-    ) -> Result<Extent> {
+        layout: &FileLayout,
+    ) -> Result<FileExtent> {
         let lower_size = match server {
             Some(_) => inode.entry.stat_of_server()?.stx_size,
             None => {
@@ -244,7 +244,7 @@ impl<F: Format> Stacked<F> {
             read_lower(file, server, 0, &mut header)?;
             self.format.check_header(&inode.node, &header)?;
         }
-        Ok(Extent {
+        Ok(FileExtent {
             size: self.size_in(inode, lower_size, |name| inode.entry.xattr_of(file, name))?,
             lower_size,
             header: header.into(),
@@ -252,15 +252,15 @@ impl<F: Format> Stacked<F> {
     }
 }
 
-impl<F: Format> Body<'_, F> {
+impl<F: DirectoryFormat> FileBody<'_, F> {
     /// The lower file.
     pub(super) fn file(&self) -> &OwnedFd {
         &self.file
     }
 
     /// How long the file is.
-    fn extent(&self) -> Extent {
-        Extent {
+    fn extent(&self) -> FileExtent {
+        FileExtent {
             size: self.size,
             lower_size: self.lower_size,
             header: Arc::clone(&self.header),

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use vfs::FileSystem;
 
-use super::directory::Stacked;
 use super::reverse::view::ReverseView;
-use crate::formats::fscrypt::Fscrypt;
-use crate::formats::gocryptfs::Gocryptfs;
-use crate::formats::pefs::Pefs;
+use super::stacked_directory::StackedDirectory;
+use crate::formats::fscrypt::FscryptFormat;
+use crate::formats::gocryptfs::GocryptfsFormat;
+use crate::formats::pefs::PefsFormat;
 
 /// A view of a lower directory.
-pub trait View: FileSystem + 'static {
+pub trait StackedView: FileSystem + 'static {
     /// The view as a file system. Its code is generated in this crate, and so with the optimization of this crate: a
     /// program that uses it may be optimized for size.
     fn served(self: Arc<Self>) -> Arc<dyn FileSystem>;
@@ -19,7 +19,7 @@ pub trait View: FileSystem + 'static {
 
 macro_rules! views {
     ($($view:ty),*) => {
-        $(impl View for $view {
+        $(impl StackedView for $view {
             fn served(self: Arc<Self>) -> Arc<dyn FileSystem> {
                 self
             }
@@ -28,8 +28,8 @@ macro_rules! views {
 }
 
 views!(
-    Stacked<Fscrypt>,
-    Stacked<Gocryptfs>,
-    Stacked<Pefs>,
+    StackedDirectory<FscryptFormat>,
+    StackedDirectory<GocryptfsFormat>,
+    StackedDirectory<PefsFormat>,
     ReverseView
 );

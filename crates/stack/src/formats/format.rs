@@ -3,7 +3,7 @@
 //! A format knows keys, names and bytes. It makes no system call that changes anything: it says what
 //! is to be written, and the engine writes it in an order that a power cut cannot harm.
 //!
-//! The engine has one [`Format::Node`] for each inode that is in use: what the format has found out
+//! The engine has one [`DirectoryFormat::Node`] for each inode that is in use: what the format has found out
 //! about it, with its keys. Where that comes from differs:
 //!
 //! | format | a directory | a file | a symbolic link |
@@ -20,7 +20,7 @@ use crate::lower::Entry;
 ///
 /// Errors are those that the program on the mount gets: `NoKey` where a key is missing, `Io` where
 /// something is damaged or does not decode. No input may panic.
-pub trait Format: Send + Sync + 'static {
+pub trait DirectoryFormat: Send + Sync + 'static {
     /// What the format knows of one inode.
     type Node: Send + Sync + 'static;
 
@@ -28,7 +28,7 @@ pub trait Format: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// How the contents of files lie in lower files.
-    fn layout(&self) -> Layout;
+    fn layout(&self) -> FileLayout;
 
     /// The longest name of a file in the view, in bytes.
     fn name_max(&self) -> u32;
@@ -50,7 +50,7 @@ pub trait Format: Send + Sync + 'static {
     ///
     /// # Errors
     /// `NoKey` without the key of the directory, `NotSupported` if the format has no such nodes.
-    fn new_node(&self, dir: &Self::Node, kind: Kind) -> Result<NewNode<Self::Node>>;
+    fn new_node(&self, dir: &Self::Node, kind: Kind) -> Result<NodePlan<Self::Node>>;
 
     /// What the view shows for the name `lower`; nothing if it is hidden, as helper files are.
     ///
@@ -151,7 +151,7 @@ pub trait Format: Send + Sync + 'static {
         Ok(())
     }
 
-    /// The header of a file that gets its first bytes; of [`Layout::header`] bytes.
+    /// The header of a file that gets its first bytes; of [`FileLayout::header`] bytes.
     ///
     /// # Errors
     /// `NoKey`, `Io`.
@@ -167,14 +167,14 @@ pub trait Format: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Encrypts consecutive units, in place. `units` is laid out as in the lower file ([`Layout`]):
+    /// Encrypts consecutive units, in place. `units` is laid out as in the lower file ([`FileLayout`]):
     /// each unit with free space for what goes before and after it. Only the last may be short.
     ///
     /// # Errors
     /// `NoKey`, `Io`.
     fn seal(&self, node: &Self::Node, header: &[u8], first: u64, units: &mut [u8]) -> Result<()>;
 
-    /// Decrypts consecutive units, in place, as [`Format::seal`] left them. The engine does not call it
+    /// Decrypts consecutive units, in place, as [`DirectoryFormat::seal`] left them. The engine does not call it
     /// for whole units of zeros, which are holes.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ pub trait Format: Send + Sync + 'static {
     fn open(&self, node: &Self::Node, header: &[u8], first: u64, units: &mut [u8]) -> Result<()>;
 
     /// The names of the format's own files in each directory of the lower tree. They are made with
-    /// the directory ([`NewNode::files`]) and go with it.
+    /// the directory ([`NodePlan::files`]) and go with it.
     fn own_files(&self) -> &'static [&'static str] {
         &[]
     }
@@ -230,7 +230,7 @@ pub trait Format: Send + Sync + 'static {
 /// | gocryptfs | 18 | 16 | 4096 | 16 | yes |
 /// | pefs | 0 | 0 | 4096 | 0 | yes |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct FileLayout {
     /// Bytes at the start of each file that is not empty.
     pub header: usize,
     /// Bytes before each unit, such as a nonce.
@@ -252,7 +252,7 @@ pub enum SizeIn {
     Xattr(&'static str),
 }
 
-impl Layout {
+impl FileLayout {
     /// What a whole unit takes in the lower file.
     pub const fn lower_unit(&self) -> usize {
         self.before + self.unit + self.after
@@ -331,13 +331,13 @@ pub type LongNames<'a> = dyn Fn(&[u8]) -> Result<Vec<u8>> + 'a;
 pub enum Sought {
     /// It can have this lower name only.
     At(LowerName),
-    /// All names of the directory must be compared by [`Format::plain_name`].
+    /// All names of the directory must be compared by [`DirectoryFormat::plain_name`].
     Listed,
 }
 
 /// An inode that is about to be made. Everything is in place before it gets its name.
 #[derive(Debug)]
-pub struct NewNode<N> {
+pub struct NodePlan<N> {
     /// What the format knows of it.
     pub node: N,
     /// Extended attributes.
@@ -350,14 +350,14 @@ pub struct NewNode<N> {
 mod tests {
     use super::*;
 
-    const GOCRYPTFS: Layout = Layout {
+    const GOCRYPTFS: FileLayout = FileLayout {
         header: 18,
         before: 16,
         unit: 4096,
         after: 16,
         size: SizeIn::Lower,
     };
-    const FSCRYPT: Layout = Layout {
+    const FSCRYPT: FileLayout = FileLayout {
         header: 0,
         before: 0,
         unit: 4096,

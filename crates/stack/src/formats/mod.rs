@@ -7,4 +7,6 @@ pub mod pefs;
 #[cfg(test)]
 mod tree;
 
-pub use format::{Format, Layout, LongName, LongNames, LowerName, NewNode, SizeIn, Sought};
+pub use format::{
+    DirectoryFormat, FileLayout, LongName, LongNames, LowerName, NodePlan, SizeIn, Sought,
+};

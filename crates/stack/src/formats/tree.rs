@@ -9,35 +9,35 @@ use std::path::Path;
 
 use vfs::Kind;
 
-use super::{Format, LowerName, Sought};
+use super::{DirectoryFormat, LowerName, Sought};
 use crate::lower::Entry;
 
 /// What a tree has at a path of the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Item {
+pub(super) enum TreeItem {
     Directory,
     File(Vec<u8>),
     Link(Vec<u8>),
 }
 
-pub(super) type Tree = BTreeMap<Vec<u8>, Item>;
+pub(super) type ViewTree = BTreeMap<Vec<u8>, TreeItem>;
 
 /// All that the view has over the lower directory `root`. What does not decode is left out.
-pub(super) fn read<F: Format>(format: &F, root: &Path) -> Tree {
+pub(super) fn read<F: DirectoryFormat>(format: &F, root: &Path) -> ViewTree {
     let node = format
         .root(&Entry::root(root).expect("root"))
         .expect("a root");
-    let mut tree = Tree::new();
+    let mut tree = ViewTree::new();
     read_directory(format, root, &node, &[], &mut tree);
     tree
 }
 
-fn read_directory<F: Format>(
+fn read_directory<F: DirectoryFormat>(
     format: &F,
     path: &Path,
     dir: &F::Node,
     prefix: &[u8],
-    tree: &mut Tree,
+    tree: &mut ViewTree,
 ) {
     let entry = Entry::root(path).expect("directory");
     let long = |name: &[u8]| entry.read_small(name, 1024);
@@ -59,27 +59,31 @@ fn read_directory<F: Format>(
         let item = match kind {
             Kind::Directory => {
                 read_directory(format, &path, &node, &view, tree);
-                Item::Directory
+                TreeItem::Directory
             }
             Kind::Symlink => {
                 let target = child.target().expect("target");
-                Item::Link(format.open_target(&node, &target).expect("target"))
+                TreeItem::Link(format.open_target(&node, &target).expect("target"))
             }
-            _ => Item::File(read_file(format, &node, fs::read(&path).expect("read"))),
+            _ => TreeItem::File(read_file(format, &node, fs::read(&path).expect("read"))),
         };
         tree.insert(view, item);
     }
 }
 
 /// A name that is listed is found again.
-fn check_found<F: Format>(format: &F, dir: &F::Node, lower: &[u8], plain: &[u8]) {
+fn check_found<F: DirectoryFormat>(format: &F, dir: &F::Node, lower: &[u8], plain: &[u8]) {
     if let Sought::At(name) = format.lower_name(dir, plain).expect("a name that there is") {
         assert_eq!(name.name, lower);
     }
 }
 
 /// The contents of the file that is stored as `lower`.
-pub(super) fn read_file<F: Format>(format: &F, node: &F::Node, mut lower: Vec<u8>) -> Vec<u8> {
+pub(super) fn read_file<F: DirectoryFormat>(
+    format: &F,
+    node: &F::Node,
+    mut lower: Vec<u8>,
+) -> Vec<u8> {
     let layout = format.layout();
     let size = layout.plain_size(lower.len() as u64).expect("a size");
     if size == 0 {
@@ -100,22 +104,28 @@ pub(super) fn read_file<F: Format>(format: &F, node: &F::Node, mut lower: Vec<u8
 }
 
 /// Makes a tree in the lower directory `root`, which has been made one of this format.
-pub(super) fn write<F: Format>(format: &F, root: &Path, tree: &Tree) {
+pub(super) fn write<F: DirectoryFormat>(format: &F, root: &Path, tree: &ViewTree) {
     let node = format
         .root(&Entry::root(root).expect("root"))
         .expect("a root");
     write_directory(format, root, &node, &[], tree);
 }
 
-fn write_directory<F: Format>(format: &F, path: &Path, dir: &F::Node, prefix: &[u8], tree: &Tree) {
+fn write_directory<F: DirectoryFormat>(
+    format: &F,
+    path: &Path,
+    dir: &F::Node,
+    prefix: &[u8],
+    tree: &ViewTree,
+) {
     for (view, item) in tree {
         let Some(plain) = name_in(prefix, view) else {
             continue;
         };
         let kind = match item {
-            Item::Directory => Kind::Directory,
-            Item::File(_) => Kind::File,
-            Item::Link(_) => Kind::Symlink,
+            TreeItem::Directory => Kind::Directory,
+            TreeItem::File(_) => Kind::File,
+            TreeItem::Link(_) => Kind::Symlink,
         };
         let new = format.new_node(dir, kind).expect("node");
         let LowerName { name, long } = format.new_name(dir, plain, &new.node).expect("name");
@@ -124,17 +134,17 @@ fn write_directory<F: Format>(format: &F, path: &Path, dir: &F::Node, prefix: &[
         }
         let path = path.join(OsStr::from_bytes(&name));
         match item {
-            Item::Directory => {
+            TreeItem::Directory => {
                 fs::create_dir(&path).expect("directory");
                 for (name, contents) in &new.files {
                     fs::write(path.join(name), contents).expect("own file");
                 }
                 write_directory(format, &path, &new.node, view, tree);
             }
-            Item::File(plain) => {
+            TreeItem::File(plain) => {
                 fs::write(&path, write_file(format, &new.node, plain)).expect("file");
             }
-            Item::Link(target) => {
+            TreeItem::Link(target) => {
                 let stored = format.seal_target(&new.node, target).expect("target");
                 symlink(OsStr::from_bytes(&stored), &path).expect("link");
             }
@@ -143,7 +153,7 @@ fn write_directory<F: Format>(format: &F, path: &Path, dir: &F::Node, prefix: &[
 }
 
 /// How the contents `plain` are stored.
-pub(super) fn write_file<F: Format>(format: &F, node: &F::Node, plain: &[u8]) -> Vec<u8> {
+pub(super) fn write_file<F: DirectoryFormat>(format: &F, node: &F::Node, plain: &[u8]) -> Vec<u8> {
     if plain.is_empty() {
         return Vec::new();
     }

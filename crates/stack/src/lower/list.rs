@@ -9,7 +9,7 @@ use vfs::{Error, Kind, Result};
 use super::{Entry, posix};
 
 /// A name in a lower directory.
-pub(crate) struct Listed<'a> {
+pub(crate) struct LowerDirEntry<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) ino: u64,
     /// Nothing where the lower file system does not say.
@@ -25,7 +25,7 @@ pub(crate) struct Listed<'a> {
 pub(crate) fn list(
     dir: &Entry,
     cookie: u64,
-    each: impl FnMut(Listed<'_>) -> Result<bool>,
+    each: impl FnMut(LowerDirEntry<'_>) -> Result<bool>,
 ) -> Result<()> {
     list_open(
         &dir.reopen(OFlags::RDONLY | OFlags::DIRECTORY)?,
@@ -41,7 +41,7 @@ pub(crate) fn list(
 pub(crate) fn list_open(
     file: &OwnedFd,
     cookie: u64,
-    mut each: impl FnMut(Listed<'_>) -> Result<bool>,
+    mut each: impl FnMut(LowerDirEntry<'_>) -> Result<bool>,
 ) -> Result<()> {
     if cookie != 0 {
         rustix::fs::seek(file, SeekFrom::Start(cookie)).map_err(|_| Error::Invalid)?;
@@ -50,7 +50,7 @@ pub(crate) fn list_open(
     let mut entries = RawDir::new(file, &mut buffer);
     while let Some(entry) = entries.next() {
         let entry = entry.map_err(posix)?;
-        let listed = Listed {
+        let listed = LowerDirEntry {
             name: entry.file_name().to_bytes(),
             ino: entry.ino(),
             kind: kind(entry.file_type()),

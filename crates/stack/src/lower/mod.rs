@@ -11,7 +11,7 @@ mod watch;
 
 pub use entry::Entry;
 pub(crate) use errno::posix;
-pub(crate) use list::{Listed, kind, list, list_open};
+pub(crate) use list::{LowerDirEntry, kind, list, list_open};
 pub(crate) use rename::rename_free;
 pub(crate) use replace::{replace, sync};
 pub(crate) use server::{aligned, close, read_direct, settle};

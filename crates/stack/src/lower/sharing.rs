@@ -34,7 +34,7 @@ const UNLOCKED: [&str; 6] = [
 ];
 
 /// A file system as the kernel describes it.
-struct Mounted {
+struct MountLine {
     at: String,
     kind: String,
     options: String,
@@ -53,7 +53,7 @@ impl Sharing {
     }
 }
 
-impl Mounted {
+impl MountLine {
     fn sharing(&self) -> Sharing {
         let has = |option: &str| self.options.split(',').any(|it| it == option);
         match self.kind.as_str() {
@@ -92,13 +92,13 @@ impl Mounted {
 }
 
 /// A line of `/proc/self/mountinfo`, if it is of this device.
-fn mounted(line: &str, device: &str) -> Option<Mounted> {
+fn mounted(line: &str, device: &str) -> Option<MountLine> {
     let (before, after) = line.split_once(" - ")?;
     let mut fields = before.split(' ').skip(2);
     (fields.next()? == device).then_some(())?;
     let at = fields.nth(1)?;
     let mut described = after.split(' ');
-    Some(Mounted {
+    Some(MountLine {
         at: unescaped(at),
         kind: described.next()?.to_owned(),
         options: described.nth(1)?.to_owned(),

@@ -18,9 +18,9 @@ use super::Entry;
 const NAMES_MAX: usize = 1024;
 
 /// The watched directories of a mount.
-pub(crate) struct Watches(Mutex<Queue>);
+pub(crate) struct Watches(Mutex<WatchQueue>);
 
-struct Queue {
+struct WatchQueue {
     events: OwnedFd,
     mailboxes: HashMap<i32, Arc<Mutex<NewNames>>>,
 }
@@ -48,7 +48,10 @@ impl Watches {
     pub(crate) fn new() -> Option<Arc<Watches>> {
         let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
         let mailboxes = HashMap::new();
-        Some(Arc::new(Watches(Mutex::new(Queue { events, mailboxes }))))
+        Some(Arc::new(Watches(Mutex::new(WatchQueue {
+            events,
+            mailboxes,
+        }))))
     }
 
     /// Watches a directory. Nothing if the kernel refuses, or another watch of it has not ended yet.
@@ -94,7 +97,7 @@ impl Drop for Watch {
     }
 }
 
-impl Queue {
+impl WatchQueue {
     /// Gives all events that there are to their directories.
     fn deliver(&mut self) {
         let mut buffer = [const { MaybeUninit::uninit() }; 8 << 10];

@@ -9,33 +9,37 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cipher::SystemRandom;
-use stack::formats::fscrypt::{Fscrypt, MasterKey, Mode, Policy, Space};
-use stack::{Entry, Options, Stacked};
+use stack::formats::fscrypt::{
+    EncryptionMode, EncryptionPolicy, FscryptFormat, FscryptMasterKey, XattrNamespace,
+};
+use stack::{Entry, Options, StackedDirectory};
 use vfs::{Attr, Caller, Error, FileSystem, Ino, Kind, NewNode, ROOT, Result};
 
 /// What attributes the tests use: those that every user can set.
-pub const SPACE: Space = Space::User;
+pub const SPACE: XattrNamespace = XattrNamespace::User;
 
 pub struct Lower {
     dir: tempfile::TempDir,
 }
 
-pub fn master() -> MasterKey {
+pub fn master() -> FscryptMasterKey {
     let key = secret::Secret::from_slice(&[7; 64]).expect("memory");
-    MasterKey::new(key).expect("a length")
+    FscryptMasterKey::new(key).expect("a length")
 }
 
 /// The default policy of the test's key.
-pub fn policy() -> Policy {
+pub fn policy() -> EncryptionPolicy {
     match master().identifier().expect("derived") {
-        stack::formats::fscrypt::KeyName::Identifier(identifier) => Policy::new(identifier),
+        stack::formats::fscrypt::KeyName::Identifier(identifier) => {
+            EncryptionPolicy::new(identifier)
+        }
         other => panic!("{other:?}"),
     }
 }
 
 /// A policy for each pair of modes.
-pub fn policies() -> Vec<Policy> {
-    let with = |contents, names, padding| Policy {
+pub fn policies() -> Vec<EncryptionPolicy> {
+    let with = |contents, names, padding| EncryptionPolicy {
         contents,
         names,
         padding,
@@ -43,18 +47,18 @@ pub fn policies() -> Vec<Policy> {
     };
     vec![
         policy(),
-        with(Mode::Aes256Xts, Mode::Aes256Hctr2, 4),
-        with(Mode::Aes128Cbc, Mode::Aes128Cts, 8),
-        with(Mode::Adiantum, Mode::Adiantum, 16),
-        Policy {
-            flags: stack::formats::fscrypt::Flags::DirectKey,
-            ..with(Mode::Adiantum, Mode::Adiantum, 32)
+        with(EncryptionMode::Aes256Xts, EncryptionMode::Aes256Hctr2, 4),
+        with(EncryptionMode::Aes128Cbc, EncryptionMode::Aes128Cts, 8),
+        with(EncryptionMode::Adiantum, EncryptionMode::Adiantum, 16),
+        EncryptionPolicy {
+            flags: stack::formats::fscrypt::KeyUsage::DirectKey,
+            ..with(EncryptionMode::Adiantum, EncryptionMode::Adiantum, 32)
         },
-        Policy {
+        EncryptionPolicy {
             log2_unit: 9,
             ..policy()
         },
-        Policy {
+        EncryptionPolicy {
             key: master().descriptor(),
             ..policy()
         },
@@ -62,10 +66,10 @@ pub fn policies() -> Vec<Policy> {
 }
 
 impl Lower {
-    pub fn new(policy: &Policy) -> Lower {
+    pub fn new(policy: &EncryptionPolicy) -> Lower {
         let dir = tempfile::tempdir().expect("a directory");
         let root = Entry::root(dir.path()).expect("opened");
-        Fscrypt::set_policy(&root, SPACE, policy, &SystemRandom).expect("policy");
+        FscryptFormat::set_policy(&root, SPACE, policy, &SystemRandom).expect("policy");
         Lower { dir }
     }
 
@@ -74,12 +78,12 @@ impl Lower {
     }
 
     /// The view with the key.
-    pub fn view(&self) -> Stacked<Fscrypt> {
+    pub fn view(&self) -> StackedDirectory<FscryptFormat> {
         self.view_as(Options::default())
     }
 
     /// As [`Lower::view`], with these options.
-    pub fn view_as(&self, options: Options) -> Stacked<Fscrypt> {
+    pub fn view_as(&self, options: Options) -> StackedDirectory<FscryptFormat> {
         let master = master();
         let name = master.identifier().expect("derived");
         let keys = [
@@ -90,18 +94,18 @@ impl Lower {
     }
 
     /// The view without a key.
-    pub fn locked(&self) -> Stacked<Fscrypt> {
+    pub fn locked(&self) -> StackedDirectory<FscryptFormat> {
         self.view_with([], Options::default())
     }
 
     fn view_with<const N: usize>(
         &self,
-        keys: [(stack::formats::fscrypt::KeyName, MasterKey); N],
+        keys: [(stack::formats::fscrypt::KeyName, FscryptMasterKey); N],
         options: Options,
-    ) -> Stacked<Fscrypt> {
+    ) -> StackedDirectory<FscryptFormat> {
         let root = Entry::root(self.path()).expect("opened");
-        let format = Fscrypt::new(SPACE, HashMap::from(keys), Arc::new(SystemRandom));
-        Stacked::new(root, format, options).expect("a view")
+        let format = FscryptFormat::new(SPACE, HashMap::from(keys), Arc::new(SystemRandom));
+        StackedDirectory::new(root, format, options).expect("a view")
     }
 
     /// Everything in the lower directory, as paths.

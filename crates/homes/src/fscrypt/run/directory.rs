@@ -14,7 +14,7 @@ use rustix::fs::Dir;
 use rustix::io::Errno;
 use secret::Secret;
 use stack::formats::fscrypt::KeyName;
-use stack::formats::fscrypt::tool::{Config, Descriptor, ProtectedPolicy, Store};
+use stack::formats::fscrypt::tool::{Config, Descriptor, MetadataStore, ProtectedPolicy};
 
 use super::encrypted::Encrypted;
 use super::held::Held;
@@ -125,7 +125,7 @@ struct Made {
 
 impl Made {
     /// Removes it. Nothing uses it, and what cannot be removed does no harm.
-    fn revert(self, store: &Store, config: &Config) {
+    fn revert(self, store: &MetadataStore, config: &Config) {
         let _ = self.policy.map(|name| store.remove_policy(&name));
         for (place, descriptor) in self.protectors {
             if let Ok(store) = place::store(&place, Some(config)) {
@@ -200,7 +200,7 @@ fn write_recovery(
     open: &mut OpenPolicy,
     directory: &File,
     path: &Path,
-    parts: (&Path, &Store),
+    parts: (&Path, &MetadataStore),
 ) -> Result<String> {
     let Some(recovery) = &open.recovery else {
         return Ok(String::new());
@@ -241,7 +241,7 @@ fn apply(path: &Path, keyring: &Keyring, directory: &File, open: &OpenPolicy) ->
 fn policy_of(
     args: &Encrypt,
     config: &Config,
-    (place, store): (&Path, &Store),
+    (place, store): (&Path, &MetadataStore),
     made: &mut Made,
 ) -> Result<OpenPolicy> {
     let Some(text) = &args.policy else {
@@ -269,7 +269,7 @@ fn policy_of(
 fn new_policy(
     args: &Encrypt,
     config: &Config,
-    (place, store): (&Path, &Store),
+    (place, store): (&Path, &MetadataStore),
     made: &mut Made,
 ) -> Result<OpenPolicy> {
     let asked = match &args.protector {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
-use stack::formats::fscrypt::Policy;
-use stack::formats::fscrypt::tool::{Config, Options, ProtectedPolicy, Store};
+use stack::formats::fscrypt::EncryptionPolicy;
+use stack::formats::fscrypt::tool::{Config, MetadataStore, Options, ProtectedPolicy};
 
 use super::held::Held;
 use super::keyring::{self, Keyring};
@@ -15,9 +15,9 @@ use super::place::{self, failure};
 pub(super) struct Encrypted {
     pub(super) place: PathBuf,
     pub(super) keyring: Keyring,
-    pub(super) policy: Policy,
+    pub(super) policy: EncryptionPolicy,
     /// A stacked directory with a key of its own has none.
-    pub(super) metadata: Option<(Store, ProtectedPolicy)>,
+    pub(super) metadata: Option<(MetadataStore, ProtectedPolicy)>,
 }
 
 impl Encrypted {
@@ -47,9 +47,9 @@ impl Encrypted {
 fn metadata(
     path: &Path,
     place: &Path,
-    policy: &Policy,
+    policy: &EncryptionPolicy,
     config: &Config,
-) -> Result<(Store, ProtectedPolicy)> {
+) -> Result<(MetadataStore, ProtectedPolicy)> {
     let store = place::store(place, Some(config))?;
     let stored = store.policy(&policy.key);
     let stored = stored.map_err(|error| failure(&place.display().to_string(), error))?;

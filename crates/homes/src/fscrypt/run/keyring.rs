@@ -9,7 +9,7 @@ use keys::kernel::{self, KernelKeyStatus, KeyRemoval};
 use protocol::api::Failure;
 use rustix::io::Errno;
 use secret::Secret;
-use stack::formats::fscrypt::{KeyName, Policy};
+use stack::formats::fscrypt::{EncryptionPolicy, KeyName};
 
 use super::held::Held;
 use super::place::{self, specifier};
@@ -75,7 +75,12 @@ impl Keyring {
     }
 
     /// Gives an empty directory a policy.
-    pub(super) fn set_policy(&self, directory: &File, path: &Path, policy: &Policy) -> Result<()> {
+    pub(super) fn set_policy(
+        &self,
+        directory: &File,
+        path: &Path,
+        policy: &EncryptionPolicy,
+    ) -> Result<()> {
         let policy = policy.to_kernel();
         match self {
             Keyring::Kernel(..) => {
@@ -117,14 +122,14 @@ impl Keyring {
 }
 
 /// The policy of a file or directory, and where its metadata and its key are.
-pub(super) fn policy(held: &Held<'_>) -> Result<(Keyring, PathBuf, Policy)> {
+pub(super) fn policy(held: &Held<'_>) -> Result<(Keyring, PathBuf, EncryptionPolicy)> {
     let (keyring, place, policy) = find(held)?;
     let clear = || kernel_failure(held.path(), Errno::NODATA);
     Ok((keyring, place, policy.ok_or_else(clear)?))
 }
 
 /// As [`policy`], also of what is not encrypted.
-pub(super) fn find(held: &Held<'_>) -> Result<(Keyring, PathBuf, Option<Policy>)> {
+pub(super) fn find(held: &Held<'_>) -> Result<(Keyring, PathBuf, Option<EncryptionPolicy>)> {
     let path = held.path();
     let unknown = || Failure::other(format!("{}: its policy is not known", path.display()));
     let (keyring, place, bytes) = match Mounted::on(held, path)? {
@@ -147,7 +152,7 @@ pub(super) fn find(held: &Held<'_>) -> Result<(Keyring, PathBuf, Option<Policy>)
             (Keyring::Kernel(place.clone(), directory), place, bytes)
         }
     };
-    let policy = bytes.map(|bytes| Policy::from_kernel(&bytes).ok_or_else(unknown));
+    let policy = bytes.map(|bytes| EncryptionPolicy::from_kernel(&bytes).ok_or_else(unknown));
     Ok((keyring, place, policy.transpose()?))
 }
 

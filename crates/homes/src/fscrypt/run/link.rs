@@ -8,7 +8,9 @@ use console::outcome::Result;
 use keys::kernel;
 use protocol::api::Failure;
 use rustix::io::Errno;
-use stack::formats::fscrypt::tool::{Config, Descriptor, Error, Found, Link, Store};
+use stack::formats::fscrypt::tool::{
+    Config, Descriptor, Error, MetadataStore, ProtectorEntry, ProtectorLink,
+};
 
 use super::keyring::Keyring;
 use super::place::{self, failure};
@@ -27,7 +29,7 @@ pub(super) fn login_place(place: &Path) -> Result<PathBuf> {
 /// Has the metadata in `place` lead to a protector on the file system that is mounted at `there`. Returns whether that
 /// is new.
 pub(super) fn add(
-    (place, store): (&Path, &Store),
+    (place, store): (&Path, &MetadataStore),
     there: &Path,
     descriptor: &Descriptor,
     config: &Config,
@@ -37,11 +39,11 @@ pub(super) fn add(
     match store.protector(descriptor) {
         Err(Error::NotFound(_)) => {}
         Err(error) => return Err(failed(error)),
-        Ok(Found::Here(_)) => {
+        Ok(ProtectorEntry::Here(_)) => {
             let message = format!("{}: the protector is here too", place.display());
             return Err(Failure::other(message));
         }
-        Ok(Found::Linked(_)) => {
+        Ok(ProtectorEntry::Linked(_)) => {
             let (known, _) = place::follow(place, store, descriptor, config)?;
             return match known == there {
                 true => Ok(false),
@@ -53,11 +55,11 @@ pub(super) fn add(
             };
         }
     }
-    let link = Link {
+    let link = ProtectorLink {
         uuid: uuid(there),
         path: there.to_str().map(str::to_owned),
     };
-    if link == Link::default() {
+    if link == ProtectorLink::default() {
         let message = format!("{} has no UUID, and its path is no text", there.display());
         return Err(Failure::other(message));
     }

@@ -8,7 +8,9 @@ use keys::HashWork;
 use protocol::api::{Failure, FailureKind};
 use secret::{Key, Secret};
 use stack::formats::fscrypt::KeyName;
-use stack::formats::fscrypt::tool::{Found, ProtectedPolicy, Protector, Source, Store};
+use stack::formats::fscrypt::tool::{
+    MetadataStore, ProtectedPolicy, Protector, ProtectorEntry, ProtectorSource,
+};
 
 use super::keyring::Keyring;
 use super::place::failure;
@@ -21,7 +23,7 @@ const WORK_MAX: u64 = 1 << 26;
 struct Login {
     keyring: Keyring,
     place: PathBuf,
-    store: Store,
+    store: MetadataStore,
     protector: Protector,
 }
 
@@ -36,7 +38,7 @@ impl Logins {
         for mounted in Mounted::of_user(own) {
             let place = mounted.lower().to_owned();
             let store = open_directory(&place).ok();
-            let store = store.and_then(|root| Store::open(&root, &place, Some(uid)).ok());
+            let store = store.and_then(|root| MetadataStore::open(&root, &place, Some(uid)).ok());
             let Some(store) = store else {
                 continue;
             };
@@ -44,7 +46,7 @@ impl Logins {
             if own == 0 && store.owner().ok() != Some(0) {
                 continue;
             }
-            if let Some(protector) = of_user(&store, Source::Login(uid)) {
+            if let Some(protector) = of_user(&store, ProtectorSource::Login(uid)) {
                 logins.push(Login {
                     keyring: Keyring::Mount(mounted),
                     place,
@@ -157,10 +159,10 @@ impl Login {
 }
 
 /// The login protector of a user.
-pub(super) fn of_user(store: &Store, login: Source) -> Option<Protector> {
+pub(super) fn of_user(store: &MetadataStore, login: ProtectorSource) -> Option<Protector> {
     let mut listed = store.protectors().ok()?.into_iter();
     listed.find_map(|descriptor| match store.protector(&descriptor) {
-        Ok(Found::Here(protector)) if protector.source == login => Some(*protector),
+        Ok(ProtectorEntry::Here(protector)) if protector.source == login => Some(*protector),
         _ => None,
     })
 }

@@ -6,7 +6,7 @@ use cipher::SystemRandom;
 use console::outcome::Result;
 use console::terminal::be_sure;
 use stack::formats::fscrypt::tool::{
-    Config, ProtectedPolicy, Source, Store, descriptor_text, key_name,
+    Config, MetadataStore, ProtectedPolicy, ProtectorSource, descriptor_text, key_name,
 };
 
 use super::link;
@@ -43,7 +43,7 @@ pub(super) fn create(args: &Create) -> Result<String> {
 }
 
 /// Has the metadata lead to a protector that is elsewhere. Returns who owns what is made for the protector.
-fn link_to(opened: &Opened, here: (&Path, &Store), config: &Config) -> Result<Option<u32>> {
+fn link_to(opened: &Opened, here: (&Path, &MetadataStore), config: &Config) -> Result<Option<u32>> {
     let owner = opened.owner();
     if opened.place != here.0 {
         link::add(
@@ -94,7 +94,7 @@ pub(super) fn destroy(args: &Destroy) -> Result<String> {
         "to do it without a question, use --force",
         &format!("all encrypted files on {shown} will be lost"),
     )?;
-    Store::destroy(&root).map_err(|error| failure(&shown.to_string(), error))?;
+    MetadataStore::destroy(&root).map_err(|error| failure(&shown.to_string(), error))?;
     Ok(format!("the metadata on {shown} is destroyed"))
 }
 
@@ -102,7 +102,7 @@ pub(super) fn change_passphrase(args: &ChangePassphrase) -> Result<String> {
     let config = place::config()?;
     let (place, mut protector) = place::protector(&args.protector, &config)?;
     let label = questions::label(&protector);
-    if protector.source == Source::RawKey {
+    if protector.source == ProtectorSource::RawKey {
         let message = format!("{label} has no passphrase");
         return Err(protocol::api::Failure::usage(message));
     }

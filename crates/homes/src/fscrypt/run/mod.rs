@@ -19,7 +19,7 @@ use std::path::Path;
 
 use console::outcome::{Outcome, Result};
 use protocol::api::{Failure, FailureKind};
-use stack::formats::fscrypt::tool::{Config, Costs, DIRECTORY_NAME, Store, Writers};
+use stack::formats::fscrypt::tool::{Config, Costs, DIRECTORY_NAME, MetadataStore, Writers};
 
 pub(crate) use self::login::Logins;
 use self::place::failure;
@@ -100,6 +100,6 @@ fn is_prepared(place: &Path) -> bool {
 
 fn make(place: &Path, writers: Writers) -> Result<()> {
     let root = open_directory(place)?;
-    let made = Store::create(&root, place, writers);
+    let made = MetadataStore::create(&root, place, writers);
     made.map_err(|error| failure(&place.display().to_string(), error))
 }

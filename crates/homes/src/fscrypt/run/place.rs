@@ -9,8 +9,8 @@ use keys::{Argon2Params, kernel};
 use protocol::api::{Failure, FailureKind};
 use stack::formats::fscrypt::KeyName;
 use stack::formats::fscrypt::tool::{
-    Config, DIRECTORY_NAME, Descriptor, Found, Link, ProtectedPolicy, Protector, Store,
-    key_name_from, parse_descriptor,
+    Config, DIRECTORY_NAME, Descriptor, MetadataStore, ProtectedPolicy, Protector, ProtectorEntry,
+    ProtectorLink, key_name_from, parse_descriptor,
 };
 
 use super::held::Held;
@@ -136,12 +136,13 @@ pub(super) fn config_path() -> PathBuf {
 }
 
 /// The metadata of a place. Ordinary users read what belongs to them or to root.
-pub(super) fn store(place: &Path, config: Option<&Config>) -> Result<Store> {
+pub(super) fn store(place: &Path, config: Option<&Config>) -> Result<MetadataStore> {
     let user = rustix::process::geteuid();
     let all = user.is_root() || config.is_some_and(|config| config.allow_cross_user_metadata);
     let trusted = (!all).then_some(user.as_raw());
     let root = open_directory(place)?;
-    Store::open(&root, place, trusted).map_err(|error| failure(&place.display().to_string(), error))
+    MetadataStore::open(&root, place, trusted)
+        .map_err(|error| failure(&place.display().to_string(), error))
 }
 
 /// Splits `MOUNTPOINT:ID`.
@@ -155,7 +156,10 @@ fn reference(text: &str) -> Result<(PathBuf, &str)> {
 }
 
 /// The policy that is named.
-pub(super) fn policy(text: &str, config: &Config) -> Result<(PathBuf, Store, ProtectedPolicy)> {
+pub(super) fn policy(
+    text: &str,
+    config: &Config,
+) -> Result<(PathBuf, MetadataStore, ProtectedPolicy)> {
     let (place, id) = reference(text)?;
     let store = store(&place, Some(config))?;
     let failed = |error| failure(&place.display().to_string(), error);
@@ -182,20 +186,20 @@ pub(super) fn protector(text: &str, config: &Config) -> Result<(PathBuf, Protect
 /// A protector of this place, and where it is.
 pub(super) fn follow(
     place: &Path,
-    from: &Store,
+    from: &MetadataStore,
     descriptor: &Descriptor,
     config: &Config,
 ) -> Result<(PathBuf, Protector)> {
     let failed = |error| failure(&place.display().to_string(), error);
     let link = match from.protector(descriptor).map_err(failed)? {
-        Found::Here(protector) => return Ok((place.to_owned(), *protector)),
-        Found::Linked(link) => link,
+        ProtectorEntry::Here(protector) => return Ok((place.to_owned(), *protector)),
+        ProtectorEntry::Linked(link) => link,
     };
     let there = target(&link)?;
     let found = store(&there, Some(config))?.protector(descriptor);
     match found.map_err(|error| failure(&there.display().to_string(), error))? {
-        Found::Here(protector) => Ok((there, *protector)),
-        Found::Linked(_) => Err(Failure::new(
+        ProtectorEntry::Here(protector) => Ok((there, *protector)),
+        ProtectorEntry::Linked(_) => Err(Failure::new(
             FailureKind::Damaged,
             format!("a link on {} leads to another link", place.display()),
         )),
@@ -203,7 +207,7 @@ pub(super) fn follow(
 }
 
 /// The mountpoint that a link leads to: by UUID, or else by path.
-fn target(link: &Link) -> Result<PathBuf> {
+fn target(link: &ProtectorLink) -> Result<PathBuf> {
     let by_uuid = |uuid: &String| {
         let device = fs::metadata(Path::new("/dev/disk/by-uuid").join(uuid)).ok()?;
         of_device(device.rdev()).ok().flatten()

@@ -8,7 +8,7 @@ use console::outcome::Result;
 use console::terminal::{ask_line, confirm, is_interactive};
 use protocol::api::Failure;
 use stack::formats::fscrypt::tool::{
-    Config, Descriptor, Protector, Source, Store, descriptor_text,
+    Config, Descriptor, MetadataStore, Protector, ProtectorSource, descriptor_text,
 };
 
 use super::place::{self, failure};
@@ -28,9 +28,9 @@ const SOURCES: [(NewSource, &str, &str); 3] = [
 /// What a protector is called where it is asked for.
 pub(super) fn label(protector: &Protector) -> String {
     match protector.source {
-        Source::Login(uid) => format!("login protector of user {uid}"),
-        Source::Passphrase => format!("custom protector \"{}\"", protector.name),
-        Source::RawKey => format!("raw key protector \"{}\"", protector.name),
+        ProtectorSource::Login(uid) => format!("login protector of user {uid}"),
+        ProtectorSource::Passphrase => format!("custom protector \"{}\"", protector.name),
+        ProtectorSource::RawKey => format!("raw key protector \"{}\"", protector.name),
     }
 }
 
@@ -38,7 +38,7 @@ pub(super) fn label(protector: &Protector) -> String {
 /// is to be made.
 pub(super) fn existing(
     place: &Path,
-    store: &Store,
+    store: &MetadataStore,
     config: &Config,
     new: &NewProtector,
 ) -> Result<Option<String>> {

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use secret::Secret;
 use stack::formats::fscrypt::tool::{
-    Config, ProtectedPolicy, Protector, Source, Store, descriptor_text, key_name,
+    Config, MetadataStore, ProtectedPolicy, Protector, ProtectorSource, descriptor_text, key_name,
 };
 
 use super::encrypted::Encrypted;
@@ -36,7 +36,7 @@ pub(super) struct Recovery {
 impl Recovery {
     /// A new one for a policy. Its protector is stored, and the policy is not.
     pub(super) fn add(
-        (place, store): (&Path, &Store),
+        (place, store): (&Path, &MetadataStore),
         policy: &mut ProtectedPolicy,
         master: &Secret,
         config: &Config,
@@ -46,8 +46,13 @@ impl Recovery {
         let passphrase = random_letters()?;
         let name = free_name(place, store, directory)?;
         let (costs, random) = (&config.costs, &SystemRandom);
-        let made =
-            Protector::with_passphrase(Source::Passphrase, &name, costs, &passphrase, random);
+        let made = Protector::with_passphrase(
+            ProtectorSource::Passphrase,
+            &name,
+            costs,
+            &passphrase,
+            random,
+        );
         let (protector, key) = made.map_err(failed)?;
         let added = policy.add(protector.descriptor, &key, master, random);
         added.map_err(failed)?;
@@ -124,7 +129,7 @@ To have it not open the directory any more:
     /// Takes it away again: nobody has the passphrase.
     pub(super) fn revert(
         &self,
-        (place, store): (&Path, &Store),
+        (place, store): (&Path, &MetadataStore),
         policy: &mut ProtectedPolicy,
     ) -> Result<()> {
         let descriptor = &self.protector.descriptor;
@@ -192,7 +197,7 @@ fn random_letters() -> Result<Secret> {
 }
 
 /// What the tool calls such a protector, with the first number that is free.
-fn free_name(place: &Path, store: &Store, directory: &Path) -> Result<String> {
+fn free_name(place: &Path, store: &MetadataStore, directory: &Path) -> Result<String> {
     let whole = std::fs::canonicalize(directory).map_err(|error| place::io(directory, &error))?;
     let last = whole.file_name().unwrap_or_default().to_string_lossy();
     let base = format!("Recovery passphrase for {last}");

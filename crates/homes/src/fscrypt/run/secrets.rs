@@ -8,7 +8,8 @@ use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 use secret::{Key, Secret};
 use stack::formats::fscrypt::tool::{
-    Config, Descriptor, Found, ProtectedPolicy, Protector, Source, Store, descriptor_text,
+    Config, Descriptor, MetadataStore, ProtectedPolicy, Protector, ProtectorEntry, ProtectorSource,
+    descriptor_text,
 };
 
 use super::link;
@@ -21,7 +22,7 @@ use crate::fscrypt::args::{KeyFile, NewProtector, NewSource};
 pub(super) fn open_protector(protector: &Protector, key: &KeyFile) -> Result<Key> {
     let label = label(protector);
     let opened = match protector.source {
-        Source::RawKey => protector.unlock_raw(&raw_key(key)?),
+        ProtectorSource::RawKey => protector.unlock_raw(&raw_key(key)?),
         _ => protector.unlock(&ask(Path::new(&label), false)?),
     };
     opened.map_err(|error| failure(&label, error))
@@ -66,7 +67,7 @@ impl Opened {
     /// Who owns what is made for it, if root makes it for another user.
     pub(super) fn owner(&self) -> Option<u32> {
         match self.protector.source {
-            Source::Login(uid) if rustix::process::geteuid().is_root() => Some(uid),
+            ProtectorSource::Login(uid) if rustix::process::geteuid().is_root() => Some(uid),
             _ => None,
         }
     }
@@ -91,7 +92,7 @@ pub(super) fn new_protector(
         let message = format!("{where_}: there is {what} already");
         Failure::new(FailureKind::Exists, message)
     };
-    let login = Source::Login(user(new)?);
+    let login = ProtectorSource::Login(user(new)?);
     let asked = match (source, &new.name) {
         (NewSource::Passphrase | NewSource::RawKey, None) => questions::name()?,
         _ => None,
@@ -120,7 +121,10 @@ pub(super) fn new_protector(
         NewSource::Login | NewSource::Passphrase => {
             let (label, source) = match source {
                 NewSource::Login => ("login protector".to_owned(), login),
-                _ => (format!("custom protector \"{name}\""), Source::Passphrase),
+                _ => (
+                    format!("custom protector \"{name}\""),
+                    ProtectorSource::Passphrase,
+                ),
             };
             let passphrase = new_passphrase(&label)?;
             let costs = &config.costs;
@@ -182,11 +186,11 @@ fn user(new: &NewProtector) -> Result<u32> {
 }
 
 /// The names of the protectors of a place.
-pub(super) fn names(place: &Path, store: &Store) -> Result<Vec<String>> {
+pub(super) fn names(place: &Path, store: &MetadataStore) -> Result<Vec<String>> {
     let listed = store.protectors();
     let listed = listed.map_err(|error| failure(&place.display().to_string(), error))?;
     let name = |descriptor: &Descriptor| match store.protector(descriptor) {
-        Ok(Found::Here(protector)) => Some(protector.name),
+        Ok(ProtectorEntry::Here(protector)) => Some(protector.name),
         _ => None,
     };
     Ok(listed.iter().filter_map(name).collect())
@@ -203,7 +207,7 @@ pub(super) fn new_passphrase(label: &str) -> Result<Secret> {
 
 /// The master key of a policy.
 pub(super) fn open_policy(
-    (place, store, policy): (&Path, &Store, &ProtectedPolicy),
+    (place, store, policy): (&Path, &MetadataStore, &ProtectedPolicy),
     config: &Config,
     unlock_with: Option<&str>,
     key: &KeyFile,
@@ -217,7 +221,7 @@ pub(super) fn open_policy(
 
 /// The protector that is to open a policy.
 fn choose(
-    (place, store, policy): (&Path, &Store, &ProtectedPolicy),
+    (place, store, policy): (&Path, &MetadataStore, &ProtectedPolicy),
     config: &Config,
     unlock_with: Option<&str>,
     key: &KeyFile,
@@ -231,8 +235,9 @@ fn choose(
         return Ok(only);
     }
     let takes_file = |descriptor: &&Descriptor| {
-        place::follow(place, store, descriptor, config)
-            .is_ok_and(|(_, protector)| (protector.source == Source::RawKey) == key.key.is_some())
+        place::follow(place, store, descriptor, config).is_ok_and(|(_, protector)| {
+            (protector.source == ProtectorSource::RawKey) == key.key.is_some()
+        })
     };
     match all.iter().filter(takes_file).collect::<Vec<_>>()[..] {
         [only] => Ok(*only),

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 use stack::formats::fscrypt::KeyName;
 use stack::formats::fscrypt::tool::{
-    Config, Descriptor, Options, ProtectedPolicy, Store, descriptor_text, key_name,
+    Config, Descriptor, MetadataStore, Options, ProtectedPolicy, descriptor_text, key_name,
 };
 
 use super::encrypted::Encrypted;
@@ -109,7 +109,7 @@ fn file_systems() -> Result<Vec<FileSystem>> {
     Ok(rows)
 }
 
-fn of_place(place: &Path, store: &Store, config: &Config) -> Result<Place> {
+fn of_place(place: &Path, store: &MetadataStore, config: &Config) -> Result<Place> {
     let failed = |error| failure(&place.display().to_string(), error);
     let descriptors = store.protectors().map_err(failed)?;
     let row = |descriptor| protector_row(place, store, descriptor, config);
@@ -135,7 +135,7 @@ fn of_place(place: &Path, store: &Store, config: &Config) -> Result<Place> {
 
 fn protector_row(
     place: &Path,
-    store: &Store,
+    store: &MetadataStore,
     descriptor: &Descriptor,
     config: &Config,
 ) -> ProtectorRow {
@@ -152,7 +152,12 @@ fn protector_row(
     }
 }
 
-fn policy_row(place: &Path, store: &Store, policy: &ProtectedPolicy, config: &Config) -> PolicyRow {
+fn policy_row(
+    place: &Path,
+    store: &MetadataStore,
+    policy: &ProtectedPolicy,
+    config: &Config,
+) -> PolicyRow {
     let row = |descriptor| protector_row(place, store, &descriptor, config);
     PolicyRow {
         policy: key_name(&policy.name),

@@ -6,7 +6,7 @@ use console::key_file::{ask, key_file};
 use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
-use stack::formats::pefs::{Algorithm, Config, DEFAULT_ITERATIONS, MasterKey};
+use stack::formats::pefs::{Algorithm, Config, DEFAULT_ITERATIONS, PefsMasterKey};
 
 use super::place::{Lower, failure};
 use crate::pefs::args::{ChildOf, KeyOf};
@@ -29,7 +29,12 @@ pub(super) fn algorithm(typed: Option<&str>, config: &Config) -> Result<Option<A
 }
 
 /// The first key of a chain; with `new` its passphrase is asked for twice.
-pub(super) fn parent(lower: &Lower, key: &KeyOf, config: &Config, new: bool) -> Result<MasterKey> {
+pub(super) fn parent(
+    lower: &Lower,
+    key: &KeyOf,
+    config: &Config,
+    new: bool,
+) -> Result<PefsMasterKey> {
     let how = How {
         place: lower.path().to_owned(),
         no_passphrase: key.no_passphrase,
@@ -42,7 +47,7 @@ pub(super) fn parent(lower: &Lower, key: &KeyOf, config: &Config, new: bool) -> 
 }
 
 /// The next key of a chain.
-pub(super) fn child(lower: &Lower, key: &ChildOf, config: &Config) -> Result<MasterKey> {
+pub(super) fn child(lower: &Lower, key: &ChildOf, config: &Config) -> Result<PefsMasterKey> {
     let how = How {
         place: format!("{}, next key", lower.path().display()).into(),
         no_passphrase: key.child_no_passphrase,
@@ -66,7 +71,7 @@ struct How<'a> {
 }
 
 impl How<'_> {
-    fn read(&self) -> Result<MasterKey> {
+    fn read(&self) -> Result<PefsMasterKey> {
         if self.key_files.len() > KEY_FILES_MAX {
             return Err(Failure::usage(format!(
                 "a key has at most {KEY_FILES_MAX} key files"
@@ -81,7 +86,7 @@ impl How<'_> {
         };
         let iterations = self.iterations.unwrap_or(DEFAULT_ITERATIONS);
         let passphrase = passphrase.as_ref().map(|secret| (secret, iterations));
-        MasterKey::from_parts(&files, passphrase).map_err(|error| failure(&self.place, error))
+        PefsMasterKey::from_parts(&files, passphrase).map_err(|error| failure(&self.place, error))
     }
 
     /// The first lines of the files, together.

@@ -10,7 +10,7 @@ use console::terminal::Prompter;
 use protocol::api::{Failure, FailureKind};
 use protocol::client::Terminal;
 use rustix::fs::{Mode, OFlags, Stat};
-use stack::formats::pefs::{Algorithm, KeyId, MasterKey};
+use stack::formats::pefs::{Algorithm, KeyId, PefsMasterKey};
 
 use super::key;
 use super::place::{Lower, default_algorithm, failure, other_version};
@@ -21,10 +21,10 @@ use crate::stack::run::{Answer, KeyLine, Mounted, Request};
 const NOT_ADDED: u8 = 255;
 
 /// A key, and its algorithm.
-type Keyed = (MasterKey, Algorithm);
+type Keyed = (PefsMasterKey, Algorithm);
 
 /// A key, and its algorithm if anything says it.
-type Named = (MasterKey, Option<Algorithm>);
+type Named = (PefsMasterKey, Option<Algorithm>);
 
 pub(super) fn add(args: &AddKey) -> Result {
     let of = &args.of;

@@ -6,7 +6,7 @@ use cipher::SystemRandom;
 use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
-use stack::formats::pefs::{Algorithm, DEFAULT_ITERATIONS, MasterKey};
+use stack::formats::pefs::{Algorithm, DEFAULT_ITERATIONS, PefsMasterKey};
 
 use super::keys::{add_one, lines, no_record};
 use super::mounts;
@@ -39,7 +39,7 @@ impl<'a> Home<'a> {
         &self,
         passphrase: &Secret,
         ignore_missing: bool,
-    ) -> Result<Vec<(MasterKey, Algorithm)>> {
+    ) -> Result<Vec<(PefsMasterKey, Algorithm)>> {
         let first = self.key(passphrase)?;
         let alone = first.try_clone().map_err(|error| self.failed(error))?;
         let algorithm = self.lower.config()?.algorithm.unwrap_or_default();
@@ -59,13 +59,13 @@ impl<'a> Home<'a> {
         }
     }
 
-    fn key(&self, passphrase: &Secret) -> Result<MasterKey> {
+    fn key(&self, passphrase: &Secret) -> Result<PefsMasterKey> {
         let iterations = self
             .lower
             .config()?
             .iterations
             .unwrap_or(DEFAULT_ITERATIONS);
-        let key = MasterKey::from_parts(&[], Some((passphrase, iterations)));
+        let key = PefsMasterKey::from_parts(&[], Some((passphrase, iterations)));
         key.map_err(|error| self.failed(error))
     }
 

@@ -11,7 +11,7 @@ use cipher::{Random, SystemRandom};
 use console::outcome::{Outcome, Result};
 use console::show::json;
 use protocol::api::{Failure, FailureKind};
-use stack::formats::pefs::{Algorithm, Chains, KeyError, KeyId, MasterKey};
+use stack::formats::pefs::{Algorithm, Chains, KeyError, KeyId, PefsMasterKey};
 
 pub(crate) use self::login::Home;
 use self::place::Lower;
@@ -139,7 +139,11 @@ fn add_decoys(args: &RandomChain) -> Result {
 }
 
 /// The keys of a chain that is there.
-fn opened(chains: &Chains, first: MasterKey, lower: &Lower) -> Result<Vec<(MasterKey, Algorithm)>> {
+fn opened(
+    chains: &Chains,
+    first: PefsMasterKey,
+    lower: &Lower,
+) -> Result<Vec<(PefsMasterKey, Algorithm)>> {
     let id = first.id();
     let keys = chains
         .open(first, Algorithm::default())

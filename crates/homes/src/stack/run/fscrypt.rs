@@ -12,11 +12,14 @@ use keys::HashWork;
 use protocol::api::{Failure, FailureKind};
 use secret::{Key, Secret};
 use stack::formats::fscrypt::tool::{
-    Costs, DIRECTORY_NAME, Error, Found, Options, ProtectedPolicy, Protector, Source, Store,
-    Writers,
+    Costs, DIRECTORY_NAME, Error, MetadataStore, Options, ProtectedPolicy, Protector,
+    ProtectorEntry, ProtectorSource, Writers,
 };
-use stack::formats::fscrypt::{Fscrypt, KeyName, KeyState, MasterKey, Node, Policy, Space};
-use stack::{Entry, Stacked};
+use stack::formats::fscrypt::{
+    EncryptionPolicy, FscryptFormat, FscryptMasterKey, FscryptNode, KeyName, KeyState,
+    XattrNamespace,
+};
+use stack::{Entry, StackedDirectory};
 
 use super::control::{Answer, Control, Controlled, MasterState, Request};
 use super::lower;
@@ -37,19 +40,19 @@ fn failed(dir: &Path, error: Error) -> Failure {
 pub(super) fn init(
     dir: &Path,
     root: &Entry,
-    space: Space,
-    policy: &Policy,
+    space: XattrNamespace,
+    policy: &EncryptionPolicy,
     key: &StackKey,
 ) -> Result<()> {
     let refused = |error| lower::failure(dir, error);
-    if Space::of(root).map_err(refused)?.is_some() {
+    if XattrNamespace::of(root).map_err(refused)?.is_some() {
         return Err(refused(vfs::Error::Exists));
     }
     stack::prepare(root, &[]).map_err(refused)?;
     let passphrase = lower::passphrase(dir, key, true)?;
     let costs = Costs::calibrate(TRY)?;
     let failed = |error| failed(dir, error);
-    let (source, random) = (Source::Passphrase, &SystemRandom);
+    let (source, random) = (ProtectorSource::Passphrase, &SystemRandom);
     let made = Protector::with_passphrase(source, "passphrase", &costs, &passphrase, random);
     let (protector, key) = made.map_err(failed)?;
     let options = Options {
@@ -63,22 +66,22 @@ pub(super) fn init(
     };
     let made = ProtectedPolicy::create(options, protector.descriptor, &key, random);
     let (protected, _) = made.map_err(failed)?;
-    Store::create(root, dir, Writers::Owner).map_err(failed)?;
-    let policy = Policy {
+    MetadataStore::create(root, dir, Writers::Owner).map_err(failed)?;
+    let policy = EncryptionPolicy {
         key: protected.name,
         ..*policy
     };
     // The policy comes last: a directory with one can be opened.
-    let done = Store::open(root, dir, None)
+    let done = MetadataStore::open(root, dir, None)
         .and_then(|store| {
             store.put_protector(&protector, None)?;
             store.put_policy(&protected, None)
         })
         .map_err(failed)
-        .and_then(|()| Fscrypt::set_policy(root, space, &policy, random).map_err(refused));
+        .and_then(|()| FscryptFormat::set_policy(root, space, &policy, random).map_err(refused));
     if done.is_err() {
         // Nothing is encrypted with it.
-        let _ = Store::destroy(root);
+        let _ = MetadataStore::destroy(root);
     }
     done
 }
@@ -93,14 +96,14 @@ pub(super) fn unlock(
     (dir, root): (&Path, &Entry),
     name: &KeyName,
     key: &StackKey,
-) -> Result<MasterKey> {
+) -> Result<FscryptMasterKey> {
     let failed = |error| failed(dir, error);
     let (store, policy) = metadata((dir, root), name)?;
     let passphrase = lower::passphrase(dir, key, false)?;
     let mut work = HashWork::new(WORK_MAX);
     for descriptor in policy.protectors() {
         let found = store.protector(&descriptor).map_err(failed)?;
-        let Found::Here(protector) = found else {
+        let ProtectorEntry::Here(protector) = found else {
             continue;
         };
         let Some(costs) = protector.costs() else {
@@ -112,7 +115,7 @@ pub(super) fn unlock(
             opened => opened.map_err(failed)?,
         };
         let master: Secret = policy.unlock(&descriptor, &opened).map_err(failed)?;
-        return Ok(MasterKey::new(master).expect("64 bytes"));
+        return Ok(FscryptMasterKey::new(master).expect("64 bytes"));
     }
     let message = format!("{}: the passphrase is wrong", dir.display());
     Err(Failure::new(FailureKind::WrongKey, message))
@@ -124,7 +127,7 @@ pub(super) fn keys_of_files(
     of: (&Path, &Entry),
     files: &[PathBuf],
     protected: Option<&KeyName>,
-) -> Result<HashMap<KeyName, MasterKey>> {
+) -> Result<HashMap<KeyName, FscryptMasterKey>> {
     let other = |error: vfs::Error| Failure::other(error.to_string());
     let mut keys = HashMap::new();
     for file in files {
@@ -134,7 +137,7 @@ pub(super) fn keys_of_files(
         {
             keys.insert(*name, key);
         }
-        let key = MasterKey::new(bytes).expect("a length that a key can have");
+        let key = FscryptMasterKey::new(bytes).expect("a length that a key can have");
         keys.insert(key.descriptor(), key.try_clone().map_err(other)?);
         keys.insert(key.identifier().map_err(other)?, key);
     }
@@ -146,17 +149,17 @@ fn unlock_raw(
     (dir, root): (&Path, &Entry),
     name: &KeyName,
     raw: &Secret,
-) -> Result<Option<MasterKey>> {
+) -> Result<Option<FscryptMasterKey>> {
     let Ok(raw) = raw.expose().try_into() else {
         return Ok(None);
     };
     let failed = |error| failed(dir, error);
     let (raw, (store, policy)) = (Key::from_bytes(raw)?, metadata((dir, root), name)?);
     for descriptor in policy.protectors() {
-        let Found::Here(protector) = store.protector(&descriptor).map_err(failed)? else {
+        let ProtectorEntry::Here(protector) = store.protector(&descriptor).map_err(failed)? else {
             continue;
         };
-        if protector.source != Source::RawKey {
+        if protector.source != ProtectorSource::RawKey {
             continue;
         }
         let opened = match protector.unlock_raw(&raw) {
@@ -164,42 +167,45 @@ fn unlock_raw(
             opened => opened.map_err(failed)?,
         };
         let master = policy.unlock(&descriptor, &opened).map_err(failed)?;
-        return Ok(MasterKey::new(master));
+        return Ok(FscryptMasterKey::new(master));
     }
     Ok(None)
 }
 
 /// The metadata in a directory, and a policy of it.
-fn metadata((dir, root): (&Path, &Entry), name: &KeyName) -> Result<(Store, ProtectedPolicy)> {
+fn metadata(
+    (dir, root): (&Path, &Entry),
+    name: &KeyName,
+) -> Result<(MetadataStore, ProtectedPolicy)> {
     let failed = |error| failed(dir, error);
     let user = rustix::process::geteuid();
     let trusted = (!user.is_root()).then_some(user.as_raw());
-    let store = Store::open(root, dir, trusted).map_err(failed)?;
+    let store = MetadataStore::open(root, dir, trusted).map_err(failed)?;
     let policy = store.policy(name).map_err(failed)?;
     Ok((store, policy))
 }
 
 /// Where contexts are, unless something else is asked for.
-pub(super) fn usual_space() -> Space {
+pub(super) fn usual_space() -> XattrNamespace {
     match rustix::process::geteuid().is_root() {
-        true => Space::Trusted,
-        false => Space::User,
+        true => XattrNamespace::Trusted,
+        false => XattrNamespace::User,
     }
 }
 
 /// Prepares a directory in which other directories will be encrypted, and nothing else.
 pub(super) fn init_for_directories(dir: &Path, root: &Entry) -> Result<()> {
-    if Space::of(root)
+    if XattrNamespace::of(root)
         .map_err(|error| lower::failure(dir, error))?
         .is_some()
     {
         return Err(lower::failure(dir, vfs::Error::Exists));
     }
-    Store::create(root, dir, Writers::Owner).map_err(|error| failed(dir, error))
+    MetadataStore::create(root, dir, Writers::Owner).map_err(|error| failed(dir, error))
 }
 
 /// The name by which a policy knows a key, if it is the right one.
-pub(super) fn right(key: &MasterKey, name: &KeyName, dir: &Path) -> Result<KeyName> {
+pub(super) fn right(key: &FscryptMasterKey, name: &KeyName, dir: &Path) -> Result<KeyName> {
     // A policy of version 1 does not have to name its key in this way; what the tool makes does.
     let found = match name {
         KeyName::Descriptor(_) => Ok(key.descriptor()),
@@ -217,7 +223,7 @@ pub(super) fn right(key: &MasterKey, name: &KeyName, dir: &Path) -> Result<KeyNa
 
 /// Has commands change the keys of a mount.
 pub(super) fn control(
-    view: Arc<Stacked<Fscrypt>>,
+    view: Arc<StackedDirectory<FscryptFormat>>,
     mount: &Arc<FuseMount>,
 ) -> Result<Option<Control>> {
     let keys = MountedKeys {
@@ -229,7 +235,7 @@ pub(super) fn control(
 
 /// The keys of a mount.
 struct MountedKeys {
-    view: Arc<Stacked<Fscrypt>>,
+    view: Arc<StackedDirectory<FscryptFormat>>,
     mount: Weak<FuseMount>,
 }
 
@@ -254,7 +260,7 @@ impl Controlled for MountedKeys {
             Request::RemoveMaster { name: bytes } => self.remove(&name(&bytes)?),
             Request::SetPolicy { ino, policy } => {
                 let format = self.view.format();
-                let policy = Policy::from_kernel(&policy)
+                let policy = EncryptionPolicy::from_kernel(&policy)
                     .ok_or_else(|| Failure::usage("such a policy is not known here"))?;
                 let set = self
                     .view
@@ -277,7 +283,7 @@ impl MountedKeys {
     }
 
     fn add(&self, name: KeyName, secret: Option<Secret>) -> Result<Answer> {
-        let key = secret.and_then(MasterKey::new);
+        let key = secret.and_then(FscryptMasterKey::new);
         let key = key.ok_or_else(|| Failure::usage("a key has 16 to 64 bytes"))?;
         right(&key, &name, Path::new("the directory"))?;
         let added = self.view.format().add_key(name, key);
@@ -301,7 +307,7 @@ impl MountedKeys {
         removed.map_err(|error| Failure::new(FailureKind::NotFound, error.to_string()))?;
         if self
             .view
-            .sweep(|node| node.is_under(name), Node::forget_key)
+            .sweep(|node| node.is_under(name), FscryptNode::forget_key)
             == 0
         {
             format.has_left(name);

@@ -9,7 +9,7 @@ use protocol::api::{Failure, FailureKind};
 use secret::Key;
 use stack::Entry;
 use stack::formats::gocryptfs::{
-    CONFIG_MAX, CONFIG_NAME, Config, ConfigError, Content, Features, Gocryptfs,
+    CONFIG_MAX, CONFIG_NAME, Config, ConfigError, ContentCipher, Features, GocryptfsFormat,
     REVERSE_CONFIG_NAME, Reverse,
 };
 use vfs::Error;
@@ -44,9 +44,10 @@ fn stored(dir: &Path, lower: &Entry, name: &str) -> Result<Option<(Vec<u8>, Conf
 }
 
 /// The format of a directory, opened by its passphrase.
-pub(super) fn open(dir: &Path, config: &Config, key: &StackKey) -> Result<Gocryptfs> {
+pub(super) fn open(dir: &Path, config: &Config, key: &StackKey) -> Result<GocryptfsFormat> {
     let master = unlock(dir, config, key)?;
-    Gocryptfs::new(config, &master, Arc::new(SystemRandom)).map_err(|error| failure(dir, error))
+    GocryptfsFormat::new(config, &master, Arc::new(SystemRandom))
+        .map_err(|error| failure(dir, error))
 }
 
 /// What encrypts a plain directory, opened by its passphrase.
@@ -74,12 +75,12 @@ fn unlock(dir: &Path, config: &Config, key: &StackKey) -> Result<Key> {
 /// Prepares an empty directory, or a plain one to be shown encrypted.
 pub(super) fn init(args: &StackInit) -> Result<()> {
     let content = match args.cipher {
-        StackCipher::Aes256 if args.reverse => Content::AesSiv,
+        StackCipher::Aes256 if args.reverse => ContentCipher::AesSiv,
         StackCipher::Xchacha20 if args.reverse => {
             return Err(Failure::usage("with --reverse there is no other cipher"));
         }
-        StackCipher::Aes256 => Content::AesGcm,
-        StackCipher::Xchacha20 => Content::XChaCha20Poly1305,
+        StackCipher::Aes256 => ContentCipher::AesGcm,
+        StackCipher::Xchacha20 => ContentCipher::XChaCha20Poly1305,
         _ => {
             return Err(Failure::usage(
                 "gocryptfs has the ciphers aes-256 and xchacha20",
@@ -107,7 +108,7 @@ pub(super) fn init(args: &StackInit) -> Result<()> {
     let made =
         Key::fill_with(|key| Ok::<(), ConfigError>(SystemRandom.fill(key)?)).and_then(|master| {
             let config = Config::create(features, &master, &passphrase, LOG_N, &SystemRandom)?;
-            let format = Gocryptfs::new(&config, &master, Arc::new(SystemRandom))?;
+            let format = GocryptfsFormat::new(&config, &master, Arc::new(SystemRandom))?;
             Ok((config, format))
         });
     let (config, format) = made.map_err(|error| failure(&args.dir, error))?;

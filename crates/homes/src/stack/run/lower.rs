@@ -8,7 +8,7 @@ use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 use stack::Entry;
-use stack::formats::fscrypt::{Policy, Space};
+use stack::formats::fscrypt::{EncryptionPolicy, XattrNamespace};
 use vfs::Error;
 
 use crate::stack::args::StackKey;
@@ -38,8 +38,8 @@ pub(crate) fn open(dir: &Path) -> Result<Entry> {
 }
 
 /// The policy of a lower directory, and where it is kept.
-pub(super) fn policy(dir: &Path, lower: &Entry) -> Result<(Space, Policy)> {
-    match Space::of(lower) {
+pub(super) fn policy(dir: &Path, lower: &Entry) -> Result<(XattrNamespace, EncryptionPolicy)> {
+    match XattrNamespace::of(lower) {
         Ok(Some((_, context))) if context.policy.needs_inode_numbers() => {
             Err(Failure::other(format!(
                 "{}: the policy makes the IVs from inode numbers (IV_INO_LBLK), which a stacked directory cannot \

@@ -17,8 +17,10 @@ use console::outcome::{Outcome, Result};
 use console::show::json;
 use protocol::api::{Failure, FailureKind};
 use serde::Serialize;
-use stack::formats::fscrypt::{Fscrypt, KeyName, MasterKey, Mode, Policy, Space};
-use stack::formats::gocryptfs::{Config, Content};
+use stack::formats::fscrypt::{
+    EncryptionMode, EncryptionPolicy, FscryptFormat, FscryptMasterKey, KeyName, XattrNamespace,
+};
+use stack::formats::gocryptfs::{Config, ContentCipher};
 
 use crate::stack::args::{Stack, StackCipher, StackFormat, StackInit, StackSpace, StackStatus};
 pub(crate) use background::start;
@@ -67,25 +69,29 @@ fn init(args: &StackInit) -> Result<()> {
     }
     let dir = lower::open(&args.dir)?;
     let (contents, names) = match args.cipher {
-        StackCipher::Aes256 => (Mode::Aes256Xts, Mode::Aes256Cts),
-        StackCipher::Aes256Hctr2 => (Mode::Aes256Xts, Mode::Aes256Hctr2),
-        StackCipher::Aes128 => (Mode::Aes128Cbc, Mode::Aes128Cts),
-        StackCipher::Adiantum => (Mode::Adiantum, Mode::Adiantum),
+        StackCipher::Aes256 => (EncryptionMode::Aes256Xts, EncryptionMode::Aes256Cts),
+        StackCipher::Aes256Hctr2 => (EncryptionMode::Aes256Xts, EncryptionMode::Aes256Hctr2),
+        StackCipher::Aes128 => (EncryptionMode::Aes128Cbc, EncryptionMode::Aes128Cts),
+        StackCipher::Adiantum => (EncryptionMode::Adiantum, EncryptionMode::Adiantum),
         StackCipher::Xchacha20 => {
             return Err(Failure::usage("xchacha20 is a cipher of gocryptfs"));
         }
     };
-    let policy = Policy {
+    let policy = EncryptionPolicy {
         contents,
-        names: if args.clear_names { Mode::Null } else { names },
+        names: if args.clear_names {
+            EncryptionMode::Null
+        } else {
+            names
+        },
         padding: args.padding.unwrap_or(32),
         key: match args.policy_version {
             1 => KeyName::Descriptor([0; 8]),
             _ => KeyName::Identifier([0; 16]),
         },
-        ..Policy::new([0; 16])
+        ..EncryptionPolicy::new([0; 16])
     };
-    if args.policy_version == 1 && names == Mode::Aes256Hctr2 {
+    if args.policy_version == 1 && names == EncryptionMode::Aes256Hctr2 {
         return Err(Failure::usage(
             "policies of version 1 have no aes-256-hctr2",
         ));
@@ -97,15 +103,15 @@ fn init(args: &StackInit) -> Result<()> {
         return fscrypt::init_for_directories(&args.dir, &dir);
     }
     let space = match args.attributes {
-        Some(StackSpace::Trusted) => Space::Trusted,
-        Some(StackSpace::User) => Space::User,
+        Some(StackSpace::Trusted) => XattrNamespace::Trusted,
+        Some(StackSpace::User) => XattrNamespace::User,
         None => fscrypt::usual_space(),
     };
     let Some(key_file) = lower::one_key_file(&args.key)? else {
         return fscrypt::init(&args.dir, &dir, space, &policy, &args.key);
     };
     let master =
-        MasterKey::new(lower::master_key(key_file)?).expect("a length that a key can have");
+        FscryptMasterKey::new(lower::master_key(key_file)?).expect("a length that a key can have");
     if !master.suits(policy.contents) {
         return Err(Failure::new(
             FailureKind::NoKey,
@@ -126,8 +132,8 @@ fn init(args: &StackInit) -> Result<()> {
         _ => master.identifier(),
     };
     let key = key.map_err(|error| Failure::other(error.to_string()))?;
-    let policy = Policy { key, ..policy };
-    Fscrypt::set_policy(&dir, space, &policy, &SystemRandom)
+    let policy = EncryptionPolicy { key, ..policy };
+    FscryptFormat::set_policy(&dir, space, &policy, &SystemRandom)
         .map_err(|error| lower::failure(&args.dir, error))
 }
 
@@ -146,7 +152,7 @@ pub fn encrypted(dir: &Path) -> Result<Option<Encrypted>> {
         Some(Encrypted::Gocryptfs)
     } else if pefs::keys(dir, &lower)?.is_some() {
         Some(Encrypted::Other("pefs"))
-    } else if fscrypt::has_metadata(&lower) || matches!(Space::of(&lower), Ok(Some(_))) {
+    } else if fscrypt::has_metadata(&lower) || matches!(XattrNamespace::of(&lower), Ok(Some(_))) {
         // With metadata and without a policy, its directories may have policies of their own.
         Some(Encrypted::Other("fscrypt"))
     } else {
@@ -182,7 +188,7 @@ fn status(args: &StackStatus, as_json: bool) -> Result {
         status_of_config(&config, "gocryptfs, shown by --reverse")
     } else if pefs::keys(&args.dir, &dir)?.is_some() {
         status_of_pefs()
-    } else if fscrypt::has_metadata(&dir) && matches!(Space::of(&dir), Ok(None)) {
+    } else if fscrypt::has_metadata(&dir) && matches!(XattrNamespace::of(&dir), Ok(None)) {
         status_of_directories()
     } else {
         let (space, policy) = lower::policy(&args.dir, &dir)?;
@@ -216,9 +222,9 @@ fn status_of_config(config: &Config, format: &'static str) -> Status {
     Status {
         format,
         contents: match features.content {
-            Content::AesGcm => "AES-256-GCM",
-            Content::AesSiv => "AES-256-SIV",
-            Content::XChaCha20Poly1305 => "XChaCha20-Poly1305",
+            ContentCipher::AesGcm => "AES-256-GCM",
+            ContentCipher::AesSiv => "AES-256-SIV",
+            ContentCipher::XChaCha20Poly1305 => "XChaCha20-Poly1305",
         },
         authenticated: true,
         names: match features.names {
@@ -250,7 +256,7 @@ fn status_of_directories() -> Status {
     }
 }
 
-fn status_of_policy(space: Space, policy: &Policy) -> Status {
+fn status_of_policy(space: XattrNamespace, policy: &EncryptionPolicy) -> Status {
     let (version, key) = match policy.key {
         KeyName::Descriptor(descriptor) => (1, hex(&descriptor)),
         KeyName::Identifier(identifier) => (2, hex(&identifier)),
@@ -265,8 +271,8 @@ fn status_of_policy(space: Space, policy: &Policy) -> Status {
             padding: policy.padding,
             key,
             attributes: match space {
-                Space::Trusted => "trusted",
-                Space::User => "user",
+                XattrNamespace::Trusted => "trusted",
+                XattrNamespace::User => "user",
             },
         }),
     }

@@ -16,9 +16,11 @@ use protocol::client::Terminal;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use stack::formats::Format;
-use stack::formats::fscrypt::{Fscrypt, Space};
-use stack::{Client, Entry, Options, Refusal, ReverseView, Stacked, View};
+use stack::formats::DirectoryFormat;
+use stack::formats::fscrypt::{FscryptFormat, XattrNamespace};
+use stack::{
+    ClientRefusal, DirectoryClient, Entry, Options, ReverseView, StackedDirectory, StackedView,
+};
 
 use super::control::Control;
 use super::mounts::{SUBTYPE, find};
@@ -62,9 +64,9 @@ pub(super) fn run(args: &StackMount) -> Result {
 }
 
 /// The format of a directory of fscrypt, with its key.
-fn fscrypt(dir: &Entry, args: &StackMount) -> Result<Fscrypt> {
+fn fscrypt(dir: &Entry, args: &StackMount) -> Result<FscryptFormat> {
     let (space, policy) =
-        match super::fscrypt::has_metadata(dir) && matches!(Space::of(dir), Ok(None)) {
+        match super::fscrypt::has_metadata(dir) && matches!(XattrNamespace::of(dir), Ok(None)) {
             true => (super::fscrypt::usual_space(), None),
             false => {
                 let (space, policy) = lower::policy(&args.dir, dir)?;
@@ -94,7 +96,7 @@ fn fscrypt(dir: &Entry, args: &StackMount) -> Result<Fscrypt> {
             return Err(Failure::usage(message));
         }
     };
-    Ok(Fscrypt::new(space, keys, Arc::new(SystemRandom)))
+    Ok(FscryptFormat::new(space, keys, Arc::new(SystemRandom)))
 }
 
 /// Has commands change the keys of a mount.
@@ -105,14 +107,14 @@ fn no_control<V>(_: Arc<V>, _: &Arc<FuseMount>) -> Result<Option<Control>> {
     Ok(None)
 }
 
-fn serve<F: Format>(
+fn serve<F: DirectoryFormat>(
     dir: Entry,
     format: F,
     args: &StackMount,
-    control: StartControl<Stacked<F>>,
+    control: StartControl<StackedDirectory<F>>,
 ) -> Result
 where
-    Stacked<F>: View,
+    StackedDirectory<F>: StackedView,
 {
     if name_index(args).is_some() && format.names_epoch().is_none() {
         return Err(no_index());
@@ -128,14 +130,14 @@ where
     };
     let options = lower_options(args, &dir);
     let client = match options.remote && !is_read_only(args) {
-        true => Client::enter(&dir).map_err(|refusal| refused(&args.dir, refusal))?,
+        true => DirectoryClient::enter(&dir).map_err(|refusal| refused(&args.dir, refusal))?,
         false => None,
     };
     let options = Options {
-        alone: client.as_ref().is_some_and(Client::is_alone),
+        alone: client.as_ref().is_some_and(DirectoryClient::is_alone),
         ..options
     };
-    let view = Stacked::new(dir, format, options);
+    let view = StackedDirectory::new(dir, format, options);
     serve_view(view, args, hears, control)
 }
 
@@ -155,11 +157,11 @@ fn no_index() -> Failure {
 }
 
 /// Why a directory cannot be used together with others.
-fn refused(dir: &Path, refusal: Refusal) -> Failure {
+fn refused(dir: &Path, refusal: ClientRefusal) -> Failure {
     let kind = match refusal {
-        Refusal::Lower(error) => return lower::failure(dir, error),
-        Refusal::InUse(_) => FailureKind::Busy,
-        Refusal::Unknown(_) => FailureKind::Other,
+        ClientRefusal::Lower(error) => return lower::failure(dir, error),
+        ClientRefusal::InUse(_) => FailureKind::Busy,
+        ClientRefusal::Unknown(_) => FailureKind::Other,
     };
     Failure::new(kind, format!("{}: {refusal}", dir.display()))
 }
@@ -183,7 +185,7 @@ fn hears(args: &StackMount, dir: &Entry) -> OpenReports {
     }
 }
 
-fn serve_view<V: View>(
+fn serve_view<V: StackedView>(
     view: vfs::Result<V>,
     args: &StackMount,
     hears: OpenReports,
@@ -270,7 +272,8 @@ pub fn show_gocryptfs(dir: &Path, passfile: Option<&Path>, place: &Path) -> Resu
         nodiratime: true,
         nodircache: false,
     };
-    let view = Stacked::new(lower, format, options).map_err(|error| lower::failure(dir, error))?;
+    let view = StackedDirectory::new(lower, format, options)
+        .map_err(|error| lower::failure(dir, error))?;
     let options = fuse::Options {
         fs_name: absolute(dir).display().to_string(),
         subtype: SUBTYPE.to_owned(),

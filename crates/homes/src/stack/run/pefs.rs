@@ -9,12 +9,12 @@ use console::outcome::Result;
 use fuse::FuseMount;
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
-use stack::formats::fscrypt::Space;
+use stack::formats::fscrypt::XattrNamespace;
 use stack::formats::pefs::{
-    Algorithm, CONFIG_NAME, Config, DATABASE_MAX, DATABASE_NAME, DEFAULT_ITERATIONS, Database, Key,
-    KeyError, KeyId, MasterKey, Pefs, chain, default_algorithm,
+    Algorithm, CONFIG_NAME, Config, DATABASE_MAX, DATABASE_NAME, DEFAULT_ITERATIONS, Database,
+    KeyError, KeyId, PefsFormat, PefsKey, PefsMasterKey, chain, default_algorithm,
 };
-use stack::{Entry, Stacked};
+use stack::{Entry, StackedDirectory};
 use vfs::Error;
 
 use super::control::{Answer, Control, Controlled, KeyLine, Request};
@@ -48,7 +48,7 @@ pub(super) fn keys(dir: &Path, lower: &Entry) -> Result<Option<Keys>> {
 }
 
 /// The format of a directory, with the keys that the given one leads to. Without one: as it is stored.
-pub(super) fn open(dir: &Path, keys: &Keys, key: Option<&StackKey>) -> Result<Pefs> {
+pub(super) fn open(dir: &Path, keys: &Keys, key: Option<&StackKey>) -> Result<PefsFormat> {
     let format = without_keys();
     let Some(key) = key else {
         return Ok(format);
@@ -75,19 +75,22 @@ pub(super) fn open(dir: &Path, keys: &Keys, key: Option<&StackKey>) -> Result<Pe
 /// That a directory is none of another format.
 pub(super) fn check_free(dir: &Path, lower: &Entry) -> Result<()> {
     let has_config = gocryptfs::config(dir, lower)?.is_some();
-    match has_config || matches!(Space::of(lower), Ok(Some(_))) {
+    match has_config || matches!(XattrNamespace::of(lower), Ok(Some(_))) {
         true => Err(lower::failure(dir, Error::Exists).context("another format")),
         false => Ok(()),
     }
 }
 
 /// A directory of pefs before its first key.
-pub(super) fn without_keys() -> Pefs {
-    Pefs::new(Arc::new(SystemRandom))
+pub(super) fn without_keys() -> PefsFormat {
+    PefsFormat::new(Arc::new(SystemRandom))
 }
 
 /// Has commands change the keys of a mount.
-pub(super) fn control(view: Arc<Stacked<Pefs>>, mount: &Arc<FuseMount>) -> Result<Option<Control>> {
+pub(super) fn control(
+    view: Arc<StackedDirectory<PefsFormat>>,
+    mount: &Arc<FuseMount>,
+) -> Result<Option<Control>> {
     let keys = MountedKeys {
         view,
         mount: Arc::downgrade(mount),
@@ -97,7 +100,7 @@ pub(super) fn control(view: Arc<Stacked<Pefs>>, mount: &Arc<FuseMount>) -> Resul
 
 /// The keys of a mount.
 struct MountedKeys {
-    view: Arc<Stacked<Pefs>>,
+    view: Arc<StackedDirectory<PefsFormat>>,
     mount: Weak<FuseMount>,
 }
 
@@ -116,11 +119,11 @@ impl Controlled for MountedKeys {
             }
             Request::Add { algorithm } => {
                 let algorithm = Algorithm::from_name(&algorithm);
-                let master = secret.and_then(MasterKey::new);
+                let master = secret.and_then(PefsMasterKey::new);
                 let (Some(algorithm), Some(master)) = (algorithm, master) else {
                     return Err(Failure::usage("such a key is not known here"));
                 };
-                let key = Key::new(&master, algorithm);
+                let key = PefsKey::new(&master, algorithm);
                 let key = key.map_err(|error| Failure::other(error.to_string()))?;
                 let id = key.id();
                 format.add_key(key).map_err(|error| refused(id, error))?;
@@ -177,8 +180,8 @@ impl MountedKeys {
     }
 }
 
-fn answer(keys: &[Arc<Key>]) -> Answer {
-    let line = |key: &Arc<Key>| KeyLine {
+fn answer(keys: &[Arc<PefsKey>]) -> Answer {
+    let line = |key: &Arc<PefsKey>| KeyLine {
         id: key.id().to_string(),
         algorithm: key.algorithm().to_string(),
     };
@@ -199,14 +202,14 @@ fn refused(id: KeyId, error: Error) -> Failure {
 }
 
 /// The key of a file, or of a passphrase.
-fn master_key(dir: &Path, keys: &Keys, key: &StackKey) -> Result<MasterKey> {
+fn master_key(dir: &Path, keys: &Keys, key: &StackKey) -> Result<PefsMasterKey> {
     let iterations = keys.config.iterations.unwrap_or(DEFAULT_ITERATIONS);
     let (files, passphrase): (Vec<Secret>, _) = match lower::one_key_file(key)? {
         Some(path) => (vec![key_file(path)?], None),
         None => (Vec::new(), Some(lower::passphrase(dir, key, false)?)),
     };
     let passphrase = passphrase.as_ref().map(|secret| (secret, iterations));
-    MasterKey::from_parts(&files, passphrase).map_err(|error| failure(dir, error))
+    PefsMasterKey::from_parts(&files, passphrase).map_err(|error| failure(dir, error))
 }
 
 fn failure(dir: &Path, error: KeyError) -> Failure {

@@ -5,7 +5,7 @@ use vfs::{
     RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Trust,
 };
 
-use super::view::{Node, ReverseView};
+use super::view::{ReverseNode, ReverseView};
 use crate::engine::attributes::space;
 
 impl FileSystem for ReverseView {
@@ -139,7 +139,7 @@ impl FileSystem for ReverseView {
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         let inode = self.inodes.get(ino)?;
         let is_shown = self.keys.shows_xattr(name)
-            && !matches!(inode.node, Node::Made(_))
+            && !matches!(inode.node, ReverseNode::Made(_))
             && inode.kind != Kind::Symlink;
         match is_shown {
             true => inode.entry.xattr(name)?.ok_or(Error::NoAttribute),
@@ -149,7 +149,7 @@ impl FileSystem for ReverseView {
 
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         let inode = self.inodes.get(ino)?;
-        if matches!(inode.node, Node::Made(_)) {
+        if matches!(inode.node, ReverseNode::Made(_)) {
             return Ok(Vec::new());
         }
         let mut names = inode.entry.xattrs()?;

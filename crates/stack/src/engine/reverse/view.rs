@@ -9,11 +9,11 @@ use rustix::io::Errno;
 use vfs::{Attr, DirEntry, Error, Ino, Kind, ROOT, Result};
 
 use crate::engine::attributes::shown;
-use crate::engine::directory::{kind_of, number};
-use crate::engine::state::inode::{Inode, Inodes, Options};
+use crate::engine::stacked_directory::{kind_of, number};
+use crate::engine::state::inode::{LowerInode, LowerInodes, Options};
 use crate::formats::LowerName;
-use crate::formats::gocryptfs::{CONFIG_NAME, FileIvs, REVERSE_CONFIG_NAME, Reverse, Shown};
-use crate::lower::{Entry, Listed, kind, list, list_open, posix};
+use crate::formats::gocryptfs::{CONFIG_NAME, FileIvs, REVERSE_CONFIG_NAME, Reverse, ReverseName};
+use crate::lower::{Entry, LowerDirEntry, kind, list, list_open, posix};
 
 /// The mode of files that the plain directory does not have.
 const MADE_MODE: u16 = 0o444;
@@ -24,7 +24,7 @@ const BESIDE: u64 = 1 << 63;
 /// A view of a plain directory: its files as ciphertext.
 pub struct ReverseView {
     pub(crate) keys: Reverse,
-    pub(crate) inodes: Inodes<Node>,
+    pub(crate) inodes: LowerInodes<ReverseNode>,
     /// The number of the root in the plain directory.
     root_ino: u64,
     pub(crate) options: Options,
@@ -34,7 +34,7 @@ pub struct ReverseView {
 
 /// What an inode of the view is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Node {
+pub(crate) enum ReverseNode {
     /// An entry of the plain directory, with its path in the view.
     Plain(Vec<u8>),
     /// The configuration, which is shown as it is.
@@ -50,11 +50,11 @@ impl ReverseView {
     /// Those of `stat`.
     pub fn new(entry: Entry, keys: Reverse, options: Options) -> Result<ReverseView> {
         let root_ino = entry.stat()?.stx_ino;
-        let node = Node::Plain(Vec::new());
-        let root = Inode::new(ROOT, Kind::Directory, entry, node);
+        let node = ReverseNode::Plain(Vec::new());
+        let root = LowerInode::new(ROOT, Kind::Directory, entry, node);
         Ok(ReverseView {
             keys,
-            inodes: Inodes::new(root, options),
+            inodes: LowerInodes::new(root, options),
             root_ino,
             options,
             linked: Mutex::default(),
@@ -67,14 +67,14 @@ impl ReverseView {
         let path = path(&dir)?;
         if dir.ino == ROOT && name == CONFIG_NAME.as_bytes() {
             let entry = dir.entry.entry(REVERSE_CONFIG_NAME.as_bytes())?;
-            return self.enter(entry, None, Node::Config);
+            return self.enter(entry, None, ReverseNode::Config);
         }
         match self.keys.shown(path, name)? {
-            Shown::DirIv => {
+            ReverseName::DirIv => {
                 let (_, contents) = self.keys.dir_iv_file(path).ok_or(Error::NotFound)?;
                 self.enter_made(dir.entry.entry(b".")?, &join(path, name), contents)
             }
-            Shown::Entry(plain) => {
+            ReverseName::Entry(plain) => {
                 let found = self.keys.name(path, &plain)?;
                 // Another spelling of the same base64, or the whole of a long name.
                 match found.name == name && !is_config(&dir, &plain) {
@@ -82,11 +82,11 @@ impl ReverseView {
                     false => Err(Error::NotFound),
                 }
             }
-            Shown::Long => {
+            ReverseName::Long => {
                 let (plain, _) = self.find_long(&dir, |lower| lower.name == name)?;
                 self.enter_plain(&dir, name, &plain)
             }
-            Shown::LongName => {
+            ReverseName::LongName => {
                 let is_it =
                     |lower: &LowerName| lower.long.as_ref().is_some_and(|long| long.name == name);
                 let (plain, lower) = self.find_long(&dir, is_it)?;
@@ -99,7 +99,7 @@ impl ReverseView {
     /// The plain name in a directory whose name in the view is a certain one.
     fn find_long(
         &self,
-        dir: &Inode<Node>,
+        dir: &LowerInode<ReverseNode>,
         is_it: impl Fn(&LowerName) -> bool,
     ) -> Result<(Vec<u8>, LowerName)> {
         let path = path(dir)?;
@@ -114,42 +114,47 @@ impl ReverseView {
         found.ok_or(Error::NotFound)
     }
 
-    fn enter_plain(&self, dir: &Inode<Node>, name: &[u8], plain: &[u8]) -> Result<Attr> {
+    fn enter_plain(
+        &self,
+        dir: &LowerInode<ReverseNode>,
+        name: &[u8],
+        plain: &[u8],
+    ) -> Result<Attr> {
         let path = join(path(dir)?, name);
-        self.enter(dir.entry.entry(plain)?, None, Node::Plain(path))
+        self.enter(dir.entry.entry(plain)?, None, ReverseNode::Plain(path))
     }
 
     /// Enters a file that is not in the plain directory, but beside this entry.
     fn enter_made(&self, beside: Entry, path: &[u8], contents: Vec<u8>) -> Result<Attr> {
-        self.enter(beside, Some(made_ino(path)), Node::Made(contents))
+        self.enter(beside, Some(made_ino(path)), ReverseNode::Made(contents))
     }
 
     /// Enters what was found. One lookup. Without a number it has that of the entry.
-    fn enter(&self, entry: Entry, ino: Option<Ino>, node: Node) -> Result<Attr> {
+    fn enter(&self, entry: Entry, ino: Option<Ino>, node: ReverseNode) -> Result<Attr> {
         let stat = entry.stat()?;
         let ino = ino.unwrap_or_else(|| number(self.root_ino, stat.stx_ino));
         let kind = match node {
-            Node::Made(_) => Kind::File,
+            ReverseNode::Made(_) => Kind::File,
             _ => kind(FileType::from_raw_mode(u32::from(stat.stx_mode))).ok_or(Error::Io)?,
         };
         let inode = match self.inodes.look_up(ino) {
-            Some(known) if known.node == node && !matches!(node, Node::Made(_)) => known,
+            Some(known) if known.node == node && !matches!(node, ReverseNode::Made(_)) => known,
             Some(known) => {
                 // By another path it has another ciphertext; but not if it has both paths.
                 let moved = known.node != node && (kind == Kind::Directory || stat.stx_nlink < 2);
                 let made = known.remade(entry, node, known.generation + u64::from(moved));
                 (self.inodes.replace(&known, made)).inspect_err(|_| self.inodes.forget(ino, 1))?
             }
-            None => self.inodes.enter(Inode::new(ino, kind, entry, node)),
+            None => self.inodes.enter(LowerInode::new(ino, kind, entry, node)),
         };
         self.attr(&inode)
             .inspect_err(|_| self.inodes.forget(ino, 1))
     }
 
-    pub(crate) fn attr(&self, inode: &Inode<Node>) -> Result<Attr> {
+    pub(crate) fn attr(&self, inode: &LowerInode<ReverseNode>) -> Result<Attr> {
         let stat = inode.entry.stat()?;
         let size = match (&inode.node, inode.kind) {
-            (Node::Made(contents), _) => {
+            (ReverseNode::Made(contents), _) => {
                 let size = contents.len() as u64;
                 return Ok(Attr {
                     mode: MADE_MODE,
@@ -158,8 +163,8 @@ impl ReverseView {
                     ..shown(&stat, inode.ino, Kind::File, size)
                 });
             }
-            (Node::Plain(_), Kind::File) => self.sealed_size(stat.stx_size)?,
-            (Node::Plain(path), Kind::Symlink) => {
+            (ReverseNode::Plain(_), Kind::File) => self.sealed_size(stat.stx_size)?,
+            (ReverseNode::Plain(path), Kind::Symlink) => {
                 inode.target_len(|| self.keys.target(path, &inode.entry.target()?))?
             }
             _ => stat.stx_size,
@@ -174,7 +179,7 @@ impl ReverseView {
     pub(crate) fn target_of(&self, ino: Ino) -> Result<Vec<u8>> {
         let inode = self.inodes.get(ino)?;
         match &inode.node {
-            Node::Plain(path) => self.keys.target(path, &inode.entry.target()?),
+            ReverseNode::Plain(path) => self.keys.target(path, &inode.entry.target()?),
             _ => Err(Error::Invalid),
         }
     }
@@ -187,21 +192,21 @@ impl ReverseView {
         let inode = self.inodes.get(ino)?;
         let len = len as usize;
         match &inode.node {
-            Node::Made(contents) => {
+            ReverseNode::Made(contents) => {
                 let start =
                     usize::try_from(offset).map_or(contents.len(), |at| at.min(contents.len()));
                 let end = contents.len().min(start.saturating_add(len));
                 Ok(contents[start..end].to_vec())
             }
-            Node::Config => self.read_plain(&inode, offset, len),
-            Node::Plain(path) => self.read_sealed(&inode, path, offset, len),
+            ReverseNode::Config => self.read_plain(&inode, offset, len),
+            ReverseNode::Plain(path) => self.read_sealed(&inode, path, offset, len),
         }
     }
 
     /// Reads ciphertext: the blocks that have some of these bytes, and the header before them.
     fn read_sealed(
         &self,
-        inode: &Arc<Inode<Node>>,
+        inode: &Arc<LowerInode<ReverseNode>>,
         path: &[u8],
         offset: u64,
         len: usize,
@@ -254,7 +259,12 @@ impl ReverseView {
     }
 
     /// Reads a file of the plain directory. Less only at its end.
-    fn read_plain(&self, inode: &Arc<Inode<Node>>, offset: u64, len: usize) -> Result<Vec<u8>> {
+    fn read_plain(
+        &self,
+        inode: &Arc<LowerInode<ReverseNode>>,
+        offset: u64,
+        len: usize,
+    ) -> Result<Vec<u8>> {
         let file = self.inodes.file(inode)?;
         let mut bytes = vec![0; len];
         let mut done = 0;
@@ -322,7 +332,7 @@ impl ReverseView {
     #[expect(clippy::type_complexity, reason = "an answer of one caller")]
     fn listed(
         &self,
-        dir: &Inode<Node>,
+        dir: &LowerInode<ReverseNode>,
         path: &[u8],
         plain: &[u8],
     ) -> Option<(Vec<u8>, Option<(Vec<u8>, Vec<u8>)>)> {
@@ -346,8 +356,8 @@ impl ReverseView {
 
     fn emit_entry(
         &self,
-        dir: &Inode<Node>,
-        listed: &Listed<'_>,
+        dir: &LowerInode<ReverseNode>,
+        listed: &LowerDirEntry<'_>,
         name: &[u8],
         attrs: bool,
         emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
@@ -394,9 +404,9 @@ impl ReverseView {
 }
 
 /// The path of a directory in the view.
-fn path(dir: &Inode<Node>) -> Result<&[u8]> {
+fn path(dir: &LowerInode<ReverseNode>) -> Result<&[u8]> {
     match &dir.node {
-        Node::Plain(path) if dir.kind == Kind::Directory => Ok(path),
+        ReverseNode::Plain(path) if dir.kind == Kind::Directory => Ok(path),
         _ => Err(Error::NotDirectory),
     }
 }
@@ -409,7 +419,7 @@ fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// Whether this is the plain name of the configuration.
-fn is_config(dir: &Inode<Node>, plain: &[u8]) -> bool {
+fn is_config(dir: &LowerInode<ReverseNode>, plain: &[u8]) -> bool {
     dir.ino == ROOT && plain == REVERSE_CONFIG_NAME.as_bytes()
 }
 

@@ -20,23 +20,23 @@ const PAUSE_MAX: Duration = Duration::from_millis(20);
 ///
 /// Locks would need no file, but some network file systems have none for directories, or grant them to
 /// several clients.
-pub(crate) struct Claim<'a> {
+pub(crate) struct NameLock<'a> {
     dir: &'a Entry,
 }
 
-impl Claim<'_> {
+impl NameLock<'_> {
     /// Waits for the claim of a directory.
     ///
     /// # Errors
     /// Those of making a file.
-    pub(crate) fn take(dir: &Entry) -> Result<Claim<'_>> {
+    pub(crate) fn take(dir: &Entry) -> Result<NameLock<'_>> {
         let name = temporary::claim();
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
         let mut held = None;
         let mut pause = PAUSE_MIN;
         loop {
             match dir.open(name, flags, Mode::empty()) {
-                Ok(_) => return Ok(Claim { dir }),
+                Ok(_) => return Ok(NameLock { dir }),
                 Err(Error::Exists) => {}
                 Err(error) => return Err(error),
             }
@@ -61,7 +61,7 @@ impl Claim<'_> {
     }
 }
 
-impl Drop for Claim<'_> {
+impl Drop for NameLock<'_> {
     fn drop(&mut self) {
         let _ = rustix::fs::unlinkat(self.dir, temporary::claim(), AtFlags::empty());
     }

@@ -12,7 +12,7 @@ use super::temporary;
 use crate::lower::{Entry, Sharing};
 
 /// A client of a lower directory, as long as this is held. Dropping the last one removes its file.
-pub struct Client {
+pub struct DirectoryClient {
     dir: Entry,
     file: OwnedFd,
     is_alone: bool,
@@ -20,7 +20,7 @@ pub struct Client {
 
 /// Why a client cannot use a lower directory together with others.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum ClientRefusal {
     /// Another client uses it.
     #[error(
         "another client uses it, and {0}: two clients would lose each other's bytes; unmount it there, or mount it \
@@ -42,18 +42,18 @@ const NO_DIRECT: &str = "its file system cannot read past its cache (O_DIRECT)";
 const NO_LOCKS: &str = "its file system has no locks";
 const TOGETHER: &str = "cannot know that this one reads what it writes";
 
-impl Client {
+impl DirectoryClient {
     /// Joins the clients of a lower directory, or becomes the only one. Nothing if no other machine uses it, or if this
     /// one cannot make or open the file; then others may change it as well.
     ///
     /// # Errors
-    /// [`Refusal`].
-    pub fn enter(dir: &Entry) -> std::result::Result<Option<Client>, Refusal> {
+    /// [`ClientRefusal`].
+    pub fn enter(dir: &Entry) -> std::result::Result<Option<DirectoryClient>, ClientRefusal> {
         if dir.is_local() {
             return Ok(None);
         }
         let why = match Sharing::of(dir)? {
-            Sharing::Unlocked(why) => return Err(Refusal::Unknown(why)),
+            Sharing::Unlocked(why) => return Err(ClientRefusal::Unknown(why)),
             Sharing::Cached(why) => Some(why),
             Sharing::Coherent => None,
         };
@@ -72,7 +72,7 @@ impl Client {
                 Err(error) => return Err(error.into()),
             };
             let dir = dir.try_clone()?;
-            let mut client = Client {
+            let mut client = DirectoryClient {
                 dir,
                 file,
                 is_alone: false,
@@ -88,10 +88,10 @@ impl Client {
                 // The last client has removed it just now.
                 Ok(()) => {}
                 Err(Errno::EAGAIN | Errno::EACCES) => {
-                    return Err(Refusal::InUse(why.unwrap_or(TOGETHER)));
+                    return Err(ClientRefusal::InUse(why.unwrap_or(TOGETHER)));
                 }
                 Err(Errno::ENOLCK | Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::EINVAL) => {
-                    return Err(Refusal::Unknown(NO_LOCKS));
+                    return Err(ClientRefusal::Unknown(NO_LOCKS));
                 }
                 Err(error) => {
                     return Err(Error::from_errno(error as i32).unwrap_or(Error::Io).into());
@@ -146,7 +146,7 @@ impl Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for DirectoryClient {
     fn drop(&mut self) {
         // Without its own lock the last one gets the other, also where two end at the same time.
         let _ = self.lock(F_UNLCK);

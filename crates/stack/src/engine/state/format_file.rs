@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use vfs::{Error, Result};
 
-use super::claim::Claim;
+use super::claim::NameLock;
 use super::temporary;
 use crate::lower::{self, Entry, list, posix, sync};
 
@@ -21,7 +21,7 @@ const UNSYNCED_MAX: usize = 64;
 
 /// Files that may not be on the disk yet.
 #[derive(Debug)]
-pub(crate) struct Unsynced(Mutex<State>);
+pub(crate) struct UnsyncedFiles(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
@@ -34,13 +34,13 @@ struct State {
     failed: Option<Error>,
 }
 
-impl Unsynced {
+impl UnsyncedFiles {
     /// Nothing yet, below a lower directory.
     ///
     /// # Errors
     /// Those of opening it.
-    pub(crate) fn new(root: &Entry) -> Result<Unsynced> {
-        Ok(Unsynced(Mutex::new(State {
+    pub(crate) fn new(root: &Entry) -> Result<UnsyncedFiles> {
+        Ok(UnsyncedFiles(Mutex::new(State {
             files: Vec::new(),
             too_many: false,
             root: root.reopen(OFlags::RDONLY | OFlags::DIRECTORY)?,
@@ -103,7 +103,7 @@ pub fn prepare(root: &Entry, files: &[(&str, Vec<u8>)]) -> Result<()> {
 /// # Errors
 /// `Exists`; those of the lower directory.
 pub fn add(root: &Entry, name: &str, contents: &[u8]) -> Result<()> {
-    let _claim = Claim::take(root)?;
+    let _claim = NameLock::take(root)?;
     match root.entry(name.as_bytes()) {
         Ok(_) => return Err(Error::Exists),
         Err(Error::NotFound) => {}
@@ -118,7 +118,7 @@ pub fn add(root: &Entry, name: &str, contents: &[u8]) -> Result<()> {
 /// # Errors
 /// `Busy` if it has others; those of the lower directory.
 pub fn replace(root: &Entry, name: &str, old: &[u8], new: &[u8]) -> Result<()> {
-    let _claim = Claim::take(root)?;
+    let _claim = NameLock::take(root)?;
     match root.read_small(name.as_bytes(), REPLACED_MAX) {
         Ok(found) if found == old => {
             lower::replace(root, &temporary::name(), name.as_bytes(), new, None)

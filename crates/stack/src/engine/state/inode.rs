@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use rustix::fs::OFlags;
 use vfs::{Error, Ino, Kind, Result, Trust};
 
-use super::names::Names;
+use super::names::NameCache;
 use crate::lower::{Entry, close, settle};
 
 /// How many lower files are open at the same time for reading and writing.
@@ -72,7 +72,7 @@ impl Options {
 }
 
 /// An inode of the lower directory.
-pub(crate) struct Inode<N> {
+pub(crate) struct LowerInode<N> {
     pub(crate) ino: Ino,
     pub(crate) kind: Kind,
     pub(crate) entry: Entry,
@@ -83,21 +83,21 @@ pub(crate) struct Inode<N> {
     /// two, the lower number first.
     pub(crate) io: RwLock<()>,
     /// Of a directory: the names that were listed.
-    pub(crate) names: Arc<Names>,
+    pub(crate) names: Arc<NameCache>,
     /// How long the target of a symbolic link is. It is read once: reading it again would change the link's
     /// access time each time that its attributes are shown.
     target_len: Mutex<Option<u64>>,
     /// How often programs have it open, as far as the front end says so.
     opens: Mutex<u64>,
     /// The lower file, while it is among the last that were used.
-    file: Mutex<Option<Opened>>,
+    file: Mutex<Option<OpenFile>>,
     /// What was found when a file was last read, and when that was. Nothing while it changes.
-    extent: Mutex<Option<(Extent, Instant)>>,
+    extent: Mutex<Option<(FileExtent, Instant)>>,
 }
 
 /// How long a file is, and what its contents begin with.
 #[derive(Clone)]
-pub(crate) struct Extent {
+pub(crate) struct FileExtent {
     /// Bytes in the view.
     pub(crate) size: u64,
     /// Bytes of the lower file.
@@ -107,16 +107,16 @@ pub(crate) struct Extent {
 }
 
 #[derive(Clone)]
-struct Opened {
+struct OpenFile {
     file: Arc<OwnedFd>,
     to_write: bool,
     /// The same, for reads from the server.
     direct: Option<Arc<OwnedFd>>,
 }
 
-impl<N> Inode<N> {
-    pub(crate) fn new(ino: Ino, kind: Kind, entry: Entry, node: N) -> Inode<N> {
-        Inode {
+impl<N> LowerInode<N> {
+    pub(crate) fn new(ino: Ino, kind: Kind, entry: Entry, node: N) -> LowerInode<N> {
+        LowerInode {
             ino,
             kind,
             entry,
@@ -132,12 +132,12 @@ impl<N> Inode<N> {
     }
 
     /// An inode with the same number, for another lower entry.
-    pub(crate) fn remade(&self, entry: Entry, node: N, generation: u64) -> Inode<N> {
-        Inode {
+    pub(crate) fn remade(&self, entry: Entry, node: N, generation: u64) -> LowerInode<N> {
+        LowerInode {
             generation,
             // A name that is being made in this one is in the other one too.
             names: self.names.clone(),
-            ..Inode::new(self.ino, self.kind, entry, node)
+            ..LowerInode::new(self.ino, self.kind, entry, node)
         }
     }
 
@@ -186,7 +186,7 @@ impl<N> Inode<N> {
 
     /// What was found of a file, if that may still be used to read it up to `end`. Others may change its last bytes,
     /// those behind the last multiple of `unit`.
-    pub(crate) fn extent(&self, options: Options, end: u64, unit: u64) -> Option<Extent> {
+    pub(crate) fn extent(&self, options: Options, end: u64, unit: u64) -> Option<FileExtent> {
         let (extent, found) = self.extent.lock().clone()?;
         let reaches = !options.shared || end <= extent.size - extent.size % unit;
         (reaches && options.trusts_extent(found)).then_some(extent)
@@ -198,7 +198,7 @@ impl<N> Inode<N> {
     }
 
     /// Keeps what was found, under the lock that keeps changes out, or what a change has made of it.
-    pub(crate) fn keep_extent(&self, extent: Extent) {
+    pub(crate) fn keep_extent(&self, extent: FileExtent) {
         *self.extent.lock() = Some((extent, Instant::now()));
     }
 
@@ -242,7 +242,7 @@ impl<N> Inode<N> {
     ///
     /// # Errors
     /// `IsDirectory`, `Invalid` for what is no file.
-    fn opened(&self) -> Result<Option<Opened>> {
+    fn opened(&self) -> Result<Option<OpenFile>> {
         match self.kind {
             Kind::File => Ok(self.file.lock().clone()),
             Kind::Directory => Err(Error::IsDirectory),
@@ -263,25 +263,25 @@ impl<N> Inode<N> {
 }
 
 /// All inodes that the front end has looked up, and how often.
-pub(crate) struct Inodes<N> {
-    known: Mutex<HashMap<Ino, Known<N>>>,
-    open: Mutex<VecDeque<Weak<Inode<N>>>>,
+pub(crate) struct LowerInodes<N> {
+    known: Mutex<HashMap<Ino, InodeEntry<N>>>,
+    open: Mutex<VecDeque<Weak<LowerInode<N>>>>,
     options: Options,
 }
 
-struct Known<N> {
-    inode: Arc<Inode<N>>,
+struct InodeEntry<N> {
+    inode: Arc<LowerInode<N>>,
     lookups: u64,
 }
 
-impl<N> Inodes<N> {
+impl<N> LowerInodes<N> {
     /// With the root, which is never forgotten.
-    pub(crate) fn new(root: Inode<N>, options: Options) -> Inodes<N> {
-        let root = Known {
+    pub(crate) fn new(root: LowerInode<N>, options: Options) -> LowerInodes<N> {
+        let root = InodeEntry {
             inode: Arc::new(root),
             lookups: 0,
         };
-        Inodes {
+        LowerInodes {
             known: Mutex::new(HashMap::from([(vfs::ROOT, root)])),
             open: Mutex::new(VecDeque::new()),
             options,
@@ -292,14 +292,14 @@ impl<N> Inodes<N> {
     ///
     /// # Errors
     /// `Stale`.
-    pub(crate) fn get(&self, ino: Ino) -> Result<Arc<Inode<N>>> {
+    pub(crate) fn get(&self, ino: Ino) -> Result<Arc<LowerInode<N>>> {
         let known = self.known.lock();
         let found = known.get(&ino).ok_or(Error::Stale)?;
         Ok(Arc::clone(&found.inode))
     }
 
     /// The inode, if it is known; with one lookup more.
-    pub(crate) fn look_up(&self, ino: Ino) -> Option<Arc<Inode<N>>> {
+    pub(crate) fn look_up(&self, ino: Ino) -> Option<Arc<LowerInode<N>>> {
         let mut known = self.known.lock();
         let found = known.get_mut(&ino)?;
         found.lookups += 1;
@@ -307,9 +307,9 @@ impl<N> Inodes<N> {
     }
 
     /// Enters an inode with one lookup; the one that another thread has entered first wins.
-    pub(crate) fn enter(&self, inode: Inode<N>) -> Arc<Inode<N>> {
+    pub(crate) fn enter(&self, inode: LowerInode<N>) -> Arc<LowerInode<N>> {
         let mut known = self.known.lock();
-        let entered = known.entry(inode.ino).or_insert_with(|| Known {
+        let entered = known.entry(inode.ino).or_insert_with(|| InodeEntry {
             inode: Arc::new(inode),
             lookups: 0,
         });
@@ -319,7 +319,11 @@ impl<N> Inodes<N> {
 
     /// Puts another inode of the same number in the place of one; the one that another thread has put there
     /// first wins.
-    pub(crate) fn replace(&self, old: &Arc<Inode<N>>, new: Inode<N>) -> Result<Arc<Inode<N>>> {
+    pub(crate) fn replace(
+        &self,
+        old: &Arc<LowerInode<N>>,
+        new: LowerInode<N>,
+    ) -> Result<Arc<LowerInode<N>>> {
         let mut known = self.known.lock();
         let found = known.get_mut(&old.ino).ok_or(Error::Stale)?;
         if Arc::ptr_eq(&found.inode, old) {
@@ -339,7 +343,7 @@ impl<N> Inodes<N> {
     }
 
     /// All that are known.
-    pub(crate) fn all(&self) -> Vec<Arc<Inode<N>>> {
+    pub(crate) fn all(&self) -> Vec<Arc<LowerInode<N>>> {
         let known = self.known.lock();
         known.values().map(|known| known.inode.clone()).collect()
     }
@@ -368,7 +372,7 @@ impl<N> Inodes<N> {
     ///
     /// # Errors
     /// `IsDirectory`, `Invalid` for what is no file; those of `open`.
-    pub(crate) fn file(&self, inode: &Arc<Inode<N>>) -> Result<Arc<OwnedFd>> {
+    pub(crate) fn file(&self, inode: &Arc<LowerInode<N>>) -> Result<Arc<OwnedFd>> {
         if let Some(opened) = inode.opened()? {
             return Ok(opened.file);
         }
@@ -379,8 +383,8 @@ impl<N> Inodes<N> {
     /// The lower file of an inode, open to read, and to write where that is possible.
     ///
     /// # Errors
-    /// As [`Inodes::file`].
-    pub(crate) fn file_to_write(&self, inode: &Arc<Inode<N>>) -> Result<Arc<OwnedFd>> {
+    /// As [`LowerInodes::file`].
+    pub(crate) fn file_to_write(&self, inode: &Arc<LowerInode<N>>) -> Result<Arc<OwnedFd>> {
         if let Some(opened) = inode.opened()?.filter(|opened| opened.to_write) {
             return Ok(opened.file);
         }
@@ -393,9 +397,9 @@ impl<N> Inodes<N> {
     /// The lower file, open to be read from the server: past the page cache of this machine.
     ///
     /// # Errors
-    /// As [`Inodes::file`]; `Invalid` if the lower file system has no such reads.
-    pub(crate) fn file_of_server(&self, inode: &Arc<Inode<N>>) -> Result<Arc<OwnedFd>> {
-        if let Some(Opened {
+    /// As [`LowerInodes::file`]; `Invalid` if the lower file system has no such reads.
+    pub(crate) fn file_of_server(&self, inode: &Arc<LowerInode<N>>) -> Result<Arc<OwnedFd>> {
+        if let Some(OpenFile {
             direct: Some(file), ..
         }) = inode.opened()?
         {
@@ -408,7 +412,7 @@ impl<N> Inodes<N> {
         Ok(file)
     }
 
-    fn open_lower(&self, inode: &Inode<N>, flags: OFlags) -> Result<OwnedFd> {
+    fn open_lower(&self, inode: &LowerInode<N>, flags: OFlags) -> Result<OwnedFd> {
         match self.options.noatime {
             true => inode.entry.reopen_without_atime(flags),
             false => inode.entry.reopen(flags),
@@ -430,7 +434,7 @@ impl<N> Inodes<N> {
     /// Keeps an open lower file with its inode, and closes the one that was opened first of all.
     pub(crate) fn keep(
         &self,
-        inode: &Arc<Inode<N>>,
+        inode: &Arc<LowerInode<N>>,
         file: OwnedFd,
         to_write: bool,
     ) -> Arc<OwnedFd> {
@@ -440,7 +444,7 @@ impl<N> Inodes<N> {
             _ => {}
         }
         let file = Arc::new(file);
-        *slot = Some(Opened {
+        *slot = Some(OpenFile {
             file: Arc::clone(&file),
             to_write,
             direct: None,

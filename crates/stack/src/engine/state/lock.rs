@@ -19,18 +19,22 @@ const PAUSE_MIN: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 
 /// A lock of bytes of a lower file, by its open file description. Dropping it ends it.
-pub(crate) struct Lock {
+pub(crate) struct RangeLock {
     file: Arc<OwnedFd>,
     range: flock,
 }
 
-impl Lock {
+impl RangeLock {
     /// Waits until no other client has a lock in this range of the lower file; without an end it covers all
     /// that the file will have. Nothing if the lower file system has no locks.
     ///
     /// # Errors
     /// `Busy` if another client does not give it back; `Access` if the file is open only to read; `FileTooBig`, `Io`.
-    pub(crate) fn take(file: &Arc<OwnedFd>, start: u64, end: Option<u64>) -> Result<Option<Lock>> {
+    pub(crate) fn take(
+        file: &Arc<OwnedFd>,
+        start: u64,
+        end: Option<u64>,
+    ) -> Result<Option<RangeLock>> {
         let number = |number: u64| i64::try_from(number).map_err(|_| Error::FileTooBig);
         let range = flock {
             l_type: F_WRLCK as i16,
@@ -45,7 +49,7 @@ impl Lock {
             match fcntl(file, FcntlArg::F_OFD_SETLK(&range)) {
                 Ok(_) => {
                     let file = Arc::clone(file);
-                    return Ok(Some(Lock { file, range }));
+                    return Ok(Some(RangeLock { file, range }));
                 }
                 Err(Errno::EAGAIN | Errno::EACCES) => {}
                 Err(Errno::EINTR) => continue,
@@ -65,7 +69,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for RangeLock {
     fn drop(&mut self) {
         self.range.l_type = F_UNLCK as i16;
         let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&self.range));

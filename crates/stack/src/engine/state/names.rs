@@ -19,7 +19,7 @@ static KEPT: AtomicUsize = AtomicUsize::new(0);
 
 /// The known names of a directory.
 #[derive(Default)]
-pub(crate) struct Names {
+pub(crate) struct NameCache {
     state: Mutex<State>,
     /// Tells of names that others make.
     watch: Mutex<Option<Watch>>,
@@ -27,13 +27,13 @@ pub(crate) struct Names {
 
 #[derive(Default)]
 struct State {
-    known: Option<Known>,
+    known: Option<NameListing>,
     /// How often names of others were heard of, or may have been missed.
     strangers: Strangers,
 }
 
 impl State {
-    fn known_of(&mut self, epoch: u64) -> Option<&mut Known> {
+    fn known_of(&mut self, epoch: u64) -> Option<&mut NameListing> {
         self.known.as_mut().filter(|known| known.epoch == epoch)
     }
 
@@ -52,7 +52,7 @@ pub(crate) struct Strangers(u64);
 
 /// What is known of a name.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum LookupResult {
     /// Its lower name, if that still exists.
     At(Vec<u8>),
     /// It did not exist when the directory was listed, and this mount has not made it since.
@@ -62,7 +62,7 @@ pub(crate) enum Answer {
 }
 
 /// Names, while they are listed.
-pub(crate) struct Known {
+pub(crate) struct NameListing {
     /// The lower name of each plain one.
     lower: HashMap<Vec<u8>, Arc<[u8]>>,
     /// The same lower names.
@@ -72,9 +72,9 @@ pub(crate) struct Known {
     is_complete: bool,
 }
 
-impl Known {
-    pub(crate) fn new(epoch: u64) -> Known {
-        Known {
+impl NameListing {
+    pub(crate) fn new(epoch: u64) -> NameListing {
+        NameListing {
             lower: HashMap::new(),
             listed: HashSet::new(),
             epoch,
@@ -113,23 +113,23 @@ impl Known {
     }
 }
 
-impl Drop for Known {
+impl Drop for NameListing {
     fn drop(&mut self) {
         KEPT.fetch_sub(self.lower.len(), Ordering::Relaxed);
     }
 }
 
-impl Names {
+impl NameCache {
     /// What is known of a name, by the keys of this epoch.
-    pub(crate) fn get(&self, plain: &[u8], epoch: u64) -> Answer {
+    pub(crate) fn get(&self, plain: &[u8], epoch: u64) -> LookupResult {
         let mut state = self.state.lock();
         let Some(known) = state.known_of(epoch) else {
-            return Answer::Unknown;
+            return LookupResult::Unknown;
         };
         match known.lower.get(plain) {
-            Some(lower) => Answer::At(lower.to_vec()),
-            None if known.is_complete => Answer::Missing,
-            None => Answer::Unknown,
+            Some(lower) => LookupResult::At(lower.to_vec()),
+            None if known.is_complete => LookupResult::Missing,
+            None => LookupResult::Unknown,
         }
     }
 
@@ -169,7 +169,7 @@ impl Names {
 
     /// Replaces what is known by what was listed since that moment. No name may be made between the listing and this,
     /// unless nothing is concluded from a name that is missing.
-    pub(crate) fn replace(&self, mut known: Known, since: Strangers) {
+    pub(crate) fn replace(&self, mut known: NameListing, since: Strangers) {
         let mut state = self.state.lock();
         known.is_complete &= state.strangers == since;
         state.known = Some(known);
@@ -250,8 +250,8 @@ impl Names {
 mod tests {
     use super::*;
 
-    fn names() -> Names {
-        let (names, mut known) = (Names::default(), Known::new(1));
+    fn names() -> NameCache {
+        let (names, mut known) = (NameCache::default(), NameListing::new(1));
         assert!(known.add(b"a", b"A"));
         names.replace(known, Strangers::default());
         names
@@ -260,27 +260,27 @@ mod tests {
     #[test]
     fn a_name_is_missing_only_if_all_are_known() {
         let names = names();
-        assert_eq!(names.get(b"a", 1), Answer::At(b"A".to_vec()));
-        assert_eq!(names.get(b"b", 1), Answer::Missing);
-        assert_eq!(names.get(b"a", 2), Answer::Unknown);
-        assert_eq!(Names::default().get(b"a", 1), Answer::Unknown);
+        assert_eq!(names.get(b"a", 1), LookupResult::At(b"A".to_vec()));
+        assert_eq!(names.get(b"b", 1), LookupResult::Missing);
+        assert_eq!(names.get(b"a", 2), LookupResult::Unknown);
+        assert_eq!(NameCache::default().get(b"a", 1), LookupResult::Unknown);
     }
 
     #[test]
     fn what_is_made_is_known() {
         let names = names();
         names.make((b"b", b"B"), || Ok::<_, ()>(())).unwrap();
-        assert_eq!(names.get(b"b", 1), Answer::At(b"B".to_vec()));
+        assert_eq!(names.get(b"b", 1), LookupResult::At(b"B".to_vec()));
         names.remove(b"b");
-        assert_eq!(names.get(b"b", 1), Answer::Missing);
+        assert_eq!(names.get(b"b", 1), LookupResult::Missing);
     }
 
     #[test]
     fn after_a_failure_nothing_is_missing() {
         let names = names();
         assert!(names.make((b"b", b"B"), || Err::<(), _>(())).is_err());
-        assert_eq!(names.get(b"b", 1), Answer::Unknown);
-        assert_eq!(names.get(b"a", 1), Answer::At(b"A".to_vec()));
+        assert_eq!(names.get(b"b", 1), LookupResult::Unknown);
+        assert_eq!(names.get(b"a", 1), LookupResult::At(b"A".to_vec()));
     }
 
     #[test]
@@ -291,18 +291,18 @@ mod tests {
         let entry = crate::lower::Entry::root(dir.path()).unwrap();
         let make = |name: &str| std::fs::write(dir.path().join(name), b"");
         names.watch(|| watches.add(&entry));
-        assert_eq!(names.get(b"b", 1), Answer::Unknown);
+        assert_eq!(names.get(b"b", 1), LookupResult::Unknown);
         let since = names.strangers();
         names.all_listed(1, since);
         names.make((b"b", b"B"), || make("B")).unwrap();
         make("own").unwrap();
         assert!(names.hear(|lower| lower == b"own"));
-        assert_eq!(names.get(b"c", 1), Answer::Missing);
+        assert_eq!(names.get(b"c", 1), LookupResult::Missing);
         make("C").unwrap();
         assert!(names.hear(|lower| lower == b"own"));
-        assert_eq!(names.get(b"c", 1), Answer::Unknown);
+        assert_eq!(names.get(b"c", 1), LookupResult::Unknown);
         // It was heard of after the listing began.
         names.all_listed(1, since);
-        assert_eq!(names.get(b"c", 1), Answer::Unknown);
+        assert_eq!(names.get(b"c", 1), LookupResult::Unknown);
     }
 }

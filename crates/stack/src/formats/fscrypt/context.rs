@@ -1,6 +1,6 @@
 //! `struct fscrypt_context`: what Linux keeps in each inode.
 
-use super::mode::Mode;
+use super::mode::EncryptionMode;
 
 /// The length of a nonce in bytes.
 pub(super) const NONCE_LEN: usize = 16;
@@ -16,7 +16,7 @@ pub enum KeyName {
 
 /// How keys and IVs are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Flags {
+pub enum KeyUsage {
     /// A key for each file.
     PerFile,
     /// One key for each mode; the nonce is in the IV (`DIRECT_KEY`).
@@ -29,15 +29,15 @@ pub enum Flags {
 
 /// What a directory and all in it have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Policy {
+pub struct EncryptionPolicy {
     /// The cipher of contents.
-    pub contents: Mode,
+    pub contents: EncryptionMode,
     /// The cipher of names and of the targets of links.
-    pub names: Mode,
+    pub names: EncryptionMode,
     /// Names are padded to a multiple of so many bytes: 4, 8, 16 or 32.
     pub padding: usize,
     /// How keys and IVs are made.
-    pub flags: Flags,
+    pub flags: KeyUsage,
     /// The base-2 logarithm of the unit of encryption, or 0 for 4096 bytes.
     pub log2_unit: u8,
     /// The master key, and with it the version of the policy.
@@ -46,21 +46,21 @@ pub struct Policy {
 
 /// The policy of an inode, and its nonce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context {
+pub struct InodeContext {
     /// What it has in common with its directory.
-    pub policy: Policy,
+    pub policy: EncryptionPolicy,
     /// What it has alone.
     pub nonce: [u8; NONCE_LEN],
 }
 
-impl Policy {
+impl EncryptionPolicy {
     /// The default of the tool `fscrypt`: AES-256, names padded to 32 bytes, version 2.
-    pub const fn new(identifier: [u8; 16]) -> Policy {
-        Policy {
-            contents: Mode::Aes256Xts,
-            names: Mode::Aes256Cts,
+    pub const fn new(identifier: [u8; 16]) -> EncryptionPolicy {
+        EncryptionPolicy {
+            contents: EncryptionMode::Aes256Xts,
+            names: EncryptionMode::Aes256Cts,
             padding: 32,
-            flags: Flags::PerFile,
+            flags: KeyUsage::PerFile,
             log2_unit: 0,
             key: KeyName::Identifier(identifier),
         }
@@ -76,12 +76,12 @@ impl Policy {
 
     /// Whether names and the targets of links are in clear.
     pub fn has_clear_names(&self) -> bool {
-        self.names == Mode::Null
+        self.names == EncryptionMode::Null
     }
 
     /// Whether IVs are made from the numbers of inodes.
     pub const fn needs_inode_numbers(&self) -> bool {
-        matches!(self.flags, Flags::InoLblk64 | Flags::InoLblk32)
+        matches!(self.flags, KeyUsage::InoLblk64 | KeyUsage::InoLblk32)
     }
 
     /// Whether Linux allows this policy on a file system with blocks of 4096 bytes, or Lustre.
@@ -90,13 +90,14 @@ impl Policy {
             KeyName::Descriptor(_) => 1,
             KeyName::Identifier(_) => 2,
         };
-        let wide = self.contents == Mode::Adiantum && self.names == Mode::Adiantum;
+        let wide =
+            self.contents == EncryptionMode::Adiantum && self.names == EncryptionMode::Adiantum;
         let flags = match self.flags {
-            Flags::PerFile => true,
-            Flags::DirectKey => wide,
-            Flags::InoLblk64 | Flags::InoLblk32 => version == 2,
+            KeyUsage::PerFile => true,
+            KeyUsage::DirectKey => wide,
+            KeyUsage::InoLblk64 | KeyUsage::InoLblk32 => version == 2,
         };
-        Mode::is_pair(self.contents, self.names, version)
+        EncryptionMode::is_pair(self.contents, self.names, version)
             && flags
             && matches!(self.padding, 4 | 8 | 16 | 32)
             && (self.log2_unit == 0 || version == 2 && (9..=12).contains(&self.log2_unit))
@@ -104,17 +105,17 @@ impl Policy {
 
     /// Reads `struct fscrypt_policy_v1` or `struct fscrypt_policy_v2`. Nothing for another one, and for one
     /// that is not supported here.
-    pub fn from_kernel(bytes: &[u8]) -> Option<Policy> {
+    pub fn from_kernel(bytes: &[u8]) -> Option<EncryptionPolicy> {
         let (version, rest) = bytes.split_first()?;
         // Their versions are 0 and 2, and those of contexts 1 and 2.
         let version = if *version == 0 { 1 } else { *version };
         let context = [&[version], rest, &[0; NONCE_LEN]].concat();
-        Context::decode(&context).map(|context| context.policy)
+        InodeContext::decode(&context).map(|context| context.policy)
     }
 
     /// The structure of the kernel with this policy.
     pub fn to_kernel(&self) -> Vec<u8> {
-        let context = Context {
+        let context = InodeContext {
             policy: *self,
             nonce: [0; NONCE_LEN],
         };
@@ -130,18 +131,18 @@ impl Policy {
         let padding = (self.padding.trailing_zeros() - 2) as u8;
         padding
             | match self.flags {
-                Flags::PerFile => 0,
-                Flags::DirectKey => 4,
-                Flags::InoLblk64 => 8,
-                Flags::InoLblk32 => 16,
+                KeyUsage::PerFile => 0,
+                KeyUsage::DirectKey => 4,
+                KeyUsage::InoLblk64 => 8,
+                KeyUsage::InoLblk32 => 16,
             }
     }
 }
 
-impl Context {
+impl InodeContext {
     /// Reads a context of version 1 (28 bytes) or 2 (40 bytes). Nothing for any other bytes, and for a
     /// policy that Linux does not allow.
-    pub fn decode(bytes: &[u8]) -> Option<Context> {
+    pub fn decode(bytes: &[u8]) -> Option<InodeContext> {
         let (key, log2_unit, nonce) = match *bytes {
             [1, _, _, _, ref rest @ ..] => {
                 let (descriptor, nonce) = rest.split_first_chunk()?;
@@ -153,25 +154,25 @@ impl Context {
             }
             _ => return None,
         };
-        let policy = Policy {
-            contents: Mode::from_number(bytes[1])?,
+        let policy = EncryptionPolicy {
+            contents: EncryptionMode::from_number(bytes[1])?,
             names: match bytes[2] {
-                0 => Mode::Null,
-                number => Mode::from_number(number)?,
+                0 => EncryptionMode::Null,
+                number => EncryptionMode::from_number(number)?,
             },
             padding: 4 << (bytes[3] & 3),
             flags: match bytes[3] & !3 {
-                0 => Flags::PerFile,
-                4 => Flags::DirectKey,
-                8 => Flags::InoLblk64,
-                16 => Flags::InoLblk32,
+                0 => KeyUsage::PerFile,
+                4 => KeyUsage::DirectKey,
+                8 => KeyUsage::InoLblk64,
+                16 => KeyUsage::InoLblk32,
                 _ => return None,
             },
             log2_unit,
             key,
         };
         let nonce = nonce.try_into().ok()?;
-        policy.is_valid().then_some(Context { policy, nonce })
+        policy.is_valid().then_some(InodeContext { policy, nonce })
     }
 
     /// The bytes of the context.

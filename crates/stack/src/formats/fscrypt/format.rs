@@ -1,4 +1,4 @@
-//! fscrypt as a [`Format`].
+//! fscrypt as a [`DirectoryFormat`].
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -9,12 +9,14 @@ use cipher::Random;
 use parking_lot::RwLock;
 use vfs::{Error, Kind, Result};
 
-use super::context::{Context, KeyName, NONCE_LEN, Policy};
+use super::context::{EncryptionPolicy, InodeContext, KeyName, NONCE_LEN};
 use super::inode_key::InodeKey;
-use super::master_key::MasterKey;
+use super::master_key::FscryptMasterKey;
 use super::name::{self, NAME_MAX, NokeyName, StoredName};
 use super::tool;
-use crate::formats::{Format, Layout, LongName, LongNames, LowerName, NewNode, SizeIn, Sought};
+use crate::formats::{
+    DirectoryFormat, FileLayout, LongName, LongNames, LowerName, NodePlan, SizeIn, Sought,
+};
 use crate::lower::{Entry, list};
 
 /// The longest target of a link in the lower directory, in bytes.
@@ -25,27 +27,27 @@ const TARGET_MAX: usize = 4095;
 /// Their names are short: with four letters each, an inode of ext4 (256 bytes) holds both, and a file
 /// takes no block more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Space {
+pub enum XattrNamespace {
     /// `trusted.`: only root can read and change them.
     Trusted,
     /// `user.`: the owner of each file can.
     User,
 }
 
-impl Space {
+impl XattrNamespace {
     /// The attribute with the context.
     pub const fn context(self) -> &'static str {
         match self {
-            Space::Trusted => "trusted.sr-c",
-            Space::User => "user.sr-c",
+            XattrNamespace::Trusted => "trusted.sr-c",
+            XattrNamespace::User => "user.sr-c",
         }
     }
 
     /// The attribute with the size of a regular file.
     pub const fn size(self) -> &'static str {
         match self {
-            Space::Trusted => "trusted.sr-s",
-            Space::User => "user.sr-s",
+            XattrNamespace::Trusted => "trusted.sr-s",
+            XattrNamespace::User => "user.sr-s",
         }
     }
 
@@ -53,10 +55,10 @@ impl Space {
     ///
     /// # Errors
     /// `Io` for a damaged context; those of reading attributes.
-    pub fn of(root: &Entry) -> Result<Option<(Space, Context)>> {
-        for space in [Space::Trusted, Space::User] {
+    pub fn of(root: &Entry) -> Result<Option<(XattrNamespace, InodeContext)>> {
+        for space in [XattrNamespace::Trusted, XattrNamespace::User] {
             if let Some(bytes) = root.xattr(space.context())? {
-                let context = Context::decode(&bytes).ok_or(Error::Io)?;
+                let context = InodeContext::decode(&bytes).ok_or(Error::Io)?;
                 return Ok(Some((space, context)));
             }
         }
@@ -65,15 +67,15 @@ impl Space {
 }
 
 /// fscrypt, with the keys that are there.
-pub struct Fscrypt {
-    space: Space,
-    keys: RwLock<Keys>,
+pub struct FscryptFormat {
+    space: XattrNamespace,
+    keys: RwLock<FscryptKeys>,
     random: Arc<dyn Random>,
 }
 
 /// The master keys.
-struct Keys {
-    there: HashMap<KeyName, MasterKey>,
+struct FscryptKeys {
+    there: HashMap<KeyName, FscryptMasterKey>,
     /// Those that were removed while files were open.
     leaving: HashSet<KeyName>,
 }
@@ -91,23 +93,23 @@ pub enum KeyState {
 
 /// An inode: its context, and its key once something needed it.
 #[derive(Debug)]
-pub struct Node {
+pub struct FscryptNode {
     kind: Kind,
     /// Special files have none, nor has what is not encrypted. A directory can get one later.
-    context: OnceLock<Context>,
+    context: OnceLock<InodeContext>,
     key: RwLock<Option<Arc<InodeKey>>>,
 }
 
-impl Node {
-    pub(super) fn new(kind: Kind, context: Option<Context>) -> Node {
-        Node {
+impl FscryptNode {
+    pub(super) fn new(kind: Kind, context: Option<InodeContext>) -> FscryptNode {
+        FscryptNode {
             kind,
             context: context.map(OnceLock::from).unwrap_or_default(),
             key: RwLock::new(None),
         }
     }
 
-    fn context(&self) -> Result<&Context> {
+    fn context(&self) -> Result<&InodeContext> {
         self.context.get().ok_or(Error::Invalid)
     }
 
@@ -119,14 +121,14 @@ impl Node {
 
     /// Whether names in it, or its target, are stored as they are.
     fn has_clear_names(&self) -> bool {
-        self.is_clear() || self.policy().is_ok_and(Policy::has_clear_names)
+        self.is_clear() || self.policy().is_ok_and(EncryptionPolicy::has_clear_names)
     }
 
     /// Its policy.
     ///
     /// # Errors
     /// `Invalid` without one.
-    pub fn policy(&self) -> Result<&Policy> {
+    pub fn policy(&self) -> Result<&EncryptionPolicy> {
         self.context().map(|context| &context.policy)
     }
 
@@ -141,18 +143,18 @@ impl Node {
     }
 }
 
-impl Fscrypt {
+impl FscryptFormat {
     /// With these keys, each by the name that its policies have for it.
     pub fn new(
-        space: Space,
-        keys: HashMap<KeyName, MasterKey>,
+        space: XattrNamespace,
+        keys: HashMap<KeyName, FscryptMasterKey>,
         random: Arc<dyn Random>,
-    ) -> Fscrypt {
-        let keys = Keys {
+    ) -> FscryptFormat {
+        let keys = FscryptKeys {
             there: keys,
             leaving: HashSet::new(),
         };
-        Fscrypt {
+        FscryptFormat {
             space,
             keys: RwLock::new(keys),
             random,
@@ -163,7 +165,7 @@ impl Fscrypt {
     ///
     /// # Errors
     /// `Exists` if it is there.
-    pub fn add_key(&self, name: KeyName, key: MasterKey) -> Result<()> {
+    pub fn add_key(&self, name: KeyName, key: FscryptMasterKey) -> Result<()> {
         let mut keys = self.keys.write();
         if keys.there.contains_key(&name) {
             return Err(Error::Exists);
@@ -210,8 +212,8 @@ impl Fscrypt {
     /// lower directory.
     pub fn set_policy(
         root: &Entry,
-        space: Space,
-        policy: &Policy,
+        space: XattrNamespace,
+        policy: &EncryptionPolicy,
         random: &dyn Random,
     ) -> Result<()> {
         if !policy.is_valid() {
@@ -220,7 +222,7 @@ impl Fscrypt {
         if policy.needs_inode_numbers() {
             return Err(Error::NotSupported);
         }
-        if Space::of(root)?.is_some() {
+        if XattrNamespace::of(root)?.is_some() {
             return Err(Error::Exists);
         }
         list(root, 0, |listed| match listed.name {
@@ -228,7 +230,7 @@ impl Fscrypt {
             name if name == tool::DIRECTORY_NAME.as_bytes() => Ok(true),
             _ => Err(Error::NotEmpty),
         })?;
-        let mut context = Context {
+        let mut context = InodeContext {
             policy: *policy,
             nonce: [0; NONCE_LEN],
         };
@@ -237,7 +239,7 @@ impl Fscrypt {
         root.set_xattr(space.context(), &context.encode(), create)
     }
 
-    fn key(&self, node: &Node) -> Result<Arc<InodeKey>> {
+    fn key(&self, node: &FscryptNode) -> Result<Arc<InodeKey>> {
         if let Some(key) = &*node.key.read() {
             return Ok(key.clone());
         }
@@ -250,7 +252,7 @@ impl Fscrypt {
         Ok(node.key.write().get_or_insert(key).clone())
     }
 
-    fn has_key(&self, node: &Node) -> bool {
+    fn has_key(&self, node: &FscryptNode) -> bool {
         let keys = self.keys.read();
         node.policy()
             .is_ok_and(|policy| keys.there.contains_key(&policy.key))
@@ -274,21 +276,26 @@ impl Fscrypt {
     /// Gives an empty directory a policy while it is mounted.
     ///
     /// # Errors
-    /// Those of [`Fscrypt::set_policy`].
-    pub fn encrypt(&self, entry: &Entry, node: &Node, policy: &Policy) -> Result<()> {
+    /// Those of [`FscryptFormat::set_policy`].
+    pub fn encrypt(
+        &self,
+        entry: &Entry,
+        node: &FscryptNode,
+        policy: &EncryptionPolicy,
+    ) -> Result<()> {
         if node.context.get().is_some() {
             return Err(Error::Exists);
         }
-        Fscrypt::set_policy(entry, self.space, policy, &*self.random)?;
+        FscryptFormat::set_policy(entry, self.space, policy, &*self.random)?;
         self.learn(node, entry)
     }
 
     /// The context in the attributes of what is in a directory without one.
-    fn own_context(&self, kind: Kind, entry: &Entry) -> Result<Option<Context>> {
+    fn own_context(&self, kind: Kind, entry: &Entry) -> Result<Option<InodeContext>> {
         if !matches!(kind, Kind::File | Kind::Directory) {
             return Ok(None);
         }
-        match Space::of(entry)? {
+        match XattrNamespace::of(entry)? {
             None => Ok(None),
             // The mount would take its contents for clear.
             Some((space, _)) if space != self.space => Err(Error::Io),
@@ -299,16 +306,16 @@ impl Fscrypt {
     }
 
     /// The context and the ciphertext in the target of a link.
-    fn split_target(stored: &[u8]) -> Option<(Context, Vec<u8>)> {
+    fn split_target(stored: &[u8]) -> Option<(InodeContext, Vec<u8>)> {
         let bytes = BASE64.decode(stored).ok()?;
-        let (context, rest) = bytes.split_at_checked(Context::len_of(&bytes)?)?;
+        let (context, rest) = bytes.split_at_checked(InodeContext::len_of(&bytes)?)?;
         let (len, sealed) = rest.split_first_chunk()?;
         let whole = sealed.len() == usize::from(u16::from_le_bytes(*len)) && sealed.len() >= 16;
-        Some((Context::decode(context)?, sealed.to_vec())).filter(|_| whole)
+        Some((InodeContext::decode(context)?, sealed.to_vec())).filter(|_| whole)
     }
 
     /// A context that belongs into a directory: Linux does not let an inode of another policy in.
-    fn belongs(dir: &Node, context: Option<Context>) -> Result<Context> {
+    fn belongs(dir: &FscryptNode, context: Option<InodeContext>) -> Result<InodeContext> {
         let context = context.ok_or(Error::Io)?;
         match context.policy == *dir.policy()? {
             true => Ok(context),
@@ -342,15 +349,15 @@ fn lower_name(sealed: Vec<u8>) -> LowerName {
     LowerName { name, long }
 }
 
-impl Format for Fscrypt {
-    type Node = Node;
+impl DirectoryFormat for FscryptFormat {
+    type Node = FscryptNode;
 
     fn name(&self) -> &'static str {
         "fscrypt"
     }
 
-    fn layout(&self) -> Layout {
-        Layout {
+    fn layout(&self) -> FileLayout {
+        FileLayout {
             header: 0,
             before: 0,
             unit: 4096,
@@ -363,17 +370,23 @@ impl Format for Fscrypt {
         NAME_MAX as u32
     }
 
-    fn root(&self, root: &Entry) -> Result<Node> {
+    fn root(&self, root: &Entry) -> Result<FscryptNode> {
         let context = self.own_context(Kind::Directory, root)?;
-        Ok(Node::new(Kind::Directory, context))
+        Ok(FscryptNode::new(Kind::Directory, context))
     }
 
-    fn node(&self, dir: &Node, _lower: &[u8], kind: Kind, entry: &Entry) -> Result<Node> {
+    fn node(
+        &self,
+        dir: &FscryptNode,
+        _lower: &[u8],
+        kind: Kind,
+        entry: &Entry,
+    ) -> Result<FscryptNode> {
         let context = match kind {
             kind if dir.is_clear() => self.own_context(kind, entry)?,
             Kind::File | Kind::Directory => {
                 let bytes = entry.xattr(self.space.context())?;
-                let context = bytes.and_then(|bytes| Context::decode(&bytes));
+                let context = bytes.and_then(|bytes| InodeContext::decode(&bytes));
                 Some(Self::belongs(dir, context)?)
             }
             Kind::Symlink => {
@@ -382,13 +395,13 @@ impl Format for Fscrypt {
             }
             Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => None,
         };
-        Ok(Node::new(kind, context))
+        Ok(FscryptNode::new(kind, context))
     }
 
-    fn new_node(&self, dir: &Node, kind: Kind) -> Result<NewNode<Node>> {
+    fn new_node(&self, dir: &FscryptNode, kind: Kind) -> Result<NodePlan<FscryptNode>> {
         if dir.is_clear() {
-            return Ok(NewNode {
-                node: Node::new(kind, None),
+            return Ok(NodePlan {
+                node: FscryptNode::new(kind, None),
                 xattrs: Vec::new(),
                 files: Vec::new(),
             });
@@ -407,8 +420,8 @@ impl Format for Fscrypt {
             }
             Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => None,
         };
-        Ok(NewNode {
-            node: Node::new(kind, context),
+        Ok(NodePlan {
+            node: FscryptNode::new(kind, context),
             xattrs,
             files: Vec::new(),
         })
@@ -416,7 +429,7 @@ impl Format for Fscrypt {
 
     fn plain_name(
         &self,
-        dir: &Node,
+        dir: &FscryptNode,
         lower: &[u8],
         long: &LongNames<'_>,
     ) -> Result<Option<Vec<u8>>> {
@@ -436,7 +449,7 @@ impl Format for Fscrypt {
         }
     }
 
-    fn lower_name(&self, dir: &Node, plain: &[u8]) -> Result<Sought> {
+    fn lower_name(&self, dir: &FscryptNode, plain: &[u8]) -> Result<Sought> {
         if dir.has_clear_names() {
             return clear_name(plain).map(Sought::At);
         }
@@ -450,7 +463,7 @@ impl Format for Fscrypt {
         Ok(Sought::At(lower_name(sealed)))
     }
 
-    fn new_name(&self, dir: &Node, plain: &[u8], node: &Node) -> Result<LowerName> {
+    fn new_name(&self, dir: &FscryptNode, plain: &[u8], node: &FscryptNode) -> Result<LowerName> {
         match (dir.is_clear(), node.is_clear()) {
             // The context of a link is in its target.
             (true, false) if node.kind == Kind::Symlink => return Err(Error::CrossDevice),
@@ -471,7 +484,7 @@ impl Format for Fscrypt {
         Ok(lower_name(sealed))
     }
 
-    fn seal_target(&self, node: &Node, target: &[u8]) -> Result<Vec<u8>> {
+    fn seal_target(&self, node: &FscryptNode, target: &[u8]) -> Result<Vec<u8>> {
         if node.is_clear() {
             return Ok(target.to_vec());
         }
@@ -484,7 +497,7 @@ impl Format for Fscrypt {
             .into_bytes())
     }
 
-    fn open_target(&self, node: &Node, stored: &[u8]) -> Result<Vec<u8>> {
+    fn open_target(&self, node: &FscryptNode, stored: &[u8]) -> Result<Vec<u8>> {
         if node.is_clear() {
             return Ok(stored.to_vec());
         }
@@ -513,20 +526,20 @@ impl Format for Fscrypt {
         true
     }
 
-    fn closed(&self, node: &Node) {
+    fn closed(&self, node: &FscryptNode) {
         if !self.has_key(node) {
             node.forget_key();
         }
     }
 
-    fn size_in(&self, node: &Node) -> SizeIn {
+    fn size_in(&self, node: &FscryptNode) -> SizeIn {
         match node.is_clear() {
             true => SizeIn::Lower,
             false => self.layout().size,
         }
     }
 
-    fn learn(&self, node: &Node, entry: &Entry) -> Result<()> {
+    fn learn(&self, node: &FscryptNode, entry: &Entry) -> Result<()> {
         if node.kind == Kind::Directory
             && node.is_clear()
             && let Some(context) = self.own_context(node.kind, entry)?
@@ -536,14 +549,14 @@ impl Format for Fscrypt {
         Ok(())
     }
 
-    fn check_key(&self, node: &Node) -> Result<()> {
+    fn check_key(&self, node: &FscryptNode) -> Result<()> {
         match node.is_clear() {
             true => Ok(()),
             false => self.key(node).map(drop),
         }
     }
 
-    fn seal(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
+    fn seal(&self, node: &FscryptNode, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
         if node.is_clear() {
             return Ok(());
         }
@@ -551,7 +564,7 @@ impl Format for Fscrypt {
         self.key(node)?.seal(offset, units)
     }
 
-    fn open(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
+    fn open(&self, node: &FscryptNode, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
         if node.is_clear() {
             return Ok(());
         }
@@ -560,7 +573,7 @@ impl Format for Fscrypt {
     }
 
     fn is_own_xattr(&self, name: &[u8]) -> bool {
-        [Space::Trusted, Space::User]
+        [XattrNamespace::Trusted, XattrNamespace::User]
             .into_iter()
             .flat_map(|space| [space.context(), space.size()])
             .any(|own| name == own.as_bytes())

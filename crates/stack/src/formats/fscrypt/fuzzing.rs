@@ -6,32 +6,34 @@ use std::sync::Arc;
 use cipher::SeededRandom;
 use vfs::Kind;
 
-use super::format::Node;
+use super::format::FscryptNode;
 use super::tool::{Config, Link, ProtectedPolicy, Protector};
-use super::{Context, Fscrypt, KeyName, MasterKey, Policy, Space};
-use crate::formats::Format;
+use super::{
+    EncryptionPolicy, FscryptFormat, FscryptMasterKey, InodeContext, KeyName, XattrNamespace,
+};
+use crate::formats::DirectoryFormat;
 
 /// Reads bytes as a context, a name, the contents of a file with a long name, a target and contents, with
 /// and without the key.
 pub fn decode(bytes: &[u8]) {
-    if let Some(context) = Context::decode(bytes) {
+    if let Some(context) = InodeContext::decode(bytes) {
         assert_eq!(context.encode(), bytes);
     }
     let master = || {
         let key = secret::Secret::from_slice(&[5; 64]).expect("memory");
-        MasterKey::new(key).expect("a length")
+        FscryptMasterKey::new(key).expect("a length")
     };
     let name = master().identifier().expect("derived");
     let KeyName::Identifier(identifier) = name else {
         return;
     };
     let nonce = [3; 16];
-    let policy = Policy::new(identifier);
-    let context = Context { policy, nonce };
+    let policy = EncryptionPolicy::new(identifier);
+    let context = InodeContext { policy, nonce };
     for keys in [HashMap::new(), HashMap::from([(name, master())])] {
         let random = Arc::new(SeededRandom::new(1));
-        let format = Fscrypt::new(Space::User, keys, random);
-        let dir = Node::new(Kind::Directory, Some(context));
+        let format = FscryptFormat::new(XattrNamespace::User, keys, random);
+        let dir = FscryptNode::new(Kind::Directory, Some(context));
         let long = |_: &[u8]| Ok(bytes.to_vec());
         if let Ok(Some(plain)) = format.plain_name(&dir, bytes, &long) {
             assert!(!plain.is_empty() && !plain.contains(&b'/'));
@@ -39,7 +41,7 @@ pub fn decode(bytes: &[u8]) {
         }
         let _ = format.lower_name(&dir, bytes);
         let _ = format.new_name(&dir, bytes, &dir);
-        let link = Node::new(Kind::Symlink, Some(context));
+        let link = FscryptNode::new(Kind::Symlink, Some(context));
         let _ = format.open_target(&link, bytes);
         if let Ok(stored) = format.seal_target(&link, bytes) {
             let plain = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -48,7 +50,7 @@ pub fn decode(bytes: &[u8]) {
                 false => assert_eq!(format.open_target(&link, &stored).as_deref(), Ok(plain)),
             }
         }
-        let file = Node::new(Kind::File, Some(context));
+        let file = FscryptNode::new(Kind::File, Some(context));
         let _ = format.open(&file, &[], u64::MAX / 4096, &mut bytes.to_vec());
     }
 }

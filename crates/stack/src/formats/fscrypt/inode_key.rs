@@ -3,14 +3,14 @@
 use secret::Secret;
 use vfs::{Error, Result};
 
-use super::context::{Context, Flags, KeyName, NONCE_LEN};
-use super::master_key::{MasterKey, Purpose};
-use super::mode::{Cipher, Iv, Mode};
+use super::context::{InodeContext, KeyName, KeyUsage, NONCE_LEN};
+use super::master_key::{DerivationPurpose, FscryptMasterKey};
+use super::mode::{Cipher, EncryptionMode, UnitIv};
 
 /// Where an inode is, for policies that put its number into the IV. A file system of Linux has this; a
 /// stacked directory does not.
 #[derive(Clone, Copy, Debug)]
-pub struct Volume {
+pub struct InodeLocation {
     /// The UUID of the file system.
     pub uuid: [u8; 16],
     /// The number of the inode.
@@ -21,14 +21,14 @@ pub struct Volume {
 #[derive(Debug)]
 pub struct InodeKey {
     cipher: Cipher,
-    ivs: Ivs,
+    ivs: IvRule,
     /// Bytes of a unit.
     unit: usize,
 }
 
 /// How IVs are made from the numbers of units.
 #[derive(Debug)]
-enum Ivs {
+enum IvRule {
     /// The number.
     Number,
     /// The number, then the nonce.
@@ -47,20 +47,20 @@ impl InodeKey {
     /// `NotSupported` without such a volume; `NoKey` for a master key that is too short for the cipher; `Io` and
     /// `NoMemory` of the cipher.
     pub fn new(
-        context: &Context,
-        master: &MasterKey,
+        context: &InodeContext,
+        master: &FscryptMasterKey,
         is_file: bool,
-        volume: Option<Volume>,
+        volume: Option<InodeLocation>,
     ) -> Result<InodeKey> {
         let policy = &context.policy;
         let mode = match is_file {
             true => policy.contents,
             false => policy.names,
         };
-        if mode == Mode::Null {
+        if mode == EncryptionMode::Null {
             return Ok(InodeKey {
                 cipher: Cipher::Null,
-                ivs: Ivs::Number,
+                ivs: IvRule::Number,
                 unit: policy.unit(),
             });
         }
@@ -71,33 +71,33 @@ impl InodeKey {
         let number = [mode.number()];
         let volume = volume.ok_or(Error::NotSupported);
         let (key, ivs) = match (policy.flags, policy.key) {
-            (Flags::PerFile, KeyName::Descriptor(_)) => {
-                (version_1_key(master, &context.nonce, len)?, Ivs::Number)
+            (KeyUsage::PerFile, KeyName::Descriptor(_)) => {
+                (version_1_key(master, &context.nonce, len)?, IvRule::Number)
             }
-            (Flags::DirectKey, KeyName::Descriptor(_)) => {
+            (KeyUsage::DirectKey, KeyName::Descriptor(_)) => {
                 let raw = master.raw(len).ok_or(Error::Invalid)?;
                 let key = Secret::from_slice(raw).map_err(|_| Error::NoMemory)?;
-                (key, Ivs::Nonce(context.nonce))
+                (key, IvRule::Nonce(context.nonce))
             }
-            (Flags::PerFile, KeyName::Identifier(_)) => (
-                master.derive(Purpose::PerFile, &[&context.nonce], len)?,
-                Ivs::Number,
+            (KeyUsage::PerFile, KeyName::Identifier(_)) => (
+                master.derive(DerivationPurpose::PerFile, &[&context.nonce], len)?,
+                IvRule::Number,
             ),
-            (Flags::DirectKey, KeyName::Identifier(_)) => (
-                master.derive(Purpose::DirectKey, &[&number], len)?,
-                Ivs::Nonce(context.nonce),
+            (KeyUsage::DirectKey, KeyName::Identifier(_)) => (
+                master.derive(DerivationPurpose::DirectKey, &[&number], len)?,
+                IvRule::Nonce(context.nonce),
             ),
-            (Flags::InoLblk64, _) => {
+            (KeyUsage::InoLblk64, _) => {
                 let volume = volume?;
                 let info: [&[u8]; 2] = [&number, &volume.uuid];
-                let key = master.derive(Purpose::InoLblk64, &info, len)?;
-                (key, Ivs::High(volume.ino))
+                let key = master.derive(DerivationPurpose::InoLblk64, &info, len)?;
+                (key, IvRule::High(volume.ino))
             }
-            (Flags::InoLblk32, _) => {
+            (KeyUsage::InoLblk32, _) => {
                 let volume = volume?;
                 let info: [&[u8]; 2] = [&number, &volume.uuid];
-                let key = master.derive(Purpose::InoLblk32, &info, len)?;
-                (key, Ivs::Sum(inode_hash(master, volume.ino)?))
+                let key = master.derive(DerivationPurpose::InoLblk32, &info, len)?;
+                (key, IvRule::Sum(inode_hash(master, volume.ino)?))
             }
         };
         let cipher = Cipher::new(mode, key.expose()).map_err(|_| Error::Io)?;
@@ -145,7 +145,7 @@ impl InodeKey {
         &self,
         offset: u64,
         units: &mut [u8],
-        run: impl Fn(&Cipher, &Iv, usize, &mut [u8]) -> cipher::Result<()>,
+        run: impl Fn(&Cipher, &UnitIv, usize, &mut [u8]) -> cipher::Result<()>,
     ) -> Result<()> {
         let unit = self.unit as u64;
         if !offset.is_multiple_of(unit) || !units.len().is_multiple_of(self.unit) {
@@ -153,7 +153,7 @@ impl InodeKey {
         }
         let counts = matches!(
             (&self.cipher, &self.ivs),
-            (Cipher::Sectors(_), Ivs::Number | Ivs::High(_))
+            (Cipher::Sectors(_), IvRule::Number | IvRule::High(_))
         );
         let last = (offset / unit).checked_add((units.len() / self.unit) as u64);
         self.iv(last.ok_or(Error::FileTooBig)?.saturating_sub(1))?;
@@ -167,17 +167,17 @@ impl InodeKey {
         Ok(())
     }
 
-    fn iv(&self, index: u64) -> Result<Iv> {
+    fn iv(&self, index: u64) -> Result<UnitIv> {
         let narrow = || u32::try_from(index).map_err(|_| Error::FileTooBig);
         let mut iv = [0; 32];
         let number = match self.ivs {
-            Ivs::Number => index,
-            Ivs::Nonce(nonce) => {
+            IvRule::Number => index,
+            IvRule::Nonce(nonce) => {
                 iv[8..][..NONCE_LEN].copy_from_slice(&nonce);
                 index
             }
-            Ivs::High(ino) => u64::from(narrow()?) | u64::from(ino) << 32,
-            Ivs::Sum(hash) => u64::from(hash.wrapping_add(narrow()?)),
+            IvRule::High(ino) => u64::from(narrow()?) | u64::from(ino) << 32,
+            IvRule::Sum(hash) => u64::from(hash.wrapping_add(narrow()?)),
         };
         iv[..8].copy_from_slice(&number.to_le_bytes());
         Ok(iv)
@@ -185,7 +185,7 @@ impl InodeKey {
 }
 
 /// Version 1: the master key, encrypted with AES-128 whose key is the nonce.
-fn version_1_key(master: &MasterKey, nonce: &[u8; NONCE_LEN], len: usize) -> Result<Secret> {
+fn version_1_key(master: &FscryptMasterKey, nonce: &[u8; NONCE_LEN], len: usize) -> Result<Secret> {
     let raw = master.raw(len).ok_or(Error::Invalid)?;
     let mut key = Secret::from_slice(raw).map_err(|_| Error::NoMemory)?;
     cipher::SectorSpec::parse("aes-ecb")
@@ -196,8 +196,8 @@ fn version_1_key(master: &MasterKey, nonce: &[u8; NONCE_LEN], len: usize) -> Res
 }
 
 /// SipHash of the number of an inode, cut to 32 bits.
-fn inode_hash(master: &MasterKey, ino: u32) -> Result<u32> {
-    let key = master.derive(Purpose::InodeHash, &[], 16)?;
+fn inode_hash(master: &FscryptMasterKey, ino: u32) -> Result<u32> {
+    let key = master.derive(DerivationPurpose::InodeHash, &[], 16)?;
     let key = key.expose().first_chunk().expect("16 bytes");
     Ok(cipher::siphash24(key, &u64::from(ino).to_le_bytes()) as u32)
 }

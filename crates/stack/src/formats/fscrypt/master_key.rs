@@ -4,11 +4,11 @@ use cipher::Digest;
 use secret::Secret;
 
 use super::context::KeyName;
-use super::mode::Mode;
+use super::mode::EncryptionMode;
 
 /// What a key is derived for.
 #[derive(Clone, Copy)]
-pub(super) enum Purpose {
+pub(super) enum DerivationPurpose {
     Identifier = 1,
     PerFile = 2,
     DirectKey = 3,
@@ -19,16 +19,18 @@ pub(super) enum Purpose {
 
 /// A master key, in locked memory.
 #[derive(Debug)]
-pub struct MasterKey(Secret);
+pub struct FscryptMasterKey(Secret);
 
-impl MasterKey {
+impl FscryptMasterKey {
     /// A key of 16 to 64 bytes; nothing for another length.
-    pub fn new(key: Secret) -> Option<MasterKey> {
-        (16..=64).contains(&key.len()).then_some(MasterKey(key))
+    pub fn new(key: Secret) -> Option<FscryptMasterKey> {
+        (16..=64)
+            .contains(&key.len())
+            .then_some(FscryptMasterKey(key))
     }
 
     /// Whether it is long enough for a cipher: of 16 bytes for AES-128, and of 32 for the others, as in Linux.
-    pub fn suits(&self, mode: Mode) -> bool {
+    pub fn suits(&self, mode: EncryptionMode) -> bool {
         self.0.len() >= mode.key_len().min(32)
     }
 
@@ -41,9 +43,9 @@ impl MasterKey {
     ///
     /// # Errors
     /// `NoMemory`.
-    pub fn try_clone(&self) -> vfs::Result<MasterKey> {
+    pub fn try_clone(&self) -> vfs::Result<FscryptMasterKey> {
         let key = Secret::from_slice(self.0.expose());
-        key.map(MasterKey).map_err(|_| vfs::Error::NoMemory)
+        key.map(FscryptMasterKey).map_err(|_| vfs::Error::NoMemory)
     }
 
     /// The name by which policies of version 2 know it.
@@ -52,7 +54,7 @@ impl MasterKey {
     /// Those of the cipher and of locked memory.
     pub fn identifier(&self) -> vfs::Result<KeyName> {
         let mut identifier = [0; 16];
-        self.derive_into(Purpose::Identifier, &[], &mut identifier)?;
+        self.derive_into(DerivationPurpose::Identifier, &[], &mut identifier)?;
         Ok(KeyName::Identifier(identifier))
     }
 
@@ -71,7 +73,7 @@ impl MasterKey {
     /// A key of `len` bytes.
     pub(super) fn derive(
         &self,
-        purpose: Purpose,
+        purpose: DerivationPurpose,
         info: &[&[u8]],
         len: usize,
     ) -> vfs::Result<Secret> {
@@ -81,7 +83,12 @@ impl MasterKey {
     }
 
     /// HKDF-SHA512 without salt.
-    fn derive_into(&self, purpose: Purpose, info: &[&[u8]], key: &mut [u8]) -> vfs::Result<()> {
+    fn derive_into(
+        &self,
+        purpose: DerivationPurpose,
+        info: &[&[u8]],
+        key: &mut [u8],
+    ) -> vfs::Result<()> {
         let purpose = [purpose as u8];
         let info: Vec<&[u8]> = [b"fscrypt\0", &purpose[..]]
             .into_iter()

@@ -7,7 +7,7 @@
 //! - `mode`: the ciphers and their numbers; `context`: the policy and nonce of one inode;
 //! - `master_key`: a master key and what is derived from it; `inode_key`: the key of one inode;
 //! - `name`: names, targets, and what they look like without a key;
-//! - `format`: all of it as a [`Format`](super::Format);
+//! - `format`: all of it as a [`DirectoryFormat`](super::DirectoryFormat);
 //! - [`tool`]: master keys under passphrases and key files.
 
 mod context;
@@ -22,9 +22,9 @@ mod name;
 mod tests;
 pub mod tool;
 
-pub use context::{Context, Flags, KeyName, Policy};
-pub use format::{Fscrypt, KeyState, Node, Space};
-pub use inode_key::{InodeKey, Volume};
-pub use master_key::MasterKey;
-pub use mode::Mode;
+pub use context::{EncryptionPolicy, InodeContext, KeyName, KeyUsage};
+pub use format::{FscryptFormat, FscryptNode, KeyState, XattrNamespace};
+pub use inode_key::{InodeKey, InodeLocation};
+pub use master_key::FscryptMasterKey;
+pub use mode::EncryptionMode;
 pub use name::{nokey_name, padded_len};

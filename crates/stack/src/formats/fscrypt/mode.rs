@@ -4,7 +4,7 @@ use cipher::{NameCipher, NameMode, SectorCipher, SectorSpec};
 
 /// A cipher for contents or names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
+pub enum EncryptionMode {
     /// AES-256-XTS, for contents.
     Aes256Xts,
     /// AES-256-CBC-CTS, for names.
@@ -21,76 +21,92 @@ pub enum Mode {
     Null,
 }
 
-impl Mode {
+impl EncryptionMode {
     /// Every mode of Linux that is supported. SM4 (7 and 8) is not.
-    pub const ALL: [Mode; 6] = [
-        Mode::Aes256Xts,
-        Mode::Aes256Cts,
-        Mode::Aes128Cbc,
-        Mode::Aes128Cts,
-        Mode::Adiantum,
-        Mode::Aes256Hctr2,
+    pub const ALL: [EncryptionMode; 6] = [
+        EncryptionMode::Aes256Xts,
+        EncryptionMode::Aes256Cts,
+        EncryptionMode::Aes128Cbc,
+        EncryptionMode::Aes128Cts,
+        EncryptionMode::Adiantum,
+        EncryptionMode::Aes256Hctr2,
     ];
 
     /// Its number.
     pub const fn number(self) -> u8 {
         match self {
-            Mode::Null => 0,
-            Mode::Aes256Xts => 1,
-            Mode::Aes256Cts => 4,
-            Mode::Aes128Cbc => 5,
-            Mode::Aes128Cts => 6,
-            Mode::Adiantum => 9,
-            Mode::Aes256Hctr2 => 10,
+            EncryptionMode::Null => 0,
+            EncryptionMode::Aes256Xts => 1,
+            EncryptionMode::Aes256Cts => 4,
+            EncryptionMode::Aes128Cbc => 5,
+            EncryptionMode::Aes128Cts => 6,
+            EncryptionMode::Adiantum => 9,
+            EncryptionMode::Aes256Hctr2 => 10,
         }
     }
 
     /// The mode of Linux with this number.
-    pub fn from_number(number: u8) -> Option<Mode> {
-        Mode::ALL.into_iter().find(|mode| mode.number() == number)
+    pub fn from_number(number: u8) -> Option<EncryptionMode> {
+        EncryptionMode::ALL
+            .into_iter()
+            .find(|mode| mode.number() == number)
     }
 
     /// The name that the tool `fscrypt` has for it.
     pub const fn name(self) -> &'static str {
         match self {
-            Mode::Null => "NULL",
-            Mode::Aes256Xts => "AES_256_XTS",
-            Mode::Aes256Cts => "AES_256_CTS",
-            Mode::Aes128Cbc => "AES_128_CBC",
-            Mode::Aes128Cts => "AES_128_CTS",
-            Mode::Adiantum => "Adiantum",
-            Mode::Aes256Hctr2 => "AES_256_HCTR2",
+            EncryptionMode::Null => "NULL",
+            EncryptionMode::Aes256Xts => "AES_256_XTS",
+            EncryptionMode::Aes256Cts => "AES_256_CTS",
+            EncryptionMode::Aes128Cbc => "AES_128_CBC",
+            EncryptionMode::Aes128Cts => "AES_128_CTS",
+            EncryptionMode::Adiantum => "Adiantum",
+            EncryptionMode::Aes256Hctr2 => "AES_256_HCTR2",
         }
     }
 
     /// The mode with this name.
-    pub fn from_name(name: &str) -> Option<Mode> {
-        Mode::ALL.into_iter().find(|mode| mode.name() == name)
+    pub fn from_name(name: &str) -> Option<EncryptionMode> {
+        EncryptionMode::ALL
+            .into_iter()
+            .find(|mode| mode.name() == name)
     }
 
     /// The length of its keys in bytes.
     pub const fn key_len(self) -> usize {
         match self {
-            Mode::Aes256Xts => 64,
-            Mode::Aes256Cts | Mode::Adiantum | Mode::Aes256Hctr2 => 32,
-            Mode::Aes128Cbc | Mode::Aes128Cts => 16,
-            Mode::Null => 0,
+            EncryptionMode::Aes256Xts => 64,
+            EncryptionMode::Aes256Cts | EncryptionMode::Adiantum | EncryptionMode::Aes256Hctr2 => {
+                32
+            }
+            EncryptionMode::Aes128Cbc | EncryptionMode::Aes128Cts => 16,
+            EncryptionMode::Null => 0,
         }
     }
 
     /// The pairs for contents and names that Linux allows: all of version 2, and those but HCTR2 of
     /// version 1. And as Lustre has it, names in clear.
-    pub(super) const fn is_pair(contents: Mode, names: Mode, version: u8) -> bool {
+    pub(super) const fn is_pair(
+        contents: EncryptionMode,
+        names: EncryptionMode,
+        version: u8,
+    ) -> bool {
         matches!(
             (contents, names),
-            (Mode::Aes256Xts, Mode::Aes256Cts)
-                | (Mode::Aes128Cbc, Mode::Aes128Cts)
-                | (Mode::Adiantum, Mode::Adiantum)
+            (EncryptionMode::Aes256Xts, EncryptionMode::Aes256Cts)
+                | (EncryptionMode::Aes128Cbc, EncryptionMode::Aes128Cts)
+                | (EncryptionMode::Adiantum, EncryptionMode::Adiantum)
                 | (
-                    Mode::Aes256Xts | Mode::Aes128Cbc | Mode::Adiantum,
-                    Mode::Null
+                    EncryptionMode::Aes256Xts
+                        | EncryptionMode::Aes128Cbc
+                        | EncryptionMode::Adiantum,
+                    EncryptionMode::Null
                 )
-        ) || (version == 2 && matches!((contents, names), (Mode::Aes256Xts, Mode::Aes256Hctr2)))
+        ) || (version == 2
+            && matches!(
+                (contents, names),
+                (EncryptionMode::Aes256Xts, EncryptionMode::Aes256Hctr2)
+            ))
     }
 }
 
@@ -108,26 +124,26 @@ pub(super) enum Cipher {
 }
 
 /// The IV of one unit: a number of 64 bits, and what follows it.
-pub(super) type Iv = [u8; 32];
+pub(super) type UnitIv = [u8; 32];
 
 impl Cipher {
-    pub(super) fn new(mode: Mode, key: &[u8]) -> cipher::Result<Cipher> {
+    pub(super) fn new(mode: EncryptionMode, key: &[u8]) -> cipher::Result<Cipher> {
         let sectors = |spec| SectorCipher::new(SectorSpec::parse(spec)?, key).map(Cipher::Sectors);
         match mode {
-            Mode::Aes256Xts => sectors("aes-xts-plain64"),
-            Mode::Aes128Cbc => sectors("aes-cbc-essiv:sha256"),
-            Mode::Aes256Cts | Mode::Aes128Cts => {
+            EncryptionMode::Aes256Xts => sectors("aes-xts-plain64"),
+            EncryptionMode::Aes128Cbc => sectors("aes-cbc-essiv:sha256"),
+            EncryptionMode::Aes256Cts | EncryptionMode::Aes128Cts => {
                 NameCipher::new(NameMode::CbcCts, key).map(Cipher::Names)
             }
-            Mode::Adiantum => NameCipher::new(NameMode::Adiantum, key).map(Cipher::Wide),
-            Mode::Aes256Hctr2 => NameCipher::new(NameMode::Hctr2, key).map(Cipher::Wide),
-            Mode::Null => Ok(Cipher::Null),
+            EncryptionMode::Adiantum => NameCipher::new(NameMode::Adiantum, key).map(Cipher::Wide),
+            EncryptionMode::Aes256Hctr2 => NameCipher::new(NameMode::Hctr2, key).map(Cipher::Wide),
+            EncryptionMode::Null => Ok(Cipher::Null),
         }
     }
 
     /// Encrypts units of `unit` bytes, of which the first has this IV. More than one only with
     /// [`Cipher::Sectors`].
-    pub(super) fn encrypt(&self, iv: &Iv, unit: usize, data: &mut [u8]) -> cipher::Result<()> {
+    pub(super) fn encrypt(&self, iv: &UnitIv, unit: usize, data: &mut [u8]) -> cipher::Result<()> {
         match self {
             Cipher::Sectors(cipher) => cipher.encrypt(number(iv), 1, unit, data),
             Cipher::Names(cipher) => cipher.encrypt(&iv[..16], data),
@@ -138,7 +154,7 @@ impl Cipher {
 
     /// Decrypts units of `unit` bytes, of which the first has this IV. More than one only with
     /// [`Cipher::Sectors`].
-    pub(super) fn decrypt(&self, iv: &Iv, unit: usize, data: &mut [u8]) -> cipher::Result<()> {
+    pub(super) fn decrypt(&self, iv: &UnitIv, unit: usize, data: &mut [u8]) -> cipher::Result<()> {
         match self {
             Cipher::Sectors(cipher) => cipher.decrypt(number(iv), 1, unit, data),
             Cipher::Names(cipher) => cipher.decrypt(&iv[..16], data),
@@ -148,6 +164,6 @@ impl Cipher {
     }
 }
 
-fn number(iv: &Iv) -> u64 {
+fn number(iv: &UnitIv) -> u64 {
     u64::from_le_bytes(*iv.first_chunk().expect("32 bytes"))
 }

@@ -17,20 +17,20 @@ fn bytes(value: &Value) -> Vec<u8> {
         .collect()
 }
 
-fn master(directory: &Value) -> MasterKey {
+fn master(directory: &Value) -> FscryptMasterKey {
     let key = secret::Secret::from_slice(&bytes(&directory["master_key"])).expect("memory");
-    MasterKey::new(key).expect("a length")
+    FscryptMasterKey::new(key).expect("a length")
 }
 
-fn volume(directory: &Value, ino: &Value) -> Option<Volume> {
-    Some(Volume {
+fn volume(directory: &Value, ino: &Value) -> Option<InodeLocation> {
+    Some(InodeLocation {
         uuid: bytes(&directory["fs_uuid"]).try_into().expect("16 bytes"),
         ino: ino.as_u64().expect("a number") as u32,
     })
 }
 
-fn context(value: &Value) -> Context {
-    Context::decode(&bytes(value)).expect("a context")
+fn context(value: &Value) -> InodeContext {
+    InodeContext::decode(&bytes(value)).expect("a context")
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn contexts_and_names_of_keys() {
     let mut policies = std::collections::HashSet::new();
     for directory in linux() {
         let stored = bytes(&directory["dir_context"]);
-        let context = Context::decode(&stored).expect("a context");
+        let context = InodeContext::decode(&stored).expect("a context");
         assert_eq!(context.encode(), stored);
         let name = match context.policy.key {
             KeyName::Descriptor(descriptor) => {
@@ -128,11 +128,11 @@ fn runs_of_units() {
 #[test]
 fn damaged_contexts() {
     let good = bytes(&linux()[0]["dir_context"]);
-    assert!(Context::decode(&good).is_some());
+    assert!(InodeContext::decode(&good).is_some());
     for len in 0..good.len() {
-        assert_eq!(Context::decode(&good[..len]), None);
+        assert_eq!(InodeContext::decode(&good[..len]), None);
     }
-    assert_eq!(Context::decode(&[&good[..], &[0]].concat()), None);
+    assert_eq!(InodeContext::decode(&[&good[..], &[0]].concat()), None);
     // Version, modes, flags, unit, and what must be zero.
     for (at, byte) in [
         (0, 3),
@@ -147,7 +147,7 @@ fn damaged_contexts() {
     ] {
         let mut bad = good.clone();
         bad[at] = byte;
-        assert_eq!(Context::decode(&bad), None, "{at}: {byte}");
+        assert_eq!(InodeContext::decode(&bad), None, "{at}: {byte}");
     }
 }
 
@@ -171,21 +171,21 @@ fn lengths() {
 #[test]
 fn short_keys() {
     let key = secret::Secret::from_slice(b"0123456789abcdef").expect("memory");
-    let master = MasterKey::new(key).expect("a length");
+    let master = FscryptMasterKey::new(key).expect("a length");
     let key = master.identifier().expect("derived");
     let linux = 0xe452_298a_f064_556f_8332_de82_232d_7bdc_u128.to_be_bytes();
     assert_eq!(key, KeyName::Identifier(linux));
     for (contents, names, suits) in [
-        (Mode::Aes128Cbc, Mode::Aes128Cts, true),
-        (Mode::Aes256Xts, Mode::Aes256Cts, false),
-        (Mode::Adiantum, Mode::Adiantum, false),
+        (EncryptionMode::Aes128Cbc, EncryptionMode::Aes128Cts, true),
+        (EncryptionMode::Aes256Xts, EncryptionMode::Aes256Cts, false),
+        (EncryptionMode::Adiantum, EncryptionMode::Adiantum, false),
     ] {
-        let policy = Policy {
+        let policy = EncryptionPolicy {
             contents,
             names,
-            ..Policy::new([0; 16])
+            ..EncryptionPolicy::new([0; 16])
         };
-        let context = Context {
+        let context = InodeContext {
             policy,
             nonce: [1; 16],
         };

@@ -7,7 +7,7 @@ use secret::{Key, Secret};
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use super::features::{Content, Features};
+use super::features::{ContentCipher, Features};
 
 /// The name of the file, in the root of the lower directory.
 pub const CONFIG_NAME: &str = "gocryptfs.conf";
@@ -52,7 +52,7 @@ struct File {
 /// The member that all versions have.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Versioned {
+struct VersionMember {
     version: u16,
 }
 
@@ -83,7 +83,7 @@ impl Config {
         }
         let damaged = |error: serde_json::Error| Error::Damaged(error.to_string());
         // The version first: another one has other members.
-        let Versioned { version } = serde_json::from_slice(bytes).map_err(damaged)?;
+        let VersionMember { version } = serde_json::from_slice(bytes).map_err(damaged)?;
         match version {
             VERSION => {}
             0..VERSION => return Err(Error::TooOld(format!("version {version}"))),
@@ -217,17 +217,19 @@ impl Config {
         Ok(AeadCipher::new(AeadAlgorithm::Aes256Gcm, key.expose())?)
     }
 
-    /// The key of the contents: what [`Content`] takes.
+    /// The key of the contents: what [`ContentCipher`] takes.
     pub(super) fn content_key(&self, master: &Key) -> Result<Secret, Error> {
         let master = master.expose();
         match (self.features.content, self.features.hkdf) {
-            (Content::AesGcm, true) => derive(master, GCM_KEY, 32),
-            (Content::AesGcm, false) => Ok(Secret::from_slice(master)?),
-            (Content::XChaCha20Poly1305, _) => {
+            (ContentCipher::AesGcm, true) => derive(master, GCM_KEY, 32),
+            (ContentCipher::AesGcm, false) => Ok(Secret::from_slice(master)?),
+            (ContentCipher::XChaCha20Poly1305, _) => {
                 derive(master, "XChaCha20-Poly1305 file content encryption", 32)
             }
-            (Content::AesSiv, true) => derive(master, "AES-SIV file content encryption", 64),
-            (Content::AesSiv, false) => Ok(Secret::from_slice(&Digest::Sha512.hash(&[master]))?),
+            (ContentCipher::AesSiv, true) => derive(master, "AES-SIV file content encryption", 64),
+            (ContentCipher::AesSiv, false) => {
+                Ok(Secret::from_slice(&Digest::Sha512.hash(&[master]))?)
+            }
         }
     }
 

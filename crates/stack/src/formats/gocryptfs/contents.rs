@@ -6,8 +6,8 @@ use cipher::{AeadAlgorithm, AeadCipher, NonceBatch, Random};
 use secret::Secret;
 use vfs::{Error, Result};
 
-use super::features::Content;
-use crate::formats::{Layout, SizeIn};
+use super::features::ContentCipher;
+use crate::formats::{FileLayout, SizeIn};
 
 /// Version 2, and an id of 16 bytes.
 pub(super) const HEADER_LEN: usize = 18;
@@ -31,26 +31,26 @@ pub(super) struct ContentKey {
 
 impl ContentKey {
     pub(super) fn new(
-        content: Content,
+        content: ContentCipher,
         key: &Secret,
         random: Arc<dyn Random>,
     ) -> cipher::Result<ContentKey> {
         let (algorithm, nonce_len) = match content {
-            Content::AesGcm => (AeadAlgorithm::Aes256Gcm, 16),
-            Content::AesSiv => (AeadAlgorithm::Aes256Siv, 16),
-            Content::XChaCha20Poly1305 => (AeadAlgorithm::XChaCha20Poly1305, 24),
+            ContentCipher::AesGcm => (AeadAlgorithm::Aes256Gcm, 16),
+            ContentCipher::AesSiv => (AeadAlgorithm::Aes256Siv, 16),
+            ContentCipher::XChaCha20Poly1305 => (AeadAlgorithm::XChaCha20Poly1305, 24),
         };
         Ok(ContentKey {
             cipher: AeadCipher::new(algorithm, key.expose())?,
             nonce_len,
-            tag_first: content == Content::AesSiv,
+            tag_first: content == ContentCipher::AesSiv,
             random,
         })
     }
 
-    pub(super) fn layout(&self) -> Layout {
+    pub(super) fn layout(&self) -> FileLayout {
         let tag_before = if self.tag_first { TAG_LEN } else { 0 };
-        Layout {
+        FileLayout {
             header: HEADER_LEN,
             before: self.nonce_len + tag_before,
             unit: BLOCK,
@@ -131,7 +131,7 @@ impl ContentKey {
 
     /// `fresh`: the nonce, and maybe more.
     fn seal_block(&self, fresh: &[u8], associated: &[u8], block: &mut [u8]) -> Result<()> {
-        let Parts { nonce, data, tag } = self.parts(block)?;
+        let UnitParts { nonce, data, tag } = self.parts(block)?;
         nonce.copy_from_slice(fresh.get(..nonce.len()).ok_or(Error::Io)?);
         *tag = self
             .cipher
@@ -141,7 +141,7 @@ impl ContentKey {
     }
 
     fn open_block(&self, associated: &[u8], block: &mut [u8]) -> Result<()> {
-        let Parts { nonce, data, tag } = self.parts(block)?;
+        let UnitParts { nonce, data, tag } = self.parts(block)?;
         // A lower file system that lost the block can leave zeros where the nonce was.
         if nonce.iter().all(|byte| *byte == 0) {
             return Err(Error::Io);
@@ -152,7 +152,7 @@ impl ContentKey {
     }
 
     /// Cuts a block, which has at least one byte of data.
-    fn parts<'a>(&self, block: &'a mut [u8]) -> Result<Parts<'a>> {
+    fn parts<'a>(&self, block: &'a mut [u8]) -> Result<UnitParts<'a>> {
         let (nonce, rest) = block
             .split_at_mut_checked(self.nonce_len)
             .ok_or(Error::Io)?;
@@ -161,13 +161,13 @@ impl ContentKey {
             false => rest.split_last_chunk_mut(),
         };
         match cut {
-            Some((data, tag)) if !data.is_empty() => Ok(Parts { nonce, data, tag }),
+            Some((data, tag)) if !data.is_empty() => Ok(UnitParts { nonce, data, tag }),
             _ => Err(Error::Io),
         }
     }
 }
 
-struct Parts<'a> {
+struct UnitParts<'a> {
     nonce: &'a mut [u8],
     data: &'a mut [u8],
     tag: &'a mut [u8; TAG_LEN],

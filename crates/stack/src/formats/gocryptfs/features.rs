@@ -4,7 +4,7 @@ use super::error::Error;
 
 /// What seals the contents of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Content {
+pub enum ContentCipher {
     /// AES-256-GCM with nonces of 16 bytes.
     #[default]
     AesGcm,
@@ -16,7 +16,7 @@ pub enum Content {
 
 /// How names are encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Names {
+pub struct NameFeatures {
     /// Each directory has an IV of its own. Without, a name is the same ciphertext everywhere.
     pub dir_iv: bool,
     /// Names that are too long are hashed, and the whole one is in a file beside. Without, they are refused.
@@ -31,9 +31,9 @@ pub struct Names {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Features {
     /// What seals contents.
-    pub content: Content,
+    pub content: ContentCipher,
     /// How names are encrypted; nothing if they are clear, and the targets of links with them.
-    pub names: Option<Names>,
+    pub names: Option<NameFeatures>,
     /// Keys come of the master key by HKDF, as in all directories since 2017.
     pub hkdf: bool,
 }
@@ -41,16 +41,16 @@ pub struct Features {
 impl Default for Features {
     fn default() -> Features {
         Features {
-            content: Content::default(),
-            names: Some(Names::default()),
+            content: ContentCipher::default(),
+            names: Some(NameFeatures::default()),
             hkdf: true,
         }
     }
 }
 
-impl Default for Names {
-    fn default() -> Names {
-        Names {
+impl Default for NameFeatures {
+    fn default() -> NameFeatures {
+        NameFeatures {
             dir_iv: true,
             long: true,
             long_max: u8::MAX,
@@ -91,14 +91,14 @@ impl Features {
             return Err(Error::TooOld(format!("no feature {flag:?}")));
         }
         let content = match (has("XChaCha20Poly1305"), has("AESSIV"), has("GCMIV128")) {
-            (true, false, false) if has("HKDF") => Content::XChaCha20Poly1305,
-            (false, true, true) => Content::AesSiv,
-            (false, false, true) => Content::AesGcm,
+            (true, false, false) if has("HKDF") => ContentCipher::XChaCha20Poly1305,
+            (false, true, true) => ContentCipher::AesSiv,
+            (false, false, true) => ContentCipher::AesGcm,
             _ => return Err(Error::Unsupported("these ciphers of contents".into())),
         };
         let names = match (has("PlaintextNames"), has("EMENames")) {
             (true, false) if !NAME_FLAGS.into_iter().any(has) => None,
-            (false, true) if has("LongNameMax") == (long_name_max != 0) => Some(Names {
+            (false, true) if has("LongNameMax") == (long_name_max != 0) => Some(NameFeatures {
                 dir_iv: has("DirIV"),
                 long: has("LongNames"),
                 long_max: match long_name_max {
@@ -120,7 +120,7 @@ impl Features {
 
     /// The flags of a configuration.
     pub(super) fn flags(&self) -> Vec<String> {
-        let names = self.names.unwrap_or(Names {
+        let names = self.names.unwrap_or(NameFeatures {
             dir_iv: false,
             long: false,
             long_max: u8::MAX,
@@ -128,10 +128,10 @@ impl Features {
         });
         let is_set = [
             ("HKDF", self.hkdf),
-            ("GCMIV128", self.content != Content::XChaCha20Poly1305),
+            ("GCMIV128", self.content != ContentCipher::XChaCha20Poly1305),
             (
                 "XChaCha20Poly1305",
-                self.content == Content::XChaCha20Poly1305,
+                self.content == ContentCipher::XChaCha20Poly1305,
             ),
             ("PlaintextNames", self.names.is_none()),
             ("DirIV", names.dir_iv),
@@ -139,7 +139,7 @@ impl Features {
             ("EMENames", self.names.is_some()),
             ("LongNames", names.long),
             ("Raw64", names.raw64),
-            ("AESSIV", self.content == Content::AesSiv),
+            ("AESSIV", self.content == ContentCipher::AesSiv),
         ];
         let flags = is_set.into_iter().filter(|(_, set)| *set);
         flags.map(|(name, _)| name.to_owned()).collect()

@@ -1,4 +1,4 @@
-//! gocryptfs as a [`Format`].
+//! gocryptfs as a [`DirectoryFormat`].
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,18 +11,18 @@ use super::attributes::AttributeKey;
 use super::config::{CONFIG_NAME, Config};
 use super::contents::{self, ContentKey};
 use super::error;
-use super::names::{DIR_IV_NAME, DirIv, NAME_MAX, NameKey, Stored};
-use crate::formats::{Format, Layout, LongNames, LowerName, NewNode, Sought};
+use super::names::{DIR_IV_NAME, DirIv, EntryName, GocryptfsNameKey, NAME_MAX};
+use crate::formats::{DirectoryFormat, FileLayout, LongNames, LowerName, NodePlan, Sought};
 use crate::lower::Entry;
 
 /// The longest target of a link in the lower directory, in bytes.
 pub(super) const TARGET_MAX: usize = 4095;
 
 /// gocryptfs, with its master key.
-pub struct Gocryptfs {
+pub struct GocryptfsFormat {
     contents: ContentKey,
     /// None if names are clear.
-    names: Option<NameKey>,
+    names: Option<GocryptfsNameKey>,
     attributes: AttributeKey,
     dir_iv: bool,
     random: Arc<dyn Random>,
@@ -30,15 +30,15 @@ pub struct Gocryptfs {
 
 /// An inode: of files there is nothing to know.
 #[derive(Debug)]
-pub struct Node {
+pub struct GocryptfsNode {
     /// Of a directory; nothing while its file is missing.
     iv: OnceLock<DirIv>,
     is_root: bool,
 }
 
-impl Node {
-    fn new(iv: DirIv, is_root: bool) -> Node {
-        Node {
+impl GocryptfsNode {
+    fn new(iv: DirIv, is_root: bool) -> GocryptfsNode {
+        GocryptfsNode {
             iv: iv.into(),
             is_root,
         }
@@ -49,7 +49,7 @@ impl Node {
     }
 }
 
-impl Gocryptfs {
+impl GocryptfsFormat {
     /// With the master key that [`Config::unlock`] gave.
     ///
     /// # Errors
@@ -58,16 +58,16 @@ impl Gocryptfs {
         config: &Config,
         master: &Key,
         random: Arc<dyn Random>,
-    ) -> std::result::Result<Gocryptfs, error::Error> {
+    ) -> std::result::Result<GocryptfsFormat, error::Error> {
         let features = config.features();
         let key = config.content_key(master)?;
         let name_key = config.name_key(master)?;
         let names = match features.names {
-            Some(names) => Some(NameKey::new(names, &name_key)?),
+            Some(names) => Some(GocryptfsNameKey::new(names, &name_key)?),
             None => None,
         };
         let raw64 = features.names.is_some_and(|names| names.raw64);
-        Ok(Gocryptfs {
+        Ok(GocryptfsFormat {
             contents: ContentKey::new(features.content, &key, random.clone())?,
             names,
             attributes: AttributeKey::new(raw64, &name_key)?,
@@ -80,15 +80,15 @@ impl Gocryptfs {
     ///
     /// # Errors
     /// `Io` without random numbers.
-    pub fn new_directory(&self) -> Result<NewNode<Node>> {
+    pub fn new_directory(&self) -> Result<NodePlan<GocryptfsNode>> {
         let mut iv = [0; 16];
         let mut files = Vec::new();
         if self.dir_iv {
             self.random.fill(&mut iv).map_err(|_| Error::Io)?;
             files.push((DIR_IV_NAME, iv.to_vec()));
         }
-        Ok(NewNode {
-            node: Node::new(iv, false),
+        Ok(NodePlan {
+            node: GocryptfsNode::new(iv, false),
             xattrs: Vec::new(),
             files,
         })
@@ -112,14 +112,14 @@ impl Gocryptfs {
     }
 }
 
-impl Format for Gocryptfs {
-    type Node = Node;
+impl DirectoryFormat for GocryptfsFormat {
+    type Node = GocryptfsNode;
 
     fn name(&self) -> &'static str {
         "gocryptfs"
     }
 
-    fn layout(&self) -> Layout {
+    fn layout(&self) -> FileLayout {
         self.contents.layout()
     }
 
@@ -127,12 +127,18 @@ impl Format for Gocryptfs {
         NAME_MAX as u32
     }
 
-    fn root(&self, root: &Entry) -> Result<Node> {
+    fn root(&self, root: &Entry) -> Result<GocryptfsNode> {
         let iv = self.dir_iv(root)?;
-        Ok(Node::new(iv, true))
+        Ok(GocryptfsNode::new(iv, true))
     }
 
-    fn node(&self, _dir: &Node, _lower: &[u8], kind: Kind, entry: &Entry) -> Result<Node> {
+    fn node(
+        &self,
+        _dir: &GocryptfsNode,
+        _lower: &[u8],
+        kind: Kind,
+        entry: &Entry,
+    ) -> Result<GocryptfsNode> {
         let iv = match kind {
             Kind::Directory => match self.dir_iv(entry) {
                 // Making or removing it was interrupted: if it is empty it is listed so, and can be removed.
@@ -141,10 +147,10 @@ impl Format for Gocryptfs {
             },
             _ => [0; 16].into(),
         };
-        Ok(Node { iv, is_root: false })
+        Ok(GocryptfsNode { iv, is_root: false })
     }
 
-    fn learn(&self, node: &Node, entry: &Entry) -> Result<()> {
+    fn learn(&self, node: &GocryptfsNode, entry: &Entry) -> Result<()> {
         if node.iv.get().is_some() {
             return Ok(());
         }
@@ -154,12 +160,12 @@ impl Format for Gocryptfs {
         Ok(())
     }
 
-    fn new_node(&self, _dir: &Node, kind: Kind) -> Result<NewNode<Node>> {
+    fn new_node(&self, _dir: &GocryptfsNode, kind: Kind) -> Result<NodePlan<GocryptfsNode>> {
         if kind == Kind::Directory {
             return self.new_directory();
         }
-        Ok(NewNode {
-            node: Node::new([0; 16], false),
+        Ok(NodePlan {
+            node: GocryptfsNode::new([0; 16], false),
             xattrs: Vec::new(),
             files: Vec::new(),
         })
@@ -167,7 +173,7 @@ impl Format for Gocryptfs {
 
     fn plain_name(
         &self,
-        dir: &Node,
+        dir: &GocryptfsNode,
         lower: &[u8],
         long: &LongNames<'_>,
     ) -> Result<Option<Vec<u8>>> {
@@ -178,9 +184,9 @@ impl Format for Gocryptfs {
             return Ok(Some(lower.to_vec()));
         };
         match names.stored(lower) {
-            Stored::Own => Ok(None),
-            Stored::Whole(whole) => names.open(dir.iv()?, whole).map(Some),
-            Stored::Long(file) => {
+            EntryName::Own => Ok(None),
+            EntryName::Whole(whole) => names.open(dir.iv()?, whole).map(Some),
+            EntryName::Long(file) => {
                 let whole = long(&file)?;
                 match names.is_long(lower, &whole) {
                     true => names.open(dir.iv()?, &whole).map(Some),
@@ -190,7 +196,7 @@ impl Format for Gocryptfs {
         }
     }
 
-    fn lower_name(&self, dir: &Node, plain: &[u8]) -> Result<Sought> {
+    fn lower_name(&self, dir: &GocryptfsNode, plain: &[u8]) -> Result<Sought> {
         match &self.names {
             Some(names) => names.seal(dir.iv()?, plain).map(Sought::At),
             None if plain.len() > NAME_MAX => Err(Error::NameTooLong),
@@ -202,7 +208,12 @@ impl Format for Gocryptfs {
         }
     }
 
-    fn new_name(&self, dir: &Node, plain: &[u8], _node: &Node) -> Result<LowerName> {
+    fn new_name(
+        &self,
+        dir: &GocryptfsNode,
+        plain: &[u8],
+        _node: &GocryptfsNode,
+    ) -> Result<LowerName> {
         match self.lower_name(dir, plain) {
             Ok(Sought::At(name)) => Ok(name),
             Ok(Sought::Listed) => Err(Error::Io),
@@ -212,7 +223,7 @@ impl Format for Gocryptfs {
         }
     }
 
-    fn seal_target(&self, _node: &Node, target: &[u8]) -> Result<Vec<u8>> {
+    fn seal_target(&self, _node: &GocryptfsNode, target: &[u8]) -> Result<Vec<u8>> {
         let Some(names) = &self.names else {
             return Ok(target.to_vec());
         };
@@ -224,7 +235,7 @@ impl Format for Gocryptfs {
         }
     }
 
-    fn open_target(&self, _node: &Node, stored: &[u8]) -> Result<Vec<u8>> {
+    fn open_target(&self, _node: &GocryptfsNode, stored: &[u8]) -> Result<Vec<u8>> {
         match &self.names {
             Some(names) => {
                 let sealed = names.base64().decode(stored).map_err(|_| Error::Io)?;
@@ -234,19 +245,31 @@ impl Format for Gocryptfs {
         }
     }
 
-    fn new_header(&self, _node: &Node) -> Result<Vec<u8>> {
+    fn new_header(&self, _node: &GocryptfsNode) -> Result<Vec<u8>> {
         self.contents.new_header()
     }
 
-    fn check_header(&self, _node: &Node, header: &[u8]) -> Result<()> {
+    fn check_header(&self, _node: &GocryptfsNode, header: &[u8]) -> Result<()> {
         contents::file_id(header).map(drop)
     }
 
-    fn seal(&self, _node: &Node, header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
+    fn seal(
+        &self,
+        _node: &GocryptfsNode,
+        header: &[u8],
+        first: u64,
+        units: &mut [u8],
+    ) -> Result<()> {
         self.contents.seal(header, first, units)
     }
 
-    fn open(&self, _node: &Node, header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
+    fn open(
+        &self,
+        _node: &GocryptfsNode,
+        header: &[u8],
+        first: u64,
+        units: &mut [u8],
+    ) -> Result<()> {
         self.contents.open(header, first, units)
     }
 

@@ -18,9 +18,9 @@ mod reverse;
 
 pub use config::{CONFIG_MAX, CONFIG_NAME, Config};
 pub use error::Error as ConfigError;
-pub use features::{Content, Features, Names};
-pub use format::{Gocryptfs, Node};
-pub(crate) use reverse::{FileIvs, Shown};
+pub use features::{ContentCipher, Features, NameFeatures};
+pub use format::{GocryptfsFormat, GocryptfsNode};
+pub(crate) use reverse::{FileIvs, ReverseName};
 pub use reverse::{REVERSE_CONFIG_NAME, Reverse};
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use cipher::{Digest, NameCipher, NameMode};
 use secret::Secret;
 use vfs::{Error, Result};
 
-use super::features::Names;
+use super::features::NameFeatures;
 use crate::formats::{LongName, LowerName};
 
 /// The longest name of the view, and of the lower directory, in bytes.
@@ -77,14 +77,14 @@ impl NameText {
 }
 
 /// The key of names of files.
-pub(super) struct NameKey {
-    names: Names,
+pub(super) struct GocryptfsNameKey {
+    names: NameFeatures,
     text: NameText,
 }
 
 /// What the name of a lower entry says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stored<'a> {
+pub(super) enum EntryName<'a> {
     /// The IV of the directory, or the file with a long name.
     Own,
     /// An entry whose encrypted name is in this file.
@@ -93,10 +93,10 @@ pub(super) enum Stored<'a> {
     Whole(&'a [u8]),
 }
 
-impl NameKey {
-    pub(super) fn new(names: Names, key: &Secret) -> cipher::Result<NameKey> {
+impl GocryptfsNameKey {
+    pub(super) fn new(names: NameFeatures, key: &Secret) -> cipher::Result<GocryptfsNameKey> {
         let text = NameText::new(names.raw64, key)?;
-        Ok(NameKey { names, text })
+        Ok(GocryptfsNameKey { names, text })
     }
 
     pub(super) fn base64(&self) -> &'static GeneralPurpose {
@@ -133,14 +133,14 @@ impl NameKey {
     }
 
     /// What the lower name `name` is.
-    pub(super) fn stored<'a>(&self, name: &'a [u8]) -> Stored<'a> {
+    pub(super) fn stored<'a>(&self, name: &'a [u8]) -> EntryName<'a> {
         if self.names.dir_iv && name == DIR_IV_NAME.as_bytes() {
-            return Stored::Own;
+            return EntryName::Own;
         }
         match name.starts_with(LONG_PREFIX) {
-            true if name.ends_with(LONG_SUFFIX) => Stored::Own,
-            true => Stored::Long([name, LONG_SUFFIX].concat()),
-            false => Stored::Whole(name),
+            true if name.ends_with(LONG_SUFFIX) => EntryName::Own,
+            true => EntryName::Long([name, LONG_SUFFIX].concat()),
+            false => EntryName::Whole(name),
         }
     }
 

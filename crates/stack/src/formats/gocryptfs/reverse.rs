@@ -14,10 +14,10 @@ use super::attributes::CLEAR;
 use super::config::Config;
 use super::contents::{ContentKey, HEADER_LEN, header_of};
 use super::error;
-use super::features::Content;
+use super::features::ContentCipher;
 use super::format::TARGET_MAX;
-use super::names::{DIR_IV_NAME, DirIv, NAME_MAX, NameKey, Stored};
-use crate::formats::{Layout, LowerName};
+use super::names::{DIR_IV_NAME, DirIv, EntryName, GocryptfsNameKey, NAME_MAX};
+use crate::formats::{FileLayout, LowerName};
 
 /// The name of the configuration, in the root of the plain directory. The view has it by the other name.
 pub const REVERSE_CONFIG_NAME: &str = ".gocryptfs.reverse.conf";
@@ -26,7 +26,7 @@ pub const REVERSE_CONFIG_NAME: &str = ".gocryptfs.reverse.conf";
 pub struct Reverse {
     contents: ContentKey,
     /// None if names stay clear.
-    names: Option<NameKey>,
+    names: Option<GocryptfsNameKey>,
     dir_iv: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct FileIvs {
 
 /// What a name of the view is.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum ReverseName {
     /// The file with the IV of the directory.
     DirIv,
     /// The entry of this plain name.
@@ -61,13 +61,13 @@ impl Reverse {
         random: Arc<dyn Random>,
     ) -> std::result::Result<Reverse, error::Error> {
         let features = config.features();
-        if features.content != Content::AesSiv {
+        if features.content != ContentCipher::AesSiv {
             let what = "the reverse mode without AES-SIV";
             return Err(error::Error::Unsupported(what.into()));
         }
         let key = config.content_key(master)?;
         let names = match features.names {
-            Some(names) => Some(NameKey::new(names, &config.name_key(master)?)?),
+            Some(names) => Some(GocryptfsNameKey::new(names, &config.name_key(master)?)?),
             None => None,
         };
         Ok(Reverse {
@@ -82,7 +82,7 @@ impl Reverse {
         CLEAR.contains(&name)
     }
 
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> FileLayout {
         self.contents.layout()
     }
 
@@ -122,17 +122,17 @@ impl Reverse {
     ///
     /// # Errors
     /// `NotFound` if nothing can have it.
-    pub(crate) fn shown(&self, dir: &[u8], name: &[u8]) -> Result<Shown> {
+    pub(crate) fn shown(&self, dir: &[u8], name: &[u8]) -> Result<ReverseName> {
         let Some(names) = &self.names else {
-            return Ok(Shown::Entry(name.to_vec()));
+            return Ok(ReverseName::Entry(name.to_vec()));
         };
         match names.stored(name) {
-            Stored::Own if name == DIR_IV_NAME.as_bytes() => Ok(Shown::DirIv),
-            Stored::Own => Ok(Shown::LongName),
-            Stored::Long(_) => Ok(Shown::Long),
-            Stored::Whole(whole) => {
+            EntryName::Own if name == DIR_IV_NAME.as_bytes() => Ok(ReverseName::DirIv),
+            EntryName::Own => Ok(ReverseName::LongName),
+            EntryName::Long(_) => Ok(ReverseName::Long),
+            EntryName::Whole(whole) => {
                 let plain = names.open(&self.iv(dir), whole);
-                plain.map(Shown::Entry).map_err(|_| Error::NotFound)
+                plain.map(ReverseName::Entry).map_err(|_| Error::NotFound)
             }
         }
     }

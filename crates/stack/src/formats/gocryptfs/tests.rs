@@ -11,9 +11,12 @@ use secret::{Key, Secret};
 use vfs::Error;
 
 use super::names::DIR_IV_NAME;
-use super::{CONFIG_MAX, CONFIG_NAME, Config, ConfigError, Content, Features, Gocryptfs, Names};
-use crate::formats::Format;
-use crate::formats::tree::{self, Item, Tree};
+use super::{
+    CONFIG_MAX, CONFIG_NAME, Config, ConfigError, ContentCipher, Features, GocryptfsFormat,
+    NameFeatures,
+};
+use crate::formats::DirectoryFormat;
+use crate::formats::tree::{self, TreeItem, ViewTree};
 
 const PASSPHRASE: &[u8] = b"test passphrase";
 
@@ -49,14 +52,14 @@ fn passphrase() -> Secret {
 
 fn features(name: &str) -> Features {
     let defaults = Features::default();
-    let names = Names::default();
+    let names = NameFeatures::default();
     match name {
         "xchacha" => Features {
-            content: Content::XChaCha20Poly1305,
+            content: ContentCipher::XChaCha20Poly1305,
             ..defaults
         },
         "siv" => Features {
-            content: Content::AesSiv,
+            content: ContentCipher::AesSiv,
             ..defaults
         },
         "plain" => Features {
@@ -64,14 +67,14 @@ fn features(name: &str) -> Features {
             ..defaults
         },
         "deterministic" => Features {
-            names: Some(Names {
+            names: Some(NameFeatures {
                 dir_iv: false,
                 ..names
             }),
             ..defaults
         },
         "short" => Features {
-            names: Some(Names {
+            names: Some(NameFeatures {
                 long_max: 100,
                 ..names
             }),
@@ -81,41 +84,47 @@ fn features(name: &str) -> Features {
     }
 }
 
-fn open(lower: &Path) -> Gocryptfs {
+fn open(lower: &Path) -> GocryptfsFormat {
     let config = Config::decode(&fs::read(lower.join(CONFIG_NAME)).expect("read")).expect("config");
     let master = config.unlock(&passphrase()).expect("passphrase");
-    Gocryptfs::new(&config, &master, Arc::new(SystemRandom)).expect("keys")
+    GocryptfsFormat::new(&config, &master, Arc::new(SystemRandom)).expect("keys")
 }
 
 /// What the recorded trees have.
-fn recorded() -> Tree {
+fn recorded() -> ViewTree {
     let long = [b"sub dir/".to_vec(), vec![b'n'; 120]].concat();
     let directory = vec![b'd'; 255];
     let inside = [&directory[..], "/ü".as_bytes()].concat();
-    let file = |contents: &[u8]| Item::File(contents.to_vec());
-    Tree::from([
+    let file = |contents: &[u8]| TreeItem::File(contents.to_vec());
+    ViewTree::from([
         (b"file".to_vec(), file(b"hello")),
         (b"empty".to_vec(), file(b"")),
-        (b"sub dir".to_vec(), Item::Directory),
-        (b"sub dir/link".to_vec(), Item::Link(b"../file".to_vec())),
+        (b"sub dir".to_vec(), TreeItem::Directory),
+        (
+            b"sub dir/link".to_vec(),
+            TreeItem::Link(b"../file".to_vec()),
+        ),
         (long, file(b"long")),
-        (directory, Item::Directory),
+        (directory, TreeItem::Directory),
         (inside, file(b"inside")),
     ])
 }
 
 /// More: several blocks, the edges of blocks, and a block of zeros.
-fn larger() -> Tree {
+fn larger() -> ViewTree {
     let mut tree = recorded();
     for len in [1, 4095, 4096, 4097, 8192, 70_001] {
         let mut contents = vec![0; len];
         SeededRandom::new(len as u64)
             .fill(&mut contents)
             .expect("random");
-        tree.insert(format!("of {len} bytes").into_bytes(), Item::File(contents));
+        tree.insert(
+            format!("of {len} bytes").into_bytes(),
+            TreeItem::File(contents),
+        );
     }
     let zeros = [vec![0; 12_288], b"end".to_vec()].concat();
-    tree.insert(b"zeros".to_vec(), Item::File(zeros));
+    tree.insert(b"zeros".to_vec(), TreeItem::File(zeros));
     tree
 }
 
@@ -159,7 +168,7 @@ fn recorded_trees_open() {
 }
 
 /// Makes a lower directory.
-fn create(name: &str, lower: &Path) -> Gocryptfs {
+fn create(name: &str, lower: &Path) -> GocryptfsFormat {
     let random = SystemRandom;
     let master = Key::fill_with(|key| random.fill(key).map_err(ConfigError::from)).expect("key");
     let config = Config::create(features(name), &master, &passphrase(), 10, &random);
@@ -210,10 +219,10 @@ fn gocryptfs(arguments: &[&str], paths: &[&Path]) -> bool {
 }
 
 /// A mount of gocryptfs's.
-struct Mounted(tempfile::TempDir);
+struct GocryptfsMount(tempfile::TempDir);
 
-impl Mounted {
-    fn new(lower: &Path) -> Option<Mounted> {
+impl GocryptfsMount {
+    fn new(lower: &Path) -> Option<GocryptfsMount> {
         if fs::File::options()
             .read(true)
             .write(true)
@@ -224,11 +233,11 @@ impl Mounted {
             return None;
         }
         let at = tempfile::tempdir().expect("directory");
-        gocryptfs(&["-nosyslog"], &[lower, at.path()]).then_some(Mounted(at))
+        gocryptfs(&["-nosyslog"], &[lower, at.path()]).then_some(GocryptfsMount(at))
     }
 }
 
-impl Drop for Mounted {
+impl Drop for GocryptfsMount {
     fn drop(&mut self) {
         let unmount = |how| {
             let status = Command::new("fusermount3")
@@ -243,19 +252,19 @@ impl Drop for Mounted {
 }
 
 /// A directory as it is, without a format.
-fn plain_tree(path: &Path, prefix: &str, tree: &mut Tree) {
+fn plain_tree(path: &Path, prefix: &str, tree: &mut ViewTree) {
     for entry in fs::read_dir(path).expect("list") {
         let entry = entry.expect("entry");
         let name = format!("{prefix}{}", entry.file_name().to_str().expect("UTF-8"));
         let kind = entry.file_type().expect("kind");
         let item = if kind.is_dir() {
             plain_tree(&entry.path(), &format!("{name}/"), tree);
-            Item::Directory
+            TreeItem::Directory
         } else if kind.is_symlink() {
             let target = fs::read_link(entry.path()).expect("target");
-            Item::Link(target.to_str().expect("UTF-8").into())
+            TreeItem::Link(target.to_str().expect("UTF-8").into())
         } else {
-            Item::File(fs::read(entry.path()).expect("read"))
+            TreeItem::File(fs::read(entry.path()).expect("read"))
         };
         tree.insert(name.into_bytes(), item);
     }
@@ -270,10 +279,10 @@ fn gocryptfs_reads_what_is_written_here() {
         if !gocryptfs(&["-fsck"], &[lower.path()]) {
             return;
         }
-        let Some(mounted) = Mounted::new(lower.path()) else {
+        let Some(mounted) = GocryptfsMount::new(lower.path()) else {
             return;
         };
-        let mut seen = Tree::new();
+        let mut seen = ViewTree::new();
         plain_tree(mounted.0.path(), "", &mut seen);
         assert_eq!(seen, larger(), "{name}");
     }
@@ -287,19 +296,19 @@ fn what_gocryptfs_writes_is_read_here() {
         if !gocryptfs(&arguments, &[lower.path()]) {
             return;
         }
-        let Some(mounted) = Mounted::new(lower.path()) else {
+        let Some(mounted) = GocryptfsMount::new(lower.path()) else {
             return;
         };
         for (path, item) in larger() {
             let path = mounted.0.path().join(str::from_utf8(&path).expect("UTF-8"));
             match item {
-                Item::Directory => fs::create_dir_all(path).expect("directory"),
-                Item::File(contents) => {
+                TreeItem::Directory => fs::create_dir_all(path).expect("directory"),
+                TreeItem::File(contents) => {
                     let parent = path.parent().expect("a directory");
                     fs::create_dir_all(parent).expect("directory");
                     fs::write(path, contents).expect("file");
                 }
-                Item::Link(target) => {
+                TreeItem::Link(target) => {
                     let target = str::from_utf8(&target).expect("UTF-8");
                     std::os::unix::fs::symlink(target, path).expect("link");
                 }
@@ -310,7 +319,7 @@ fn what_gocryptfs_writes_is_read_here() {
         hole.set_len(50_000).expect("size");
         drop((hole, mounted));
         let mut expected = larger();
-        expected.insert(b"hole".to_vec(), Item::File(vec![0; 50_000]));
+        expected.insert(b"hole".to_vec(), TreeItem::File(vec![0; 50_000]));
         assert_eq!(
             tree::read(&open(lower.path()), lower.path()),
             expected,
@@ -319,11 +328,11 @@ fn what_gocryptfs_writes_is_read_here() {
     }
 }
 
-fn in_memory(name: &str) -> Gocryptfs {
+fn in_memory(name: &str) -> GocryptfsFormat {
     let random = SeededRandom::new(1);
     let master = Key::from_bytes(&[7; 32]).expect("key");
     let config = Config::create(features(name), &master, &passphrase(), 10, &random);
-    Gocryptfs::new(&config.expect("config"), &master, Arc::new(random)).expect("keys")
+    GocryptfsFormat::new(&config.expect("config"), &master, Arc::new(random)).expect("keys")
 }
 
 #[test]

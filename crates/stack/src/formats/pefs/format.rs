@@ -1,4 +1,4 @@
-//! pefs as a [`Format`].
+//! pefs as a [`DirectoryFormat`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -7,9 +7,9 @@ use cipher::Random;
 use vfs::{Error, Kind, Result};
 
 use super::database::config::{CONFIG_NAME, DATABASE_NAME};
-use super::key::{Key, KeyId};
-use super::names::{self, NAME_MAX, Tweak};
-use crate::formats::{Format, Layout, LongNames, LowerName, NewNode, SizeIn, Sought};
+use super::key::{KeyId, PefsKey};
+use super::names::{self, FileTweak, NAME_MAX};
+use crate::formats::{DirectoryFormat, FileLayout, LongNames, LowerName, NodePlan, SizeIn, Sought};
 use crate::lower::Entry;
 
 /// Plain bytes of a sector, and of what is stored for it.
@@ -22,9 +22,9 @@ const RAW_NAME_MAX: usize = 255;
 const TARGET_MAX: usize = 766;
 
 /// pefs, with the keys that are there.
-pub struct Pefs {
+pub struct PefsFormat {
     /// The first one is for what enters a directory without a key.
-    keys: RwLock<Vec<Arc<Key>>>,
+    keys: RwLock<Vec<Arc<PefsKey>>>,
     /// How often they changed. It changes while they are locked.
     epoch: AtomicU64,
     random: Arc<dyn Random>,
@@ -32,23 +32,23 @@ pub struct Pefs {
 
 /// An inode. The default is one that is not encrypted, as the root.
 #[derive(Debug, Default)]
-pub struct Node {
-    sealed: Option<Sealed>,
+pub struct PefsNode {
+    sealed: Option<EncryptedName>,
     /// It had a key that was removed. Its stored bytes are shown, and are not for writing.
     has_lost_key: bool,
 }
 
 /// What an inode with an encrypted name has. Others are as they are in the lower directory.
 #[derive(Debug)]
-struct Sealed {
-    key: Arc<Key>,
-    tweak: Tweak,
+struct EncryptedName {
+    key: Arc<PefsKey>,
+    tweak: FileTweak,
 }
 
-impl Pefs {
+impl PefsFormat {
     /// Without a key.
-    pub fn new(random: Arc<dyn Random>) -> Pefs {
-        Pefs {
+    pub fn new(random: Arc<dyn Random>) -> PefsFormat {
+        PefsFormat {
             keys: RwLock::default(),
             epoch: AtomicU64::new(0),
             random,
@@ -59,7 +59,7 @@ impl Pefs {
     ///
     /// # Errors
     /// `Exists` if one with this id is there.
-    pub fn add_key(&self, key: Key) -> Result<()> {
+    pub fn add_key(&self, key: PefsKey) -> Result<()> {
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         if keys.iter().any(|other| other.id() == key.id()) {
             return Err(Error::Exists);
@@ -82,16 +82,16 @@ impl Pefs {
     }
 
     /// The keys, in their order.
-    pub fn keys(&self) -> Vec<Arc<Key>> {
+    pub fn keys(&self) -> Vec<Arc<PefsKey>> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         keys.clone()
     }
 
     /// What a stored name says under one of the keys: that of its directory first, then the later ones, then
     /// the earlier ones.
-    fn open_name(&self, dir: &Node, lower: &[u8]) -> Option<(Sealed, Vec<u8>)> {
+    fn open_name(&self, dir: &PefsNode, lower: &[u8]) -> Option<(EncryptedName, Vec<u8>)> {
         let keys = self.keys();
-        let is_of_dir = |key: &Arc<Key>| {
+        let is_of_dir = |key: &Arc<PefsKey>| {
             dir.sealed
                 .as_ref()
                 .is_some_and(|dir| Arc::ptr_eq(&dir.key, key))
@@ -101,7 +101,7 @@ impl Pefs {
         later.iter().chain(earlier).find_map(|key| {
             let (tweak, plain) = key.names.open(lower)?;
             let key = key.clone();
-            Some((Sealed { key, tweak }, plain))
+            Some((EncryptedName { key, tweak }, plain))
         })
     }
 
@@ -109,7 +109,12 @@ impl Pefs {
     ///
     /// # Errors
     /// `NotFound` without such a key; `Invalid` for a directory that has it, or has none.
-    pub fn under_key(&self, dir: &Node, id: KeyId, plain: &[u8]) -> Result<(Node, Vec<u8>)> {
+    pub fn under_key(
+        &self,
+        dir: &PefsNode,
+        id: KeyId,
+        plain: &[u8],
+    ) -> Result<(PefsNode, Vec<u8>)> {
         let mut keys = self.keys().into_iter();
         let key = keys.find(|key| key.id() == id).ok_or(Error::NotFound)?;
         match dir.key() {
@@ -122,14 +127,14 @@ impl Pefs {
     }
 
     /// What is new under a key.
-    fn seal_new(&self, key: Arc<Key>) -> Result<Sealed> {
-        let mut tweak = Tweak::default();
+    fn seal_new(&self, key: Arc<PefsKey>) -> Result<EncryptedName> {
+        let mut tweak = FileTweak::default();
         self.random.fill(&mut tweak).map_err(|_| Error::Io)?;
-        Ok(Sealed { key, tweak })
+        Ok(EncryptedName { key, tweak })
     }
 
     /// The key of what is made in a directory.
-    fn key_in(&self, dir: &Node) -> Result<Arc<Key>> {
+    fn key_in(&self, dir: &PefsNode) -> Result<Arc<PefsKey>> {
         match &dir.sealed {
             Some(dir) => dir.key.check().map(|_| dir.key.clone()),
             None => self.keys().first().cloned().ok_or(Error::ReadOnly),
@@ -137,9 +142,9 @@ impl Pefs {
     }
 }
 
-impl Node {
+impl PefsNode {
     /// The key that it is encrypted with, unless it was removed.
-    pub fn key(&self) -> Option<&Arc<Key>> {
+    pub fn key(&self) -> Option<&Arc<PefsKey>> {
         let sealed = self.sealed.as_ref()?;
         sealed.key.check().ok().map(|_| &sealed.key)
     }
@@ -151,16 +156,16 @@ impl Node {
     }
 }
 
-impl From<Sealed> for Node {
-    fn from(sealed: Sealed) -> Node {
-        Node {
+impl From<EncryptedName> for PefsNode {
+    fn from(sealed: EncryptedName) -> PefsNode {
+        PefsNode {
             sealed: Some(sealed),
             has_lost_key: false,
         }
     }
 }
 
-impl Sealed {
+impl EncryptedName {
     /// The IV of the sector with this number.
     fn iv(&self, sector: u64) -> [u8; 16] {
         let offset = sector.wrapping_mul(SECTOR as u64);
@@ -187,15 +192,15 @@ impl Sealed {
     }
 }
 
-impl Format for Pefs {
-    type Node = Node;
+impl DirectoryFormat for PefsFormat {
+    type Node = PefsNode;
 
     fn name(&self) -> &'static str {
         "pefs"
     }
 
-    fn layout(&self) -> Layout {
-        Layout {
+    fn layout(&self) -> FileLayout {
+        FileLayout {
             header: 0,
             before: 0,
             unit: SECTOR,
@@ -208,21 +213,21 @@ impl Format for Pefs {
         NAME_MAX as u32
     }
 
-    fn root(&self, _root: &Entry) -> Result<Node> {
-        Ok(Node::default())
+    fn root(&self, _root: &Entry) -> Result<PefsNode> {
+        Ok(PefsNode::default())
     }
 
-    fn node(&self, dir: &Node, lower: &[u8], _kind: Kind, _entry: &Entry) -> Result<Node> {
+    fn node(&self, dir: &PefsNode, lower: &[u8], _kind: Kind, _entry: &Entry) -> Result<PefsNode> {
         match (self.open_name(dir, lower), &dir.sealed) {
             (Some((sealed, _)), _) => Ok(sealed.into()),
-            (None, None) => Ok(Node::default()),
+            (None, None) => Ok(PefsNode::default()),
             (None, Some(_)) => Err(Error::NotFound),
         }
     }
 
-    fn new_node(&self, dir: &Node, _kind: Kind) -> Result<NewNode<Node>> {
+    fn new_node(&self, dir: &PefsNode, _kind: Kind) -> Result<NodePlan<PefsNode>> {
         let sealed = self.seal_new(self.key_in(dir)?)?;
-        Ok(NewNode {
+        Ok(NodePlan {
             node: sealed.into(),
             xattrs: Vec::new(),
             files: Vec::new(),
@@ -231,7 +236,7 @@ impl Format for Pefs {
 
     fn plain_name(
         &self,
-        dir: &Node,
+        dir: &PefsNode,
         lower: &[u8],
         _long: &LongNames<'_>,
     ) -> Result<Option<Vec<u8>>> {
@@ -242,7 +247,7 @@ impl Format for Pefs {
         })
     }
 
-    fn lower_name(&self, dir: &Node, plain: &[u8]) -> Result<Sought> {
+    fn lower_name(&self, dir: &PefsNode, plain: &[u8]) -> Result<Sought> {
         let max = if dir.sealed.is_some() {
             NAME_MAX
         } else {
@@ -258,7 +263,7 @@ impl Format for Pefs {
         Some(self.epoch.load(Ordering::Acquire))
     }
 
-    fn new_name(&self, dir: &Node, plain: &[u8], node: &Node) -> Result<LowerName> {
+    fn new_name(&self, dir: &PefsNode, plain: &[u8], node: &PefsNode) -> Result<LowerName> {
         let own = [CONFIG_NAME, DATABASE_NAME].map(str::as_bytes);
         // It would take the place of the file of the format, and be encrypted: all keys of chains would be lost.
         if dir.sealed.is_none() && node.sealed.is_some() && own.contains(&plain) {
@@ -277,7 +282,7 @@ impl Format for Pefs {
         Ok(LowerName { name, long: None })
     }
 
-    fn seal_target(&self, node: &Node, target: &[u8]) -> Result<Vec<u8>> {
+    fn seal_target(&self, node: &PefsNode, target: &[u8]) -> Result<Vec<u8>> {
         let Some(node) = &node.sealed else {
             return Ok(target.to_vec());
         };
@@ -289,7 +294,7 @@ impl Format for Pefs {
         Ok(names::encode(&sealed))
     }
 
-    fn open_target(&self, node: &Node, stored: &[u8]) -> Result<Vec<u8>> {
+    fn open_target(&self, node: &PefsNode, stored: &[u8]) -> Result<Vec<u8>> {
         let Some(node) = &node.sealed else {
             return Ok(stored.to_vec());
         };
@@ -306,12 +311,12 @@ impl Format for Pefs {
         true
     }
 
-    fn renewed(&self, node: &Node, dir: &Node, lower: &[u8]) -> Option<Node> {
+    fn renewed(&self, node: &PefsNode, dir: &PefsNode, lower: &[u8]) -> Option<PefsNode> {
         match (node.key(), self.open_name(dir, lower)) {
             (Some(_), _) => None,
             (None, Some((sealed, _))) => Some(sealed.into()),
             (None, None) if node.sealed.is_none() => None,
-            (None, None) => Some(Node {
+            (None, None) => Some(PefsNode {
                 sealed: None,
                 has_lost_key: true,
             }),
@@ -326,28 +331,28 @@ impl Format for Pefs {
         }
     }
 
-    fn check_write(&self, node: &Node) -> Result<()> {
+    fn check_write(&self, node: &PefsNode) -> Result<()> {
         match node.has_lost_key {
             true => Err(Error::ReadOnly),
             false => Ok(()),
         }
     }
 
-    fn check_key(&self, node: &Node) -> Result<()> {
+    fn check_key(&self, node: &PefsNode) -> Result<()> {
         let Some(node) = &node.sealed else {
             return Ok(());
         };
         node.key.check().map(drop)
     }
 
-    fn seal(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
+    fn seal(&self, node: &PefsNode, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
         let Some(node) = &node.sealed else {
             return Ok(());
         };
         node.seal(first, units)
     }
 
-    fn open(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
+    fn open(&self, node: &PefsNode, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
         let Some(node) = &node.sealed else {
             return Ok(());
         };

@@ -8,7 +8,7 @@ use secret::Secret;
 
 use super::algorithm::Algorithm;
 use super::error::Error;
-use super::names::NameKey;
+use super::names::PefsNameKey;
 
 /// The length of a master key, in bytes.
 pub(super) const MASTER_LEN: usize = 64;
@@ -22,9 +22,9 @@ pub struct KeyId(pub [u8; 8]);
 
 /// A master key, in locked memory.
 #[derive(Debug)]
-pub struct MasterKey(Secret);
+pub struct PefsMasterKey(Secret);
 
-impl MasterKey {
+impl PefsMasterKey {
     /// From the contents of key files and a passphrase. Without iterations the passphrase is taken as it
     /// is; an empty one is none.
     ///
@@ -33,7 +33,7 @@ impl MasterKey {
     pub fn from_parts(
         key_files: &[Secret],
         passphrase: Option<(&Secret, u32)>,
-    ) -> Result<MasterKey, Error> {
+    ) -> Result<PefsMasterKey, Error> {
         let passphrase = passphrase.filter(|(passphrase, _)| !passphrase.is_empty());
         if key_files.is_empty() && passphrase.is_none() {
             return Err(Error::NoInput);
@@ -52,20 +52,20 @@ impl MasterKey {
         let files = key_files.iter().map(Secret::expose);
         let parts: Vec<&[u8]> = files.chain([hashed.expose()]).collect();
         let hash = Digest::Sha512.hmac(&[], &parts);
-        Ok(MasterKey(Secret::from_slice(&hash)?))
+        Ok(PefsMasterKey(Secret::from_slice(&hash)?))
     }
 
     /// A key of 64 bytes; nothing for another length.
-    pub fn new(key: Secret) -> Option<MasterKey> {
-        (key.len() == MASTER_LEN).then_some(MasterKey(key))
+    pub fn new(key: Secret) -> Option<PefsMasterKey> {
+        (key.len() == MASTER_LEN).then_some(PefsMasterKey(key))
     }
 
     /// The same key again.
     ///
     /// # Errors
     /// [`Error::Memory`].
-    pub fn try_clone(&self) -> Result<MasterKey, Error> {
-        Ok(MasterKey(self.0.try_clone()?))
+    pub fn try_clone(&self) -> Result<PefsMasterKey, Error> {
+        Ok(PefsMasterKey(self.0.try_clone()?))
     }
 
     /// Its 64 bytes.
@@ -73,7 +73,7 @@ impl MasterKey {
         self.0.expose()
     }
 
-    /// Its 64 bytes, to be given to [`MasterKey::new`] in another process.
+    /// Its 64 bytes, to be given to [`PefsMasterKey::new`] in another process.
     pub fn secret(&self) -> &Secret {
         &self.0
     }
@@ -103,27 +103,27 @@ impl MasterKey {
 }
 
 /// A key that is ready for use.
-pub struct Key {
+pub struct PefsKey {
     id: KeyId,
     algorithm: Algorithm,
-    pub(super) names: NameKey,
+    pub(super) names: PefsNameKey,
     pub(super) contents: XtsCipher,
     is_removed: AtomicBool,
 }
 
-impl Key {
+impl PefsKey {
     /// Derives and expands the keys.
     ///
     /// # Errors
     /// [`Error::Cipher`], [`Error::Memory`].
-    pub fn new(master: &MasterKey, algorithm: Algorithm) -> Result<Key, Error> {
+    pub fn new(master: &PefsMasterKey, algorithm: Algorithm) -> Result<PefsKey, Error> {
         let [data, tweak, name, checksum] = master.derive()?;
         let len = algorithm.key_len();
         let (data, tweak) = (&data.expose()[..len], &tweak.expose()[..len]);
-        Ok(Key {
+        Ok(PefsKey {
             id: master.id(),
             algorithm,
-            names: NameKey::new(&name, &checksum)?,
+            names: PefsNameKey::new(&name, &checksum)?,
             contents: XtsCipher::new(algorithm.cipher(), data, tweak)?,
             is_removed: AtomicBool::new(false),
         })
@@ -146,7 +146,7 @@ impl Key {
 
     /// # Errors
     /// `NoKey` if it was removed.
-    pub(super) fn check(&self) -> vfs::Result<&Key> {
+    pub(super) fn check(&self) -> vfs::Result<&PefsKey> {
         match self.is_removed.load(Ordering::Acquire) {
             true => Err(vfs::Error::NoKey),
             false => Ok(self),
@@ -166,7 +166,7 @@ impl fmt::Debug for KeyId {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for PefsKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({} {}, [redacted])", self.id, self.algorithm)
     }

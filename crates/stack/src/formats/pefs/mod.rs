@@ -22,10 +22,10 @@ pub use database::chain;
 pub use database::chains::Chains;
 pub use database::config::{CONFIG_NAME, Config, DATABASE_NAME};
 pub use database::default::default_algorithm;
-pub use database::pages::{DATABASE_MAX, Database, Record};
+pub use database::pages::{DATABASE_MAX, Database, DatabaseRecord};
 pub use error::Error as KeyError;
-pub use format::{Node, Pefs};
-pub use key::{DEFAULT_ITERATIONS, Key, KeyId, MasterKey};
+pub use format::{PefsFormat, PefsNode};
+pub use key::{DEFAULT_ITERATIONS, KeyId, PefsKey, PefsMasterKey};
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use vfs::{Error, Result};
 pub(super) const NAME_MAX: usize = 168;
 
 /// What is random for each file, and stored in its name only.
-pub(super) type Tweak = [u8; 8];
+pub(super) type FileTweak = [u8; 8];
 
 const CHECKSUM_LEN: usize = 8;
 
@@ -24,24 +24,24 @@ static BASE64: LazyLock<GeneralPurpose> = LazyLock::new(|| {
 });
 
 /// The keys of names and of their checksums.
-pub(super) struct NameKey {
+pub(super) struct PefsNameKey {
     cipher: SectorCipher,
     checksum: Vmac,
 }
 
-impl NameKey {
+impl PefsNameKey {
     /// Of keys of 16 bytes or more, which are cut.
-    pub(super) fn new(name: &Secret, checksum: &Secret) -> cipher::Result<NameKey> {
+    pub(super) fn new(name: &Secret, checksum: &Secret) -> cipher::Result<PefsNameKey> {
         let spec = SectorSpec::parse("aes-cbc-null")?;
         let checksum = checksum.expose().first_chunk().expect("64 bytes");
-        Ok(NameKey {
+        Ok(PefsNameKey {
             cipher: SectorCipher::new(spec, &name.expose()[..16])?,
             checksum: Vmac::new(checksum)?,
         })
     }
 
     /// The stored name.
-    pub(super) fn seal(&self, tweak: &Tweak, plain: &[u8]) -> Result<Vec<u8>> {
+    pub(super) fn seal(&self, tweak: &FileTweak, plain: &[u8]) -> Result<Vec<u8>> {
         if plain.len() > NAME_MAX {
             return Err(Error::NameTooLong);
         }
@@ -57,7 +57,7 @@ impl NameKey {
     }
 
     /// The tweak and the name of a stored name; nothing if it is not one of this key's.
-    pub(super) fn open(&self, stored: &[u8]) -> Option<(Tweak, Vec<u8>)> {
+    pub(super) fn open(&self, stored: &[u8]) -> Option<(FileTweak, Vec<u8>)> {
         let bytes = decode(stored.strip_prefix(b".")?)?;
         let (checksum, sealed) = bytes.split_first_chunk::<CHECKSUM_LEN>()?;
         let is_whole = sealed.len() >= 16 && sealed.len().is_multiple_of(16);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::costs::Costs;
 use super::error::{Error, Result, damaged};
 use super::policy::Options;
-use crate::formats::fscrypt::Mode;
+use crate::formats::fscrypt::EncryptionMode;
 
 /// More than any configuration has, in bytes.
 pub const CONFIG_MAX: usize = 64 << 10;
@@ -53,8 +53,8 @@ impl Config {
         let version = number(options, "policy_version", 1)?;
         let options = Options::new(
             number(options, "padding", 32)?,
-            mode(options, "contents", Mode::Aes256Xts)?,
-            mode(options, "filenames", Mode::Aes256Cts)?,
+            mode(options, "contents", EncryptionMode::Aes256Xts)?,
+            mode(options, "filenames", EncryptionMode::Aes256Cts)?,
             version,
         )?;
         let source = match text(&file, "source")? {
@@ -130,10 +130,10 @@ fn text<'a>(object: &'a Value, name: &str) -> Result<&'a str> {
 }
 
 /// The number of a mode by its name.
-fn mode(object: &Value, name: &str, default: Mode) -> Result<i64> {
+fn mode(object: &Value, name: &str, default: EncryptionMode) -> Result<i64> {
     let mode = match text(object, name)? {
         "" | "default" => default,
-        text => Mode::from_name(text)
+        text => EncryptionMode::from_name(text)
             .ok_or_else(|| Error::Unknown(format!("mode of encryption '{text}'")))?,
     };
     Ok(mode.number().into())

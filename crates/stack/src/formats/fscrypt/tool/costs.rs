@@ -7,7 +7,7 @@ use keys::Argon2Params;
 use secret::{Key, Secret};
 
 use super::error::{Result, damaged};
-use super::wire::{self, Message};
+use super::wire::{self, MessageWriter};
 
 /// The most memory that a file may ask for, in KiB: 4 GiB.
 const MEMORY_MAX: i64 = 4 << 20;
@@ -107,7 +107,7 @@ impl Costs {
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        Message::default()
+        MessageWriter::default()
             .number(2, self.time.into())
             .number(3, self.memory_kib.into())
             .number(4, self.parallelism)

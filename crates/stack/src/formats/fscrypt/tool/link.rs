@@ -4,21 +4,21 @@ use super::error::{Result, damaged};
 
 /// Where the protector is. At least one of both is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Link {
+pub struct ProtectorLink {
     /// The UUID of the file system.
     pub uuid: Option<String>,
     /// Its mountpoint.
     pub path: Option<String>,
 }
 
-impl Link {
+impl ProtectorLink {
     /// Reads the file: lines `UUID=...` and `PATH=...`. Other lines are for other versions.
     ///
     /// # Errors
     /// [`Error::Damaged`](super::Error::Damaged).
-    pub fn decode(bytes: &[u8]) -> Result<Link> {
+    pub fn decode(bytes: &[u8]) -> Result<ProtectorLink> {
         let text = str::from_utf8(bytes).map_err(|_| damaged("a link is no text"))?;
-        let mut link = Link::default();
+        let mut link = ProtectorLink::default();
         for (token, value) in text.lines().filter_map(|line| line.trim().split_once('=')) {
             let value = (!value.is_empty()).then(|| value.to_owned());
             match token {
@@ -32,7 +32,7 @@ impl Link {
         if link.uuid.as_ref().is_some_and(|uuid| !is_plain(uuid)) {
             return Err(damaged("the UUID of a link is none"));
         }
-        match link == Link::default() {
+        match link == ProtectorLink::default() {
             true => Err(damaged("a link has neither UUID nor PATH")),
             false => Ok(link),
         }

@@ -6,9 +6,11 @@ use secret::{Key, Secret};
 use super::error::{Error, Result, damaged};
 use super::hex;
 use super::protector::Descriptor;
-use super::wire::{self, Message};
-use super::wrapped::Wrapped;
-use crate::formats::fscrypt::{Flags, KeyName, MasterKey, Mode, Policy};
+use super::wire::{self, MessageWriter};
+use super::wrapped_key::WrappedKeyData;
+use crate::formats::fscrypt::{
+    EncryptionMode, EncryptionPolicy, FscryptMasterKey, KeyName, KeyUsage,
+};
 
 /// The length of a master key, in bytes.
 const KEY_LEN: usize = 64;
@@ -22,9 +24,9 @@ pub struct Options {
     /// Names are padded to a multiple of so many bytes.
     pub padding: usize,
     /// The cipher of contents.
-    pub contents: Mode,
+    pub contents: EncryptionMode,
     /// The cipher of names.
-    pub names: Mode,
+    pub names: EncryptionMode,
     /// The version of policies: 1 or 2.
     pub version: u8,
 }
@@ -33,8 +35,8 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             padding: 32,
-            contents: Mode::Aes256Xts,
-            names: Mode::Aes256Cts,
+            contents: EncryptionMode::Aes256Xts,
+            names: EncryptionMode::Aes256Cts,
             version: 2,
         }
     }
@@ -42,7 +44,7 @@ impl Default for Options {
 
 impl Options {
     /// The options of a policy as the kernel has it.
-    pub fn of(policy: &Policy) -> Options {
+    pub fn of(policy: &EncryptionPolicy) -> Options {
         Options {
             padding: policy.padding,
             contents: policy.contents,
@@ -61,7 +63,9 @@ impl Options {
             other => return Err(Error::Unknown(format!("policy version {other}"))),
         };
         let mode = |number: i64| {
-            let known = u8::try_from(number).ok().and_then(Mode::from_number);
+            let known = u8::try_from(number)
+                .ok()
+                .and_then(EncryptionMode::from_number);
             known.ok_or_else(|| match number {
                 0 => damaged("a mode of encryption is missing"),
                 _ => Error::Unknown(format!("mode of encryption {number}")),
@@ -74,7 +78,7 @@ impl Options {
             padding: padding as usize,
             contents: mode(contents)?,
             names: match names {
-                CLEAR_NAMES => Mode::Null,
+                CLEAR_NAMES => EncryptionMode::Null,
                 number => mode(number)?,
             },
             version,
@@ -83,22 +87,22 @@ impl Options {
 
     /// Whether names are not encrypted.
     pub fn has_clear_names(&self) -> bool {
-        self.names == Mode::Null
+        self.names == EncryptionMode::Null
     }
 
     /// The number of the mode of names.
     fn names_number(&self) -> i64 {
         match self.names {
-            Mode::Null => CLEAR_NAMES,
+            EncryptionMode::Null => CLEAR_NAMES,
             mode => mode.number().into(),
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Slot {
+struct PolicySlot {
     protector: Descriptor,
-    wrapped: Wrapped,
+    wrapped: WrappedKeyData,
     unknown: Vec<u8>,
 }
 
@@ -109,7 +113,7 @@ pub struct ProtectedPolicy {
     pub name: KeyName,
     /// How it encrypts.
     pub options: Options,
-    slots: Vec<Slot>,
+    slots: Vec<PolicySlot>,
     /// Of the options.
     unknown_options: Vec<u8>,
     unknown: Vec<u8>,
@@ -145,21 +149,21 @@ impl ProtectedPolicy {
     }
 
     /// The policy as the kernel has it. With Adiantum for both, the tool has one key for all files.
-    pub fn policy(&self) -> Policy {
+    pub fn policy(&self) -> EncryptionPolicy {
         let Options {
             padding,
             contents,
             names,
             ..
         } = self.options;
-        let is_wide = contents == Mode::Adiantum && names == Mode::Adiantum;
-        Policy {
+        let is_wide = contents == EncryptionMode::Adiantum && names == EncryptionMode::Adiantum;
+        EncryptionPolicy {
             contents,
             names,
             padding,
             flags: match is_wide {
-                true => Flags::DirectKey,
-                false => Flags::PerFile,
+                true => KeyUsage::DirectKey,
+                false => KeyUsage::PerFile,
             },
             log2_unit: 0,
             key: self.name,
@@ -202,9 +206,9 @@ impl ProtectedPolicy {
                 hex::key_name(&self.name)
             )));
         }
-        self.slots.push(Slot {
+        self.slots.push(PolicySlot {
             protector,
-            wrapped: Wrapped::wrap(key, master.expose(), random)?,
+            wrapped: WrappedKeyData::wrap(key, master.expose(), random)?,
             unknown: Vec::new(),
         });
         Ok(())
@@ -247,7 +251,7 @@ impl ProtectedPolicy {
             match field.number {
                 1 => name = field.text()?,
                 2 => options = Some(field.bytes()?),
-                3 => slots.push(Slot::decode(field.bytes()?)?),
+                3 => slots.push(PolicySlot::decode(field.bytes()?)?),
                 _ => unknown.extend_from_slice(field.raw),
             }
             Ok(())
@@ -269,16 +273,16 @@ impl ProtectedPolicy {
 
     /// The file.
     pub fn encode(&self) -> Vec<u8> {
-        let options = Message::default()
+        let options = MessageWriter::default()
             .number(1, self.options.padding as i64)
             .number(2, self.options.contents.number().into())
             .number(3, self.options.names_number())
             .number(4, self.options.version.into())
             .done(&self.unknown_options);
-        let message = Message::default()
+        let message = MessageWriter::default()
             .bytes(1, hex::key_name(&self.name).as_bytes())
             .message(2, &options);
-        let add = |message: Message, slot: &Slot| message.message(3, &slot.encode());
+        let add = |message: MessageWriter, slot: &PolicySlot| message.message(3, &slot.encode());
         self.slots.iter().fold(message, add).done(&self.unknown)
     }
 }
@@ -299,8 +303,8 @@ fn decode_options(message: &[u8]) -> Result<(Options, Vec<u8>)> {
     Ok((Options::new(padding, contents, names, version)?, unknown))
 }
 
-impl Slot {
-    fn decode(message: &[u8]) -> Result<Slot> {
+impl PolicySlot {
+    fn decode(message: &[u8]) -> Result<PolicySlot> {
         let (mut protector, mut wrapped) = (String::new(), None);
         let mut unknown = Vec::new();
         wire::read(message, |field| {
@@ -312,15 +316,15 @@ impl Slot {
             Ok(())
         })?;
         let missing = || damaged("a wrapped key of the policy is not complete");
-        Ok(Slot {
+        Ok(PolicySlot {
             protector: hex::parse(&protector).ok_or_else(missing)?,
-            wrapped: Wrapped::decode(wrapped.ok_or_else(missing)?, KEY_LEN)?,
+            wrapped: WrappedKeyData::decode(wrapped.ok_or_else(missing)?, KEY_LEN)?,
             unknown,
         })
     }
 
     fn encode(&self) -> Vec<u8> {
-        Message::default()
+        MessageWriter::default()
             .bytes(1, hex::text(&self.protector).as_bytes())
             .message(2, &self.wrapped.encode())
             .done(&self.unknown)
@@ -329,7 +333,7 @@ impl Slot {
 
 /// The name of a master key in policies of this version.
 fn name_of(master: &Secret, version: u8) -> Result<KeyName> {
-    let key = MasterKey::new(master.try_clone()?).expect("64 bytes");
+    let key = FscryptMasterKey::new(master.try_clone()?).expect("64 bytes");
     Ok(match version {
         1 => key.descriptor(),
         _ => key.identifier()?,

@@ -6,15 +6,15 @@ use secret::{Key, Secret};
 use super::costs::Costs;
 use super::error::{Error, Result, damaged};
 use super::hex;
-use super::wire::{self, Message};
-use super::wrapped::Wrapped;
+use super::wire::{self, MessageWriter};
+use super::wrapped_key::WrappedKeyData;
 
 /// The name of a protector: the hash of the hash of its key.
 pub type Descriptor = [u8; 8];
 
 /// Where the secret of a protector comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ProtectorSource {
     /// The login passphrase of this user.
     Login(u32),
     /// A passphrase of its own.
@@ -23,13 +23,13 @@ pub enum Source {
     RawKey,
 }
 
-impl Source {
+impl ProtectorSource {
     /// The tool's word.
     pub const fn name(self) -> &'static str {
         match self {
-            Source::Login(_) => "pam_passphrase",
-            Source::Passphrase => "custom_passphrase",
-            Source::RawKey => "raw_key",
+            ProtectorSource::Login(_) => "pam_passphrase",
+            ProtectorSource::Passphrase => "custom_passphrase",
+            ProtectorSource::RawKey => "raw_key",
         }
     }
 }
@@ -47,12 +47,12 @@ pub struct Protector {
     /// Its descriptor.
     pub descriptor: Descriptor,
     /// Where its secret comes from.
-    pub source: Source,
+    pub source: ProtectorSource,
     /// What its owner called it; nothing for a login passphrase.
     pub name: String,
     /// With a passphrase.
     hash: Option<Hash>,
-    wrapped: Wrapped,
+    wrapped: WrappedKeyData,
     unknown: Vec<u8>,
 }
 
@@ -62,7 +62,7 @@ impl Protector {
     /// # Errors
     /// [`Error::Cipher`], [`Error::Memory`], [`Error::Keys`].
     pub fn with_passphrase(
-        source: Source,
+        source: ProtectorSource,
         name: &str,
         costs: &Costs,
         passphrase: &Secret,
@@ -81,11 +81,11 @@ impl Protector {
     /// # Errors
     /// [`Error::Cipher`], [`Error::Memory`].
     pub fn with_raw_key(name: &str, raw: &Key, random: &dyn Random) -> Result<(Protector, Key)> {
-        Protector::new(Source::RawKey, name, None, raw, random)
+        Protector::new(ProtectorSource::RawKey, name, None, raw, random)
     }
 
     fn new(
-        source: Source,
+        source: ProtectorSource,
         name: &str,
         hash: Option<Hash>,
         wrapping: &Key,
@@ -97,7 +97,7 @@ impl Protector {
             source,
             name: name.to_owned(),
             hash,
-            wrapped: Wrapped::wrap(wrapping, key.expose(), random)?,
+            wrapped: WrappedKeyData::wrap(wrapping, key.expose(), random)?,
             unknown: Vec::new(),
         };
         Ok((protector, key))
@@ -123,7 +123,7 @@ impl Protector {
     /// [`Error::WrongKey`]; [`Error::Damaged`]; [`Error::Refused`] if a passphrase opens it.
     pub fn unlock_raw(&self, raw: &Key) -> Result<Key> {
         match self.source {
-            Source::RawKey => self.unlock_with(raw),
+            ProtectorSource::RawKey => self.unlock_with(raw),
             _ => Err(Error::Refused(format!(
                 "a passphrase and no key file opens the protector {}",
                 hex::text(&self.descriptor)
@@ -153,7 +153,7 @@ impl Protector {
         let hash = self.hash.as_ref().ok_or_else(|| self.no_passphrase())?;
         let (costs, salt) = (hash.costs.clone(), salt(random)?);
         let wrapping = costs.hash(passphrase, &salt)?;
-        self.wrapped = Wrapped::wrap(&wrapping, key.expose(), random)?;
+        self.wrapped = WrappedKeyData::wrap(&wrapping, key.expose(), random)?;
         self.hash = Some(Hash { costs, salt });
         Ok(())
     }
@@ -188,23 +188,23 @@ impl Protector {
         })?;
         let source = match source {
             0 => return Err(damaged("the protector has no source")),
-            1 => Source::Login(
+            1 => ProtectorSource::Login(
                 uid.try_into()
                     .map_err(|_| damaged("the protector names no valid user"))?,
             ),
-            2 => Source::Passphrase,
-            3 => Source::RawKey,
+            2 => ProtectorSource::Passphrase,
+            3 => ProtectorSource::RawKey,
             other => return Err(Error::Unknown(format!("source {other} of a protector"))),
         };
         let missing = |what: &str| damaged(format!("the protector has no {what}"));
         let hash = match source {
-            Source::RawKey => None,
+            ProtectorSource::RawKey => None,
             _ => Some(Hash {
                 costs: Costs::decode(costs.ok_or_else(|| missing("costs"))?)?,
                 salt: salt.ok_or_else(|| missing("salt"))?,
             }),
         };
-        let wrapped = Wrapped::decode(wrapped.ok_or_else(|| missing("key"))?, Key::LEN)?;
+        let wrapped = WrappedKeyData::decode(wrapped.ok_or_else(|| missing("key"))?, Key::LEN)?;
         Ok(Protector {
             descriptor: hex::parse(&descriptor).ok_or_else(|| missing("descriptor"))?,
             source,
@@ -218,11 +218,11 @@ impl Protector {
     /// The file.
     pub fn encode(&self) -> Vec<u8> {
         let (number, uid) = match self.source {
-            Source::Login(uid) => (1, i64::from(uid)),
-            Source::Passphrase => (2, 0),
-            Source::RawKey => (3, 0),
+            ProtectorSource::Login(uid) => (1, i64::from(uid)),
+            ProtectorSource::Passphrase => (2, 0),
+            ProtectorSource::RawKey => (3, 0),
         };
-        let mut message = Message::default()
+        let mut message = MessageWriter::default()
             .bytes(1, hex::text(&self.descriptor).as_bytes())
             .number(2, number)
             .bytes(3, self.name.as_bytes());

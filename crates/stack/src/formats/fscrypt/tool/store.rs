@@ -9,9 +9,9 @@ use vfs::Error as Lower;
 
 use super::error::{Error, Result, damaged};
 use super::hex;
-use super::link::Link;
+use super::link::ProtectorLink;
 use super::policy::ProtectedPolicy;
-use super::protector::{Descriptor, Protector, Source};
+use super::protector::{Descriptor, Protector, ProtectorSource};
 use crate::formats::fscrypt::KeyName;
 use crate::lower::{Entry, list, posix, rename_free, replace, sync};
 
@@ -36,16 +36,16 @@ pub enum Writers {
 
 /// A protector, or where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum ProtectorEntry {
     /// It is here.
     Here(Box<Protector>),
     /// It is on another file system.
-    Linked(Link),
+    Linked(ProtectorLink),
 }
 
 /// The metadata of a file system or of a stacked directory.
 #[derive(Debug)]
-pub struct Store {
+pub struct MetadataStore {
     base: Entry,
     policies: Entry,
     protectors: Entry,
@@ -53,12 +53,12 @@ pub struct Store {
     trusted: Option<u32>,
 }
 
-impl Store {
+impl MetadataStore {
     /// The metadata in the directory `root`, whose path in errors is `place`.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Foreign`], [`Error::Refused`], [`Error::Lower`].
-    pub fn open(root: &Entry, place: &Path, trusted: Option<u32>) -> Result<Store> {
+    pub fn open(root: &Entry, place: &Path, trusted: Option<u32>) -> Result<MetadataStore> {
         let missing = |error| match error {
             Lower::NotFound | Lower::NotDirectory => Error::NotFound(format!(
                 "metadata of fscrypt on {}; `strongroom fscrypt setup` makes it",
@@ -92,7 +92,7 @@ impl Store {
                 )));
             }
         }
-        Ok(Store {
+        Ok(MetadataStore {
             base,
             policies,
             protectors,
@@ -188,15 +188,15 @@ impl Store {
     /// The protector with this descriptor.
     ///
     /// # Errors
-    /// As [`Store::policy`].
-    pub fn protector(&self, descriptor: &Descriptor) -> Result<Found> {
+    /// As [`MetadataStore::policy`].
+    pub fn protector(&self, descriptor: &Descriptor) -> Result<ProtectorEntry> {
         let id = hex::text(descriptor);
         let what = format!("protector {id}");
         let link = format!("{id}{LINK_SUFFIX}");
         match self.read(&self.protectors, &link, &what) {
             Ok((bytes, _)) => {
-                let link = Link::decode(&bytes).map_err(|error| in_file(&link, error))?;
-                return Ok(Found::Linked(link));
+                let link = ProtectorLink::decode(&bytes).map_err(|error| in_file(&link, error))?;
+                return Ok(ProtectorEntry::Linked(link));
             }
             Err(Error::NotFound(_)) => {}
             Err(error) => return Err(error),
@@ -208,8 +208,8 @@ impl Store {
         }
         match protector.source {
             // Any user may be able to make files here.
-            Source::Login(uid) if owner != 0 && owner != uid => Err(Error::Foreign(what)),
-            _ => Ok(Found::Here(Box::new(protector))),
+            ProtectorSource::Login(uid) if owner != 0 && owner != uid => Err(Error::Foreign(what)),
+            _ => Ok(ProtectorEntry::Here(Box::new(protector))),
         }
     }
 
@@ -259,7 +259,12 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Lower`].
-    pub fn put_link(&self, descriptor: &Descriptor, link: &Link, owner: Option<u32>) -> Result<()> {
+    pub fn put_link(
+        &self,
+        descriptor: &Descriptor,
+        link: &ProtectorLink,
+        owner: Option<u32>,
+    ) -> Result<()> {
         let name = hex::text(descriptor) + LINK_SUFFIX;
         write(&self.protectors, &name, link.encode().as_bytes(), owner)
     }

@@ -5,31 +5,31 @@
 use super::error::{Result, damaged};
 
 /// A field of a message.
-pub(super) struct Field<'a> {
+pub(super) struct MessageField<'a> {
     pub(super) number: u64,
-    value: Value<'a>,
+    value: FieldValue<'a>,
     /// All of it, as it is written.
     pub(super) raw: &'a [u8],
 }
 
-enum Value<'a> {
+enum FieldValue<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
     /// Of a fixed length: no known field is.
     Fixed,
 }
 
-impl<'a> Field<'a> {
+impl<'a> MessageField<'a> {
     pub(super) fn number_value(&self) -> Result<i64> {
         match self.value {
-            Value::Varint(value) => Ok(value as i64),
+            FieldValue::Varint(value) => Ok(value as i64),
             _ => Err(damaged(format!("field {} is no number", self.number))),
         }
     }
 
     pub(super) fn bytes(&self) -> Result<&'a [u8]> {
         match self.value {
-            Value::Bytes(bytes) => Ok(bytes),
+            FieldValue::Bytes(bytes) => Ok(bytes),
             _ => Err(damaged(format!("field {} is no string", self.number))),
         }
     }
@@ -49,7 +49,7 @@ impl<'a> Field<'a> {
 /// Calls `each` with the fields of a message.
 pub(super) fn read<'a>(
     message: &'a [u8],
-    mut each: impl FnMut(&Field<'a>) -> Result<()>,
+    mut each: impl FnMut(&MessageField<'a>) -> Result<()>,
 ) -> Result<()> {
     let mut rest = message;
     while !rest.is_empty() {
@@ -57,15 +57,15 @@ pub(super) fn read<'a>(
         let cut = || damaged("it ends inside of a field");
         let key = varint(&mut rest).ok_or_else(cut)?;
         let value = match key & 7 {
-            0 => varint(&mut rest).map(Value::Varint),
-            1 => take(&mut rest, 8).map(|_| Value::Fixed),
+            0 => varint(&mut rest).map(FieldValue::Varint),
+            1 => take(&mut rest, 8).map(|_| FieldValue::Fixed),
             2 => varint(&mut rest)
                 .and_then(|len| take(&mut rest, len))
-                .map(Value::Bytes),
-            5 => take(&mut rest, 4).map(|_| Value::Fixed),
+                .map(FieldValue::Bytes),
+            5 => take(&mut rest, 4).map(|_| FieldValue::Fixed),
             _ => return Err(damaged("it is not in the encoding of Protocol Buffers")),
         };
-        let field = Field {
+        let field = MessageField {
             number: key >> 3,
             value: value.ok_or_else(cut)?,
             raw: &before[..before.len() - rest.len()],
@@ -103,10 +103,10 @@ fn take<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a [u8]> {
 
 /// A message that is being written. What has its default value is left out.
 #[derive(Default)]
-pub(super) struct Message(Vec<u8>);
+pub(super) struct MessageWriter(Vec<u8>);
 
-impl Message {
-    pub(super) fn number(mut self, field: u64, value: i64) -> Message {
+impl MessageWriter {
+    pub(super) fn number(mut self, field: u64, value: i64) -> MessageWriter {
         if value != 0 {
             self.varint(field << 3);
             self.varint(value as u64);
@@ -114,7 +114,7 @@ impl Message {
         self
     }
 
-    pub(super) fn bytes(self, field: u64, bytes: &[u8]) -> Message {
+    pub(super) fn bytes(self, field: u64, bytes: &[u8]) -> MessageWriter {
         match bytes.is_empty() {
             true => self,
             false => self.message(field, bytes),
@@ -122,7 +122,7 @@ impl Message {
     }
 
     /// Another message, which may be empty.
-    pub(super) fn message(mut self, field: u64, bytes: &[u8]) -> Message {
+    pub(super) fn message(mut self, field: u64, bytes: &[u8]) -> MessageWriter {
         self.varint(field << 3 | 2);
         self.varint(bytes.len() as u64);
         self.0.extend_from_slice(bytes);

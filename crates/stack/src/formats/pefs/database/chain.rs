@@ -6,7 +6,7 @@ use secret::Secret;
 use super::pages::Database;
 use crate::formats::pefs::algorithm::Algorithm;
 use crate::formats::pefs::error::Error;
-use crate::formats::pefs::key::{Key, KeyId, MASTER_LEN, MasterKey};
+use crate::formats::pefs::key::{KeyId, MASTER_LEN, PefsKey, PefsMasterKey};
 
 /// What is sealed in a record, in bytes.
 const SEALED_LEN: usize = 92;
@@ -24,18 +24,18 @@ const KEYS_MAX: usize = 1024;
 
 /// The record of a key, opened.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct ChainLink {
     /// The algorithm of the key whose record this is.
     pub(crate) algorithm: Algorithm,
     /// The next key; nothing at the end of a chain.
-    pub(crate) child: Option<(MasterKey, Algorithm)>,
+    pub(crate) child: Option<(PefsMasterKey, Algorithm)>,
     /// Another key has taken its place: it is in a chain for its files, and begins none any more.
     pub(crate) is_retired: bool,
 }
 
-impl Link {
+impl ChainLink {
     /// Opens a record of `parent`.
-    pub(crate) fn open(parent: &MasterKey, record: &[u8]) -> Result<Link, Error> {
+    pub(crate) fn open(parent: &PefsMasterKey, record: &[u8]) -> Result<ChainLink, Error> {
         let (sealed, mac) = record
             .split_at_checked(SEALED_LEN)
             .filter(|(_, mac)| mac.len() == MAC_LEN)
@@ -47,16 +47,16 @@ impl Link {
         }
         let mut plain = Secret::from_slice(sealed)?;
         crypt(&key, plain.expose_mut())?;
-        let mut link = Link::decode(plain.expose())?;
+        let mut link = ChainLink::decode(plain.expose())?;
         link.is_retired = plain.expose()[..MARK_LEN] == retired_mark(parent);
         Ok(link)
     }
 
     /// The record of `parent` that leads to a key, or is the end of a chain.
     pub(crate) fn seal(
-        parent: &MasterKey,
+        parent: &PefsMasterKey,
         algorithm: Algorithm,
-        child: Option<(&MasterKey, Algorithm)>,
+        child: Option<(&PefsMasterKey, Algorithm)>,
         is_retired: bool,
         random: &dyn Random,
     ) -> Result<Vec<u8>, Error> {
@@ -86,7 +86,7 @@ impl Link {
         Ok(record)
     }
 
-    fn decode(plain: &[u8]) -> Result<Link, Error> {
+    fn decode(plain: &[u8]) -> Result<ChainLink, Error> {
         let number = |at: usize| {
             let bytes = plain[at..].first_chunk().expect("of 92 bytes");
             u32::from_le_bytes(*bytes)
@@ -97,14 +97,14 @@ impl Link {
             0 => None,
             _ => {
                 let master = Secret::from_slice(&plain[20..20 + MASTER_LEN])?;
-                let master = MasterKey::new(master).ok_or(Error::Record)?;
+                let master = PefsMasterKey::new(master).ok_or(Error::Record)?;
                 if master.id() != KeyId(*plain[12..].first_chunk().expect("of 92 bytes")) {
                     return Err(Error::Record);
                 }
                 Some((master, algorithm(4).ok_or(Error::Record)?))
             }
         };
-        Ok(Link {
+        Ok(ChainLink {
             is_retired: false,
             algorithm: algorithm(84).ok_or(Error::Record)?,
             child,
@@ -114,7 +114,7 @@ impl Link {
 
 /// What stands in the place of random bytes in the record of a retired key. pefs ignores these bytes, and only the key
 /// tells them from random ones.
-fn retired_mark(key: &MasterKey) -> [u8; MARK_LEN] {
+fn retired_mark(key: &PefsMasterKey) -> [u8; MARK_LEN] {
     let mark = Digest::Sha512.hmac(key.expose(), &[b"<STRONGROOM RETIRED>\0"]);
     *mark.first_chunk().expect("64 bytes")
 }
@@ -142,9 +142,9 @@ fn crypt(key: &[u8], data: &mut [u8]) -> Result<(), Error> {
 /// [`Error::Database`], [`Error::Record`], [`Error::Circle`]; [`Error::Cipher`], [`Error::Memory`].
 pub fn open(
     database: Option<&Database<'_>>,
-    first: MasterKey,
+    first: PefsMasterKey,
     algorithm: Algorithm,
-) -> Result<(Vec<Key>, bool), Error> {
+) -> Result<(Vec<PefsKey>, bool), Error> {
     let get = |id: &KeyId| match database {
         Some(database) => database.get(&id.0),
         None => Ok(None),
@@ -152,17 +152,17 @@ pub fn open(
     let (keys, has_record) = follow(get, first, algorithm)?;
     let keys = keys
         .iter()
-        .map(|(master, algorithm)| Key::new(master, *algorithm));
+        .map(|(master, algorithm)| PefsKey::new(master, *algorithm));
     Ok((keys.collect::<Result<_, _>>()?, has_record))
 }
 
 /// Follows a chain through the records that `get` finds. Returns master keys with their algorithms.
 pub(crate) fn follow<'a>(
     get: impl Fn(&KeyId) -> Result<Option<&'a [u8]>, Error>,
-    first: MasterKey,
+    first: PefsMasterKey,
     algorithm: Algorithm,
-) -> Result<(Vec<(MasterKey, Algorithm)>, bool), Error> {
-    let mut keys: Vec<(MasterKey, Algorithm)> = Vec::new();
+) -> Result<(Vec<(PefsMasterKey, Algorithm)>, bool), Error> {
+    let mut keys: Vec<(PefsMasterKey, Algorithm)> = Vec::new();
     let mut next = Some((first, algorithm));
     let mut has_record = false;
     while let Some((master, algorithm)) = next.take() {
@@ -171,7 +171,7 @@ pub(crate) fn follow<'a>(
             return Err(Error::Circle);
         }
         let link = match get(&id)? {
-            Some(record) => Some(Link::open(&master, record)?),
+            Some(record) => Some(ChainLink::open(&master, record)?),
             None => None,
         };
         has_record |= keys.is_empty() && link.is_some();

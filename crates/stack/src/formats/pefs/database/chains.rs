@@ -2,12 +2,12 @@
 
 use cipher::Random;
 
-use super::chain::{self, Link, RECORD_LEN};
+use super::chain::{self, ChainLink, RECORD_LEN};
 use super::file::{self, Records};
 use super::pages::Database;
 use crate::formats::pefs::algorithm::Algorithm;
 use crate::formats::pefs::error::Error;
-use crate::formats::pefs::key::{KeyId, MasterKey};
+use crate::formats::pefs::key::{KeyId, PefsMasterKey};
 
 /// Pages have between so many bytes.
 const PAGE_MIN: usize = 512;
@@ -59,9 +59,9 @@ impl Chains {
     /// As [`chain::open`].
     pub fn open(
         &self,
-        first: MasterKey,
+        first: PefsMasterKey,
         algorithm: Algorithm,
-    ) -> Result<Option<Vec<(MasterKey, Algorithm)>>, Error> {
+    ) -> Result<Option<Vec<(PefsMasterKey, Algorithm)>>, Error> {
         let (keys, has_record) = chain::follow(|key| self.get(key), first, algorithm)?;
         Ok(has_record.then_some(keys))
     }
@@ -77,8 +77,8 @@ impl Chains {
     /// [`Error::Memory`].
     pub fn set(
         &mut self,
-        (parent, algorithm): (&MasterKey, Algorithm),
-        child: Option<(&MasterKey, Algorithm)>,
+        (parent, algorithm): (&PefsMasterKey, Algorithm),
+        child: Option<(&PefsMasterKey, Algorithm)>,
         random: &dyn Random,
     ) -> Result<(), Error> {
         if let Some((child, algorithm)) = child {
@@ -87,7 +87,7 @@ impl Chains {
                 return Err(Error::Circle);
             }
         }
-        let record = Link::seal(parent, algorithm, child, false, random)?;
+        let record = ChainLink::seal(parent, algorithm, child, false, random)?;
         self.records.insert(parent.id().0.to_vec(), record);
         Ok(())
     }
@@ -101,8 +101,8 @@ impl Chains {
     /// As [`Chains::open`] and [`Chains::set`].
     pub fn rekey(
         &mut self,
-        old: MasterKey,
-        (new, algorithm): (&MasterKey, Algorithm),
+        old: PefsMasterKey,
+        (new, algorithm): (&PefsMasterKey, Algorithm),
         random: &dyn Random,
     ) -> Result<bool, Error> {
         let Some(keys) = self.open(old, algorithm)? else {
@@ -110,7 +110,7 @@ impl Chains {
         };
         let (old, old_algorithm) = &keys[0];
         let next = keys.get(1).map(|(key, algorithm)| (key, *algorithm));
-        let record = Link::seal(old, *old_algorithm, next, true, random)?;
+        let record = ChainLink::seal(old, *old_algorithm, next, true, random)?;
         self.set((new, algorithm), Some((old, *old_algorithm)), random)?;
         self.records.insert(old.id().0.to_vec(), record);
         Ok(true)
@@ -120,9 +120,11 @@ impl Chains {
     ///
     /// # Errors
     /// [`Error::Record`], [`Error::Cipher`], [`Error::Memory`].
-    pub fn is_retired(&self, key: &MasterKey) -> Result<bool, Error> {
+    pub fn is_retired(&self, key: &PefsMasterKey) -> Result<bool, Error> {
         let record = self.get(&key.id())?;
-        let link = record.map(|record| Link::open(key, record)).transpose()?;
+        let link = record
+            .map(|record| ChainLink::open(key, record))
+            .transpose()?;
         Ok(link.is_some_and(|link| link.is_retired))
     }
 

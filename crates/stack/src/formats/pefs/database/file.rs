@@ -17,14 +17,14 @@ const ROOT: u32 = 1;
 const OFFSET_LEN: usize = 2;
 
 /// An item of a page, and the key by which the page above knows its page.
-struct Item {
+struct PageItem {
     key: Vec<u8>,
     bytes: Vec<u8>,
 }
 
 /// The file, of pages of this size.
 pub(crate) fn encode(records: &Records, page_size: usize) -> Vec<u8> {
-    let leaf = |(key, value): (&Vec<u8>, &Vec<u8>)| Item {
+    let leaf = |(key, value): (&Vec<u8>, &Vec<u8>)| PageItem {
         key: key.clone(),
         bytes: item(key.len(), value.len() as u32, &[key, value]),
     };
@@ -37,7 +37,7 @@ pub(crate) fn encode(records: &Records, page_size: usize) -> Vec<u8> {
         let first = next;
         next += level.len() as u32;
         let numbered = level.iter().zip(first..);
-        let above = numbered.map(|(page, number)| Item {
+        let above = numbered.map(|(page, number)| PageItem {
             key: page[0].key.clone(),
             bytes: item(page[0].key.len(), number, &[&page[0].key]),
         });
@@ -84,7 +84,7 @@ fn item(key_len: usize, number: u32, parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// Items in pages, as many in each as there is room for; one page at least.
-fn pages_of(items: Vec<Item>, page_size: usize) -> Vec<Vec<Item>> {
+fn pages_of(items: Vec<PageItem>, page_size: usize) -> Vec<Vec<PageItem>> {
     let mut pages = vec![Vec::new()];
     let mut room = page_size - HEADER_LEN;
     for item in items {
@@ -102,7 +102,7 @@ fn pages_of(items: Vec<Item>, page_size: usize) -> Vec<Vec<Item>> {
 }
 
 /// Items lie at the end of their page, the first one last of all.
-fn put_page(out: &mut [u8], numbers: [u32; 4], items: &[Item]) {
+fn put_page(out: &mut [u8], numbers: [u32; 4], items: &[PageItem]) {
     put_numbers(out, &numbers);
     let mut upper = out.len();
     for (index, item) in items.iter().enumerate() {

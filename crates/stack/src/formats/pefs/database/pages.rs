@@ -24,10 +24,10 @@ pub struct Database<'a> {
 }
 
 /// A key, and what is stored for it.
-pub type Record<'a> = (&'a [u8], &'a [u8]);
+pub type DatabaseRecord<'a> = (&'a [u8], &'a [u8]);
 
 /// A page.
-struct Page<'a> {
+struct DatabasePage<'a> {
     bytes: &'a [u8],
     is_swapped: bool,
     next: u32,
@@ -71,7 +71,7 @@ impl<'a> Database<'a> {
     ///
     /// # Errors
     /// [`Error::Database`].
-    pub fn records(&self) -> Result<Vec<Record<'a>>, Error> {
+    pub fn records(&self) -> Result<Vec<DatabaseRecord<'a>>, Error> {
         let mut records = Vec::new();
         let mut page = self.first_leaf()?;
         // As many as there can be: the links may go in a circle.
@@ -98,7 +98,7 @@ impl<'a> Database<'a> {
     }
 
     /// The leaf at the left, from the root down.
-    fn first_leaf(&self) -> Result<Page<'a>, Error> {
+    fn first_leaf(&self) -> Result<DatabasePage<'a>, Error> {
         let mut number = 1;
         // No tree is as high.
         for _ in 0..32 {
@@ -111,7 +111,7 @@ impl<'a> Database<'a> {
         Err(Error::Database("its tree is too high"))
     }
 
-    fn page(&self, number: u32, kinds: u32) -> Result<Page<'a>, Error> {
+    fn page(&self, number: u32, kinds: u32) -> Result<DatabasePage<'a>, Error> {
         let start = (number as usize).checked_mul(self.page_size);
         let bytes = start
             .and_then(|start| self.bytes.get(start..)?.get(..self.page_size))
@@ -123,7 +123,7 @@ impl<'a> Database<'a> {
         if field(0) != number || !is_right || lower > self.page_size {
             return Err(Error::Database("a page is none of the tree"));
         }
-        Ok(Page {
+        Ok(DatabasePage {
             bytes,
             is_swapped: self.is_swapped,
             next: field(8),
@@ -133,7 +133,7 @@ impl<'a> Database<'a> {
     }
 }
 
-impl<'a> Page<'a> {
+impl<'a> DatabasePage<'a> {
     fn item(&self, index: usize) -> Result<&'a [u8], Error> {
         let offset = half(self.bytes, HEADER_LEN + 2 * index, self.is_swapped);
         offset
@@ -146,7 +146,7 @@ impl<'a> Page<'a> {
             .ok_or(Error::Database("an item is outside of its page"))
     }
 
-    fn record(&self, index: usize) -> Result<Record<'a>, Error> {
+    fn record(&self, index: usize) -> Result<DatabaseRecord<'a>, Error> {
         let item = self.item(index)?;
         let cut = || {
             let key_len = number(item, 0, self.is_swapped)? as usize;

@@ -6,7 +6,7 @@ use super::*;
 use super::{DATABASE, chain_key, master, vectors};
 
 /// A key that is told from others by a number.
-fn numbered(number: u16) -> MasterKey {
+fn numbered(number: u16) -> PefsMasterKey {
     let mut bytes = [7; 64];
     bytes[..2].copy_from_slice(&number.to_le_bytes());
     master(&bytes)
@@ -22,7 +22,7 @@ fn with_records(count: u16, page_size: usize) -> Chains {
     chains
 }
 
-fn ids(keys: &[(MasterKey, Algorithm)]) -> Vec<KeyId> {
+fn ids(keys: &[(PefsMasterKey, Algorithm)]) -> Vec<KeyId> {
     keys.iter().map(|(key, _)| key.id()).collect()
 }
 

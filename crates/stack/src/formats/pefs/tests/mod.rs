@@ -13,10 +13,10 @@ use secret::Secret;
 use serde_json::Value;
 use vfs::{Error, Kind};
 
-use super::names::Tweak;
+use super::names::FileTweak;
 use super::*;
-use crate::formats::tree::{self, Item};
-use crate::formats::{Format, LongNames};
+use crate::formats::tree::{self, TreeItem};
+use crate::formats::{DirectoryFormat, LongNames};
 use crate::lower::Entry;
 
 pub(super) fn vectors() -> Value {
@@ -45,26 +45,26 @@ fn secret(bytes: &[u8]) -> Secret {
     Secret::from_slice(bytes).expect("memory")
 }
 
-pub(super) fn master(bytes: &[u8]) -> MasterKey {
-    MasterKey::new(secret(bytes)).expect("64 bytes")
+pub(super) fn master(bytes: &[u8]) -> PefsMasterKey {
+    PefsMasterKey::new(secret(bytes)).expect("64 bytes")
 }
 
-fn tweak(vector: &Value) -> Tweak {
+fn tweak(vector: &Value) -> FileTweak {
     hex(&vector["tweak"]).try_into().expect("8 bytes")
 }
 
 /// The key of a vector, alone.
-fn key(vectors: &Value, vector: &Value) -> Key {
+fn key(vectors: &Value, vector: &Value) -> PefsKey {
     let name = vector["key"].as_str().expect("a name");
     let master = self::master(&hex(&vectors["keys"][name]["master"]));
     let algorithm = Algorithm::from_name(name).expect("an algorithm");
-    Key::new(&master, algorithm).expect("key")
+    PefsKey::new(&master, algorithm).expect("key")
 }
 
 /// A format with this key only, and a node with this tweak.
-fn format_and_node(key: Key, tweak: &Tweak) -> (Pefs, Node) {
+fn format_and_node(key: PefsKey, tweak: &FileTweak) -> (PefsFormat, PefsNode) {
     let lower = key.names.seal(tweak, b"name").expect("a name");
-    let format = Pefs::new(Arc::new(SystemRandom));
+    let format = PefsFormat::new(Arc::new(SystemRandom));
     format.add_key(key).expect("the first");
     let dir = tempfile::tempdir().expect("directory");
     let entry = Entry::root(dir.path()).expect("entry");
@@ -83,7 +83,7 @@ fn master_keys_and_ids() {
             .iter()
             .map(|file| secret(&hex(file)));
         let files: Vec<Secret> = files.collect();
-        let master = MasterKey::from_parts(&files, Some((&passphrase, iterations)));
+        let master = PefsMasterKey::from_parts(&files, Some((&passphrase, iterations)));
         let master = master.expect("master key");
         let expected = self::master(&hex(&vector["master"]));
         assert_eq!(master.id(), expected.id());
@@ -92,7 +92,7 @@ fn master_keys_and_ids() {
             vector["keyid"].as_str().expect("id")
         );
     }
-    let nothing = MasterKey::from_parts(&[], Some((&secret(b""), 1000)));
+    let nothing = PefsMasterKey::from_parts(&[], Some((&secret(b""), 1000)));
     assert!(matches!(nothing, Err(KeyError::NoInput)));
 }
 
@@ -177,7 +177,7 @@ fn targets_of_links() {
 
 pub(super) const DATABASE: &[u8] = include_bytes!("../../../../tests/pefs_database");
 
-pub(super) fn chain_key(vectors: &Value, name: &str) -> MasterKey {
+pub(super) fn chain_key(vectors: &Value, name: &str) -> PefsMasterKey {
     master(&hex(&vectors["chain"]["keys"][name]["master"]))
 }
 
@@ -316,11 +316,11 @@ fn a_tree_with_every_set_of_keys() {
         ("A_only (addkey -C)", "A"),
         ("A,B,C", "ABC"),
     ] {
-        let format = Pefs::new(Arc::new(SystemRandom));
+        let format = PefsFormat::new(Arc::new(SystemRandom));
         for name in names.chars().map(String::from) {
             let algorithm = vectors["chain"]["keys"][&name]["algorithm"].as_str();
             let algorithm = Algorithm::from_name(algorithm.expect("name")).expect("algorithm");
-            let key = Key::new(&chain_key(&vectors, &name), algorithm).expect("key");
+            let key = PefsKey::new(&chain_key(&vectors, &name), algorithm).expect("key");
             format.add_key(key).expect("another");
         }
         let tree = tree::read(&format, lower.path());
@@ -335,9 +335,9 @@ fn a_tree_with_every_set_of_keys() {
         }
         for entry in list(&vectors["tree"], "entries") {
             match &tree[&hex(&entry["path_hex"])] {
-                Item::Directory => assert_eq!(entry["type"], "dir"),
-                Item::Link(target) => assert_eq!(*target, hex(&entry["target_hex"])),
-                Item::File(contents) => assert_eq!(sha256(contents), hex(&entry["sha256"])),
+                TreeItem::Directory => assert_eq!(entry["type"], "dir"),
+                TreeItem::Link(target) => assert_eq!(*target, hex(&entry["target_hex"])),
+                TreeItem::File(contents) => assert_eq!(sha256(contents), hex(&entry["sha256"])),
             }
         }
     }

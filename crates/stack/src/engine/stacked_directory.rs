@@ -6,49 +6,49 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 use vfs::{Attr, DirEntry, Error, Ino, Kind, ROOT, Result};
 
-use super::state::format_file::Unsynced;
-use super::state::inode::{Inode, Inodes, Options};
-use super::state::names::{Answer, Known, Strangers};
+use super::state::format_file::UnsyncedFiles;
+use super::state::inode::{LowerInode, LowerInodes, Options};
+use super::state::names::{LookupResult, NameListing, Strangers};
 use super::state::temporary;
-use crate::formats::{Format, LongName, LongNames, LowerName, Sought};
-use crate::lower::{Entry, Listed, Watches, kind, list, list_open};
+use crate::formats::{DirectoryFormat, LongName, LongNames, LowerName, Sought};
+use crate::lower::{Entry, LowerDirEntry, Watches, kind, list, list_open};
 
 /// The longest contents of a file with a long name.
 const LONG_NAME_MAX: usize = 4096;
 
 /// A view of a lower directory: its files in clear.
-pub struct Stacked<F: Format> {
+pub struct StackedDirectory<F: DirectoryFormat> {
     pub(super) format: F,
-    pub(super) inodes: Inodes<F::Node>,
+    pub(super) inodes: LowerInodes<F::Node>,
     /// The number of the root in the lower directory.
     root_ino: u64,
     pub(super) options: Options,
-    pub(super) unsynced: Unsynced,
+    pub(super) unsynced: UnsyncedFiles,
     /// Tells of names that others make. Nothing if no index of names needs this, or the kernel refuses.
     watches: Option<Arc<Watches>>,
 }
 
 /// Where a name was found.
-pub(super) struct Found {
+pub(super) struct NameMatch {
     /// The name of the entry in the lower directory.
     pub(super) lower: LowerName,
     pub(super) entry: Entry,
 }
 
-impl<F: Format> Stacked<F> {
+impl<F: DirectoryFormat> StackedDirectory<F> {
     /// The view of a lower directory.
     ///
     /// # Errors
-    /// Those of [`Format::root`].
-    pub fn new(entry: Entry, format: F, options: Options) -> Result<Stacked<F>> {
+    /// Those of [`DirectoryFormat::root`].
+    pub fn new(entry: Entry, format: F, options: Options) -> Result<StackedDirectory<F>> {
         let root_ino = entry.stat()?.stx_ino;
-        let unsynced = Unsynced::new(&entry)?;
+        let unsynced = UnsyncedFiles::new(&entry)?;
         let node = format.root(&entry)?;
-        let root = Inode::new(ROOT, Kind::Directory, entry, node);
+        let root = LowerInode::new(ROOT, Kind::Directory, entry, node);
         let is_watched = format.names_epoch().is_some() && options.watches_names();
-        Ok(Stacked {
+        Ok(StackedDirectory {
             format,
-            inodes: Inodes::new(root, options),
+            inodes: LowerInodes::new(root, options),
             root_ino,
             options,
             unsynced,
@@ -75,7 +75,12 @@ impl<F: Format> Stacked<F> {
     }
 
     /// Enters what was found in a directory. One lookup.
-    pub(super) fn enter(&self, dir: &Inode<F::Node>, lower: &[u8], entry: Entry) -> Result<Attr> {
+    pub(super) fn enter(
+        &self,
+        dir: &LowerInode<F::Node>,
+        lower: &[u8],
+        entry: Entry,
+    ) -> Result<Attr> {
         let stat = self.stat(&entry)?;
         let ino = self.number(stat.stx_ino);
         let inode = match self.inodes.look_up(ino) {
@@ -86,7 +91,7 @@ impl<F: Format> Stacked<F> {
                 let kind = FileType::from_raw_mode(u32::from(stat.stx_mode));
                 let kind = crate::lower::kind(kind).ok_or(Error::Io)?;
                 let node = self.format.node(&dir.node, lower, kind, &entry)?;
-                self.inodes.enter(Inode::new(ino, kind, entry, node))
+                self.inodes.enter(LowerInode::new(ino, kind, entry, node))
             }
         };
         self.attr_of(&inode, &stat)
@@ -97,11 +102,11 @@ impl<F: Format> Stacked<F> {
     ///
     /// # Errors
     /// `NotFound`, `NotDirectory`, `NameTooLong`, `Io`.
-    pub(super) fn find(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<Found> {
+    pub(super) fn find(&self, dir: &LowerInode<F::Node>, name: &[u8]) -> Result<NameMatch> {
         match self.sought(dir, name)? {
             Sought::At(lower) => {
                 let entry = dir.directory()?.entry(&lower.name)?;
-                Ok(Found { lower, entry })
+                Ok(NameMatch { lower, entry })
             }
             Sought::Listed => self.find_listed(dir, name),
         }
@@ -110,15 +115,15 @@ impl<F: Format> Stacked<F> {
     /// The lower name of a name of the view. That there is an entry is known only if a listing found it.
     ///
     /// # Errors
-    /// As [`Stacked::find`].
-    pub(super) fn lower_name(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<LowerName> {
+    /// As [`StackedDirectory::find`].
+    pub(super) fn lower_name(&self, dir: &LowerInode<F::Node>, name: &[u8]) -> Result<LowerName> {
         match self.sought(dir, name)? {
             Sought::At(lower) => Ok(lower),
             Sought::Listed => self.find_listed(dir, name).map(|found| found.lower),
         }
     }
 
-    fn sought(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<Sought> {
+    fn sought(&self, dir: &LowerInode<F::Node>, name: &[u8]) -> Result<Sought> {
         self.format.learn(&dir.node, &dir.entry)?;
         match self.format.lower_name(&dir.node, name)? {
             Sought::At(lower) if self.is_hidden(&lower.name) => Err(Error::NotFound),
@@ -128,16 +133,16 @@ impl<F: Format> Stacked<F> {
 
     /// Finds a name by those that are known, or else by a listing. Without other clients, and where others are watched,
     /// the caller has the directory locked, so that the listing has all names that this mount made.
-    fn find_listed(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<Found> {
+    fn find_listed(&self, dir: &LowerInode<F::Node>, name: &[u8]) -> Result<NameMatch> {
         let directory = dir.directory()?;
         let epoch = self.format.names_epoch();
         let mut is_index = self.hears_all_names(dir);
-        match epoch.map_or(Answer::Unknown, |epoch| dir.names.get(name, epoch)) {
-            Answer::At(lower) => match directory.entry(&lower) {
+        match epoch.map_or(LookupResult::Unknown, |epoch| dir.names.get(name, epoch)) {
+            LookupResult::At(lower) => match directory.entry(&lower) {
                 Ok(entry) => {
                     let (name, long) = (lower, None);
                     let lower = LowerName { name, long };
-                    return Ok(Found { lower, entry });
+                    return Ok(NameMatch { lower, entry });
                 }
                 // It has another lower name by now, or none: a listing must not pass over this one.
                 Err(Error::NotFound | Error::Stale) => {
@@ -146,9 +151,9 @@ impl<F: Format> Stacked<F> {
                 }
                 Err(error) => return Err(error),
             },
-            Answer::Missing | Answer::Unknown => {}
+            LookupResult::Missing | LookupResult::Unknown => {}
         }
-        let is_missing = |epoch| dir.names.get(name, epoch) == Answer::Missing;
+        let is_missing = |epoch| dir.names.get(name, epoch) == LookupResult::Missing;
         if is_index && epoch.is_some_and(is_missing) {
             return Err(Error::NotFound);
         }
@@ -159,15 +164,15 @@ impl<F: Format> Stacked<F> {
         let lists_often = self.options.shared || self.options.nodircache;
         let found = match epoch.filter(|epoch| lists_often && dir.names.are_of(*epoch)) {
             Some(epoch) => self.list_for(dir, name, epoch, since)?,
-            None => self.list_all(dir, name, epoch.map(Known::new), since)?,
+            None => self.list_all(dir, name, epoch.map(NameListing::new), since)?,
         };
         let lower = found.ok_or(Error::NotFound)?;
         let entry = directory.entry(&lower.name)?;
-        Ok(Found { lower, entry })
+        Ok(NameMatch { lower, entry })
     }
 
     /// Whether a name that is not in the index is missing, if the index is complete.
-    fn hears_all_names(&self, dir: &Inode<F::Node>) -> bool {
+    fn hears_all_names(&self, dir: &LowerInode<F::Node>) -> bool {
         match (&self.watches, self.options.shared) {
             (Some(_), true) => dir.names.hear(|lower| self.is_hidden(lower)),
             (_, is_shared) => !is_shared && !self.options.nodircache,
@@ -177,7 +182,7 @@ impl<F: Format> Stacked<F> {
     /// Lists a directory for one name, which is none of those that are known: only new names are decrypted.
     fn list_for(
         &self,
-        dir: &Inode<F::Node>,
+        dir: &LowerInode<F::Node>,
         name: &[u8],
         epoch: u64,
         since: Strangers,
@@ -206,9 +211,9 @@ impl<F: Format> Stacked<F> {
     /// Lists a directory for one name, and enters all names if they are to be kept.
     fn list_all(
         &self,
-        dir: &Inode<F::Node>,
+        dir: &LowerInode<F::Node>,
         name: &[u8],
-        mut known: Option<Known>,
+        mut known: Option<NameListing>,
         since: Strangers,
     ) -> Result<Option<LowerName>> {
         let mut found = None;
@@ -239,10 +244,10 @@ impl<F: Format> Stacked<F> {
     /// has a long name.
     fn each_name(
         &self,
-        dir: &Inode<F::Node>,
+        dir: &LowerInode<F::Node>,
         cookie: u64,
         skip: impl Fn(&[u8]) -> bool,
-        mut each: impl FnMut(&Listed<'_>, &[u8], Option<LongName>) -> Result<bool>,
+        mut each: impl FnMut(&LowerDirEntry<'_>, &[u8], Option<LongName>) -> Result<bool>,
     ) -> Result<()> {
         let entry = dir.directory()?;
         match self.format.learn(&dir.node, entry) {
@@ -286,11 +291,11 @@ impl<F: Format> Stacked<F> {
     /// The lower name of what enters a directory.
     ///
     /// # Errors
-    /// Those of [`Format::new_name`]; `NotPermitted` for a name that the view would hide: it could not
+    /// Those of [`DirectoryFormat::new_name`]; `NotPermitted` for a name that the view would hide: it could not
     /// be listed, and would go with its directory.
     pub(super) fn new_name(
         &self,
-        dir: &Inode<F::Node>,
+        dir: &LowerInode<F::Node>,
         plain: &[u8],
         node: &F::Node,
     ) -> Result<LowerName> {
@@ -348,7 +353,7 @@ impl<F: Format> Stacked<F> {
 
     /// The attributes of a listed entry, with a lookup; nothing for what the lookup of its name will
     /// give an error.
-    fn listed_attr(&self, dir: &Inode<F::Node>, lower: &[u8]) -> Result<Option<Attr>> {
+    fn listed_attr(&self, dir: &LowerInode<F::Node>, lower: &[u8]) -> Result<Option<Attr>> {
         let entry = dir.entry.entry(lower);
         match entry.and_then(|entry| self.enter(dir, lower, entry)) {
             Ok(attr) => Ok(Some(attr)),

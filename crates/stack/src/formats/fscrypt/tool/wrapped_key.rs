@@ -4,23 +4,23 @@ use cipher::{Digest, Random, SectorCipher, SectorSpec};
 use secret::{Key, Secret};
 
 use super::error::{Error, Result, damaged};
-use super::wire::{self, Message};
+use super::wire::{self, MessageWriter};
 
 /// A wrapped key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrapped {
+pub struct WrappedKeyData {
     iv: [u8; 16],
     sealed: Vec<u8>,
     mac: [u8; 32],
     unknown: Vec<u8>,
 }
 
-impl Wrapped {
+impl WrappedKeyData {
     /// Wraps `secret` under `key`.
     ///
     /// # Errors
     /// [`Error::Cipher`], [`Error::Memory`].
-    pub fn wrap(key: &Key, secret: &[u8], random: &dyn Random) -> Result<Wrapped> {
+    pub fn wrap(key: &Key, secret: &[u8], random: &dyn Random) -> Result<WrappedKeyData> {
         let mut iv = [0; 16];
         random.fill(&mut iv)?;
         let (encryption, authentication) = stretched(key)?;
@@ -29,7 +29,7 @@ impl Wrapped {
         encryption.encrypt_with(&iv, sealed.expose_mut())?;
         let sealed = sealed.expose().to_vec();
         let mac = mac(&authentication, &iv, &sealed);
-        Ok(Wrapped {
+        Ok(WrappedKeyData {
             iv,
             sealed,
             mac,
@@ -52,7 +52,7 @@ impl Wrapped {
     }
 
     /// Reads a message, whose key must have `len` bytes.
-    pub(super) fn decode(message: &[u8], len: usize) -> Result<Wrapped> {
+    pub(super) fn decode(message: &[u8], len: usize) -> Result<WrappedKeyData> {
         let (mut iv, mut sealed, mut mac) = (None, &[][..], None);
         let mut unknown = Vec::new();
         wire::read(message, |field| {
@@ -68,7 +68,7 @@ impl Wrapped {
         if sealed.len() != len {
             return Err(damaged(format!("a wrapped key does not have {len} bytes")));
         }
-        Ok(Wrapped {
+        Ok(WrappedKeyData {
             iv: iv.ok_or_else(missing)?,
             sealed: sealed.to_vec(),
             mac: mac.ok_or_else(missing)?,
@@ -77,7 +77,7 @@ impl Wrapped {
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        Message::default()
+        MessageWriter::default()
             .bytes(1, &self.iv)
             .bytes(2, &self.sealed)
             .bytes(3, &self.mac)
