@@ -1,4 +1,4 @@
-//! Everything that an attacker can put on the devices, and the claims that it must not break.
+//! The model of an attacker, who can put everything on the devices, and the claims that the attacker must not break.
 
 use super::reader::{follows_anchor, may_seal_head, open, proves_itself, takes_entry};
 use super::world::{Entry, Files, Generation, Head, Keyring, Keys, Record, Step, World};
@@ -55,7 +55,7 @@ pub(crate) fn broken(world: &World) -> Vec<Claim> {
     broken
 }
 
-/// Whether each choice of old and forged parts is refused, or shows contents that were durable once.
+/// Returns whether each choice of old and forged parts is refused, or shows contents that were durable once.
 fn shows_what_existed(world: &World, keyrings: &[Keyring], keys: &Keys) -> bool {
     let is_known = |files: Files| world.durable.contains(&files);
     keyrings.iter().all(|keyring| {
@@ -84,7 +84,7 @@ fn shows_what_existed(world: &World, keyrings: &[Keyring], keys: &Keys) -> bool 
     })
 }
 
-/// What a head may show without its log, with each record that was ever stored or can be forged.
+/// Returns the contents that a head may show without its log, with each record that was ever stored or can be forged.
 fn contents(world: &World, keyring: Keyring, keys: &Keys, head: &Head) -> Vec<Files> {
     let plaintexts = head.identities.each_ref().map(|identity| {
         let forged = keys.data.contains(&identity.generation).then_some(Record {
@@ -103,7 +103,7 @@ fn contents(world: &World, keyring: Keyring, keys: &Keys, head: &Head) -> Vec<Fi
     pairs.collect()
 }
 
-/// Whether every log that can be put beside a head replays to contents that were durable once.
+/// Returns whether every log that can be put beside a head replays to contents that were durable once.
 fn replays_to_known(
     world: &World,
     keys: &Keys,
@@ -128,7 +128,8 @@ fn replays_to_known(
     })
 }
 
-/// Whether a stream of the present state with a flipped bit is refused without a key, if it cannot be read with it.
+/// Returns whether a stream of the present state with a flipped bit is refused without a key, if it cannot be read with
+/// it.
 fn streams_prove_themselves(world: &World) -> bool {
     let Head { identities, .. } = &world.now.head;
     identities

@@ -21,7 +21,7 @@ use attacker::{Claim, broken};
 use reader::{follows_anchor, may_seal_head, open, takes_entry};
 use world::{Entry, Files, Moment, Rules, Step, World};
 
-/// How long the runs are.
+/// Returns the length of the runs.
 fn steps() -> usize {
     let given = std::env::var("STRONGROOM_STEPS");
     given.map_or(4, |steps| steps.parse().expect("a number of steps"))
@@ -113,7 +113,7 @@ fn each_rule_is_needed() {
     }
 }
 
-/// What a program shows that mounts honest devices with so much of the log.
+/// Returns the contents that a program shows after it mounts honest devices with so much of the log.
 fn mounted(rules: Rules, moment: &Moment, entries: &[Entry]) -> Option<Files> {
     let (keyring, head) = (moment.keyring, &moment.head);
     let mut files = [0, 1].map(|file| open(keyring, &head.identities[file], &moment.records[file]));

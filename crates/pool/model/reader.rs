@@ -1,4 +1,4 @@
-//! What a program accepts that reads the devices with the key, and a host that has no key.
+//! The model of a program that reads the devices with the key, and of a host that has no key.
 
 use super::world::{Entry, Head, Identity, Keyring, Record, Rules};
 
@@ -10,7 +10,7 @@ pub(crate) fn open(keyring: Keyring, identity: &Identity, record: &Record) -> Op
     (is_named && record.is_authentic && is_right).then_some(record.plaintext)
 }
 
-/// Whether a host without keys accepts a record: where the identity has no checksum, it has nothing to compare.
+/// Returns whether a host without keys accepts a record: where the identity has no checksum, it has nothing to compare.
 pub(crate) fn proves_itself(identity: &Identity, record: &Record) -> bool {
     identity
         .checksum
@@ -18,12 +18,13 @@ pub(crate) fn proves_itself(identity: &Identity, record: &Record) -> bool {
         .is_none_or(|checksum| checksum == record)
 }
 
-/// Whether the seal of a head is of a generation that may seal heads.
+/// Returns whether the seal of a head is of a generation that may seal heads.
 pub(crate) fn may_seal_head(keyring: Keyring, head: &Head) -> bool {
     (keyring.floor..=keyring.newest).contains(&head.generation)
 }
 
-/// Whether the replay of a log takes an entry as the next one. What it does not take ends the replay, or refuses the mount.
+/// Returns whether the replay of a log takes an entry as the next one. What it does not take ends the replay, or
+/// refuses the mount.
 pub(crate) fn takes_entry(
     rules: Rules,
     keyring: Keyring,
@@ -38,7 +39,7 @@ pub(crate) fn takes_entry(
         && (!rules.entry_names_state || is_state)
 }
 
-/// Whether `anchor verify` says that a head is the anchored state or a later one.
+/// Returns whether `anchor verify` says that a head is the anchored state or a later one.
 pub(crate) fn follows_anchor(rules: Rules, anchor: &Head, head: &Head) -> bool {
     if head.seal == anchor.seal {
         true

@@ -59,7 +59,7 @@ pub(crate) struct Record {
     /// Nonce and tag. A holder of the data key can make other ciphertexts with the same.
     pub(crate) tag: Digest,
     pub(crate) plaintext: u8,
-    /// Whether the tag fits the ciphertext.
+    /// True if the tag fits the ciphertext.
     pub(crate) is_authentic: bool,
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct Keyring {
     pub(crate) floor: Generation,
 }
 
-/// What the devices hold at one moment, and the program in memory.
+/// The contents of the devices at one moment, and the program in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     pub(crate) keyring: Keyring,

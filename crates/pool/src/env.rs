@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use foldhash::fast::{FixedState, FoldHasher};
 
-/// What the engine may not take from the system by itself.
+/// The time, random numbers and threads that the engine may not take from the system by itself.
 pub trait Env: Send + Sync {
     /// Seconds since 1970.
     fn now(&self) -> u64;
@@ -24,8 +24,8 @@ pub trait Env: Send + Sync {
     /// A number that no other pool or dataset is likely to draw.
     fn guid(&self) -> u64;
 
-    /// Whether background work has threads of its own. Without them the caller of the pool has
-    /// it done ([`Pool::drain_caches`](crate::Pool::drain_caches)), so that a seed replays it too.
+    /// Returns whether background work has threads of its own. Without them the caller of the pool has it done
+    /// ([`Pool::drain_caches`](crate::Pool::drain_caches)), so that a seed replays it too.
     fn has_threads(&self) -> bool {
         true
     }

@@ -5,7 +5,7 @@ use failure::FailureKind;
 /// The result of a pool operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a pool operation failed.
+/// The reasons why a pool operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,7 +15,7 @@ pub enum Error {
     /// No copy of a record holds what it should.
     #[error("{what} at segment {group}/{index}, offset {offset} is damaged in every copy")]
     Damaged {
-        /// What was there.
+        /// The kind of the object that exists.
         what: &'static str,
         /// Group of the segment of the first copy.
         group: u32,
@@ -27,7 +27,7 @@ pub enum Error {
     /// A device failed that has a copy of a record or node, and no other copy is good.
     #[error("{what} at segment {group}/{index}, offset {offset} cannot be read: {source}")]
     Unreadable {
-        /// What was there.
+        /// The kind of the object that exists.
         what: &'static str,
         /// Group of the segment of the first copy.
         group: u32,
@@ -41,7 +41,7 @@ pub enum Error {
     /// A structure is whole and says what cannot be.
     #[error("the pool's {what} is inconsistent: {detail}")]
     Inconsistent {
-        /// Which structure.
+        /// The structure that is damaged.
         what: &'static str,
         /// The reason.
         detail: String,
@@ -54,21 +54,21 @@ pub enum Error {
     Limit {
         /// The dataset or pool.
         name: String,
-        /// What is too much.
+        /// The limit that is exceeded.
         reason: String,
     },
     /// The key area is full.
     #[error("the pool's key area is full: its devices have space for {blocks} key blocks")]
     KeyAreaFull {
-        /// How many there are.
+        /// The number of key blocks.
         blocks: u32,
     },
     /// A write or flush failed; the pool refuses changes.
     #[error("the pool is suspended: {reason}; {until}")]
     Suspended {
-        /// What failed first.
+        /// The first failure.
         reason: String,
-        /// What ends it.
+        /// The event that ends the suspension.
         until: Until,
     },
     /// Another host uses the pool, by its heartbeats.
@@ -79,9 +79,9 @@ pub enum Error {
     OtherHost {
         /// The pool.
         pool: String,
-        /// Its name.
+        /// The name of the host.
         host: String,
-        /// Its number.
+        /// The number of the host.
         id: u32,
         /// Seconds since 1970, by its clock.
         time: u64,
@@ -89,7 +89,7 @@ pub enum Error {
     /// The key holder of a dataset could not seal what a commit was to write.
     #[error("a dataset could not be written: {reason}")]
     Sealing {
-        /// Why.
+        /// The reason of the refusal.
         reason: String,
     },
     /// The pool was opened read-only.
@@ -109,9 +109,9 @@ pub enum Error {
          one that you do not want, import the pool with -d, then replace the other one"
     )]
     OtherHistory {
-        /// One of them.
+        /// A device of the pool.
         device: String,
-        /// One with the newest state.
+        /// A device with the newest state.
         other: String,
     },
     /// Logs that wait to be replayed are on devices that are not there.
@@ -130,16 +130,16 @@ pub enum Error {
     Device {
         /// The device.
         device: String,
-        /// Why not.
+        /// The reason why the device cannot be used.
         reason: String,
     },
     /// The pool was destroyed.
     #[error("the pool '{name}' has been destroyed")]
     Destroyed {
-        /// Its name.
+        /// The name that was not found.
         name: String,
     },
-    /// There is no such dataset, snapshot or bookmark.
+    /// No such dataset, snapshot or bookmark exists.
     #[error("{name}: no such {}", kind_of(name))]
     NoSuchDataset {
         /// The name asked for.
@@ -156,7 +156,7 @@ pub enum Error {
     BadName {
         /// The name.
         name: String,
-        /// Why not.
+        /// The reason why the name is not valid.
         reason: &'static str,
     },
     /// The dataset has children or snapshots.
@@ -164,7 +164,7 @@ pub enum Error {
     HasDependents {
         /// The dataset.
         name: String,
-        /// What it has.
+        /// The change that the dataset has.
         what: &'static str,
     },
     /// Clones need the snapshot.
@@ -203,15 +203,15 @@ pub enum Error {
     Refused {
         /// The dataset.
         name: String,
-        /// Why.
+        /// The reason of the failure.
         reason: String,
     },
 }
 
-/// What ends the suspension of a pool.
+/// The event that ends the suspension of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// That the devices work again, see [`Pool::resume`](crate::Pool::resume).
+    /// The devices work again, see [`Pool::resume`](crate::Pool::resume).
     Cleared,
     /// An import, and nothing else.
     Imported,
@@ -235,7 +235,7 @@ impl Error {
         }
     }
 
-    /// Whether something in the pool has no good copy, or says what cannot be.
+    /// Returns whether something in the pool has no good copy, or says what cannot be.
     pub(crate) fn is_loss(&self) -> bool {
         matches!(
             self,
@@ -243,7 +243,7 @@ impl Error {
         )
     }
 
-    /// Whether a device failed, so that a later attempt may be successful.
+    /// Returns whether a device failed, so that a later attempt may be successful.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Error::Store(_) | Error::Unreadable { .. })
     }
@@ -281,7 +281,7 @@ impl Error {
     }
 }
 
-/// What a name is one of.
+/// The kind of object that a name stands for.
 fn kind_of(name: &str) -> &'static str {
     match name.find(['@', '#']).map(|at| &name[at..=at]) {
         None => "dataset",

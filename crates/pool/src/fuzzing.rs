@@ -20,7 +20,7 @@ use crate::storage::remap::Page;
 use crate::storage::space::{Bitmap, SegmentEntry};
 use crate::{DatasetName, check_pool_name};
 
-/// How many decoders [`decode`] knows.
+/// The number of decoders that [`decode`] knows.
 pub const DECODERS: u8 = 15;
 
 /// Decodes `bytes` as one kind of record, and uses what comes out.
@@ -191,7 +191,7 @@ pub fn stream_samples() -> Vec<(u8, Vec<u8>)> {
     all
 }
 
-/// One encoding of each kind, for the corpus.
+/// Returns an encoding of each kind, for the corpus.
 pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let entry = Entry {
         id: 3,

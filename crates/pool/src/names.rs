@@ -1,4 +1,4 @@
-//! Which names datasets, snapshots and pools may have: those that ZFS allows.
+//! The names that datasets, snapshots and pools may have: those that ZFS allows.
 
 use crate::error::{Error, Result};
 
@@ -79,7 +79,7 @@ fn check_pool_part(name: &str) -> std::result::Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether a text can be a part of a name.
+/// Returns whether a text can be a part of a name.
 pub(crate) fn is_part(part: &str) -> bool {
     check_part(part).is_ok()
 }

@@ -218,7 +218,7 @@ fn a_bookmark_goes_with_its_line() {
     assert_clean(&pool);
 }
 
-/// What is received into a dataset may be older than a bookmark that was made meanwhile.
+/// Streams into a dataset may be older than a bookmark that was made meanwhile.
 #[test]
 fn a_receive_keeps_no_later_bookmark() {
     let (pool, other) = (with_history(), other_pool());
@@ -262,7 +262,7 @@ fn an_interrupted_receive_goes_on() {
     assert_eq!(holds(&other, "tank/b"), holds(&pool, "tank/a@four"));
 }
 
-/// There is the bookmark or there is not, whenever the power goes.
+/// A power cut at any time leaves the bookmark, or no bookmark.
 #[test]
 fn power_cuts() {
     let clock = FaultClock::new();

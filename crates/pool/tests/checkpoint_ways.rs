@@ -14,7 +14,8 @@ use store::Store;
 
 const HEADER: u64 = (65 * 4096_u64).next_multiple_of(64 << 10);
 
-/// Where the roots of arrays are in a superblock: the dataset table, the segment table, the bitmaps, the free queue.
+/// The offsets of the roots of arrays in a superblock: the dataset table, the segment table, the bitmaps, the free
+/// queue.
 const ROOTS: [usize; 4] = [48, 176, 304, 560];
 
 fn open_at(devices: &[Arc<FaultDevice>], at: AtCheckpoint) -> pool::Result<Pool> {
@@ -26,7 +27,7 @@ fn rewind(devices: &[Arc<FaultDevice>]) -> Pool {
     open_at(devices, AtCheckpoint::Rewind).unwrap()
 }
 
-/// Where the copies of the root of an array are.
+/// Returns the addresses of the copies of the root of an array.
 fn copies(superblock: &[u8], root: usize) -> Vec<u64> {
     let at = |addr: &[u8]| {
         let number = |at: usize, len: usize| {

@@ -166,7 +166,7 @@ fn a_full_pool_can_discard_it() {
     assert_clean(&open_on(&devices).unwrap());
 }
 
-/// Where a removed group's data is now is part of the state too.
+/// The new addresses of a removed group's data are part of the state too.
 #[test]
 fn of_a_pool_that_removed_a_group() {
     let (devices, _, mut workload) = workload(&[(1, 0), (1, 0)], 8);
@@ -196,7 +196,7 @@ fn of_a_pool_that_removed_a_group() {
     assert_sound(&pool, "rewound");
 }
 
-/// What was synced after the checkpoint is in logs, which go with it.
+/// Entries that were synced after the checkpoint are in logs, which go with it.
 #[test]
 fn logs_are_not_replayed_into_an_earlier_state() {
     let (devices, _, workload) = workload(&[(1, 0)], 3);

@@ -56,7 +56,7 @@ fn change(pool: &Pool) -> pool::Result<()> {
     pool.set_props(&["tank".into()], &[change], &origin())
 }
 
-/// It says that it is suspended until the next import, and stays so.
+/// The pool says that it is suspended until the next import, and stays so.
 fn is_over(pool: &Pool) {
     assert_eq!(pool.suspended_until(), Some(Until::Imported));
     let tried = [

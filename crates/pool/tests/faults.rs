@@ -221,8 +221,7 @@ fn the_dataset_table_can_be_read_while_a_commit_waits_for_the_device() {
     assert_eq!(pool.list(1).unwrap().len(), 2);
 }
 
-/// Whether a commit that failed will be found at the next import cannot be known: a device that it
-/// lists is not to be erased.
+/// No command erases a device that a failed commit lists: the next import may find that commit.
 #[test]
 fn devices_that_may_have_joined_are_not_erased() {
     // The flush that fails; at first none does.

@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 
 const HEADER: u64 = (65 * 4096_u64).next_multiple_of(64 << 10);
 
-/// Where the copies of a place are on the first device.
+/// Returns the offsets of the copies of a record on the first device.
 fn offsets_of(place: &Place) -> impl Iterator<Item = u64> {
     let offset = |addr: pool::Addr| {
         HEADER + (u64::from(addr.segment().index()) << 20) + u64::from(addr.offset())
@@ -221,7 +221,7 @@ fn with_lost_map(devices: &[Arc<FaultDevice>]) -> (Pool, Arc<OpenDataset>) {
     (pool, dataset)
 }
 
-/// What a replacement needs to have freed comes to an end, also if the device never gets better.
+/// A replacement ends, although it needs space freed, also if the device never gets better.
 #[test]
 fn a_resilver_does_not_wait_for_ever_for_a_map() {
     for heals in [true, false] {

@@ -13,10 +13,10 @@ use common::*;
 use pool::{ArrayKind, DeviceState, Pool};
 use store::layout::{KEY_BLOCK_MAGIC, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC};
 
-/// So large the devices are in the end.
+/// The size of the devices in the end.
 const LARGER: usize = 20 << 20;
 
-/// What a header takes of a device of [`DEVICE_SIZE`].
+/// The size of a header on a device of [`DEVICE_SIZE`].
 const HEADER: usize = 320 << 10;
 
 /// Pools, and the group whose devices grow.
@@ -32,7 +32,7 @@ struct Growing {
     clock: FaultClock,
     devices: Vec<Arc<FaultDevice>>,
     workload: Workload,
-    /// Which of the devices grow, and their guids.
+    /// The devices that grow, and their guids.
     larger: Vec<(usize, u64)>,
 }
 
@@ -71,7 +71,7 @@ impl Growing {
     }
 }
 
-/// Where blocks with a magic begin on a device.
+/// Returns the offsets of blocks with a magic on a device.
 fn blocks(image: &[u8], magic: &[u8; 8]) -> Vec<usize> {
     let units = image.chunks(4096).enumerate();
     units

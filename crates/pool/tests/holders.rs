@@ -16,7 +16,7 @@ use pool::{ArrayKind, DatasetHooks, OpenDataset, Pool, Result, SealInput, TxgWri
 struct Holder {
     number: u8,
     in_commit: Box<dyn Fn() + Send + Sync>,
-    /// How many commits have visited it.
+    /// The number of commits that have visited the holder.
     visits: AtomicUsize,
 }
 
@@ -85,7 +85,7 @@ fn a_holder_that_goes_during_a_commit_has_sealed_what_it_did() {
     }
 }
 
-/// What cannot be sealed any more is not committed.
+/// Changes that cannot be sealed any more are not committed.
 #[test]
 fn changes_of_a_holder_that_is_gone_are_dropped() {
     let devices = fault_devices(1, &FaultClock::new());
@@ -146,7 +146,7 @@ fn committing_waits_for_the_commit_under_way() {
     first.join().unwrap();
 }
 
-/// Nothing is said to be durable that a commit lost by panicking.
+/// No change is said to be durable that a commit lost by panicking.
 #[test]
 fn a_commit_that_panics_suspends_the_pool() {
     let devices = fault_devices(1, &FaultClock::new());

@@ -23,7 +23,7 @@ fn fill(pool: &Pool) -> (Arc<OpenDataset>, BTreeMap<u64, u64>) {
     (dataset, (0..RECORDS).map(|slot| (slot, slot)).collect())
 }
 
-/// Where a record lies on the members of its group.
+/// Returns the offset of a record on the members of its group.
 fn offset_of(dataset: &OpenDataset, slot: u64) -> u64 {
     let addr = dataset.get(ArrayKind::Data, slot).unwrap().place.addr[0];
     let header = (65 * 4096_u64).next_multiple_of(64 << 10);
@@ -35,7 +35,7 @@ fn fail_reads(device: &FaultDevice, dataset: &OpenDataset, slot: u64) {
     device.inject(Fault::BadBytes { offset, len: 4096 });
 }
 
-/// What a pool holds that consists of these devices only.
+/// Returns the records that a pool holds that consists of these devices only.
 fn held_by(devices: &[&Arc<FaultDevice>]) -> BTreeMap<u64, u64> {
     let copies: Vec<_> = devices.iter().map(|device| copy_of(device)).collect();
     let pool = open_on(&copies).unwrap();

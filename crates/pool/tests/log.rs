@@ -157,7 +157,7 @@ fn pool_with_log(clock: &FaultClock) -> (Vec<Arc<FaultDevice>>, LogHead) {
     (devices, head)
 }
 
-/// It is found only if the record is there, which may have become durable later.
+/// A log finds an entry only if its record is there, which may have become durable later.
 #[test]
 fn an_entry_is_as_durable_as_what_it_points_to() {
     let (devices, _) = pool_with_log(&FaultClock::new());
@@ -225,10 +225,10 @@ impl BlockDevice for Watched {
     }
 }
 
-/// What was synced last, and what the devices hold.
+/// The number that was synced last, and the contents of the devices.
 type Cut = (Option<u64>, Vec<Vec<u8>>);
 
-/// What is synced while devices join the pool lies where it is found if the power fails before they have.
+/// Entries that are synced while devices join the pool are found if the power fails before the devices have joined.
 #[test]
 fn no_entry_points_to_devices_that_are_not_listed_yet() {
     let clock = FaultClock::new();

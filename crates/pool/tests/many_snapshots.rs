@@ -1,4 +1,4 @@
-//! What many snapshots have dead together: each deadlist is read once, and commits go on meanwhile.
+//! Commits go on while each deadlist is read once for the sum over many snapshots.
 
 mod common;
 

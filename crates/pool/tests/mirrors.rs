@@ -20,7 +20,7 @@ fn filled(devices: &[Arc<FaultDevice>], widths: &[usize], seed: u64) -> Workload
     workload
 }
 
-/// Everything is as the model says, on every member: none is needed to help another.
+/// Checks that everything is as the model says, on every member: none is needed to help another.
 fn assert_whole(pool: &Pool, devices: &[Arc<FaultDevice>], model: &Model) {
     assert_clean(pool);
     assert_eq!(read_pool(pool), normal(model.clone()));

@@ -354,7 +354,7 @@ fn while_a_clone_is_received() {
     }
 }
 
-/// How many members of a group hold all of it.
+/// Returns how many members of a group hold all of it.
 fn needed((members, parity): (usize, usize)) -> usize {
     match parity {
         0 => 1,

@@ -67,7 +67,7 @@ fn destroy_others(pool: &pool::Pool) {
     settle(pool);
 }
 
-/// What is used by datasets and snapshots is what their trees reach.
+/// The counters of datasets and snapshots are the sums over their trees.
 fn counts_add_up(pool: &pool::Pool) {
     for listed in pool.list(pool.top().unwrap().id).unwrap() {
         if listed.entry.is_snapshot() {

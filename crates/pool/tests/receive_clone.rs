@@ -42,7 +42,7 @@ fn receive_while(pool: &Pool, bytes: &[u8], act: impl FnOnce()) -> pool::Result<
     pool.receive(&mut input, &into, &AsItIs, &origin())
 }
 
-/// Its snapshot is equal, and its records are others.
+/// The snapshot of the other dataset is equal, and its records are others.
 #[test]
 fn another_dataset_that_takes_the_name_keeps_its_own_records() {
     let pool = with_history();
@@ -104,7 +104,7 @@ fn the_dataset_above_is_the_same_to_the_end() {
     assert_clean(&pool);
 }
 
-/// What it goes on from may get another name and another owner meanwhile, and cannot go.
+/// The origin of a receive may get another name and another owner meanwhile, and cannot go.
 #[test]
 fn what_it_goes_on_from_may_move() {
     let pool = with_history();

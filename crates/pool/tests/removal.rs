@@ -279,7 +279,7 @@ fn a_member_that_comes_back_gets_the_copies() {
     }
 }
 
-/// One device of any group fails at any event of a removal: the group goes all the same, and nothing with it.
+/// A device of any group fails at any event of a removal: the group goes all the same, and no data is lost.
 #[test]
 fn a_device_that_fails_at_any_event_loses_nothing() {
     for (shape, leaving) in [(&[(2, 0), (2, 0)], 0), (&[(3, 1), (2, 0)], 1)] {
@@ -341,7 +341,7 @@ fn a_device_that_fails_at_any_event_loses_nothing() {
     }
 }
 
-/// What cannot be read is not copied, so the group stays.
+/// Records that cannot be read are not copied, so the group stays.
 #[test]
 fn a_group_with_a_record_that_is_lost_stays() {
     let clock = FaultClock::new();
@@ -383,7 +383,7 @@ fn a_group_with_a_record_that_is_lost_stays() {
     );
 }
 
-/// Where pages of the remap table lie on a device.
+/// Returns the offsets of pages of the remap table on a device.
 fn pages_on(device: &FaultDevice) -> Vec<u64> {
     let image = device.to_bytes();
     let units = image.chunks(4096).zip(0..);
@@ -426,7 +426,7 @@ fn a_bad_copy_of_the_table_is_mended() {
     assert_eq!(read_pool(&pool), model);
 }
 
-/// What a replacement needs to have freed comes to an end, also if pages of the table can never be read.
+/// A replacement ends, although it needs space freed, also if pages of the table can never be read.
 #[test]
 fn a_resilver_does_not_wait_for_ever_for_the_table() {
     let devices = fault_devices(3, &FaultClock::new());

@@ -115,7 +115,7 @@ fn map_at(ptr: &RecordPtr, copy: usize) -> u64 {
     HEADER + (u64::from(addr.segment().index()) << 20) + u64::from(addr.offset())
 }
 
-/// Where the pieces of both copies begin, as the map on the device says.
+/// Returns the offsets of the pieces of both copies, as the map on the device says.
 fn pieces(device: &FaultDevice, ptr: &RecordPtr) -> [Vec<u64>; 2] {
     let bytes = device.to_bytes();
     let map = &bytes[map_at(ptr, 0) as usize..][..4096];

@@ -9,7 +9,7 @@ use pool::{ArrayKind, RecordPtr, ScrubPhase};
 
 const HEADER: u64 = (65 * 4096_u64).next_multiple_of(64 << 10);
 
-/// Where a copy of a record lies on the device.
+/// Returns the offset of a copy of a record on the device.
 fn at(ptr: &RecordPtr, copy: usize) -> u64 {
     let addr = ptr.place.addr[copy];
     HEADER + (u64::from(addr.segment().index()) << 20) + u64::from(addr.offset())
@@ -261,7 +261,7 @@ fn damage_of_the_pools_own_records_is_found_beside_commits() {
     assert_eq!((status.damage[0].dataset, status.damage[0].level), (0, 1));
 }
 
-/// What a device fails to read is counted as that, and not as damage: the copy there may be good.
+/// Records that a device fails to read are counted as that, and not as damage: the copy there may be good.
 #[test]
 fn what_cannot_be_read_is_told_from_damage() {
     let devices = fault_devices(2, &FaultClock::new());

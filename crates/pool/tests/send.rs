@@ -1,4 +1,4 @@
-//! What is received is what was sent, and what does not fit is refused.
+//! The receiver gets the snapshots that were sent, and refuses streams that do not fit.
 
 mod common;
 
@@ -186,7 +186,7 @@ fn what_does_not_fit_is_refused_with_the_reason() {
     assert_clean(&to);
 }
 
-/// What a sealed dataset of a stream needs: the seal and where it belongs, and its keyring.
+/// A sealed dataset of a stream comes with its seal, the base of the seal, and its keyring.
 #[test]
 fn seals_and_keyrings_come_as_they_are() {
     let from = new_pool();

@@ -74,7 +74,7 @@ fn breaks_off(how: How) {
     }
 }
 
-/// What was thrown away meanwhile would be lacking.
+/// A token is refused if the receiver threw the received part away meanwhile.
 #[test]
 fn a_token_of_before_is_refused() {
     let (from, to) = (with_history(), other_pool());

@@ -162,7 +162,7 @@ fn a_log_device_that_hangs_is_done_without() {
     gate.open();
 }
 
-/// Whether bytes are anywhere on a device.
+/// Returns whether bytes are anywhere on a device.
 fn has(device: &FaultDevice, part: &[u8]) -> bool {
     let bytes = device.to_bytes();
     bytes.windows(part.len()).any(|it| it == part)

@@ -370,7 +370,8 @@ fn a_split_that_fails_changes_nothing() {
     go_on(&pool);
 }
 
-/// One that was labelled for a split that was cut, and was taken out of the pool while it was away: it was not split off.
+/// A device that was labelled for a split that was cut, and was taken out of the pool while it was away, was not split
+/// off.
 #[test]
 fn a_device_of_a_split_that_did_not_come_to_be_becomes_no_pool() {
     let clock = FaultClock::new();

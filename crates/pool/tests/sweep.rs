@@ -21,7 +21,7 @@ fn trim(pool: &Pool, device: Option<u64>) {
     sweep(pool, Sweep::Trim, device);
 }
 
-/// How many units of a device are full of the pattern.
+/// Returns the number of units of a device that are full of the pattern.
 fn patterned(device: &FaultDevice) -> u64 {
     let pattern = 0xdead_beef_dead_beee_u64.to_le_bytes();
     let bytes = device.to_bytes();

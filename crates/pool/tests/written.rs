@@ -1,5 +1,4 @@
-//! How much is new since an earlier state, and how much there is before compression: counters and deadlists say the same
-//! as the trees.
+//! Counters and deadlists say the same as the trees about the space since an earlier state, and before compression.
 
 mod common;
 

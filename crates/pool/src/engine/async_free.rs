@@ -19,16 +19,16 @@ use crate::storage::nodes::Nodes;
 use crate::storage::reader::PoolReader;
 use crate::storage::writer::txg::TxgWriter;
 
-/// One commit frees about this many records and nodes.
+/// The number of records and nodes that a commit frees, about.
 const STEP: usize = 16_384;
 
-/// How a job frees a place.
+/// The function with which a job frees a record or node.
 type Free = fn(&TxgWriter<'_>, &Place);
 
 /// Reads for a job. A lost node or list counts as empty. So the job frees everything that other nodes and lists name.
 struct PastLosses<'a> {
     disk: &'a PoolReader,
-    /// Whether a node or list that a device fails to read counts as lost too.
+    /// True if a node or list that a device fails to read counts as lost too.
     gives_up: bool,
 }
 

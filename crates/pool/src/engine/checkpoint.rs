@@ -13,7 +13,7 @@ use crate::format::pointer::RecordPtr;
 use crate::format::scrub_status::Position;
 use crate::storage::writer::txg::TxgWriter;
 
-/// One commit gives a dataset at most this many seals.
+/// The largest number of seals that a commit gives to a dataset.
 const SEALS_MAX: u64 = 4;
 
 impl DatasetTable {

@@ -16,8 +16,8 @@ pub(crate) struct Closing {
     pub(crate) freed: Vec<Extent>,
     /// Places to free later.
     pub(crate) unread: Vec<Place>,
-    /// Whether a command in the group changed devices or keys. Their state in memory then depends on the result of
-    /// the commit.
+    /// True if a command in the group changed devices or keys. Their state in memory then depends on the result of the
+    /// commit.
     pub(crate) is_bound: bool,
     /// Weak: a dataset can be closed while the devices fail.
     datasets: Vec<(Weak<OpenDataset>, [RecordPtr; 2])>,

@@ -23,7 +23,7 @@ pub(crate) struct Context {
     /// Notified when an open dataset is closed.
     pub(crate) closed: Condvar,
     pub(crate) gate: RwLock<Gate>,
-    /// Whether the open transaction group has changes.
+    /// True if the open transaction group has changes.
     pub(crate) dirty: AtomicBool,
     /// The ids of the open datasets that the next commit visits: datasets that changed, and datasets with a log.
     pub(crate) to_visit: Mutex<BTreeSet<u64>>,
@@ -31,7 +31,7 @@ pub(crate) struct Context {
     pub(crate) dedup: Dedup,
     pub(crate) suspension: Suspension,
     pub(crate) heart: Heart,
-    /// Whether a commit is collecting its changes.
+    /// True if a commit is collecting its changes.
     pub(crate) is_collecting: AtomicBool,
     /// Held shared by a thread that writes and flushes without a commit. Held exclusively while the pool retries failed
     /// devices: a flush that succeeds then proves nothing about writes before the failure.
@@ -77,7 +77,7 @@ impl Hold<'_> {
 pub(crate) struct Faults {
     /// Devices that the configuration does not list as failed.
     pub(crate) new: Vec<store::Fault>,
-    /// Whether a commit that is not durable yet lists other failed devices.
+    /// True if a commit that is not durable yet lists other failed devices.
     pub(crate) are_entering: bool,
 }
 
@@ -170,7 +170,7 @@ impl Context {
         }
     }
 
-    /// Whether a resilver runs.
+    /// Returns whether a resilver runs.
     pub(crate) fn is_resilvering(&self) -> bool {
         self.state.read().config.resilver.is_running()
     }

@@ -26,7 +26,7 @@ use crate::storage::space::Reservation;
 use crate::storage::writer::reserve::DEAD_BYTES;
 use crate::storage::writer::txg::TxgWriter;
 
-/// What a commit calls on the key holder of an open dataset.
+/// The functions of the key holder of an open dataset that a commit calls.
 pub trait DatasetHooks: Send + Sync {
     /// Freezes the changes of the closing transaction group. No other thread runs in the dataset meanwhile, so this
     /// must be quick.
@@ -62,13 +62,13 @@ pub struct OpenDataset {
     pub(crate) id: u64,
     guid: u64,
     writable: bool,
-    /// Whether caches keep its nodes, see [`OpenDataset::set_keeping`].
+    /// True if caches keep its nodes, see [`OpenDataset::set_keeping`].
     keeps_nodes: AtomicBool,
     secondary: AtomicU8,
     arrays: [RwLock<ArrayState>; 2],
     pub(crate) log: Mutex<Ring>,
     hooks: Mutex<Option<Weak<dyn DatasetHooks>>>,
-    /// Whether it changed since a commit visited it.
+    /// True if it changed since a commit visited it.
     is_changed: AtomicBool,
 }
 
@@ -124,17 +124,17 @@ impl OpenDataset {
         }
     }
 
-    /// Its id.
+    /// Returns the id of the dataset.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Its guid.
+    /// Returns the guid of the dataset.
     pub fn guid(&self) -> u64 {
         self.guid
     }
 
-    /// Whether the dataset can be changed.
+    /// Returns whether the dataset can be changed.
     pub fn is_writable(&self) -> bool {
         self.writable
     }
@@ -145,7 +145,7 @@ impl OpenDataset {
         self.secondary.store(secondary as u8, Ordering::Relaxed);
     }
 
-    /// What caches keep of metadata, or of the other data of the dataset.
+    /// Returns what caches keep of metadata, or of the other data of the dataset.
     pub(crate) fn keep(&self, is_metadata: bool) -> Keep {
         let number = self.secondary.load(Ordering::Relaxed);
         Keep {
@@ -177,7 +177,7 @@ impl OpenDataset {
         })
     }
 
-    /// How many levels of nodes an array has.
+    /// Returns the number of levels of nodes of an array.
     pub(crate) fn height(&self, array: ArrayKind) -> u8 {
         self.array(array).read().root.level()
     }
@@ -254,7 +254,7 @@ impl OpenDataset {
         self.read_found(array, slot, ptr, buf, accept)
     }
 
-    /// As [`OpenDataset::read`], for a slot that had `ptr` a moment ago.
+    /// Does the same as [`OpenDataset::read`], for a slot that had `ptr` a moment ago.
     ///
     /// # Errors
     /// The record is damaged, or a device failed, and the slot still holds this record.
@@ -281,12 +281,12 @@ impl OpenDataset {
         Ok(None)
     }
 
-    /// Whether the bytes of a record match its pointer, as far as this can be checked without a key.
+    /// Returns whether the bytes of a record match its pointer, as far as this can be checked without a key.
     pub fn is_undamaged(&self, ptr: &RecordPtr, bytes: &[u8]) -> bool {
         ptr.names(bytes)
     }
 
-    /// Whether the array has a newer root than `root`. Space below an old root may be freed and reused.
+    /// Returns whether the array has a newer root than `root`. Space below an old root may be freed and reused.
     pub(crate) fn moved_on(&self, array: ArrayKind, root: &RecordPtr) -> bool {
         self.array(array).read().root != *root
     }

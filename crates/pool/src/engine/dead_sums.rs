@@ -34,7 +34,7 @@ pub(crate) struct Part {
     place: (Addr, u64),
 }
 
-/// What is asked about deadlists.
+/// A question about deadlists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// The bytes before compression.
@@ -50,7 +50,7 @@ pub(crate) struct Sums {
     parts: Vec<Part>,
     /// The root of the deadlist, if all of it was read.
     root: Option<RecordPtr>,
-    /// What is left of the sums of too many sublists.
+    /// The remainder of the sums of too many sublists.
     short: Option<Short>,
 }
 
@@ -151,7 +151,7 @@ impl Sums {
 pub(crate) struct Known {
     wanted: Wanted,
     all: BTreeMap<u64, Arc<Sums>>,
-    /// How many parts it holds.
+    /// The number of parts in memory.
     held: usize,
 }
 
@@ -199,7 +199,7 @@ impl Known {
         Ok(true)
     }
 
-    /// What is asked of a deadlist, of one of these entries. They are the first ones of a line.
+    /// Answers a question about a deadlist, for one of these entries. They are the first ones of a line.
     fn answer(&self, sums: &Sums, entries: &[Arc<Entry>]) -> Option<(u64, u64)> {
         let Wanted::Since(id) = self.wanted else {
             return None;
@@ -251,7 +251,7 @@ pub(crate) struct Since {
     pub(crate) id: u64,
     /// Bytes on disk, by the ids of the snapshots.
     pub(crate) written: BTreeMap<u64, u64>,
-    /// Whether there are too many sublists to count for all snapshots at once.
+    /// True if there are too many sublists to count for all snapshots at once.
     pub(crate) is_single: bool,
 }
 
@@ -325,7 +325,7 @@ impl Since {
 pub(crate) struct DeadSums {
     known: Mutex<BTreeMap<u64, Arc<Sums>>>,
     pub(crate) since: Mutex<Option<Arc<Since>>>,
-    /// How many sublists have a sum here, and how many in one question.
+    /// The limits: the number of sublists with a sum here, and their number in one question.
     pub(crate) max: AtomicUsize,
 }
 

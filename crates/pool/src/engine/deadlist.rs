@@ -28,7 +28,7 @@ use crate::storage::writer::txg::TxgWriter;
 pub(crate) struct DeadEntry {
     addr: [Addr; 2],
     birth: U64,
-    /// Whether the record is a gang or shared, as in [`Place`]. `mark` is the mark in the place.
+    /// True if the record is a gang or shared, as in [`Place`]. `mark` is the mark in the place.
     form: u8,
     mark: [u8; 7],
 }

@@ -127,7 +127,7 @@ impl DatasetTable {
         self.unlist(guid);
     }
 
-    /// As [`DatasetTable::take_out`], but the store uses the member until the commit is durable.
+    /// Does the same as [`DatasetTable::take_out`], but the store uses the member until the commit is durable.
     pub(crate) fn unlist(&mut self, guid: u64) {
         self.config_dirty = true;
         let place = self.config.device(guid).map_or(0, |device| device.replaces);

@@ -11,7 +11,7 @@ use crate::format::sealed_facts::{PROTECTIVE, SealedFacts, short_hash};
 pub struct Unsealed {
     /// The names of those that were changed: `keyring`, `snapshots`, and properties.
     pub changed: Vec<&'static str>,
-    /// Whether there are snapshots since the seal.
+    /// True if there are snapshots since the seal.
     pub has_new_snapshots: bool,
 }
 

@@ -21,7 +21,7 @@ impl Context {
         });
     }
 
-    /// Whether a device has failed and the configuration on the devices does not say so yet.
+    /// Returns whether a device has failed and the configuration on the devices does not say so yet.
     pub(crate) fn has_faults(&self) -> bool {
         let mut faults = self.faults.lock();
         faults.new.extend(self.disk.store.take_faults());

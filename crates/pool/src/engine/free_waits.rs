@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// A waiting job is tried again after this many seconds.
 const RETRY_SECS: u64 = 60;
 
-/// If a resilver or removal needs an empty queue, it gives up jobs that have failed for this many seconds.
+/// The time, in seconds, that jobs may fail before a resilver or removal that needs an empty queue gives them up.
 pub(crate) const PATIENCE_SECS: u64 = 600;
 
 /// The jobs that wait.
@@ -18,7 +18,7 @@ pub(crate) struct FreeWaits {
     /// The oldest first failure of the jobs that ran in this step, and in the last one. Places that these jobs could
     /// not free are put into a new job, and the new job inherits this time.
     had_turn: [Option<u64>; 2],
-    /// Whether the next step gives up jobs that have failed for a long time. The space that they would free then stays
+    /// True if the next step gives up jobs that have failed for a long time. The space that they would free then stays
     /// allocated.
     pub(crate) give_up: bool,
 }
@@ -37,12 +37,12 @@ impl FreeWaits {
         self.wait(slot, now);
     }
 
-    /// Whether a job can go on.
+    /// Returns whether a job can go on.
     pub(crate) fn is_due(&self, slot: u64, now: u64) -> bool {
         self.gives_up(slot, now) || self.till.get(&slot).is_none_or(|till| *till <= now)
     }
 
-    /// Whether a job is given up if it fails again.
+    /// Returns whether a job is given up if it fails again.
     pub(crate) fn gives_up(&self, slot: u64, now: u64) -> bool {
         let since = self.since.get(&slot);
         self.give_up && since.is_some_and(|since| now >= since + PATIENCE_SECS)
@@ -69,7 +69,7 @@ impl FreeWaits {
         self.had_turn = [None, self.had_turn[0]];
     }
 
-    /// Whether a waiting job has failed for so long that it will probably not go on soon.
+    /// Returns whether a waiting job has failed for so long that it will probably not go on soon.
     pub(crate) fn is_hopeless(&self, now: u64) -> bool {
         let mut since = self.since.values();
         since.any(|since| now >= since + PATIENCE_SECS)

@@ -113,7 +113,7 @@ impl Engine {
         self.commit_holding(&self.lock_commits(), task)
     }
 
-    /// As [`Engine::commit_with`]. The task also fails if its changes exceed a quota or a reservation.
+    /// Does the same as [`Engine::commit_with`]. The task also fails if its changes exceed a quota or a reservation.
     pub(crate) fn commit_within_limits<R>(
         self: &Arc<Self>,
         task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
@@ -121,7 +121,7 @@ impl Engine {
         self.commit_within_limits_holding(&self.lock_commits(), task)
     }
 
-    /// As [`Engine::commit_within_limits`], for a caller that holds [`Engine::lock_commits`].
+    /// Does the same as [`Engine::commit_within_limits`], for a caller that holds [`Engine::lock_commits`].
     pub(crate) fn commit_within_limits_holding<R>(
         self: &Arc<Self>,
         committing: &MutexGuard<'_, ()>,
@@ -137,7 +137,7 @@ impl Engine {
         })
     }
 
-    /// As [`Engine::commit_with`], for a caller that holds [`Engine::lock_commits`].
+    /// Does the same as [`Engine::commit_with`], for a caller that holds [`Engine::lock_commits`].
     pub(crate) fn commit_holding<R>(
         self: &Arc<Self>,
         _committing: &MutexGuard<'_, ()>,
@@ -313,7 +313,7 @@ impl Engine {
             .set(self.disk.remap.space(pages, units));
     }
 
-    /// Whether a commit would have anything to write.
+    /// Returns whether a commit would have anything to write.
     pub(crate) fn has_work(&self) -> bool {
         self.dirty.load(Ordering::Acquire) || self.has_faults() || self.has_unread() || {
             let state = self.state.read();

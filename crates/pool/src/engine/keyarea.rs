@@ -26,13 +26,13 @@ const PART: usize = PAYLOAD_MAX - HEAD;
 /// The largest number of blocks in a keyring.
 const BLOCKS_MAX: usize = 1024;
 
-/// Where the version of a keyring is, in every version of its format.
+/// The bytes of the version of a keyring, in every version of its format.
 const VERSION: std::ops::Range<usize> = 12..14;
 
 /// The first version in which the keys of a generation are wrapped in parts.
 const VERSION_SPLIT: u16 = 3;
 
-/// Whether older programs do not know this keyring.
+/// Returns whether older programs do not know this keyring.
 fn is_split(keyring: &[u8]) -> bool {
     let version = keyring.get(VERSION).and_then(|bytes| bytes.try_into().ok());
     version.is_some_and(|bytes| u16::from_le_bytes(bytes) >= VERSION_SPLIT)
@@ -113,7 +113,7 @@ fn kept(state: &DatasetTable) -> impl Iterator<Item = u32> {
     checkpoint.flat_map(|checkpoint| checkpoint.key_blocks.iter().copied())
 }
 
-/// Whether the checkpoint has some of these blocks.
+/// Returns whether the checkpoint has some of these blocks.
 pub(crate) fn is_kept(state: &DatasetTable, keyring: &KeyringRef) -> bool {
     kept(state).any(|block| keyring.blocks.contains(&block))
 }

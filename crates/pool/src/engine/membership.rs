@@ -85,7 +85,7 @@ impl Found<'_> {
         }
     }
 
-    /// Why the configuration could not be read: missing devices, if there are any.
+    /// Explains why the configuration could not be read: missing devices, if there are any.
     pub(crate) fn explain(&self, error: Error) -> Error {
         let lost = (0..self.root.groups.get()).filter(|group| self.store.width(*group) == 0);
         match lost.count() {
@@ -281,7 +281,7 @@ impl Found<'_> {
     }
 }
 
-/// Whether the last commit of a device is part of the past of the pool.
+/// Returns whether the last commit of a device is part of the past of the pool.
 fn is_past(epochs: &[Epoch], last: &PoolRoot, txg: u64, is_member: bool) -> bool {
     let Some(first) = epochs.first() else {
         return true;
@@ -368,8 +368,8 @@ fn assignment(config: &Config, present: &[MemberInfo]) -> Vec<Assigned> {
         .collect()
 }
 
-/// One bit for each device that misses a part of the commit that is about to become durable: each device whose state in
-/// the store is not in `get_it`.
+/// Returns a bit for each device that misses a part of the commit that is about to become durable: each device whose
+/// state in the store is not in `get_it`.
 pub(crate) fn missed(
     config: &Config,
     store: &Store,

@@ -22,8 +22,8 @@ impl OpenDataset {
         self.place_copies(array, identity, bytes, array.copies())
     }
 
-    /// As [`OpenDataset::place`], in one or two copies. If free space is in small pieces, two copies of a record of
-    /// more than half of [`RECORD_MAX`] may find no place.
+    /// Does the same as [`OpenDataset::place`], in one or two copies. If free space is in small pieces, two copies of a
+    /// record of more than half of [`RECORD_MAX`] may find no place.
     ///
     /// [`RECORD_MAX`]: crate::RECORD_MAX
     ///
@@ -40,7 +40,8 @@ impl OpenDataset {
         self.place_summed(array, identity, bytes, sum, copies)
     }
 
-    /// As [`OpenDataset::place`], for a record that was placed before elsewhere, and has a known BLAKE3 hash.
+    /// Does the same as [`OpenDataset::place`], for a record that was placed before elsewhere, and has a known BLAKE3
+    /// hash.
     pub(crate) fn place_hashed(
         &self,
         array: ArrayKind,
@@ -51,8 +52,8 @@ impl OpenDataset {
         self.place_summed(array, identity, bytes, checksum_of(&hash), array.copies())
     }
 
-    /// As [`OpenDataset::place_copies`], for several records: the bytes of each, and the number of its copies. What
-    /// comes to lie side by side is written with one call.
+    /// Does the same as [`OpenDataset::place_copies`], for several records: the bytes of each, and the number of its
+    /// copies. What comes to lie side by side is written with one call.
     pub fn place_each(
         &self,
         array: ArrayKind,
@@ -99,7 +100,7 @@ impl OpenDataset {
         self.write_placed(placed, bytes)
     }
 
-    /// As [`OpenDataset::allocate_copies`]. Outside of a commit it fails if the pool is suspended.
+    /// Does the same as [`OpenDataset::allocate_copies`]. Outside of a commit it fails if the pool is suspended.
     fn allocate_checked(
         &self,
         array: ArrayKind,

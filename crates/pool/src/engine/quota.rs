@@ -58,7 +58,7 @@ impl Quota {
 /// The limits of a dataset, as of the last commit.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// Its own quotas, and the quotas of the datasets above it.
+    /// The quotas of the dataset, and those of the datasets above it.
     pub quotas: Vec<Quota>,
     /// The bytes that it cannot use, because they are reserved for other datasets.
     pub kept: u64,

@@ -11,9 +11,9 @@ pub(crate) struct Removal {
     pub(crate) walk: ScrubStatus,
     /// The units that were not copied when the walk began.
     pub(crate) left_before: u64,
-    /// Whether the walk has reached the end.
+    /// True if the walk has reached the end.
     pub(crate) has_walked: bool,
-    /// Whether the remap table is outside of the group.
+    /// True if the remap table is outside of the group.
     pub(crate) is_table_out: bool,
     /// The reason why the removal waits, and the time of the next try.
     pub(crate) waits: Option<(String, u64)>,

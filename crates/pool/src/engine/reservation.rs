@@ -50,7 +50,7 @@ impl Slacks {
         slacks
     }
 
-    /// Whether there are reservations.
+    /// Returns whether there are reservations.
     pub(crate) fn any(&self) -> bool {
         !self.below.is_empty() || !self.itself.is_empty()
     }
@@ -84,7 +84,7 @@ impl Slacks {
 }
 
 impl Entry {
-    /// Whether it has a reservation.
+    /// Returns whether it has a reservation.
     pub fn reserves(&self) -> bool {
         size(self, RESERVATION).is_some() || size(self, REFRESERVATION).is_some()
     }

@@ -10,13 +10,13 @@ use crate::format::node::Node;
 use crate::format::pointer::RecordPtr;
 use crate::storage::array::stored::{stored, without};
 
-/// One answer reads at most this many nodes from devices. More are needed only where pointers have no sums.
+/// The largest number of nodes that an answer reads from devices. More are needed only where pointers have no sums.
 const READS_MAX: u32 = 64;
 
-/// One answer visits at most this many nodes.
+/// The largest number of nodes that an answer visits.
 const VISITS_MAX: u32 = 4096;
 
-/// One answer visits at most this many changes that wait for a commit.
+/// The largest number of changes that an answer visits while they wait for a commit.
 const CHANGES_MAX: usize = 8192;
 
 /// The space that records take on the devices.
@@ -24,7 +24,7 @@ const CHANGES_MAX: usize = 8192;
 pub struct Stored {
     /// Bytes, with all copies and gang maps. `None` if computing them would take too long.
     pub bytes: Option<u64>,
-    /// Whether the next commit leaves this answer as it is.
+    /// True if the next commit leaves this answer as it is.
     pub is_settled: bool,
 }
 

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result, Until};
 
-/// Whether the pool refuses changes, and why.
+/// The state in which the pool refuses changes, and the reason.
 #[derive(Default)]
 pub(crate) struct Suspension(Mutex<Option<First>>);
 
@@ -14,8 +14,8 @@ struct First {
     /// The name of the device that failed, if it was one.
     device: Option<String>,
     until: Until,
-    /// Whether a flush has failed. Data written since the last commit then has to be read back before a commit
-    /// relies on it.
+    /// True if a flush has failed. Data written since the last commit then has to be read back before a commit relies
+    /// on it.
     is_doubtful: bool,
 }
 
@@ -57,7 +57,7 @@ impl Suspension {
             .is_some_and(|first| first.is_doubtful)
     }
 
-    /// Why the pool refuses changes, and until when.
+    /// Returns why the pool refuses changes, and until when.
     pub(crate) fn now(&self) -> Option<(String, Until)> {
         let current = self.0.lock();
         let first = current.as_ref()?;

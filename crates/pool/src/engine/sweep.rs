@@ -26,7 +26,7 @@ impl Sweeps {
 /// The progress of a running sweep, or the result of the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SweepStatus {
-    /// Whether it runs.
+    /// The phase: whether the sweep runs.
     pub phase: ScrubPhase,
     /// The time of its start, in seconds since 1970.
     pub started: u64,

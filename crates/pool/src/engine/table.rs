@@ -47,7 +47,7 @@ pub(crate) struct DatasetTable {
     pub(crate) dirty: BTreeSet<u64>,
     /// The slots of jobs that the running commit has changed or removed.
     pub(crate) async_free_dirty: BTreeSet<u64>,
-    /// Whether the configuration changed.
+    /// True if the configuration changed.
     pub(crate) config_dirty: bool,
 }
 
@@ -95,14 +95,14 @@ impl DatasetTable {
         Ok(state)
     }
 
-    /// Whether freed space is discarded: the property `autotrim` of the root dataset.
+    /// Returns whether freed space is discarded: the property `autotrim` of the root dataset.
     pub(crate) fn discards(&self) -> bool {
         let top = self.top().ok();
         let word = top.and_then(|top| top.props.get("autotrim"));
         word.is_none_or(|word| word != "off")
     }
 
-    /// How many jobs of the free queue can go on now.
+    /// Returns the number of jobs of the free queue that can go on now.
     pub(crate) fn frees_due(&self, now: u64) -> usize {
         let slots = self.async_free.keys();
         slots
@@ -186,21 +186,21 @@ impl DatasetTable {
         Ok(())
     }
 
-    /// Whether an entry is a volume or a snapshot of one.
+    /// Returns whether an entry is a volume or a snapshot of one.
     fn is_of_volume(&self, entry: &Entry) -> bool {
         let head = self.get(head_id(entry));
         head.is_some_and(|head| head.kind == DatasetKind::Volume)
     }
 
-    /// Whether the successor of a snapshot names it as its predecessor. Otherwise destroying the snapshot would
+    /// Returns whether the successor of a snapshot names it as its predecessor. Otherwise destroying the snapshot would
     /// move the successor to another line, or make the line circular.
     fn is_in_line(&self, snapshot: &Entry) -> bool {
         let next = self.get(snapshot.next);
         snapshot.created_txg <= self.txg && next.is_some_and(|next| next.prev_snap == snapshot.id)
     }
 
-    /// Whether the first snapshot of a clone continues from the clone's origin. Lines end, because each snapshot is
-    /// older than the next one.
+    /// Returns whether the first snapshot of a clone continues from the clone's origin. Lines end, because each
+    /// snapshot is older than the next one.
     fn origin_fits(&self, entry: &Entry) -> bool {
         let Some(head) = self.get(head_id(entry)) else {
             return false;
@@ -215,7 +215,7 @@ impl DatasetTable {
             })
     }
 
-    /// Whether an entry's parents lead to the root dataset.
+    /// Returns whether an entry's parents lead to the root dataset.
     fn reaches_top(&self, entry: &Entry) -> bool {
         let mut entry = entry;
         // The largest number of parts in a name of 255 bytes.
@@ -417,7 +417,7 @@ impl DatasetTable {
         line.find_map(|entry| Some((entry.props.get(key)?, entry.id)))
     }
 
-    /// How many snapshots a dataset has.
+    /// Returns the number of snapshots of a dataset.
     pub(crate) fn snapshot_count(&self, head: &Entry) -> u64 {
         let first = self.get(head.prev_snap);
         let line = std::iter::successors(first, |snapshot| self.get(snapshot.prev_snap));
@@ -525,7 +525,7 @@ pub(crate) fn head_id(entry: &Entry) -> u64 {
     }
 }
 
-/// Whether the name of an entry is valid.
+/// Returns whether the name of an entry is valid.
 fn is_name(entry: &Entry) -> bool {
     match entry.name.strip_prefix(PARTIAL) {
         Some(rest) => entry.is_partial() && (rest.is_empty() || is_part(rest)),

@@ -13,7 +13,7 @@ pub enum ArrayKind {
 }
 
 impl ArrayKind {
-    /// Both.
+    /// The two kinds, pages first.
     pub const ALL: [ArrayKind; 2] = [ArrayKind::Pages, ArrayKind::Data];
 
     pub(crate) fn class(self) -> Class {

@@ -17,7 +17,7 @@ pub struct Bookmark {
     pub guid: u64,
     /// The transaction group that made it.
     pub created_txg: u64,
-    /// When, in seconds since 1970.
+    /// The time when it was made, in seconds since 1970.
     pub created: u64,
     /// The state that it held, wherever that is sealed.
     pub(crate) lineage: Lineage,
@@ -73,7 +73,7 @@ fn identity(text: &str) -> Option<Identity> {
 }
 
 impl Entry {
-    /// Its bookmarks with their names, by name. Invalid values are left out.
+    /// Returns the bookmarks of a dataset with their names, by name. Invalid values are left out.
     pub(crate) fn bookmarks(&self) -> impl Iterator<Item = (&str, Bookmark)> {
         self.props.iter().filter_map(|(key, value)| {
             let name = key.strip_prefix(PREFIX)?;

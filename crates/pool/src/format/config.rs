@@ -24,18 +24,18 @@ pub(crate) const NO_GROUP: u16 = store::layout::NO_GROUP;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DeviceState {
-    /// It has all data of its group that it should have.
+    /// The device has all data of its group that it should have.
     #[default]
     Online = 0,
-    /// It is being brought up to date.
+    /// The device is being brought up to date.
     Resilvering = 1,
     /// The administrator took it offline.
     Offline = 2,
-    /// It failed.
+    /// The device failed.
     Faulted = 3,
-    /// It was not there when the pool was imported.
+    /// The device was not there when the pool was imported.
     Missing = 4,
-    /// It waits to take the place of another one.
+    /// The device waits to take the place of another one.
     Spare = 5,
 }
 
@@ -52,7 +52,7 @@ impl DeviceState {
         })
     }
 
-    /// What the store is to do with it.
+    /// Returns the state that the store has to give to the device.
     pub(crate) fn member_state(self) -> store::MemberState {
         match self {
             DeviceState::Online => store::MemberState::Online,
@@ -71,7 +71,7 @@ pub(crate) struct ConfigDevice {
     pub(crate) guid: u64,
     /// [`NO_GROUP`] of a spare.
     pub(crate) group: u16,
-    /// Which column of a group with parity it holds; else 0.
+    /// The column that the device holds in a group with parity; else 0.
     pub(crate) column: u16,
     pub(crate) size: u64,
     pub(crate) path: String,
@@ -103,7 +103,7 @@ impl ConfigDevice {
         }
     }
 
-    /// Whether it has held all that its group held, at some time.
+    /// Returns whether it has held all that its group held, at some time.
     fn was_whole(&self) -> bool {
         self.state == DeviceState::Online || self.from_txg > 0
     }
@@ -114,7 +114,7 @@ impl ConfigDevice {
         (is_done && self.replaces != 0).then_some(self.replaces)
     }
 
-    /// Whether it is, or should be, a member of a group.
+    /// Returns whether it is, or should be, a member of a group.
     pub(crate) fn is_member(&self) -> bool {
         self.state != DeviceState::Spare
     }
@@ -129,16 +129,16 @@ pub enum Purpose {
     Data = 0,
     /// Logs only. The pool can do without it.
     Logs = 1,
-    /// Nothing: it was removed. Its number stays, since segments are counted group by group.
+    /// The group was removed and holds nothing. Its number stays, since segments are counted group by group.
     Gone = 2,
     /// Records, which are being copied to other groups.
     Leaving = 3,
-    /// Nothing: it was removed, and the remap table says where what it held is now.
+    /// The group was removed and holds nothing. The remap table has the new addresses of its data.
     Moved = 4,
 }
 
 impl Purpose {
-    /// Whether the pool needs the devices of the group for its data.
+    /// Returns whether the pool needs the devices of the group for its data.
     pub fn holds_data(self) -> bool {
         matches!(self, Purpose::Data | Purpose::Leaving)
     }
@@ -156,7 +156,7 @@ pub(crate) struct Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub(crate) group: u16,
-    /// How many, parity included.
+    /// The number of segments, parity included.
     pub(crate) segments: u32,
 }
 
@@ -168,7 +168,7 @@ pub(crate) const STRETCHES_MAX: usize = 4096;
 pub(crate) struct Epoch {
     /// Drawn at the import.
     pub(crate) guid: u64,
-    /// Its first transaction group.
+    /// The first transaction group of the stretch.
     pub(crate) start: u64,
 }
 
@@ -188,11 +188,11 @@ pub(crate) struct Config {
     pub(crate) wipe: Vec<u32>,
     /// The scrub under way, or the last one.
     pub(crate) scrub: ScrubStatus,
-    /// Whether the pool knows of groups with several members. The rest is empty if not.
+    /// True if the pool knows of groups with several members. The rest is empty if not.
     pub(crate) is_redundant: bool,
-    /// How the groups lay out what they hold, if any has parity; those that are not here have none.
+    /// The layouts of the groups, if any has parity; those that are not here have none.
     pub(crate) shapes: Vec<Shape>,
-    /// What the groups are there for; those that are not here hold data.
+    /// The purposes of the groups; those that are not here hold data.
     pub(crate) roles: Vec<Role>,
     /// The removal of a group that held data that is under way, or the last one.
     pub(crate) removal: Option<RemovalStatus>,
@@ -277,14 +277,14 @@ impl Config {
         groups
     }
 
-    /// Whether no other segments have higher numbers than those of the last group.
+    /// Returns whether no other segments have higher numbers than those of the last group.
     fn is_numbered_last(&self, groups: u32) -> bool {
         let is_last = |stretch: &Stretch| u32::from(stretch.group) + 1 == groups;
         let mut others = self.stretches.iter().skip_while(|s| !is_last(s));
         others.all(is_last)
     }
 
-    /// How many segments a group has, parity included, if the configuration says so.
+    /// Returns the number of segments of a group, parity included, if the configuration says so.
     pub(crate) fn segments(&self, group: u16) -> Option<u32> {
         if self.stretches.is_empty() {
             return None;
@@ -293,7 +293,7 @@ impl Config {
         Some(own.map(|stretch| stretch.segments).sum())
     }
 
-    /// Whether a device, or several together, can tell what is in the logs of a group: no write there has
+    /// Returns whether a device, or several together, can tell what is in the logs of a group: no write there has
     /// failed that was reported as durable.
     pub(crate) fn knows_logs(&self, group: u16) -> bool {
         self.purpose(group).holds_data()
@@ -304,7 +304,7 @@ impl Config {
             })
     }
 
-    /// Whether no other device in its group was ever whole. One that was to become that has nothing that this
+    /// Returns whether no other device in its group was ever whole. One that was to become that has nothing that this
     /// one lacks.
     pub(crate) fn is_sole(&self, device: &ConfigDevice) -> bool {
         let mut whole = self.group(device.group).filter(|other| other.was_whole());
@@ -326,12 +326,12 @@ impl Config {
         segments.fold(0, u32::saturating_add)
     }
 
-    /// Whether the `whole` devices of a group together have all its data.
+    /// Returns whether the `whole` devices of a group together have all its data.
     pub(crate) fn is_complete(&self, group: u16, whole: impl Fn(&ConfigDevice) -> bool) -> bool {
         self.columns(group, whole) >= self.shape(group).needed()
     }
 
-    /// How many columns of a group have a device that is `whole`.
+    /// Returns the number of columns of a group that have a device that is `whole`.
     pub(crate) fn columns(&self, group: u16, whole: impl Fn(&ConfigDevice) -> bool) -> usize {
         let devices = self.group(group).filter(|device| whole(device));
         let columns: BTreeSet<u16> = devices.map(|device| device.column).collect();

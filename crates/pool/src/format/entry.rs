@@ -1,4 +1,4 @@
-//! One dataset or snapshot in the dataset table.
+//! The entry of a dataset or snapshot in the dataset table.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub enum DatasetKind {
     Snapshot = 3,
 }
 
-/// Where the wrapped keys of a dataset are: key blocks, in order.
+/// The key blocks with the wrapped keys of a dataset, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyringRef {
     /// The blocks of the key area.
@@ -46,9 +46,9 @@ pub struct KeyringRef {
 /// A dataset or snapshot, in the clear.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number in this pool, never used again.
+    /// The number of the entry in this pool, never used again.
     pub id: u64,
-    /// Its number everywhere.
+    /// The number of the entry everywhere.
     pub guid: u64,
     /// Shared by a dataset, its snapshots and their clones.
     pub family: u64,
@@ -56,17 +56,17 @@ pub struct Entry {
     pub parent: u64,
     /// The last part of its name.
     pub name: String,
-    /// Its kind.
+    /// The kind of the entry.
     pub kind: DatasetKind,
     /// The transaction group that made it. A snapshot has the records that were born in it or before.
     pub created_txg: u64,
-    /// When, in seconds since 1970.
+    /// The time when the entry was created, in seconds since 1970.
     pub created: u64,
     /// The cipher suite of its records, 0 if they are clear.
     pub suite: u8,
     /// The dataset whose key slots unwrap its keys; itself if it has slots; 0 if it is clear.
     pub key_root: u64,
-    /// Its wrapped keys.
+    /// The wrapped keys.
     pub keyring: Option<KeyringRef>,
     /// The roots of its arrays, by [`crate::ArrayKind`].
     pub roots: [RecordPtr; 2],
@@ -79,9 +79,9 @@ pub struct Entry {
     pub seal: [u8; 32],
     /// The snapshot before it, 0 if there is none.
     pub prev_snap: u64,
-    /// When that was made.
+    /// The transaction group in which that snapshot was made.
     pub prev_snap_txg: u64,
-    /// Of a snapshot: the next one, or the dataset itself.
+    /// The next snapshot, or the dataset itself, for a snapshot.
     pub next: u64,
     /// The snapshot it was cloned from.
     pub origin: u64,
@@ -92,11 +92,11 @@ pub struct Entry {
     pub dead_bytes: u64,
     /// Bytes on disk that it reaches.
     pub referenced: u64,
-    /// Of a dataset: bytes on disk that it and its snapshots take together.
+    /// The bytes on disk that a dataset and its snapshots take together.
     pub used: u64,
     /// Bytes of its records before compression.
     pub logical: u64,
-    /// Where its log begins.
+    /// The beginning of the log.
     pub log: LogHead,
     /// Properties that are set here.
     pub props: BTreeMap<String, String>,
@@ -200,12 +200,12 @@ impl Entry {
         .filter(Entry::volume_fits)
     }
 
-    /// Whether anything was ever committed to it.
+    /// Returns whether anything was ever committed to it.
     pub fn was_written(&self) -> bool {
         self.sequence != 0 || self.roots.iter().any(|root| !root.is_empty())
     }
 
-    /// Whether it is a snapshot.
+    /// Returns whether it is a snapshot.
     pub fn is_snapshot(&self) -> bool {
         self.kind == DatasetKind::Snapshot
     }

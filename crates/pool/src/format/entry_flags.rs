@@ -13,7 +13,7 @@ const SEALED: &str = "@sealed";
 const KEYS_TXG: &str = "@txg";
 /// The state that it has, if it was received in the clear and sealed again.
 const LINEAGE: &str = "@lineage";
-/// What is being received into it.
+/// The property with the state of a receive into the dataset.
 const RECEIVING: &str = "@receiving";
 /// The state that it will be, as it is sealed at the sender.
 const RECEIVING_STATE: &str = "@receiving-state";
@@ -29,12 +29,12 @@ pub(crate) const REFRESERVATION: &str = "refreservation";
 /// A name that begins like this is that of a dataset which is being received.
 pub(crate) const PARTIAL: char = '%';
 
-/// What is being received.
+/// The state of a receive into a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Receiving {
     pub(crate) to_guid: u64,
     pub(crate) from_guid: u64,
-    /// Whether it stays when it is interrupted.
+    /// True if it stays when it is interrupted.
     pub(crate) resumable: bool,
     /// The name of the snapshot where it comes from.
     pub(crate) name: String,
@@ -96,7 +96,7 @@ impl Entry {
         self.props.insert(KEYS_TXG.into(), txg.to_string());
     }
 
-    /// As [`Entry::keys_txg`], if it came with a stream.
+    /// Returns the same as [`Entry::keys_txg`], if the keyring came with a stream.
     pub(crate) fn foreign_txg(&self) -> Option<u64> {
         self.props.get(KEYS_TXG)?.parse().ok()
     }
@@ -135,7 +135,7 @@ impl Entry {
         }
     }
 
-    /// Whether it is a snapshot that is to be destroyed as soon as nothing keeps it.
+    /// Returns whether it is a snapshot that is to be destroyed as soon as nothing keeps it.
     pub fn is_deferred(&self) -> bool {
         self.is_snapshot() && self.props.contains_key(DEFERRED)
     }
@@ -150,12 +150,12 @@ impl Entry {
         self.props.remove(DEFERRED);
     }
 
-    /// Whether it is a dataset that is being received, and hidden.
+    /// Returns whether it is a dataset that is being received, and hidden.
     pub fn is_partial(&self) -> bool {
         self.props.contains_key(RECEIVING)
     }
 
-    /// What is being received into it.
+    /// Returns the state of a receive into the dataset.
     pub(crate) fn receiving(&self) -> Option<Receiving> {
         Receiving::decode(self.props.get(RECEIVING)?)
     }
@@ -187,7 +187,7 @@ impl Entry {
 }
 
 impl Entry {
-    /// How large it is, if it is a volume or a snapshot of one.
+    /// Returns the size, if it is a volume or a snapshot of one.
     pub fn volume(&self) -> Option<VolumeShape> {
         VolumeShape::parse(self.props.get(VOLUME)?)
     }
@@ -207,7 +207,7 @@ impl Entry {
         }
     }
 
-    /// Whether it says how large it is if it is a volume, and only then.
+    /// Returns whether it says how large it is if it is a volume, and only then.
     pub(crate) fn volume_fits(&self) -> bool {
         let says = self.props.contains_key(VOLUME);
         match self.kind {

@@ -73,8 +73,8 @@ pub(crate) const FEATURE_CHECKPOINT: u64 = 1 << 28;
 /// Groups may have triple parity. Set with the first such group, and never removed.
 pub(crate) const FEATURE_TRIPLE_PARITY: u64 = 1 << 20;
 
-/// There may be cache devices. A program that does not know of them does without: this is a bit of the
-/// optional ones.
+/// The bit of cache devices. A program that does not know of them does without: this is a bit of the optional ones. A
+/// program that does not know of them does without: this is a bit of the optional ones.
 pub(crate) const FEATURE_CACHES: u64 = 1;
 
 /// The superblock may have the number of the host. A program that does not know of it goes by the name: this is a bit
@@ -104,18 +104,18 @@ pub(crate) const FEATURE_SPLIT_KEYS: u64 = 1 << 35;
 /// Seals may cover hashes of keyring, snapshots and properties. Set with the first such seal, and never removed.
 pub(crate) const FEATURE_SEALED_FACTS: u64 = 1 << 36;
 
-/// Something that a program has to know to import a pool which has it.
+/// A feature that a program has to know to import a pool which has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// Its name.
+    /// The name of the feature.
     pub name: &'static str,
-    /// Its bit in the superblock.
+    /// The bit of the feature in the superblock.
     pub(crate) bit: u64,
     /// The first version of this program that knows it.
     pub since: &'static str,
-    /// What a pool with this feature may have.
+    /// The contents that a pool with this feature may have.
     pub what: &'static str,
-    /// What switches it on.
+    /// The event that switches the feature on.
     pub begins: &'static str,
 }
 

@@ -5,7 +5,7 @@ use crate::format::pointer::RecordPtr;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"REAP");
 
-/// Something to free.
+/// A job that frees an array, a list or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FreeJob {
     pub(crate) what: ToFree,

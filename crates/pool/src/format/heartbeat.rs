@@ -2,7 +2,7 @@
 
 use crate::format::root::Host;
 
-/// What a heartbeat says. Its number is that of the frame.
+/// The contents of a heartbeat. Its number is that of the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Heartbeat {
     /// Drawn at each import.

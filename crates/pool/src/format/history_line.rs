@@ -5,18 +5,18 @@ use crate::format::codec::{Reader, Writer};
 /// A line is cut at this many bytes.
 const TEXT_MAX: usize = 2000;
 
-/// One line.
+/// A line of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryLine {
     /// Seconds since 1970.
     pub time: u64,
     /// The transaction group that did it.
     pub txg: u64,
-    /// Whether it is what the pool did by itself, and not a command.
+    /// True if it is what the pool did by itself, and not a command.
     pub internal: bool,
-    /// Who, as `user on host`.
+    /// The user, as `user on host`.
     pub who: String,
-    /// What.
+    /// The text of the line.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! One entry of a log: a clear header, the places of records that it points to, if there are any, and the sealed
+//! The entry of a log: a clear header, the places of records that it points to, if there are any, and the sealed
 //! payload.
 
 use twox_hash::XxHash3_128;
@@ -29,7 +29,7 @@ pub const LOG_PLACES_MAX: usize = 1024;
 /// An entry is no longer than this.
 pub(crate) const ENTRY_MAX: usize = RECORD_MAX as usize + store::UNIT as usize;
 
-/// What is in the clear of an entry.
+/// The clear header of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntryHead {
     /// The pool.
@@ -38,17 +38,17 @@ pub(crate) struct EntryHead {
     pub(crate) dataset: u64,
     /// The ring since it was set up.
     pub(crate) chain: u64,
-    /// Its number in the chain.
+    /// The number of the entry in the chain.
     pub(crate) sequence: u64,
     /// Entries up to this one were durable when it was written.
     pub(crate) flushed: u64,
     /// Bytes with header, places and payload.
     pub(crate) len: u32,
-    /// How many records it points to.
+    /// The number of records that the entry points to.
     pub(crate) places: u32,
-    /// How the payload is sealed.
+    /// The identity of the sealed payload.
     pub(crate) identity: Identity,
-    /// What it continues; `None` of an entry of an older program.
+    /// The state that the entry continues; `None` of an entry of an older program.
     pub(crate) bound: Option<Bound>,
 }
 
@@ -59,8 +59,8 @@ pub struct EntryPlace {
     pub chain: u64,
     /// The number of the entry in it.
     pub sequence: u64,
-    /// What the seal has to bind: the place, what the entry continues, and the records that it points to. `None` of an
-    /// entry of an older program.
+    /// The bytes that the seal has to bind: the place, what the entry continues, and the records that it points to.
+    /// `None` of an entry of an older program.
     pub associated: Option<Vec<u8>>,
 }
 
@@ -147,7 +147,7 @@ impl EntryHead {
         })
     }
 
-    /// What the seal binds besides the payload; `None` of an entry of an older program.
+    /// Returns the bytes that the seal binds besides the payload; `None` of an entry of an older program.
     pub(crate) fn associated(&self, places: &[Place]) -> Option<Vec<u8>> {
         let Bound { state, link } = self.bound?;
         let numbers = [self.dataset, self.chain, self.sequence, self.flushed];
@@ -158,7 +158,7 @@ impl EntryHead {
         Some(bytes)
     }
 
-    /// Where the payload begins.
+    /// Returns the offset of the payload.
     pub(crate) fn payload(&self) -> usize {
         LOG_HEADER + self.places as usize * LOG_PLACE
     }
@@ -171,7 +171,7 @@ impl EntryHead {
     }
 }
 
-/// Whether a header and its payload are as they were written.
+/// Returns whether a header and its payload are as they were written.
 pub(crate) fn is_whole(entry: &[u8]) -> bool {
     match entry.split_at_checked(LOG_HEADER) {
         Some((head, payload)) => sum(head, payload) == head[COVERED..],
@@ -179,8 +179,8 @@ pub(crate) fn is_whole(entry: &[u8]) -> bool {
     }
 }
 
-/// It is against accidents: opening the payload detects a forgery by the tag. So the
-/// payload, which an `fsync` waits for, has a hash that is quick.
+/// Returns a checksum against accidents: opening the payload detects a forgery by the tag. So the payload, which an
+/// `fsync` waits for, has a hash that is quick.
 fn sum(head: &[u8], payload: &[u8]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&head[..COVERED]);

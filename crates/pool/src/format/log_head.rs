@@ -11,14 +11,14 @@ use crate::format::pointer::{Addr, Place};
 /// A log has at most so many chunks.
 pub(crate) const CHUNKS_MAX: usize = 12;
 
-/// How many bytes of entries a chunk has space for. In a group with parity each unit of an entry is a
-/// stripe, which has its own parity and can be written without those around it.
+/// Returns the number of bytes of entries for which a chunk has space. In a group with parity each unit of an entry is
+/// a stripe, which has its own parity and can be written without those around it.
 pub(crate) fn capacity(chunk: &Addr, shape: Shape) -> u32 {
     shape.singles(chunk.size() / UNIT) * UNIT
 }
 
-/// Where the log of a dataset begins. With no chunks there is no log; the other numbers then still
-/// say what the dataset's seal was made over.
+/// The beginning of the log of a dataset. With no chunks there is no log; the other numbers then still say what the
+/// dataset's seal was made over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogHead {
     /// Names the ring since it was set up, random; 0: there was none.
@@ -32,7 +32,7 @@ pub struct LogHead {
     /// Names the state before and the entry before the first one, see [`before`]; zeros if the log began with this
     /// state.
     pub(crate) before: State,
-    /// Where in the first chunk the first entry is, or will be.
+    /// The offset of the first entry in the first chunk.
     pub(crate) offset: u32,
     /// The ring, from the chunk with the first entry on.
     pub(crate) chunks: Vec<Addr>,
@@ -55,18 +55,18 @@ pub(crate) struct HeadRecord {
 const _: () = assert!(size_of::<HeadRecord>() == 256);
 
 impl LogHead {
-    /// Whether entries may wait in it.
+    /// Returns whether entries may wait in it.
     pub fn exists(&self) -> bool {
         !self.chunks.is_empty()
     }
 
-    /// Whether the log is of a program that did not bind entries to states.
+    /// Returns whether the log is of a program that did not bind entries to states.
     pub(crate) fn is_unbound(&self) -> bool {
         self.state == State::default()
     }
 
-    /// Whether an entry may be the first one: it was written in this state, or while the commit was under way that made
-    /// the state.
+    /// Returns whether an entry may be the first one: it was written in this state, or while the commit was under way
+    /// that made the state.
     pub(crate) fn is_continued_by(&self, entry: &Bound) -> bool {
         entry.state == self.state || before(&entry.state, &entry.link) == self.before
     }
@@ -79,7 +79,7 @@ impl LogHead {
             .sum()
     }
 
-    /// Whether entries of the log `chain` may point to a place.
+    /// Returns whether entries of the log `chain` may point to a place.
     pub(crate) fn points_to(&self, chain: u64, place: &Place) -> bool {
         self.exists() && self.chain == chain && place.birth() > self.base
     }
@@ -98,7 +98,7 @@ impl LogHead {
         &self.chunks
     }
 
-    /// Where the first entry is in the first of them, or will be.
+    /// Returns the offset of the first entry in the first chunk.
     pub fn offset(&self) -> u32 {
         self.offset
     }

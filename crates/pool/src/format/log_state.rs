@@ -21,7 +21,7 @@ pub(crate) fn before(state: &State, link: &Link) -> State {
 /// The tag of an entry. Zeros stand for no entry.
 pub(crate) type Link = [u8; 16];
 
-/// What an entry continues.
+/// The state that an entry continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bound {
     /// The state of the dataset that was durable when the entry was written.

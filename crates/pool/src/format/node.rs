@@ -8,7 +8,7 @@ use crate::format::pointer::{Identity, RecordPtr};
 /// Pointers to a node.
 pub const FANOUT: usize = 32;
 
-/// How many slots a node of this level covers.
+/// Returns the number of slots that a node of this level covers.
 pub(crate) fn coverage(level: u8) -> u64 {
     1u64.checked_shl(5 * u32::from(level)).unwrap_or(u64::MAX)
 }
@@ -33,13 +33,13 @@ impl Node {
         Node::new_zeroed()
     }
 
-    /// Whether nothing hangs below.
+    /// Returns whether nothing hangs below.
     pub(crate) fn is_empty(&self) -> bool {
         self.children.iter().all(RecordPtr::is_empty)
     }
 
-    /// Whether its children can be those of a node of this level. A hash does not bind places. So a child with an
-    /// identity but without a place is not a hole: someone without the key has removed the place.
+    /// Returns whether its children can be those of a node of this level. A hash does not bind places. So a child with
+    /// an identity but without a place is not a hole: someone without the key has removed the place.
     pub(crate) fn is_consistent(&self, level: u8) -> bool {
         self.children.iter().all(|child| match child.is_empty() {
             true => *child == RecordPtr::EMPTY,
@@ -78,8 +78,8 @@ const _: () = assert!(size_of::<Node>() == UNIT as usize);
 /// A node is kept twice.
 pub(crate) const NODE_BYTES: u64 = 2 * UNIT as u64;
 
-/// How many nodes of an array of `height` levels are above the lowest node `leaf`, up to one that is
-/// also above one of `others`.
+/// Returns how many nodes of an array of `height` levels are above the lowest node `leaf`, up to one that is also above
+/// one of `others`.
 pub(crate) fn nodes_above(leaf: u64, height: u8, others: &[u64]) -> u64 {
     let height = height.max(level_for(leaf.saturating_mul(FANOUT as u64)));
     let is_shared = |level: u8| {
@@ -89,7 +89,7 @@ pub(crate) fn nodes_above(leaf: u64, height: u8, others: &[u64]) -> u64 {
     (1..=height).take_while(|level| !is_shared(*level)).count() as u64
 }
 
-/// Which child of a node of this level leads to a slot.
+/// Returns the number of the child of a node of this level that leads to a slot.
 pub(crate) fn child_index(slot: u64, level: u8) -> usize {
     (slot >> (5 * u32::from(level - 1))) as usize % FANOUT
 }

@@ -6,7 +6,7 @@ use crate::format::hex::{hex, unhex};
 
 /// The seals that wait in the entry, oldest first, in hexadecimal.
 pub(crate) const PAST: &str = "@past-seals";
-/// How many seals wait at most.
+/// The largest number of seals that wait.
 const WAITING_MAX: usize = 64;
 
 /// A seal that a dataset had.
@@ -35,7 +35,7 @@ impl PastSeal {
         }
     }
 
-    /// Whether older seals are missing before this one.
+    /// Returns whether older seals are missing before this one.
     pub fn is_gap(&self) -> bool {
         self.sequence == 0
     }

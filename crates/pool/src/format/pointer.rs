@@ -63,22 +63,22 @@ impl Addr {
         self.offset.get()
     }
 
-    /// How many bytes.
+    /// Returns the number of bytes.
     pub fn size(&self) -> u32 {
         self.size.get()
     }
 
-    /// Whether there is nothing here.
+    /// Returns whether there is nothing here.
     pub fn is_empty(&self) -> bool {
         self.size.get() == 0
     }
 }
 
-/// Where a record is, and since when.
+/// The addresses of the copies of a record, and the time since when it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Place {
-    /// One copy, or two; an empty address is no copy. All copies are equally long.
+    /// The addresses of one or two copies; an empty address is no copy. All copies are equally long.
     pub addr: [Addr; 2],
     birth: U64,
     /// BLAKE3 of the bytes on disk, cut to 128 bits.
@@ -105,12 +105,12 @@ pub(crate) type GangMark = [u8; 7];
 /// The part of the nonce of a shared record that a place stores.
 pub(crate) type ShareMark = [u8; 7];
 
-/// Where a shared record is found, by those who point to it.
+/// The key by which pointers find a shared record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Share {
     /// The beginning of its nonce.
     pub(crate) mark: ShareMark,
-    /// Where it is.
+    /// The address of the record.
     pub(crate) addr: Addr,
 }
 
@@ -125,14 +125,14 @@ pub struct Identity {
     generation: U32,
     /// The suite that sealed a record; 0: none.
     pub suite: u8,
-    /// How a record was compressed, in the sealer's own numbers.
+    /// The compression of the record, in the sealer's own numbers.
     pub compression: u8,
     /// 1: the hash of the bytes on disk is part of the identity of a record; otherwise 0.
     pub flags: u8,
     /// 0: a record. Otherwise a node, this many levels above the records.
     pub level: u8,
     logical_size: U32,
-    /// Of a checked record: bytes 16 to 28 of the BLAKE3 of its bytes on disk; else zeros.
+    /// The bytes 16 to 28 of the BLAKE3 of the bytes on disk, for a checked record; else zeros.
     check: [u8; 12],
 }
 
@@ -140,9 +140,9 @@ pub struct Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct RecordPtr {
-    /// Where and when.
+    /// The half of the pointer that says where and when.
     pub place: Place,
-    /// What.
+    /// The half of the pointer that says what the record is.
     pub identity: Identity,
 }
 
@@ -191,7 +191,7 @@ impl Place {
         })
     }
 
-    /// Whether others may point to the record as well.
+    /// Returns whether others may point to the record as well.
     pub fn is_shared(&self) -> bool {
         self.form == SHARED
     }
@@ -208,7 +208,7 @@ impl Place {
         (self.form == SCATTERED).then_some(self.mark)
     }
 
-    /// Whether it can be that of a record which lies in one piece and is not shared.
+    /// Returns whether it can be that of a record which lies in one piece and is not shared.
     pub(crate) fn is_plain(&self) -> bool {
         let ptr = RecordPtr {
             place: *self,
@@ -225,7 +225,7 @@ impl Place {
         self
     }
 
-    /// Whether the record lies in pieces.
+    /// Returns whether the record lies in pieces.
     pub fn is_gang(&self) -> bool {
         self.form == SCATTERED
     }
@@ -240,7 +240,7 @@ impl Place {
         self.addr.into_iter().filter(|addr| !addr.is_empty())
     }
 
-    /// Which copies there are.
+    /// Returns the numbers of the copies.
     pub(crate) fn copy_numbers(&self) -> impl Iterator<Item = usize> {
         (0..self.addr.len()).filter(|copy| !self.addr[*copy].is_empty())
     }
@@ -258,8 +258,8 @@ impl Place {
             .sum()
     }
 
-    /// Whether its form can be: only records of two units and more have a gang map, and only those
-    /// with one copy are shared.
+    /// Returns whether its form can be: only records of two units and more have a gang map, and only those with one
+    /// copy are shared.
     fn form_is_consistent(&self, level: u8) -> bool {
         match self.form {
             0 => level > 0 || self.mark == [0; 7],
@@ -302,7 +302,7 @@ impl Identity {
         identity
     }
 
-    /// Whether it can be that of a record.
+    /// Returns whether it can be that of a record.
     pub(crate) fn is_of_record(&self) -> bool {
         let has_check = match self.flags {
             0 => self.check == [0; 12],
@@ -322,12 +322,12 @@ impl Identity {
         self
     }
 
-    /// Whether a node's hash covers the checksum in the place beside this identity.
+    /// Returns whether a node's hash covers the checksum in the place beside this identity.
     pub(crate) fn is_checked(&self) -> bool {
         self.level == 0 && self.flags & CHECKED != 0
     }
 
-    /// Whether it can be that of a record whose bytes on disk have this hash.
+    /// Returns whether it can be that of a record whose bytes on disk have this hash.
     pub(crate) fn admits(&self, hash: &[u8; 32]) -> bool {
         !self.is_checked() || self.check == hash[16..28]
     }
@@ -357,7 +357,7 @@ impl RecordPtr {
     /// The pointer to nothing.
     pub const EMPTY: RecordPtr = zerocopy::transmute!([0u8; 128]);
 
-    /// Whether it points to nothing.
+    /// Returns whether it points to nothing.
     pub fn is_empty(&self) -> bool {
         self.place.addr[0].is_empty()
     }
@@ -371,18 +371,18 @@ impl RecordPtr {
         self
     }
 
-    /// Whether its identity has a part of the hash of the bytes on disk.
+    /// Returns whether its identity has a part of the hash of the bytes on disk.
     pub fn is_checked(&self) -> bool {
         self.identity.is_checked()
     }
 
-    /// Whether these are the bytes on disk of the record, as far as this can be checked without a key. Of a checked
-    /// record that is as far as anybody can.
+    /// Returns whether these are the bytes on disk of the record, as far as this can be checked without a key. Of a
+    /// checked record that is as far as anybody can.
     pub fn names(&self, bytes: &[u8]) -> bool {
         self.names_hash(blake3::hash(bytes).as_bytes())
     }
 
-    /// As [`RecordPtr::names`], for bytes with a known BLAKE3 hash.
+    /// Returns the same as [`RecordPtr::names`], for bytes with a known BLAKE3 hash.
     pub(crate) fn names_hash(&self, hash: &[u8; 32]) -> bool {
         hash[..16] == self.place.checksum && self.identity.admits(hash)
     }
@@ -403,7 +403,7 @@ impl RecordPtr {
         Some(u64::from_le_bytes(units)).filter(|units| *units > 0)
     }
 
-    /// Whether its parts agree: a pointer read from a damaged or hostile pool may say anything.
+    /// Returns whether its parts agree: a pointer read from a damaged or hostile pool may say anything.
     pub(crate) fn is_consistent(&self) -> bool {
         let [first, second] = &self.place.addr;
         let size = first.size();
@@ -423,7 +423,7 @@ impl RecordPtr {
 }
 
 impl Error {
-    /// Something whose first copy is at `addr` cannot be read.
+    /// Makes the error for a record or node whose first copy at `addr` cannot be read.
     pub(crate) fn unreadable(what: &'static str, addr: &Addr, source: store::Error) -> Error {
         Error::Unreadable {
             what,

@@ -3,41 +3,41 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What the removal of a group does.
+/// The phase of the removal of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum RemovalPhase {
-    /// It copies.
+    /// The removal copies records.
     #[default]
     Running = 1,
     /// The group is gone.
     Finished = 2,
-    /// It was stopped, and the group is in use as before.
+    /// The removal was stopped, and the group is in use as before.
     Stopped = 3,
-    /// It is being stopped: copies are given up.
+    /// The removal is being stopped: copies are given up.
     Stopping = 4,
 }
 
-/// How far the removal of a group is, or how the last one ended.
+/// The progress of the removal of a group, or the result of the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemovalStatus {
-    /// What it does.
+    /// The phase of the removal.
     pub phase: RemovalPhase,
     /// The group.
     pub group: u16,
-    /// When it began, seconds since 1970.
+    /// The time when the removal began, in seconds since 1970.
     pub started: u64,
-    /// When it ended.
+    /// The time when the removal ended.
     pub ended: u64,
     /// Bytes that were allocated in the group when it began, parity included.
     pub total: u64,
-    /// How many of them have no copy yet.
+    /// The part of these bytes that has no copy yet.
     pub left: u64,
     /// The transaction group that copied something last.
     pub moved_till: u64,
-    /// What people call the group: by its only device, or as `mirror-1`.
+    /// The name of the group for people: its only device, or a name as `mirror-1`.
     pub name: String,
-    /// Why it does not go on at the moment.
+    /// The reason why the removal does not go on at the moment.
     pub waits: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct RemovalRecord {
 }
 
 impl RemovalStatus {
-    /// Whether it runs, or is being stopped.
+    /// Returns whether it runs, or is being stopped.
     pub fn is_under_way(&self) -> bool {
         matches!(self.phase, RemovalPhase::Running | RemovalPhase::Stopping)
     }

@@ -7,15 +7,15 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::format::scrub_status::{ScrubPhase, ScrubRecord, ScrubStatus};
 
-/// How far a resilver is, or how the last one ended.
+/// The progress of a resilver, or the result of the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResilverStatus {
     /// Times, bytes and errors. `repaired` counts bytes of records that were copied; with parity the
     /// members got less than that.
     pub progress: ScrubStatus,
-    /// Why it does not continue at the moment.
+    /// The reason why the resilver does not continue at the moment.
     pub waits: Option<String>,
-    /// When it is tried again, in seconds since 1970.
+    /// The time of the next attempt, in seconds since 1970.
     pub(crate) waits_till: u64,
     /// The members that lack something of which no good copy was found. Not stored: a resilver with errors begins
     /// anew after an import.
@@ -23,7 +23,7 @@ pub struct ResilverStatus {
     pub(crate) position: Position,
 }
 
-/// Where a resilver is.
+/// The position of a resilver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) stage: Stage,
@@ -54,7 +54,7 @@ pub(crate) struct ResilverRecord {
 }
 
 impl ResilverStatus {
-    /// Whether one is under way.
+    /// Returns whether one is under way.
     pub fn is_running(&self) -> bool {
         self.progress.phase == ScrubPhase::Running
     }
@@ -66,7 +66,7 @@ impl ResilverStatus {
         status
     }
 
-    /// Nothing needs it any more.
+    /// Ends the resilver, because no device needs it any more.
     pub(crate) fn cancel(&mut self) {
         if self.is_running() {
             self.progress.phase = ScrubPhase::Stopped;

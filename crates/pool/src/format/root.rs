@@ -29,9 +29,10 @@ pub enum PoolState {
 /// A machine that imports pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// Its number; 0 if it has none. Two machines may have the same name, and should not have the same number.
+    /// The number of the host; 0 if it has none. Two machines may have the same name, and should not have the same
+    /// number.
     pub id: u32,
-    /// Its name.
+    /// The name of the host.
     pub name: String,
 }
 
@@ -45,7 +46,7 @@ impl From<&str> for Host {
     }
 }
 
-/// What dedup has saved.
+/// The savings of dedup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DedupInfo {
     /// Records that are shared, or could be.
@@ -64,13 +65,13 @@ pub(crate) struct PoolRoot {
     pub(crate) features_required: U64,
     /// Features a program may ignore.
     pub(crate) features_optional: U64,
-    /// When this commit was made, seconds since 1970.
+    /// The time when this commit was made, in seconds since 1970.
     pub(crate) time: U64,
-    /// When the pool was created.
+    /// The time when the pool was created.
     pub(crate) created: U64,
     /// A [`PoolState`].
     pub(crate) state: U32,
-    /// How many groups of devices there are.
+    /// The number of groups of devices.
     pub(crate) groups: U32,
     /// The id that the next dataset or snapshot gets.
     pub(crate) next_id: U64,
@@ -102,17 +103,16 @@ pub(crate) struct PoolRoot {
     host_len: U32,
     name: [u8; 256],
     host: [u8; 256],
-    /// Which import this commit belongs to; 0 without
+    /// The import that this commit belongs to; 0 without
     /// [`FEATURE_REDUNDANT`](crate::format::features::FEATURE_REDUNDANT).
     pub(crate) epoch: U64,
     /// A bit for each device in the configuration: it did not get all of this commit.
     pub(crate) missed: [u8; DEVICES_MAX / 8],
-    /// How many buckets the dedup table has.
+    /// The number of buckets of the dedup table.
     pub(crate) dedup_buckets: U64,
-    /// How many records are in it, the bytes that they take, and those that they would if each pointer
-    /// had its own.
+    /// The number of records in it, the bytes that they take, and those that they would if each pointer had its own.
     dedup_info: [U64; 3],
-    /// How many pages the remap table has.
+    /// The number of pages of the remap table.
     pub(crate) remap_pages: U64,
     /// The number of the host; 0 if it has none.
     host_id: U32,
@@ -169,12 +169,13 @@ impl PoolRoot {
         Ok(root)
     }
 
-    /// Whether an earlier state of the pool is kept.
+    /// Returns whether an earlier state of the pool is kept.
     pub(crate) fn has_checkpoint(&self) -> bool {
         self.features_required.get() & FEATURE_CHECKPOINT != 0
     }
 
-    /// Whether the checkpoint is abandoned. Then only its record is left, and its space may have been used again.
+    /// Returns whether the checkpoint is abandoned. Then only its record is left, and its space may have been used
+    /// again.
     pub(crate) fn ends_checkpoint(&self) -> bool {
         self.has_checkpoint() && self.checkpoint_ends.get() != 0
     }
@@ -209,8 +210,8 @@ impl PoolRoot {
         self.received_sequence.get().min(RECEIVED_MAX)
     }
 
-    /// This root with the state of the pool from an earlier root. The identity, the host and the features of the pool
-    /// stay, and no id is used again.
+    /// Returns this root with the state of the pool from an earlier root. The identity, the host and the features of
+    /// the pool stay, and no id is used again.
     pub(crate) fn rewound(&self, to: &PoolRoot) -> PoolRoot {
         let mut root = self.clone();
         root.next_id = self.next_id.get().max(to.next_id.get()).into();
@@ -231,7 +232,7 @@ impl PoolRoot {
         root
     }
 
-    /// Where its space is described.
+    /// Returns the roots of the arrays that describe the space.
     pub(crate) fn space(&self) -> (RecordPtr, RecordPtr) {
         (self.table, self.bitmaps)
     }
@@ -257,7 +258,7 @@ impl PoolRoot {
         self.name_len = put_text(&mut self.name, name);
     }
 
-    /// What dedup has saved.
+    /// Returns the savings of dedup.
     pub(crate) fn dedup_info(&self) -> DedupInfo {
         let [records, stored, referenced] = self.dedup_info.map(U64::get);
         DedupInfo {
@@ -310,7 +311,7 @@ impl PoolRoot {
         mark
     }
 
-    /// Whether the device at this place in the configuration did not get all of this commit.
+    /// Returns whether the device at this place in the configuration did not get all of this commit.
     pub(crate) fn has_missed(&self, device: usize) -> bool {
         self.missed
             .get(device / 8)
@@ -360,7 +361,7 @@ mod tests {
         assert_eq!((root.host(), root.host_id()), ("é".repeat(128), 7));
     }
 
-    /// As a program does that knows names only.
+    /// Encodes hosts as a program does that knows names only.
     #[test]
     fn a_number_goes_with_the_name_that_it_was_written_with() {
         let mut root = PoolRoot::new("tank", 1, 5);

@@ -5,13 +5,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::format::array_kind::ArrayKind;
 
-/// Whether a scrub runs.
+/// The phase of a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScrubPhase {
     /// None has run yet.
     #[default]
     None,
-    /// One is under way.
+    /// A scrub is under way.
     Running,
     /// The last one reached the end.
     Finished,
@@ -22,8 +22,8 @@ pub enum ScrubPhase {
 }
 
 impl ScrubPhase {
-    /// As it is stored. One that was stopped has no position, and one that was paused has one, or no end: older
-    /// programs know one of both.
+    /// Returns the stored number of the phase. One that was stopped has no position, and one that was paused has one,
+    /// or no end: older programs know one of both.
     fn number(self) -> u32 {
         match self {
             ScrubPhase::None => 0,
@@ -34,14 +34,14 @@ impl ScrubPhase {
     }
 }
 
-/// How far a scrub is, or how the last one ended.
+/// The progress of a scrub, or the result of the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubStatus {
-    /// Whether it runs.
+    /// The phase of the scrub.
     pub phase: ScrubPhase,
-    /// When it began, seconds since 1970.
+    /// The time when the scrub began, in seconds since 1970.
     pub started: u64,
-    /// When it ended, was stopped or was paused. 0 for one that was paused before it read anything.
+    /// The time when the scrub ended, was stopped or was paused. 0 for one that was paused before it read anything.
     pub ended: u64,
     /// Bytes read.
     pub examined: u64,
@@ -51,12 +51,12 @@ pub struct ScrubStatus {
     pub repaired: u64,
     /// Records and nodes of which no good copy was found.
     pub errors: u64,
-    /// Of these: those with a copy that a device failed to read. That copy may be good.
+    /// The number of these records with a copy that a device failed to read. That copy may be good.
     pub unreadable: u64,
     /// The first of the errors, since the pool was imported.
     pub damage: Vec<Damage>,
     pub(crate) position: Position,
-    /// Where it is in a sublist of the checkpoint. Not stored: after an import it begins the sublist again.
+    /// The position in a sublist of the checkpoint. Not stored: after an import it begins the sublist again.
     pub(crate) within: u64,
 }
 
@@ -65,20 +65,20 @@ pub struct ScrubStatus {
 pub struct Damage {
     /// The dataset or snapshot; 0 for the pool's own records.
     pub dataset: u64,
-    /// Which of its arrays.
+    /// The array with the damage.
     pub array: Option<ArrayKind>,
     /// The first slot that is lost.
     pub slot: u64,
     /// The level of the damaged record (0) or node.
     pub level: u8,
-    /// Whether a device failed to read a copy, which may be good.
+    /// True if a device failed to read a copy, which may be good.
     pub is_unreadable: bool,
-    /// If only the checkpoint has the damaged data, the name of the dataset at that time. Empty for the checkpoint's
-    /// own records.
+    /// The name that the dataset had at the time of the checkpoint, if only the checkpoint has the damaged data. Empty
+    /// for the checkpoint's own records.
     pub in_checkpoint: Option<String>,
 }
 
-/// Where a scrub is.
+/// The position of a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) dataset: u64,

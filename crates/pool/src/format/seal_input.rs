@@ -7,7 +7,7 @@ use crate::format::log_state::{State, state_of};
 use crate::format::pointer::Identity;
 use crate::format::volume_shape::VolumeShape;
 
-/// What a seal is made over.
+/// The data that a seal is made over.
 #[derive(Clone, Copy, Debug)]
 pub struct SealInput {
     /// The dataset's guid.
@@ -16,8 +16,7 @@ pub struct SealInput {
     pub sequence: u64,
     /// The identities of the roots of both arrays.
     pub roots: [Identity; 2],
-    /// Where its log begins: chain, sequence and base of [`LogHead`](crate::LogHead); zeros if it has
-    /// none.
+    /// The beginning of the log: chain, sequence and base of [`LogHead`](crate::LogHead); zeros if it has none.
     pub log: [u64; 3],
     /// The names of the present state and of the one before in its log; zeros if it has none.
     pub log_states: [[u8; 16]; 2],
@@ -34,7 +33,7 @@ fn hash(mark: &String) -> [u8; 32] {
 }
 
 impl SealInput {
-    /// What the seal of an entry is made over. `guid` is the dataset's, also of a snapshot; what was
+    /// Returns the data that the seal of an entry is made over. `guid` is the dataset's, also of a snapshot; what was
     /// received has a seal over another one.
     pub fn of(entry: &Entry, guid: u64) -> SealInput {
         SealInput {

@@ -16,7 +16,7 @@ const OVERWRITE_MAX: u64 = 32 << 20;
 /// A small volume needs this part of its size instead.
 const OVERWRITE_PART: u64 = 8;
 
-/// How large a volume is, in bytes.
+/// The size of a volume, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeShape {
     size: u64,
@@ -47,7 +47,7 @@ impl VolumeShape {
         self.block_size
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> u64 {
         self.size / u64::from(self.block_size)
     }
@@ -67,8 +67,8 @@ impl VolumeShape {
             .saturating_add(on_its_way)
     }
 
-    /// What a [`NewDataset`](crate::NewDataset) of the kind [`DatasetKind::Volume`](crate::DatasetKind::Volume) has
-    /// among its properties.
+    /// Returns the property that a [`NewDataset`](crate::NewDataset) of the kind
+    /// [`DatasetKind::Volume`](crate::DatasetKind::Volume) has for its size.
     pub fn mark(&self) -> (String, String) {
         (VOLUME.into(), format!("{} {}", self.size, self.block_size))
     }

@@ -24,7 +24,7 @@ const TEXT: usize = 512;
 /// A bookmark, with its name and dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
-    /// Its whole name, `dataset#bookmark`.
+    /// The whole name, `dataset#bookmark`.
     pub name: String,
     /// The dataset.
     pub dataset: u64,

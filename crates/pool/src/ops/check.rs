@@ -32,23 +32,23 @@ pub enum Finding {
     UsedTwice {
         /// The owner that was visited second.
         what: String,
-        /// Where.
+        /// The segment with two owners.
         segment: SegmentId,
         /// The first byte.
         offset: u32,
     },
     /// A used place is free in its bitmap.
     NotAllocated {
-        /// Where.
+        /// The segment whose bitmap lacks the units.
         segment: SegmentId,
         /// The number of these units.
         units: u32,
     },
     /// An allocated place has no owner.
     Leaked {
-        /// Where.
+        /// The segment whose bitmap has units without an owner.
         segment: SegmentId,
-        /// How many units of it.
+        /// The number of units.
         units: u32,
     },
     /// A deadlist is wrong: space would be lost, or freed while it is in use.
@@ -71,21 +71,21 @@ pub enum Finding {
     },
     /// The dedup table lacks a shared record, or has a wrong number of pointers to it.
     Shared {
-        /// Where.
+        /// The segment of the record.
         segment: SegmentId,
         /// The first byte.
         offset: u32,
-        /// How many pointers there are.
+        /// The number of pointers that were found.
         pointers: u64,
-        /// How many pointers the table says there are.
+        /// The number of pointers in the table.
         listed: u64,
     },
     /// The pointer to a node says something else of what is stored below than the pointers in it do: the blocks that files
     /// show are wrong.
     StoredSum {
-        /// Whose node it is.
+        /// The owner of the node.
         what: String,
-        /// Where.
+        /// The segment of the node.
         segment: SegmentId,
         /// The first byte.
         offset: u32,
@@ -94,11 +94,11 @@ pub enum Finding {
         /// The units that there are, if the pointers in it say that.
         found: Option<u64>,
     },
-    /// Something cannot be read.
+    /// A record or node cannot be read.
     Unreadable {
-        /// What.
+        /// The record or node.
         what: String,
-        /// Why.
+        /// The reason why it cannot be read.
         why: String,
     },
 }
@@ -114,7 +114,8 @@ pub struct CheckReport {
     pub nodes: u64,
     /// Bytes claimed.
     pub bytes: u64,
-    /// Of these, the bytes of the records and nodes of datasets and snapshots, without records in the dedup table.
+    /// The part of these bytes that records and nodes of datasets and snapshots have, without records in the dedup
+    /// table.
     pub contents: u64,
     /// The problems; at most the first thousand.
     pub findings: Vec<Finding>,
@@ -123,7 +124,7 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// Whether there are no problems.
+    /// Returns whether there are no problems.
     pub fn is_clean(&self) -> bool {
         self.count == 0
     }
@@ -188,7 +189,7 @@ impl Pool {
 struct Check<'a> {
     pool: &'a Pool,
     claims: HashMap<SegmentId, Bitmap>,
-    /// How many pointers there are to each shared record.
+    /// The number of pointers to each shared record.
     shared: HashMap<Share, u64>,
     units: u32,
     /// The records and nodes that may still be visited: twice the number that the pool can have, so that units with

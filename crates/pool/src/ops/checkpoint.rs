@@ -25,9 +25,9 @@ const KEPT_NODES: usize = 1024;
 /// The earlier state that a pool keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointInfo {
-    /// Its transaction group.
+    /// The transaction group of the checkpoint.
     pub txg: u64,
-    /// When it was made, seconds since 1970.
+    /// The time when the checkpoint was made, in seconds since 1970.
     pub time: u64,
     /// The bytes that only the checkpoint has, parity included.
     pub bytes: u64,
@@ -100,8 +100,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether the checkpoint has the keyring of this dataset, so that it cannot be overwritten, or a keyring that can
-    /// have the same data keys.
+    /// Returns whether the checkpoint has the keyring of this dataset, so that it cannot be overwritten, or a keyring
+    /// that can have the same data keys.
     ///
     /// # Errors
     /// Those of reading the checkpoint.

@@ -12,7 +12,7 @@ use crate::ops::pool::Pool;
 const PROPERTY: &str = "reservations";
 
 impl Pool {
-    /// Whether the property asks for reservations.
+    /// Returns whether the property asks for reservations.
     ///
     /// # Errors
     /// As [`Pool::top`].
@@ -20,7 +20,7 @@ impl Pool {
         Ok(self.top()?.props.get(PROPERTY).is_some_and(|it| it == "on"))
     }
 
-    /// Whether the devices are reserved.
+    /// Returns whether the devices are reserved.
     pub fn is_claimed(&self) -> bool {
         self.engine.disk.store.is_claimed()
     }

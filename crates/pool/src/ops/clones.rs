@@ -19,17 +19,17 @@ use crate::storage::writer::txg::TxgWriter;
 
 /// A clone to make.
 pub struct NewClone {
-    /// Its guid, which never changes.
+    /// The guid of the clone, which never changes.
     pub guid: u64,
-    /// Its keyring, if its origin is encrypted.
+    /// The keyring of the clone, if its origin is encrypted.
     pub keyring: Option<MakeKeyring>,
-    /// Whether its keyring has its own slots. Otherwise it has the key root of its parent.
+    /// True if the keyring has its own slots. Otherwise it has the key root of its parent.
     pub is_key_root: bool,
     /// Makes its first seal; `None` if it is clear.
     pub reseal: Option<Reseal>,
     /// Properties to set.
     pub props: BTreeMap<String, String>,
-    /// Whether its keyring begins a new generation, for the history.
+    /// True if the keyring begins a new generation, for the history.
     pub is_rekeyed: bool,
     /// New keys for the dataset of its origin, in the same commit, where the clone has another wrapping key: so the key of
     /// the clone opens nothing that is written there later.

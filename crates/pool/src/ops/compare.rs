@@ -27,7 +27,7 @@ impl Pool {
         }
     }
 
-    /// Whether a snapshot is in the line before another entry.
+    /// Returns whether a snapshot is in the line before another entry.
     pub fn is_earlier(&self, from: &Entry, to: &Entry) -> bool {
         let state = self.engine.state.read();
         state.line(to).iter().any(|entry| entry.id == from.id)

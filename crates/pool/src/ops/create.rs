@@ -27,15 +27,15 @@ pub type MakeKeyring = Box<dyn FnOnce(u64) -> std::result::Result<Vec<u8>, Strin
 
 /// A dataset to make.
 pub struct NewDataset {
-    /// Its kind; not a snapshot.
+    /// The kind of the dataset; not a snapshot.
     pub kind: DatasetKind,
-    /// Its guid, and its family.
+    /// The guid of the dataset, and its family.
     pub guid: u64,
     /// The suite of its records, 0 for none.
     pub suite: u8,
-    /// Its keyring, if it has a suite.
+    /// The keyring of the dataset, if it has a suite.
     pub keyring: Option<MakeKeyring>,
-    /// Whether its keyring has its own slots. Otherwise it has the key root of its parent.
+    /// True if the keyring has its own slots. Otherwise it has the key root of its parent.
     pub is_key_root: bool,
     /// Properties to set.
     pub props: BTreeMap<String, String>,
@@ -258,7 +258,7 @@ impl Pool {
 
     /// Waits until none of these datasets is open, up to a time limit. True if none is open.
     pub fn wait_until_closed(&self, ids: &[u64], patience: Duration) -> bool {
-        /// Not every release of a dataset wakes this.
+        /// The longest wait. It is short because not every release of a dataset wakes the waiting thread.
         const SLICE: Duration = Duration::from_millis(20);
         let mut open = self.engine.open.lock();
         let mut left = patience;
@@ -445,7 +445,7 @@ impl Pool {
         keyarea::read(self.engine.disk.store.as_ref(), head.guid, at)
     }
 
-    /// Whether a key block reads as zeros in every copy on every device that the pool uses.
+    /// Returns whether a key block reads as zeros in every copy on every device that the pool uses.
     ///
     /// # Errors
     /// [`Error::Store`] if a device fails.

@@ -18,14 +18,14 @@ const MARK: usize = 16;
 /// Snapshots to destroy.
 #[derive(Clone, Debug, Default)]
 pub struct Deferral {
-    /// Those that nothing keeps.
+    /// The snapshots that nothing keeps.
     pub now: Vec<Arc<Entry>>,
-    /// Those with holds or clones.
+    /// The snapshots with holds or clones.
     pub later: Vec<Arc<Entry>>,
 }
 
 impl Pool {
-    /// What [`Pool::destroy_or_defer`] would do.
+    /// Returns what [`Pool::destroy_or_defer`] would do.
     ///
     /// # Errors
     /// [`NoSuchDataset`](crate::Error::NoSuchDataset); [`BadName`](crate::Error::BadName), also for a name that is not

@@ -14,20 +14,20 @@ use crate::ops::pool::Pool;
 use crate::ops::{holds, named, snapshot};
 use crate::storage::writer::txg::TxgWriter;
 
-/// What is destroyed besides the named dataset or snapshot.
+/// The datasets and snapshots that are destroyed besides the named one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
-    /// Nothing.
+    /// No others.
     #[default]
     Named,
-    /// Of a dataset, its snapshots and everything below it; of a snapshot, those of the same name below.
+    /// The snapshots of a dataset and everything below it; for a snapshot, those of the same name below.
     Below,
-    /// As `Below`, and every clone of what is destroyed, with everything below the clone.
+    /// The same as `Below`, and every clone of what is destroyed, with everything below the clone.
     Clones,
 }
 
 impl From<bool> for Reach {
-    /// Whether with everything below.
+    /// Converts a flag that says whether everything below is destroyed too.
     fn from(recursive: bool) -> Reach {
         match recursive {
             true => Reach::Below,
@@ -97,7 +97,7 @@ pub(crate) fn destroy_all(
     Ok(names)
 }
 
-/// Everything to destroy for a name, in order: clones before their origins, snapshots before their datasets.
+/// Returns everything to destroy for a name, in order: clones before their origins, snapshots before their datasets.
 fn doomed(state: &DatasetTable, name: &str, reach: Reach) -> Result<Vec<Arc<Entry>>> {
     let all = match name.contains('@') {
         true => named::named(state, name, reach >= Reach::Below)?,
@@ -106,7 +106,7 @@ fn doomed(state: &DatasetTable, name: &str, reach: Reach) -> Result<Vec<Arc<Entr
     with_clones(state, all, reach)
 }
 
-/// As [`doomed`], and the snapshots that wait to be destroyed and go with their last clones.
+/// Returns what [`doomed`] returns, and the snapshots that wait to be destroyed and go with their last clones.
 pub(crate) fn with_due(state: &DatasetTable, name: &str, reach: Reach) -> Result<Vec<Arc<Entry>>> {
     let mut all = doomed(state, name, reach)?;
     let due = holds::freed_by(state, &all).into_iter();
@@ -114,7 +114,7 @@ pub(crate) fn with_due(state: &DatasetTable, name: &str, reach: Reach) -> Result
     Ok(all)
 }
 
-/// What is to be destroyed, with [`Reach::Clones`] and its clones, in order. Refuses what something else needs.
+/// Returns everything to destroy, with [`Reach::Clones`] and its clones, in order. Refuses what something else needs.
 pub(crate) fn with_clones(
     state: &DatasetTable,
     mut all: Vec<Arc<Entry>>,

@@ -5,9 +5,9 @@ use crate::ops::pool::Pool;
 
 /// The state of the free queue.
 pub(crate) enum Frees {
-    /// Nothing is left to free.
+    /// No space is left to free.
     Done,
-    /// There is more to do at once.
+    /// The caller must free more at once.
     More,
     /// A device fails to read needed data. This is tried again.
     Wait(String),

@@ -207,7 +207,7 @@ fn tags(snapshot: &Entry) -> impl Iterator<Item = (&str, u64)> {
     })
 }
 
-/// Whether a hold, a clone or a receive that goes on from it keeps a snapshot.
+/// Returns whether a hold, a clone or a receive that goes on from it keeps a snapshot.
 pub(crate) fn is_kept(state: &DatasetTable, snapshot: &Entry) -> bool {
     tags(snapshot).next().is_some() || state.clones(snapshot.id).next().is_some()
 }

@@ -23,10 +23,10 @@ use crate::storage::core::Core;
 use crate::storage::reader::PoolReader;
 use crate::storage::space::Space;
 
-/// What an import does with the checkpoint of a pool.
+/// The treatment of the checkpoint of a pool during an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtCheckpoint {
-    /// Nothing.
+    /// The import leaves the checkpoint as it is.
     #[default]
     Keep,
     /// Goes back to it. Later changes are lost.

@@ -25,21 +25,21 @@ pub(crate) const PIECE: usize = 8192;
 /// A dataset or snapshot, and its counters.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// Its whole name.
+    /// The whole name of the dataset or snapshot.
     pub name: String,
-    /// Its entry.
+    /// The entry of the dataset or snapshot.
     pub entry: Arc<Entry>,
     /// Bytes on disk that it, its snapshots and everything below it take, with what is reserved in it; of a
     /// snapshot, what only it has.
     pub used: u64,
-    /// Of these, the data of the dataset, without what its origin has: the bytes that destroying the dataset frees after
-    /// its snapshots were destroyed.
+    /// The part of `used` that is data of the dataset, without what its origin has: the bytes that destroying the
+    /// dataset frees after its snapshots were destroyed.
     pub used_by_dataset: u64,
-    /// Of these, the bytes that only its snapshots have: the bytes that destroying all of them frees.
+    /// The part of `used` that only its snapshots have: the bytes that destroying all of them frees.
     pub used_by_snapshots: u64,
-    /// Of these, the bytes of the datasets below it, and of an interrupted receive into it.
+    /// The part of `used` that the datasets below it take, and an interrupted receive into it.
     pub used_by_children: u64,
-    /// Of these, the bytes that its `refreservation` keeps for it.
+    /// The part of `used` that its `refreservation` keeps for it.
     pub used_by_refreservation: u64,
     /// Bytes of the data in it that the snapshot before it does not have.
     pub written: u64,
@@ -78,15 +78,15 @@ pub struct SpaceInfo {
 /// The contents of a superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Its transaction group.
+    /// The transaction group of the superblock.
     pub txg: u64,
-    /// When it was written, seconds since 1970.
+    /// The time when the superblock was written, in seconds since 1970.
     pub time: u64,
-    /// When the pool was created.
+    /// The time when the pool was created.
     pub created: u64,
     /// The state of the pool.
     pub state: PoolState,
-    /// Its name.
+    /// The name of the pool.
     pub name: String,
     /// The host that has it, or had it last.
     pub host: Host,
@@ -192,7 +192,7 @@ impl Pool {
         Ok(state.subtree(state.top()?.id))
     }
 
-    /// As [`Pool::list`], but without counters. It reads no device.
+    /// Returns the same as [`Pool::list`], but without counters. It reads no device.
     ///
     /// # Errors
     /// As [`Pool::entry`].
@@ -214,8 +214,8 @@ impl Pool {
         Ok(all)
     }
 
-    /// As [`Pool::list`], in the state of the last durable transaction group. Returns its number too. A commit
-    /// that is under way may still fail, and is left out.
+    /// Returns the same as [`Pool::list`], in the state of the last durable transaction group. Returns its number too.
+    /// A commit that is under way may still fail, and is left out.
     ///
     /// # Errors
     /// [`Error::Suspended`](crate::Error::Suspended); as [`Pool::list`].
@@ -226,7 +226,7 @@ impl Pool {
         Ok((self.committed_txg(), self.list_now(id)?))
     }
 
-    /// Those of these datasets that exist, as of the last durable commit. None in a suspended pool.
+    /// Returns the entries of these datasets that exist, as of the last durable commit. None in a suspended pool.
     pub fn durable_entries(&self, ids: &[u64]) -> Vec<Arc<Entry>> {
         let _committing = self.engine.lock_commits();
         if self.engine.suspension.check().is_err() {
@@ -237,7 +237,7 @@ impl Pool {
         entries.map(Arc::clone).collect()
     }
 
-    /// One dataset or snapshot with its counts.
+    /// Returns a dataset or snapshot with its counts.
     ///
     /// # Errors
     /// As [`Pool::list`].
@@ -454,7 +454,7 @@ impl Pool {
         history::read(&self.engine.disk, &root)
     }
 
-    /// How long commits took since the import.
+    /// Returns how long commits took since the import.
     pub fn commits(&self) -> Times {
         self.engine.commits.totals()
     }
@@ -464,12 +464,12 @@ impl Pool {
         self.engine.disk.node_cache()
     }
 
-    /// Why the pool accepts no changes, if a device failed.
+    /// Returns why the pool accepts no changes, if a device failed.
     pub fn suspended(&self) -> Option<String> {
         self.engine.suspension.now().map(|(reason, _)| reason)
     }
 
-    /// What ends the suspension.
+    /// Returns the event that ends the suspension.
     pub fn suspended_until(&self) -> Option<Until> {
         self.engine.suspension.now().map(|(_, until)| until)
     }
@@ -482,7 +482,7 @@ impl Pool {
         self.engine.check_writable()
     }
 
-    /// Whether it was imported read-only.
+    /// Returns whether the pool was imported read-only.
     pub fn is_read_only(&self) -> bool {
         self.engine.read_only
     }

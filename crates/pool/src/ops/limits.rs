@@ -24,7 +24,7 @@ impl Pool {
         })
     }
 
-    /// Whether a dataset has to keep to quotas or reservations, now or when less is taken than now.
+    /// Returns whether a dataset has to keep to quotas or reservations, now or when less is taken than now.
     ///
     /// # Errors
     /// As [`Pool::entry`].
@@ -34,7 +34,7 @@ impl Pool {
         Ok(slacks.any() || !quota::of(&state, &slacks, id)?.is_empty())
     }
 
-    /// How many datasets and snapshots there are below a dataset.
+    /// Returns the number of datasets and snapshots below a dataset.
     ///
     /// # Errors
     /// As [`Pool::entry`].
@@ -49,7 +49,7 @@ impl Pool {
         state.top().map_or(0, |top| counts::texts(&state, top.id))
     }
 
-    /// Whether so many more datasets may be made below one.
+    /// Checks that so many more datasets may be made below a dataset.
     ///
     /// # Errors
     /// [`Error::Limit`]; as [`Pool::entry`].

@@ -12,26 +12,26 @@ use crate::ops::pool::Pool;
 /// The clear header of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShownEntry {
-    /// Its number in the chain.
+    /// The number of the entry in the chain.
     pub sequence: u64,
     /// Entries up to this one were durable when it was written.
     pub flushed: u64,
-    /// Its place. With parity it takes more space than its size.
+    /// The address of the entry. With parity it takes more space than its size.
     pub place: Addr,
-    /// How many records it points to.
+    /// The number of records that the entry points to.
     pub records: u32,
-    /// How its payload is sealed.
+    /// The identity of the sealed payload.
     pub identity: Identity,
 }
 
 /// The parts of a log that can be read without a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownLog {
-    /// Its start.
+    /// The start of the log.
     pub head: LogHead,
     /// The first of its entries.
     pub entries: Vec<ShownEntry>,
-    /// How it ends.
+    /// The end of the log.
     pub end: LogEnd,
 }
 

@@ -40,7 +40,7 @@ const GLANCE_STEPS: u32 = 8;
 const OWN_GLANCE_STEPS: u32 = 4;
 
 impl Pool {
-    /// Whether the host that has the pool imported shows it by heartbeats.
+    /// Returns whether the host that has the pool imported shows it by heartbeats.
     ///
     /// # Errors
     /// As [`Pool::top`].
@@ -48,7 +48,7 @@ impl Pool {
         Ok(self.top()?.props.get(PROPERTY).is_some_and(|it| it == "on"))
     }
 
-    /// Whether the pool can have heartbeats.
+    /// Checks that the pool can have heartbeats.
     ///
     /// # Errors
     /// [`Error::Refused`]
@@ -152,12 +152,12 @@ impl Pool {
     }
 }
 
-/// What an import waits for.
+/// The steps of an import that waits, for the caller.
 #[derive(Clone, Copy, Debug)]
 pub enum Passing<'a> {
-    /// It is about to wait for so long, to see whether this host uses the pool.
+    /// The import begins to wait for so long, to see whether this host uses the pool.
     Begin(&'a Host, Duration),
-    /// This time has to pass now.
+    /// The caller has to wait for this time now.
     Step(Duration),
 }
 
@@ -202,8 +202,8 @@ pub fn await_no_other(
     Ok(())
 }
 
-/// As [`await_no_other`], but writes nothing. It is for devices with reservations: these decide between two hosts that
-/// wait at the same time.
+/// Does the same as [`await_no_other`], but writes nothing. It is for devices with reservations: these decide between
+/// two hosts that wait at the same time.
 ///
 /// # Errors
 /// As [`await_no_other`].
@@ -327,7 +327,7 @@ fn beats(store: &Store) -> Result<Vec<(u64, Heartbeat)>> {
     Ok(beats)
 }
 
-/// What the devices say at one moment.
+/// The state of the devices at one moment.
 #[derive(PartialEq, Eq)]
 struct Look {
     txg: u64,

@@ -66,7 +66,7 @@ pub(crate) fn named(state: &DatasetTable, name: &str, recursive: bool) -> Result
     Ok(all)
 }
 
-/// One snapshot of a dataset, or those from one to another.
+/// Returns a snapshot of a dataset, or those from a first to a last one.
 fn in_range(state: &DatasetTable, head: &Entry, part: &str) -> Result<Vec<Arc<Entry>>> {
     let find = |snapshot: &str| {
         let name = format!("{}@{snapshot}", state.name_of(head));

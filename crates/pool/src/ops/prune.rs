@@ -13,9 +13,9 @@ use crate::ops::{holds, snapshot};
 /// A dataset with the value of a property that it sets or inherits.
 #[derive(Clone, Debug)]
 pub struct DatasetWith {
-    /// Its whole name.
+    /// The whole name of the dataset.
     pub name: String,
-    /// Its entry.
+    /// The entry of the dataset.
     pub entry: Arc<Entry>,
     /// The value.
     pub value: String,

@@ -118,7 +118,7 @@ impl Pool {
         Ok(name.clone())
     }
 
-    /// Whether a log that waits to be replayed points into the group, where no bitmap has that.
+    /// Returns the reason to wait, if a log that will be replayed points into the group. No bitmap has such records.
     fn waits_for_log(&self, group: u16, state: &DatasetTable) -> Option<String> {
         let dataset = self.engine.claims.dataset_in(group)?;
         let name = state.get(dataset).map(|entry| state.name_of(entry));

@@ -22,7 +22,7 @@ use crate::ops::scrub::own::KeptAt;
 use crate::ops::scrub::{Filling, Step, Task};
 
 impl Pool {
-    /// How far the resilver is, or how the last one ended.
+    /// Returns how far the resilver is, or how the last one ended.
     pub fn resilver_status(&self) -> ResilverStatus {
         self.engine.state.read().config.resilver.clone()
     }
@@ -89,7 +89,7 @@ impl Pool {
         Ok(!waits)
     }
 
-    /// Everything that was written before the devices changed last is to be in a tree.
+    /// Returns whether everything that was written before the devices changed last is in a tree.
     fn is_ready_to_resilver(&self) -> Result<bool> {
         let engine = &self.engine;
         let round = engine.in_flight.round();
@@ -124,7 +124,7 @@ fn resilvering(state: &DatasetTable) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Why a resilver waits for the checkpoint.
+/// Returns the reason why a resilver waits for the checkpoint.
 fn unreadable(error: &Error) -> String {
     format!(
         "the checkpoint cannot be read now: {error}. It is tried again; without the checkpoint (pool checkpoint -d) the \
@@ -132,11 +132,11 @@ fn unreadable(error: &Error) -> String {
     )
 }
 
-/// How far a resilver came.
+/// The result of a part of a resilver.
 enum Progress {
     Done,
     More,
-    /// It cannot go on now.
+    /// The resilver cannot continue now.
     Waits(String),
 }
 
@@ -170,8 +170,8 @@ impl Step<'_> {
         }
     }
 
-    /// Whether a member is older than the checkpoint. When the checkpoint was made the member was complete. So it has
-    /// lost writes since, or an earlier copy of the device came back.
+    /// Returns whether a member is older than the checkpoint. When the checkpoint was made the member was complete. So
+    /// it has lost writes since, or an earlier copy of the device came back.
     fn lacks_checkpoint(&self, members: &[(u64, u64)]) -> bool {
         let state = self.pool.engine.state.read();
         let kept = state.checkpoint.as_ref();
@@ -298,8 +298,8 @@ impl Step<'_> {
 }
 
 impl Position {
-    /// What is to be visited next: the oldest entry of the dataset that is not done, or the next
-    /// dataset. `None` at the end.
+    /// Returns the next entry to visit: the oldest entry of the dataset that is not done, or the next dataset. `None`
+    /// at the end.
     fn find(&mut self, state: &DatasetTable) -> Option<Entry> {
         let mut heads = state.all().filter(|entry| !entry.is_snapshot());
         let head = heads.find(|entry| entry.id >= self.head)?;

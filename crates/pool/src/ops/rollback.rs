@@ -29,7 +29,7 @@ impl Pool {
         self.take_back(name, reach.into(), None, origin)
     }
 
-    /// As [`Pool::rollback`], and the dataset gets a seal of its own over that state, made by `accept`.
+    /// Does the same as [`Pool::rollback`], and gives the dataset a seal of its own over that state, made by `accept`.
     ///
     /// # Errors
     /// As [`Pool::rollback`]; [`Error::Inconsistent`] if `accept` fails.
@@ -43,7 +43,7 @@ impl Pool {
         self.take_back(name, reach.into(), Some(accept), origin)
     }
 
-    /// What [`Pool::rollback`] would destroy.
+    /// Returns what [`Pool::rollback`] would destroy.
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`] and [`Error::BadName`]; [`Error::Refused`] if it is not a snapshot, there is something

@@ -443,7 +443,7 @@ impl Step<'_> {
     }
 }
 
-/// Whether a pointer is in the tree of the last commit, of a dataset or of one of its snapshots.
+/// Returns whether a pointer is in the tree of the last commit, of a dataset or of one of its snapshots.
 pub(crate) fn is_current(
     pool: &Pool,
     id: u64,

@@ -29,7 +29,7 @@ use crate::storage::array::since::since;
 /// The most records that are read ahead.
 const AHEAD: usize = 32;
 
-/// What to send.
+/// The request to send a stream.
 pub struct SendOf {
     /// The snapshot.
     pub to: u64,
@@ -86,7 +86,7 @@ impl Pool {
         self.send_since(what, None)
     }
 
-    /// As [`Pool::send`]. If there is a bookmark, the stream starts from it, and `what.from` is ignored.
+    /// Does the same as [`Pool::send`]. If there is a bookmark, the stream starts from it, and `what.from` is ignored.
     ///
     /// # Errors
     /// As [`Pool::send`]; [`Error::Refused`] if the bookmark is not of an earlier state of `to`, or if records would be
@@ -175,7 +175,7 @@ impl Pool {
         })
     }
 
-    /// Whether records in snapshots may have the hash of their ciphertext in their identity.
+    /// Returns whether records in snapshots may have the hash of their ciphertext in their identity.
     fn has_checked_records(&self) -> bool {
         let state = self.engine.state.read();
         state.root.features_required.get() & FEATURE_CHECKED_RECORDS != 0
@@ -214,7 +214,7 @@ impl Pool {
         })
     }
 
-    /// As [`Pool::snapshots_of`], for a stream that starts from a bookmark.
+    /// Does the same as [`Pool::snapshots_of`], for a stream that starts from a bookmark.
     pub fn bookmark_of(&self, token: &ResumeToken) -> Option<(u64, Marked)> {
         let named = self.find(&token.name).ok();
         let is_meant = |to: &Arc<Entry>| to.is_snapshot() && to.guid == token.to_guid;

@@ -23,9 +23,9 @@ use crate::ops::pool::Pool;
 /// A pool that is split off.
 #[derive(Clone, Copy, Debug)]
 pub struct NewPool<'a> {
-    /// Its guid.
+    /// The guid of the new pool.
     pub guid: u64,
-    /// Its name.
+    /// The name of the new pool.
     pub name: &'a str,
 }
 

@@ -38,7 +38,7 @@ impl Pool {
         since.map_or(Ok(None), |since| self.written_since_id(id, since))
     }
 
-    /// As [`Pool::written_since`], for the snapshot with an id.
+    /// Returns the same as [`Pool::written_since`], for the snapshot with an id.
     pub(crate) fn written_since_id(&self, id: u64, asked: u64) -> Result<Option<u64>> {
         let sums = &self.engine.dead_sums;
         // Set on a second call for the same state. Then more calls are likely, and all snapshots of the line are
@@ -163,8 +163,8 @@ impl Pool {
         max.store(sublists, Ordering::Relaxed);
     }
 
-    /// As [`Pool::written_since`], for a bookmark of the same dataset. It reads the nodes of what is new; commits can
-    /// happen meanwhile.
+    /// Returns the same as [`Pool::written_since`], for a bookmark of the same dataset. It reads the nodes of what is
+    /// new; commits can happen meanwhile.
     ///
     /// # Errors
     /// As [`Pool::each_record`].

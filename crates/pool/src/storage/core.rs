@@ -108,7 +108,7 @@ impl Core {
         std::mem::take(&mut *self.freed[(txg % 2) as usize].lock())
     }
 
-    /// Whether there are places that the last commit could not free.
+    /// Returns whether there are places that the last commit could not free.
     pub(crate) fn has_unread(&self) -> bool {
         !self.unread.lock().is_empty()
     }

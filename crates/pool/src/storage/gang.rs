@@ -24,7 +24,7 @@ pub(crate) const CHECKSUM: usize = 32;
 const PIECE: usize = 8;
 const HEAD: usize = 16;
 
-/// One map lists at most this many pieces.
+/// The largest number of pieces in a map.
 pub(crate) const PIECES_MAX: usize = (MAP_LEN - CHECKSUM - HEAD) / PIECE;
 
 /// The numbers of a group's units in a map are below this. It is enough for 4 PiB.
@@ -137,7 +137,7 @@ impl Gang {
         .then_some(gang)
     }
 
-    /// Whether each copy has as many units as the record.
+    /// Returns whether each copy has as many units as the record.
     fn fits(&self, place: &Place) -> bool {
         let units = u64::from(place.disk_size() / UNIT);
         self.copies.iter().zip(&place.addr).all(|(pieces, addr)| {
@@ -146,7 +146,7 @@ impl Gang {
         })
     }
 
-    /// Whether no unit is in two pieces, or in a piece and a map.
+    /// Returns whether no unit is in two pieces, or in a piece and a map.
     fn is_disjoint(&self, place: &Place, bounds: &Bounds) -> bool {
         let maps = place.copies().map(|addr| map_extent(&addr));
         let mut seen = BTreeSet::new();
@@ -186,7 +186,7 @@ pub(crate) fn map_extent(addr: &Addr) -> Extent {
 pub(crate) struct Run {
     pub(crate) segment: SegmentId,
     pub(crate) offset: u32,
-    /// Which bytes of the record.
+    /// The bytes of the record in the piece.
     pub(crate) bytes: Range<usize>,
 }
 
@@ -208,7 +208,7 @@ impl Run {
         }
     }
 
-    /// Its units.
+    /// Returns the units of the piece.
     pub(crate) fn extent(&self) -> Extent {
         Extent {
             segment: self.segment,
@@ -294,7 +294,7 @@ impl Allotted {
         })
     }
 
-    /// As [`Allotted::slices`], to be written later.
+    /// Returns the same as [`Allotted::slices`], to be written later.
     pub(crate) fn pieces(&self, record: &Piece) -> Vec<(SegmentId, u32, Piece)> {
         self.to_write(|source| match source {
             Source::Whole => record.clone(),
@@ -323,7 +323,7 @@ impl Allotted {
     }
 }
 
-/// What is written to one place.
+/// The bytes that are written to an extent.
 enum Source<'a> {
     Whole,
     Map(&'a Arc<Vec<u8>>),

@@ -43,7 +43,7 @@ impl InFlight {
         rounds.number += 1;
     }
 
-    /// How often the devices have changed.
+    /// Returns how often the devices have changed.
     pub(crate) fn round(&self) -> u64 {
         self.0.lock().number
     }
@@ -58,7 +58,7 @@ impl InFlight {
         self.0.lock().resilver = Some(round);
     }
 
-    /// Whether every record written before the last change is in a tree, or dropped.
+    /// Returns whether every record written before the last change is in a tree, or dropped.
     pub(crate) fn is_settled(&self) -> bool {
         let mut rounds = self.0.lock();
         rounds.past.retain(|round| Arc::strong_count(round) > 1);

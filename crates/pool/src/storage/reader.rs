@@ -51,7 +51,7 @@ pub(crate) struct PoolReader {
     pub(crate) caches: CacheDevices,
 }
 
-/// What caches keep after a read.
+/// The parts that caches keep after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keep {
     /// Nodes in memory.
@@ -77,7 +77,7 @@ pub(crate) enum Fetched {
     WithErrors,
 }
 
-/// There is no good copy.
+/// The error that no copy is good.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     /// The failure of a device that has a copy, or `None` if all copies are damaged.
@@ -102,7 +102,7 @@ impl Lost {
         }
     }
 
-    /// Whether a device failed to read a copy.
+    /// Returns whether a device failed to read a copy.
     pub(crate) fn is_unreadable(&self) -> bool {
         self.failure.is_some()
     }
@@ -205,7 +205,7 @@ impl PoolReader {
         self.unwritten.write().insert(checksum, piece);
     }
 
-    /// Everything held so far is written.
+    /// Notes that every record held so far is written.
     pub(crate) fn release_unwritten(&self) {
         self.unwritten.write().clear();
     }
@@ -246,7 +246,7 @@ impl PoolReader {
         Err(lost.into_error(what, &place.addr[0]))
     }
 
-    /// One copy of a gang map, and its bytes, from the first member with a good copy.
+    /// Reads a copy of a gang map, and its bytes, from the first member with a good copy.
     pub(crate) fn read_map(
         &self,
         place: &Place,
@@ -355,8 +355,8 @@ impl PoolReader {
         Some(fetched)
     }
 
-    /// Whether the contents of a place are certain. Reading from a member that may lack the newest write is not enough.
-    /// `read` reads the place in the way with the given number, and returns whether this worked.
+    /// Returns whether the contents of a place are certain. Reading from a member that may lack the newest write is not
+    /// enough. `read` reads the place in the way with the given number, and returns whether this worked.
     pub(crate) fn is_known(&self, group: u32, mut read: impl FnMut(usize) -> bool) -> bool {
         let mut ways = 0..self.store.width(group);
         match self.store.works(group) {
@@ -365,7 +365,7 @@ impl PoolReader {
         }
     }
 
-    /// Whether all parts of a record or node are known, see [`PoolReader::is_known`].
+    /// Returns whether all parts of a record or node are known, see [`PoolReader::is_known`].
     pub(crate) fn is_place_known(&self, place: &Place) -> bool {
         let is_run_known = |run: Run| {
             let mut buf = vec![0; run.bytes.len()];
@@ -475,13 +475,14 @@ impl PoolReader {
         self.node_kept(ptr, level, slot, Keep::NODES)
     }
 
-    /// Whether the node at `ptr` is in memory.
+    /// Returns whether the node at `ptr` is in memory.
     pub(crate) fn has_node(&self, ptr: &RecordPtr) -> bool {
         let known = self.nodes.get(&ptr.place.checksum);
         known.is_some_and(|known| known.identity == ptr.identity)
     }
 
-    /// As [`PoolReader::node`]. `keep` says whether the node goes into the second-level cache, and stays in memory.
+    /// Returns the same as [`PoolReader::node`]. `keep` says whether the node goes into the second-level cache, and
+    /// stays in memory.
     pub(crate) fn node_kept(
         &self,
         ptr: &RecordPtr,
@@ -548,7 +549,7 @@ impl PoolReader {
         self.record_kept(ptr, slot, buf, accept, false)
     }
 
-    /// As [`PoolReader::record`]. If `is_cached`, cache devices may have the record.
+    /// Returns the same as [`PoolReader::record`]. If `is_cached`, cache devices may have the record.
     pub(crate) fn record_kept(
         &self,
         ptr: &RecordPtr,

@@ -183,7 +183,7 @@ pub fn put_reserved(
     Ok(())
 }
 
-/// Where the records lie that [`fragment`] leaves.
+/// The slot of the first record that [`fragment`] leaves.
 pub const FILLER: u64 = 1 << 20;
 
 /// Fills a pool with records of one unit and takes every second away, so that there is no long run
@@ -217,7 +217,7 @@ pub fn punch(pool: &Pool, dataset: &OpenDataset, array: ArrayKind, slot: u64) ->
     Ok(())
 }
 
-/// What an array holds: the numbers of its records, verified.
+/// Returns the contents of an array: the numbers of its records, verified.
 pub fn read_all(dataset: &OpenDataset, array: ArrayKind) -> Result<BTreeMap<u64, u64>> {
     let mut all = BTreeMap::new();
     let mut from = 0;

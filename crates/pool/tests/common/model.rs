@@ -188,7 +188,7 @@ impl Workload {
         workload
     }
 
-    /// One random step. True if everything so far is durable now.
+    /// Makes one random step. True if everything so far is durable now. True if everything so far is durable now.
     pub fn step(&mut self) -> bool {
         let name = self.pick_dataset();
         match self.dice.below(43) {
@@ -216,7 +216,7 @@ impl Workload {
         }
     }
 
-    /// So many steps, and a commit.
+    /// Makes so many steps, and a commit.
     pub fn run(&mut self, count: usize) {
         self.steps(count);
         self.pool.commit().unwrap();
@@ -514,7 +514,7 @@ fn has_space<T>(result: pool::Result<T>) -> bool {
     }
 }
 
-/// What a pool holds, every record verified.
+/// Returns the contents of a pool, every record verified.
 pub fn read_pool(pool: &Pool) -> Model {
     let mut model = Model::default();
     for listed in pool.list(pool.top().unwrap().id).unwrap() {

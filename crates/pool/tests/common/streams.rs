@@ -85,7 +85,7 @@ impl SealRecords for Numbered {
     }
 }
 
-/// How a snapshot travels.
+/// The kinds of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     Sealed,
@@ -96,7 +96,7 @@ pub fn stream_as(how: How, pool: &Pool, to: &str, from: Option<&str>) -> Vec<u8>
     rest_as(how, pool, to, from, Position::START)
 }
 
-/// What is to come from a place on.
+/// Returns the rest of a stream from a position on.
 pub fn rest_as(how: How, pool: &Pool, to: &str, from: Option<&str>, start: Position) -> Vec<u8> {
     if how == How::Sealed {
         return stream_from(pool, to, from, start).unwrap();
@@ -164,7 +164,7 @@ pub fn receive(pool: &Pool, bytes: &[u8], target: &str) -> Result<()> {
     receive_as(pool, bytes, false, false, target)
 }
 
-/// What a dataset or snapshot holds.
+/// Returns the contents of a dataset or snapshot.
 pub fn holds(pool: &Pool, name: &str) -> model::Arrays {
     let dataset = pool.open_dataset(pool.find(name).unwrap().id).unwrap();
     ArrayKind::ALL.map(|array| read_all(&dataset, array).unwrap())

@@ -1,4 +1,4 @@
-//! How much free space a change of an open dataset reserves.
+//! The free space that a change of an open dataset reserves.
 
 use store::UNIT;
 
@@ -14,7 +14,7 @@ impl OpenDataset {
         self.copies_space(array, len, array.copies())
     }
 
-    /// As [`OpenDataset::record_space`], for `copies` copies.
+    /// Returns the same as [`OpenDataset::record_space`], for `copies` copies.
     pub fn copies_space(&self, array: ArrayKind, len: usize, copies: usize) -> u64 {
         let len = (len as u64).next_multiple_of(u64::from(UNIT));
         let map = if len > u64::from(UNIT) { UNIT } else { 0 };

@@ -44,7 +44,7 @@ struct Inner {
 /// A shared record that has, or will have, more pointers than the table says.
 struct Live {
     shared: Shared,
-    /// Whether the table has the record, or will have it after the running commit.
+    /// True if the table has the record, or will have it after the running commit.
     is_stored: bool,
     /// The number of times that the record was placed and is not in an array yet.
     pins: u64,

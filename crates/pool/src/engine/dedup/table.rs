@@ -76,7 +76,7 @@ impl Shared {
         }
     }
 
-    /// How many pointers there are to it.
+    /// Returns the number of pointers to the record.
     pub(crate) fn count(&self) -> u64 {
         self.count.get()
     }

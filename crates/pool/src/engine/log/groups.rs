@@ -16,7 +16,7 @@ use crate::storage::space::ReserveFor;
 use crate::storage::writer::txg::TxgWriter;
 
 impl LogHead {
-    /// Whether a part of the log lies in a group.
+    /// Returns whether a part of the log lies in a group.
     pub(crate) fn is_in(&self, group: u16) -> bool {
         let mut chunks = self.chunks.iter();
         chunks.any(|chunk| chunk.segment().group() == u32::from(group))

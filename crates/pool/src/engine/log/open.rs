@@ -12,12 +12,12 @@ use crate::format::log_entry::{EntryHead, EntryPlace, LOG_HEADER, LOG_PLACE};
 use crate::format::log_head::LogHead;
 use crate::format::pointer::{Addr, Identity, Place, RecordPtr};
 
-/// How safe an entry is.
+/// The safety of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// The devices have it, perhaps in their caches. It survives the end of this process.
     Written,
-    /// It survives a power cut.
+    /// The entry survives a power cut.
     Flushed,
 }
 
@@ -151,8 +151,8 @@ impl OpenDataset {
         Ok(true)
     }
 
-    /// Whether a write or a flush of a group succeeded. The pool can do without a group for logs; the failure of another
-    /// group suspends it.
+    /// Returns whether a write or a flush of a group succeeded. The pool can do without a group for logs; the failure
+    /// of another group suspends it.
     fn is_done(&self, group: u32, outcome: Result<()>) -> Result<bool> {
         let is_for_logs = self.context.space.is_for_logs(group);
         let is_done = outcome.is_ok() && (!is_for_logs || self.context.disk.store.works(group));
@@ -182,8 +182,8 @@ impl OpenDataset {
         }
     }
 
-    /// Whether an entry can point to a record: the record is no gang, is not shared, and was put after transaction
-    /// group `base`.
+    /// Returns whether an entry can point to a record: the record is no gang, is not shared, and was put after
+    /// transaction group `base`.
     pub fn can_point_to(&self, ptr: &RecordPtr, base: u64) -> bool {
         ptr.place.is_plain() && ptr.place.birth() > base
     }

@@ -36,19 +36,19 @@ pub(crate) struct Ring {
     sequence: u64,
     /// The last durable entry.
     flushed: u64,
-    /// What the next entry continues: the state that is durable, and the last entry.
+    /// The state that the next entry continues: the durable state, and the last entry.
     bound: Bound,
     /// The state that is durable with the running commit.
     coming_state: Option<State>,
     /// The groups of the entries after it, and of the records that they point to.
     unflushed: BTreeSet<u32>,
-    /// As `unflushed`, of the entries whose changes the running commit makes durable.
+    /// The entries like those in `unflushed` whose changes the running commit makes durable.
     committing: BTreeSet<u32>,
     /// The chunks of the last commit, from the chunk with the head on.
     chunks: Vec<Chunk>,
     /// The chunks that follow when the running commit is durable.
     coming: Vec<Chunk>,
-    /// Where the next entry goes.
+    /// The position of the next entry.
     at: Position,
     /// An entry that is being written.
     writing: Option<Reserved>,
@@ -56,9 +56,9 @@ pub(crate) struct Ring {
     frozen: Option<Frozen>,
     /// The requested size of the ring in bytes; 0 for no ring.
     wanted: u64,
-    /// Whether the next commit has to write the head.
+    /// True if the next commit has to write the head.
     wants_head: bool,
-    /// Whether the last entry may be incomplete after a failure of devices. Then nothing is written after it.
+    /// True if the last entry may be incomplete after a failure of devices. Then nothing is written after it.
     is_torn: bool,
     pub(super) pointed: Pointed,
 }
@@ -79,7 +79,7 @@ enum Stage {
 struct Chunk {
     addr: Addr,
     shape: Shape,
-    /// Whether it is shut.
+    /// True if it is shut.
     is_shut: bool,
 }
 
@@ -144,7 +144,7 @@ impl Position {
     }
 }
 
-/// Whether a group can be written to.
+/// The test of whether a group can be written to.
 pub(crate) type MayUse<'a> = &'a dyn Fn(u32) -> bool;
 
 impl Ring {
@@ -207,7 +207,7 @@ impl Ring {
         self.wanted
     }
 
-    /// Whether a commit must write the head, even if nothing else of the dataset changed.
+    /// Returns whether a commit must write the head, even if nothing else of the dataset changed.
     pub(crate) fn wants_commit(&self) -> bool {
         match &self.stage {
             Stage::Waiting(_) => false,
@@ -221,7 +221,7 @@ impl Ring {
         }
     }
 
-    /// Whether commits have no work for the log until a change is requested.
+    /// Returns whether commits have no work for the log until a change is requested.
     pub(crate) fn is_quiet(&self) -> bool {
         let is_unused = match &self.stage {
             Stage::Waiting(_) => true,
@@ -280,7 +280,7 @@ impl Ring {
         &self.unflushed | &self.committing
     }
 
-    /// These groups are flushed. No entry was written meanwhile.
+    /// Notes that these groups are flushed. No entry was written meanwhile.
     pub(crate) fn flushed(&mut self) {
         self.flushed = self.sequence - 1;
         self.unflushed.clear();

@@ -11,7 +11,7 @@ use crate::storage::reader::PoolReader;
 /// After a bad entry, the next entry begins within this many bytes, if there is one.
 const LOOK_AHEAD: u32 = RECORD_MAX + 2 * UNIT;
 
-/// How a log ended.
+/// The end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogEnd {
     /// At the last entry that was written.
@@ -26,7 +26,7 @@ pub enum LogEnd {
     },
     /// At a place that cannot be read now. It is unknown whether there are more entries.
     Unreadable {
-        /// How many entries come before.
+        /// The number of entries before the end.
         entries: u64,
     },
 }
@@ -34,11 +34,11 @@ pub enum LogEnd {
 /// An entry, for its key holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Its place, as its header says.
+    /// The position of the entry, as its header says.
     pub place: EntryPlace,
-    /// Whether it continues the entry before it and the state that the head of the log is of.
+    /// True if it continues the entry before it and the state that the head of the log is of.
     pub follows: bool,
-    /// How the payload is sealed.
+    /// The identity of the sealed payload.
     pub identity: Identity,
     /// The sealed payload.
     pub payload: Vec<u8>,
@@ -69,7 +69,7 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// How the log ended, after the last entry.
+    /// Returns how the log ended, after the last entry.
     pub fn end(&self) -> LogEnd {
         let entries = self.sequence - self.head.sequence;
         match self.proof_of_loss() {
@@ -86,7 +86,7 @@ impl<'a> LogReader<'a> {
         Some(self.at(chunk, offset)?.0.group())
     }
 
-    /// Whether an entry at a place would be found.
+    /// Returns whether an entry at a place would be found.
     fn is_known(&self, chunk: usize, offset: u32) -> bool {
         let Some((segment, at, _)) = self.at(chunk, offset) else {
             return true;
@@ -128,8 +128,8 @@ impl<'a> LogReader<'a> {
         Some(found)
     }
 
-    /// Whether an entry continues the last one, or is the first. Later entries may be of the state of the head, and
-    /// earlier ones of the state before it.
+    /// Returns whether an entry continues the last one, or is the first. Later entries may be of the state of the head,
+    /// and earlier ones of the state before it.
     fn follows(&self, entry: &EntryHead) -> bool {
         match (&entry.bound, &self.last) {
             (None, _) => self.head.is_unbound(),
@@ -192,7 +192,7 @@ impl<'a> LogReader<'a> {
         })
     }
 
-    /// Whether a record is where an entry says. If not, neither the record nor the entry was durable.
+    /// Returns whether a record is where an entry says. If not, neither the record nor the entry was durable.
     fn is_there(&self, place: &Place) -> bool {
         let mut buf = vec![0; place.disk_size() as usize];
         let fetched = self.disk.fetch(place, &mut buf, &mut |bytes| {

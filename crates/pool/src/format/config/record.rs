@@ -34,13 +34,13 @@ const VERSION_ROLES: u16 = 4;
 /// Groups that hold data may go.
 const VERSION_REMOVAL: u16 = 5;
 
-/// It was set aside until the next import only.
+/// The device was set aside until the next import only.
 const FLAG_TEMPORARY: u8 = 1;
-/// It was a spare before.
+/// The device was a spare before.
 const FLAG_WAS_SPARE: u8 = 2;
 
 impl Config {
-    /// Whether what groups are for is possible: the caller allocates memory for their segments.
+    /// Returns whether what groups are for is possible: the caller allocates memory for their segments.
     fn roles_can_be(&self) -> bool {
         let has_parity = |group| self.shape(group).has_parity();
         !self.roles.is_empty()
@@ -48,7 +48,7 @@ impl Config {
             && !self.dispensable().any(|(group, _)| has_parity(group))
     }
 
-    /// Whether the group that is leaving, if there is one, is the one that is being removed.
+    /// Returns whether the group that is leaving, if there is one, is the one that is being removed.
     fn removal_can_be(&self) -> bool {
         let removal = self.removal.as_ref();
         let removal = removal.filter(|removal| removal.is_under_way());
@@ -57,7 +57,7 @@ impl Config {
             && self.leaving() == removal.map(|removal| removal.group)
     }
 
-    /// Whether there are so many segments, and those of a group with parity can be shared out.
+    /// Returns whether there are so many segments, and those of a group with parity can be shared out.
     fn stretches_can_be(&self) -> bool {
         let mut counts = BTreeMap::<u16, u32>::new();
         let all = self.stretches.iter().all(|stretch| {
@@ -70,7 +70,7 @@ impl Config {
         all && self.stretches.len() <= STRETCHES_MAX
     }
 
-    /// Whether a device is in a column that its group has.
+    /// Returns whether a device is in a column that its group has.
     fn has_column(&self, device: &ConfigDevice) -> bool {
         let columns = match device.is_member() {
             true => self.shape(device.group).columns(),

@@ -37,7 +37,7 @@ pub struct Sender {
     pub pool_guid: u64,
     /// The name of the snapshot there.
     pub name: String,
-    /// How many bytes of records and nodes the snapshot reaches there.
+    /// The number of bytes of records and nodes that the snapshot reaches there.
     pub referenced: u64,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn lineage<'a>(roots: impl Iterator<Item = &'a Identity>) -> Lineage 
 /// The contents of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begin {
-    /// Where it comes from; for people, and for a [`ResumeToken`](super::ResumeToken).
+    /// The sender of the stream; for people, and for a [`ResumeToken`](super::ResumeToken).
     pub sender: Sender,
     /// The snapshot.
     pub to_guid: u64,
@@ -65,20 +65,21 @@ pub struct Begin {
     pub from_guid: u64,
     /// The identities of the roots there.
     pub from_roots: [Identity; 2],
-    /// Everything before this was received already.
+    /// The position at which the stream starts. Everything before it was received already.
     pub start: Position,
     /// Shared by everything that has the same keys.
     pub family: u64,
     /// The cipher suite of the records there, 0 if they are clear.
     pub suite: u8,
-    /// Of a stream in the clear: which states of the dataset it goes on from, and makes. It has no keys, no
-    /// seal and no identities, since the receiver seals what comes anew.
+    /// The states of the dataset from which a stream in the clear goes on, and which it makes. It has no keys, no seal
+    /// and no identities, since the receiver seals what comes anew.
     pub plain: Option<[Lineage; 2]>,
-    /// Whether records may have the hash of their ciphertext in their identity, and the seal may be over names of states.
+    /// True if records may have the hash of their ciphertext in their identity, and the seal may be over names of
+    /// states.
     pub is_checked: bool,
-    /// How large it is, if it is a volume.
+    /// The size of the volume, if it is one.
     pub volume: Option<VolumeShape>,
-    /// When the snapshot was made.
+    /// The time when the snapshot was made.
     pub created: u64,
     /// The transaction group up to which it needs generations of the keyring.
     pub keys_txg: u64,
@@ -110,7 +111,7 @@ impl Begin {
         name.map_or("", |(_, snapshot)| snapshot)
     }
 
-    /// Whether it is a full stream.
+    /// Returns whether it is a full stream.
     pub fn is_full(&self) -> bool {
         self.from_guid == 0
     }
@@ -125,7 +126,7 @@ impl Begin {
         self.plain.map(|[_, to]| to)
     }
 
-    /// This beginning for a stream in the clear: without everything about keys.
+    /// Returns this beginning for a stream in the clear: without everything about keys.
     pub(crate) fn in_the_clear(self, lineage: [Lineage; 2]) -> Begin {
         let none = [RecordPtr::EMPTY.identity; 2];
         Begin {

@@ -27,13 +27,13 @@ struct Head {
     kind: u8,
     array: u8,
     reserved: [u8; 2],
-    /// Of a record, or the first that is empty.
+    /// The slot of a record, or the first that is empty.
     slot: U64,
-    /// How many slots are empty; at the end, how many frames came before.
+    /// The number of empty slots; at the end, the number of frames before.
     count: U64,
     len: U32,
     reserved_too: U32,
-    /// Of a record.
+    /// The identity of a record.
     identity: Identity,
     /// BLAKE3 of what follows.
     payload: [u8; 32],
@@ -50,7 +50,7 @@ pub(crate) const FRAME_HEAD: u64 = size_of::<Head>() as u64;
 pub(crate) enum Frame {
     /// A description of the streams after it.
     Package(Box<Package>),
-    /// What is sent.
+    /// The beginning: what is sent.
     Begin(Box<Begin>),
     /// A record, and the hash of its bytes.
     Record {
@@ -61,13 +61,13 @@ pub(crate) enum Frame {
     },
     /// A record in the clear.
     Plain { array: ArrayKind, slot: u64 },
-    /// This number of slots has no record.
+    /// A run of slots without a record.
     Empty {
         array: ArrayKind,
         slot: u64,
         count: u64,
     },
-    /// That was all.
+    /// The end of the stream.
     End,
 }
 
@@ -200,11 +200,11 @@ pub(crate) struct FrameReader<'a> {
     input: &'a mut dyn Read,
     chain: [u8; 32],
     frames: u64,
-    /// Whether it is one in the clear.
+    /// True if it is one in the clear.
     is_plain: bool,
-    /// Whether records may have the hash of their ciphertext in their identity.
+    /// True if records may have the hash of their ciphertext in their identity.
     is_checked: bool,
-    /// Everything before this is done.
+    /// The position before which everything is done.
     done: Position,
     /// The bytes of the last frame.
     pub(crate) payload: Vec<u8>,

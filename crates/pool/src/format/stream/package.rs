@@ -12,7 +12,7 @@ const VERSION: u16 = 1;
 pub struct Package {
     /// The dataset, as it is called at the sender.
     pub root: String,
-    /// Whether the streams start from snapshots that the receiver has.
+    /// True if the streams start from snapshots that the receiver has.
     pub is_incremental: bool,
     /// The datasets that have streams.
     pub datasets: Vec<PackedDataset>,
@@ -21,15 +21,15 @@ pub struct Package {
 /// A dataset of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedDataset {
-    /// Its name at the sender.
+    /// The name of the dataset at the sender.
     pub name: String,
     /// All snapshots that it has there: guid, and last part of the name.
     pub snapshots: Vec<(u64, String)>,
 }
 
 impl Package {
-    /// What a dataset of the sender is called, seen from the root: empty, or `/` and the rest. `None` if it is not of
-    /// the package.
+    /// Returns the name of a dataset of the sender, seen from the root: empty, or `/` and the rest. `None` if it is not
+    /// of the package.
     pub fn below_root<'a>(&self, name: &'a str) -> Option<&'a str> {
         let rest = name.strip_prefix(self.root.as_str())?;
         (rest.is_empty() || rest.starts_with('/')).then_some(rest)

@@ -12,7 +12,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Where a stream begins.
+    /// The beginning of a stream.
     pub const START: Position = Position { array: 0, slot: 0 };
 
     /// A slot of an array.

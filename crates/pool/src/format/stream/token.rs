@@ -12,8 +12,8 @@ const VERSION_SEALED: u8 = 1;
 /// The version of tokens for streams in the clear.
 const VERSION_PLAIN: u8 = 2;
 
-/// Which stream was received in part, and how far. As text it can be carried to the sender; it holds
-/// nothing that a stream does not show.
+/// The name of a stream that was received in part, and the position that the receiver reached. As text it can be
+/// carried to the sender; it holds nothing that a stream does not show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResumeToken {
     /// The snapshot that is to come.
@@ -24,7 +24,7 @@ pub struct ResumeToken {
     pub name: String,
     /// The position of the next record.
     pub next: Position,
-    /// Whether the stream is in the clear.
+    /// True if the stream is in the clear.
     pub plain: bool,
 }
 

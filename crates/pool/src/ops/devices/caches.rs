@@ -15,34 +15,34 @@ use crate::storage::cache_device::CacheDevice;
 /// The state of a cache device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheState {
-    /// It is in use.
+    /// The device is in use.
     Online,
-    /// It is not in use: it was taken offline, or could not be opened.
+    /// The device is not in use: it was taken offline, or could not be opened.
     Away,
-    /// It failed.
+    /// The device failed.
     Faulted,
 }
 
 /// A cache device of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheInfo {
-    /// Its guid.
+    /// The guid of the device.
     pub guid: u64,
-    /// Its path.
+    /// The path of the device.
     pub path: String,
     /// Bytes.
     pub size: u64,
-    /// Its state.
+    /// The state of the device.
     pub state: CacheState,
     /// Bytes that it holds.
     pub held: u64,
-    /// How often it failed since it was opened.
+    /// The number of errors since the device was opened.
     pub errors: ErrorCounts,
-    /// As of the other devices.
+    /// The way in which the device is read and written, as of the other devices.
     pub io_mode: Option<IoMode>,
-    /// Whether it is not asked now, because it did not answer.
+    /// True if the pool does not ask the device now, because it did not answer.
     pub is_slow: bool,
-    /// How many reads were given up since it was opened.
+    /// The number of reads that were given up since the device was opened.
     pub given_up: u64,
 }
 

@@ -20,7 +20,7 @@ const NOT_IN_USE: &str = "it is not in use; bring it online first, without -e";
 /// The possible gain from a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expandable {
-    /// Which device.
+    /// The guid of the device.
     pub guid: u64,
     /// The bytes of the device that the pool does not use.
     pub unused: u64,
@@ -39,9 +39,9 @@ pub struct Gained {
 
 /// The possible size of a group.
 struct Growth {
-    /// How many segments there would be on each device.
+    /// The number of segments on each device after the growth.
     each: u32,
-    /// How many more there would be in all, parity included.
+    /// The number of segments that the growth adds in all, parity included.
     added: u32,
 }
 
@@ -179,7 +179,7 @@ impl Pool {
     }
 }
 
-/// Whether a device can grow, or why it cannot.
+/// Checks that a device can grow, or says why it cannot.
 fn can_grow(config: &Config, device: &ConfigDevice) -> std::result::Result<(), &'static str> {
     if !device.is_member() {
         return Err("it is a spare, and is used whole when it takes the place of another device");

@@ -7,11 +7,11 @@ use crate::format::config::{Config, ConfigDevice, DeviceState, Purpose};
 /// A device of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Its guid.
+    /// The guid of the device.
     pub guid: u64,
-    /// Its path, or where it was last.
+    /// The path of the device, or its last known path.
     pub path: String,
-    /// Its size, in bytes.
+    /// The size of the device, in bytes.
     pub size: u64,
     /// The group it belongs to; a spare to none.
     pub group: Option<u16>,
@@ -19,21 +19,21 @@ pub struct DeviceInfo {
     pub purpose: Purpose,
     /// The layout of its group.
     pub shape: Shape,
-    /// Its column in a group with columns.
+    /// The column of the device in a group with columns.
     pub column: u16,
-    /// Its state.
+    /// The state of the device.
     pub state: DeviceState,
     /// The device whose place it takes, or 0.
     pub replaces: u64,
-    /// Whether it was a spare before.
+    /// True if the device was a spare before.
     pub was_spare: bool,
     /// The number of its failures.
     pub errors: ErrorCounts,
-    /// How it reads and writes, if it is a file or a disk of this system that is there.
+    /// The way in which it is read and written, if it is a file or a disk of this system that is there.
     pub io_mode: Option<IoMode>,
-    /// Whether it has not answered requests that the pool did without.
+    /// True if the device has not answered requests that the pool did without.
     pub is_slow: bool,
-    /// How many of them there were since it was opened.
+    /// The number of such requests since the device was opened.
     pub given_up: u64,
 }
 

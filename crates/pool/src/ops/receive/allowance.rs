@@ -117,7 +117,7 @@ impl Allowance {
     }
 }
 
-/// Whether a dataset is equal to its snapshot that a stream starts from.
+/// Returns whether a dataset is equal to its snapshot that a stream starts from.
 fn goes_straight_on(pool: &Pool, head: &Arc<Entry>, begin: &Begin) -> Result<bool> {
     let state = pool.engine.state.read();
     let newest = state.snapshots(head).into_iter().next();

@@ -14,14 +14,14 @@ use crate::ops::receive::plan::{Plan, When};
 use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy};
 use crate::ops::receive::streams::{Incoming, check_shares};
 
-/// Nothing is kept of what is sealed here, so the dataset can be of any family.
+/// A family for the seals of a dry run. The sealed records are dropped, so any family will do.
 const ANY_FAMILY: u64 = 1;
 
 /// The limits of the memory for checked streams: their number, and the bytes of their keyrings.
 const STREAMS_MAX: usize = 20_000;
 const KEYRINGS_MAX: usize = 64 << 20;
 
-/// What the checked streams would have made, for the streams after them.
+/// The datasets and snapshots that the checked streams would have made, for the streams after them.
 #[derive(Default)]
 pub struct DryRun {
     /// The states of the snapshots, by guid.
@@ -103,7 +103,7 @@ impl DryRun {
         }
     }
 
-    /// Whether the dataset would be a clone of a snapshot that an earlier stream would have made.
+    /// Returns whether the dataset would be a clone of a snapshot that an earlier stream would have made.
     fn makes_clone(&self, pool: &Pool, into: &ReceiveInto<'_>, begin: &Begin) -> bool {
         let (dataset, _) = into.target.split_once('@').unwrap_or((into.target, ""));
         !begin.is_full()

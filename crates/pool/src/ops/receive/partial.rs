@@ -28,7 +28,7 @@ pub(super) struct Begun {
     pub(super) dataset: Arc<OpenDataset>,
     /// The id of the dataset that the stream extends; `None` if it makes one.
     pub(super) head: Option<u64>,
-    /// Whether the received part is kept after an interruption.
+    /// True if the received part is kept after an interruption.
     pub(super) is_resumable: bool,
 }
 
@@ -72,7 +72,7 @@ impl Pool {
         }
     }
 
-    /// Whether a stream continues the part that was received before. False if that part can be destroyed.
+    /// Returns whether a stream continues the part that was received before. False if that part can be destroyed.
     pub(super) fn goes_on(
         &self,
         state: &DatasetTable,

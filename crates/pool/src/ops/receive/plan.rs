@@ -18,7 +18,7 @@ use crate::ops::holds;
 use crate::ops::pool::Pool;
 use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy};
 
-/// When the plan is made.
+/// The time at which a plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     /// Before anything is received.
@@ -42,7 +42,7 @@ pub(super) struct Plan {
     pub(super) base: Option<Arc<Entry>>,
     /// The snapshots after that one, which are destroyed.
     pub(super) later: Vec<Arc<Entry>>,
-    /// Whether the dataset has to be rolled back to it.
+    /// True if the dataset has to be rolled back to it.
     pub(super) rolls_back: bool,
 }
 

@@ -14,11 +14,11 @@ use crate::format::stream::Begin;
 pub struct ReceiveInto<'a> {
     /// A dataset, or `dataset@snapshot` to give the snapshot another name.
     pub target: &'a str,
-    /// Whether to roll the dataset back to the snapshot that the stream starts from, if it has changed since.
+    /// True to roll the dataset back to the snapshot that the stream starts from, if it has changed since.
     pub force: bool,
-    /// Whether to keep the received part after an interruption.
+    /// True to keep the received part after an interruption.
     pub resumable: bool,
-    /// Whether the dataset is open until [`ReceivePolicy::finish`] closes it. Changes until then count.
+    /// True if the dataset is open until [`ReceivePolicy::finish`] closes it. Changes until then count.
     pub is_open: bool,
 }
 
@@ -35,7 +35,7 @@ pub trait ReceivePolicy {
         current: Option<&[u8]>,
     ) -> std::result::Result<Option<Vec<u8>>, String>;
 
-    /// What seals the records of a stream in the clear: for the dataset that it adds to, or for a new one of
+    /// Returns the sealer of the records of a stream in the clear: for the dataset that it adds to, or for a new one of
     /// this `family`, whose keys are made in `txg`, or are in the keyring that was `kept` of an interrupted receive.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ pub trait ReceivePolicy {
     /// Why the stream is refused.
     fn props(&self, begin: &Begin) -> std::result::Result<BTreeMap<String, String>, String>;
 
-    /// Whether a new dataset may be a clone of this snapshot of another dataset. A stream starts from it.
+    /// Returns whether a new dataset may be a clone of this snapshot of another dataset. A stream starts from it.
     fn may_clone(&self, _base: &Entry) -> bool {
         true
     }
@@ -73,7 +73,7 @@ pub trait ReceivePolicy {
     fn received(&self, name: &str);
 }
 
-/// How a dataset seals a stream in the clear.
+/// The way in which a dataset seals a stream in the clear.
 pub struct Sealing {
     /// Seals its records, and the dataset itself.
     pub records: Arc<dyn SealRecords>,
@@ -81,7 +81,7 @@ pub struct Sealing {
     pub suite: u8,
     /// The keyring of a new dataset.
     pub keyring: Option<Vec<u8>>,
-    /// Whether this keyring has its own slots.
+    /// True if this keyring has its own slots.
     pub is_key_root: bool,
 }
 
@@ -96,7 +96,7 @@ pub trait SealRecords: Send + Sync {
     /// The seal over a dataset.
     fn dataset_seal(&self, input: &SealInput) -> [u8; 32];
 
-    /// Whether this is that seal.
+    /// Returns whether this is that seal.
     fn is_seal(&self, input: &SealInput, seal: &[u8; 32]) -> bool;
 }
 

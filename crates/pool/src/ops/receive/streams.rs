@@ -334,7 +334,7 @@ pub(super) fn check_shares(
     }
 }
 
-/// Whether a receive cannot continue after this error.
+/// Returns whether a receive cannot continue after this error.
 fn is_final(error: &Error) -> bool {
     matches!(error, Error::Stream { reason } if reason == finish::NOT_WHAT_WAS_SAID)
 }

@@ -19,7 +19,7 @@ struct Part {
     copy: usize,
     guid: u64,
     run: Run,
-    /// Whether it was read and is wrong.
+    /// True if it was read and is wrong.
     is_damaged: bool,
 }
 
@@ -30,11 +30,11 @@ struct Found {
     parts: Parts,
 }
 
-/// Where the copies of something lie, by their numbers. Copies that the remap table has for later come behind,
-/// with numbers of their own.
+/// The extents of the copies of a record or node, by their numbers. Copies that the remap table has for later come
+/// behind, with numbers of their own.
 pub(super) struct Copies {
     list: Vec<(usize, Vec<Run>)>,
-    /// Whether a part of it is not at the address in its pointer.
+    /// True if a part of it is not at the address in its pointer.
     is_moved: bool,
     /// The version of the remap table at the look-up.
     generation: u64,
@@ -274,8 +274,8 @@ impl Step<'_> {
         }
     }
 
-    /// When a record or node was last copied from a group under removal. At its present place it may be newer than its
-    /// pointer.
+    /// Returns when a record or node was last copied from a group under removal. At its present place it may be newer
+    /// than its pointer.
     pub(crate) fn moved_till(&self) -> u64 {
         let state = self.pool.engine.state.read();
         let removal = state.config.removal.as_ref();

@@ -84,7 +84,7 @@ impl Step<'_> {
         self.report(Examined::of_loss(error), 0, None, (0, 0));
     }
 
-    /// Whether the current state has a place too, which is done already.
+    /// Returns whether the current state has a place too, which is done already.
     pub(super) fn is_passed_over(&self, place: &Place) -> bool {
         let Some(space) = self.in_use else {
             return false;

@@ -11,7 +11,7 @@ use crate::format::pointer::RecordPtr;
 use crate::ops::pool::Pool;
 use crate::storage::array::walk::{self, Visit};
 
-/// One of the pool's own arrays, or its configuration.
+/// An array of the pool itself, or its configuration.
 #[derive(Clone, Copy, Debug)]
 enum Own {
     Config,
@@ -40,7 +40,7 @@ const ARRAYS: [Own; 7] = [
 ];
 
 impl Own {
-    /// Its root after the last commit; `None` if it does not exist any more.
+    /// Returns the root after the last commit; `None` if the array does not exist any more.
     fn root(self, pool: &Pool) -> Result<Option<RecordPtr>> {
         let state = pool.engine.state.read();
         let root = &state.root;
@@ -65,13 +65,13 @@ impl Own {
         })
     }
 
-    /// Whether it is written anew when a group is removed, so that the remap table is not needed to read the
+    /// Returns whether it is written anew when a group is removed, so that the remap table is not needed to read the
     /// data that leads to it.
     fn moves_by_itself(self) -> bool {
         matches!(self, Own::Config | Own::Table | Own::Bitmaps | Own::Remap)
     }
 
-    /// Whether it still has this record or node where `slot` is.
+    /// Returns whether the array still has this record or node at `slot`.
     fn has(self, pool: &Pool, slot: u64, ptr: &RecordPtr) -> Result<bool> {
         match self.root(pool)? {
             None => Ok(false),
@@ -81,7 +81,7 @@ impl Own {
     }
 }
 
-/// Where the visit of the checkpoint's own records is.
+/// The position of the visit of the checkpoint's own records.
 #[derive(Clone, Copy)]
 pub(crate) struct KeptAt {
     /// An array by its number, or behind these the id of the entry with the deadlist.
@@ -101,7 +101,7 @@ impl KeptAt {
         }
     }
 
-    /// As a scrub has it: a slot that is stored, and one that is not.
+    /// Returns the position as a scrub stores it: a slot that is stored, and one that is not.
     pub(super) fn of_scrub(owner: u64, slot: u64, within: u64) -> KeptAt {
         let (snapshot, slot) = match owner > ARRAYS.len() as u64 {
             true => (slot, within),
@@ -121,7 +121,7 @@ impl KeptAt {
         }
     }
 
-    /// What is to be visited next, and its root; `None` at the end.
+    /// Returns the next array to visit, and its root; `None` at the end.
     fn find(&mut self, pool: &Pool) -> Result<Option<(Own, RecordPtr)>> {
         let arrays = ARRAYS.len() as u64;
         if self.owner == arrays {
@@ -276,7 +276,7 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// What is behind a node that cannot be read is unknown.
+    /// Reports a node that cannot be read. The records below it are unknown.
     fn or_report<B>(
         &mut self,
         visited: Result<ControlFlow<B>>,

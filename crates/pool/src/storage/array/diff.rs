@@ -12,7 +12,7 @@ use crate::storage::nodes::Nodes;
 pub(crate) enum Change<'a> {
     /// A slot has this record. Before it had another one, or none.
     Record(u64, &'a RecordPtr),
-    /// These slots have no record. Before some of them had one.
+    /// The slots that have no record. Before some of them had one.
     Empty(u64, u64),
 }
 

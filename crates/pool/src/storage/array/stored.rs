@@ -59,7 +59,7 @@ fn overlapping(slots: &[Range<u64>], first: u64, end: u64) -> &[Range<u64>] {
     slots.get(from..to).unwrap_or_default()
 }
 
-/// These ranges without some of their slots. Both ascend.
+/// Returns these ranges without some of their slots. Both ascend.
 pub(crate) fn without(slots: &[Range<u64>], except: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
     let mut left = Vec::with_capacity(slots.len());
     let mut except = except.peekable();

@@ -23,7 +23,7 @@ pub(crate) fn get(nodes: &dyn Nodes, root: &RecordPtr, slot: u64) -> Result<Reco
     get_by(root, slot, |ptr, level| nodes.node(ptr, level, slot))
 }
 
-/// As [`get`], where `node` reads the nodes.
+/// Does the same as [`get`], where `node` reads the nodes.
 pub(crate) fn get_by(
     root: &RecordPtr,
     slot: u64,
@@ -62,8 +62,8 @@ pub(crate) fn visit<B>(
     visit_within(nodes, root, (from, min_birth), &mut nodes.units(), visitor)
 }
 
-/// As [`visit`], for at most `left` nodes and unshared records. Each of them has a place of its own. So there are at
-/// most as many as units, unless a forged tree has many paths to the same node.
+/// Does the same as [`visit`], for at most `left` nodes and unshared records. Each of them has a place of its own. So
+/// there are at most as many as units, unless a forged tree has many paths to the same node.
 pub(crate) fn visit_within<B>(
     nodes: &dyn Nodes,
     root: &RecordPtr,
@@ -212,7 +212,7 @@ fn gone_below(
     Ok(())
 }
 
-/// Whether the array still has this record or node at `slot`.
+/// Returns whether the array still has this record or node at `slot`.
 pub(crate) fn contains(
     nodes: &dyn Nodes,
     root: &RecordPtr,

@@ -32,7 +32,7 @@ pub(crate) struct CacheDevice {
 
 struct Inner {
     range: CacheRange,
-    /// Whether other threads may do something for it.
+    /// True if other threads may do something for it.
     has_threads: bool,
     index: Mutex<Index>,
     waiting: Mutex<Waiting>,
@@ -81,7 +81,7 @@ impl CacheDevice {
         self.inner.has_failed.load(Ordering::Acquire)
     }
 
-    /// Whether it is not asked now, because it did not answer.
+    /// Returns whether it is not asked now, because it did not answer.
     pub(crate) fn is_slow(&self) -> bool {
         self.inner.range.is_slow()
     }
@@ -277,7 +277,7 @@ impl Inner {
 }
 
 impl Waiting {
-    /// As many records as fit into one write, at least one.
+    /// Takes as many records as fit into one write, at least one.
     fn take_batch(&mut self) -> Vec<(Key, Vec<u8>)> {
         let (mut batch, mut taken) = (Vec::new(), 0);
         while let Some((_, bytes)) = self.records.front()

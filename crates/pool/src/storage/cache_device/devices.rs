@@ -12,10 +12,10 @@ use super::device::CacheDevice;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SecondaryCache {
-    /// Those of metadata and of contents.
+    /// The records of metadata and of contents.
     #[default]
     All = 0,
-    /// Those of metadata.
+    /// The records of metadata.
     Metadata = 1,
     /// None.
     None = 2,

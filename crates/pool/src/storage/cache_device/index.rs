@@ -21,10 +21,10 @@ pub(crate) struct Span {
 
 /// The contents of a device.
 pub(crate) struct Index {
-    /// How many units the device has.
+    /// The number of units of the device.
     units: u32,
     entries_max: usize,
-    /// Where the next entry goes.
+    /// The unit of the next entry.
     head: u32,
     /// The entries by key. A fixed hash is enough: the keys are checksums, and an attacker gains nothing from
     /// collisions.

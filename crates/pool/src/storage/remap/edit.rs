@@ -24,7 +24,7 @@ struct ToFree {
     all: Vec<Extent>,
     /// Extents whose page of the table could not be read. A later commit frees them.
     later: Vec<Extent>,
-    /// Whether extents are given up in place of being freed later.
+    /// True if extents are given up in place of being freed later.
     gives_up: bool,
 }
 

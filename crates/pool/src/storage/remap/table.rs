@@ -31,7 +31,7 @@ pub(crate) trait TableReader: Nodes + Send + Sync {
     /// The store has more groups than before.
     fn grow(&self);
 
-    /// Whether a bad copy was found since the last call.
+    /// Returns whether a bad copy was found since the last call.
     fn had_errors(&self) -> bool;
 }
 
@@ -39,7 +39,7 @@ pub(crate) trait TableReader: Nodes + Send + Sync {
 pub(crate) struct Remap {
     /// The table of the last commit.
     pub(super) table: RwLock<Arc<Table>>,
-    /// Whether the table has entries, or will soon have some.
+    /// True if the table has entries, or will soon have some.
     pub(super) is_used: AtomicBool,
     pub(super) plain: OnceLock<Box<dyn TableReader>>,
     /// Pages by the checksums of their records.
@@ -267,7 +267,7 @@ impl Remap {
             .ok_or_else(|| inconsistent("it is not open"))
     }
 
-    /// Whether a read of the table found a bad copy since the last call.
+    /// Returns whether a read of the table found a bad copy since the last call.
     pub(crate) fn found_errors(&self) -> bool {
         let plain = self.plain.get();
         plain.is_some_and(|plain| plain.had_errors())

@@ -41,7 +41,7 @@ pub(crate) struct Space {
 
 pub(super) struct Inner {
     pub(super) groups: Vec<Vec<Summary>>,
-    /// What may be placed in each group.
+    /// The records that may be placed in each group.
     pub(super) takes: Vec<Takes>,
     pub(super) maps: HashMap<SegmentId, Map>,
     pub(super) cursors: HashMap<(Class, u16), Cursor>,
@@ -49,7 +49,7 @@ pub(super) struct Inner {
     pub(super) totals: Vec<Total>,
     /// Segments that became system segments, and are not in the table yet.
     pub(super) new_system: Vec<SegmentId>,
-    /// Whether the next commit rewrites all bitmaps and the whole table.
+    /// True if the next commit rewrites all bitmaps and the whole table.
     pub(super) is_rewritten: bool,
     /// Segments of removed groups that are still in the table.
     pub(super) dropped: Vec<SegmentId>,
@@ -573,10 +573,10 @@ impl Space {
 
 /// A segment whose state on disk changes with a commit.
 pub(crate) struct Changed {
-    /// Its number.
+    /// The number of the segment.
     pub(crate) number: u64,
-    /// Its entry in the table.
+    /// The entry of the segment in the table.
     pub(crate) entry: SegmentEntry,
-    /// Its bitmap; `None` if the segment is empty.
+    /// The bitmap of the segment; `None` if the segment is empty.
     pub(crate) bitmap: Option<Vec<u8>>,
 }

@@ -1,6 +1,6 @@
 //! The bitmap of a segment: the units that are taken.
 
-/// One bit for each unit of a segment; set: taken.
+/// The bitmap of a segment, with a bit for each unit; set: taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bitmap {
     words: Vec<u64>,
@@ -41,12 +41,12 @@ impl Bitmap {
         (beyond == 0).then_some(Bitmap { words, units })
     }
 
-    /// How many units are taken.
+    /// Returns the number of units that are taken.
     pub(crate) fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// How many units are taken here and free in another bitmap of the same size.
+    /// Returns the number of units that are taken here and free in another bitmap of the same size.
     pub(crate) fn count_without(&self, other: &Bitmap) -> u32 {
         let pairs = self.words.iter().zip(&other.words);
         pairs
@@ -107,7 +107,7 @@ impl Bitmap {
         }
     }
 
-    /// How many units of a run are taken.
+    /// Returns the number of units of a run that are taken.
     pub(crate) fn count_run(&self, start: u32, len: u32) -> u32 {
         let mut count = 0;
         for_words(start, len, |word, mask| {
@@ -116,12 +116,12 @@ impl Bitmap {
         count
     }
 
-    /// Whether a run exists and all of it is free.
+    /// Returns whether a run exists and all of it is free.
     pub(crate) fn is_free(&self, start: u32, len: u32) -> bool {
         self.is_run(start, len, false)
     }
 
-    /// Whether a run exists and all of it is taken.
+    /// Returns whether a run exists and all of it is taken.
     pub(crate) fn is_taken(&self, start: u32, len: u32) -> bool {
         self.is_run(start, len, true)
     }

@@ -17,7 +17,7 @@ use crate::storage::space::takes::Takes;
 /// Shorter runs are not worth a call.
 pub(crate) const UNITS_MIN: u32 = (64 << 10) / UNIT;
 
-/// One commit discards at most this many runs. The rest stays as it is.
+/// The largest number of runs that a commit discards. The rest stays as it is.
 const RUNS_MAX: usize = 1024;
 
 impl Space {

@@ -21,7 +21,7 @@ use crate::format::pointer::{Place, RecordPtr};
 use crate::storage::array::walk;
 
 impl Space {
-    /// Whether a second state is kept.
+    /// Returns whether a second state is kept.
     pub(crate) fn has_kept(&self) -> bool {
         self.inner.lock().kept.is_some()
     }

@@ -83,7 +83,7 @@ impl Space {
         self.inner.lock().class_of(segment).unwrap_or(Class::Data)
     }
 
-    /// Whether all units of an extent are in use in the last commit.
+    /// Returns whether all units of an extent are in use in the last commit.
     pub(crate) fn is_on_disk(&self, extent: &Extent) -> Result<bool> {
         let span = self.numbering().span(extent);
         let mut inner = self.inner.lock();

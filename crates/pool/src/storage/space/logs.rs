@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::format::extent::{Class, Extent};
 use crate::storage::space::takes::Takes;
 
-/// One log takes at most this part of the free space in the groups for logs.
+/// The part of the free space in the groups for logs that a log takes at most.
 const FREE_PART: u64 = 4;
 
 impl Inner {
@@ -22,7 +22,7 @@ impl Inner {
 }
 
 impl Space {
-    /// Whether a log may be written to in a group.
+    /// Returns whether a log may be written to in a group.
     pub(crate) fn takes_logs(&self, group: u32) -> bool {
         let takes = self.inner.lock().takes.get(group as usize).copied();
         match takes {
@@ -32,7 +32,7 @@ impl Space {
         }
     }
 
-    /// Whether a group is for logs only, or was.
+    /// Returns whether a group is for logs only, or was.
     pub(crate) fn is_for_logs(&self, group: u32) -> bool {
         let takes = self.inner.lock().takes.get(group as usize).copied();
         matches!(takes, Some(Takes::Logs | Takes::Nothing))

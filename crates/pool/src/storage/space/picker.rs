@@ -8,7 +8,7 @@ use crate::format::extent::Class;
 /// The facts about a segment that the allocator knows without its bitmap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Summary {
-    /// Its class; `None` while it is empty.
+    /// The class of the segment; `None` while it is empty.
     pub(crate) class: Option<Class>,
     /// The number of taken units.
     pub(crate) taken: u32,

@@ -14,7 +14,7 @@ pub enum ReserveFor {
     Writing,
     /// A change that frees more space than it takes.
     Freeing,
-    /// As `Freeing`, for the one thread that has the turn to free ([`crate::Pool::turn_to_free`]).
+    /// The purpose `Freeing` for the one thread that has the turn to free ([`crate::Pool::turn_to_free`]).
     FreeingAlone,
 }
 
@@ -63,7 +63,7 @@ impl Space {
         self.reserve_besides(bytes, why, 0)
     }
 
-    /// As [`Space::reserve`], but leaves the space of `kept` bytes free, in records of the usual size.
+    /// Does the same as [`Space::reserve`], but leaves the space of `kept` bytes free, in records of the usual size.
     pub(crate) fn reserve_besides(
         self: &Arc<Space>,
         bytes: u64,

@@ -16,7 +16,7 @@ use crate::storage::space::takes::Takes;
 const PIECE_UNITS: u32 = (4 << 20) / UNIT;
 
 impl Space {
-    /// How many segments there are.
+    /// Returns the number of segments.
     pub(crate) fn segments(&self) -> u64 {
         self.numbering().total()
     }

@@ -119,7 +119,7 @@ impl Numbering {
         new.for_each(|(group, segments)| self.append(Stretch { group, segments }));
     }
 
-    /// How many segments a group has.
+    /// Returns the number of segments of a group.
     pub(super) fn count(&self, group: u32) -> u32 {
         let last = self.groups.get(group as usize).and_then(|own| own.last());
         let last = last.map(|index| &self.stretches[*index]);

@@ -1,15 +1,15 @@
-//! What may be placed in a group of devices.
+//! The records that may be placed in a group of devices.
 
 use crate::format::config::Purpose;
 
-/// What may be placed in a group.
+/// The records that may be placed in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Takes {
     Records,
     Logs,
-    /// Nothing new. It still holds records.
+    /// No new records. The group still holds old ones. It still holds records.
     NoMore,
-    /// Nothing. The group is removed, or about to be removed.
+    /// No records. The group is removed, or about to be removed. The group is removed, or about to be removed.
     Nothing,
 }
 

@@ -24,7 +24,7 @@ pub struct TurnToFree<'a> {
 }
 
 impl Turn {
-    /// Whether a thread has the turn, or waits for it.
+    /// Returns whether a thread has the turn, or waits for it.
     pub(crate) fn is_wanted(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }

@@ -34,7 +34,7 @@ pub struct TxgWriter<'a> {
     tally: Mutex<Tally>,
     /// Key blocks that the task has written. Nothing durable names them yet.
     key_blocks: Mutex<Vec<u32>>,
-    /// If a device fails to read a page of the remap table, the space that it names is not freed later.
+    /// True if space is not freed later when a device fails to read the page of the remap table that names it.
     gives_up: AtomicBool,
 }
 
@@ -89,7 +89,7 @@ impl<'a> TxgWriter<'a> {
         }
     }
 
-    /// As [`TxgWriter::free`], but if a device fails, the space is lost and not freed later.
+    /// Does the same as [`TxgWriter::free`], but if a device fails, the space is lost and not freed later.
     pub(crate) fn free_now(&self, place: &Place) {
         if place.is_shared() {
             return self.free(place);
@@ -237,7 +237,7 @@ impl<'a> TxgWriter<'a> {
         self.core.space.reserve(bytes, ReserveFor::Freeing)
     }
 
-    /// Whether the task has written keys.
+    /// Returns whether the task has written keys.
     pub(crate) fn has_key_blocks(&self) -> bool {
         !self.key_blocks.lock().is_empty()
     }

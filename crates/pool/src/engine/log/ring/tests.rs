@@ -73,7 +73,7 @@ fn an_abandoned_entry_leaves_no_gap() {
     assert_eq!((second.sequence, second.place.offset()), (1, 0));
 }
 
-/// Where the ring would begin.
+/// Returns the beginning of the ring after a commit.
 fn frozen(ring: &mut Ring, may_use: MayUse<'_>) -> (u64, usize, u32) {
     ring.stage = Stage::On;
     ring.freeze(may_use);
@@ -156,7 +156,7 @@ fn no_entry_is_written_that_could_not_be_read() {
     assert!(ring.reserve(ENTRY_MAX as u32, ALL).is_some());
 }
 
-/// What the next entry continues, once it is written with this tag.
+/// Appends an entry with this tag. Returns what the next entry continues.
 fn append(ring: &mut Ring, tag: u8) -> Bound {
     let bound = ring.reserve(4096, ALL).unwrap().bound;
     ring.written([tag; 16], []);
@@ -170,7 +170,7 @@ fn bound(state: u8, link: u8) -> Bound {
     }
 }
 
-/// What the first entry continues if the transaction group closes now.
+/// Returns what the first entry continues if the transaction group closes now.
 fn frozen_bound(ring: &mut Ring) -> Bound {
     ring.freeze(ALL);
     match ring.frozen.take() {

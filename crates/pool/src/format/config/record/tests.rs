@@ -216,7 +216,7 @@ fn a_group_is_complete_with_enough_columns() {
     assert!(!config.is_complete(0, |_| true));
 }
 
-/// What programs before mirrors wrote and read.
+/// Checks the bytes that programs before mirrors wrote and read.
 #[test]
 fn a_plain_pool_keeps_the_first_version() {
     let config = Config {
