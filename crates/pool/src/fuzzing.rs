@@ -3,18 +3,19 @@
 use store::{SegmentId, UNIT};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::engine::{deadlist, dedup};
-use crate::format::bookmark::Bookmark;
-use crate::format::config::Config;
-use crate::format::entry::Entry;
-use crate::format::extent::Extent;
-use crate::format::free_job::FreeJob;
-use crate::format::history_line;
-use crate::format::log_head::LogHead;
-use crate::format::node::Node;
-use crate::format::pointer::{Addr, Place, RecordPtr};
-use crate::format::root::PoolRoot;
+use crate::engine::dedup;
+use crate::engine::frees::deadlist;
+use crate::format::datasets::bookmark::Bookmark;
+use crate::format::datasets::entry::Entry;
+use crate::format::jobs::free_job::FreeJob;
+use crate::format::logs::log_head::LogHead;
+use crate::format::records::extent::Extent;
+use crate::format::records::node::Node;
+use crate::format::records::pointer::{Addr, Place, RecordPtr};
 use crate::format::stream::{Begin, Package, ResumeToken};
+use crate::format::superblock::config::Config;
+use crate::format::superblock::history_line;
+use crate::format::superblock::root::PoolRoot;
 use crate::storage::gang::{Bounds, CHECKSUM, Gang, MAP_LEN, mark_of};
 use crate::storage::remap::Page;
 use crate::storage::space::{Bitmap, SegmentEntry};
@@ -66,7 +67,7 @@ pub fn decode(kind: u8, bytes: &[u8]) {
             }
         }
         11 => gang_map(bytes),
-        12 => crate::format::log_entry::fuzzing::decode(bytes),
+        12 => crate::format::logs::log_entry::fuzzing::decode(bytes),
         13 => dedup::decode_for_fuzzing(bytes),
         14 => remap_page(bytes),
         _ => {
@@ -258,7 +259,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         text: "strongroom create tank".into(),
     };
     let job = FreeJob {
-        what: crate::format::free_job::ToFree::Tree { min_birth: 3 },
+        what: crate::format::jobs::free_job::ToFree::Tree { min_birth: 3 },
         root: RecordPtr::EMPTY,
         cursor: 9,
     };
@@ -278,7 +279,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         (9, SegmentEntry::new(2, 9).as_bytes().to_vec()),
         (10, b"tank/home/ann@monday".to_vec()),
         (11, gang_map),
-        (12, crate::format::log_entry::fuzzing::sample_entry()),
+        (12, crate::format::logs::log_entry::fuzzing::sample_entry()),
         (13, dedup::sample_bucket()),
         (14, Page::sample().encode(&bounds).expect("few pieces")),
     ]

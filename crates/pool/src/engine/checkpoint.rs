@@ -4,13 +4,13 @@
 //! no unit that it needs is used again. The state also needs its devices and keyrings, which no root protects. So these
 //! must not change while there is a checkpoint.
 
-use crate::engine::keyarea;
-use crate::engine::table::{DatasetTable, head_id};
+use crate::engine::datasets::keyarea;
+use crate::engine::datasets::table::{DatasetTable, head_id};
 use crate::error::{Error, Result};
-use crate::format::config::{Config, DeviceState};
-use crate::format::entry::Entry;
-use crate::format::pointer::RecordPtr;
-use crate::format::scrub_status::Position;
+use crate::format::datasets::entry::Entry;
+use crate::format::jobs::scrub_status::Position;
+use crate::format::records::pointer::RecordPtr;
+use crate::format::superblock::config::{Config, DeviceState};
 use crate::storage::writer::txg::TxgWriter;
 
 /// The largest number of seals that a commit gives to a dataset.

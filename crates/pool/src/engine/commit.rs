@@ -10,18 +10,20 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use zerocopy::IntoBytes;
 
-use crate::engine::dataset::{DatasetHooks, OpenDataset, Part};
-use crate::engine::deadlist::{self, Dead};
-use crate::engine::placed::Placed;
-use crate::engine::table::DatasetTable;
-use crate::engine::{async_free, facts, history};
+use crate::engine::datasets::facts;
+use crate::engine::datasets::open_dataset::{DatasetHooks, OpenDataset, Part};
+use crate::engine::datasets::placed_record::Placed;
+use crate::engine::datasets::table::DatasetTable;
+use crate::engine::frees::async_free;
+use crate::engine::frees::deadlist::{self, Dead};
+use crate::engine::history;
 use crate::error::Result;
-use crate::format::array_kind::ArrayKind;
-use crate::format::entry::Entry;
-use crate::format::extent::Class;
-use crate::format::node::Node;
-use crate::format::pointer::{Identity, RecordPtr};
-use crate::format::seal_input::SealInput;
+use crate::format::datasets::entry::Entry;
+use crate::format::datasets::seal_input::SealInput;
+use crate::format::records::array_kind::ArrayKind;
+use crate::format::records::extent::Class;
+use crate::format::records::node::Node;
+use crate::format::records::pointer::{Identity, RecordPtr};
 use crate::storage::array::Overlay;
 use crate::storage::array::update::{Target, relevel, update};
 use crate::storage::space::{ENTRIES_PER_PAGE, SegmentEntry};
@@ -165,7 +167,7 @@ impl TxgWriter<'_> {
 
     fn replace_record(
         &self,
-        field: impl FnOnce(&mut crate::format::root::PoolRoot) -> &mut RecordPtr,
+        field: impl FnOnce(&mut crate::format::superblock::root::PoolRoot) -> &mut RecordPtr,
         bytes: Vec<u8>,
         state: &mut DatasetTable,
     ) -> Result<()> {

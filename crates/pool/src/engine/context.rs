@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 
+use crate::engine::datasets::table::DatasetTable;
 use crate::engine::dedup::Dedup;
-use crate::engine::heart::Heart;
+use crate::engine::devices::heart::Heart;
 use crate::engine::suspension::Suspension;
-use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result, Until};
-use crate::format::pointer::RecordPtr;
+use crate::format::records::pointer::RecordPtr;
 use crate::storage::core::Core;
 
 /// The part of a pool that its open datasets use.

@@ -3,12 +3,12 @@
 //! Lines are appended to records of one unit. The first records stay, so that the creation of the pool can be read.
 //! Of the others, only the newest stay.
 
-use crate::engine::table::DatasetTable;
+use crate::engine::datasets::table::DatasetTable;
 use crate::error::{Error, Result};
-use crate::format::entry::Entry;
-use crate::format::extent::Class;
-use crate::format::history_line::{HistoryLine, decode};
-use crate::format::pointer::RecordPtr;
+use crate::format::datasets::entry::Entry;
+use crate::format::records::extent::Class;
+use crate::format::records::pointer::RecordPtr;
+use crate::format::superblock::history_line::{HistoryLine, decode};
 use crate::storage::array::{Overlay, walk};
 use crate::storage::reader::PoolReader;
 use crate::storage::writer::txg::TxgWriter;

@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 
-use crate::format::scrub_status::ScrubPhase;
+use crate::format::jobs::scrub_status::ScrubPhase;
 
 /// A kind of work on all free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,15 +9,15 @@ use std::ops::ControlFlow;
 
 use store::{SegmentId, UNIT};
 
-use crate::engine::deadlist::{self, DeadEntry};
 use crate::engine::dedup;
+use crate::engine::frees::deadlist::{self, DeadEntry};
 use crate::error::Result;
-use crate::format::array_kind::ArrayKind;
-use crate::format::entry::Entry;
-use crate::format::extent::Extent;
-use crate::format::free_job::ToFree;
-use crate::format::node::Node;
-use crate::format::pointer::{Place, RecordPtr, Share};
+use crate::format::datasets::entry::Entry;
+use crate::format::jobs::free_job::ToFree;
+use crate::format::records::array_kind::ArrayKind;
+use crate::format::records::extent::Extent;
+use crate::format::records::node::Node;
+use crate::format::records::pointer::{Place, RecordPtr, Share};
 use crate::ops::pool::Pool;
 use crate::storage::array::walk::{self, Visit};
 use crate::storage::space::Bitmap;

@@ -5,26 +5,31 @@
 //! a device either belongs to the pool or is not used.
 
 pub(crate) mod caches;
+pub(crate) mod claims;
 mod expand;
+pub(crate) mod freeing;
 mod info;
 pub(crate) mod logs;
+pub(crate) mod removal;
+pub(crate) mod resilver;
 mod spares;
+pub(crate) mod sweep;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use store::{Assigned, BlockDevice, ErrorCounts, Joins, LateDevice, MemberState, NewMember};
 
-use crate::engine::device_changes::Replaced;
+use crate::engine::devices::device_changes::Replaced;
+use crate::engine::devices::membership;
+use crate::engine::devices::membership::shapes;
 use crate::engine::gate::Engine;
 use crate::engine::history::{Origin, log, log_own};
-use crate::engine::membership;
-use crate::engine::membership::shapes;
 use crate::error::{Error, Result};
-use crate::format::config::{ConfigDevice, DeviceState, Purpose, Role};
-use crate::format::resilver_status::ResilverStatus;
-use crate::format::root::DEVICES_MAX;
-use crate::format::scrub_status::ScrubPhase;
+use crate::format::jobs::resilver_status::ResilverStatus;
+use crate::format::jobs::scrub_status::ScrubPhase;
+use crate::format::superblock::config::{ConfigDevice, DeviceState, Purpose, Role};
+use crate::format::superblock::root::DEVICES_MAX;
 use crate::ops::devices::logs::LOG_SEGMENTS_MAX;
 use crate::ops::pool::Pool;
 pub use expand::{Expandable, Gained};

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use meter::{CacheTotals, Times};
 
-use crate::engine::reservation::{received_into, taken_by};
-use crate::engine::table::DatasetTable;
-use crate::engine::{deadlist, history};
+use crate::engine::datasets::table::DatasetTable;
+use crate::engine::frees::deadlist;
+use crate::engine::history;
+use crate::engine::limits::reservation::{received_into, taken_by};
 use crate::error::{Result, Until};
-use crate::format::array_kind::ArrayKind;
-use crate::format::entry::Entry;
-use crate::format::features::{FEATURES, Feature};
-use crate::format::history_line::HistoryLine;
-use crate::format::pointer::RecordPtr;
-use crate::format::root::{DedupInfo, Host, PoolRoot, PoolState};
+use crate::format::datasets::entry::Entry;
+use crate::format::records::array_kind::ArrayKind;
+use crate::format::records::pointer::RecordPtr;
+use crate::format::superblock::features::{FEATURES, Feature};
+use crate::format::superblock::history_line::HistoryLine;
+use crate::format::superblock::root::{DedupInfo, Host, PoolRoot, PoolState};
 use crate::ops::pool::Pool;
 use crate::storage::array::walk;
 use crate::storage::space::{Reservation, ReserveFor};

@@ -5,11 +5,11 @@
 //! meanwhile, so the scrub looks up damaged records again. Its position is stored in the configuration record, so it
 //! continues after an import.
 
+pub(crate) mod checkpoint_records;
 mod evacuate;
 mod examine;
 mod heal;
-pub(crate) mod kept;
-pub(crate) mod own;
+pub(crate) mod pool_records;
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
@@ -17,18 +17,18 @@ use std::sync::Arc;
 
 use store::SegmentId;
 
-use crate::engine::table::head_id;
+use crate::engine::datasets::table::head_id;
 use crate::error::{Error, Result};
-use crate::format::array_kind::ArrayKind;
-use crate::format::extent::Extent;
-use crate::format::node::coverage;
-use crate::format::pointer::RecordPtr;
+use crate::format::records::array_kind::ArrayKind;
+use crate::format::records::extent::Extent;
+use crate::format::records::node::coverage;
+use crate::format::records::pointer::RecordPtr;
 use crate::ops::pool::Pool;
 use crate::storage::array::walk::{self, Visit};
 use crate::storage::in_flight::Ticket;
 use crate::storage::space::Space;
 
-use crate::format::scrub_status::{Damage, Position, ScrubPhase, ScrubStatus};
+use crate::format::jobs::scrub_status::{Damage, Position, ScrubPhase, ScrubStatus};
 
 /// Damage beyond this many records is only counted.
 const DAMAGE_MAX: usize = 256;

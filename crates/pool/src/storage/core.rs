@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::env::Env;
-use crate::format::features::{
+use crate::format::records::pointer::{Identity, Place, Share};
+use crate::format::superblock::features::{
     FEATURE_BOUND_LOGS, FEATURE_CHECKED_RECORDS, FEATURE_FILE_FLAGS, FEATURE_LOG,
     FEATURE_LOG_PLACES, FEATURE_OWNERS, FEATURE_QUICK_LOG, FEATURE_SCATTERED, FEATURE_SEAL_HISTORY,
     FEATURE_STORED_SUMS,
 };
-use crate::format::pointer::{Identity, Place, Share};
 use crate::storage::in_flight::InFlight;
 use crate::storage::reader::PoolReader;
 use crate::storage::space::Space;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use store::{SegmentId, Shape, Store, UNIT};
 
 use crate::format::codec::{Reader, Writer};
-use crate::format::extent::Extent;
-use crate::format::pointer::{Addr, GangMark, Place};
+use crate::format::records::extent::Extent;
+use crate::format::records::pointer::{Addr, GangMark, Place};
 use crate::storage::writer::batch::Piece;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SR-SCATT");
@@ -448,7 +448,7 @@ mod tests {
         let mut too_many = full(2);
         too_many.copies[0].push(piece(1, 0, 0, 1));
         assert!(too_many.encode(&bounds()).is_none());
-        let largest = crate::format::pointer::RECORD_MAX / UNIT;
+        let largest = crate::format::records::pointer::RECORD_MAX / UNIT;
         assert!(largest as usize <= PIECES_MAX);
     }
 }

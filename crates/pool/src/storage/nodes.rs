@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::format::node::Node;
-use crate::format::pointer::RecordPtr;
+use crate::format::records::node::Node;
+use crate::format::records::pointer::RecordPtr;
 
 /// Reads nodes, and trusts none of them.
 pub(crate) trait Nodes {

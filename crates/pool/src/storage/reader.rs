@@ -18,10 +18,10 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::env::CacheHash;
 use crate::error::{Error, Result};
-use crate::format::config::Config;
-use crate::format::extent::Extent;
-use crate::format::node::Node;
-use crate::format::pointer::{Addr, GangMark, Identity, Place, RecordPtr, checksum};
+use crate::format::records::extent::Extent;
+use crate::format::records::node::Node;
+use crate::format::records::pointer::{Addr, GangMark, Identity, Place, RecordPtr, checksum};
+use crate::format::superblock::config::Config;
 use crate::storage::cache_device::CacheDevices;
 use crate::storage::gang::{Allotted, Bounds, Gang, Run, all_extents, map_extent};
 use crate::storage::nodes::Nodes;

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use store::{Store, UNIT};
 
-use crate::format::pointer::Place;
+use crate::format::records::pointer::Place;
 use crate::storage::gang::Run;
 
 /// More combinations than this are not tried.

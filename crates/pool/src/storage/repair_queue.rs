@@ -5,7 +5,7 @@
 
 use parking_lot::Mutex;
 
-use crate::format::pointer::RecordPtr;
+use crate::format::records::pointer::RecordPtr;
 
 /// The largest length of the queue. A scrub repairs the others.
 const LENGTH_MAX: usize = 1024;

@@ -6,12 +6,12 @@ use parking_lot::Mutex;
 use store::UNIT;
 
 use super::table::{self, BUCKET_LOAD, Buckets, Shared, mark_of, split_of};
-use crate::engine::table::DatasetTable;
+use crate::engine::datasets::table::DatasetTable;
 use crate::error::Result;
-use crate::format::extent::{Class, Extent};
-use crate::format::features::FEATURE_DEDUP;
-use crate::format::pointer::{Identity, RecordPtr, Share};
-use crate::format::root::{DedupInfo, PoolRoot};
+use crate::format::records::extent::{Class, Extent};
+use crate::format::records::pointer::{Identity, RecordPtr, Share};
+use crate::format::superblock::features::FEATURE_DEDUP;
+use crate::format::superblock::root::{DedupInfo, PoolRoot};
 use crate::storage::array::Overlay;
 use crate::storage::reader::PoolReader;
 use crate::storage::space::Space;

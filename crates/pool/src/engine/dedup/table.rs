@@ -13,8 +13,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::error::{Error, Result};
 use crate::format::codec::{Reader, Writer};
-use crate::format::extent::Extent;
-use crate::format::pointer::{Addr, Identity, Place, RecordPtr, Share, ShareMark};
+use crate::format::records::extent::Extent;
+use crate::format::records::pointer::{Addr, Identity, Place, RecordPtr, Share, ShareMark};
 use crate::storage::array::walk;
 use crate::storage::reader::PoolReader;
 

@@ -10,11 +10,11 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 
 use super::LogReader;
-use crate::engine::table::DatasetTable;
+use crate::engine::datasets::table::DatasetTable;
 use crate::error::Result;
-use crate::format::extent::Extent;
-use crate::format::log_head::LogHead;
-use crate::format::pointer::Place;
+use crate::format::logs::log_head::LogHead;
+use crate::format::records::extent::Extent;
+use crate::format::records::pointer::Place;
 use crate::storage::reader::PoolReader;
 use crate::storage::space::Space;
 

@@ -6,11 +6,11 @@ use store::UNIT;
 use zerocopy::IntoBytes;
 
 use super::LogReader;
-use crate::engine::dataset::OpenDataset;
+use crate::engine::datasets::open_dataset::OpenDataset;
 use crate::error::Result;
-use crate::format::log_entry::{EntryHead, EntryPlace, LOG_HEADER, LOG_PLACE};
-use crate::format::log_head::LogHead;
-use crate::format::pointer::{Addr, Identity, Place, RecordPtr};
+use crate::format::logs::log_entry::{EntryHead, EntryPlace, LOG_HEADER, LOG_PLACE};
+use crate::format::logs::log_head::LogHead;
+use crate::format::records::pointer::{Addr, Identity, Place, RecordPtr};
 
 /// The safety of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

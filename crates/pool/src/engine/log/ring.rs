@@ -13,13 +13,13 @@ use store::{Shape, UNIT};
 
 use super::claims::Pointed;
 use crate::error::{Error, Result};
-use crate::format::entry::Entry;
-use crate::format::extent::{Class, Extent};
-use crate::format::log_entry::ENTRY_MAX;
-use crate::format::log_head::{CHUNKS_MAX, LogHead, capacity};
-use crate::format::log_state::{Bound, Link, State, before};
-use crate::format::pointer::Addr;
-use crate::format::seal_input::SealInput;
+use crate::format::datasets::entry::Entry;
+use crate::format::datasets::seal_input::SealInput;
+use crate::format::logs::log_entry::ENTRY_MAX;
+use crate::format::logs::log_head::{CHUNKS_MAX, LogHead, capacity};
+use crate::format::logs::log_state::{Bound, Link, State, before};
+use crate::format::records::extent::{Class, Extent};
+use crate::format::records::pointer::Addr;
 use crate::storage::space::ReserveFor;
 use crate::storage::writer::txg::TxgWriter;
 

@@ -2,10 +2,10 @@
 
 use store::{SegmentId, UNIT};
 
-use crate::format::log_entry::{EntryHead, EntryPlace, is_whole};
-use crate::format::log_head::{LogHead, capacity};
-use crate::format::log_state::{Bound, Link};
-use crate::format::pointer::{Identity, Place, RECORD_MAX, checksum};
+use crate::format::logs::log_entry::{EntryHead, EntryPlace, is_whole};
+use crate::format::logs::log_head::{LogHead, capacity};
+use crate::format::logs::log_state::{Bound, Link};
+use crate::format::records::pointer::{Identity, Place, RECORD_MAX, checksum};
 use crate::storage::reader::PoolReader;
 
 /// After a bad entry, the next entry begins within this many bytes, if there is one.

@@ -7,11 +7,11 @@ use zerocopy::IntoBytes;
 use super::Position;
 use crate::error::{Error, Result};
 use crate::format::codec::{Reader, Writer};
-use crate::format::log_head::LogHead;
-use crate::format::past_seal::{self, PAST};
-use crate::format::pointer::{Identity, LEVEL_MAX, RecordPtr};
-use crate::format::sealed_facts::{FACTS, SealedFacts};
-use crate::format::volume_shape::VolumeShape;
+use crate::format::datasets::past_seal::{self, PAST};
+use crate::format::datasets::sealed_facts::{FACTS, SealedFacts};
+use crate::format::datasets::volume_shape::VolumeShape;
+use crate::format::logs::log_head::LogHead;
+use crate::format::records::pointer::{Identity, LEVEL_MAX, RecordPtr};
 use crate::names::DatasetName;
 
 const MAGIC: [u8; 8] = *b"SRSTREAM";

@@ -7,8 +7,8 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use super::{BEGIN_MAX, Begin, Package, Position};
 use crate::error::{Error, Result};
-use crate::format::array_kind::ArrayKind;
-use crate::format::pointer::{Identity, RECORD_MAX, SLOT_LIMIT};
+use crate::format::records::array_kind::ArrayKind;
+use crate::format::records::pointer::{Identity, RECORD_MAX, SLOT_LIMIT};
 
 const MAGIC: [u8; 4] = *b"SRSF";
 

@@ -1,7 +1,7 @@
 //! A position in a stream.
 
-use crate::format::array_kind::ArrayKind;
-use crate::format::pointer::SLOT_LIMIT;
+use crate::format::records::array_kind::ArrayKind;
+use crate::format::records::pointer::SLOT_LIMIT;
 
 /// A place in the order in which a stream goes through a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Position;
 use crate::format::codec::{Reader, Writer};
-use crate::format::pointer::checksum;
+use crate::format::records::pointer::checksum;
 use crate::names::DatasetName;
 
 /// The version of tokens for streams of sealed records.

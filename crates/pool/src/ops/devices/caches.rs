@@ -7,8 +7,8 @@ use store::{BlockDevice, CacheRange, ErrorCounts, IoMode, NewMember};
 
 use crate::engine::history::{Origin, log};
 use crate::error::{Error, Result};
-use crate::format::config::{CACHES_MAX, ConfigCache};
-use crate::format::features::FEATURE_CACHES;
+use crate::format::superblock::config::{CACHES_MAX, ConfigCache};
+use crate::format::superblock::features::FEATURE_CACHES;
 use crate::ops::pool::Pool;
 use crate::storage::cache_device::CacheDevice;
 

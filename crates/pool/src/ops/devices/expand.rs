@@ -8,8 +8,10 @@ use store::{MemberInfo, MemberState, UNIT};
 
 use crate::engine::history::{Origin, log};
 use crate::error::{Error, Result};
-use crate::format::config::{Config, ConfigDevice, DeviceState, Purpose, STRETCHES_MAX};
-use crate::format::features::FEATURE_GROWN;
+use crate::format::superblock::config::{
+    Config, ConfigDevice, DeviceState, Purpose, STRETCHES_MAX,
+};
+use crate::format::superblock::features::FEATURE_GROWN;
 use crate::ops::pool::Pool;
 
 /// Segments of a group are numbered below this in a gang map, in units.

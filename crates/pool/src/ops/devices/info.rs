@@ -2,7 +2,7 @@
 
 use store::{ErrorCounts, IoMode, MemberInfo, MemberState, Shape};
 
-use crate::format::config::{Config, ConfigDevice, DeviceState, Purpose};
+use crate::format::superblock::config::{Config, ConfigDevice, DeviceState, Purpose};
 
 /// A device of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]

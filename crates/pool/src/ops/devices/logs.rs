@@ -4,13 +4,15 @@ use crate::engine::gate::Engine;
 use std::sync::Weak;
 use store::{MemberState, NewMember};
 
+use crate::engine::datasets::table::DatasetTable;
 use crate::engine::history::{Origin, log, log_own};
 use crate::engine::log::{Barred, LogReader, copy_log};
-use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
-use crate::format::config::{ConfigDevice, DeviceState, Purpose, ROLE_SEGMENTS_MAX, Role};
-use crate::format::entry::Entry;
-use crate::format::extent::Extent;
+use crate::format::datasets::entry::Entry;
+use crate::format::records::extent::Extent;
+use crate::format::superblock::config::{
+    ConfigDevice, DeviceState, Purpose, ROLE_SEGMENTS_MAX, Role,
+};
 use crate::ops::pool::Pool;
 use crate::storage::writer::txg::TxgWriter;
 

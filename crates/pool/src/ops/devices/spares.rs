@@ -2,7 +2,7 @@
 
 use crate::engine::history::{Origin, log, log_own};
 use crate::error::{Error, Result};
-use crate::format::config::{ConfigDevice, DeviceState};
+use crate::format::superblock::config::{ConfigDevice, DeviceState};
 use crate::ops::pool::Pool;
 
 impl Pool {

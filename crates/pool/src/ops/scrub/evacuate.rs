@@ -11,8 +11,8 @@ use super::examine::{Copies, Fetch};
 use super::{Examined, Step, Task};
 use crate::engine::dedup;
 use crate::error::{Error, Result};
-use crate::format::extent::{Class, Extent};
-use crate::format::scrub_status::Position;
+use crate::format::jobs::scrub_status::Position;
+use crate::format::records::extent::{Class, Extent};
 use crate::storage::gang::Run;
 
 impl Step<'_> {

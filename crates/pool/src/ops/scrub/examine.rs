@@ -8,9 +8,9 @@ use store::{MemberState, Parts, UNIT};
 use super::{Examined, Step, Task};
 use crate::engine::log::{LogReader, RawEntry};
 use crate::error::Result;
-use crate::format::array_kind::ArrayKind;
-use crate::format::entry::Entry;
-use crate::format::pointer::{Place, checksum};
+use crate::format::datasets::entry::Entry;
+use crate::format::records::array_kind::ArrayKind;
+use crate::format::records::pointer::{Place, checksum};
 use crate::storage::gang::Run;
 use crate::storage::reader::{Lost, PoolReader};
 

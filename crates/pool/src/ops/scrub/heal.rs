@@ -2,8 +2,8 @@
 
 use super::{Step, Task, is_current};
 use crate::error::Result;
-use crate::format::array_kind::ArrayKind;
-use crate::format::scrub_status::ScrubStatus;
+use crate::format::jobs::scrub_status::ScrubStatus;
+use crate::format::records::array_kind::ArrayKind;
 use crate::ops::pool::Pool;
 use crate::storage::repair_queue::BadCopy;
 

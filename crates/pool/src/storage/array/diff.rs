@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::format::node::{FANOUT, Node, coverage};
-use crate::format::pointer::{RecordPtr, SLOT_LIMIT};
+use crate::format::records::node::{FANOUT, Node, coverage};
+use crate::format::records::pointer::{RecordPtr, SLOT_LIMIT};
 use crate::storage::array::walk::{check_root, too_many};
 use crate::storage::nodes::Nodes;
 

@@ -9,8 +9,8 @@
 
 pub(crate) mod diff;
 pub(crate) mod overlay;
+pub(crate) mod pending_changes;
 pub(crate) mod since;
-pub(crate) mod stored;
 pub(crate) mod update;
 pub(crate) mod walk;
 

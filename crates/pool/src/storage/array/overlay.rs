@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::format::node::{FANOUT, nodes_above};
-use crate::format::pointer::RecordPtr;
+use crate::format::records::node::{FANOUT, nodes_above};
+use crate::format::records::pointer::RecordPtr;
 
 /// Changed slots of one lowest node.
 #[derive(Clone)]
@@ -116,7 +116,7 @@ impl Overlay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::pointer::{Addr, Identity, Place};
+    use crate::format::records::pointer::{Addr, Identity, Place};
     use store::SegmentId;
 
     fn record(n: u32) -> RecordPtr {

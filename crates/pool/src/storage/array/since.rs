@@ -1,8 +1,8 @@
 //! Finds the changes of an array since a transaction group whose state is not stored any more.
 
 use crate::error::Result;
-use crate::format::node::coverage;
-use crate::format::pointer::{Identity, RecordPtr, SLOT_LIMIT};
+use crate::format::records::node::coverage;
+use crate::format::records::pointer::{Identity, RecordPtr, SLOT_LIMIT};
 use crate::storage::array::diff::Change;
 use crate::storage::array::walk::{check_root, too_many};
 use crate::storage::nodes::Nodes;

@@ -4,8 +4,8 @@
 //! no longer has are reported, so that their space is freed or kept for a snapshot.
 
 use crate::error::Result;
-use crate::format::node::{FANOUT, Node, child_index, coverage, level_for};
-use crate::format::pointer::RecordPtr;
+use crate::format::records::node::{FANOUT, Node, child_index, coverage, level_for};
+use crate::format::records::pointer::RecordPtr;
 use crate::storage::array::Edits;
 use crate::storage::array::walk::check_root;
 use crate::storage::nodes::Nodes;

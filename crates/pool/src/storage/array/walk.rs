@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::format::node::{Node, child_index, coverage};
-use crate::format::pointer::{LEVEL_MAX, RecordPtr};
+use crate::format::records::node::{Node, child_index, coverage};
+use crate::format::records::pointer::{LEVEL_MAX, RecordPtr};
 use crate::storage::nodes::Nodes;
 
 /// Refuses the root of an array unless it is empty or a node. A root with an identity and no place is not empty.

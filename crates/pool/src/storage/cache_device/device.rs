@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 use store::{CacheRange, ErrorCounts, UNIT};
 
 use super::index::{ENTRIES_MAX, Index, Key, Span};
-use crate::format::pointer::checksum;
+use crate::format::records::pointer::checksum;
 
 /// At most this many bytes wait. While so many wait, no more records are cached.
 const WAITING_MAX: usize = 16 << 20;

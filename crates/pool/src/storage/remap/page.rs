@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use store::UNIT;
 
 use crate::format::codec::{Reader, Writer};
-use crate::format::extent::Extent;
+use crate::format::records::extent::Extent;
 use crate::storage::gang::Bounds;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"RMAP");
@@ -14,7 +14,7 @@ const MAGIC: u32 = u32::from_le_bytes(*b"RMAP");
 const UNITS_MAX: u32 = 1024;
 
 /// An extent has at most this many units.
-const EXTENT_UNITS_MAX: u32 = crate::format::pointer::RECORD_MAX / UNIT;
+const EXTENT_UNITS_MAX: u32 = crate::format::records::pointer::RECORD_MAX / UNIT;
 
 /// The number of units that a page covers in a segment of `segment_units` units.
 pub(super) fn units_of_page(segment_units: u32) -> u32 {

@@ -12,9 +12,9 @@ use store::{SegmentId, Store, UNIT};
 
 use super::page::{self, Page};
 use crate::error::{Error, Result};
-use crate::format::config::{Config, Purpose};
-use crate::format::extent::Extent;
-use crate::format::pointer::RecordPtr;
+use crate::format::records::extent::Extent;
+use crate::format::records::pointer::RecordPtr;
+use crate::format::superblock::config::{Config, Purpose};
 use crate::storage::array::walk;
 use crate::storage::gang::Bounds;
 use crate::storage::nodes::Nodes;

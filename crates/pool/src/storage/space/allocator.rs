@@ -9,16 +9,16 @@ use store::{SegmentId, UNIT};
 use zerocopy::FromBytes;
 
 use super::Bitmap;
-use super::picker::{Summary, pick};
-use super::table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
+use super::segments::picker::{Summary, pick};
+use super::segments::table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
 use crate::error::{Error, Result};
-use crate::format::config::{Config, Stretch};
-use crate::format::extent::{Class, Extent, Span};
-use crate::format::pointer::RecordPtr;
+use crate::format::records::extent::{Class, Extent, Span};
+use crate::format::records::pointer::RecordPtr;
+use crate::format::superblock::config::{Config, Stretch};
 use crate::storage::array::walk;
 use crate::storage::reader::PoolReader;
 use crate::storage::space::counts::Total;
-use crate::storage::space::takes::Takes;
+use crate::storage::space::segments::group_use::Takes;
 
 /// Allocation moves on to another group of devices after this many units.
 const STRIPE_UNITS: u32 = (1 << 20) / UNIT;

@@ -11,8 +11,8 @@ use store::UNIT;
 
 use super::{ReserveFor, Space};
 use crate::error::Result;
-use crate::format::extent::{Class, Extent, Span};
-use crate::storage::space::takes::Takes;
+use crate::format::records::extent::{Class, Extent, Span};
+use crate::storage::space::segments::group_use::Takes;
 
 /// Shorter runs are not worth a call.
 pub(crate) const UNITS_MIN: u32 = (64 << 10) / UNIT;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use store::{SegmentId, UNIT};
 
 use super::allocator::Inner;
-use super::picker::Summary;
-use super::table::Numbering;
+use super::segments::picker::Summary;
+use super::segments::table::Numbering;
 use super::{ReserveFor, Space};
 use crate::error::{Error, Result};
-use crate::format::config::{Purpose, Stretch};
+use crate::format::superblock::config::{Purpose, Stretch};
 use crate::storage::space::counts::Total;
-use crate::storage::space::takes::Takes;
+use crate::storage::space::segments::group_use::Takes;
 
 impl Space {
     /// Adds the new group of the store, for this purpose. The commit that calls this enters the group into the segment

@@ -6,11 +6,11 @@ use store::{SegmentId, UNIT};
 
 use super::Space;
 use super::allocator::Inner;
-use super::picker::Summary;
+use super::segments::picker::Summary;
 use crate::error::Result;
-use crate::format::extent::{Class, Extent};
+use crate::format::records::extent::{Class, Extent};
 use crate::storage::space::counts::Total;
-use crate::storage::space::takes::Takes;
+use crate::storage::space::segments::group_use::Takes;
 
 impl Space {
     /// Stops allocation in a group that holds records, or allows it again.

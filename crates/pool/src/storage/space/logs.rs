@@ -6,8 +6,8 @@ use store::UNIT;
 use super::Space;
 use super::allocator::Inner;
 use crate::error::Result;
-use crate::format::extent::{Class, Extent};
-use crate::storage::space::takes::Takes;
+use crate::format::records::extent::{Class, Extent};
+use crate::storage::space::segments::group_use::Takes;
 
 /// The part of the free space in the groups for logs that a log takes at most.
 const FREE_PART: u64 = 4;

@@ -9,26 +9,23 @@
 //! finds them by a walk of the two arrays. So writing a bitmap never changes a bitmap.
 
 mod allocator;
-mod bitmap;
+mod checkpoint;
 mod counts;
 mod discard;
 mod grow;
-mod kept;
 mod leave;
 mod logs;
-mod picker;
 mod reserve;
+mod segments;
 mod sweep;
 mod system;
-mod table;
-mod takes;
 mod totals;
 mod turn;
 
 pub(crate) use allocator::Space;
-pub(crate) use bitmap::Bitmap;
 pub(crate) use discard::UNITS_MIN;
 pub use reserve::{Reservation, ReserveFor};
-pub(crate) use table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
+pub(crate) use segments::bitmap::Bitmap;
+pub(crate) use segments::table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
 pub(crate) use turn::Turn;
 pub use turn::TurnToFree;

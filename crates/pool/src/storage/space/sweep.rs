@@ -9,8 +9,8 @@ use store::{Store, UNIT};
 
 use super::{ReserveFor, Space};
 use crate::error::Result;
-use crate::format::extent::{Class, Span};
-use crate::storage::space::takes::Takes;
+use crate::format::records::extent::{Class, Span};
+use crate::storage::space::segments::group_use::Takes;
 
 /// Longer runs are taken in pieces, so that writers find space meanwhile.
 const PIECE_UNITS: u32 = (4 << 20) / UNIT;

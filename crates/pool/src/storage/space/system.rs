@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use store::SegmentId;
 
 use super::allocator::Inner;
-use super::table::{ENTRIES_PER_PAGE, Numbering};
+use super::segments::table::{ENTRIES_PER_PAGE, Numbering};
 use super::{Bitmap, Space};
 use crate::error::{Error, Result};
-use crate::format::extent::{Class, Extent};
-use crate::format::pointer::RecordPtr;
+use crate::format::records::extent::{Class, Extent};
+use crate::format::records::pointer::RecordPtr;
 use crate::storage::array::walk::{self, Visit};
 
 /// The segment table and the bitmaps of a state.

@@ -6,9 +6,9 @@
 
 use super::Space;
 use super::allocator::Inner;
-use crate::format::extent::Class;
+use crate::format::records::extent::Class;
 use crate::storage::space::counts::{Capacity, Total};
-use crate::storage::space::takes::Takes;
+use crate::storage::space::segments::group_use::Takes;
 
 impl Inner {
     /// The number of system segments.

@@ -8,7 +8,7 @@ use store::{SegmentId, Store, UNIT};
 use zerocopy::IntoBytes;
 
 use crate::error::Result;
-use crate::format::node::Node;
+use crate::format::records::node::Node;
 
 /// A batch is written when it holds this many bytes.
 const BATCH_MAX: usize = 4 << 20;

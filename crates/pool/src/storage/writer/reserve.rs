@@ -8,8 +8,8 @@
 use store::UNIT;
 
 use crate::error::{Error, Result};
-use crate::format::extent::{Class, Extent};
-use crate::format::pointer::Addr;
+use crate::format::records::extent::{Class, Extent};
+use crate::format::records::pointer::Addr;
 use crate::storage::core::Core;
 use crate::storage::gang::{Allotted, Bounds, Gang};
 use crate::storage::space::Space;

@@ -9,9 +9,9 @@ use zerocopy::IntoBytes;
 
 use crate::error::Result;
 use crate::format::codec::pad;
-use crate::format::extent::{Class, Extent};
-use crate::format::node::Node;
-use crate::format::pointer::{Addr, Identity, Place, RecordPtr, Share, checksum};
+use crate::format::records::extent::{Class, Extent};
+use crate::format::records::node::Node;
+use crate::format::records::pointer::{Addr, Identity, Place, RecordPtr, Share, checksum};
 use crate::storage::array::Overlay;
 use crate::storage::array::update::{Target, update};
 use crate::storage::core::Core;

@@ -1,0 +1,105 @@
+//! Scrub of the checkpoint: visits the records that only that state has.
+
+use super::pool_records::KeptAt;
+use super::{Examined, Step, Task};
+use crate::error::{Error, Result};
+use crate::format::jobs::scrub_status::{Position, ScrubStatus};
+use crate::format::records::pointer::Place;
+use crate::ops::pool::Pool;
+
+/// Positions in the datasets of the checkpoint have this added to the id.
+pub(crate) const KEPT: u64 = 1 << 62;
+
+/// Positions in the checkpoint's own records, which come after its datasets, have this added to the number of an array,
+/// and [`KEPT`].
+pub(crate) const KEPT_OWN: u64 = 1 << 61;
+
+/// The bytes of one step in the checkpoint. It is short, because commits wait for it.
+pub(crate) const KEPT_STEP: u64 = 4 << 20;
+
+impl Pool {
+    /// Goes on with the checkpoint, after the current state. True at its end, or if there is none.
+    pub(super) fn scrub_kept(&self, left: u64, status: &mut ScrubStatus) -> Result<bool> {
+        // What is repaired stays where it is until the checkpoint is discarded.
+        let committing = self.engine.lock_commits();
+        self.engine.check_lease()?;
+        let kept = match self.kept_state(&committing) {
+            Ok(Some(kept)) => kept,
+            Ok(None) => return Ok(true),
+            Err(error) if error.is_loss() => {
+                let mut step = Step {
+                    pool: self,
+                    task: Task::Repair,
+                    left: 0,
+                    in_use: Some(&self.engine.space),
+                    status,
+                };
+                step.report_checkpoint(&error);
+                return Ok(true);
+            }
+            Err(error) => return Err(error),
+        };
+        let position = status.position;
+        status.position.dataset = position.dataset.saturating_sub(KEPT);
+        if position.dataset < KEPT {
+            status.position = Position::default();
+        }
+        let mut step = Step {
+            pool: &kept,
+            task: Task::Repair,
+            left: left.min(KEPT_STEP),
+            in_use: Some(&self.engine.space),
+            status,
+        };
+        let done = step.kept()?;
+        status.position.dataset |= KEPT;
+        Ok(done)
+    }
+}
+
+impl Step<'_> {
+    /// Goes on with the datasets of the checkpoint, and then with its own records. True at the end.
+    fn kept(&mut self) -> Result<bool> {
+        let position = self.status.position;
+        if position.dataset < KEPT_OWN {
+            if self.datasets()? {
+                self.status.within = 0;
+                self.go_to(KEPT_OWN, 0, 0);
+            }
+            return Ok(false);
+        }
+        let owner = position.dataset - KEPT_OWN;
+        let mut at = KeptAt::of_scrub(owner, position.slot, self.status.within);
+        let done = self.kept_arrays(&mut at)?;
+        let (slot, within) = at.to_scrub();
+        self.status.within = within;
+        self.go_to(KEPT_OWN + at.owner, 0, slot);
+        Ok(done)
+    }
+
+    /// Counts a checkpoint that cannot be read. Then it is unknown which of its records are lost.
+    pub(crate) fn report_checkpoint(&mut self, error: &Error) {
+        tracing::error!(%error, "the checkpoint cannot be read, and not be gone back to");
+        self.forget_missed();
+        self.report(Examined::of_loss(error), 0, None, (0, 0));
+    }
+
+    /// Returns whether the current state has a place too, which is done already.
+    pub(super) fn is_passed_over(&self, place: &Place) -> bool {
+        let Some(space) = self.in_use else {
+            return false;
+        };
+        let Ok(extents) = self.pool.engine.disk.extents(place) else {
+            return false;
+        };
+        let remap = &self.pool.engine.disk.remap;
+        let mut extents = extents.into_iter();
+        extents.all(|extent| {
+            let places = remap.all_places(extent);
+            places.is_ok_and(|all| {
+                all.iter()
+                    .all(|extent| space.is_on_disk(extent).unwrap_or(false))
+            })
+        })
+    }
+}

@@ -1,0 +1,271 @@
+//! Holds: tags on a snapshot. A snapshot with a tag cannot be destroyed; one that is to go goes with its last tag.
+//!
+//! They are stored with the snapshot's properties, under names that no property can have.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::engine::datasets::table::DatasetTable;
+use crate::engine::history::{Origin, log, log_internal};
+use crate::error::{Error, Result};
+use crate::format::datasets::entry::Entry;
+use crate::format::superblock::features::{FEATURE_CLONES, FEATURE_DEFERRED};
+use crate::ops::datasets::create::check_props;
+use crate::ops::pool::Pool;
+use crate::ops::snapshots::name_ranges;
+use crate::ops::snapshots::snapshot;
+use crate::storage::writer::txg::TxgWriter;
+
+/// The largest length of a tag.
+const TAG_MAX: usize = 200;
+const PREFIX: &str = "@hold ";
+
+/// A tag on a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The name of the snapshot.
+    pub snapshot: String,
+    /// The name of the hold.
+    pub tag: String,
+    /// The time of the hold, in seconds since 1970.
+    pub time: u64,
+}
+
+impl Pool {
+    /// Puts a tag on snapshots, on all or none. With `recursive` also on snapshots with the same name in datasets
+    /// below.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`] and [`Error::BadName`];
+    /// [`Error::Exists`] if a snapshot has the tag; [`Error::Refused`] if a snapshot has as many tags as fit;
+    /// [`Error::Limit`], [`Error::NoSpace`]; as [`Pool::commit`].
+    pub fn hold(
+        &self,
+        names: &[String],
+        tag: &str,
+        recursive: bool,
+        origin: &Origin,
+    ) -> Result<()> {
+        self.engine.commit_within_limits(|commit, state| {
+            check_tag(tag)?;
+            let snapshots = all_named(state, names, recursive)?;
+            let _reserved = commit.reserve_entries(snapshots.len(), snapshots.len() * TAG_MAX)?;
+            let now = commit.core.env.now().to_string();
+            log(commit, state, origin, None);
+            state.root.features_required |= FEATURE_CLONES;
+            for snapshot in snapshots {
+                let key = format!("{PREFIX}{tag}");
+                let props = &mut state.edit(snapshot.id)?.props;
+                if props.insert(key, now.clone()).is_some() {
+                    return Err(Error::Exists {
+                        name: format!("the tag '{tag}' on {}", state.name_of(&snapshot)),
+                    });
+                }
+                let full =
+                    |_| Error::refused(state.name_of(&snapshot), "it has as many tags as fit");
+                check_props("", &state.entry(snapshot.id)?.props).map_err(full)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes a tag from snapshots, from all or none. Destroys those that wait for it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`] and [`Error::BadName`];
+    /// [`Error::Refused`] if a snapshot has no such tag;
+    /// [`Error::NoSpace`]; as [`Pool::commit`].
+    pub fn release(
+        &self,
+        names: &[String],
+        tag: &str,
+        recursive: bool,
+        origin: &Origin,
+    ) -> Result<()> {
+        self.engine.commit_with(|commit, state| {
+            let snapshots = all_named(state, names, recursive)?;
+            let _reserved = commit.reserve_entries(snapshots.len(), 0)?;
+            log(commit, state, origin, None);
+            let freed: Vec<u64> = snapshots.iter().map(|snapshot| snapshot.id).collect();
+            for snapshot in snapshots {
+                let key = format!("{PREFIX}{tag}");
+                if state.edit(snapshot.id)?.props.remove(&key).is_none() {
+                    return Err(Error::Refused {
+                        name: state.name_of(&snapshot),
+                        reason: format!("it has no tag '{tag}'"),
+                    });
+                }
+            }
+            destroy_due(self, commit, state, &freed, origin).map(drop)
+        })
+    }
+
+    /// The snapshots that go with a tag, if [`Pool::release`] removes it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`] and [`Error::BadName`].
+    pub fn freed_by_release(
+        &self,
+        names: &[String],
+        tag: &str,
+        recursive: bool,
+    ) -> Result<Vec<u64>> {
+        let state = self.engine.state.read();
+        let mut named = all_named(&state, names, recursive)?;
+        let has_it = |snapshot: &Arc<Entry>| tags(snapshot).any(|(its, _)| its == tag);
+        if !named.iter().all(has_it) {
+            return Ok(Vec::new());
+        }
+        named.retain(|snapshot| {
+            let is_last = tags(snapshot).count() == 1 && state.clones(snapshot.id).next().is_none();
+            snapshot.is_deferred() && is_last
+        });
+        Ok(named.iter().map(|snapshot| snapshot.id).collect())
+    }
+
+    /// The snapshots that go with their last clones, if these are destroyed.
+    pub fn freed_by(&self, doomed: &[Arc<Entry>]) -> Vec<u64> {
+        freed_by(&self.engine.state.read(), doomed)
+    }
+
+    /// The snapshots that are destroyed as soon as nothing keeps them.
+    pub fn deferred(&self) -> Vec<u64> {
+        let state = self.engine.state.read();
+        let has_some = state.root.features_optional.get() & FEATURE_DEFERRED != 0;
+        let all = has_some.then(|| state.all());
+        let deferred = all.into_iter().flatten().filter(|it| it.is_deferred());
+        deferred.map(|entry| entry.id).collect()
+    }
+
+    /// Destroys the snapshots that wait for it, and that nothing keeps any more. One that cannot be destroyed keeps no
+    /// other.
+    ///
+    /// # Errors
+    /// The first one of those as [`Pool::commit`] has them.
+    pub fn destroy_due(&self) -> Result<()> {
+        let mut waiting = self.deferred();
+        let state = self.engine.state.read();
+        waiting.retain(|id| due(self, &state, *id).is_some());
+        drop(state);
+        let origin = Origin {
+            who: "pool".into(),
+            text: String::new(),
+        };
+        let destroy = |id| {
+            self.engine.commit_with(|commit, state| {
+                destroy_due(self, commit, state, &[id], &origin).map(drop)
+            })
+        };
+        let outcomes = waiting.into_iter().map(destroy);
+        outcomes.fold(Ok(()), Result::and)
+    }
+
+    /// The tags on snapshots, by snapshot and tag.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`] and [`Error::BadName`].
+    pub fn holds(&self, names: &[String], recursive: bool) -> Result<Vec<Hold>> {
+        let state = self.engine.state.read();
+        let snapshots = all_named(&state, names, recursive)?;
+        let holds = snapshots.iter().flat_map(|snapshot| {
+            let name = state.name_of(snapshot);
+            tags(snapshot).map(move |(tag, time)| Hold {
+                snapshot: name.clone(),
+                tag: tag.into(),
+                time,
+            })
+        });
+        Ok(holds.collect())
+    }
+}
+
+/// The snapshots that these names stand for, each once.
+fn all_named(state: &DatasetTable, names: &[String], recursive: bool) -> Result<Vec<Arc<Entry>>> {
+    let mut all = Vec::new();
+    let mut ids = BTreeSet::new();
+    for name in names {
+        let named = name_ranges::named(state, name, recursive)?.into_iter();
+        all.extend(named.filter(|snapshot| ids.insert(snapshot.id)));
+    }
+    Ok(all)
+}
+
+fn check_tag(tag: &str) -> Result<()> {
+    if tag.is_empty() || tag.len() > TAG_MAX || tag.chars().any(char::is_control) {
+        return Err(Error::BadName {
+            name: tag.into(),
+            reason: "a tag has 1 to 200 printable bytes",
+        });
+    }
+    Ok(())
+}
+
+/// The tags on a snapshot.
+fn tags(snapshot: &Entry) -> impl Iterator<Item = (&str, u64)> {
+    snapshot.props.iter().filter_map(|(key, value)| {
+        let tag = key.strip_prefix(PREFIX)?;
+        Some((tag, value.parse().unwrap_or(0)))
+    })
+}
+
+/// Returns whether a hold, a clone or a receive that goes on from it keeps a snapshot.
+pub(crate) fn is_kept(state: &DatasetTable, snapshot: &Entry) -> bool {
+    tags(snapshot).next().is_some() || state.clones(snapshot.id).next().is_some()
+}
+
+/// The snapshots that wait to be destroyed, and that only clones among these keep.
+pub(crate) fn freed_by(state: &DatasetTable, doomed: &[Arc<Entry>]) -> Vec<u64> {
+    let ids: BTreeSet<u64> = doomed.iter().map(|entry| entry.id).collect();
+    let heads = doomed.iter().filter(|entry| !entry.is_snapshot());
+    let origins: BTreeSet<u64> = heads.map(|head| head.origin).collect();
+    let mut freed: Vec<u64> = origins.difference(&ids).copied().collect();
+    freed.retain(|id| {
+        let waits = |it: &&Arc<Entry>| it.is_deferred() && tags(it).next().is_none();
+        state.get(*id).filter(waits).is_some() && state.clones(*id).all(|it| ids.contains(&it.id))
+    });
+    freed
+}
+
+/// Destroys those of these snapshots that wait for it, and that nothing keeps any more. Those that are open wait for
+/// another time. Returns the names of what went.
+pub(crate) fn destroy_due(
+    pool: &Pool,
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    ids: &[u64],
+    origin: &Origin,
+) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for id in ids {
+        let Some(entry) = due(pool, state, *id) else {
+            continue;
+        };
+        names.push(state.name_of(&entry));
+        log_internal(commit, state, origin, "destroy", &entry);
+        snapshot::destroy(commit, state, entry.id)?;
+    }
+    Ok(names)
+}
+
+/// A snapshot, if it waits to be destroyed, and nothing keeps it any more.
+fn due(pool: &Pool, state: &DatasetTable, id: u64) -> Option<Arc<Entry>> {
+    let entry = state.get(id)?;
+    let is_due = entry.is_deferred() && !is_kept(state, entry);
+    let is_closed = || {
+        pool.check_closed(state, std::slice::from_ref(entry))
+            .is_ok()
+    };
+    (is_due && is_closed()).then(|| Arc::clone(entry))
+}
+
+/// Refuses to destroy a snapshot that is held.
+pub(crate) fn check(state: &DatasetTable, snapshot: &Entry) -> Result<()> {
+    let tags: Vec<&str> = tags(snapshot).map(|(tag, _)| tag).collect();
+    if tags.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Held {
+        name: state.name_of(snapshot),
+        tags: tags.join(", "),
+    })
+}

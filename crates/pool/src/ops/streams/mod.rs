@@ -1,0 +1,4 @@
+//! Streams of snapshots: sending and receiving them.
+
+pub(crate) mod receive;
+pub(crate) mod send;
