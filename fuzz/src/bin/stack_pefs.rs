@@ -6,7 +6,9 @@ use std::sync::{Arc, LazyLock};
 
 use cipher::SeededRandom;
 use stack::formats::DirectoryFormat;
-use stack::formats::pefs::{Algorithm, Config, Database, PefsKey, PefsMasterKey, PefsNode, PefsFormat, chain};
+use stack::formats::pefs::{
+    Algorithm, Config, Database, PefsFormat, PefsKey, PefsMasterKey, PefsNode, chain,
+};
 use vfs::Kind;
 
 fn master() -> PefsMasterKey {
