@@ -1,4 +1,4 @@
-//! What can go wrong with secrets: what happened, to what, and what to do about it.
+//! The errors of operations on secrets: what happened, to what, and what to do about it.
 //!
 //! No variant holds a secret or a part of one, not even a rejected character. Texts that a person
 //! gave are repeated only where they are paths.
@@ -16,16 +16,16 @@ use crate::layout::SLOTS_MAX;
 /// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation on secrets failed. Nothing is changed by one that failed.
+/// The error of an operation on secrets. A failed operation changes nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no memory for a secret, or it could not be read.
+    /// No memory is left for a secret, or the secret could not be read.
     #[error(transparent)]
     Secret(#[from] secret::Error),
     /// A key source that cannot be used.
     #[error("the key source cannot be used: {0}")]
     KeySource(String),
-    /// There is no key file.
+    /// The key file is missing.
     #[error("the key file {path} does not exist; is its file system mounted?", path = .0.display())]
     KeyFileMissing(PathBuf),
     /// The key file may not be read, or reading it failed.
@@ -33,7 +33,7 @@ pub enum Error {
     KeyFileUnreadable {
         /// The file.
         path: PathBuf,
-        /// What the kernel says.
+        /// The error of the kernel.
         source: io::Error,
     },
     /// The key file is not a kind of file that a key of this format is read from.
@@ -41,7 +41,7 @@ pub enum Error {
     KeyFileKind {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of the file.
         kind: &'static str,
         /// The format of the key.
         format: MaterialFormat,
@@ -51,13 +51,13 @@ pub enum Error {
     KeyFileWrite {
         /// The file.
         path: PathBuf,
-        /// What the kernel says.
+        /// The error of the kernel.
         source: io::Error,
     },
     /// A key did not come in time.
     #[error("the key from {origin}: {reason}")]
     KeyLate {
-        /// What was waited for.
+        /// The source that was waited for.
         origin: String,
         /// For how long, and what to do.
         reason: String,
@@ -65,33 +65,33 @@ pub enum Error {
     /// A key server did not give a key.
     #[error("the key server {url}: {reason}")]
     KeyServer {
-        /// Its address, without what may be meant for it only.
+        /// The address of the server, without parts that may be meant for the server only.
         url: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What clevis sealed does not open.
+    /// A secret that clevis sealed does not open.
     #[error("the passphrase that clevis sealed cannot be recovered: {0}")]
     Clevis(String),
     /// The kernel's keyring did not give a key.
     #[error("the key '{description}' in the kernel's keyring: {reason}")]
     UserKey {
-        /// What it is called.
+        /// The name of the object.
         description: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The TPM did not give a key.
     #[error("the TPM: {0}")]
     Tpm(String),
-    /// What signs the values of PCRs is damaged.
+    /// The file with the signatures of PCRs is damaged.
     #[error(
         "the signature file {path} is damaged: {reason}; make it again with 'systemd-measure sign'", path = .path.display()
     )]
     SignatureFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault of the file.
         reason: String,
     },
     /// The TPM opens nothing for a while, after wrong PINs.
@@ -106,31 +106,31 @@ pub enum Error {
     /// An authenticator wants another PIN.
     #[error("the authenticator: {0}")]
     FidoPin(String),
-    /// Of sources that hold a key together, too few helped.
+    /// Too few of the sources that hold a key together helped.
     #[error("the key in parts: {0}")]
     Shares(String),
     /// A program did not give a key.
     #[error("the key provider {path}: {reason}", path = .path.display())]
     KeyProvider {
-        /// Where it is, or what others can change.
+        /// The path, or the part of it that others can change.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A token did not do what it was asked.
     #[error("the token '{token}': {reason}")]
     Token {
-        /// Its label or serial number.
+        /// The label or serial number of the token.
         token: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A token was not opened.
     #[error("the token '{token}': {reason}")]
     TokenPin {
-        /// Its label or serial number.
+        /// The label or serial number of the token.
         token: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A token has a key of that name.
@@ -138,17 +138,17 @@ pub enum Error {
         "the token '{token}' has a key of this name already, which may be the only copy; choose another"
     )]
     TokenKeyExists {
-        /// Its label or serial number.
+        /// The label or serial number of the token.
         token: String,
     },
     /// A raw or hexadecimal key of the wrong length.
     #[error("{origin} holds {got} {unit}; a {format} key has {lengths}", unit = unit(*format), lengths = lengths(*format))]
     KeyLength {
-        /// Where the key is from: a file's path, or "the prompt".
+        /// The origin of the key: a file's path, or "the prompt".
         origin: String,
         /// The format of the key.
         format: MaterialFormat,
-        /// How many bytes or characters there are; of an endless file, how many were read.
+        /// The number of bytes or characters; of an endless file, the number that was read.
         got: u64,
     },
     /// A raw or hexadecimal key that is too short, or too long, for a cipher suite.
@@ -156,7 +156,7 @@ pub enum Error {
         "it has {} bits; a key for {} has {}{}", 8 * got, suite.name(), suited(*suite), suites_for(*got)
     )]
     KeyForSuite {
-        /// How many bytes it has.
+        /// The number of bytes.
         got: usize,
         /// The suite.
         suite: Suite,
@@ -164,34 +164,34 @@ pub enum Error {
     /// A character in a hexadecimal key that is not a digit.
     #[error("{origin} has a character that is not a hexadecimal digit, at position {position}")]
     HexDigit {
-        /// Where the key is from.
+        /// The origin of the key.
         origin: String,
-        /// Which character, from 1.
+        /// The position of the character, from 1.
         position: usize,
     },
     /// A passphrase that is too easy to guess to be a passphrase.
     #[error("the passphrase from {origin} is too short; use at least {min} bytes", min = PASSPHRASE_MIN)]
     PassphraseShort {
-        /// Where the passphrase is from.
+        /// The origin of the passphrase.
         origin: String,
     },
     /// A passphrase longer than is read.
     #[error("the passphrase from {origin} is too long; use at most {max} bytes", max = PASSPHRASE_MAX)]
     PassphraseLong {
-        /// Where the passphrase is from.
+        /// The origin of the passphrase.
         origin: String,
     },
 
     /// The parameters of the password hash are out of bounds.
     #[error("the parameters of the password hash cannot be used: {0}")]
     KdfParams(&'static str),
-    /// There is not enough memory to hash a passphrase.
+    /// The memory is too small to hash a passphrase.
     #[error(
         "not enough memory to check the passphrase: Argon2id needs {memory_kib} KiB; free some memory, or \
          unlock on a larger machine"
     )]
     KdfMemory {
-        /// How much the hash takes, in KiB.
+        /// The memory of the hash, in KiB.
         memory_kib: u32,
     },
 
@@ -202,11 +202,11 @@ pub enum Error {
          --hash-memory {needed_mib}"
     )]
     KdfBudget {
-        /// How much the hash takes, in MiB.
+        /// The memory of the hash, in MiB.
         needed_mib: u64,
         /// The passes over that memory.
         passes: u32,
-        /// How much there is in all, in MiB.
+        /// The memory of all hashes together, in MiB.
         limit_mib: u64,
     },
     /// Too many password hashes wait for memory.
@@ -221,7 +221,7 @@ pub enum Error {
          memory times passes, or {limit_gib} million iterations of PBKDF2; remove slots that you do not know"
     )]
     KdfWork {
-        /// What is tried at most, in GiB times passes.
+        /// The most work that is tried, in GiB times passes.
         limit_gib: u64,
     },
 
@@ -247,14 +247,14 @@ pub enum Error {
         /// The format.
         version: u16,
     },
-    /// Something in an intact keyring that this program does not know.
+    /// A part of an intact keyring is unknown to this program.
     #[error(
         "the keyring uses {what} number {id}, which this version does not know; update Strongroom"
     )]
     Unknown {
-        /// What it is.
+        /// The kind of the part.
         what: &'static str,
-        /// Its number.
+        /// The number of the part.
         id: u8,
     },
     /// An operation on slots that the wrapping key's owner must do.
@@ -262,16 +262,16 @@ pub enum Error {
         "this dataset inherits its wrapping key; change the key of the dataset above that has it"
     )]
     Inherited,
-    /// There is no such slot.
+    /// The keyring has no such slot.
     #[error("there is no key slot {0}")]
     NoSlot(u32),
-    /// There are as many slots as there can be.
+    /// The keyring has as many slots as possible.
     #[error("all {max} key slots are in use; remove one first", max = SLOTS_MAX)]
     SlotsFull,
     /// Without this slot the dataset could not be unlocked any more.
     #[error("key slot {0} is the last one that can be used; add another before you remove it")]
     LastSlot(u32),
-    /// There is no such generation in the keyring.
+    /// The keyring has no such generation.
     #[error("the keyring has no generation {0}")]
     NoGeneration(u32),
     /// A keyring that could not be read back.
@@ -293,7 +293,7 @@ impl Error {
         Error::Fido(reason.to_string())
     }
 
-    /// Whether it says what is wrong with one slot, so that another slot may still open.
+    /// Returns whether the error is about one slot, so that another slot may still open.
     pub(crate) fn is_of_one_slot(&self) -> bool {
         matches!(
             self,
@@ -309,7 +309,8 @@ impl Error {
         )
     }
 
-    /// Of the errors of several slots, one of the highest rank is told: a wrong PIN says more than a slot of another TPM.
+    /// The rank of an error: of the errors of several slots, one of the highest rank is told. A wrong PIN says more
+    /// than a slot of another TPM.
     pub(crate) fn rank(&self) -> u8 {
         match self {
             Error::TpmLocked(_) => 2,
@@ -319,7 +320,7 @@ impl Error {
     }
 }
 
-/// Why a new key file could not be written, in words.
+/// Returns the reason why a new key file could not be written, in words.
 fn why_not(path: &Path, source: &io::Error) -> String {
     match source.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::IsADirectory if path.is_dir() => {
@@ -341,7 +342,7 @@ fn why_not(path: &Path, source: &io::Error) -> String {
     }
 }
 
-/// What the length of a key in this format counts.
+/// The unit in which the length of a key in this format is counted.
 fn unit(format: MaterialFormat) -> &'static str {
     match format {
         MaterialFormat::Hex => "characters",

@@ -1,4 +1,4 @@
-//! How keys are written down, and how long they are then.
+//! The formats in which keys are written, and the lengths of keys in them.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ pub const PASSPHRASE_MIN: usize = 8;
 /// The longest passphrase, in bytes (as OpenZFS).
 pub const PASSPHRASE_MAX: usize = 512;
 
-/// How many bytes a raw key has: as many as the keys of cipher suites.
+/// The lengths of a raw key in bytes: those of the keys of cipher suites.
 pub(crate) const KEY_LENGTHS: [usize; 3] = [16, 24, Key::LEN];
 
-/// How a key is written down.
+/// The format of a written key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaterialFormat {
     /// 16, 24 or 32 bytes, as they are.
@@ -41,7 +41,7 @@ impl fmt::Display for MaterialFormat {
     }
 }
 
-/// How many bytes to read of something that holds a key in this format. Where it can be `longer`, one byte
+/// The number of bytes to read from a source of a key in this format. Where it can be `longer`, one byte
 /// more than a key tells that there is more.
 pub(crate) fn limit(format: MaterialFormat, longer: bool) -> usize {
     match format {

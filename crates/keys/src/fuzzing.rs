@@ -1,4 +1,4 @@
-//! What reads key files and tokens, without a file or a server, for `fuzz/`.
+//! Decoders of key files and tokens without a file or a server, for `fuzz/`.
 
 use secret::Secret;
 

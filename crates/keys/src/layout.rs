@@ -13,10 +13,10 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// How many slots a wrapping key can have.
+/// The most slots of a wrapping key.
 pub const SLOTS_MAX: usize = 32;
 
-/// How a keyring begins.
+/// The first bytes of a keyring.
 pub(crate) const MAGIC: [u8; 8] = *b"SRKEYRNG";
 
 /// The version of a keyring whose generations say nothing of heads.
@@ -87,14 +87,14 @@ pub(crate) const PARAMS_MAX: usize = 4096;
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) magic: [u8; 8],
-    /// Of the whole keyring, from the magic to the checksum.
+    /// The length of the whole keyring, from the magic to the checksum.
     pub(crate) length: U32,
     pub(crate) version: U16,
     /// `WRAPPING_*`.
     pub(crate) wrapping: u8,
-    /// How many slots follow: 1 to 32, or 0 if the wrapping key is inherited.
+    /// The number of slots that follow: 1 to 32, or 0 if the wrapping key is inherited.
     pub(crate) slots: u8,
-    /// How many generations follow, at least 1.
+    /// The number of generations that follow, at least 1.
     pub(crate) generations: U32,
     pub(crate) reserved: U32,
     /// The clone family of the dataset.
@@ -103,7 +103,7 @@ pub(crate) struct Header {
     pub(crate) wrapping_key: [u8; 16],
 }
 
-/// What is authenticated of a slot, besides its parameters.
+/// The authenticated part of a slot, besides its parameters.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct SlotHead {
@@ -117,7 +117,7 @@ pub(crate) struct SlotHead {
     pub(crate) priority: u8,
     /// Seconds since 1970.
     pub(crate) created: U64,
-    /// How many bytes of parameters follow the slot, at most 4,096.
+    /// The number of bytes of parameters that follow the slot, at most 4,096.
     pub(crate) params_len: U16,
     pub(crate) reserved: [u8; 6],
 }
@@ -175,7 +175,7 @@ pub(crate) struct TpmParams {
     pub(crate) bank: U16,
     /// A bit for each PCR.
     pub(crate) registers: U32,
-    /// What the TPM calls the parent.
+    /// The TPM's name of the parent.
     pub(crate) parent_name: [u8; 34],
     pub(crate) reserved: [u8; 6],
 }
@@ -184,9 +184,9 @@ pub(crate) struct TpmParams {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct SharesHead {
-    /// So many of them open the slot.
+    /// The number of shares that open the slot.
     pub(crate) threshold: u8,
-    /// So many follow.
+    /// The number of shares that follow.
     pub(crate) shares: u8,
     pub(crate) reserved: [u8; 2],
 }
@@ -208,7 +208,7 @@ pub(crate) struct KeyShareParams {
     pub(crate) wrapped: WrappedKey<64>,
 }
 
-/// What is authenticated of a generation.
+/// The authenticated part of a generation.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct GenerationHead {

@@ -9,7 +9,8 @@
 //!   [`read_file`], [`fetch`], [`ask_provider`] and [`material_from_prompt`] get the [`KeyMaterial`]. [`keygen`] and
 //!   [`write_key_file`] make new key files.
 //! - [`GuessCost`] is the cost of trying a passphrase: [`Argon2Params`], or [`Pbkdf2Params`] in FIPS mode.
-//! - [`Keyring`] is stored with a dataset. It has a [`WrappingKeyAccess`] (the [`KeySlot`]s that unlock the [`WrappingKey`], or the
+//! - [`Keyring`] is stored with a dataset. It has a [`WrappingKeyAccess`] (the [`KeySlot`]s that unlock the
+//!   [`WrappingKey`], or the
 //!   id of the ancestor with that key) and the [`KeyGeneration`]s of [`DataKeys`]. The module `layout` defines the bytes,
 //!   and `docs/FORMAT.md` describes them. A [`Backup`] is a copy of keyrings, to keep elsewhere.
 //!
@@ -23,7 +24,8 @@
 //! - `layout`, `format`, `error`: bytes and errors;
 //! - `source`: key sources by name; `system`: opening files, starting programs;
 //! - `hash`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
-//! - `tpm`: the data that the TPM of this machine seals and opens; `fido2`: the secrets that an authenticator computes;
+//! - `tpm`: the data that the TPM of this machine seals and opens; `fido2`: the secrets that an authenticator
+//!   computes;
 //! - `network`: TLS and HTTP; `clevis`: data sealed to a Tang server, for a slot or as clevis does it;
 //! - `shares`: a key in shares, each of which one of these protects;
 //! - `token`: keys in PKCS#11 tokens; `material`: the material that opens a slot, and its sources;

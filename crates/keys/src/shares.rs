@@ -1,6 +1,6 @@
-//! A key that several sources hold together: so many of them open its slot, and fewer say nothing of it (Shamir's sharing,
-//! as the pin `sss` of clevis). Each source protects a share in its own way. Those that are asked for a share are asked at
-//! the same time, so that one server that is away does not keep the others from helping.
+//! A key that several sources hold together: so many of them open its slot, and fewer say nothing of it (Shamir's
+//! sharing, as the pin `sss` of clevis). Each source protects a share in its own way. Those that are asked for a
+//! share are asked at the same time, so that one server that is away does not keep the others from helping.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -16,12 +16,12 @@ use crate::{Error, Result, TangKey, TpmKey, is_for_server, is_for_tpm, wrap};
 
 /// Authenticated with a share that a key wraps.
 const DOMAIN: &[u8] = b"strongroom key share v1";
-/// How the key that wraps a share is made from a key.
+/// The context in which the key that wraps a share is derived from a key.
 const SHARE_KEY: &str = "strongroom 2026-11 share key from a key v1";
 /// Two numbers as long as the prime.
 const SHARE_LEN: usize = 64;
 
-/// What opens one share.
+/// A source that opens one share.
 #[derive(Debug)]
 pub(crate) enum ShareHolder {
     Key(Key),
@@ -34,9 +34,9 @@ pub(crate) enum ShareHolder {
 pub struct SharedKey {
     threshold: usize,
     holders: Vec<Arc<ShareHolder>>,
-    /// Why sources are missing.
+    /// The reasons why sources are missing.
     failures: Vec<String>,
-    /// What was made, if a slot is to be made.
+    /// The new key and its shares, if a slot is to be made.
     made: Option<(Key, Shares)>,
 }
 
@@ -51,11 +51,11 @@ pub(crate) struct Shares {
 enum KeyShare {
     /// A key wraps it.
     Key(Vec<u8>),
-    /// It is sealed to a Tang server.
+    /// A Tang server helps to open it.
     Tang(String),
     /// A TPM sealed it.
     Tpm(SealedByTpm),
-    /// Something that a later version of the program put there. It is kept as it is.
+    /// A share of a kind that only later versions of the program know. It is kept unchanged.
     Other { kind: u16, params: Vec<u8> },
 }
 
@@ -77,7 +77,8 @@ impl SharedKey {
     /// Has all sources protect their shares now, so that nothing waits for them when a slot is made.
     ///
     /// # Errors
-    /// Those of the sources; [`Error::KeySource`] if one is missing; [`Error::Shares`] if the shares do not fit into a slot.
+    /// Those of the sources; [`Error::KeySource`] if one is missing; [`Error::Shares`] if the shares do not fit into
+    /// a slot.
     pub fn seal(mut self, random: &dyn Random) -> Result<SharedKey> {
         self.made = Some(self.make(random)?);
         Ok(self)

@@ -1,4 +1,4 @@
-//! One key wraps another: XAES-256-GCM with a commitment.
+//! Key wrapping: XAES-256-GCM with a commitment.
 //!
 //! GCM does not commit to its key: for a ciphertext of an attacker's making there can be two keys
 //! under which it opens. So each wrapped key carries a hash of the wrapping key, the nonce and the

@@ -135,7 +135,8 @@ fn no_flipped_bit_passes_with_the_checksum_made_right() {
     }
 }
 
-/// Such a slot is refused in the end, but only after so much memory was filled.
+/// Returns whether opening the slot takes much memory. Such a slot is refused in the end, but only after so much
+/// memory was filled.
 fn asks_for_much_memory(bytes: &[u8]) -> bool {
     let Ok(keyring) = Keyring::decode(bytes) else {
         return false;

@@ -14,7 +14,7 @@ use rcgen::{
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// Nothing waits for this to pass, but where a server does not answer.
+/// The time for an answer. Nothing waits for this to pass, but where a server does not answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 const KEY: &[u8; 32] = b"a raw key, of exactly 32 bytes..";
 
@@ -106,7 +106,7 @@ impl Server {
         ))
     }
 
-    /// Why no key comes from there.
+    /// The reason why no key comes from there.
     fn refuses(&self, path: &str) -> String {
         let error = self.get("raw", path).expect_err(path);
         in_plain_words(error.to_string())
@@ -131,7 +131,7 @@ fn request(tls: &mut StreamOwned<ServerConnection, TcpStream>) -> Option<String>
     Some(head.split(' ').nth(1)?.to_owned())
 }
 
-/// What a user reads is not in the words of a library.
+/// Checks that the text is not in the words of a library, since users read it.
 fn in_plain_words(said: String) -> String {
     for leak in [
         "rustls", "ureq", "webpki", "docs.rs", "os error", "UNIX", "Issuer", "CaUsed", "Some(",

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use keys::{Error, KeyMaterial, KeyRequest, KeySource, Location, ask_provider};
 
-/// Nothing waits for this to pass, but where a program does not answer.
+/// The time for an answer. Nothing waits for this to pass, but where a program does not answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn ask(source: &str, time_max: Duration) -> Result<KeyMaterial, Error> {
@@ -44,7 +44,7 @@ fn program(dir: &Path, lines: &str) -> PathBuf {
     path
 }
 
-/// Why a program gives no key.
+/// The reason why a program gives no key.
 fn refusal(lines: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = program(dir.path(), lines);

@@ -212,7 +212,7 @@ fn cheap_parameters_are_refused_but_the_ones_for_tests() {
     assert!(matches!(created, Err(Error::KdfParams(_))));
 }
 
-/// What a later version of the program adds is kept, and does not get in the way.
+/// Slots that a later version of the program adds are kept, and do not get in the way.
 #[test]
 fn a_slot_of_an_unknown_kind_is_kept() {
     let random = SeededRandom::new(1);
@@ -239,7 +239,8 @@ fn a_slot_of_an_unknown_kind_is_kept() {
     }
 }
 
-/// A slot for a recipient has a public key and a ciphertext of a hybrid exchange (X25519 with ML-KEM-768) as parameters.
+/// A slot for a recipient has a public key and a ciphertext of a hybrid exchange (X25519 with ML-KEM-768) as
+/// parameters.
 #[test]
 fn all_slots_can_be_for_recipients() {
     const PARAMS: usize = 2560;

@@ -81,7 +81,7 @@ fn is_a_socket() -> bool {
     rustix::net::sockopt::socket_peercred(std::io::stdin()).is_ok()
 }
 
-/// Those modules that a list in this directory names.
+/// The modules that a list in this directory names.
 fn listed(dir: &Path, modules: &[&Path]) -> TokenModules {
     let list = dir.join("list");
     let lines = modules
@@ -97,7 +97,7 @@ fn listed(dir: &Path, modules: &[&Path]) -> TokenModules {
     }
 }
 
-/// Those of a test with a token.
+/// The modules of a test with a token.
 fn modules() -> TokenModules {
     let dir = std::env::var_os("STRONGROOM_TOKEN_TEST").unwrap();
     listed(Path::new(&dir), &[Path::new(MODULE)])

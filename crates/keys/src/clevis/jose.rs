@@ -1,5 +1,5 @@
-//! What of JOSE clevis uses: JSON Web Keys (RFC 7517), their thumbprints (RFC 7638), JSON Web Encryption (RFC 7516) and
-//! Signature (RFC 7515), and the key derivation of ECDH-ES (RFC 7518, 4.6).
+//! The parts of JOSE that clevis uses: JSON Web Keys (RFC 7517), their thumbprints (RFC 7638), JSON Web Encryption
+//! (RFC 7516) and Signature (RFC 7515), and the key derivation of ECDH-ES (RFC 7518, 4.6).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,15 +10,15 @@ use zeroize::Zeroizing;
 
 use crate::{Error, Result};
 
-/// What clevis sealed is no longer than this, in bytes.
+/// The longest secret that clevis sealed, in bytes.
 const SEALED_MAX: usize = 64 << 10;
 /// The length of a thumbprint by SHA-1.
 const SHA1_LEN: usize = 27;
-/// Of A256GCM.
+/// The length of a nonce of A256GCM.
 const NONCE_LEN: usize = 12;
-/// So many signatures are looked at.
+/// The most signatures that are checked.
 const SIGNATURES_MAX: usize = 16;
-/// So many keys are looked at.
+/// The most keys that are checked.
 pub(super) const KEYS_MAX: usize = 64;
 
 /// A sealed passphrase.
@@ -59,7 +59,7 @@ impl Jwe {
         })
     }
 
-    /// What was sealed; `None` if it was not sealed with this key, or was changed.
+    /// The plaintext; `None` if it was not sealed with this key, or was changed.
     pub(super) fn open(&self, key: &[u8]) -> Result<Option<Secret>> {
         if self.nonce.len() != NONCE_LEN {
             return Err(unusable("its nonce does not have 12 bytes"));
@@ -90,14 +90,14 @@ pub(super) fn seal(
     Ok(format!("{protected}..{nonce}.{sealed}.{tag}"))
 }
 
-/// What is sealed with this header.
+/// A JWE with this header.
 #[cfg(fuzzing)]
 pub(super) fn with_header(header: &Value) -> Value {
     let protected = URL_SAFE_NO_PAD.encode(header.to_string());
     json!(format!("{protected}..AAAA.AAAA.AAAAAAAAAAAAAAAAAAAAAA"))
 }
 
-/// Whether the holder of this key signed the payload.
+/// Returns whether the holder of this key signed the payload.
 pub(super) fn is_signed(jws: &Value, key: &Value) -> bool {
     // One signature can stand beside the payload.
     let alone = std::slice::from_ref(jws);
@@ -132,7 +132,7 @@ pub(super) fn payload_keys(jws: &Value) -> Option<Vec<Value>> {
     (keys.len() <= KEYS_MAX).then(|| keys.clone())
 }
 
-/// Whether a key says that it is for this.
+/// Returns whether a key says that it is for this operation.
 pub(super) fn is_for(key: &Value, operation: &str) -> bool {
     let operations = key["key_ops"].as_array();
     operations.is_some_and(|operations| operations.iter().any(|one| one == operation))
@@ -174,7 +174,7 @@ pub(super) fn thumbprint(key: &Value) -> Option<String> {
     thumbprint_by(Digest::Sha256, key)
 }
 
-/// Whether a key has the thumbprint that was stored when something was sealed. Old versions of clevis stored those by SHA-1.
+/// Returns whether a key has this stored thumbprint. Old versions of clevis stored thumbprints by SHA-1.
 pub(super) fn has_stored_thumbprint(key: &Value, stored: &str) -> bool {
     let digest = match stored.len() {
         SHA1_LEN => Digest::Sha1,

@@ -17,7 +17,7 @@ use crate::{Error, Result, TangUrl};
 pub struct TangKey {
     server: TangUrl,
     until: Instant,
-    /// What it said of its keys, if a slot is to be made.
+    /// The keys that the server advertised, if a slot is to be made.
     advertised: Option<ServerKeys>,
 }
 
@@ -91,7 +91,7 @@ impl TangKey {
         Ok(Some(Key::from_bytes(opened)?))
     }
 
-    /// As [`TangKey::unwrap`], for what may be no key.
+    /// Opens like [`TangKey::unwrap`], for text that may be no key.
     pub(crate) fn open_text(&self, sealed: &str) -> Result<Option<Secret>> {
         let damaged = |error| match error {
             Error::Clevis(_) => Error::Damaged("the parameters of a key slot"),
@@ -133,7 +133,7 @@ impl TangKey {
     }
 }
 
-/// Whether a slot was made for this server. False if it cannot be read.
+/// Returns whether a slot was made for this server. False if the slot cannot be read.
 pub(crate) fn is_for_server(sealed: &str, server: &TangUrl) -> bool {
     let sealed = Jwe::read(&Value::from(sealed));
     sealed.is_ok_and(|sealed| tang::is_of(&sealed, &server.thumbprint))

@@ -1,9 +1,9 @@
-//! What clevis seals: JSON Web Encryption (RFC 7516) whose key a Tang server helps to recover. The server learns neither
-//! the key nor which of its clients asks. [`clevis`] opens tokens of clevis, also those
-//! with several servers of which some have to help, [`TangKey`] seals and opens the keys of slots.
+//! The seals of clevis: JSON Web Encryption (RFC 7516) whose key a Tang server helps to recover. The server learns
+//! neither the key nor which of its clients asks. [`clevis`] opens tokens of clevis, also those with several servers
+//! of which some have to help, [`TangKey`] seals and opens the keys of slots.
 //!
-//! What is sealed is in a header that an attacker may have written. It makes this program ask a server of the attacker's
-//! choice, or several, with random points; what comes out then is a passphrase of the attacker's choice.
+//! What is sealed is in a header that an attacker may have written. It makes this program ask a server of the
+//! attacker's choice, or several, with random points; what comes out then is a passphrase of the attacker's choice.
 
 mod jose;
 mod key;
@@ -25,9 +25,8 @@ use pin::ClevisSecret;
 /// The passphrase in the token of clevis, recovered within `time_max`.
 ///
 /// # Errors
-/// [`Error::Clevis`](crate::Error::Clevis) for what clevis does not make, or makes with other servers or hardware, and
-/// for Tang servers in FIPS mode;
-/// [`Error::KeyServer`](crate::Error::KeyServer) if the server does not help.
+/// [`Error::Clevis`](crate::Error::Clevis) for what clevis does not make, or makes with other servers or hardware,
+/// and for Tang servers in FIPS mode; [`Error::KeyServer`](crate::Error::KeyServer) if the server does not help.
 pub fn clevis(token: &Value, time_max: Duration) -> Result<Secret> {
     ClevisSecret::read(&token["jwe"])?.open(Instant::now() + time_max)
 }

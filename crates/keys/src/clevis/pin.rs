@@ -1,6 +1,6 @@
-//! The pins of clevis: who helps to open what is sealed. The pin `sss` has parts, each with a pin of its own, and opens
-//! when so many of them do (Shamir's sharing). Its parts are asked at the same time, so that one server that is away does
-//! not keep the others from helping.
+//! The pins of clevis: who helps to open what is sealed. The pin `sss` has parts, each with a pin of its own, and
+//! opens when so many of them do (Shamir's sharing). Its parts are asked at the same time, so that one server that is
+//! away does not keep the others from helping.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Instant;
@@ -17,14 +17,14 @@ use super::tpm2;
 use crate::Result;
 use crate::tpm::SealedByTpm;
 
-/// So many parts inside of each other, at most.
+/// The greatest depth of parts inside of each other.
 const DEPTH_MAX: u32 = 4;
-/// So many parts in all, at most: each may be a server that is asked.
+/// The most parts in all: each may be a server that is asked.
 const PARTS_MAX: usize = 64;
 /// The prime of a sharing has as many bytes as the key.
 const PRIME_LEN: usize = 32;
 
-/// What is sealed, and who opens it.
+/// A sealed secret, and the pin that opens it.
 pub(super) struct ClevisSecret {
     sealed: Jwe,
     pin: Pin,
@@ -34,15 +34,15 @@ enum Pin {
     Tang(Tang),
     Sss(Sss),
     Tpm2(SealedByTpm),
-    /// Not known here.
+    /// A pin that is not known here.
     Other(String),
 }
 
-/// So many of these parts open it.
+/// A secret in shares, with the number of parts that open it.
 struct Sss {
     threshold: usize,
     prime: Vec<u8>,
-    /// One that cannot be read does not keep the others from opening.
+    /// The parts. A part that cannot be read does not keep the others from opening.
     parts: Vec<Result<ClevisSecret>>,
 }
 

@@ -20,13 +20,13 @@ const ANSWER_MAX: u64 = 64 << 10;
 
 /// A server, and how long it may take.
 pub(super) struct TangServer<'a> {
-    /// As [`tang_address`](crate::source::tang_address) gives it.
+    /// The address, as [`tang_address`](crate::source::tang_address) gives it.
     pub(super) url: &'a str,
     pub(super) until: Instant,
 }
 
 impl TangServer<'_> {
-    /// What the server makes of a point with its key of this name; `None` if it does not have the key.
+    /// The server's product of a point with its key of this name; `None` if it does not have the key.
     pub(super) fn recover(&self, id: &str, point: &Value) -> Result<Option<Value>> {
         self.answer(|agent| {
             let post = agent.post(format!("{}/rec/{id}", self.url));

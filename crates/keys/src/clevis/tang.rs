@@ -10,7 +10,7 @@ use super::server::TangServer;
 use crate::Result;
 use crate::source::tang_address;
 
-/// What is said of a server that does not have the pinned key.
+/// The reason for a server that does not have the pinned key.
 pub(super) const OTHER_SERVER: &str = "it does not sign with the key of this thumbprint: it is another server, or has \
                                        other keys now and deleted the old ones";
 
@@ -88,7 +88,7 @@ fn named<'a>(keys: &'a [Value], pinned: &str) -> Option<&'a Value> {
     keys.iter().find(is_named)
 }
 
-/// Whether it was sealed to the server that signs with this key.
+/// Returns whether the secret was sealed to the server that signs with this key.
 pub(super) fn is_of(sealed: &Jwe, thumbprint: &str) -> bool {
     let kept = sealed.header["clevis"]["tang"]["thp"].as_str();
     kept == Some(thumbprint) || named(known_keys(&sealed.header), thumbprint).is_some()
@@ -152,7 +152,8 @@ fn plain(key: &Value) -> Value {
     plain
 }
 
-/// Seals a text to a server, as clevis does. The key that the server signs with is kept, or its thumbprint if that is given.
+/// Seals a text to a server, as clevis does. The key that the server signs with is kept, or its thumbprint if that is
+/// given.
 pub(super) fn seal(
     url: &str,
     to: &ServerKeys,

@@ -9,34 +9,34 @@ use secret::Secret;
 use super::program::{FidoCommand, FidoOutput};
 use crate::{Error, Result};
 
-/// So long an authenticator that waits for nobody has to answer. `fido2-assert` waits 21 s for one in use.
+/// The time for an authenticator that waits for nobody. `fido2-assert` waits 21 s for one in use.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// So long a person has to touch it. Most give up after half of it.
+/// The time for a person to touch it. Most give up after half of it.
 const TOUCH_MAX: Duration = Duration::from_secs(60);
 /// systemd signs a hash of zeros. The signature is not used.
 const CLIENT_DATA_HASH: [u8; 32] = [0; 32];
 
-/// What libfido2 calls an internal error, mostly.
+/// The usual cause of libfido2's internal error.
 const CANNOT_OPEN: &str = "it cannot be opened: another program uses it, or this user may not";
 
 /// An authenticator that computes secrets (the extension `hmac-secret`).
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Authenticator {
     pub(super) path: String,
-    /// Whether it asks for a touch when it is told to.
+    /// True if it asks for a touch when it is told to.
     pub(super) has_touch: bool,
-    /// Whether it has a PIN.
+    /// True if it has a PIN.
     pub(super) has_pin: bool,
-    /// Whether it can recognize its user by itself.
+    /// True if it can recognize its user by itself.
     pub(super) has_verification: bool,
-    /// How many wrong PINs it takes until it is locked.
+    /// The number of wrong PINs that it takes until it is locked.
     tries: Option<u32>,
 }
 
-/// What it is asked to do.
+/// The request for a secret.
 #[derive(Clone, Copy)]
 pub(super) struct AssertionRequest<'a> {
-    /// Whose credential it is.
+    /// The relying party of the credential.
     pub(super) rp: &'a str,
     /// Base64.
     pub(super) credential: &'a str,
@@ -44,13 +44,13 @@ pub(super) struct AssertionRequest<'a> {
     pub(super) verification: Option<bool>,
 }
 
-/// What it answers in place of a secret.
+/// The answer of an authenticator without a secret.
 pub(super) enum AssertionFailure {
     /// The name of an error of libfido2.
     Code(String),
-    /// Nothing, in the given time.
+    /// No answer in the given time.
     Late,
-    /// Something else went wrong.
+    /// Another failure.
     Failed(Error),
 }
 
@@ -106,7 +106,7 @@ fn token_tool(words: &[&str], path: &str) -> Result<FidoOutput> {
 }
 
 impl Authenticator {
-    /// What is at this path. `None` if it cannot compute secrets.
+    /// The authenticator at this path. `None` if it cannot compute secrets.
     pub(super) fn at(path: &str) -> Result<Option<Authenticator>> {
         let ended = token_tool(&["-I", path], &format!("{path}: "))?;
         let text = String::from_utf8_lossy(ended.output.expose()).into_owned();
@@ -132,7 +132,7 @@ impl Authenticator {
         has(field("extension strings"), "hmac-secret").then_some(authenticator)
     }
 
-    /// Whether it has a credential, which it tells without a person. `None` if it does not tell.
+    /// Returns whether it has a credential, which it tells without a person. `None` if it does not tell.
     pub(super) fn has_credential(&self, question: &AssertionRequest<'_>) -> Result<Option<bool>> {
         let question = AssertionRequest {
             touch: self.has_touch.then_some(false),
@@ -211,7 +211,7 @@ impl Authenticator {
         }
     }
 
-    /// What a refusal means, and what to do.
+    /// The error for a refusal, with advice.
     pub(super) fn explain(&self, refusal: AssertionFailure) -> Error {
         let code = match refusal {
             AssertionFailure::Failed(error) => return error,
@@ -255,7 +255,7 @@ impl Authenticator {
     }
 }
 
-/// Whether it does not have the credential.
+/// Returns whether this code says that the credential is missing.
 pub(super) fn is_absence(code: &str) -> bool {
     [
         "FIDO_ERR_NO_CREDENTIALS",
@@ -266,7 +266,7 @@ pub(super) fn is_absence(code: &str) -> bool {
     .contains(&code)
 }
 
-/// Whether it answers only when a person is there.
+/// Returns whether this code says that it answers only when a person is there.
 fn is_silence(code: &str) -> bool {
     [
         "FIDO_ERR_UNSUPPORTED_OPTION",

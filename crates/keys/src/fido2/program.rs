@@ -19,7 +19,7 @@ use crate::{Error, Result};
 const FOLDERS: [&str; 2] = ["/usr/bin", "/usr/local/bin"];
 /// The package of Debian and its relatives.
 const PACKAGE: &str = "fido2-tools";
-/// They say no more.
+/// The most bytes that a program writes.
 const OUTPUT_MAX: usize = 16 << 10;
 const ERRORS_MAX: usize = 4 << 10;
 /// `fido2-assert` begins its question so, when it has read everything else.
@@ -29,11 +29,11 @@ const QUESTION: &str = "Enter PIN for ";
 pub(super) struct FidoOutput {
     pub(super) is_success: bool,
     pub(super) output: Secret,
-    /// What it wrote as standard error.
+    /// The text that it wrote as standard error.
     pub(super) errors: String,
 }
 
-/// What one is started with.
+/// A program with its arguments and input.
 pub(super) struct FidoCommand<'a> {
     pub(super) program: &'static str,
     /// No secrets: every user sees them.
@@ -105,7 +105,7 @@ impl FidoCommand<'_> {
     }
 }
 
-/// What a program has said so far.
+/// The output of a program so far.
 struct OutputBuffer {
     output: Secret,
     len: usize,
@@ -121,7 +121,7 @@ impl OutputBuffer {
         })
     }
 
-    /// Whether it asks for the PIN.
+    /// Returns whether the program asks for the PIN.
     fn is_question(&self) -> bool {
         let mut places = self.errors.windows(QUESTION.len());
         places.any(|place| place == QUESTION.as_bytes())
@@ -181,7 +181,7 @@ fn say(input: &mut Option<ChildStdin>, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Where a program is. Other users cannot replace it.
+/// The path of a program that other users cannot replace.
 fn find(program: &str) -> Result<PathBuf> {
     let folders = match std::env::var_os("STRONGROOM_FIDO2") {
         Some(folder) => vec![PathBuf::from(folder)],

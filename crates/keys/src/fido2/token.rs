@@ -32,7 +32,7 @@ pub struct FidoToken {
 
 /// The person with the authenticator.
 pub trait FidoHolder {
-    /// What goes wrong.
+    /// The error of the holder.
     type Error: From<Error>;
 
     /// Gives the PIN.
@@ -129,7 +129,7 @@ impl FidoToken {
         Err(failure.unwrap_or_else(absent).into())
     }
 
-    /// What is at this path, and whether it has the credential.
+    /// The authenticator at this path, and whether it has the credential.
     fn look(&self, path: &str) -> Result<Option<(Authenticator, Option<bool>)>> {
         let Some(found) = Authenticator::at(path)? else {
             return Ok(None);

@@ -1,10 +1,10 @@
 //! The password hash: Argon2id, RFC 9106, version 0x13.
 //!
 //! Two sets of bounds, for two purposes. What is *made* here costs an attacker at least 64 MiB and
-//! three passes per guess, the second recommendation of RFC 9106 (section 4), and more where the machine has it; there is
-//! no way to ask for less but the one named for tests. What is *read* is accepted in any shape that Argon2 has, so
-//! that old and foreign keyrings open, up to bounds past which a header can only be damaged or made
-//! to exhaust the machine.
+//! three passes per guess, the second recommendation of RFC 9106 (section 4), and more where the machine has it;
+//! there is no way to ask for less but the one named for tests. What is *read* is accepted in any shape that Argon2
+//! has, so that old and foreign keyrings open, up to bounds past which a header can only be damaged or made to
+//! exhaust the machine.
 
 use std::fmt;
 use std::time::Duration;
@@ -34,10 +34,10 @@ const LANES_MAX: u32 = 64;
 /// The most work that a stored slot may ask for, in KiB times passes: 256 GiB, some minutes.
 pub(crate) const WORK_MAX: u64 = 1 << 28;
 
-/// How many lanes new parameters use at most.
+/// The most lanes of new parameters.
 const LANES_NEW: u32 = 4;
 
-/// What a guess at a passphrase costs.
+/// The cost of a guess at a passphrase.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Argon2Params {
     memory_kib: u32,
@@ -119,8 +119,9 @@ impl Argon2Params {
         Ok(())
     }
 
-    /// Parameters that take about `target` on this machine: as much memory as that allows, up to 1 GiB and to a share of
-    /// this machine's, with one lane per processor up to 4; and then more passes. At least [`Argon2Params::RECOMMENDED`].
+    /// Parameters that take about `target` on this machine: as much memory as that allows, up to 1 GiB and to a share
+    /// of this machine's, with one lane per processor up to 4; and then more passes. At least
+    /// [`Argon2Params::RECOMMENDED`].
     ///
     /// Measures for about as long as `target` itself.
     ///
@@ -130,7 +131,7 @@ impl Argon2Params {
         Argon2Params::calibrate_within(target, MEMORY_KIB_NEW)
     }
 
-    /// As [`Argon2Params::calibrate`], with at most so much memory.
+    /// Calibrates like [`Argon2Params::calibrate`], with a limit of the memory.
     ///
     /// # Errors
     /// As for [`Argon2Params::calibrate`].

@@ -1,7 +1,7 @@
 //! The cost of a new slot, fitted to this machine: as much memory as the time allows, then more passes.
 //!
-//! Memory comes first because an attacker pays for it in each of many guesses at a time; passes cost an attacker's chips no
-//! more than this processor.
+//! Memory comes first because an attacker pays for it in each of many guesses at a time; passes cost an attacker's
+//! chips no more than this processor.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub struct Argon2Cost {
     pub lanes: u32,
 }
 
-/// What a new slot shall cost.
+/// The wanted cost of a new slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Argon2Fit {
     /// The variant of Argon2.
@@ -99,7 +99,8 @@ impl Argon2Fit {
     }
 }
 
-/// Hashes, and returns the time that it took without the wait for its turn: other users must not make new slots cheaper.
+/// Hashes, and returns the time that it took without the wait for its turn: other users must not make new slots
+/// cheaper.
 pub(crate) fn timed_hash(
     kind: Argon2Kind,
     cost: Argon2Cost,

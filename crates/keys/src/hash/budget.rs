@@ -83,8 +83,9 @@ pub fn set_hash_memory(kib: u64) {
     });
 }
 
-/// The most memory that a slot made here shall take, in KiB: half of the machine's, so that it does not swap. Where all
-/// hashes share limited memory, the share that is reserved for root: then root opens such a slot at once, and users can.
+/// The most memory that a slot made here shall take, in KiB: half of the machine's, so that it does not swap. Where
+/// all hashes share limited memory, the share that is reserved for root: then root opens such a slot at once, and
+/// users can.
 pub(crate) fn new_slot_memory_kib() -> u32 {
     let kib = QUEUE.limits().map_or_else(
         || machine_memory_kib().map_or(MEMORY_KIB_LEAST.into(), |kib| kib / 2),
@@ -102,12 +103,12 @@ pub fn machine_memory_kib() -> Option<u64> {
     total.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// Memory for a password hash with so many passes, until it is dropped. Waits until it is this hash's turn. A hash that
-/// takes no memory waits for its turn too.
+/// Memory for a password hash with so many passes, until it is dropped. Waits until it is this hash's turn. A hash
+/// that takes no memory waits for its turn too.
 ///
 /// # Errors
-/// [`Error::KdfBudget`] if it is more than there is in all; [`Error::KdfBusy`] if too many wait; [`Error::KdfGone`] if
-/// the caller has gone.
+/// [`Error::KdfBudget`] if it is more than there is in all; [`Error::KdfBusy`] if too many wait; [`Error::KdfGone`]
+/// if the caller has gone.
 pub fn hash_memory(kib: u32, passes: u32) -> Result<HashMemory> {
     let caller = HashCaller::present();
     let cost = HashDemand {
@@ -119,7 +120,7 @@ pub fn hash_memory(kib: u32, passes: u32) -> Result<HashMemory> {
     QUEUE.enter(caller.payer, cost, &is_gone)
 }
 
-/// What may be spent on trying one passphrase at several slots, in KiB of memory times passes.
+/// The work that may be spent on one passphrase at several slots, in KiB of memory times passes.
 #[derive(Debug)]
 pub struct HashWork {
     left: u64,
@@ -127,7 +128,7 @@ pub struct HashWork {
 }
 
 impl HashWork {
-    /// So much for all slots together, and less for a caller who is not root.
+    /// Makes a budget of `max` for all slots together. A caller who is not root gets less.
     pub fn new(max: u64) -> HashWork {
         let max = match HashCaller::present().payer {
             HashPayer::Root => max,

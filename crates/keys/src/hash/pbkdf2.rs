@@ -31,8 +31,8 @@ impl Pbkdf2Params {
     /// Parameters for new slots.
     ///
     /// # Errors
-    /// [`Error::KdfParams`] for another hash than SHA-256 and SHA-512, for fewer than 600,000 or 210,000 iterations, or
-    /// for more than 2^28.
+    /// [`Error::KdfParams`] for another hash than SHA-256 and SHA-512, for fewer than 600,000 or 210,000 iterations,
+    /// or for more than 2^28.
     pub fn new(digest: Digest, iterations: u32) -> Result<Pbkdf2Params> {
         let params = Pbkdf2Params::stored(digest, iterations).map_err(Error::KdfParams)?;
         params.check_policy()?;

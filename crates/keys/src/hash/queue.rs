@@ -5,7 +5,8 @@
 //!
 //! - Root is next, always, and has a reserved share of the memory. So a hash of root starts
 //!   at once, or after hashes that run already.
-//! - Users take turns: the user with the fewest running hashes is next, then the user with the least work so far. Work
+//! - Users take turns: the user with the fewest running hashes is next, then the user with the least work so far.
+//!   Work
 //!   is memory times passes. A user who comes back from a pause has no credit for it (start-time fair queueing).
 //! - Each user has one running hash and a few that wait; all users together have few running hashes.
 //! - The logins of a user count as another user, because other users cause them. They take no place of a user in the
@@ -49,7 +50,7 @@ pub enum HashPayer {
 }
 
 impl HashPayer {
-    /// Whether the waiting hashes of both share the places of the queue.
+    /// Returns whether the waiting hashes of both share one limit of the queue.
     fn shares_places(self, other: HashPayer) -> bool {
         let kind = |payer| match payer {
             HashPayer::Root => 0,
@@ -97,7 +98,7 @@ impl HashLimits {
     }
 }
 
-/// One hash that runs or waits.
+/// A hash that runs or waits.
 #[derive(Clone, Debug)]
 struct HashJob {
     ticket: u64,
@@ -112,7 +113,7 @@ struct State {
     running: Vec<HashJob>,
     waiting: Vec<HashJob>,
     next_ticket: u64,
-    /// Where the work of each user ends, in the time of `now`.
+    /// The end of the work of each user, in the time of `now`.
     finish: BTreeMap<HashPayer, u64>,
     /// The start of the hash of a user that began last, in units of work.
     now: u64,

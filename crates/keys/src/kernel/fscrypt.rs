@@ -32,12 +32,12 @@ const SPECIFIER_LEN: usize = 40;
 /// The longest master key.
 const KEY_MAX: usize = 64;
 
-/// Which master key.
+/// The name of a master key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Specifier {
-    /// Of policies of version 1. Only root may add and remove it.
+    /// The name in policies of version 1. Only root may add and remove such keys.
     Descriptor([u8; 8]),
-    /// Of policies of version 2, derived from the key.
+    /// The name in policies of version 2, derived from the key.
     Identifier([u8; 16]),
 }
 
@@ -54,26 +54,26 @@ impl Specifier {
     }
 }
 
-/// Whether the kernel has a key.
+/// The state of a key in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelKeyStatus {
     /// No.
     Absent,
     /// Yes.
     Present {
-        /// This user added it, perhaps besides others.
+        /// True if this user added the key, perhaps besides others.
         is_own: bool,
     },
-    /// It was removed while files were open; these are still readable.
+    /// The key was removed while files were open; these are still readable.
     FilesBusy,
 }
 
-/// What came of a key that was removed.
+/// The outcome of a key's removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRemoval {
-    /// It is gone.
+    /// The key is gone.
     Whole,
-    /// It is gone, but files are still open.
+    /// The key is gone, but files are still open.
     FilesBusy,
     /// Other users have added it too.
     OtherUsers,
@@ -154,7 +154,7 @@ pub fn remove_key(
     })
 }
 
-/// Whether the file system of `directory` has a master key.
+/// Returns whether the file system of `directory` has a master key.
 ///
 /// # Errors
 /// `NOTTY`, `OPNOTSUPP` if the file system does not take part.

@@ -1,7 +1,7 @@
 //! Passphrases in the kernel's keyring: keys of the type `user`, found by their description (keyrings(7)).
 //!
-//! The calling thread finds what is in the keyrings of its session and user. Nothing is started to get a key that is not
-//! there.
+//! The calling thread finds what is in the keyrings of its session and user. Nothing is started to get a key that is
+//! not there.
 
 #![allow(unsafe_code)]
 

@@ -21,10 +21,10 @@ const CHECKSUM: usize = 32;
 #[repr(C)]
 struct Header {
     magic: [u8; 8],
-    /// Of the whole backup, with the checksum.
+    /// The length of the whole backup, with the checksum.
     length: U32,
     version: U16,
-    /// How many entries follow, at least 1.
+    /// The number of entries that follow, at least 1.
     count: U16,
     /// Seconds since 1970.
     created: U64,
@@ -45,7 +45,7 @@ const _: () = assert!(size_of::<Header>() == 24 && size_of::<BackupEntryHead>() 
 /// Copies of the keyrings of a dataset and of those that have their key from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// When it was made, in seconds since 1970.
+    /// The time of the backup, in seconds since 1970.
     pub created: u64,
     /// The keyrings. Never empty.
     pub keyrings: Vec<BackupKeyring>,
@@ -58,7 +58,7 @@ pub struct BackupKeyring {
     pub guid: u64,
     /// The name that the dataset had, for people.
     pub name: String,
-    /// Where its key came from, as `keysource` said; empty if it was inherited.
+    /// The `keysource` of its key; empty if the key was inherited.
     pub keysource: String,
     /// [`Keyring::encode`](crate::Keyring::encode)
     pub bytes: Vec<u8>,

@@ -42,7 +42,7 @@ pub struct KeyGeneration {
 enum WrappedParts {
     /// All as one. Programs made it that knew no parts.
     Whole(WrappedKey<KEYS_LEN>),
-    /// What reads, and what seals. A clone has no seal keys of its origin.
+    /// The keys that read, and the key that seals. A clone has no seal keys of its origin.
     Split {
         reads: WrappedKey<READS_LEN>,
         seals: Option<WrappedKey<{ Key::LEN }>>,
@@ -55,11 +55,11 @@ struct UnwrappedKeys {
     has_seal: bool,
 }
 
-/// What a generation says of the seals over heads. A head is the present state of a dataset; snapshots keep
+/// The rule of a generation about the seals over heads. A head is the present state of a dataset; snapshots keep
 /// the seals that they have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Heads {
-    /// Nothing. Programs made it that had no such rule, or it is the first of its keyring.
+    /// No rule: an older program made the generation, or it is the first of its keyring.
     #[default]
     Any,
     /// A head has the seal of this generation or of a later one.
@@ -93,7 +93,7 @@ impl Heads {
     }
 }
 
-/// What a generation says of itself, and is bound to.
+/// The authenticated description of a generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct GenerationMetadata {
     number: u32,
@@ -111,9 +111,9 @@ pub struct DataKeys {
     pub generation: u32,
     /// The transaction group that made it.
     pub txg: u64,
-    /// How records are sealed.
+    /// The cipher suite of the records.
     pub suite: Suite,
-    /// Which seals heads have, as far as this generation says so.
+    /// The rule of this generation about the seals of heads.
     pub heads: Heads,
     /// Seals records. Suites with shorter keys use the beginning of it.
     pub data: Key,
@@ -133,8 +133,8 @@ impl DataKeys {
         LockedBox::init(|place| Ok(RecordCipher::new_in(place, self.suite, key)?))
     }
 
-    /// The key of logs, ready to seal and open entries, in locked memory. Who has the data key alone cannot derive it;
-    /// so there is none without the seal key.
+    /// The key of logs, ready to seal and open entries, in locked memory. Who has the data key alone cannot derive
+    /// it; so there is none without the seal key.
     ///
     /// # Errors
     /// [`Error::Secret`].
@@ -186,7 +186,7 @@ impl KeyGeneration {
         KeyGeneration::make(key, family, (number, txg, Heads::Any), suite, now, random)
     }
 
-    /// As [`KeyGeneration::create`], with what it says of heads.
+    /// Makes a generation like [`KeyGeneration::create`], with its rule about heads.
     pub(crate) fn make(
         key: &WrappingKey,
         family: u64,
@@ -299,9 +299,9 @@ impl KeyGeneration {
         *derived.first_chunk().expect("it is longer")
     }
 
-    /// Whether both are one generation, as far as that can be told without a key. Of two under one wrapping key the
-    /// bytes are the same, or one is the other [superseded](Heads::Later). Of two under different keys what they
-    /// say is the same.
+    /// Returns whether both are one generation, as far as that can be told without a key. Of two under one wrapping
+    /// key the bytes are the same, or one is the other [superseded](Heads::Later). Of two under different keys what
+    /// they say is the same.
     pub fn is_same(&self, other: &KeyGeneration) -> bool {
         let of = |head: &GenerationMetadata| (head.number, head.txg, head.created, head.suite);
         if self.wrapping_key() != other.wrapping_key() {
@@ -326,17 +326,17 @@ impl KeyGeneration {
         self.head.txg
     }
 
-    /// When it was made, in seconds since 1970. Rewrapping does not change it.
+    /// The time when the generation was made, in seconds since 1970. Rewrapping does not change it.
     pub fn created(&self) -> u64 {
         self.head.created
     }
 
-    /// How its records are sealed.
+    /// The cipher suite of its records.
     pub fn suite(&self) -> Suite {
         self.head.suite
     }
 
-    /// Which seals heads have, as far as it says so.
+    /// The rule of this generation about the seals of heads.
     pub fn heads(&self) -> Heads {
         self.head.heads
     }
@@ -361,12 +361,12 @@ impl KeyGeneration {
         }
     }
 
-    /// Whether it has the key that seals. Without it, it only opens records.
+    /// Returns whether it has the seal key. Without that, it only opens records.
     pub fn seals(&self) -> bool {
         self.wrapped.id() != layout::PARTS_READS
     }
 
-    /// Whether its keys are wrapped in parts.
+    /// Returns whether its keys are wrapped in parts.
     pub(crate) fn is_split(&self) -> bool {
         self.wrapped.id() != layout::PARTS_WHOLE
     }
@@ -498,12 +498,12 @@ fn whole<const LEN: usize>(part: &mut [u8]) -> &mut [u8; LEN] {
 }
 
 impl GenerationMetadata {
-    /// What the keys are bound to: domain, family and head.
+    /// The authenticated data of the wrapped keys: domain, family and head.
     fn aad(&self, domain: &[u8], family: u64, parts: u8) -> Vec<u8> {
         [domain, &family.to_le_bytes(), self.layout(parts).as_bytes()].concat()
     }
 
-    /// What the keys of a part are bound to.
+    /// The authenticated data of one part of the keys.
     fn aad_of_part(&self, part: &[u8], family: u64, parts: u8) -> Vec<u8> {
         self.aad(&[DOMAIN_PART, part].concat(), family, parts)
     }

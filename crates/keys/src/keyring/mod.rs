@@ -15,7 +15,7 @@ use crate::{
     WrappingKeyAccess,
 };
 
-/// How many generations a keyring can have: a rotation a day for 179 years.
+/// The most generations of a keyring: a rotation a day for 179 years.
 const GENERATIONS_MAX: usize = 1 << 16;
 
 /// The keys of a dataset, wrapped: whose wrapping key, and the generations that it wraps.
@@ -54,7 +54,7 @@ impl Keyring {
         self.family
     }
 
-    /// Whose wrapping key it is, and the slots.
+    /// The access to the wrapping key, with the slots.
     pub fn wrapping(&self) -> &WrappingKeyAccess {
         &self.wrapping
     }
@@ -83,8 +83,8 @@ impl Keyring {
         floors.max().unwrap_or(0)
     }
 
-    /// Whether the generations that seal heads are not in it: it is of a snapshot from before a rotation, or they
-    /// were taken away.
+    /// Returns whether the keyring lacks the generations that seal heads: it is of a snapshot from before a rotation,
+    /// or they were taken away.
     pub fn seals_no_heads(&self) -> bool {
         self.head_floor() > self.newest().number()
     }
@@ -202,10 +202,10 @@ impl Keyring {
         Keyring::new(self.family, wrapping, generations)
     }
 
-    /// What goes with a stream: those generations that are no younger than transaction group `until`, as
+    /// The keyring for a stream: those generations that are no younger than transaction group `until`, as
     /// they are, with the slots of the key root. No key is needed. If the stream `makes` a dataset and these seal no
-    /// heads, all generations go: the receiver could not seal what it accepts otherwise. They also go if none of these
-    /// has the key that seals: a later one made the seals then.
+    /// heads, all generations go: the receiver could not seal what it accepts otherwise. They also go if none of
+    /// these has the key that seals: a later one made the seals then.
     ///
     /// # Errors
     /// [`Error::Keyring`] if there was no generation then, or the slots are those of another wrapping key.
@@ -242,8 +242,8 @@ impl Keyring {
         self.rotate_beyond(after, key, txg, suite, now, random)
     }
 
-    /// As [`Keyring::rotate`], with a number above `after`, which is no smaller than that of the newest. So a clone and
-    /// its origin do not get generations of the same number in one commit.
+    /// Rotates like [`Keyring::rotate`], with a number above `after`. That is no smaller than the newest. So a clone
+    /// and its origin do not get generations of the same number in one commit.
     ///
     /// # Errors
     /// As [`Keyring::rotate`].
@@ -372,7 +372,7 @@ impl Keyring {
         Ok(keyring)
     }
 
-    /// What makes a keyring; see the type.
+    /// Checks the rules of a keyring; see the type.
     fn check(&self) -> std::result::Result<(), &'static str> {
         if let WrappingKeyAccess::Own { slots, .. } = &self.wrapping {
             if !(1..=SLOTS_MAX).contains(&slots.len()) {

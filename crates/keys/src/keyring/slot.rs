@@ -23,17 +23,17 @@ use crate::{
 /// Authenticated first, so that nothing else wrapped by the same key is taken for a slot.
 const DOMAIN: &[u8] = b"strongroom key slot v1";
 
-/// How the key of a slot is made from a key.
+/// The context in which the key of a slot is derived from a key.
 const SLOT_KEY: &str = "strongroom 2026-11 slot key from a key v1";
 
-/// One way to the wrapping key.
+/// A way to the wrapping key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySlot {
     head: SlotMetadata,
     wrapped: WrappedKey<32>,
 }
 
-/// What a slot says of itself, and is bound to.
+/// The authenticated description of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SlotMetadata {
     number: u32,
@@ -42,19 +42,19 @@ struct SlotMetadata {
     kind: SlotKind,
 }
 
-/// What unlocks a slot.
+/// The secret that unlocks a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlotKind {
     /// A passphrase.
     Passphrase {
         /// The password hash, and the cost of a guess.
         cost: GuessCost,
-        /// Of the password hash.
+        /// The salt of the password hash.
         salt: [u8; 32],
     },
     /// A key of 16, 24 or 32 bytes.
     Key {
-        /// Of the derivation.
+        /// The salt of the derivation.
         salt: [u8; 32],
     },
     /// A key in a PKCS#11 token.
@@ -65,13 +65,13 @@ pub enum SlotKind {
     Tpm(TpmSlot),
     /// A key that several sources hold together.
     Shared(SharedSlot),
-    /// Something that a later version of the program put there. It is kept as it is.
+    /// A kind that only later versions of the program know. It is kept unchanged.
     Other {
         /// The number of the kind.
         kind: u16,
         /// The number of the wrapping algorithm.
         algorithm: u8,
-        /// Its parameters.
+        /// The parameters of the kind.
         params: Vec<u8>,
     },
 }
@@ -106,17 +106,17 @@ impl KeySlot {
         self.head.priority
     }
 
-    /// When it was made, in seconds since 1970.
+    /// The time when the slot was made, in seconds since 1970.
     pub fn created(&self) -> u64 {
         self.head.created
     }
 
-    /// What unlocks it.
+    /// The kind of secret that unlocks the slot.
     pub fn kind(&self) -> &SlotKind {
         &self.head.kind
     }
 
-    /// What a try of this material costs, in KiB of memory times passes.
+    /// The work of one try with this material, in KiB of memory times passes.
     pub(crate) fn work(&self, material: &KeyMaterial) -> u64 {
         match (&self.head.kind, material) {
             (SlotKind::Passphrase { cost, .. }, KeyMaterial::Passphrase(_)) => cost.work(),
@@ -234,7 +234,7 @@ impl KeySlot {
 }
 
 impl SlotMetadata {
-    /// What the wrapped key is bound to: domain, wrapping key id, head and parameters.
+    /// The authenticated data of the wrapped key: domain, wrapping key id, head and parameters.
     fn aad(&self, id: &[u8; 16]) -> Vec<u8> {
         let params = self.kind.params();
         [DOMAIN, id, self.layout(&params).as_bytes(), &params].concat()
@@ -269,12 +269,12 @@ impl SlotMetadata {
 }
 
 impl SlotKind {
-    /// Whether this program can open such a slot.
+    /// Returns whether this program can open such a slot.
     pub fn is_known(&self) -> bool {
         !matches!(self, SlotKind::Other { .. })
     }
 
-    /// Whether it takes keys that come from there.
+    /// Returns whether the slot takes keys from this source.
     pub fn takes(&self, source: &KeySource) -> bool {
         match (source.location(), self) {
             (Location::Token(_), kind) if source.format() == MaterialFormat::Raw => {

@@ -6,17 +6,17 @@ use crate::hash::argon2::WORK_MAX;
 use crate::key::random_key;
 use crate::{Error, GuessCost, HashWork, KeyMaterial, KeySlot, Result, SLOTS_MAX, WrappingKey};
 
-/// Whose wrapping key a keyring uses.
+/// The way of a keyring to its wrapping key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrappingKeyAccess {
-    /// Its own: the dataset is an encryption root.
+    /// A wrapping key of its own: the dataset is an encryption root.
     Own {
         /// The id of the wrapping key.
         id: [u8; 16],
         /// The ways to it: 1 to 32, by ascending number.
         slots: Vec<KeySlot>,
     },
-    /// That of an ancestor.
+    /// The wrapping key of an ancestor.
     Inherited {
         /// The id of the wrapping key.
         id: [u8; 16],
@@ -69,7 +69,8 @@ impl WrappingKeyAccess {
     }
 
     /// Tries `material` on each slot that takes its kind, by descending priority, and returns the number of the
-    /// slot that opened, and the wrapping key. A passphrase is tried in normalization form C, and then as it was typed.
+    /// slot that opened, and the wrapping key. A passphrase is tried in normalization form C, and then as it was
+    /// typed.
     ///
     /// # Errors
     /// [`Error::WrongKey`] if no slot opens; [`Error::KindMismatch`] if none takes this kind;

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use crate::{Error, HashCaller, HashPayer, Result, hash_for};
 
-/// So many threads wait at one time, at most.
+/// The most threads that wait at one time.
 const WAITING_MAX: usize = 128;
-/// So many wait for users other than root.
+/// The most threads that wait for users other than root.
 const WAITING_OF_USERS: usize = 96;
-/// So many wait for one of these users.
+/// The most threads that wait for one of these users.
 const WAITING_PER_USER: usize = 8;
 
 static WAITING: Mutex<BTreeMap<HashPayer, usize>> = Mutex::new(BTreeMap::new());
@@ -59,7 +59,7 @@ pub fn in_time<T: Send + 'static>(
     }
 }
 
-/// One of the threads that wait, for a user.
+/// The permit of one thread that waits for a user. Dropping it ends the wait.
 struct WaitPermit(HashPayer);
 
 impl WaitPermit {

@@ -120,7 +120,7 @@ pub fn write_key_file(path: &Path, key: &Secret) -> Result<()> {
     write_private_file(path, key.expose())
 }
 
-/// As [`write_key_file`], for what is no secret by itself and still to be kept like one.
+/// Writes like [`write_key_file`], for a file that is no secret by itself and still to be kept like one.
 ///
 /// # Errors
 /// As [`write_key_file`].

@@ -19,7 +19,7 @@ use crate::shares::{ShareHolder, SharedKey};
 use crate::system::file;
 use crate::{Error, KeySource, Location, MaterialFormat, Result, TangKey, TokenKey, TpmKey};
 
-/// What unlocks a slot.
+/// The material that unlocks a slot.
 #[derive(Debug)]
 pub enum KeyMaterial {
     /// Text that a password hash makes into a key; 8 to 512 bytes.
@@ -39,7 +39,7 @@ pub enum KeyMaterial {
 }
 
 impl KeyMaterial {
-    /// What this is, for messages.
+    /// The name of this kind of material, for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             KeyMaterial::Passphrase(_) => "passphrase",
@@ -65,7 +65,8 @@ impl KeyMaterial {
         }
     }
 
-    /// What these hold together. A source that failed gives the reason; so does one that gave what cannot hold a part.
+    /// The key that these sources hold together. A source that failed gives the reason; so does one whose material
+    /// cannot hold a part.
     pub fn shared(
         threshold: usize,
         parts: Vec<std::result::Result<KeyMaterial, String>>,
@@ -91,8 +92,8 @@ impl KeyMaterial {
         SharedKey::new(threshold, holders, failures)
     }
 
-    /// The passphrase in normalization form C, if it is typed otherwise. Systems type the same letter in different bytes.
-    /// What is not UTF-8 has one form.
+    /// The passphrase in normalization form C, if it is typed otherwise. Systems type the same letter in different
+    /// bytes. What is not UTF-8 has one form.
     pub(crate) fn normalized(&self) -> Result<Option<KeyMaterial>> {
         let KeyMaterial::Passphrase(typed) = self else {
             return Ok(None);
@@ -120,14 +121,14 @@ impl KeyMaterial {
     }
 }
 
-/// Something about a key file that its owner should know.
+/// A remark about a key file for its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// The file is readable or writable by others than its owner.
     Exposed {
         /// The key file.
         path: PathBuf,
-        /// Its permission bits.
+        /// The permission bits of the file.
         mode: u32,
     },
 }
@@ -153,7 +154,7 @@ pub fn read_file(source: &KeySource) -> Result<KeyMaterial> {
     read_file_with(source, |_| ())
 }
 
-/// As [`read_file`], and calls `warn` with what the owner of the file should know.
+/// Reads like [`read_file`], and calls `warn` with remarks for the owner of the file.
 ///
 /// # Errors
 /// As [`read_file`].
@@ -222,7 +223,7 @@ fn open(path: &Path, format: MaterialFormat) -> Result<(File, Stat)> {
     Ok((file, stat))
 }
 
-/// Whether this is `/dev/random` or `/dev/urandom`: a raw key from there is a new random key each time.
+/// Returns whether this is `/dev/random` or `/dev/urandom`: a raw key from there is a new random key each time.
 fn is_random_device(stat: &Stat) -> bool {
     let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
     let number = (

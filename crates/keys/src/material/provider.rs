@@ -66,12 +66,12 @@ impl ProviderSource {
     }
 }
 
-/// What a program is asked for, and where it may be.
+/// The question to a key program, and the folders in which the program may be.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyRequest<'a> {
-    /// How the key is written down.
+    /// The format of the key.
     pub format: MaterialFormat,
-    /// Whose key it is.
+    /// The dataset of the key.
     pub dataset: &'a str,
     /// Directories for programs and sockets that give keys.
     pub places: &'a [PathBuf],

@@ -1,10 +1,10 @@
-//! Why a request by HTTP failed, in words.
+//! The failures of HTTP requests, in words.
 
 use ureq::Error as Failed;
 
 use crate::network::tls;
 
-/// What went wrong, without anything that the server said.
+/// The reason of a failed request, without any text of the server.
 pub(crate) fn reason(error: &Failed) -> String {
     match error {
         Failed::Timeout(_) => timed_out(),
@@ -41,7 +41,7 @@ pub(crate) fn io_reason(error: &std::io::Error) -> String {
     }
 }
 
-/// What the system says, without its number.
+/// The error text of the system, without its number.
 pub(crate) fn words(error: &std::io::Error) -> String {
     let text = error.to_string();
     let end = text.find(" (os error ").unwrap_or(text.len());
@@ -52,7 +52,7 @@ fn no_host() -> String {
     "there is no such host".into()
 }
 
-/// What is said of a server that is too slow.
+/// The reason of a request to a server that is too slow.
 pub(crate) fn timed_out() -> String {
     "it does not answer".into()
 }

@@ -205,7 +205,7 @@ fn other(error: &Error) -> Option<&webpki::Error> {
     }
 }
 
-/// Why there is no TLS connection.
+/// The reason why there is no TLS connection.
 pub(crate) fn reason(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(why) => format!(

@@ -1,10 +1,10 @@
-//! Where the key of a dataset comes from: the property `keysource=FORMAT,LOCATION` of Solaris ZFS.
+//! The source of the key of a dataset: the property `keysource=FORMAT,LOCATION` of Solaris ZFS.
 //!
 //! `FORMAT` is `raw` (32 bytes), `hex` (64 digits) or `passphrase`; `LOCATION` is `prompt`, or a URL: of a
 //! file with an absolute path, in which `%XX` stands for a byte (RFC 8089, RFC 3986 section 2.1), of a key
-//! server ([`KeyUrl`]), of a program ([`ProviderSource`]), of a token ([`TokenUri`]), of a server that helps to recover a
-//! key ([`TangUrl`]) of a TPM ([`TpmSource`]), or of several of these
-//! ([`SharedSource`]). What is refused is refused with the spelling that works.
+//! server ([`KeyUrl`]), of a program ([`ProviderSource`]), of a token ([`TokenUri`]), of a server that helps to
+//! recover a key ([`TangUrl`]) of a TPM ([`TpmSource`]), or of several of these ([`SharedSource`]). What is refused
+//! is refused with the spelling that works.
 //!
 //! A rejected text is not repeated in the message: it may be a passphrase, typed in place of the
 //! location.
@@ -22,7 +22,7 @@ use super::tpm2::TpmSource;
 use super::url::{decode, encode_path, refuse};
 use crate::{Error, MaterialFormat, Result};
 
-/// Where a key is.
+/// The location of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     /// A person types it.
@@ -35,7 +35,7 @@ pub enum Location {
     Provider(ProviderSource),
     /// In a PKCS#11 token.
     Token(TokenUri),
-    /// It is recovered with the help of a Tang server.
+    /// A Tang server helps to recover the key.
     Tang(TangUrl),
     /// The TPM of this machine sealed it.
     Tpm(TpmSource),
@@ -51,12 +51,12 @@ pub struct SharedSource {
 }
 
 impl SharedSource {
-    /// So many of the parts open it.
+    /// The number of parts that open the slot.
     pub fn threshold(&self) -> usize {
         self.threshold
     }
 
-    /// Where the keys of the parts are.
+    /// The locations of the keys of the parts.
     pub fn parts(&self) -> &[Location] {
         &self.parts
     }
@@ -99,19 +99,19 @@ impl KeySource {
         }
     }
 
-    /// How the key is written down.
+    /// The format of the key.
     pub fn format(&self) -> MaterialFormat {
         self.format
     }
 
-    /// Where the key is.
+    /// The location of the key.
     pub fn location(&self) -> &Location {
         &self.location
     }
 }
 
 impl Location {
-    /// Whether a person has to give the key, a PIN, or a part.
+    /// Returns whether a person has to give the key, a PIN, or a part.
     pub fn asks(&self) -> bool {
         match self {
             Location::Prompt => true,

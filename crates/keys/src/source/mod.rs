@@ -1,4 +1,4 @@
-//! Where keys come from, as properties say it.
+//! Key sources, as properties name them.
 
 mod key_source;
 mod provider;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 /// A program that has keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderSource {
-    /// Whether it listens already; otherwise it is started.
+    /// True if the program listens already; otherwise it is started.
     pub(crate) listens: bool,
     /// The program or the socket, absolute.
     pub(crate) path: PathBuf,
-    /// What stands behind a `?`, for the program.
+    /// The text behind a `?`, for the program.
     pub(crate) argument: String,
 }

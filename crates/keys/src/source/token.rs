@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::url::{decode, refuse};
 use crate::{Error, Result};
 
-/// Which object in which token, through which module; always one that can be looked for.
+/// The URI of an object in a token, with the module that reaches it. It always names something to search for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenUri {
-    /// As it was written.
+    /// The URI as it was written.
     pub(crate) text: String,
     pub(crate) token: Option<String>,
     pub(crate) serial: Option<String>,
@@ -17,7 +17,7 @@ pub struct TokenUri {
     pub(crate) model: Option<String>,
     pub(crate) object: Option<String>,
     pub(crate) id: Option<Vec<u8>>,
-    /// Whether it says that the object is a data object.
+    /// True if the URI says that the object is a data object.
     pub(crate) is_data: bool,
     pub(crate) module: PathBuf,
     pub(crate) pin: Option<PathBuf>,
@@ -119,7 +119,7 @@ impl TokenUri {
         self.pin.as_deref()
     }
 
-    /// What the token is called in messages: its label, or its serial number.
+    /// The name of the token in messages: its label, or its serial number.
     pub fn shown(&self) -> &str {
         let name = self.token.as_ref().or(self.serial.as_ref());
         name.map_or("", String::as_str)

@@ -78,7 +78,7 @@ impl TpmSource {
         Ok(TpmSource { device, pcrs, pin })
     }
 
-    /// Whether a person has to give a PIN.
+    /// Returns whether a person has to give a PIN.
     pub fn has_pin(&self) -> bool {
         self.pin
     }
@@ -88,7 +88,7 @@ impl TpmSource {
     }
 }
 
-/// Whether this names a TPM as the kernel does. The daemon writes to it, so no other path will do.
+/// Returns whether this path names a TPM as the kernel does. The daemon writes to it, so no other path will do.
 fn is_tpm(device: &str) -> bool {
     let name = device.strip_prefix("/dev/tpm");
     let number = name.map(|name| name.strip_prefix("rm").unwrap_or(name));

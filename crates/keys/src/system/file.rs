@@ -17,7 +17,7 @@ pub(crate) fn open(path: &Path) -> rustix::io::Result<(File, Stat)> {
     Ok((File::from(file), stat))
 }
 
-/// What an open file is, if it is not a regular file.
+/// The kind of an open file, if it is not a regular file.
 pub(crate) fn other_kind(file: &File, stat: &Stat) -> Option<&'static str> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => None,

@@ -1,4 +1,4 @@
-//! What only root and the user of this process can change.
+//! Files that only root and the user of this process can change.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -29,7 +29,7 @@ pub(crate) fn check_trusted(path: &Path) -> std::result::Result<PathBuf, (PathBu
     Ok(real)
 }
 
-/// Whether a path is below one of these, or of what they are links to.
+/// Returns whether a path is below one of these, or below the targets of links among them.
 pub(crate) fn is_in<P: AsRef<Path>>(real: &Path, places: &[P]) -> bool {
     let mut places = places
         .iter()
@@ -37,7 +37,7 @@ pub(crate) fn is_in<P: AsRef<Path>>(real: &Path, places: &[P]) -> bool {
     places.any(|place| real.starts_with(place))
 }
 
-/// Whether this user is trusted with keys: root, and the user of this process.
+/// Returns whether this user is trusted with keys: root, and the user of this process.
 pub(crate) fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }

@@ -25,7 +25,7 @@ use crate::{Error, Result, TokenUri};
 /// Neither side says more than this.
 const MESSAGE_MAX: usize = 64 << 10;
 
-/// What is to be done.
+/// An operation on a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenOperation {
     /// Read a data object; the payload is how much of it.
@@ -153,7 +153,7 @@ pub fn serve_token() -> io::Result<()> {
     send(&mut stream, &answer.map_err(other)?)
 }
 
-/// What went wrong, as an answer.
+/// An error as the answer to the caller.
 fn refusal(error: &Error) -> Result<Secret> {
     let (kind, reason) = match error {
         Error::Token { reason, .. } => (FAILED, reason.clone()),

@@ -2,8 +2,8 @@
 //!
 //! With `raw,pkcs11:...` the key is an AES key that never leaves its token. What opens a slot is wrapped and
 //! unwrapped inside of the token, by AES-GCM; the slot holds it wrapped. With `hex` and `passphrase` the
-//! token is a safe: the text is read from a data object. LUKS needs a secret that is always the same: an AES key makes it
-//! by encrypting a fixed text.
+//! token is a safe: the text is read from a data object. LUKS needs a secret that is always the same: an AES key
+//! makes it by encrypting a fixed text.
 //!
 //! A property names the module, and an attacker who can write to the devices can set it. So a module is
 //! loaded only if it is in a list of this user's ([`TokenModules`]), and in a process of its own, which does one
@@ -24,8 +24,8 @@ pub use helper::serve_token;
 pub use key::TokenKey;
 pub use modules::TokenModules;
 
-/// What a token has for a slot of this format. With [`MaterialFormat::Raw`] the token is used only when a slot is
-/// made or opened.
+/// The material of a token for a slot of this format. With [`MaterialFormat::Raw`] the token is used only when a slot
+/// is made or opened.
 ///
 /// # Errors
 /// [`crate::Error::Token`] if its module is not listed or does not work, or it is not there, or has no such object;
@@ -59,8 +59,9 @@ pub fn token_material(
 /// The longest secret that a data object has, in bytes.
 const SECRET_MAX: usize = 8 << 10;
 
-/// The secret for a LUKS container or a plain mapping: the value of a data object, if the URI has `type=data`. Else 64
-/// bytes that an AES key in the token makes of a fixed text. They are as secret as the key, which stays in the token.
+/// The secret for a LUKS container or a plain mapping: the value of a data object, if the URI has `type=data`. Else
+/// 64 bytes that an AES key in the token makes of a fixed text. They are as secret as the key, which stays in the
+/// token.
 ///
 /// # Errors
 /// As [`token_material`].

@@ -1,4 +1,4 @@
-//! Which modules may be loaded.
+//! The list of modules that may be loaded.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::{Result, TokenUri};
 /// A list of modules is no longer than this.
 const LIST_MAX: usize = 64 << 10;
 
-/// Which modules may be loaded, and what loads them.
+/// The modules that may be loaded, and the program that loads them.
 #[derive(Clone, Debug)]
 pub struct TokenModules {
     /// A file with the absolute path of one module in each line. `#` begins a comment.

@@ -1,4 +1,4 @@
-//! What a TPM sealed, as clevis and systemd store it, and as a key slot does.
+//! Data that a TPM sealed, as clevis and systemd store it, and as a key slot does.
 
 use cipher::Digest;
 use secret::Secret;
@@ -16,35 +16,35 @@ use crate::{Error, Result};
 pub(crate) struct SealedByTpm {
     /// `TPMT_PUBLIC`.
     pub(super) public: Vec<u8>,
-    /// What is in `TPM2B_PRIVATE`.
+    /// The contents of `TPM2B_PRIVATE`.
     pub(super) private: Vec<u8>,
     pub(super) parent: Parent,
-    /// What the TPM calls the parent, if that is known.
+    /// The TPM's name of the parent, if it is known.
     pub(super) parent_name: Option<ObjectName>,
     pub(super) opens: Opens,
-    /// Whose signature the TPM wants before that.
+    /// The policy with the key whose signature the TPM wants first.
     pub(super) signed: Option<Box<SignedPolicy>>,
 }
 
-/// What a TPM calls an object: the number of SHA-256, and the hash of its public part.
+/// The TPM's name of an object: the number of SHA-256, and the hash of its public part.
 pub(super) type ObjectName = [u8; 34];
 
 /// The key of the TPM that protects others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parent {
-    /// That which the TPM makes of the owner's seed for the template of tpm2-tools. It is locked after wrong PINs.
+    /// The key that the TPM makes of the owner's seed for the template of tpm2-tools. It is locked after wrong PINs.
     Made,
-    /// That which it makes for the template of a storage root key (TCG TPM v2.0 Provisioning Guidance, 7.5.1), or keeps as
-    /// such a key.
+    /// The key for the template of a storage root key (TCG TPM v2.0 Provisioning Guidance, 7.5.1). The TPM makes it,
+    /// or keeps such a key.
     StorageRoot,
-    /// One that the TPM keeps, by its handle.
+    /// A key that the TPM keeps, by its handle.
     Kept(u32),
 }
 
-/// What the TPM wants before it opens it.
+/// The condition under which the TPM opens an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opens {
-    /// Nothing: its password is empty.
+    /// No condition: its password is empty.
     Always,
     /// The values of these PCRs, and a PIN.
     Policy { pcrs: Option<Pcrs>, pin: bool },
@@ -52,7 +52,7 @@ pub(crate) enum Opens {
 
 /// An object for data, and not a key.
 pub(super) const KEYED_HASH: u16 = 0x0008;
-/// It is no longer than this.
+/// The largest length of each part, in bytes.
 const LEN_MAX: usize = 2048;
 
 impl SealedByTpm {
@@ -143,12 +143,12 @@ impl SealedByTpm {
             .0
     }
 
-    /// Whether the TPM takes both for the same.
+    /// Returns whether the TPM takes both for the same object.
     pub(super) fn is_same_object(&self, other: &SealedByTpm) -> bool {
         (&self.public, &self.private) == (&other.public, &other.private)
     }
 
-    /// Whether a person has to give a PIN.
+    /// Returns whether a person has to give a PIN.
     pub(crate) fn has_pin(&self) -> bool {
         matches!(self.opens, Opens::Policy { pin: true, .. })
     }
@@ -160,7 +160,7 @@ impl SealedByTpm {
         ResponseReader(rest).sized().unwrap_or_default()
     }
 
-    /// What the TPM calls the object, computed here so that it cannot take another one.
+    /// The TPM's name of the object, computed here so that the TPM cannot take another object.
     pub(super) fn name(&self) -> ObjectName {
         name(&self.public)
     }

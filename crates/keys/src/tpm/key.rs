@@ -20,9 +20,9 @@ pub struct TpmKey {
     source: TpmSource,
     /// Empty if none is needed.
     pin: Secret,
-    /// What it sealed, if a slot is to be made.
+    /// The sealed key, if a slot is to be made.
     made: Option<(Key, SealedByTpm)>,
-    /// What the PIN did not open.
+    /// The objects that the PIN did not open.
     refused: Mutex<Vec<SealedByTpm>>,
 }
 
@@ -95,7 +95,8 @@ impl TpmKey {
         Ok(Some(Key::from_bytes(opened)?))
     }
 
-    /// Opens what may be no key. A pool can have the same object many times: a PIN that does not open it is not tried again.
+    /// Opens what may be no key. A pool can have the same object many times: a PIN that does not open it is not tried
+    /// again.
     pub(crate) fn open_bytes(&self, sealed: &SealedByTpm) -> Result<Secret> {
         // Parts of a key are opened at the same time.
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +114,7 @@ impl TpmKey {
         opened
     }
 
-    /// What this is, for messages.
+    /// The name of this kind of key, for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self.source.pin {
             true => "key of a TPM with a PIN",
@@ -122,7 +123,7 @@ impl TpmKey {
     }
 }
 
-/// Whether a source may open this slot. Which PCRs it wants, the slot says itself.
+/// Returns whether a source may open this slot. The slot itself names the PCRs.
 pub(crate) fn is_for_tpm(sealed: &SealedByTpm, source: &TpmSource) -> bool {
     sealed.has_pin() == source.pin
 }

@@ -12,9 +12,9 @@ use super::chip::wire::{ResponseReader, TpmBytes, TpmCommand, answer, not_unders
 use super::unseal::unseal_by;
 use crate::Result;
 
-/// It stays in this TPM and below this parent.
+/// The attributes of an object that stays in this TPM and below this parent.
 const STAYS: u32 = 0x0000_0012;
-/// It opens with its password, and not only by its policy.
+/// The attribute of an object that opens with its password, and not only by its policy.
 const BY_PASSWORD: u32 = 0x0000_0040;
 /// No scheme.
 const NULL: u16 = 0x0010;
@@ -22,8 +22,8 @@ const NULL: u16 = 0x0010;
 /// Seals a key of up to 128 bytes, and opens it again before it says that it is done.
 ///
 /// # Errors
-/// [`Error::Tpm`](crate::Error::Tpm) if there is no TPM, or it does not seal, or its owner has a password and it keeps no
-/// storage root key; [`Error::TpmLocked`](crate::Error::TpmLocked) for a key with a PIN.
+/// [`Error::Tpm`](crate::Error::Tpm) if there is no TPM, or it does not seal, or its owner has a password and it
+/// keeps no storage root key; [`Error::TpmLocked`](crate::Error::TpmLocked) for a key with a PIN.
 pub(crate) fn seal(
     device: Option<&Path>,
     key: &[u8],

@@ -75,13 +75,13 @@ impl TpmToken {
         }
     }
 
-    /// Whether a person has to give a PIN.
+    /// Returns whether a person has to give a PIN.
     pub fn has_pin(&self) -> bool {
         self.0.has_pin()
     }
 
-    /// The passphrase of the key slot. `pin` is empty if none is needed. A signed policy needs [`TpmToken::find_signatures`]
-    /// before.
+    /// The passphrase of the key slot. `pin` is empty if none is needed. A signed policy needs
+    /// [`TpmToken::find_signatures`] before.
     ///
     /// # Errors
     /// [`Error::Tpm`](crate::Error::Tpm); [`Error::TpmPin`](crate::Error::TpmPin) for a wrong PIN.
@@ -105,7 +105,7 @@ fn pcrs(token: &Value, list: &str) -> Result<Option<Pcrs>> {
     }
 }
 
-/// Whose signature is wanted, if there is a policy of PCRs that a key signs.
+/// The signed policy of PCRs, if the token has one.
 fn signed_policy(token: &Value) -> Result<Option<SignedPolicy>> {
     let Some(pcrs) = pcrs(token, "tpm2_pubkey_pcrs")? else {
         return Ok(None);

@@ -14,8 +14,8 @@ use crate::Result;
 /// Opens it with this TPM, or the usual one. `pin` is empty if [`SealedByTpm::has_pin`] says that none is needed.
 ///
 /// # Errors
-/// [`Error::Tpm`](crate::Error::Tpm) if there is no TPM, or another one sealed it, or the machine was started otherwise;
-/// [`Error::TpmPin`](crate::Error::TpmPin); [`Error::TpmLocked`](crate::Error::TpmLocked).
+/// [`Error::Tpm`](crate::Error::Tpm) if there is no TPM, or another one sealed it, or the machine was started
+/// otherwise; [`Error::TpmPin`](crate::Error::TpmPin); [`Error::TpmLocked`](crate::Error::TpmLocked).
 pub(crate) fn unseal(
     device: Option<&Path>,
     sealed: &SealedByTpm,
@@ -28,7 +28,7 @@ pub(crate) fn unseal(
     tpm.explained(opened)
 }
 
-/// As [`unseal`], below a key of an open TPM.
+/// Unseals like [`unseal`], below a key of an open TPM.
 pub(super) fn unseal_by(
     tpm: &mut Tpm,
     parent: &ParentKey,

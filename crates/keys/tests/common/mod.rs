@@ -1,4 +1,4 @@
-//! What the tests by behaviour share.
+//! Helpers that the tests by behaviour share.
 
 // Each test file uses some of it.
 #![allow(dead_code)]

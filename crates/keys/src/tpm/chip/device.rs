@@ -93,7 +93,7 @@ impl Tpm {
         parent_key(handle, &answer(&text, false, false)?)
     }
 
-    /// It is the same each time, since the TPM makes it of a seed that it keeps.
+    /// Makes the parent key. The key is the same each time, since the TPM makes it of a seed that it keeps.
     fn make_parent(&mut self, attributes: u32) -> Result<ParentKey> {
         let nothing = TpmBytes::default().sized(&[]).sized(&[]).0;
         let params = TpmBytes::default()
@@ -134,7 +134,7 @@ impl Tpm {
         self.loaded(&answer(&text, true, false)?, name(public))
     }
 
-    /// Its handle, if it is the object of this name.
+    /// The handle of a loaded object, if it is the object of this name.
     fn loaded(&mut self, loaded: &TpmResponse<'_>, name: ObjectName) -> Result<u32> {
         self.handles.push(loaded.handle);
         match ResponseReader(loaded.params).sized()? == name {
@@ -181,7 +181,8 @@ impl Tpm {
         Ok(())
     }
 
-    /// What [`Tpm::fulfil`] leads to while PCRs have their present values (TPM 2.0 Library, part 3, 23.7 and 23.17), also
+    /// The policy digest that [`Tpm::fulfil`] leads to while PCRs have their present values (TPM 2.0 Library, part 3,
+    /// 23.7 and 23.17), also
     /// after the approval by a key of this name (23.16).
     pub(crate) fn policy(
         &mut self,
@@ -353,7 +354,7 @@ fn pcrs_read(answer: &TpmResponse<'_>, wanted: Pcrs, values: &mut Vec<u8>) -> Re
     Ok(read)
 }
 
-/// How many wrong PINs count, how many lock the TPM, and the seconds after which one is forgotten.
+/// The number of wrong PINs, the number that locks the TPM, and the seconds after which one is forgotten.
 fn lockout(answer: &TpmResponse<'_>) -> Result<[u32; 3]> {
     let mut fields = ResponseReader(answer.params);
     let (_more, kind, count) = (fields.u8()?, fields.u32()?, fields.u32()?);

@@ -1,4 +1,4 @@
-//! Why a TPM refused, in words.
+//! The error codes of a TPM, as errors in words.
 
 use crate::Error;
 
@@ -31,7 +31,7 @@ pub(crate) fn refusal(code: u32) -> Error {
     Error::Tpm(reason.into())
 }
 
-/// Whether the TPM asks to be asked again.
+/// Returns whether the TPM wants the command again later.
 pub(crate) fn is_busy(code: u32) -> bool {
     matches!(code, 0x908 | 0x90a | 0x922)
 }

@@ -1,7 +1,7 @@
-//! A session with a TPM (TPM 2.0 Library, part 1, 17 to 21): both sides prove in each command that they know a salt, which
-//! is sealed to a key of the TPM, and the key that comes out is encrypted. So an attacker who only listens at the bus learns
-//! nothing, and a changed message in a session is noticed. An attacker who is between both from the beginning can show a key
-//! of his own as the key of the TPM, because this program does not know that key before.
+//! A session with a TPM (TPM 2.0 Library, part 1, 17 to 21): both sides prove in each command that they know a salt,
+//! which is sealed to a key of the TPM, and the key that comes out is encrypted. So an attacker who only listens at
+//! the bus learns nothing, and a changed message in a session is noticed. An attacker who is between both from the
+//! beginning can show a key of his own as the key of the TPM, because this program does not know that key before.
 
 use cipher::{Curve, Digest, Point, Random};
 use secret::Secret;
@@ -17,20 +17,20 @@ pub(crate) const NULL_HANDLE: u32 = 0x4000_0007;
 const NONCE_LEN: usize = 32;
 const KEY_BITS: u16 = 128;
 
-/// It goes on after the command.
+/// The attribute of a session that continues after the command.
 const CONTINUES: u8 = 0x01;
 /// The first parameter of the command is encrypted.
 pub(crate) const COMMAND_ENCRYPTED: u8 = 0x20;
 /// The first parameter of the answer is encrypted.
 pub(crate) const ANSWER_ENCRYPTED: u8 = 0x40;
 
-/// What a session allows.
+/// The kind of authorization that a session gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// What knows the password of an object.
+    /// Proves the knowledge of an object's password.
     Password = 0,
-    /// What fulfils its policy.
+    /// Fulfils the policy of an object.
     Policy = 1,
 }
 
@@ -102,14 +102,14 @@ fn derive(key: &[u8], label: &[u8], one: &[u8], other: &[u8], bits: u32) -> Zero
     Zeroizing::new(derived.to_vec())
 }
 
-/// What a command is about.
+/// The subject of a command.
 pub(crate) struct About<'a> {
     pub(crate) code: TpmCommand,
     /// The names of its handles.
     pub(crate) names: &'a [&'a [u8]],
     /// The password of the object.
     pub(crate) password: &'a [u8],
-    /// Whether the proof needs the password, and not only the encryption.
+    /// True if the proof needs the password, and not only the encryption.
     pub(crate) proves_password: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 /// The device, unless its source or `STRONGROOM_TPM` names another one.
 const DEVICE: &str = "/dev/tpmrm0";
-/// So long it may be busy.
+/// The longest time for which the TPM may be busy.
 const BUSY_MAX: Duration = Duration::from_secs(10);
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// A TPM has this long for one command. Only a socket is left then: the kernel has limits of its own for its device.

@@ -1,5 +1,6 @@
-//! The bytes that are said to a TPM and that it answers (TPM 2.0 Library, parts 2 and 3). Numbers are big-endian; what has
-//! no fixed length has it before it, in two bytes. An answer may be a lie: it is decoded with a check of every length.
+//! The bytes that are said to a TPM and that it answers (TPM 2.0 Library, parts 2 and 3). Numbers are big-endian;
+//! what has no fixed length has it before it, in two bytes. An answer may be a lie: it is decoded with a check of
+//! every length.
 
 use super::refusal::refusal;
 use crate::{Error, Result};
@@ -11,7 +12,7 @@ const HEADER_LEN: usize = 10;
 const WITHOUT_SESSIONS: u16 = 0x8001;
 const WITH_SESSIONS: u16 = 0x8002;
 
-/// What a TPM does.
+/// A command of a TPM, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum TpmCommand {
@@ -101,7 +102,7 @@ pub(crate) fn no_password() -> Vec<u8> {
         .0
 }
 
-/// What was answered, in order.
+/// A reader of a response, field by field.
 pub(crate) struct ResponseReader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> ResponseReader<'a> {
@@ -137,7 +138,7 @@ pub(crate) struct TpmResponse<'a> {
     /// 0 if the command makes none.
     pub(crate) handle: u32,
     pub(crate) params: &'a [u8],
-    /// What the TPM says of the session; empty without one.
+    /// The authorization of the session in the response; empty without a session.
     pub(crate) auth: &'a [u8],
 }
 
@@ -175,7 +176,7 @@ pub(crate) fn answer(
     })
 }
 
-/// How long an answer is that begins so.
+/// The length of a response, from its first bytes.
 pub(crate) fn answer_len(beginning: &[u8]) -> Option<usize> {
     let len = beginning.get(2..6)?.try_into().ok()?;
     usize::try_from(u32::from_be_bytes(len)).ok()

@@ -22,13 +22,13 @@ use crate::source::Pcrs;
 use crate::system::file::read_regular;
 use crate::{Error, Result};
 
-/// What systemd calls the file, and where it looks for it, in this order (crypttab(5), `tpm2-signature=`).
+/// The name of the file, and the folders where systemd looks for it, in this order (crypttab(5), `tpm2-signature=`).
 const NAME: &str = "tpm2-pcr-signature.json";
 const DIRECTORIES: [&str; 3] = ["/etc/systemd", "/run/systemd", "/usr/lib/systemd"];
 /// A signature takes less than a KiB.
 const LEN_MAX: u64 = 1 << 20;
 
-/// That the holder of a key approves of values of PCRs.
+/// The signature by which the holder of a key approves values of PCRs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Signature {
     pub(crate) pcrs: Pcrs,

@@ -1,5 +1,5 @@
-//! Signed policies (systemd-cryptenroll(1), `--tpm2-public-key`): the holder of a key signs the values of PCRs under which a
-//! TPM opens what it sealed. So other kernels can open it later without a new token.
+//! Signed policies (systemd-cryptenroll(1), `--tpm2-public-key`): the holder of a key signs the values of PCRs under
+//! which a TPM opens what it sealed. So other kernels can open it later without a new token.
 
 use std::path::{Path, PathBuf};
 
@@ -16,20 +16,20 @@ use crate::{Error, Result};
 const RSA: u16 = 0x0001;
 /// No cipher, and no scheme.
 const NULL: u16 = 0x0010;
-/// It signs and decrypts, and is used with its password, as systemd writes it.
+/// The attributes of a key that signs and decrypts, and is used with its password, as systemd writes them.
 const ATTRIBUTES: u32 = 0x0006_0040;
-/// What a TPM takes for 65,537, the exponent of nearly all keys.
+/// The number that stands for 65,537, the exponent of nearly all keys.
 const DEFAULT_EXPONENT: u32 = 0;
 /// 4,096 bits.
 const MODULUS_MAX: usize = 512;
 
-/// Whose signatures of which PCRs are wanted.
+/// A policy that a key signs for PCRs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SignedPolicy {
     key: RsaPublicKey,
     exponent: u32,
     pub(crate) pcrs: Pcrs,
-    /// Those by the key for these PCRs, and the file that they are from.
+    /// The signatures by the key for these PCRs, and the file with them.
     signatures: Vec<Signature>,
     pub(crate) file: PathBuf,
 }
