@@ -151,10 +151,7 @@ impl AcceptThread {
         let accept = move || {
             attend(&listener, &own, failed, begin);
         };
-        let thread = std::thread::Builder::new()
-            .name(name.into())
-            .spawn(accept)?;
-        let thread = Some(thread);
+        let thread = Some(threads::start(name, accept)?);
         Ok(AcceptThread { stop, thread })
     }
 }

@@ -14,7 +14,7 @@
 //! - `interface`: the trait;
 //! - `ownership`: locks on files and disks;
 //! - `file`, `devices`: the devices, which do not depend on each other;
-//! - `threads`, `serving`: threads and memory of servers.
+//! - `serving`: memory of servers.
 
 #[macro_use]
 mod interface;
@@ -25,7 +25,6 @@ mod ownership;
 mod reservation;
 mod serving;
 mod size;
-mod threads;
 
 pub use devices::memory::MemoryDevice;
 pub use devices::meter::{DeviceMeter, Metered};
@@ -42,5 +41,3 @@ pub use serving::transfer::{
     TransferBuffer, TransferClaim, TransferOrigin, TransferPool, TransferShare,
 };
 pub use size::human_size;
-pub use threads::flusher::{be_flusher, need_flushers};
-pub use threads::scheduling::be_ordinary;

@@ -215,10 +215,13 @@ fn names(of: Vec<String>, depth: Option<u32>, snapshots: bool) -> Vec<String> {
         // None would mean all; this one needs no device.
         props: vec!["guid".into()],
     };
-    std::thread::spawn(move || {
+    let asked = threads::start("completion", move || {
         let client = Client::connect(&socket);
         let _ = tell.send(client.and_then(|client| client.call(command, &mut Silent)));
     });
+    if asked.is_err() {
+        return Vec::new();
+    }
     match told.recv_timeout(PATIENCE) {
         Ok(Ok(Reply::Datasets(rows))) => rows.into_iter().map(|row| row.name).collect(),
         _ => Vec::new(),

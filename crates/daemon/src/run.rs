@@ -121,8 +121,8 @@ fn start(options: &ServeOptions) -> Result<RunningDaemon> {
     test_ciphers()?;
     keys::set_hash_memory(hash_memory_kib()?);
     // The first random number takes long; it is not to be the first command's.
-    let warm = std::thread::Builder::new().name("warm-up".into());
-    let _ = warm.spawn(|| cipher::Random::nonce(&cipher::SystemRandom).map(|_| ()));
+    let warm_up = || cipher::Random::nonce(&cipher::SystemRandom).map(|_| ());
+    let _ = threads::start("warm-up", warm_up);
     let hardware = cipher::hardware();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), %hardware, "the daemon listens");
     let stop = StopSignal::new()
@@ -258,9 +258,7 @@ fn stop_on_signals(stop: &StopSignal) -> Result<()> {
             stop.tell(SIGNALLED);
         }
     };
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(watch)
+    threads::start("signals", watch)
         .map_err(|error| Failure::other(format!("signals cannot be watched: {error}")))?;
     Ok(())
 }

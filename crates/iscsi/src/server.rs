@@ -4,7 +4,6 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use admission::{AcceptThread, ClientSource, LogLimit, Permit, PlaceLimit, PlaceLimits, Places};
@@ -140,7 +139,7 @@ fn begin(shared: &Arc<PortalContext>, stream: TcpStream, source: ClientSource) {
             Err(_) => tracing::error!("a connection made this program fail, and was closed"),
         }
     };
-    if let Err(error) = Builder::new().name("iscsi".into()).spawn(work) {
+    if let Err(error) = threads::start("iscsi", work) {
         tracing::warn!(%error, "a connection was not served");
     }
 }

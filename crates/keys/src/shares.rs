@@ -126,14 +126,11 @@ impl SharedKey {
             let fit = self.holders.iter().filter(|holder| holder.fits(share));
             let fit: Vec<Arc<ShareHolder>> = fit.map(Arc::clone).collect();
             let (share, sender) = (share.clone(), sender.clone());
-            let thread = std::thread::Builder::new().name("key part".into());
             let open = move || {
                 // Nobody may wait any more.
                 let _ = sender.send(open_by(&share, &fit));
             };
-            thread
-                .spawn(open)
-                .map_err(|error| Error::Shares(error.to_string()))?;
+            threads::start("key part", open).map_err(|error| Error::Shares(error.to_string()))?;
         }
         drop(sender);
         let wanted = usize::from(shares.threshold);

@@ -32,7 +32,6 @@ pub mod api;
 pub mod characters;
 pub mod client;
 pub mod device_name;
-pub mod digits;
 pub mod ha_file;
 pub mod json;
 pub mod nbd_uri;

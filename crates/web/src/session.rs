@@ -103,7 +103,7 @@ impl SiteLogins {
             let no_random = "there are no random numbers".into();
             return Err(Problem::TooMany(no_random, 1));
         }
-        let cookie: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let cookie = encoding::hex(&bytes);
         let mut sessions = locked(&self.sessions);
         sessions.retain(|_, session| session.is_open());
         let of_user = || sessions.iter().filter(|(_, session)| session.user == user);

@@ -1,7 +1,6 @@
 //! Names of files that are not finished. A second run finds them again, since the name follows from the file's own.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 
 const PREFIX: &str = ".strongroom-adopt-";
@@ -10,11 +9,8 @@ const HASHED: usize = 16;
 
 /// The name of a file until it is finished.
 pub(crate) fn name_for(name: &OsStr) -> OsString {
-    let mut temporary = PREFIX.to_owned();
-    for byte in &cipher::hash(name.as_bytes())[..HASHED] {
-        let _ = write!(temporary, "{byte:02x}");
-    }
-    temporary.into()
+    let hash = &cipher::hash(name.as_bytes())[..HASHED];
+    format!("{PREFIX}{}", encoding::hex(hash)).into()
 }
 
 /// Whether a file of this name was not finished.

@@ -44,7 +44,7 @@ pub(crate) fn serve(listener: &UnixListener, answers: Arc<CallHandler>) -> io::R
         .build()?;
     let handle = runtime.handle().clone();
     let work = move || runtime.block_on(std::future::pending::<()>());
-    std::thread::Builder::new().spawn(work)?;
+    threads::start("runtime", work)?;
     let places = Places::new(PlaceLimits {
         strangers: CONNECTIONS,
         members: CONNECTIONS,

@@ -141,7 +141,7 @@ impl Decisions {
             let program = std::fs::read("/proc/self/exe");
             let program =
                 program.map_err(|e| failed("cannot be read", Path::new("/proc/self/exe"), &e))?;
-            Ok(hex(&cipher::hash(&program)))
+            Ok(encoding::hex(&cipher::hash(&program)))
         };
         // Another provider, or code without an instruction, was not tested then.
         let under = format!("{}{}", Policy::current(), cipher::hardware());
@@ -242,10 +242,6 @@ fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure {
         _ => FailureKind::Other,
     };
     Failure::new(kind, format!("{} {what}: {error}", path.display()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

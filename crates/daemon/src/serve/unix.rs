@@ -149,8 +149,7 @@ impl StreamWriter for DataWriter<&UnixStream> {
 impl Daemon {
     /// Serves a connection on a thread of its own.
     pub(crate) fn serve_on_thread(name: &str, serve: impl FnOnce() + Send + 'static) {
-        let thread = std::thread::Builder::new().name(name.into());
-        if let Err(error) = thread.spawn(serve) {
+        if let Err(error) = threads::start(name, serve) {
             tracing::error!(%error, "a connection could not be served");
         }
     }

@@ -8,7 +8,6 @@ use std::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use block::BlockDevice;
@@ -436,8 +435,7 @@ impl Drop for TargetSession {
 fn ask_to_log_out(sessions: &SessionTable) -> bool {
     let outputs = sessions.all.values().filter_map(|it| it.output.clone());
     let ask = |output: Arc<ResponseSender>| {
-        let thread = Builder::new().name("iscsi-farewell".into());
-        thread.spawn(move || drop(output.ask_to_log_out())).is_ok()
+        threads::start("iscsi-farewell", move || drop(output.ask_to_log_out())).is_ok()
     };
     outputs.map(ask).fold(false, |any, asked| any | asked)
 }

@@ -118,8 +118,7 @@ fn truth(value: &str) -> Result<bool, ()> {
 
 /// Bytes, as digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
-    format!("0x{}", digits.collect::<String>())
+    format!("0x{}", encoding::hex(bytes))
 }
 
 /// Bytes, as hexadecimal digits or in base 64; at most `most`.

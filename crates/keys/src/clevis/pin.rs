@@ -133,8 +133,7 @@ impl Sss {
         let mut failure = None;
         for part in self.parts {
             let sender = sender.clone();
-            let thread = std::thread::Builder::new().name("key part".into());
-            let spawned = thread.spawn(move || {
+            let spawned = threads::start("key part", move || {
                 // Nobody may wait any more.
                 let _ = sender.send(part.and_then(|part| part.open(until)));
             });

@@ -45,10 +45,7 @@ pub fn in_time<T: Send + 'static>(
         // The receiver may have given up.
         let _ = sender.send(result);
     };
-    let thread = std::thread::Builder::new().name("key".into());
-    thread
-        .spawn(work)
-        .map_err(|error| late(error.to_string()))?;
+    threads::start("key", work).map_err(|error| late(error.to_string()))?;
     match receiver.recv_timeout(time_max) {
         Ok(result) => result,
         Err(RecvTimeoutError::Timeout) => Err(late(format!(

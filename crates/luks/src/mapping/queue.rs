@@ -81,12 +81,10 @@ impl PieceQueue {
         let (sorter, encrypted) = bounded(PLACES * count);
         let spawn = |n| {
             let (waiting, sorter): (Receiver<PieceJob>, _) = (waiting.clone(), sorter.clone());
-            let thread = std::thread::Builder::new().name(format!("luks-{n}"));
-            thread.spawn(move || serve(&waiting, &sorter)).ok()
+            threads::start(format!("luks-{n}"), move || serve(&waiting, &sorter)).ok()
         };
         let mut threads: Vec<_> = (0..count).filter_map(spawn).collect();
-        let thread = std::thread::Builder::new().name("luks-write".into());
-        threads.extend(thread.spawn(move || write_sorted(&encrypted)).ok());
+        threads.extend(threads::start("luks-write", move || write_sorted(&encrypted)).ok());
         PieceQueue {
             jobs: Some(jobs),
             sorter: Some(sorter),

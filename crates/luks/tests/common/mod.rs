@@ -93,6 +93,5 @@ pub(crate) fn holds(hay: &[u8], needle: &[u8]) -> bool {
 
 /// The SHA-256 of data, as sha256sum prints it.
 pub(crate) fn hex_hash(data: &[u8]) -> String {
-    let hash = Digest::Sha256.hash(&[data]);
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    encoding::hex(&Digest::Sha256.hash(&[data]))
 }

@@ -55,9 +55,7 @@ fn look_up(host: &str, port: u16, end: Instant) -> io::Result<Vec<SocketAddr>> {
     }
     let (sender, receiver) = mpsc::channel();
     let host = host.to_owned();
-    let thread = std::thread::Builder::new().name("nbd-look-up".into());
-    block::be_ordinary();
-    thread.spawn(move || {
+    threads::start("nbd-look-up", move || {
         let found = (&host[..], port).to_socket_addrs();
         let _ = sender.send(found.map(Iterator::collect));
     })?;

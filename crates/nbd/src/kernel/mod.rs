@@ -12,7 +12,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread::Builder;
 
 use block::TransferPool;
 use rustix::fs::{Mode, OFlags};
@@ -84,8 +83,9 @@ impl KernelDevice {
         }
         // What the kernel sends must not wait. The thread ends with the device.
         let drain = move || std::io::copy(&mut &own, &mut std::io::sink());
-        let thread = Builder::new().name("nbd-end".into()).spawn(drain);
-        thread.map(drop).map_err(Error::Thread)
+        threads::start("nbd-end", drain)
+            .map(drop)
+            .map_err(Error::Thread)
     }
 
     /// Refuses if a program has it open exclusively: it is mounted, or part of another device.
@@ -303,10 +303,10 @@ fn serve(
         reserved: None,
     };
     let name = export.name().to_owned();
-    block::need_flushers();
+    threads::need_flushers();
     let serve = move || {
         // Helpers are started by this thread.
-        if let Err(error) = block::be_flusher() {
+        if let Err(error) = threads::be_flusher() {
             tracing::warn!(
                 export = name,
                 %error,
@@ -333,8 +333,9 @@ fn serve(
             tracing::error!(export = name, %error, "the kernel's device could not be ended");
         }
     };
-    let thread = Builder::new().name("nbd".into()).spawn(serve);
-    thread.map(drop).map_err(Error::Thread)
+    threads::start("nbd", serve)
+        .map(drop)
+        .map_err(Error::Thread)
 }
 
 #[cfg(test)]

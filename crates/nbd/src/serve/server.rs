@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use admission::{
@@ -187,7 +186,7 @@ fn begin(shared: &Arc<ServerContext>, fd: OwnedFd, source: ClientSource) {
             Err(_) => tracing::error!("a connection made this program fail, and was closed"),
         }
     };
-    if let Err(error) = Builder::new().name("nbd".into()).spawn(serve) {
+    if let Err(error) = threads::start("nbd", serve) {
         tracing::warn!(%error, "a connection was not served");
     }
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod codec;
 pub(crate) mod datasets;
-pub(crate) mod hex;
 pub(crate) mod jobs;
 pub(crate) mod logs;
 pub(crate) mod records;

@@ -24,8 +24,7 @@ pub(crate) fn run(job: Job) {
     match idle {
         Some((_, thread)) => thread.send(job).expect("it waits"),
         None => {
-            block::be_ordinary();
-            drop(std::thread::spawn(move || work(job)));
+            drop(threads::start("device", move || work(job)));
         }
     }
 }

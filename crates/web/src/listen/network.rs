@@ -71,7 +71,7 @@ pub(super) fn serve(
             *place.unwrap_or_else(PoisonError::into_inner) = config;
         }
     };
-    std::thread::Builder::new().spawn(renew)?;
+    threads::start("web-config", renew)?;
     let stop = StopSignal::new()?;
     let failed =
         |error: &io::Error| eprintln!("strongroom: a connection could not be accepted: {error}");
@@ -101,12 +101,11 @@ fn begin(stream: TcpStream, source: ClientSource, shared: &Arc<NetworkState>) ->
     };
     let permit = shared.connections.greet(source.clone(), cut);
     let shared = Arc::clone(shared);
-    let thread = std::thread::Builder::new().name("web".into());
     let serve = move || {
         // A client that goes away, or speaks no TLS, is no failure.
         let _ = one(stream, client, source, &permit, &shared);
     };
-    thread.spawn(serve).map(|_| ())
+    threads::start("web", serve).map(|_| ())
 }
 
 fn one(

@@ -108,7 +108,7 @@ fn serve_site(daemon: &Path, site: &Network) -> Result<(), Failure> {
 }
 
 fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<(), Failure> {
-    let thread = std::thread::Builder::new().spawn(work);
+    let thread = threads::start("web-parent", work);
     thread.map_err(|error| Failure::other(format!("no thread: {error}")))?;
     Ok(())
 }

@@ -98,7 +98,7 @@ pub(super) fn attend(daemon: &Path, listener: &UnixListener) -> io::Result<()> {
             let served = processes.serve(&connection, &permit, is_reserved);
             served.unwrap_or_else(|error| failed(&error));
         };
-        if let Err(error) = std::thread::Builder::new().spawn(serve) {
+        if let Err(error) = threads::start("web", serve) {
             failed(&error);
         }
     });

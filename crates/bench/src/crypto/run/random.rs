@@ -4,7 +4,7 @@ use cipher::{ENTROPY_MAX, Random, SystemRandom};
 use console::outcome::{Outcome, Result};
 use console::session::{other, usage};
 use console::show::json;
-use protocol::digits::hex;
+use encoding::hex;
 use serde_json::json;
 
 use crate::crypto::args::CryptoRandom;

@@ -9,12 +9,12 @@ use console::session::{Session, absolute, answer, other, usage};
 use console::show::table::{self, Column};
 use console::show::{json, size, time};
 use console::terminal::{self, Prompter};
+use encoding::{hex, unhex};
 use keys::{KeySource, Location};
 use protocol::api::{
     Ask, AskFormat, Failure, FailureKind, GenerationRow, KeyRow, Rotation, SlotRow, command,
 };
 use protocol::client::Terminal;
-use protocol::digits::{hex, unhex};
 
 use crate::cmd::key::args::{
     Key, KeyBackup, KeyFormat, KeyGenerations, KeyRecover, KeyRemove, KeyRestore, KeySlots,

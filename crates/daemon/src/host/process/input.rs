@@ -19,7 +19,6 @@ pub fn at_end_of_input(act: impl FnOnce() + Send + 'static) -> Result<()> {
         let _ = copy(&mut input, &mut sink());
         act();
     };
-    let thread = std::thread::Builder::new().name("input".into());
-    thread.spawn(watch).map_err(failed)?;
+    threads::start("input", watch).map_err(failed)?;
     Ok(())
 }

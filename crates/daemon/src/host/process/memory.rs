@@ -24,10 +24,7 @@ pub(crate) fn give_back_soon() {
     if ROUND.swap(ASKED, Ordering::AcqRel) != IDLE {
         return;
     }
-    let started = thread::Builder::new()
-        .name("memory".into())
-        .spawn(give_back);
-    if let Err(error) = started {
+    if let Err(error) = threads::start("memory", give_back) {
         ROUND.store(IDLE, Ordering::Release);
         tracing::debug!(%error, "free memory is kept");
     }

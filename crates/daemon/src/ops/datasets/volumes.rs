@@ -102,7 +102,7 @@ impl Drop for LentVolume {
         match std::thread::panicking() {
             false => end(),
             // Not on a thread that panics: a commit on it would count as the cause of the panic.
-            true => drop(std::thread::spawn(end)),
+            true => drop(threads::start("volume-end", end)),
         }
     }
 }

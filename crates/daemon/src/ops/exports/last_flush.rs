@@ -59,8 +59,7 @@ impl Daemon {
                 let _ = done.send(device.flush().is_ok());
             };
             // It may end with the process. Without a thread nothing is sent.
-            let thread = std::thread::Builder::new().name("last-flush".into());
-            drop(thread.spawn(flush));
+            drop(threads::start("last-flush", flush));
             (name, waiting)
         });
         let flushing: Vec<_> = flushing.collect();

@@ -79,14 +79,14 @@ impl Daemon {
         }
         let store = self.open_store(&found.paths, Access::ReadOnly, SCAN)?;
         let pool = Pool::open(Arc::new(store), Arc::new(System), true)?;
-        Ok(ActivePool::new(
+        ActivePool::new(
             (pool, PoolLock::none()),
             &self.accepted,
             &self.wakeup,
             &self.events,
             &self.mounted_dirs,
             None,
-        ))
+        )
     }
 
     fn look_for_problems(&self, active: &ActivePool, is_here: bool, problems: &mut Vec<String>) {

@@ -131,8 +131,7 @@ fn next(roots: &Mutex<VecDeque<Arc<Entry>>>) -> Option<Arc<Entry>> {
 }
 
 fn on_thread(work: impl FnOnce() + Send + 'static) -> Result<()> {
-    let thread = std::thread::Builder::new().name("keys".into());
-    match thread.spawn(work) {
+    match threads::start("keys", work) {
         Ok(_) => Ok(()),
         Err(error) => Err(Failure::other(format!("keys cannot be loaded: {error}"))),
     }

@@ -243,10 +243,7 @@ impl Daemon {
                     active.clean_up(id);
                 }
             };
-            if let Err(error) = std::thread::Builder::new()
-                .name("unmounted".into())
-                .spawn(cleanup)
-            {
+            if let Err(error) = threads::start("unmounted", cleanup) {
                 tracing::error!(%error, "a dead mount could not be removed; remove it with 'strongroom unmount'");
             }
         });

@@ -108,7 +108,7 @@ impl Daemon {
             &self.events,
             &self.mounted_dirs,
             new.altroot.clone(),
-        );
+        )?;
         self.pool_table
             .set_remembered(active.pool.guid(), new.temporary_name.is_none());
         let entry = active.pool.top()?;
@@ -314,7 +314,7 @@ impl Daemon {
             &self.events,
             &self.mounted_dirs,
             import.altroot.clone(),
-        );
+        )?;
         if import.accept {
             active.accept_all()?;
         }
@@ -468,7 +468,7 @@ impl Daemon {
         left.retain(|device| !active.reach(self, device, context));
         let destroyed = active.pool.destroy().map_err(Failure::from);
         if destroyed.is_err() && active.pool.superblock().state != PoolState::Destroyed {
-            active.start_worker();
+            active.restart_worker();
             context.tell(withdrawn.offer_again(self));
             return destroyed.map(|()| (left, Ok(())));
         }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use block::Access;
 use cipher::Suite;
+use encoding::hex;
 use keys::Keyring;
 use pool::{ArrayKind, Entry, Finding, LogEnd, Pool, RecordPtr, Superblock};
 use protocol::api::{
     CheckRow, ChunkRow, InspectTarget, InspectedDataset, Inspection, KeychainRow, LogEntryRow,
     LogRow, PointerRow, SuperblockRow,
 };
-use protocol::digits::hex;
 use store::Store;
 
 use crate::failure::Result;

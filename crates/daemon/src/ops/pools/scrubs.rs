@@ -160,7 +160,8 @@ mod tests {
             &Arc::default(),
             &Arc::default(),
             None,
-        );
+        )
+        .unwrap();
         // Only the test does what there is to do.
         active.stop_worker();
         active

@@ -39,7 +39,7 @@ pub fn read(line: &str) -> Option<Anchor> {
 
 fn check_of(head: &str) -> String {
     let sum = hash(head.as_bytes());
-    sum[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+    encoding::hex(&sum[..4])
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use dataset::{Ancestry, SealedState};
+use encoding::{hex, unhex};
 use pool::Entry;
 use protocol::api::{Anchor, AnchorDoubt, AnchorOutcome, AnchorRow, FailureKind};
-use protocol::digits::{hex, unhex};
 
 use crate::failure::{Failure, Result};
 use crate::state::callers::context::CallerContext;

@@ -1,7 +1,7 @@
 //! Keys.
 
+use encoding::{hex, unhex};
 use protocol::api::{Pbkdf, Reply, Rotation};
-use protocol::digits::{hex, unhex};
 
 use super::done;
 use super::line::{HistoryText, LEFT_OUT};

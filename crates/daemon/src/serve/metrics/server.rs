@@ -41,8 +41,9 @@ pub(crate) fn serve(daemon: &Arc<Daemon>, listener: UnixListener) -> Result<()> 
             });
         });
     };
-    let thread = std::thread::Builder::new().name("metrics-listen".into());
-    thread.spawn(accept).map(|_| ()).map_err(failed)
+    threads::start("metrics-listen", accept)
+        .map(|_| ())
+        .map_err(failed)
 }
 
 fn answer(

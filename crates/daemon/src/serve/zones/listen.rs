@@ -75,9 +75,7 @@ impl Daemon {
                 });
             });
         };
-        let thread = std::thread::Builder::new().name("zone".into());
-        let started = thread.spawn(serve);
-        started
+        threads::start("zone", serve)
             .map(|_| ())
             .map_err(|error| Failure::other(format!("a zone's tenant cannot be served: {error}")))
     }

@@ -136,7 +136,10 @@ impl Tokens {
             .fill(&mut id)
             .and_then(|()| SystemRandom.fill(&mut bytes));
         filled.map_err(|error| Failure::other(error.to_string()))?;
-        let (id, token) = (hex(&id), format!("{PREFIX}{}", hex(&bytes)));
+        let (id, token) = (
+            encoding::hex(&id),
+            format!("{PREFIX}{}", encoding::hex(&bytes)),
+        );
         let now = now_secs();
         let new = AccessToken {
             uid,
@@ -294,11 +297,7 @@ fn kept(hash: &str, scope: &BoundScope) -> String {
 }
 
 fn hash(token: &[u8]) -> String {
-    hex(&cipher::hash(token))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    encoding::hex(&cipher::hash(token))
 }
 
 #[cfg(test)]

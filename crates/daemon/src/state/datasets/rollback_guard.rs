@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use dataset::Ancestry;
+use encoding::hex;
 use pool::Entry;
 use protocol::api::FailureKind;
-use protocol::digits::hex;
 
 use crate::failure::{Failure, Result};
 use crate::host::process::system::{now_secs, utc};

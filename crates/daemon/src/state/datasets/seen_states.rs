@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dataset::SealedState;
+use encoding::unhex;
 use parking_lot::Mutex;
-use protocol::digits::unhex;
 use serde::{Deserialize, Serialize};
 
 use crate::state::memory::StateDir;

@@ -345,8 +345,7 @@ fn at_the_same_time(
     std::thread::scope(|scope| {
         let (get, caller) = (&get, &caller);
         let start = |location| {
-            let thread = std::thread::Builder::new().name("key part".into());
-            thread.spawn_scoped(scope, move || {
+            threads::start_in(scope, "key part", move || {
                 let _scope = keys::hash_for(caller.clone());
                 let mut nobody = NonInteractive::default();
                 (get(location, &mut nobody), nobody.notices)

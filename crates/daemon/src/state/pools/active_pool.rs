@@ -175,6 +175,9 @@ impl MountState {
 
 impl ActivePool {
     /// Takes over an imported pool, with its lock on this host.
+    ///
+    /// # Errors
+    /// The threads of the pool cannot be started.
     pub(crate) fn new(
         (pool, lock): (Pool, PoolLock),
         accepted: &Arc<Acceptances>,
@@ -182,7 +185,7 @@ impl ActivePool {
         events: &Arc<EventLog>,
         dirs: &Arc<MountedDirs>,
         altroot: Option<PathBuf>,
-    ) -> Arc<ActivePool> {
+    ) -> Result<Arc<ActivePool>> {
         let active = Arc::new(ActivePool {
             pool,
             accepted: Arc::clone(accepted),
@@ -215,8 +218,9 @@ impl ActivePool {
         });
         *active.observed.lock() = PoolObservation::of(&active.pool, []);
         active.follow_deadline();
-        active.start_worker();
-        active
+        let failed = |error| Failure::other(format!("the pool worker cannot be started: {error}"));
+        active.start_worker().map_err(failed)?;
+        Ok(active)
     }
 
     /// Adds an event, and a line to the log, for each device that does not answer any more, or answers again. `now` are
@@ -273,7 +277,7 @@ impl ActivePool {
         self.seal_before_export();
         match self.pool.export() {
             Err(error) if self.pool.suspended().is_none() => {
-                self.start_worker();
+                self.restart_worker();
                 Err(error.into())
             }
             // Of a suspended pool nothing can be written any more; what was synced is there.

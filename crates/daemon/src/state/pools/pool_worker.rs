@@ -1,5 +1,6 @@
 //! The pool worker: the thread of a pool that commits and does the background work.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -26,27 +27,36 @@ const TRIM_STEP: u64 = 128 << 20;
 
 impl ActivePool {
     /// Starts the worker, and the threads for heartbeats and reservations.
-    pub(crate) fn start_worker(self: &Arc<Self>) {
+    ///
+    /// # Errors
+    /// A thread cannot be started. The worker may run then: [`ActivePool::stop_worker`] ends it.
+    pub(crate) fn start_worker(self: &Arc<Self>) -> io::Result<()> {
         if self.pool.is_read_only() {
-            return;
+            return Ok(());
         }
         let leaving = Arc::new(AtomicBool::new(false));
         *self.leaving.lock() = Arc::clone(&leaving);
         let weak = Arc::downgrade(self);
         let wakeup = Arc::clone(&self.wakeup);
         let own = Arc::clone(&leaving);
-        let worker = std::thread::Builder::new()
-            .name("pool-worker".into())
-            .spawn(move || run(&weak, &wakeup, &own))
-            .expect("threads can be started");
+        let worker = threads::start("pool-worker", move || run(&weak, &wakeup, &own))?;
         *self.worker.lock() = Some(worker);
         for watch in [&HEARTBEATS, &RESERVATIONS] {
             let weak = Arc::downgrade(self);
             let wakeup = Arc::clone(&self.wakeup);
             let leaving = Arc::clone(&leaving);
             let work = move || watch.run(&weak, &wakeup, &leaving);
-            let watcher = Watcher::start(watch.thread, watch.may_stay, work);
+            let watcher = Watcher::start(watch.thread, watch.may_stay, work)?;
             self.watchers.lock().push(watcher);
+        }
+        Ok(())
+    }
+
+    /// Starts the worker again, of a pool that stays imported because it could not be exported or destroyed.
+    pub(crate) fn restart_worker(self: &Arc<Self>) {
+        if let Err(error) = self.start_worker() {
+            let pool = self.pool.name();
+            tracing::error!(%error, pool, "nothing is committed any more: export the pool, and import it again");
         }
     }
 
@@ -288,7 +298,7 @@ fn run(active: &Weak<ActivePool>, wakeup: &Wakeup, leaving: &AtomicBool) {
             Some(_) if leaving.load(Ordering::Acquire) => return,
             Some(active) => {
                 // Where it may not, the thread of the device has said so.
-                let _ = block::be_flusher();
+                let _ = threads::be_flusher();
                 let (more, outcome) = active.tend();
                 active.observe();
                 let error = outcome.err().map(|error| error.to_string());
@@ -355,7 +365,8 @@ mod tests {
             &Arc::default(),
             &Arc::default(),
             None,
-        );
+        )
+        .unwrap();
         let last = || store.heartbeats().unwrap().into_iter().map(|it| it.0).max();
         assert_eq!(last(), None);
         let origin = Origin {

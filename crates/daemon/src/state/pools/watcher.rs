@@ -1,8 +1,9 @@
 //! A thread that asks the devices of a pool something from time to time.
 
 use std::convert::Infallible;
+use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A thread that may stay is waited for so long.
@@ -21,18 +22,17 @@ impl Watcher {
         name: &str,
         may_stay: bool,
         work: impl FnOnce() + Send + 'static,
-    ) -> Watcher {
+    ) -> io::Result<Watcher> {
         let (end, ended) = channel();
         let work = move || {
             let _end: Sender<Infallible> = end;
             work();
         };
-        let thread = Builder::new().name(name.into()).spawn(work);
-        Watcher {
-            thread: thread.expect("threads can be started"),
+        Ok(Watcher {
+            thread: threads::start(name, work)?,
             ended,
             may_stay,
-        }
+        })
     }
 
     /// The thread, to wait for its end. `None` if it may stay, and does not end soon.
@@ -55,12 +55,13 @@ mod tests {
     #[test]
     fn a_thread_that_waits_for_a_device_stays_behind() {
         let (answer, device) = channel::<()>();
-        let asks = Watcher::start("asks", true, move || {
+        let ask = move || {
             let _ = device.recv();
-        });
+        };
+        let asks = Watcher::start("asks", true, ask).unwrap();
         assert!(asks.ending().is_none());
         answer.send(()).unwrap();
-        let over = Watcher::start("over", true, || {});
+        let over = Watcher::start("over", true, || {}).unwrap();
         assert!(over.ending().is_some());
     }
 }

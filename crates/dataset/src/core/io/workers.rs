@@ -57,7 +57,7 @@ impl Shared {
             match queues.next() {
                 Some(job) => MutexGuard::unlocked(&mut queues, || {
                     // Where it may not, the thread of the device has said so.
-                    let _ = block::be_flusher();
+                    let _ = threads::be_flusher();
                     job();
                 }),
                 None if queues.is_over => return,
@@ -68,16 +68,15 @@ impl Shared {
 }
 
 impl Workers {
-    /// Starts `count` threads. They end when this is dropped and their jobs are done.
-    pub(crate) fn new(count: usize) -> Workers {
+    /// Starts `wanted` threads, or as many as the system allows: without any, each caller does its jobs. They end when
+    /// this is dropped and their jobs are done.
+    pub(crate) fn new(wanted: usize) -> Workers {
         let shared = Arc::<Shared>::default();
-        for n in 0..count {
+        let start = |n| {
             let shared = Arc::clone(&shared);
-            std::thread::Builder::new()
-                .name(format!("seal-{n}"))
-                .spawn(move || shared.work())
-                .expect("threads can be started");
-        }
+            threads::start(format!("seal-{n}"), move || shared.work())
+        };
+        let count = (0..wanted).map_while(|n| start(n).ok()).count();
         Workers { shared, count }
     }
 

@@ -245,12 +245,11 @@ impl Dataset {
             }
             Ok(())
         };
-        let threads = self.engine.workers.count().min(groups.len());
-        if threads > 1 {
-            block::be_ordinary();
-        }
+        let count = self.engine.workers.count().min(groups.len());
         std::thread::scope(|scope| {
-            let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let helpers: Vec<_> = (1..count)
+                .map_while(|_| threads::start_in(scope, "sync", work).ok())
+                .collect();
             let mut result = work();
             for thread in helpers {
                 let outcome = thread

@@ -258,8 +258,8 @@ fn status_of_directories() -> Status {
 
 fn status_of_policy(space: XattrNamespace, policy: &EncryptionPolicy) -> Status {
     let (version, key) = match policy.key {
-        KeyName::Descriptor(descriptor) => (1, hex(&descriptor)),
-        KeyName::Identifier(identifier) => (2, hex(&identifier)),
+        KeyName::Descriptor(descriptor) => (1, encoding::hex(&descriptor)),
+        KeyName::Identifier(identifier) => (2, encoding::hex(&identifier)),
     };
     Status {
         format: "fscrypt",
@@ -276,8 +276,4 @@ fn status_of_policy(space: XattrNamespace, policy: &EncryptionPolicy) -> Status 
             },
         }),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

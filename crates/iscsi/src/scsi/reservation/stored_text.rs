@@ -17,7 +17,7 @@ impl Reservations {
         let at = at.map_or("-".into(), |at| at.to_string());
         let mut text = format!("{VERSION} {kind} {at}");
         for it in &self.registrations {
-            let isid = it.nexus.isid.map(|byte| format!("{byte:02x}")).concat();
+            let isid = encoding::hex(&it.nexus.isid);
             let (key, ports, name) = (it.key, u8::from(it.all_ports), &it.nexus.initiator);
             text.push_str(&format!("\n{key:016x} {isid} {ports} {name}"));
         }

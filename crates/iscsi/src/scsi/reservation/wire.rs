@@ -100,7 +100,7 @@ fn after_generation(all: &Reservations, body: &[u8]) -> Vec<u8> {
 /// The port of an initiator, as SPC-4 writes it for iSCSI.
 fn transport_id(nexus: &Nexus) -> Vec<u8> {
     const PORT_OF_ISCSI: u8 = 0x45;
-    let digits = nexus.isid.map(|byte| format!("{byte:02x}")).concat();
+    let digits = encoding::hex(&nexus.isid);
     let mut name = format!("{},i,0x{digits}", nexus.initiator).into_bytes();
     name.resize((name.len() + 1).next_multiple_of(4), 0);
     let mut id = vec![PORT_OF_ISCSI, 0];

@@ -64,7 +64,7 @@ impl SignedPolicy {
         let fingerprint = Digest::Sha256.hash(&[&self.key.der]);
         signatures.retain(|found| found.pcrs == self.pcrs && found.key == *fingerprint);
         if signatures.is_empty() {
-            let digits = fingerprint.iter().map(|byte| format!("{byte:02x}"));
+            let digits = encoding::hex(&fingerprint);
             return Err(Error::Tpm(format!(
                 "the signature file {} has no signature of PCRs {} ({}) by the key of the token, which has the \
                  fingerprint {}; sign with this key ('systemd-measure sign'), or name another file with \
@@ -72,7 +72,7 @@ impl SignedPolicy {
                 file.display(),
                 self.pcrs,
                 self.pcrs.bank_name(),
-                digits.collect::<String>(),
+                digits,
             )));
         }
         let len = self.key.modulus.len();

@@ -3,9 +3,9 @@
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::format::datasets::entry::Entry;
-use crate::format::hex::hex;
 use crate::format::records::pointer::{Identity, LEVEL_MAX};
 use crate::format::stream::Lineage;
+use encoding::hex;
 
 /// The properties of a dataset that are bookmarks begin like this. The name follows.
 const PREFIX: &str = "@bookmark ";
@@ -61,14 +61,7 @@ impl Bookmark {
 }
 
 fn identity(text: &str) -> Option<Identity> {
-    let mut bytes = [0; size_of::<Identity>()];
-    if text.len() != 2 * bytes.len() || !text.is_ascii() {
-        return None;
-    }
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
-    }
-    let identity = Identity::read_from_bytes(&bytes).ok()?;
+    let identity = Identity::read_from_bytes(&encoding::unhex(text)?).ok()?;
     (identity.level <= LEVEL_MAX).then_some(identity)
 }
 

@@ -2,7 +2,7 @@
 //! writing metadata leaves the one before in the entry, until the next commit of the key holder takes it from there.
 
 use crate::format::datasets::entry::Entry;
-use crate::format::hex::{hex, unhex};
+use encoding::{hex, unhex_lower};
 
 /// The seals that wait in the entry, oldest first, in hexadecimal.
 pub(crate) const PAST: &str = "@past-seals";
@@ -70,7 +70,7 @@ fn encode(seals: &[PastSeal]) -> String {
 
 /// Reads a list of seals; `None` if the text is none.
 pub(crate) fn decode(text: &str) -> Option<Vec<PastSeal>> {
-    let bytes = unhex(text)?;
+    let bytes = unhex_lower(text)?;
     let (seals, rest) = bytes.as_chunks::<{ PastSeal::BYTES }>();
     let is_list = rest.is_empty() && seals.len() <= WAITING_MAX;
     is_list.then(|| seals.iter().map(PastSeal::from_bytes).collect())

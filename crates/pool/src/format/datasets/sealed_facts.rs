@@ -2,7 +2,7 @@
 //! properties that protect people. The pool changes them without a key. The hashes show what was changed so.
 
 use crate::format::datasets::entry::Entry;
-use crate::format::hex::{hex, unhex};
+use encoding::{hex, unhex_lower};
 
 /// The hashes, in hexadecimal.
 pub(crate) const FACTS: &str = "@sealed-facts";
@@ -46,7 +46,7 @@ impl SealedFacts {
 
     /// Reads the text; `None` if it is none.
     pub(crate) fn decode(text: &str) -> Option<SealedFacts> {
-        let bytes = unhex(text).filter(|bytes| bytes.len() == SealedFacts::BYTES)?;
+        let bytes = unhex_lower(text).filter(|bytes| bytes.len() == SealedFacts::BYTES)?;
         let (txg, hashes) = bytes.split_first_chunk()?;
         let (hashes, _) = hashes.as_chunks();
         let [keyring, snapshots, properties @ ..] = hashes else {

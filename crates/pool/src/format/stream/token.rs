@@ -38,27 +38,18 @@ impl fmt::Display for ResumeToken {
         w.u8(version).u64(self.to_guid).u64(self.from_guid);
         w.u8(self.next.array).u64(self.next.slot).text(&self.name);
         let sum = checksum(&w.bytes);
-        let bytes = w.bytes.iter().chain(&sum[..4]);
-        bytes
-            .into_iter()
-            .try_for_each(|byte| write!(f, "{byte:02x}"))
+        w.bytes.extend_from_slice(&sum[..4]);
+        f.write_str(&encoding::hex(&w.bytes))
     }
 }
 
 impl ResumeToken {
     /// Reads a token; `None` if the text is none.
     pub fn parse(text: &str) -> Option<ResumeToken> {
-        let digits = text.as_bytes();
-        if digits.len() > 1024 || !digits.is_ascii() {
+        if text.len() > 1024 {
             return None;
         }
-        let pairs = digits.chunks(2).map(|pair| {
-            let pair = std::str::from_utf8(pair).ok()?;
-            // It would take a sign.
-            let is_digits = pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit());
-            is_digits.then(|| u8::from_str_radix(pair, 16).ok())?
-        });
-        let bytes: Vec<u8> = pairs.collect::<Option<_>>()?;
+        let bytes = encoding::unhex(text)?;
         let (bytes, sum) = bytes.split_last_chunk::<4>()?;
         if checksum(bytes)[..4] != *sum {
             return None;

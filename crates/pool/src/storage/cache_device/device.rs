@@ -136,8 +136,7 @@ impl CacheDevice {
 /// Starts the thread that writes. `None` if the environment has no threads.
 fn start_writer(inner: &Arc<Inner>) -> Option<JoinHandle<()>> {
     let writes = Arc::clone(inner);
-    let writer = std::thread::Builder::new().name("cache".into());
-    let writer = writer.spawn(move || writes.write_all());
+    let writer = threads::start("cache", move || writes.write_all());
     if let Err(error) = &writer {
         tracing::warn!(%error, device = inner.range.name(), "nothing is written to the cache device");
     }

@@ -171,7 +171,7 @@ pub(super) fn new_uuid() -> Result<String> {
         .map_err(|error| Failure::other(error.to_string()))?;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = encoding::hex(&bytes);
     let parts = [
         &hex[..8],
         &hex[8..12],

@@ -60,7 +60,8 @@ impl Tank {
             &Arc::default(),
             &Arc::default(),
             None,
-        );
+        )
+        .unwrap();
         active.stop_worker();
         active.snapshots_looked_at.forget();
         Tank {

@@ -33,10 +33,8 @@ impl Control {
     pub(crate) fn start(device: u32, controlled: impl Controlled) -> Result<Control> {
         let dir = protocol::client::runtime_dir().join(DIRECTORY);
         let (listener, socket) = listen_privately(&dir.join(socket_name(device)))?;
-        let thread = thread::Builder::new().name("control".to_owned());
         // It ends with the process.
-        thread
-            .spawn(move || listen(&listener, &controlled))
+        threads::start("control", move || listen(&listener, &controlled))
             .map_err(|error| Failure::other(format!("a thread cannot be started: {error}")))?;
         Ok(Control { _socket: socket })
     }

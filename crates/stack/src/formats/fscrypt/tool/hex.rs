@@ -5,20 +5,12 @@ use crate::formats::fscrypt::KeyName;
 
 /// Lower-case digits.
 pub fn text(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    encoding::hex(bytes)
 }
 
 /// The bytes of lower-case digits; nothing for another text.
 pub fn parse<const LEN: usize>(text: &str) -> Option<[u8; LEN]> {
-    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    if text.len() != 2 * LEN || !text.as_bytes().iter().all(is_digit) {
-        return None;
-    }
-    let mut bytes = [0; LEN];
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(bytes)
+    encoding::unhex_lower(text)?.try_into().ok()
 }
 
 /// The name of a master key, as its policy's file is called.

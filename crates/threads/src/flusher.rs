@@ -1,13 +1,13 @@
 //! Threads that the kernel waits for while memory is short.
 //!
-//! To get memory, the kernel writes dirty pages to a block device that this process serves. If a thread that serves the
-//! device waited for memory then, the kernel and the thread would wait for each other. `PR_SET_IO_FLUSHER` marks a
-//! thread of this kind: its own requests for memory write no pages. Threads that it starts inherit the mark.
+//! To get memory, the kernel writes dirty pages to a block device that this process serves. If a thread of the device
+//! waited for memory then, the kernel and the thread would wait for each other. `PR_SET_IO_FLUSHER` marks a thread of
+//! this kind: its own requests for memory write no pages. Threads that it starts inherit the mark.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the kernel has a device that this process serves, or had one.
+/// True if the kernel has a device that this process serves, or had one.
 static IS_NEEDED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {

@@ -1,8 +1,8 @@
-//! Threads that inherit nothing of how the thread that starts them is scheduled.
+//! Threads that inherit nothing of the scheduling of their starter.
 //!
-//! A worker that serves one program stays on its processor, and may yield it to everything else (see `affinity` in the
-//! crate `fuse`). The kernel gives both to the threads that the worker starts. A new thread could change that only once it
-//! runs, which may take long then: so the worker becomes ordinary before it starts one.
+//! A worker that serves one program stays on its processor, and may yield it to everything else (see `affinity` in
+//! the crate `fuse`). The kernel gives both to the threads that the worker starts. A new thread could change that
+//! only once it runs, which may take long then. So the worker becomes ordinary before it starts one.
 
 // The standard library and rustix have no policies.
 #![allow(unsafe_code)]
