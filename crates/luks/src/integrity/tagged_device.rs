@@ -232,6 +232,9 @@ impl TaggedDevice {
     /// Writes blocks that there are, with their tags.
     pub(super) fn write(&self, first: u64, data: &[u8], tags: &[u8]) -> block::Result<()> {
         let section = &self.layout.section;
+        debug_assert!(matches!(self.mode, TagMode::Journal | TagMode::Direct));
+        // A block without its tag could never be read again.
+        assert_eq!(data.len() / section.block(), tags.len() / section.tag_len);
         let blocks = data.chunks_exact(section.block());
         let blocks = (first..).zip(blocks.zip(tags.chunks_exact(section.tag_len)));
         let mut batch = self.exclusive();
@@ -271,6 +274,8 @@ impl TaggedDevice {
         }
         let section = &self.layout.section;
         let count = batch.blocks.len().div_ceil(section.entries) as u32;
+        // The ring would overwrite sections that are not carried out yet.
+        assert!(count <= self.layout.journal_sections, "a batch fits the ring");
         if batch.unflushed + count > self.layout.journal_sections {
             self.device.flush()?;
             batch.unflushed = 0;

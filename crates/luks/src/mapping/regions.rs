@@ -112,7 +112,9 @@ pub(super) struct RequestPermit<'a> {
 impl Drop for RequestPermit<'_> {
     fn drop(&mut self) {
         let mut now = self.regions.now.lock();
-        if let Some(own) = now.running.iter().position(|of| *of == self.request) {
+        let own = now.running.iter().position(|of| *of == self.request);
+        debug_assert!(own.is_some(), "a request leaves once");
+        if let Some(own) = own {
             now.running.swap_remove(own);
         }
         drop(now);
@@ -326,6 +328,8 @@ impl Traffic for Regions {
         let piece = at..at + len;
         let mut now = self.now.lock();
         if let Some(hot) = &mut now.hot {
+            debug_assert!(hot.piece.is_empty(), "one piece at a time");
+            debug_assert!(hot.range.start <= at && piece.end <= hot.range.end);
             hot.piece = piece.clone();
         }
         while now.running.iter().any(|of| touch(&of.range, &piece)) {
@@ -337,6 +341,7 @@ impl Traffic for Regions {
         let mut now = self.now.lock();
         if let Some(hot) = &mut now.hot {
             let piece = std::mem::replace(&mut hot.piece, 0..0);
+            debug_assert!(!piece.is_empty(), "a piece is released once");
             hot.new.push(piece.clone());
             now.places = with_new(&now.places, piece);
         }

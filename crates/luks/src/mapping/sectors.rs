@@ -192,6 +192,7 @@ impl SectorCore {
     }
 
     pub(super) fn read_piece(&self, offset: u64, piece: &mut [u8]) -> block::Result<()> {
+        debug_assert!(self.is_whole(offset, piece.len()));
         let (cipher, iv) = match &self.form {
             SectorForm::Encrypted {
                 cipher, iv_offset, ..
@@ -211,6 +212,7 @@ impl SectorCore {
         piece: &mut [u8],
         durably: bool,
     ) -> block::Result<()> {
+        debug_assert!(self.is_whole(offset, piece.len()));
         if let SectorForm::Sealed(sealed) = &self.form {
             sealed.write(offset, piece)?;
             return if durably { sealed.flush() } else { Ok(()) };
@@ -260,6 +262,11 @@ impl SectorCore {
             SectorForm::Encrypted { .. } | SectorForm::Plain => self.device.flush(),
             SectorForm::Sealed(sealed) => sealed.flush(),
         }
+    }
+
+    /// Returns whether this is a range of whole sectors. The mapping refuses others before.
+    fn is_whole(&self, offset: u64, len: usize) -> bool {
+        offset.is_multiple_of(self.sector as u64) && len.is_multiple_of(self.sector)
     }
 
     fn iv_step(&self) -> u64 {

@@ -169,6 +169,8 @@ fn by_region(
         act(core, at, part)?;
         piece = rest;
     }
+    // A part that no region serves would be read encrypted, or not be written.
+    assert!(piece.is_empty(), "each byte of a request lies in a region");
     Ok(())
 }
 

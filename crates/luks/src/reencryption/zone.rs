@@ -153,6 +153,8 @@ impl<'a> HotZone<'a> {
 
     /// Encrypts all of it, which is this now, anew, durably: next what a request waits for.
     pub(super) fn write(&self, mut old: ZoneContents, traffic: &dyn Traffic) -> Result<()> {
+        // Bytes of another zone would be encrypted in place of these.
+        assert_eq!(old.bytes.len() as u64, self.len, "the zone was read before");
         let mut left: BTreeSet<u64> = (0..self.len.div_ceil(self.piece)).collect();
         while let Some(first) = left.first() {
             let wanted = traffic
@@ -163,6 +165,7 @@ impl<'a> HotZone<'a> {
             let from = n * self.piece;
             let len = self.piece.min(self.len - from);
             traffic.hold_piece(self.at + from, len);
+            debug_assert!(len > 0, "each piece has bytes");
             let bytes = &mut old.buffer.expose_mut()[..len as usize];
             bytes.copy_from_slice(&old.bytes[from as usize..(from + len) as usize]);
             self.anew(from, bytes)?;

@@ -128,11 +128,7 @@ impl Header {
         edit(&mut json);
         let view = HeaderView::read(&json).map_err(Error::Usage)?;
         let area_len = view.copy_len as usize - BINARY_LEN;
-        if encode_json(&json).len() >= area_len {
-            return Err(Error::NoSpace {
-                what: format!("its JSON area has {area_len} bytes; remove a key or a token"),
-            });
-        }
+        check_json_len(&encode_json(&json), area_len)?;
         self.json = json;
         self.view = view;
         Ok(())
@@ -242,8 +238,11 @@ impl Header {
 
     fn encode(&self, which: HeaderCopy, random: &dyn Random) -> Result<Vec<u8>> {
         let copy_len = self.view.copy_len;
+        let area_len = copy_len as usize - BINARY_LEN;
         let mut json = encode_json(&self.json);
-        json.resize(copy_len as usize - BINARY_LEN, 0);
+        // A header of another program may be longer when it is written again: without the check it would be cut off.
+        check_json_len(&json, area_len)?;
+        json.resize(area_len, 0);
         let mut binary = Binary::blank(which, copy_len);
         random.fill(&mut binary.salt)?;
         binary.epoch = self.epoch.into();
@@ -279,6 +278,16 @@ pub(crate) fn sealed_copy(which: HeaderCopy, json: &[u8], copy_len: usize) -> Ve
     binary.checksum_hash = field("sha256").expect("short");
     binary.seal(&area).expect("a known hash");
     [binary.as_bytes(), &area].concat()
+}
+
+/// Checks that the JSON fits its area, with the zero behind it.
+fn check_json_len(json: &[u8], area_len: usize) -> Result<()> {
+    match json.len() < area_len {
+        true => Ok(()),
+        false => Err(Error::NoSpace {
+            what: format!("its JSON area has {area_len} bytes; remove a key or a token"),
+        }),
+    }
 }
 
 fn encode_json(json: &Map<String, Value>) -> Vec<u8> {
