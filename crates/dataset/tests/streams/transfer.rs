@@ -1,7 +1,7 @@
 //! Histories of files that travel, sealed or in the clear, whole or by what is new, straight on or over another
 //! pool: what arrives is what was sent, and lives.
 
-#[path = "../../../pool/tests/common/forged.rs"]
+#[path = "../../../pool/tests/common/forgery.rs"]
 mod forged;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! A pool in memory, driven from a seed, beside a model of what it should hold.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
-pub mod forged;
+pub mod forgery;
 pub mod logs;
 pub mod model;
 pub mod pools;

@@ -1,0 +1,362 @@
+//! The second-level cache: what it holds is what the pool holds or nothing, whatever becomes of its
+//! devices, and reads only become slower.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::common::*;
+use block::BlockDevice;
+use block::fault::{Fault, FaultClock, FaultDevice, Survival};
+use block::gate::Gated;
+use pool::{ArrayKind, CacheState, OpenDataset, Pool, SecondaryCache};
+
+const CACHE_SIZE: usize = 4 << 20;
+const GUID: u64 = 70;
+const ALL: Fault = Fault::BadBytes {
+    offset: 0,
+    len: u64::MAX / 2,
+};
+
+struct Bench {
+    device: Arc<FaultDevice>,
+    cache: Arc<FaultDevice>,
+    pool: Pool,
+    dataset: Arc<OpenDataset>,
+    data: BTreeMap<u64, u64>,
+}
+
+/// A pool with a hundred records of data, four pages, and a cache device that has read nothing yet.
+fn bench() -> Bench {
+    let clock = FaultClock::new();
+    let device = fault_devices(1, &clock).remove(0);
+    let cache = Arc::new(FaultDevice::new(CACHE_SIZE, &clock));
+    let pool = create_on(std::slice::from_ref(&device));
+    pool.add_cache(&new_member(&cache, GUID), &origin())
+        .unwrap();
+    let dataset = open_top(&pool);
+    let data: BTreeMap<u64, u64> = (0..100).map(|n| (n * 7, sized(n, 1 + n % 6))).collect();
+    for (slot, number) in &data {
+        put(&pool, &dataset, ArrayKind::Data, *slot, *number).unwrap();
+    }
+    for slot in 0..4 {
+        put(&pool, &dataset, ArrayKind::Pages, slot, slot).unwrap();
+    }
+    pool.commit().unwrap();
+    Bench {
+        device,
+        cache,
+        pool,
+        dataset,
+        data,
+    }
+}
+
+impl Bench {
+    fn read_data(&self) -> pool::Result<BTreeMap<u64, u64>> {
+        read_all(&self.dataset, ArrayKind::Data)
+    }
+
+    fn check_data(&self) {
+        assert_eq!(self.read_data().unwrap(), self.data);
+    }
+
+    /// Reads everything, and waits until it is in the cache.
+    fn warm_up(&self) {
+        self.check_data();
+        read_all(&self.dataset, ArrayKind::Pages).unwrap();
+        self.pool.drain_caches();
+    }
+
+    fn state(&self) -> CacheState {
+        self.pool.caches()[0].state
+    }
+}
+
+fn open_top(pool: &Pool) -> Arc<OpenDataset> {
+    pool.open_dataset(pool.top().unwrap().id).unwrap()
+}
+
+fn dynamic_one(device: &Arc<FaultDevice>) -> Arc<dyn BlockDevice> {
+    Arc::clone(device) as Arc<dyn BlockDevice>
+}
+
+#[test]
+fn what_was_read_once_is_read_from_the_cache() {
+    let bench = bench();
+    bench.warm_up();
+    bench.device.inject(ALL);
+    bench.check_data();
+    read_all(&bench.dataset, ArrayKind::Pages).unwrap();
+    let totals = bench.pool.second_level();
+    assert!(totals.hits >= 104, "{totals:?}");
+    assert_eq!(totals.bytes, bench.pool.caches()[0].held);
+    // Without it nothing could have been read.
+    bench.pool.offline_cache(GUID);
+    assert!(bench.read_data().is_err());
+    assert_eq!(bench.state(), CacheState::Away);
+}
+
+#[test]
+fn only_readers_of_open_datasets_look_there() {
+    let bench = bench();
+    bench.warm_up();
+    let wanted = contents(bench.data[&350]);
+    let bytes = bench.device.to_bytes();
+    let at = bytes
+        .windows(wanted.len())
+        .step_by(4096)
+        .position(|w| w == wanted);
+    bench.device.flip(at.expect("it is there") as u64 * 4096, 1);
+    bench.check_data();
+    // A scrub says what the devices of the pool hold.
+    assert_eq!(scrub_all(&bench.pool).errors, 1);
+    bench.device.flip(at.unwrap() as u64 * 4096, 1);
+    let before = bench.pool.second_level();
+    assert_eq!(scrub_all(&bench.pool).errors, 0);
+    assert_clean(&bench.pool);
+    assert_eq!(bench.pool.second_level(), before);
+}
+
+#[test]
+fn what_is_damaged_there_is_read_from_the_pool() {
+    let bench = bench();
+    bench.warm_up();
+    for at in (128 << 10..CACHE_SIZE).step_by(4096) {
+        bench.cache.flip(at as u64, 1 << (at / 4096 % 8));
+    }
+    bench.check_data();
+    let cache = &bench.pool.caches()[0];
+    assert_eq!(cache.errors.checksum, 100);
+    assert_eq!(cache.state, CacheState::Online);
+    assert!(bench.pool.suspended().is_none());
+    // It was replaced.
+    bench.pool.drain_caches();
+    bench.device.inject(ALL);
+    bench.check_data();
+    assert_eq!(bench.pool.caches()[0].errors.checksum, 100);
+}
+
+#[test]
+fn a_device_that_cannot_be_read_is_done_without() {
+    let bench = bench();
+    bench.warm_up();
+    bench.cache.inject(ALL);
+    bench.check_data();
+    assert_eq!(bench.state(), CacheState::Faulted);
+    let errors = bench.pool.caches()[0].errors;
+    assert!((2..100).contains(&errors.read), "{errors:?}");
+    put(&bench.pool, &bench.dataset, ArrayKind::Data, 1, 1).unwrap();
+    bench.pool.commit().unwrap();
+    assert_eq!(bench.pool.caches()[0].held, 0);
+}
+
+#[test]
+fn a_device_that_cannot_be_written_is_done_without() {
+    for fault in [Fault::DeadFrom(0), Fault::FullAfter(0)] {
+        let bench = bench();
+        bench.cache.inject(fault);
+        bench.warm_up();
+        assert_eq!(bench.state(), CacheState::Faulted);
+        assert_eq!(bench.pool.caches()[0].errors.write, 1);
+        bench.check_data();
+        put(&bench.pool, &bench.dataset, ArrayKind::Data, 1, 1).unwrap();
+        bench.pool.commit().unwrap();
+        // It works again, and is used again after a command.
+        bench.cache.heal();
+        bench
+            .pool
+            .online_cache(GUID, &dynamic_one(&bench.cache))
+            .unwrap();
+        assert_eq!(bench.state(), CacheState::Online);
+        bench.read_data().unwrap();
+        bench.pool.drain_caches();
+        assert!(bench.pool.caches()[0].held > 0);
+    }
+}
+
+#[test]
+fn properties_say_what_goes_there() {
+    for (secondary, data, pages) in [
+        (SecondaryCache::All, true, true),
+        (SecondaryCache::Metadata, false, true),
+        (SecondaryCache::None, false, false),
+    ] {
+        let bench = bench();
+        bench.dataset.set_keeping(true, secondary);
+        bench.warm_up();
+        bench.device.inject(ALL);
+        assert_eq!(bench.read_data().is_ok(), data, "{secondary:?}");
+        let read = read_all(&bench.dataset, ArrayKind::Pages);
+        assert_eq!(read.is_ok(), pages, "{secondary:?}");
+    }
+}
+
+#[test]
+fn after_an_import_it_is_empty_and_known() {
+    let bench = bench();
+    bench.warm_up();
+    let Bench { device, cache, .. } = &bench;
+    bench.pool.commit().unwrap();
+    let reopened = open_images(vec![device.to_bytes()]).unwrap();
+    let [info] = &reopened.caches()[..] else {
+        panic!("it is listed");
+    };
+    assert_eq!((info.guid, info.state), (GUID, CacheState::Away));
+    let clock = FaultClock::new();
+    let other: Arc<dyn BlockDevice> = Arc::new(FaultDevice::new(CACHE_SIZE, &clock));
+    assert!(reopened.online_cache(GUID, &other).is_err());
+    let same: Arc<dyn BlockDevice> = Arc::new(FaultDevice::from_bytes(cache.to_bytes(), &clock));
+    assert!(reopened.online_cache(GUID + 1, &same).is_err());
+    reopened.online_cache(GUID, &same).unwrap();
+    let info = &reopened.caches()[0];
+    assert_eq!((info.held, info.state), (0, CacheState::Online));
+    let dataset = open_top(&reopened);
+    assert_eq!(read_all(&dataset, ArrayKind::Data).unwrap(), bench.data);
+    assert_eq!(reopened.second_level().hits, 0);
+}
+
+#[test]
+fn a_device_that_was_removed_belongs_to_no_pool() {
+    let bench = bench();
+    bench.warm_up();
+    bench.pool.remove_cache(GUID, &origin()).unwrap();
+    assert!(bench.pool.caches().is_empty());
+    bench.check_data();
+    assert!(bench.cache.to_bytes()[..128 << 10].iter().all(|b| *b == 0));
+    // It is taken without force.
+    let mut new = new_member(&bench.cache, GUID + 1);
+    new.force = false;
+    bench.pool.add_cache(&new, &origin()).unwrap();
+    assert_eq!(bench.pool.caches().len(), 1);
+    assert!(bench.pool.add_cache(&new, &origin()).is_err());
+    // One that is away can be removed too.
+    bench.pool.offline_cache(GUID + 1);
+    bench.pool.remove_cache(GUID + 1, &origin()).unwrap();
+    assert!(bench.pool.caches().is_empty());
+}
+
+#[test]
+fn what_is_overwritten_while_it_is_read_is_a_miss() {
+    let clock = FaultClock::new();
+    let device = fault_devices(1, &clock).remove(0);
+    // For a few dozen records.
+    let caches = [(); 2].map(|()| Arc::new(FaultDevice::new(1200 << 10, &clock)));
+    let pool = create_on(std::slice::from_ref(&device));
+    for (cache, guid) in caches.iter().zip(GUID..) {
+        pool.add_cache(&new_member(cache, guid), &origin()).unwrap();
+    }
+    let dataset = open_top(&pool);
+    for slot in 0..150 {
+        put(&pool, &dataset, ArrayKind::Data, slot, sized(slot, 8)).unwrap();
+    }
+    pool.commit().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (dataset, pool) = (&dataset, &pool);
+            scope.spawn(move || {
+                let mut dice = Dice(thread);
+                let mut buf = Vec::new();
+                for round in 0..2000 {
+                    let slot = dice.below(if round % 2 == 0 { 150 } else { 20 });
+                    let mut is_whole = |ptr: &_, bytes: &[u8]| dataset.is_undamaged(ptr, bytes);
+                    dataset
+                        .read(ArrayKind::Data, slot, &mut buf, &mut is_whole)
+                        .unwrap();
+                    assert_eq!(buf, contents(sized(slot, 8)));
+                    if round == 1000 && thread == 0 {
+                        pool.offline_cache(GUID);
+                    }
+                }
+            });
+        }
+    });
+    pool.drain_caches();
+    let totals = pool.second_level();
+    assert!(totals.hits > 0 && totals.misses > 0);
+    assert!(totals.bytes <= totals.capacity);
+    for cache in pool.caches() {
+        assert_eq!(cache.errors, Default::default());
+    }
+}
+
+/// The power fails at any write while a cache device joins, is filled and leaves.
+#[test]
+fn a_power_cut_leaves_a_pool_that_has_it_or_not() {
+    let bench = bench();
+    bench.warm_up();
+    bench.pool.remove_cache(GUID, &origin()).unwrap();
+    let Bench {
+        device,
+        cache,
+        data,
+        ..
+    } = &bench;
+    let (of_pool, of_cache) = (device.take_journal(), cache.take_journal());
+    let first = of_cache.times()[0];
+    let mut times = of_pool.times();
+    times.extend(of_cache.times());
+    times.retain(|time| *time >= first);
+    let (mut with, mut without) = (0, 0);
+    for cut in times {
+        for survival in [Survival::None, Survival::Seeded(cut)] {
+            let pool = open_images(vec![of_pool.image(cut, survival)]).unwrap();
+            assert_clean(&pool);
+            match &pool.caches()[..] {
+                [] => without += 1,
+                [listed] => {
+                    with += 1;
+                    let image = of_cache.image(cut, survival);
+                    let device = FaultDevice::from_bytes(image, &FaultClock::new());
+                    let device: Arc<dyn BlockDevice> = Arc::new(device);
+                    // Whatever it holds, what is read is what was committed.
+                    let _ = pool.online_cache(listed.guid, &device);
+                }
+                more => panic!("{more:?}"),
+            }
+            let read = read_all(&open_top(&pool), ArrayKind::Data).unwrap();
+            assert!(read.is_empty() || read == *data);
+        }
+    }
+    assert!(with > 0 && without > 0, "{with} {without}");
+}
+
+#[test]
+fn a_device_that_does_not_answer_is_skipped_until_it_does() {
+    let clock = FaultClock::new();
+    let device = fault_devices(1, &clock).remove(0);
+    let cache = Arc::new(FaultDevice::new(CACHE_SIZE, &clock));
+    let (gated, gate) = Gated::new(&cache);
+    let pool = create_on(std::slice::from_ref(&device));
+    let mut new = new_member(&cache, GUID);
+    new.device = Arc::new(gated);
+    pool.add_cache(&new, &origin()).unwrap();
+    let dataset = open_top(&pool);
+    put(&pool, &dataset, ArrayKind::Data, 3, 9).unwrap();
+    pool.commit().unwrap();
+    let read = || read_all(&dataset, ArrayKind::Data).unwrap();
+    let data = read();
+    pool.drain_caches();
+    let hits = || pool.second_level().hits;
+    let before = hits();
+    assert_eq!(read(), data);
+    assert!(hits() > before);
+
+    gate.close();
+    let before = hits();
+    for _ in 0..3 {
+        assert_eq!(read(), data);
+    }
+    assert_eq!(hits(), before);
+    let info = pool.caches().remove(0);
+    // It was asked once, and has not failed.
+    assert!(info.is_slow && info.given_up == 1);
+    assert_eq!(info.state, CacheState::Online);
+    assert_eq!(info.errors, Default::default());
+
+    gate.open();
+    while pool.caches()[0].is_slow {
+        std::thread::yield_now();
+    }
+    assert_eq!(read(), data);
+    assert!(hits() > before);
+}

@@ -1,0 +1,12 @@
+//! Snapshots, holds, bookmarks, and what is written since them.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bookmarks;
+mod deferral;
+mod holders;
+mod many_snapshots;
+mod prune;
+mod rollback;
+mod written_space;
