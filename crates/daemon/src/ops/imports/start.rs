@@ -52,7 +52,7 @@ impl Daemon {
     /// which others lie come first.
     pub(crate) fn import_remembered(self: &Arc<Self>, keys_until: Instant) {
         let remembered = self.pool_table.recall();
-        let mappings = self.recall_mappings();
+        let mappings = self.mappings.recall();
         let places = remembered.paths();
         let pools = remembered.pools.into_iter();
         let mappings = mappings.into_iter();

@@ -18,7 +18,7 @@ use crate::state::callers::channel::Channel;
 use crate::state::daemon::Daemon;
 use crate::state::devices::device_name;
 use crate::state::devices::mapping_table::{
-    Entry, HeaderLoan, KnownMapping, LentMapping, MappingPart, OpenMapping,
+    HeaderLoan, KnownMapping, LentMapping, MappingPart, OpenMapping, no_such_mapping,
 };
 use crate::state::devices::reencryption_lock::ReencryptionGuard;
 
@@ -47,11 +47,11 @@ impl Daemon {
         channel: &mut dyn Channel,
     ) -> Result<()> {
         check_name(&new.name)?;
-        self.check_known(new)?;
+        self.mappings.check_known(new)?;
         self.add_mapping(new, channel)?;
-        if let Err(failure) = self.remember_mapping(new) {
-            drop(self.take_mapping(&new.name)?);
-            self.mappings.all.lock().remove(&new.name);
+        if let Err(failure) = self.mappings.remember(new) {
+            drop(self.mappings.take(&new.name)?);
+            self.mappings.remove(&new.name);
             return Err(failure);
         }
         self.import_above(&new.name);
@@ -66,41 +66,30 @@ impl Daemon {
         new: &command::LuksOpen,
         channel: &mut dyn Channel,
     ) -> Result<()> {
-        {
-            let mut all = self.mappings.all.lock();
-            if all.contains_key(&new.name) {
-                return Err(Failure::new(
-                    FailureKind::Exists,
-                    format!(
-                        "there is a mapping '{}' already; 'strongroom luks status' shows it",
-                        new.name
-                    ),
-                ));
-            }
-            all.insert(new.name.clone(), Entry::Changing);
-        }
+        self.mappings.reserve(&new.name)?;
         // Getting the key can take long. Other commands do not wait for that.
         let opened = match &new.plain {
             Some(plain) => open_plain(self, new, plain, channel),
             None => open_luks(self, new, channel),
         };
-        let mut all = self.mappings.all.lock();
         match opened {
-            Ok(open) => drop(all.insert(new.name.clone(), Entry::Open(Box::new(open)))),
+            Ok(open) => {
+                self.mappings.insert(&new.name, Box::new(open));
+                Ok(())
+            }
             Err(failure) => {
-                all.remove(&new.name);
-                return Err(failure);
+                self.mappings.remove(&new.name);
+                Err(failure)
             }
         }
-        Ok(())
     }
 
     /// Closes a mapping. Its writes are durable then, and its key is wiped. The next start does not open it.
     pub(crate) fn close_mapping(&self, name: &str) -> Result<()> {
-        if self.forget_waiting(name)? {
+        if self.mappings.forget_waiting(name)? {
             return Ok(());
         }
-        self.close_after(name, || self.forget_mapping(name))
+        self.close_after(name, || self.mappings.forget(name))
     }
 
     /// Closes a mapping when its writes are durable and `last` was done.
@@ -109,71 +98,43 @@ impl Daemon {
         let leases = &self.mappings.leases;
         leases.may_go(&used, &format!("the mapping '{name}'"))?;
         self.pause_reencryption(name)?;
-        let open = self.take_mapping(name)?;
+        let open = self.mappings.take(name)?;
         // If this fails, the mapping stays open, with the data that is not written yet.
         let closed = flush(&open.mapping)
             .map_err(Failure::from)
             .and_then(|()| last());
         if closed.is_err() {
-            self.mappings
-                .all
-                .lock()
-                .insert(name.into(), Entry::Open(open));
+            self.mappings.insert(name, open);
             return closed;
         }
         // Its name is in use until its devices are free.
         drop(open);
-        self.mappings.all.lock().remove(name);
+        self.mappings.remove(name);
         Ok(())
-    }
-
-    /// Removes a mapping from the table to close it. Its name stays in use.
-    fn take_mapping(&self, name: &str) -> Result<Box<OpenMapping>> {
-        let mut all = self.mappings.all.lock();
-        let used = MappingPart::Mapping(name.into());
-        let shown = format!("the mapping '{name}'");
-        self.mappings.leases.may_go(&used, &shown)?;
-        match all.get_mut(name) {
-            Some(Entry::Open(open)) if open.worker.as_ref().is_some_and(|of| !of.is_over()) => {
-                Err(Failure::new(
-                    FailureKind::Busy,
-                    format!("{shown} is being re-encrypted; pause that first"),
-                ))
-            }
-            Some(entry @ Entry::Open(_)) => match std::mem::replace(entry, Entry::Changing) {
-                Entry::Open(open) => Ok(open),
-                Entry::Changing => Err(no_such_mapping(name)),
-            },
-            Some(Entry::Changing) | None => Err(no_such_mapping(name)),
-        }
     }
 
     /// The device of an open mapping.
     pub(crate) fn mapping_device(&self, name: &str) -> Result<String> {
-        match self.mappings.all.lock().get(name) {
-            Some(Entry::Open(open)) => Ok(open.device.clone()),
-            _ => Err(no_such_mapping(name)),
-        }
+        self.mappings
+            .with_open(name, |open| Ok(open.device.clone()))
     }
 
     /// Lends an open mapping to `user`. Commands about LUKS use it beside one other user.
     fn lend_mapping(&self, name: &str, user: &str) -> Result<LentMapping> {
-        let all = self.mappings.all.lock();
-        let Some(Entry::Open(open)) = all.get(name) else {
-            return Err(no_such_mapping(name));
-        };
-        let used = MappingPart::Mapping(name.into());
-        let mut others = self.mappings.leases.users(&used).into_iter();
-        if let Some(other) = others.find(|other| other != USER && user != USER) {
-            return Err(Failure::new(
-                FailureKind::Busy,
-                format!("the mapping '{name}' is in use, by {other}; end that first"),
-            ));
-        }
-        Ok(LentMapping {
-            name: DeviceName::Luks(name).to_string(),
-            mapping: Arc::clone(&open.mapping),
-            _lease: self.mappings.leases.take(used, user),
+        self.mappings.with_open(name, |open| {
+            let used = MappingPart::Mapping(name.into());
+            let mut others = self.mappings.leases.users(&used).into_iter();
+            if let Some(other) = others.find(|other| other != USER && user != USER) {
+                return Err(Failure::new(
+                    FailureKind::Busy,
+                    format!("the mapping '{name}' is in use, by {other}; end that first"),
+                ));
+            }
+            Ok(LentMapping {
+                name: DeviceName::Luks(name).to_string(),
+                mapping: Arc::clone(&open.mapping),
+                _lease: self.mappings.leases.take(used, user),
+            })
         })
     }
 
@@ -217,27 +178,37 @@ impl Daemon {
     }
 
     fn header_loan_now(&self, device: &Path, how: Borrowing) -> Result<LoanAttempt> {
-        let all = self.mappings.all.lock();
-        let open = all.iter().filter_map(|(name, entry)| match entry {
-            Entry::Open(open) => Some((name, open)),
-            Entry::Changing => None,
+        // The first mapping on the device counts.
+        let loans = self.mappings.map_open(|name, open| {
+            open.is_on(device)
+                .then(|| self.loan_of_header(name, open, device, how))
         });
-        let mut of_device = open.filter(|(_, open)| open.is_on(device));
-        let Some((name, open)) = of_device.next() else {
-            return Ok(LoanAttempt::Lent(None));
-        };
-        let device = device.display();
-        let busy = |text: String| Failure::new(FailureKind::Busy, text);
+        let first = loans.into_iter().next();
+        first.unwrap_or(Ok(LoanAttempt::Lent(None)))
+    }
+
+    /// Lends the header of this open mapping. The table of mappings is locked.
+    fn loan_of_header(
+        &self,
+        name: &str,
+        open: &OpenMapping,
+        device: &Path,
+        how: Borrowing,
+    ) -> Result<LoanAttempt> {
         let (Some((on, len)), false) = (&open.on, how == Borrowing::Own) else {
-            return Err(busy(format!(
-                "{device} is open as the mapping '{name}'; close that first: strongroom luks close {name}"
-            )));
+            let device = device.display();
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "{device} is open as the mapping '{name}'; close that first: strongroom luks close {name}"
+                ),
+            ));
         };
         let changes = how != Borrowing::Look;
         let leases = &self.mappings.leases;
         let (mapping, header) = (
-            MappingPart::Mapping(name.clone()),
-            MappingPart::Header(name.clone()),
+            MappingPart::Mapping(name.into()),
+            MappingPart::Header(name.into()),
         );
         if changes && !leases.users(&header).is_empty() {
             return Ok(LoanAttempt::Changing);
@@ -255,24 +226,23 @@ impl Daemon {
     /// status of the mapping is updated. If the header says that a re-encryption is not complete, or cannot be read,
     /// a claim is kept: no other program may continue the re-encryption below the mapping.
     pub(crate) fn read_header_again(&self, device: &Path, locked: Option<FileLock>) {
-        let on_device = {
-            let all = self.mappings.all.lock();
-            all.iter().find_map(|(name, entry)| match entry {
-                Entry::Open(open) if open.is_on(device) => {
-                    let on = Arc::clone(&open.on.as_ref()?.0);
-                    Some((name.clone(), on, Arc::clone(&open.mapping)))
-                }
-                _ => None,
-            })
-        };
-        let Some((name, on, mapping)) = on_device else {
+        let on_device = self.mappings.map_open(|name, open| {
+            let on = open.on.as_ref().filter(|_| open.is_on(device))?;
+            Some((
+                name.to_owned(),
+                Arc::clone(&on.0),
+                Arc::clone(&open.mapping),
+            ))
+        });
+        let Some((name, on, mapping)) = on_device.into_iter().next() else {
             return;
         };
         let container = Container::look(on).ok();
         let is_in_reencryption = container.as_ref().is_none_or(Container::is_in_reencryption);
         let known = container.as_ref().filter(|_| is_in_reencryption);
         let progress = known.and_then(|of| paused(of, &**mapping.device()).ok());
-        if let Some(Entry::Open(open)) = self.mappings.all.lock().get_mut(&name) {
+        // The mapping may have been closed meanwhile.
+        let _ = self.mappings.with_open(&name, |open| {
             if let Some(container) = &container {
                 open.uuid = Some(container.uuid().into());
             }
@@ -287,7 +257,8 @@ impl Daemon {
                     });
                 }
             }
-        }
+            Ok(())
+        });
     }
 
     /// Changes how a mapping is served, while it is in use.
@@ -311,52 +282,42 @@ impl Daemon {
 
     /// The rows for these mappings; for all if `names` is empty. Those that wait to be opened come last.
     pub(crate) fn mapping_rows(&self, names: &[String]) -> Result<Vec<MappingRow>> {
-        let known = self.mappings.known.lock().clone();
-        let all = self.mappings.all.lock();
-        let is_open = |name: &str| matches!(all.get(name), Some(Entry::Open(_)));
+        let known = self.mappings.all_known();
+        let leases = &self.mappings.leases;
+        let users = |name: &str| leases.users(&MappingPart::Mapping(name.into())).len();
+        let mut rows = self.mappings.map_open(|name, open| {
+            Some(MappingRow {
+                at_start: known.contains_key(name),
+                ..row(name, open, users(name))
+            })
+        });
+        let is_open = |name: &String| rows.iter().any(|row| row.name == *name);
+        let closed: Vec<_> = known.iter().filter(|(name, _)| !is_open(name)).collect();
         let is_there = |name: &&String| is_open(name) || known.contains_key(*name);
         if let Some(missing) = names.iter().find(|name| !is_there(name)) {
             return Err(no_such_mapping(missing));
         }
-        let wanted = |name: &&String| names.is_empty() || names.contains(name);
-        let leases = &self.mappings.leases;
-        let users = |name: &String| leases.users(&MappingPart::Mapping(name.clone())).len();
-        let rows = all
-            .iter()
-            .filter(|(name, _)| wanted(name))
-            .filter_map(|(name, entry)| match entry {
-                Entry::Open(open) => Some(MappingRow {
-                    at_start: known.contains_key(name),
-                    ..row(name, open, users(name))
-                }),
-                Entry::Changing => None,
-            });
-        let waiting = { known.iter() }
-            .filter(|(name, _)| wanted(name) && !is_open(name))
-            .map(|(name, known)| waiting_row(name, known));
-        Ok(rows.chain(waiting).collect())
+        rows.extend(
+            closed
+                .into_iter()
+                .map(|(name, known)| waiting_row(name, known)),
+        );
+        rows.retain(|row| names.is_empty() || names.contains(&row.name));
+        Ok(rows)
     }
 
     /// The meter of each mapping, for metrics.
     pub(crate) fn mapping_meters(&self) -> Vec<(String, Arc<MappingMeter>)> {
-        let all = self.mappings.all.lock();
-        let open = all.iter().filter_map(|(name, entry)| match entry {
-            Entry::Open(open) => Some((name.clone(), Arc::clone(open.mapping.meter()))),
-            Entry::Changing => None,
-        });
-        open.collect()
+        let meter = |open: &OpenMapping| Arc::clone(open.mapping.meter());
+        self.mappings
+            .map_open(|name, open| Some((name.to_owned(), meter(open))))
     }
 
     /// Makes the writes to all mappings durable, before the daemon ends.
     pub(crate) fn flush_mappings(&self) {
-        let open: Vec<_> = {
-            let all = self.mappings.all.lock();
-            let open = all.iter().filter_map(|(name, entry)| match entry {
-                Entry::Open(open) => Some((name.clone(), Arc::clone(&open.mapping))),
-                Entry::Changing => None,
-            });
-            open.collect()
-        };
+        let open = self
+            .mappings
+            .map_open(|name, open| Some((name.to_owned(), Arc::clone(&open.mapping))));
         for (name, mapping) in open {
             if let Err(failure) = self.pause_reencryption(&name) {
                 tracing::warn!(
@@ -468,11 +429,4 @@ fn check_name(name: &str) -> Result<()> {
             "'{name}' is not a valid name for a mapping; use letters, digits and -_.+"
         ))),
     }
-}
-
-pub(crate) fn no_such_mapping(name: &str) -> Failure {
-    Failure::new(
-        FailureKind::NotFound,
-        format!("there is no mapping '{name}'; 'strongroom luks status' lists the open ones"),
-    )
 }

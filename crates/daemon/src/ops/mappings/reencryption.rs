@@ -13,12 +13,11 @@ use rustix::process::{getpriority_process, setpriority_process};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mappings::commands::no_such_mapping;
 use crate::ops::mappings::key::passphrase_of;
 use crate::state::callers::channel::{Channel, Dialogue};
 use crate::state::daemon::Daemon;
 use crate::state::devices::leases::Lease;
-use crate::state::devices::mapping_table::{Entry, MappingPart, OpenMapping, ReencryptionWorker};
+use crate::state::devices::mapping_table::{MappingPart, OpenMapping, ReencryptionWorker};
 use crate::state::devices::reencryption_lock::ReencryptionGuard;
 
 /// The time to wait for another program that has the file of the header locked, or a command that changes the header.
@@ -147,7 +146,9 @@ impl Daemon {
         channel: &mut dyn Channel,
     ) -> Result<()> {
         let data = channel.data()?;
-        let device = self.open_entry(&what.name, |open| Ok(open.device.clone()))?;
+        let device = self
+            .mappings
+            .with_open(&what.name, |open| Ok(open.device.clone()))?;
         let given = passphrase_of(&device, what.with_key_file, channel)?;
         let _running = self.transfers.begin(&data)?;
         let mut work = self.begin_work(&what.name)?;
@@ -204,7 +205,7 @@ impl Daemon {
         let row = progress.ok().map(|at| Pacer::new().row(at, false));
         self.show_work(&work.name, row.filter(|_| work.is_under_way));
         if !work.is_under_way {
-            self.open_entry(&work.name, |open| {
+            self.mappings.with_open(&work.name, |open| {
                 open.slot = Some(keys.slot);
                 open.key_bits = keys.key_len() * 8;
                 Ok(())
@@ -217,7 +218,9 @@ impl Daemon {
     fn begin_work(&self, name: &str) -> Result<ContainerReencryption> {
         let begun = Instant::now();
         loop {
-            let found = self.open_entry(name, |open| self.begin_work_now(name, open))?;
+            let found = self
+                .mappings
+                .with_open(name, |open| self.begin_work_now(name, open))?;
             match found {
                 Some(work) => return Ok(work),
                 None if begun.elapsed() < PATIENCE => std::thread::sleep(STEP),
@@ -268,7 +271,7 @@ impl Daemon {
     }
 
     fn show_work(&self, name: &str, row: Option<MappingReencryption>) {
-        let _ = self.open_entry(name, |open| {
+        let _ = self.mappings.with_open(name, |open| {
             open.reencryption = row;
             Ok(())
         });
@@ -278,21 +281,10 @@ impl Daemon {
     fn end_work(&self, mut work: ContainerReencryption) {
         let claim = work.claim.take().filter(|_| work.is_under_way);
         let claim = claim.and_then(|claim| claim.at_rest(work.file.as_ref()));
-        let _ = self.open_entry(&work.name, |open| {
+        let _ = self.mappings.with_open(&work.name, |open| {
             open.claim = claim;
             Ok(())
         });
-    }
-
-    fn open_entry<T>(
-        &self,
-        name: &str,
-        act: impl FnOnce(&mut OpenMapping) -> Result<T>,
-    ) -> Result<T> {
-        match self.mappings.all.lock().get_mut(name) {
-            Some(Entry::Open(open)) => act(open),
-            _ => Err(no_such_mapping(name)),
-        }
     }
 
     /// Pauses the re-encryption of a mapping, and waits until it is paused.
@@ -300,7 +292,10 @@ impl Daemon {
     /// # Errors
     /// [`FailureKind::Busy`] if it does not pause.
     pub(crate) fn pause_reencryption(&self, name: &str) -> Result<()> {
-        let worker = self.open_entry(name, |open| Ok(open.worker.clone())).ok();
+        let worker = self
+            .mappings
+            .with_open(name, |open| Ok(open.worker.clone()))
+            .ok();
         match worker.flatten().is_none_or(|worker| worker.pause()) {
             true => Ok(()),
             false => Err(Failure::new(

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use protocol::api::{FailureKind, command};
+use protocol::api::FailureKind;
 use protocol::device_name::DeviceName;
 
 use crate::failure::{Failure, Result};
@@ -17,93 +17,16 @@ use crate::ops::devices::layers::{Carrier, below};
 use crate::ops::mappings::commands::USER;
 use crate::state::callers::channel::NonInteractive;
 use crate::state::daemon::Daemon;
-use crate::state::devices::device_name;
-use crate::state::devices::mapping_table::{Entry, KnownMapping, MappingProblem, OpenMapping};
+use crate::state::devices::mapping_table::{KnownMapping, MappingProblem, OpenMapping};
 use crate::state::memory::KnownPool;
-
-/// The file in the state directory that has the table.
-const MEMORY: &str = "mappings.json";
 
 /// The time for the keys of pools that are imported because their mapping was opened.
 const KEY_TIME: Duration = Duration::from_secs(20);
 
 impl Daemon {
-    /// Reads the table. The mappings are not open yet.
-    pub(crate) fn recall_mappings(&self) -> BTreeMap<String, KnownMapping> {
-        let known: BTreeMap<String, KnownMapping> =
-            self.recall_from(MEMORY, "strongroom luks open --persistent-open");
-        *self.mappings.known.lock() = known.clone();
-        known
-    }
-
-    /// Refuses the name of another mapping of the table.
-    pub(super) fn check_known(&self, new: &command::LuksOpen) -> Result<()> {
-        let known = self.mappings.known.lock();
-        match known.get(&new.name) {
-            Some(known) if !device_name::is_same(&known.open.device, &new.device) => {
-                let (name, device) = (&new.name, known.open.device.display());
-                Err(Failure::new(
-                    FailureKind::Exists,
-                    format!(
-                        "the daemon opens a mapping '{name}' of {device} at its start; to forget it: strongroom \
-                         luks close {name}"
-                    ),
-                ))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Adds an open mapping to the table, if it is to be there.
-    pub(super) fn remember_mapping(&self, open: &command::LuksOpen) -> Result<()> {
-        let mut known = self.mappings.known.lock();
-        if open.at_start.is_some() {
-            let mapping = KnownMapping {
-                // Later changes of the options in the header stay.
-                open: command::LuksOpen {
-                    persistent: false,
-                    ..open.clone()
-                },
-                waits: None,
-            };
-            let before = known.insert(open.name.clone(), mapping);
-            if let Err(failure) = self.remember_in(MEMORY, &*known) {
-                match before {
-                    Some(before) => known.insert(open.name.clone(), before),
-                    None => known.remove(&open.name),
-                };
-                return Err(failure);
-            }
-        }
-        if let Some(mapping) = known.get_mut(&open.name) {
-            mapping.waits = None;
-        }
-        Ok(())
-    }
-
-    /// Removes a mapping from the table, if it is there.
-    pub(super) fn forget_mapping(&self, name: &str) -> Result<()> {
-        let mut known = self.mappings.known.lock();
-        let Some(mapping) = known.remove(name) else {
-            return Ok(());
-        };
-        self.remember_in(MEMORY, &*known).inspect_err(|_| {
-            known.insert(name.into(), mapping);
-        })
-    }
-
-    /// Removes a mapping that is not open from the table. False if there is no such mapping.
-    pub(super) fn forget_waiting(&self, name: &str) -> Result<bool> {
-        let is_open = self.mappings.all.lock().contains_key(name);
-        if is_open || !self.mappings.known.lock().contains_key(name) {
-            return Ok(false);
-        }
-        self.forget_mapping(name).map(|()| true)
-    }
-
     /// Opens a mapping of the table. If that is impossible, the mapping waits, and an event says why.
     pub(crate) fn open_known(&self, name: &str) -> bool {
-        let Some(known) = self.mappings.known.lock().get(name).cloned() else {
+        let Some(known) = self.mappings.all_known().remove(name) else {
             return false;
         };
         let missing = known.places().find_map(|place| self.look_for(place).err());
@@ -136,8 +59,7 @@ impl Daemon {
             None => "mapping_open",
             Some(_) => "mapping_wait",
         };
-        if let Some(known) = self.mappings.known.lock().get_mut(name) {
-            known.waits = waits;
+        if self.mappings.note(name, waits) {
             self.events.add(class, "-", &text);
         }
     }
@@ -146,7 +68,7 @@ impl Daemon {
     pub(crate) fn restore_mappings(self: &Arc<Self>) {
         let _one = self.mappings.restoring.lock();
         loop {
-            let known = self.mappings.known.lock().clone();
+            let known = self.mappings.all_known();
             let waits = |known: &KnownMapping| {
                 known.waits.as_ref().is_some_and(|waits| waits.for_device)
                     && known.places().all(|place| self.look_for(place).is_ok())
@@ -181,7 +103,7 @@ impl Daemon {
 
     /// Imports the pools that waited for a mapping of the table, now that the mapping is open.
     pub(super) fn import_above(self: &Arc<Self>, name: &str) {
-        if !self.mappings.known.lock().contains_key(name) {
+        if !self.mappings.is_known(name) {
             return;
         }
         let mapping = Carrier::Mapping(name.into());
@@ -198,41 +120,35 @@ impl Daemon {
 
     /// The mapping of the table that a pool waits for, and why it waits.
     pub(crate) fn awaited_mapping(&self, known: &KnownPool) -> Option<(KnownMapping, String)> {
-        let all = self.mappings.all.lock();
-        let table = self.mappings.known.lock();
         known.devices.iter().find_map(|device| {
             let DeviceName::Luks(name) = DeviceName::parse(&device.path) else {
                 return None;
             };
-            let mapping = table.get(name)?;
-            let is_open = matches!(all.get(name), Some(Entry::Open(_)));
+            let mapping = self.mappings.known_and_closed(name)?;
             let waits = mapping.waits.as_ref();
             let reason = waits.map_or("it is not open yet", |waits| &waits.reason);
-            (!is_open).then(|| (mapping.clone(), reason.to_owned()))
+            let reason = reason.to_owned();
+            Some((mapping, reason))
         })
     }
 
     /// The paths of the devices of each open mapping that lies on a device of the daemon.
     pub(crate) fn mappings_on_lent(&self) -> BTreeMap<String, Vec<PathBuf>> {
-        let all = self.mappings.all.lock();
-        let open = all.iter().filter_map(|(name, entry)| match entry {
-            Entry::Open(open) => Some((name, &**open)),
-            Entry::Changing => None,
+        let is_lent = |place: &Path| !DeviceName::parse(place).is_path();
+        let on_lent = self.mappings.map_open(|name, open| {
+            let places: Vec<PathBuf> = open.places().map(Path::to_owned).collect();
+            let is_on_lent = places.iter().any(|place| is_lent(place));
+            is_on_lent.then(|| (name.to_owned(), places))
         });
-        let on_lent =
-            open.filter(|(_, open)| open.places().any(|it| !DeviceName::parse(it).is_path()));
-        let places = |(name, open): (&String, &OpenMapping)| {
-            (name.clone(), open.places().map(Path::to_owned).collect())
-        };
-        on_lent.map(places).collect()
+        on_lent.into_iter().collect()
     }
 
     /// Refuses to end the daemon while a mapping on a volume is open that the next start does not open: its key would be
     /// lost.
     pub(crate) fn may_end_mappings(&self) -> Result<()> {
         let on_lent = self.mappings_on_lent();
-        let known = self.mappings.known.lock();
-        match on_lent.iter().find(|(name, _)| !known.contains_key(*name)) {
+        let is_lost = |name: &str| !self.mappings.is_known(name);
+        match on_lent.iter().find(|(name, _)| is_lost(name)) {
             None => Ok(()),
             Some((name, places)) => Err(Failure::new(
                 FailureKind::Busy,
@@ -251,12 +167,11 @@ impl Daemon {
     /// Closes a mapping because the daemon ends. The next start opens it, if it is in the table.
     pub(crate) fn set_mapping_aside(&self, name: &str) -> Result<()> {
         self.close_after(name, || Ok(()))?;
-        if let Some(known) = self.mappings.known.lock().get_mut(name) {
-            known.waits = Some(MappingProblem {
-                reason: "the daemon was about to end".into(),
-                for_device: true,
-            });
-        }
+        let problem = MappingProblem {
+            reason: "the daemon was about to end".into(),
+            for_device: true,
+        };
+        self.mappings.note(name, Some(problem));
         Ok(())
     }
 
@@ -299,10 +214,11 @@ impl Daemon {
                 Carrier::Pool(name) => {
                     { self.pool(name) }.map_or_else(|_| Vec::new(), |active| active.known().paths())
                 }
-                Carrier::Mapping(name) => match self.mappings.all.lock().get(name) {
-                    Some(Entry::Open(open)) => open.places().map(Path::to_owned).collect(),
-                    _ => Vec::new(),
-                },
+                Carrier::Mapping(name) => {
+                    let places =
+                        |open: &mut OpenMapping| Ok(open.places().map(Path::to_owned).collect());
+                    { self.mappings.with_open(name, places) }.unwrap_or_default()
+                }
             };
             if all.insert(carrier) {
                 next.extend(below(places.iter().map(PathBuf::as_path)));

@@ -10,11 +10,10 @@ use protocol::api::{Borrowing, FailureKind, command};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mappings::commands::no_such_mapping;
 use crate::ops::mappings::key::unlock;
 use crate::state::callers::channel::Channel;
 use crate::state::daemon::Daemon;
-use crate::state::devices::mapping_table::{Entry, HeaderLoan, MappingPart};
+use crate::state::devices::mapping_table::{HeaderLoan, MappingPart, OpenMapping};
 use crate::state::exports::device::Exportable;
 
 /// The time to wait for another program that has the file of the header locked.
@@ -57,9 +56,11 @@ impl Daemon {
         drop(mapping);
         let open = |given: &Secret| self.resume_with(what, &device, given);
         let slot = unlock(&device, what.with_key_file, channel, open)?;
-        if let Some(Entry::Open(open)) = self.mappings.all.lock().get_mut(name) {
+        // The mapping may have been closed meanwhile.
+        let _ = self.mappings.with_open(name, |open| {
             open.slot = Some(slot);
-        }
+            Ok(())
+        });
         // What could not be offered while it was suspended.
         self.restore_offers();
         Ok(())
@@ -85,13 +86,12 @@ impl Daemon {
 
     /// An open mapping, and its device.
     fn mapping_of_container(&self, name: &str) -> Result<(Arc<Mapping>, String)> {
-        match self.mappings.all.lock().get(name) {
-            Some(Entry::Open(open)) if open.on.is_none() => Err(Failure::usage(format!(
+        self.mappings.with_open(name, |open| match open.on {
+            None => Err(Failure::usage(format!(
                 "the mapping '{name}' has no header to recognise its key by, so it is not suspended: close it"
             ))),
-            Some(Entry::Open(open)) => Ok((Arc::clone(&open.mapping), open.device.clone())),
-            _ => Err(no_such_mapping(name)),
-        }
+            Some(_) => Ok((Arc::clone(&open.mapping), open.device.clone())),
+        })
     }
 
     /// Takes the container that is open on a device. It cannot be closed while the result exists.
@@ -121,12 +121,11 @@ impl Daemon {
             .mappings
             .leases
             .users(&MappingPart::Mapping(name.clone()));
-        match self.mappings.all.lock().get(name) {
-            Some(Entry::Open(open)) if open.mapping.is_suspended() && users == [user] => {
-                Some(open.mapping.fail_while_suspended())
-            }
-            _ => None,
-        }
+        let fail = |open: &mut OpenMapping| match open.mapping.is_suspended() && users == [user] {
+            true => Ok(Some(open.mapping.fail_while_suspended())),
+            false => Ok(None),
+        };
+        self.mappings.with_open(name, fail).ok().flatten()
     }
 
     /// Refuses to detach a device of the kernel from a suspended mapping: what the kernel has to write would wait.
@@ -134,45 +133,43 @@ impl Daemon {
         let Exportable::Luks(name) = device else {
             return Ok(());
         };
-        match self.mappings.all.lock().get(name) {
-            Some(Entry::Open(open)) => Daemon::check_not_suspended(name, &open.mapping),
-            _ => Ok(()),
+        let mapping = |open: &mut OpenMapping| Ok(Arc::clone(&open.mapping));
+        match self.mappings.with_open(name, mapping) {
+            Ok(mapping) => Daemon::check_not_suspended(name, &mapping),
+            Err(_) => Ok(()),
         }
     }
 
     /// Refuses to end the daemon while a suspended mapping is in use: its users could not write what they have.
     pub(crate) fn may_end_suspended(&self) -> Result<()> {
-        let all = self.mappings.all.lock();
-        for (name, entry) in &*all {
-            let Entry::Open(open) = entry else { continue };
-            let users = self
-                .mappings
-                .leases
-                .users(&MappingPart::Mapping(name.clone()));
-            if let (true, Some(user)) = (open.mapping.is_suspended(), users.first()) {
-                return Err(Failure::new(
-                    FailureKind::Busy,
-                    format!(
-                        "the mapping '{name}' is suspended, and {user} uses it; resume it: strongroom luks resume {name}"
-                    ),
-                ));
-            }
+        let used = self.mappings.map_open(|name, open| {
+            let part = MappingPart::Mapping(name.to_owned());
+            let users = self.mappings.leases.users(&part).into_iter();
+            let mut users = users.filter(|_| open.mapping.is_suspended());
+            users.next().map(|user| (name.to_owned(), user))
+        });
+        match used.first() {
+            None => Ok(()),
+            Some((name, user)) => Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "the mapping '{name}' is suspended, and {user} uses it; resume it: strongroom luks resume {name}"
+                ),
+            )),
         }
-        Ok(())
     }
 
     /// Makes all requests for suspended mappings fail from now on, because the daemon ends.
     pub(crate) fn give_up_suspended(&self) {
         self.cut_suspended_devices();
-        for (name, entry) in &*self.mappings.all.lock() {
-            if let Entry::Open(open) = entry {
-                if open.mapping.is_suspended() {
-                    tracing::warn!(mapping = name, "it is suspended; requests that wait fail");
-                }
-                // A mapping may be suspended while the daemon ends.
-                open.mapping.give_up();
+        self.mappings.map_open(|name, open| {
+            if open.mapping.is_suspended() {
+                tracing::warn!(mapping = name, "it is suspended; requests that wait fail");
             }
-        }
+            // A mapping may be suspended while the daemon ends.
+            open.mapping.give_up();
+            None::<()>
+        });
     }
 
     /// Refuses to use a mapping that is suspended: the new user would wait.
