@@ -266,8 +266,10 @@ impl Daemon {
         self.guests.admit(guest, token.uid)?;
         let peer = Peer::of_token(token.uid, account, &id, token.scope.clone());
         if let Some(name) = &token.zone {
-            let zone = self.zones.all.lock().get(name).cloned();
-            let zone = zone.filter(|zone| token.root == Some(zone.is.root()));
+            let zone = self
+                .zones
+                .get(name)
+                .filter(|zone| token.root == Some(zone.is.root()));
             let zone = zone.ok_or_else(|| Failure::new(FailureKind::Permission, BAD_TOKEN))?;
             return self.hear_tenant(peer, stream, &zone, guest);
         }

@@ -104,8 +104,7 @@ impl Daemon {
     }
 
     fn zone_of_token(&self, name: &str) -> Result<Arc<Zone>> {
-        let zone = self.zones.all.lock().get(name).cloned();
-        zone.ok_or_else(|| {
+        self.zones.get(name).ok_or_else(|| {
             let why = format!("there is no zone '{name}'; 'strongroom zone list' lists them");
             Failure::new(FailureKind::NotFound, why)
         })

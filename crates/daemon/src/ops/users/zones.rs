@@ -20,8 +20,8 @@ impl Daemon {
 
     /// Returns whether there are zones of users other than root.
     fn has_tenants(&self) -> bool {
-        let zones = self.zones.all.lock();
-        zones.values().any(|zone| zone.is.owner.is_some())
+        let zones = self.zones.all();
+        zones.iter().any(|zone| zone.is.owner.is_some())
     }
 
     /// Opens the sockets to users other than root, if one of them has a permission or a zone, or there is a token.

@@ -11,7 +11,6 @@ mod zone_policy;
 pub(crate) use zone_policy::NameEffect;
 pub(in crate::serve) use zone_policy::check_source;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pool::Entry;
@@ -24,7 +23,7 @@ use crate::state::daemon::Daemon;
 use crate::state::front_end::{ExclusiveUse, FrontEnd, offers_nothing};
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::zones::view::ZoneView;
-use crate::state::zones::zone::{RememberedZone, Zone, ZoneDefinition, ZoneOwner};
+use crate::state::zones::zone::{Zone, ZoneDefinition, ZoneOwner};
 
 /// The longest name of a zone. It is part of the path of a socket.
 const NAME_MAX: usize = 48;
@@ -35,14 +34,11 @@ const LIMITS: [(&str, &str); 4] = [
     ("property_limit", "4194304"),
     ("snapshot_limit", "10000"),
 ];
-/// The file in the state directory that remembers zones.
-const MEMORY: &str = "zones.json";
-
 impl Daemon {
     /// Returns whether a dataset is in a zone, and its tenant decides what is there.
     pub(crate) fn is_in_zone(&self, active: &ActivePool, entry: &Entry) -> bool {
         let guid = active.pool.guid();
-        let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
+        let zones = self.zones.all();
         let mut at = active.pool.entry(entry.id).ok();
         while let Some(dataset) = at {
             if zones.iter().any(|zone| zone.is_root(guid, &dataset)) {
@@ -62,7 +58,7 @@ impl Daemon {
         check_name(&new.name)?;
         let owner = new.owner.as_deref().map(ZoneOwner::parse).transpose()?;
         let _changing = self.zones.changing.lock();
-        if self.zones.all.lock().contains_key(&new.name) {
+        if self.zones.get(&new.name).is_some() {
             return Err(Failure::new(
                 FailureKind::Exists,
                 format!("a zone '{}' is there already", new.name),
@@ -87,8 +83,8 @@ impl Daemon {
             .and_then(|()| self.attend(&zone));
         if made.is_err() {
             zone.close();
-            self.zones.all.lock().remove(&zone.name);
-            self.remember_zones()?;
+            self.zones.remove(&zone.name);
+            self.zones.remember()?;
         }
         self.open_to_delegates();
         made
@@ -102,11 +98,8 @@ impl Daemon {
         root: &str,
         context: &mut CallerContext<'_>,
     ) -> Result<()> {
-        self.zones
-            .all
-            .lock()
-            .insert(zone.name.clone(), Arc::clone(zone));
-        self.remember_zones()?;
+        self.zones.insert(zone);
+        self.zones.remember()?;
         let entry = active.pool.find(root)?;
         if !active.pool.is_read_only() {
             let limits = missing_limits(&entry);
@@ -120,7 +113,7 @@ impl Daemon {
     /// Destroys a zone. Its datasets stay. Running commands of its tenant are interrupted.
     pub(crate) fn destroy_zone(&self, name: &str, context: &CallerContext<'_>) -> Result<()> {
         let _changing = self.zones.changing.lock();
-        let zone = self.zone_named(name)?;
+        let zone = self.zones.named(name)?;
         zone.close();
         if !zone.callers.break_off() {
             return Err(Failure::new(
@@ -133,9 +126,9 @@ impl Daemon {
         }
         // Or they would open the next zone of this name.
         self.tokens.remove_zone(name)?;
-        self.zones.all.lock().remove(name);
-        if let Err(failure) = self.remember_zones() {
-            self.zones.all.lock().insert(name.into(), zone);
+        self.zones.remove(name);
+        if let Err(failure) = self.zones.remember() {
+            self.zones.insert(&zone);
             return Err(failure);
         }
         self.open_to_delegates();
@@ -147,19 +140,9 @@ impl Daemon {
         Ok(())
     }
 
-    fn zone_named(&self, name: &str) -> Result<Arc<Zone>> {
-        let zone = self.zones.all.lock().get(name).cloned();
-        zone.ok_or_else(|| {
-            Failure::new(
-                FailureKind::NotFound,
-                format!("there is no zone '{name}'; 'strongroom zone list' lists all zones"),
-            )
-        })
-    }
-
     /// The rows of `zone list`.
     pub(crate) fn zone_rows(&self) -> Vec<ZoneRow> {
-        let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
+        let zones = self.zones.all();
         let row = |zone: &Arc<Zone>| ZoneRow {
             name: zone.name.clone(),
             dataset: self.root_of(zone).and_then(|(active, root)| {
@@ -174,24 +157,10 @@ impl Daemon {
         zones.iter().map(row).collect()
     }
 
-    fn recall_zones(&self) -> BTreeMap<String, RememberedZone> {
-        self.recall_from(MEMORY, "strongroom zone create")
-    }
-
-    fn remember_zones(&self) -> Result<()> {
-        let zones = self.zones.all.lock();
-        let remembered =
-            |(name, zone): (&String, &Arc<Zone>)| (name.clone(), RememberedZone::of(zone));
-        let all: BTreeMap<String, RememberedZone> = zones.iter().map(remembered).collect();
-        self.remember_in(MEMORY, &all)
-    }
-
     /// Returns whether the zone of a view still exists with its profile, and the caller may use it.
     pub(in crate::serve) fn has_zone(&self, view: &ZoneView, peer: &Peer) -> bool {
         let guid = view.active.pool.guid();
-        let zones = self.zones.all.lock();
-        let mut zones = zones.values();
-        zones.any(|zone| {
+        self.zones.all().iter().any(|zone| {
             zone.is_root(guid, &view.root)
                 && zone.profile() == view.profile
                 && zone.check(peer).is_ok()
@@ -224,19 +193,19 @@ impl FrontEnd<Daemon> for ZoneSockets {
     /// Makes the sockets of remembered zones. Their tenants can connect and wait.
     fn prepare(&self, daemon: &Daemon) {
         let _changing = daemon.zones.changing.lock();
-        for (name, remembered) in daemon.recall_zones() {
+        for (name, remembered) in daemon.zones.recall() {
             let zone = remembered.into_zone(&name);
             if let Err(failure) = daemon.open_listener(&zone) {
                 zone_failed(&zone, &failure);
             }
-            daemon.zones.all.lock().insert(name, zone);
+            daemon.zones.insert(&zone);
         }
     }
 
     /// Serves the tenants, after their pools were imported.
     fn start(&self, daemon: &Arc<Daemon>) {
         let _changing = daemon.zones.changing.lock();
-        let zones: Vec<Arc<Zone>> = daemon.zones.all.lock().values().cloned().collect();
+        let zones = daemon.zones.all();
         for zone in zones {
             if let Err(failure) = daemon.attend(&zone) {
                 zone_failed(&zone, &failure);
@@ -248,13 +217,13 @@ impl FrontEnd<Daemon> for ZoneSockets {
     /// Refuses to destroy or rename the root of a zone, because commands of the tenant use its name. Refuses another
     /// guid for its pool, because the zone names the pool by guid.
     fn may_go(&self, daemon: &Daemon, going: &ExclusiveUse<'_>) -> Result<()> {
-        let zones = daemon.zones.all.lock();
+        let zones = daemon.zones.all();
         let (active, entries) = match going {
             ExclusiveUse::Devices(_) => return Ok(()),
             ExclusiveUse::Datasets(active, entries) => (active, entries),
             ExclusiveUse::Guid(active) => {
                 let guid = active.pool.guid();
-                let Some(zone) = zones.values().find(|zone| zone.is.pool == guid) else {
+                let Some(zone) = zones.iter().find(|zone| zone.is.pool == guid) else {
                     return Ok(());
                 };
                 return Err(Failure::new(
@@ -269,7 +238,7 @@ impl FrontEnd<Daemon> for ZoneSockets {
             }
         };
         let guid = active.pool.guid();
-        let of = |entry: &Entry| zones.values().find(|zone| zone.is_root(guid, entry));
+        let of = |entry: &Entry| zones.iter().find(|zone| zone.is_root(guid, entry));
         match entries.iter().find_map(|entry| Some((entry, of(entry)?))) {
             None => Ok(()),
             Some((root, zone)) => Err(Failure::new(
@@ -285,7 +254,7 @@ impl FrontEnd<Daemon> for ZoneSockets {
 
     /// Ends the sockets. The next start makes the zones again.
     fn stop(&self, daemon: &Daemon) {
-        let zones: Vec<Arc<Zone>> = daemon.zones.all.lock().values().cloned().collect();
+        let zones = daemon.zones.all();
         zones.iter().for_each(|zone| zone.close());
     }
 

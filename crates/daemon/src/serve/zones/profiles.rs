@@ -27,7 +27,7 @@ impl Daemon {
         context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let _changing = self.zones.changing.lock();
-        let zone = self.zone_named(&new.name)?;
+        let zone = self.zones.named(&new.name)?;
         let active = self.view(&zone)?.active;
         // No command of the tenant is between its decision and its change.
         let _admin = active.lock(context.decision)?;
@@ -45,7 +45,8 @@ impl Daemon {
     fn remember_profile(&self, zone: &Zone, profile: ZoneProfile) -> Result<()> {
         let before = zone.profile();
         zone.set_profile(profile);
-        self.remember_zones()
+        self.zones
+            .remember()
             .inspect_err(|_| zone.set_profile(before))
     }
 }

@@ -296,19 +296,19 @@ fn the_root_stays_while_there_is_a_zone() {
 fn zones_are_remembered() {
     let site = ZoneSite::new();
     site.zone(ZoneProfile::None);
-    let before = site.daemon.recall_zones();
+    let before = site.daemon.zones.recall();
     ZoneSockets.stop(&site.daemon);
     let again = daemon(site.dir.path());
     ZoneSockets.prepare(&again);
     ZoneSockets.start(&again);
-    assert_eq!(again.recall_zones(), before);
+    assert_eq!(again.zones.recall(), before);
     let rows = again.zone_rows();
     assert_eq!((rows.len(), rows[0].dataset.as_ref()), (1, None));
     let failure = call(&again.zone_socket("z"), &json!("mounts")).unwrap_err();
     assert_eq!(failure.kind, FailureKind::NotFound, "{failure:?}");
     ZoneSockets.stop(&again);
     std::fs::write(site.dir.path().join("state/zones.json"), "nonsense").unwrap();
-    assert!(again.recall_zones().is_empty());
+    assert!(again.zones.recall().is_empty());
     let aside = site.dir.path().join("state/zones.json.unreadable");
     assert!(aside.exists());
 }
@@ -356,7 +356,7 @@ fn what_cannot_be_a_zone_is_refused() {
 fn names_stay_while_a_command_is_decided_by_them() {
     let site = ZoneSite::new();
     let daemon = &site.zone(ZoneProfile::None).daemon;
-    let zone = daemon.recall_zones().remove("z").unwrap().into_zone("z");
+    let zone = daemon.zones.recall().remove("z").unwrap().into_zone("z");
     let of = |request: Json| served(serde_json::from_value(request).unwrap()).names();
     let rename = of(json!({"rename": {"from": "web/x", "to": "web/y"}}));
     let load = of(load("web/x", json!(null)));

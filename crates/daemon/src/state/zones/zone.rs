@@ -16,16 +16,76 @@ use crate::host::callers::users::Peer;
 use crate::host::listen::SocketFile;
 use crate::state::callers::command_connections::STOPPED;
 use crate::state::callers::connections::Connections;
+use crate::state::memory::StateDir;
 
 /// The number of commands of a tenant that may run at the same time.
 const COMMANDS_MAX: usize = 64;
 
+/// The file in the state directory that remembers zones.
+const MEMORY: &str = "zones.json";
+
 /// The table of zones.
-#[derive(Default)]
 pub(crate) struct Zones {
-    pub(crate) all: Mutex<BTreeMap<String, Arc<Zone>>>,
+    state: Arc<StateDir>,
+    all: Mutex<BTreeMap<String, Arc<Zone>>>,
     /// Commands that make or destroy zones run one after the other.
     pub(crate) changing: Mutex<()>,
+}
+
+impl Zones {
+    pub(crate) fn new(state: &Arc<StateDir>) -> Zones {
+        Zones {
+            state: Arc::clone(state),
+            all: Mutex::default(),
+            changing: Mutex::default(),
+        }
+    }
+
+    /// The zones, in the order of their names.
+    pub(crate) fn all(&self) -> Vec<Arc<Zone>> {
+        self.all.lock().values().cloned().collect()
+    }
+
+    /// The zone with a name.
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Zone>> {
+        self.all.lock().get(name).cloned()
+    }
+
+    /// The zone with a name, or a failure.
+    pub(crate) fn named(&self, name: &str) -> Result<Arc<Zone>> {
+        self.get(name).ok_or_else(|| {
+            Failure::new(
+                FailureKind::NotFound,
+                format!("there is no zone '{name}'; 'strongroom zone list' lists all zones"),
+            )
+        })
+    }
+
+    /// Adds a zone. [`Zones::remember`] writes the table.
+    pub(crate) fn insert(&self, zone: &Arc<Zone>) {
+        let mut all = self.all.lock();
+        let before = all.insert(zone.name.clone(), Arc::clone(zone));
+        debug_assert!(before.is_none(), "two zones have the name '{}'", zone.name);
+    }
+
+    /// Removes a zone. [`Zones::remember`] writes the table.
+    pub(crate) fn remove(&self, name: &str) {
+        self.all.lock().remove(name);
+    }
+
+    /// Reads the zones of the last daemon.
+    pub(crate) fn recall(&self) -> BTreeMap<String, RememberedZone> {
+        self.state.recall(MEMORY, "strongroom zone create")
+    }
+
+    /// Writes the table to the state directory.
+    pub(crate) fn remember(&self) -> Result<()> {
+        let zones = self.all.lock();
+        let remembered =
+            |(name, zone): (&String, &Arc<Zone>)| (name.clone(), RememberedZone::of(zone));
+        let all: BTreeMap<String, RememberedZone> = zones.iter().map(remembered).collect();
+        self.state.remember(MEMORY, &all)
+    }
 }
 
 /// A zone.
@@ -73,7 +133,7 @@ pub(crate) struct RememberedZone {
 }
 
 impl RememberedZone {
-    pub(crate) fn of(zone: &Zone) -> RememberedZone {
+    fn of(zone: &Zone) -> RememberedZone {
         RememberedZone {
             is: zone.is.clone(),
             profile: Some(zone.profile()),

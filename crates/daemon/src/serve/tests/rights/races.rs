@@ -119,7 +119,7 @@ pub(super) fn ask_while(
 /// Sends a command as the tenant of a zone, and lets something happen at each wait.
 fn ask_in_while(zone: &str, command: &Command, meanwhile: &Arc<Meanwhile>) -> Result<Reply> {
     let daemon = &meanwhile.site.daemon;
-    let zone = Arc::clone(&daemon.zones.all.lock()[zone]);
+    let zone = daemon.zones.get(zone).unwrap();
     let serve = |server| daemon.serve_tenant(&zone, server);
     serve_while(serve, command, &[], meanwhile)
 }

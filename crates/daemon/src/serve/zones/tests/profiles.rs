@@ -214,7 +214,7 @@ fn what_was_read_only_stays_so() {
 fn a_profile_counts_for_commands_that_run() {
     let site = ZoneSite::new();
     site.zone(ZoneProfile::None);
-    let zone = Arc::clone(&site.daemon.zones.all.lock()["z"]);
+    let zone = site.daemon.zones.get("z").unwrap();
     let view = site.daemon.view(&zone).unwrap();
     let peer = command(|context| Ok::<_, Failure>(context.peer.clone())).unwrap();
     assert!(site.daemon.has_zone(&view, &peer));
@@ -229,7 +229,7 @@ fn profiles_are_remembered() {
     site.zone(ZoneProfile::None);
     site.set_profile(ZoneProfile::Strict);
     let recalled = || {
-        let zones = site.daemon.recall_zones();
+        let zones = site.daemon.zones.recall();
         let one = |(name, zone): (String, RememberedZone)| zone.into_zone(&name).profile();
         zones.into_iter().map(one).collect::<Vec<_>>()
     };
