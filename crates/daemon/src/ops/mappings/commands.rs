@@ -20,7 +20,7 @@ use crate::state::devices::device_name;
 use crate::state::devices::mapping_table::{
     HeaderLoan, KnownMapping, LentMapping, MappingPart, OpenMapping, no_such_mapping,
 };
-use crate::state::devices::reencryption_lock::ReencryptionGuard;
+use crate::state::devices::reencryption_guard::ReencryptionGuard;
 
 /// The name in messages for the user of a mapping or a borrowed volume.
 pub(crate) const USER: &str = "a command about LUKS";
@@ -224,7 +224,7 @@ impl Daemon {
 
     /// Reads the header of the container that is open on this device again, because a command may have changed it. The
     /// status of the mapping is updated. If the header says that a re-encryption is not complete, or cannot be read,
-    /// a claim is kept: no other program may continue the re-encryption below the mapping.
+    /// a guard is kept: no other program may continue the re-encryption below the mapping.
     pub(crate) fn read_header_again(&self, device: &Path, locked: Option<FileLock>) {
         let on_device = self.mappings.map_open(|name, open| {
             let on = open.on.as_ref().filter(|_| open.is_on(device))?;
@@ -248,10 +248,10 @@ impl Daemon {
             }
             if is_in_reencryption {
                 open.reencryption = progress.or(open.reencryption);
-                if open.claim.is_none() {
+                if open.guard.is_none() {
                     let uuid = open.uuid.as_deref().unwrap_or_default();
-                    let claim = ReencryptionGuard::take(uuid, open.file.as_ref(), locked);
-                    open.claim = claim.unwrap_or_else(|failure| {
+                    let guard = ReencryptionGuard::take(uuid, open.file.as_ref(), locked);
+                    open.guard = guard.unwrap_or_else(|failure| {
                         tracing::warn!(mapping = name, reason = failure.message, "no claim on it");
                         None
                     });

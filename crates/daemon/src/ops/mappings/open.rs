@@ -18,7 +18,7 @@ use crate::ops::mappings::key::{plain_key, unlock_new};
 use crate::state::callers::channel::Channel;
 use crate::state::daemon::Daemon;
 use crate::state::devices::mapping_table::OpenMapping;
-use crate::state::devices::reencryption_lock::ReencryptionGuard;
+use crate::state::devices::reencryption_guard::ReencryptionGuard;
 
 pub(super) fn open_luks(
     daemon: &Daemon,
@@ -78,7 +78,7 @@ pub(super) fn open_luks(
     Ok(opened(&container, mapping, file, slot, key.len(), new))
 }
 
-/// Opens a container whose re-encryption was interrupted. It keeps a claim on the re-encryption: cryptsetup must not
+/// Opens a container whose re-encryption was interrupted. It keeps a guard on the re-encryption: cryptsetup must not
 /// continue it below the mapping.
 fn open_in_reencryption(
     mut container: Container,
@@ -93,7 +93,7 @@ fn open_in_reencryption(
              not change; leave out --key-slot and --persistent",
         ));
     }
-    let claim = ReencryptionGuard::named(container.uuid())?;
+    let guard = ReencryptionGuard::named(container.uuid())?;
     let open = |given: &Secret, _| container.unlock_both(given);
     let keys = unlock_new(new, &container, channel, open)?;
     let flags = flags(&container, new);
@@ -103,9 +103,9 @@ fn open_in_reencryption(
     let mut open = opened(&container, mapping, file.clone(), slot, key_len, new);
     // Opening may have completed the re-encryption.
     if container.is_in_reencryption() {
-        open.claim = match (claim, &file) {
+        open.guard = match (guard, &file) {
             (None, Some(file)) => Some(ReencryptionGuard::File(file.share(Duration::ZERO)?)),
-            (claim, _) => claim,
+            (guard, _) => guard,
         };
         open.reencryption = Some(paused(&container, &*data)?);
     }
@@ -152,7 +152,7 @@ fn opened(
         on: Some((Arc::clone(container.device()), container.header_len())),
         reencryption: None,
         worker: None,
-        claim: None,
+        guard: None,
         file,
     }
 }
@@ -209,7 +209,7 @@ pub(super) fn open_plain(
         on: None,
         reencryption: None,
         worker: None,
-        claim: None,
+        guard: None,
         file: None,
     })
 }

@@ -18,7 +18,7 @@ use crate::state::callers::channel::{Channel, Dialogue};
 use crate::state::daemon::Daemon;
 use crate::state::devices::leases::Lease;
 use crate::state::devices::mapping_table::{MappingPart, OpenMapping, ReencryptionWorker};
-use crate::state::devices::reencryption_lock::ReencryptionGuard;
+use crate::state::devices::reencryption_guard::ReencryptionGuard;
 
 /// The time to wait for another program that has the file of the header locked, or a command that changes the header.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ struct ContainerReencryption {
     header: Arc<dyn BlockDevice>,
     file: Option<Arc<FileDevice>>,
     /// Keeps other programs from the re-encryption. It stays afterwards if that is not complete.
-    claim: Option<ReencryptionGuard>,
+    guard: Option<ReencryptionGuard>,
     is_under_way: bool,
     /// Keeps other commands from changing the header meanwhile.
     _lease: Lease<MappingPart>,
@@ -68,27 +68,27 @@ struct ContainerReencryption {
 }
 
 impl ContainerReencryption {
-    /// Opens the container, and claims its re-encryption. Other programs read its header meanwhile if this user can reach
+    /// Opens the container, and guards its re-encryption. Other programs read its header meanwhile if this user can reach
     /// the locks of cryptsetup. Else the file stays locked.
     fn open(&mut self) -> Result<Container> {
         // The lock of a file that is shared ends with this.
-        let claim = self.claim.take().filter(ReencryptionGuard::is_named);
+        let guard = self.guard.take().filter(ReencryptionGuard::is_named);
         let locked = { self.file.as_ref() }.map(|file| file.lock(PATIENCE));
         let locked = match locked.transpose() {
             Ok(locked) => locked,
             Err(error) => {
                 let shared = self.file.as_ref().and_then(|file| file.share(STEP).ok());
-                self.claim = claim.or(shared.map(ReencryptionGuard::File));
+                self.guard = guard.or(shared.map(ReencryptionGuard::File));
                 return Err(error.into());
             }
         };
         let mut container = Container::open(Arc::clone(&self.header), &SystemRandom)?;
-        let claim = match claim {
+        let guard = match guard {
             None => ReencryptionGuard::named(container.uuid())?,
-            claim => claim,
+            guard => guard,
         };
-        let is_named = claim.is_some();
-        self.claim = claim.or(locked.map(ReencryptionGuard::File));
+        let is_named = guard.is_some();
+        self.guard = guard.or(locked.map(ReencryptionGuard::File));
         if let (true, Some(file)) = (is_named, &self.file) {
             container.let_others_read(Arc::clone(file));
         }
@@ -257,14 +257,14 @@ impl Daemon {
         }
         let worker = Arc::new(ReencryptionWorker::default());
         open.worker = Some(Arc::clone(&worker));
-        let claim = open.claim.take();
+        let guard = open.guard.take();
         Ok(Some(ContainerReencryption {
             name: name.into(),
             mapping: Arc::clone(&open.mapping),
             header: Arc::clone(header),
             file: open.file.clone(),
-            is_under_way: claim.is_some(),
-            claim,
+            is_under_way: guard.is_some(),
+            guard,
             _lease: leases.take(used, "its re-encryption"),
             worker: Ending(worker),
         }))
@@ -277,12 +277,12 @@ impl Daemon {
         });
     }
 
-    /// Ends or pauses the re-encryption. While it is paused, the claim keeps other programs from continuing it.
+    /// Ends or pauses the re-encryption. While it is paused, the guard keeps other programs from continuing it.
     fn end_work(&self, mut work: ContainerReencryption) {
-        let claim = work.claim.take().filter(|_| work.is_under_way);
-        let claim = claim.and_then(|claim| claim.at_rest(work.file.as_ref()));
+        let guard = work.guard.take().filter(|_| work.is_under_way);
+        let guard = guard.and_then(|guard| guard.at_rest(work.file.as_ref()));
         let _ = self.mappings.with_open(&work.name, |open| {
-            open.claim = claim;
+            open.guard = guard;
             Ok(())
         });
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, Result};
 use crate::state::devices::device_name;
 use crate::state::devices::leases::{Lease, Leases};
-use crate::state::devices::reencryption_lock::ReencryptionGuard;
+use crate::state::devices::reencryption_guard::ReencryptionGuard;
 use crate::state::memory::StateDir;
 
 /// The longest wait for a re-encryption to pause.
@@ -283,7 +283,7 @@ pub(crate) struct OpenMapping {
     /// The worker of the re-encryption, running or ended.
     pub(crate) worker: Option<Arc<ReencryptionWorker>>,
     /// Prevents other programs from continuing it.
-    pub(crate) claim: Option<ReencryptionGuard>,
+    pub(crate) guard: Option<ReencryptionGuard>,
     /// The file of the container, if other programs may lock it.
     pub(crate) file: Option<Arc<FileDevice>>,
 }
@@ -297,7 +297,7 @@ impl OpenMapping {
 
     /// Returns whether the file is locked as long as the re-encryption is not complete.
     pub(crate) fn has_locked_file(&self) -> bool {
-        matches!(self.claim, Some(ReencryptionGuard::File(_)))
+        matches!(self.guard, Some(ReencryptionGuard::File(_)))
     }
 }
 

@@ -3,5 +3,5 @@
 pub(crate) mod device_name;
 pub(crate) mod leases;
 pub(crate) mod mapping_table;
-pub(crate) mod reencryption_lock;
+pub(crate) mod reencryption_guard;
 pub(crate) mod remote_exports;

@@ -1,4 +1,4 @@
-//! The claim on a re-encryption that is not complete: no other program continues it below a mapping. Other programs read
+//! The guard on a re-encryption that is not complete: no other program continues it below a mapping. Other programs read
 //! the header meanwhile.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use luks::ReencryptionLock;
 
 use crate::failure::Result;
 
-/// The claim on a re-encryption.
+/// The guard on a re-encryption.
 pub(crate) enum ReencryptionGuard {
     /// The lock that cryptsetup takes too.
     Named { _lock: ReencryptionLock },
@@ -27,7 +27,7 @@ impl ReencryptionGuard {
         Ok(lock.map(|_lock| ReencryptionGuard::Named { _lock }))
     }
 
-    /// The claim on the container of this UUID, whose header is in this file. The file may be locked until now, and
+    /// The guard on the container of this UUID, whose header is in this file. The file may be locked until now, and
     /// `locked` is given back.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl ReencryptionGuard {
         matches!(self, ReencryptionGuard::Named { .. })
     }
 
-    /// The claim while nothing is written: other programs may read the file.
+    /// The guard while nothing is written: other programs may read the file.
     pub(crate) fn at_rest(self, file: Option<&Arc<FileDevice>>) -> Option<ReencryptionGuard> {
         match (self, file) {
             (ReencryptionGuard::File(lock), Some(file)) => {
@@ -61,7 +61,7 @@ impl ReencryptionGuard {
                 let shared = file.share(Duration::ZERO).ok()?;
                 Some(ReencryptionGuard::File(shared))
             }
-            (claim, _) => Some(claim),
+            (guard, _) => Some(guard),
         }
     }
 }
