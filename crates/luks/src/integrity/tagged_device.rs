@@ -275,7 +275,10 @@ impl TaggedDevice {
         let section = &self.layout.section;
         let count = batch.blocks.len().div_ceil(section.entries) as u32;
         // The ring would overwrite sections that are not carried out yet.
-        assert!(count <= self.layout.journal_sections, "a batch fits the ring");
+        assert!(
+            count <= self.layout.journal_sections,
+            "a batch fits the ring"
+        );
         if batch.unflushed + count > self.layout.journal_sections {
             self.device.flush()?;
             batch.unflushed = 0;

@@ -229,9 +229,10 @@ fn profiles_are_remembered() {
     site.zone(ZoneProfile::None);
     site.set_profile(ZoneProfile::Strict);
     let recalled = || {
-        let zones = site.daemon.zones.recall();
-        let one = |(name, zone): (String, RememberedZone)| zone.into_zone(&name).profile();
-        zones.into_iter().map(one).collect::<Vec<_>>()
+        let zones = site.daemon.zones.recall().into_iter();
+        zones
+            .map(|(name, zone)| zone.into_zone(&name).profile())
+            .collect::<Vec<_>>()
     };
     assert_eq!(recalled(), [ZoneProfile::Strict]);
     let file = site.dir.path().join("state/zones.json");
