@@ -101,8 +101,8 @@ impl StopSignal {
     }
 }
 
-/// Accepts connections until the thread has to end, and returns why it does. `begin` has each connection whose client is
-/// still there, and must not wait. `failed` logs an error.
+/// Accepts connections until the thread has to end, and returns why it does. `begin` has each connection whose client
+/// is still there, and must not wait. `failed` logs an error.
 pub fn attend<L: Listen>(
     listener: &L,
     stop: &StopSignal,
@@ -165,7 +165,8 @@ impl Drop for AcceptThread {
     }
 }
 
-/// Returns whether a client has gone. One that has closed only the half that sends is there while something of it waits.
+/// Returns whether a client has gone. One that has closed only the half that sends is there while something of it
+/// waits.
 pub fn is_gone(stream: impl AsFd) -> bool {
     let mut fds = [PollFd::new(&stream, PollFlags::RDHUP)];
     if poll(&mut fds, Some(&Timespec::default())).is_err() {

@@ -48,7 +48,7 @@ impl Deadline {
         self.left_at(Instant::now)
     }
 
-    /// As [`Deadline::left`], at another moment. A lifted deadline does not ask for the time.
+    /// The time left, like [`Deadline::left`], at another moment. A lifted deadline does not ask for the time.
     fn left_at(&self, now: impl FnOnce() -> Instant) -> Option<Duration> {
         match self.after.load(Ordering::Relaxed) {
             Deadline::NONE => None,

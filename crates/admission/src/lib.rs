@@ -3,10 +3,12 @@
 //! # Rules
 //!
 //! - A client is a *stranger* until it is authenticated, and a *member* from then on.
-//! - A new connection always gets a place. If the places of strangers are full, a stranger gives way: the oldest one of
+//! - A new connection always gets a place. If the places of strangers are full, a stranger gives way: the oldest one
+//!   of
 //!   its own source, or the oldest one of the source that has the most.
 //! - A member never gives way. If the places of members are full, a stranger does not become one.
-//! - In a crowd, when half of the places of members are taken, each source may have only an eighth of its usual number.
+//! - In a crowd, when half of the places of members are taken, each source may have only an eighth of its usual
+//!   number.
 //!   So a few users cannot take all places.
 //! - Root and the user of the process have places of their own.
 //! - A source is a user, a tenant, an IPv4 address, or a /64 of IPv6. A /48 of IPv6 has a limit too.

@@ -12,7 +12,7 @@ const QUIET: Duration = Duration::from_secs(60);
 /// The largest number of sources that are remembered. The log names no other one meanwhile.
 const SOURCES_MAX: usize = 256;
 
-/// When the log had a line about each source.
+/// The times when the log had a line about each source.
 #[derive(Debug, Default)]
 pub struct LogLimit(Mutex<BTreeMap<ClientSource, Instant>>);
 

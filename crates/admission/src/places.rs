@@ -15,22 +15,22 @@ const CROWD: usize = 8;
 /// The largest numbers of connections at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct PlaceLimit {
-    /// Of all sources.
+    /// The limit of all sources.
     pub all: usize,
-    /// Of a /48 network of IPv6.
+    /// The limit of a /48 network of IPv6.
     pub site: usize,
-    /// Of each source.
+    /// The limit of each source.
     pub each: usize,
 }
 
 /// The limits of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct PlaceLimits {
-    /// Of clients that are not authenticated. Those with reserved places have as many again.
+    /// The limits of clients that are not authenticated. Those with reserved places have as many again.
     pub strangers: PlaceLimit,
-    /// Of authenticated clients.
+    /// The limits of authenticated clients.
     pub members: PlaceLimit,
-    /// Of authenticated clients with reserved places.
+    /// The number of reserved places, for authenticated clients that may have them.
     pub reserved: usize,
 }
 
@@ -50,10 +50,10 @@ impl PlaceLimits {
     }
 }
 
-/// Why a client does not become a member.
+/// The reason why a client does not become a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPlace {
-    /// Its source has too many places already.
+    /// The source of the client has too many places already.
     OfSource,
     /// All sources together have too many.
     OfAll,

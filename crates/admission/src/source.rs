@@ -1,9 +1,9 @@
-//! Where a client comes from: the unit that limits are for.
+//! The source of a client: the unit that limits are for.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Where a client comes from.
+/// The source of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientSource {
     key: Key,
@@ -54,7 +54,7 @@ impl ClientSource {
         self
     }
 
-    /// Whether it has reserved places.
+    /// Returns whether the source has reserved places.
     pub fn is_reserved(&self) -> bool {
         self.is_reserved
     }

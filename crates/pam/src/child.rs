@@ -1,4 +1,4 @@
-//! What a child process needs that the standard library does not do.
+//! The calls for a child process that the standard library does not have.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -14,7 +14,8 @@ pub(crate) fn become_clean(command: &mut Command) {
 
 /// Between fork and exec.
 fn clean() -> io::Result<()> {
-    // SAFETY: these calls get numbers only, and no groups. Descriptors are closed by exec, since the start reports its errors over one.
+    // SAFETY: these calls get numbers only, and no groups. Descriptors are closed by exec, since the start reports
+    // its errors over one.
     unsafe {
         libc::umask(0o077);
         libc::setsid();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use secret::Secret;
 
-/// What libpam knows a login by.
+/// The handle of a login in libpam.
 #[repr(C)]
 pub(crate) struct Raw {
     _opaque: [u8; 0],
@@ -93,14 +93,14 @@ pub(crate) struct Account {
     pub(crate) home: PathBuf,
 }
 
-/// What the module keeps between calls.
+/// The data that the module keeps between calls.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     /// The passphrase, from the authentication to the session.
     pub(crate) passphrase: Option<Secret>,
     /// The guid of the dataset that the passphrase opens.
     pub(crate) dataset: Option<u64>,
-    /// Whether the session is counted.
+    /// True if the session is counted.
     pub(crate) is_counted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the module does for each call of PAM.
+//! The work of the module for each call of PAM.
 
 use std::ffi::c_int;
 
@@ -9,7 +9,7 @@ use crate::handle::{Account, Code, Handle, Item, Kept, PRELIM_CHECK, SILENT};
 use crate::options::{Options, Passphrase};
 use crate::program::{self, Done, NOT_FOUND, WRONG_KEY};
 
-/// One call.
+/// A call of PAM.
 struct Call<'a> {
     handle: &'a Handle,
     options: Options,
@@ -73,7 +73,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether anything of the user is encrypted by this program.
+    /// Returns success if anything of the user is encrypted by this program.
     fn find(&self) -> Result<(), Code> {
         match self.run("find", &[]).code {
             Some(0) => Ok(()),
@@ -147,7 +147,7 @@ impl Call<'_> {
     }
 }
 
-/// Nothing: keys belong to the session.
+/// Does nothing: keys belong to the session.
 pub(crate) fn set_credentials(_: &Handle, _: &[&str], _: c_int) -> Code {
     Code::Success
 }

@@ -9,13 +9,13 @@ const PROGRAM: &str = match option_env!("STRONGROOM_PROGRAM") {
     None => "/usr/local/bin/strongroom",
 };
 
-/// How long the program may take: password hashes and busy mounts take seconds.
+/// The time limit of the program: password hashes and busy mounts take seconds.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The longest time that can be set, in seconds.
 const TIMEOUT_MAX: u64 = 600;
 
-/// Where the passphrase comes from.
+/// The source of the passphrase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passphrase {
     /// The user types it.

@@ -21,12 +21,12 @@ use crate::trusted;
 /// The most that is read of what the program says.
 const SAID_MAX: u64 = 4096;
 
-/// What the program did.
+/// The result of the program.
 #[derive(Debug)]
 pub(crate) struct Done {
     /// The exit code; nothing if it was killed or took too long.
     pub(crate) code: Option<i32>,
-    /// What it said, one message a line.
+    /// The text that it wrote, one message a line.
     pub(crate) said: String,
     /// The guid of the dataset whose passphrase it has checked.
     pub(crate) dataset: Option<u64>,
@@ -43,7 +43,7 @@ impl Output {
         Ok((Output(output), end))
     }
 
-    /// What is in the pipe.
+    /// The contents of the pipe.
     fn read(self) -> String {
         let mut said = Vec::new();
         let _ = File::from(self.0).take(SAID_MAX).read_to_end(&mut said);
@@ -55,7 +55,8 @@ impl Output {
 pub(crate) const NOT_FOUND: i32 = 3;
 pub(crate) const WRONG_KEY: i32 = 7;
 
-/// Runs a step of a login; `dataset` is what an earlier step has checked. The program reads one passphrase from each line of its standard input.
+/// Runs a step of a login; `dataset` is what an earlier step has checked. The program reads one passphrase from each
+/// line of its standard input.
 ///
 /// # Errors
 /// Why it could not be started.

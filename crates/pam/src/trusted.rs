@@ -1,4 +1,4 @@
-//! Whether a program may be started as root: only root can replace it.
+//! The check that a program may be started as root: only root can replace it.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;

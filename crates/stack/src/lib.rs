@@ -1,7 +1,7 @@
 //! Encrypts a *lower* directory file by file: each file and each name there is ciphertext on its own.
 //!
-//! [`StackedDirectory`] is a [`vfs::FileSystem`] that shows the files of a lower directory decrypted. [`ReverseView`] shows
-//! plain files encrypted.
+//! [`StackedDirectory`] is a [`vfs::FileSystem`] that shows the files of a lower directory decrypted. [`ReverseView`]
+//! shows plain files encrypted.
 //!
 //! What it guarantees:
 //! - The lower directory is opened once and used by descriptor. So no other process can redirect it by a rename.

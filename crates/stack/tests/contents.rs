@@ -40,7 +40,7 @@ fn random_changes_match_a_model() {
     }
 }
 
-/// What a view has found out about a file does not hide what another one makes of it.
+/// Changes by another view are seen, whatever this view has found out about a file.
 #[test]
 fn changes_of_another_view_are_seen() {
     let lower = Lower::new(&policy());
@@ -177,7 +177,7 @@ fn cut_while_shrinking() {
     }
 }
 
-/// What a server can do to a lower file.
+/// Changes of a lower file by a server are errors.
 #[test]
 fn a_damaged_lower_file_is_an_error() {
     let lower = Lower::new(&policy());

@@ -252,7 +252,7 @@ impl Drop for Judge {
 }
 
 impl Judge {
-    /// Nothing, with a line that says why, where there cannot be one.
+    /// Starts the judge. Nothing, with a line that says why, where there cannot be one.
     fn new() -> Option<Judge> {
         let (dir, mount) = encrypted_ext4(CONFIG)?;
         let judge = Judge { dir, mount };

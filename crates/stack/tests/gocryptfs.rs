@@ -74,7 +74,7 @@ fn prepare(features: &Features, lower: &Path) {
     fs::write(lower.join(CONFIG_NAME), config.encode()).expect("written");
 }
 
-/// What gocryptfs says of a directory; nothing, with a line that says so, if it is not installed.
+/// The verdict of gocryptfs on a directory; nothing, with a line that says so, if it is not installed.
 fn is_sound(lower: &Path) -> Option<bool> {
     let passfile = tempfile::NamedTempFile::new().expect("a file");
     fs::write(passfile.path(), PASSPHRASE).expect("written");
@@ -456,7 +456,7 @@ fn data_and_holes_alternate() {
     }
 }
 
-/// Where other machines may write, nothing is written if the page cache cannot be passed, or others are not kept out:
+/// Writes are refused where other machines may write, if the page cache cannot be passed or others are not kept out:
 /// ramfs has no `O_DIRECT`.
 #[test]
 fn what_cannot_be_shared_is_not_written() {

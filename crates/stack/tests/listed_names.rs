@@ -194,7 +194,7 @@ impl Listings {
     }
 }
 
-/// How often a directory is listed while so many files are made, looked up and removed, one after the other.
+/// The number of listings of a directory while so many files are made, looked up and removed, one after the other.
 fn listings_of(files: usize, options: Options) -> usize {
     let lower = tempfile::tempdir().expect("a directory");
     let fs = view_with(lower.path(), options);
@@ -231,7 +231,7 @@ fn files_are_made_without_listing_the_directory() {
     assert!(listings_of(50, without_index) >= 50);
 }
 
-/// What another program does in the lower directory is seen at once, also where the index has all names.
+/// Changes by another program in the lower directory are seen at once, also where the index has all names.
 #[test]
 fn names_of_other_programs_are_seen_at_once() {
     let lower = tempfile::tempdir().expect("a directory");

@@ -46,7 +46,7 @@ fn enter(places: &Arc<Places>, source: ClientSource) -> Result<Permit, NoPlace> 
     places.enter(source, || {})
 }
 
-/// Which ones still have a place.
+/// The permits that still have a place.
 fn valid(permits: &[Permit]) -> Vec<bool> {
     permits.iter().map(Permit::is_valid).collect()
 }

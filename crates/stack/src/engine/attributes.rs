@@ -22,7 +22,8 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
         self.attr_of(inode, &self.stat(&inode.entry)?)
     }
 
-    /// What `statx` says, and on a network what it says now: the size decides where a program appends.
+    /// Returns the attributes from `statx`, and on a network the present ones: the size decides where a program
+    /// appends.
     pub(super) fn stat(&self, entry: &Entry) -> Result<Statx> {
         match self.options.trust() {
             Trust::Once => entry.stat_of_server(),

@@ -23,7 +23,7 @@ use crate::formats::{DirectoryFormat, SizeIn};
 use crate::lower::posix;
 
 thread_local! {
-    /// What a worker encrypts in: no write allocates.
+    /// The buffer in which a worker encrypts: no write allocates.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -184,7 +184,7 @@ fn allocate<F: DirectoryFormat>(
     }
 }
 
-/// How many units of zeros a search for data skips: a block of a lower file system has no more of them.
+/// The most units of zeros that a search for data skips: a block of a lower file system has no more of them.
 const ZEROS_MAX: usize = 16;
 
 /// The first unit from this one on that has data. Where units and the blocks of the lower file begin at different
@@ -226,7 +226,7 @@ fn seek<F: DirectoryFormat>(body: &FileBody<'_, F>, from: SeekFrom) -> Result<Op
     }
 }
 
-/// Whether a unit is stored as zeros.
+/// Returns whether a unit is stored as zeros.
 fn is_zero<F: DirectoryFormat>(body: &FileBody<'_, F>, unit: u64) -> Result<bool> {
     let start = body.lower_offset(unit)?;
     let mut stored = vec![0; body.layout.lower_unit()];

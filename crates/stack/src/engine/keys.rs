@@ -27,7 +27,7 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
         see(&root.entry)
     }
 
-    /// What the format knows of an inode that the front end knows.
+    /// Calls `see` with the format's node of an inode that the front end knows.
     ///
     /// # Errors
     /// `Stale`.

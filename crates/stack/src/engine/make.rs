@@ -23,7 +23,7 @@ const SGID: u16 = 0o2000;
 /// Permissions of what is not complete.
 const PRIVATE: Mode = Mode::RWXU;
 
-/// Who owns what is made, and who may use it.
+/// The owner, group and mode of a new entry.
 struct NodeOwnership {
     uid: u32,
     gid: u32,
@@ -121,7 +121,7 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
         })
     }
 
-    /// That a name is not taken, where the lower directory cannot tell by itself: the same name of the view
+    /// Locks a name that is free, where the lower directory cannot tell by itself: the same name of the view
     /// may have another one there. No other client makes one until the claim is dropped.
     fn claim_free<'a>(
         &self,
@@ -139,7 +139,7 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
         }
     }
 
-    /// Whether only a listing tells if a name is taken.
+    /// Returns whether only a listing tells if a name is taken.
     pub(super) fn is_listed(&self, dir: &LowerInode<F::Node>, name: &[u8]) -> Result<bool> {
         Ok(self.format.lower_name(&dir.node, name)? == Sought::Listed)
     }
@@ -244,7 +244,7 @@ impl NodeOwnership {
         }
     }
 
-    /// As [`NodeOwnership::give`], for a file without a name that was made with its mode.
+    /// Gives the rights like [`NodeOwnership::give`], to a file without a name that was made with its mode.
     fn give_unnamed(&self, entry: &Entry) -> Result<()> {
         let stat = entry.stat()?;
         let is_right = stat.stx_uid == self.uid

@@ -198,7 +198,7 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
 /// A file of the format that is moved out of a directory before the directory is removed.
 struct Aside {
     name: Vec<u8>,
-    /// Its name in the parent.
+    /// The temporary name in the parent.
     temporary: Vec<u8>,
 }
 
@@ -236,8 +236,8 @@ fn rename<N>(
     rustix::fs::renameat_with(from_dir, from, to_dir, to, flags).map_err(posix)
 }
 
-/// Gives a whiteout to its owner: quotas of the lower file system count it. One that is left to this process hides the
-/// name as well.
+/// Gives a whiteout to its owner: quotas of the lower file system count it. One that is left to this process hides
+/// the name as well.
 fn give_whiteout<N>(dir: &LowerInode<N>, name: &LowerName, owner: &Caller) {
     // Another client may have given the name to something else.
     let is_whiteout = |entry: &Entry| {

@@ -30,7 +30,7 @@ pub(super) struct FileBody<'a, F: DirectoryFormat> {
     _lock: Option<RangeLock>,
 }
 
-/// Where a reader looks.
+/// The source of the bytes for a read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadSource {
     /// In the page cache of this machine first.
@@ -40,7 +40,7 @@ pub(super) enum ReadSource {
 }
 
 impl<F: DirectoryFormat> StackedDirectory<F> {
-    /// How the contents of a file lie in the lower file.
+    /// The layout of a file's contents in the lower file.
     pub(super) fn layout(&self, node: &F::Node) -> FileLayout {
         FileLayout {
             size: self.format.size_in(node),
@@ -56,7 +56,7 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
         self.size_in(inode, lower_size, |name| inode.entry.xattr(name))
     }
 
-    /// As [`StackedDirectory::size_of`], where `xattr` reads an attribute of the lower file.
+    /// Finds the size like [`StackedDirectory::size_of`], where `xattr` reads an attribute of the lower file.
     fn size_in(
         &self,
         inode: &LowerInode<F::Node>,
@@ -170,8 +170,8 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
         }
     }
 
-    /// Opens a file of which a part is locked, or that nothing else changes. All that is found of it is of the server:
-    /// the page cache can have bytes from before the lock.
+    /// Opens a file of which a part is locked, or that nothing else changes. All that is found of it is of the
+    /// server: the page cache can have bytes from before the lock.
     fn locked_body<'a>(
         &'a self,
         inode: &'a Arc<LowerInode<F::Node>>,
@@ -258,7 +258,7 @@ impl<F: DirectoryFormat> FileBody<'_, F> {
         &self.file
     }
 
-    /// How long the file is.
+    /// The present extent of the file.
     fn extent(&self) -> FileExtent {
         FileExtent {
             size: self.size,
@@ -288,7 +288,7 @@ impl<F: DirectoryFormat> FileBody<'_, F> {
         offset / self.layout.unit as u64
     }
 
-    /// Where a unit begins in the lower file.
+    /// The offset of a unit in the lower file.
     pub(super) fn lower_offset(&self, unit: u64) -> Result<u64> {
         self.layout.lower_offset(unit).ok_or(Error::FileTooBig)
     }
@@ -432,7 +432,7 @@ impl<F: DirectoryFormat> FileBody<'_, F> {
         self.store(unit, &mut lower)
     }
 
-    /// Whether a unit is a hole of the lower file.
+    /// Returns whether a unit is a hole of the lower file.
     pub(super) fn is_hole(&self, unit: u64) -> Result<bool> {
         let offset = self.lower_offset(unit)?;
         let whole = self.layout.lower_unit();

@@ -28,7 +28,7 @@ pub struct StackedDirectory<F: DirectoryFormat> {
     watches: Option<Arc<Watches>>,
 }
 
-/// Where a name was found.
+/// The lower entry of a name.
 pub(super) struct NameMatch {
     /// The name of the entry in the lower directory.
     pub(super) lower: LowerName,
@@ -131,8 +131,8 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
         }
     }
 
-    /// Finds a name by those that are known, or else by a listing. Without other clients, and where others are watched,
-    /// the caller has the directory locked, so that the listing has all names that this mount made.
+    /// Finds a name by those that are known, or else by a listing. Without other clients, and where others are
+    /// watched, the caller has the directory locked, so that the listing has all names that this mount made.
     fn find_listed(&self, dir: &LowerInode<F::Node>, name: &[u8]) -> Result<NameMatch> {
         let directory = dir.directory()?;
         let epoch = self.format.names_epoch();
@@ -171,7 +171,7 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
         Ok(NameMatch { lower, entry })
     }
 
-    /// Whether a name that is not in the index is missing, if the index is complete.
+    /// Returns whether a complete index has all names, so that a name that is not in it is missing.
     fn hears_all_names(&self, dir: &LowerInode<F::Node>) -> bool {
         match (&self.watches, self.options.shared) {
             (Some(_), true) => dir.names.hear(|lower| self.is_hidden(lower)),
@@ -240,8 +240,8 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
         Ok(found)
     }
 
-    /// Calls `each` with the entries that the view shows, but for those to skip, by both names, and with the file that
-    /// has a long name.
+    /// Calls `each` with the entries that the view shows, but for those to skip, by both names, and with the file
+    /// that has a long name.
     fn each_name(
         &self,
         dir: &LowerInode<F::Node>,
@@ -282,7 +282,7 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
         })
     }
 
-    /// Whether the engine, or a directory of the format, has this name for itself.
+    /// Returns whether the engine, or a directory of the format, has this name for itself.
     pub(super) fn is_hidden(&self, lower: &[u8]) -> bool {
         let own = self.format.own_files();
         temporary::is(lower) || own.iter().any(|name| name.as_bytes() == lower)

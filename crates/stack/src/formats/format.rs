@@ -1,4 +1,4 @@
-//! What the engine asks of a format.
+//! The interface between the engine and a format.
 //!
 //! A format knows keys, names and bytes. It makes no system call that changes anything: it says what
 //! is to be written, and the engine writes it in an order that a power cut cannot harm.
@@ -21,38 +21,38 @@ use crate::lower::Entry;
 /// Errors are those that the program on the mount gets: `NoKey` where a key is missing, `Io` where
 /// something is damaged or does not decode. No input may panic.
 pub trait DirectoryFormat: Send + Sync + 'static {
-    /// What the format knows of one inode.
+    /// The format's knowledge of one inode.
     type Node: Send + Sync + 'static;
 
     /// The name of the format, for `status` and for the list of mounts.
     fn name(&self) -> &'static str;
 
-    /// How the contents of files lie in lower files.
+    /// The layout of the contents of files in lower files.
     fn layout(&self) -> FileLayout;
 
     /// The longest name of a file in the view, in bytes.
     fn name_max(&self) -> u32;
 
-    /// What the root of the lower directory is.
+    /// Reads the root of the lower directory.
     ///
     /// # Errors
     /// `Io` if it is not a directory of this format.
     fn root(&self, root: &Entry) -> Result<Self::Node>;
 
-    /// What the entry `lower` of a directory is.
+    /// Reads the entry `lower` of a directory.
     ///
     /// # Errors
     /// `Io` if it is damaged, or does not belong into a directory of this format.
     fn node(&self, dir: &Self::Node, lower: &[u8], kind: Kind, entry: &Entry)
     -> Result<Self::Node>;
 
-    /// What an inode becomes that is about to be made in a directory.
+    /// Plans an inode that is about to be made in a directory.
     ///
     /// # Errors
     /// `NoKey` without the key of the directory, `NotSupported` if the format has no such nodes.
     fn new_node(&self, dir: &Self::Node, kind: Kind) -> Result<NodePlan<Self::Node>>;
 
-    /// What the view shows for the name `lower`; nothing if it is hidden, as helper files are.
+    /// The view's name for the name `lower`; nothing if it is hidden, as helper files are.
     ///
     /// # Errors
     /// `Io` if it is damaged: the engine hides the entry then too.
@@ -63,14 +63,14 @@ pub trait DirectoryFormat: Send + Sync + 'static {
         long: &LongNames<'_>,
     ) -> Result<Option<Vec<u8>>>;
 
-    /// Where to look for the name `plain` of the view.
+    /// The places to look for the name `plain` of the view.
     ///
     /// # Errors
     /// `NameTooLong`; `NotFound` if there cannot be such a name.
     fn lower_name(&self, dir: &Self::Node, plain: &[u8]) -> Result<Sought>;
 
-    /// Where names have to be listed: a number that changes with each change of the keys that names are read with. The
-    /// plain name of an entry is the same as long as the number is. Nothing for other formats.
+    /// The epoch of names that have to be listed: a number that changes with each change of the keys that names are
+    /// read with. The plain name of an entry is the same as long as the number is. Nothing for other formats.
     fn names_epoch(&self) -> Option<u64> {
         None
     }
@@ -94,12 +94,12 @@ pub trait DirectoryFormat: Send + Sync + 'static {
     /// `Io` if it is damaged.
     fn open_target(&self, node: &Self::Node, stored: &[u8]) -> Result<Vec<u8>>;
 
-    /// Whether keys come and go while it is mounted, so that names get other meanings.
+    /// Returns whether keys come and go while it is mounted, so that names get other meanings.
     fn keys_change(&self) -> bool {
         false
     }
 
-    /// Where the size of this file is, if it is not as the layout says.
+    /// The source of this file's size, if it is not as the layout says.
     fn size_in(&self, _node: &Self::Node) -> SizeIn {
         self.layout().size
     }
@@ -112,8 +112,8 @@ pub trait DirectoryFormat: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Whether files that are open keep their key when it goes, and are not opened without. The front end then
-    /// has to say what programs open and close.
+    /// Returns whether files that are open keep their key when it goes, and are not opened without. The front end
+    /// then has to say what programs open and close.
     fn heeds_opens(&self) -> bool {
         false
     }
@@ -121,13 +121,13 @@ pub trait DirectoryFormat: Send + Sync + 'static {
     /// No program has the file open any more.
     fn closed(&self, _node: &Self::Node) {}
 
-    /// What an inode has become that was found again, as the entry `lower` of a directory; nothing if it is what
+    /// The new node of an inode that was found again, as the entry `lower` of a directory; nothing if the inode is
     /// it was.
     fn renewed(&self, _node: &Self::Node, _dir: &Self::Node, _lower: &[u8]) -> Option<Self::Node> {
         None
     }
 
-    /// That something may be changed at all.
+    /// Checks that changes are allowed at all.
     ///
     /// # Errors
     /// `ReadOnly`.
@@ -135,7 +135,7 @@ pub trait DirectoryFormat: Send + Sync + 'static {
         Ok(())
     }
 
-    /// That the contents of a file may be changed.
+    /// Checks that the contents of a file may be changed.
     ///
     /// # Errors
     /// `ReadOnly`.
@@ -143,7 +143,7 @@ pub trait DirectoryFormat: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Whether there is a key for the contents of a file.
+    /// Checks that the key for the contents of a file is there.
     ///
     /// # Errors
     /// `NoKey`.
@@ -159,7 +159,7 @@ pub trait DirectoryFormat: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Whether this is the header of a file.
+    /// Checks the header of a file.
     ///
     /// # Errors
     /// `Io` if it is not.
@@ -187,7 +187,7 @@ pub trait DirectoryFormat: Send + Sync + 'static {
         &[]
     }
 
-    /// Whether this extended attribute of lower files is the format's own: the view does not show it.
+    /// Returns whether this extended attribute of lower files is the format's own: the view does not show it.
     fn is_own_xattr(&self, _name: &[u8]) -> bool {
         false
     }
@@ -200,7 +200,7 @@ pub trait DirectoryFormat: Send + Sync + 'static {
         Ok(name.to_vec())
     }
 
-    /// What the view shows for an extended attribute of lower files, if anything.
+    /// The view's name for an extended attribute of lower files, if the view shows it.
     fn plain_xattr(&self, lower: Vec<u8>) -> Option<Vec<u8>> {
         (!self.is_own_xattr(&lower)).then_some(lower)
     }
@@ -222,7 +222,7 @@ pub trait DirectoryFormat: Send + Sync + 'static {
     }
 }
 
-/// How the contents of files lie in lower files: a header, then units, each between two other things.
+/// The layout of the contents of files in lower files: a header, then units, each between two other things.
 ///
 /// | format | header | before | unit | after | short last unit |
 /// |---|---|---|---|---|---|
@@ -239,26 +239,26 @@ pub struct FileLayout {
     pub unit: usize,
     /// Bytes after each unit, such as a tag.
     pub after: usize,
-    /// Where the size of the view is.
+    /// The source of the size in the view.
     pub size: SizeIn,
 }
 
-/// Where the size of a file is.
+/// The source of a file's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeIn {
-    /// It follows from the size of the lower file, whose last unit may be short.
+    /// The size of the lower file, from which the size follows. The last unit may be short.
     Lower,
     /// In this extended attribute, 64 bits, little-endian. All units are whole.
     Xattr(&'static str),
 }
 
 impl FileLayout {
-    /// What a whole unit takes in the lower file.
+    /// The length of a whole unit in the lower file.
     pub const fn lower_unit(&self) -> usize {
         self.before + self.unit + self.after
     }
 
-    /// Where the unit of this number begins in the lower file.
+    /// The offset of the unit of this number in the lower file.
     pub const fn lower_offset(&self, unit: u64) -> Option<u64> {
         match unit.checked_mul(self.lower_unit() as u64) {
             Some(offset) => offset.checked_add(self.header as u64),
@@ -317,19 +317,19 @@ pub struct LowerName {
 /// The file that holds a long name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongName {
-    /// Its name in the lower directory.
+    /// The name of the file in the lower directory.
     pub name: Vec<u8>,
-    /// Its contents.
+    /// The contents of the file.
     pub contents: Vec<u8>,
 }
 
 /// Reads the file with this name in the lower directory, which holds a long name.
 pub type LongNames<'a> = dyn Fn(&[u8]) -> Result<Vec<u8>> + 'a;
 
-/// Where to look for a name.
+/// The way to find a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sought {
-    /// It can have this lower name only.
+    /// The name can have this lower name only.
     At(LowerName),
     /// All names of the directory must be compared by [`DirectoryFormat::plain_name`].
     Listed,
@@ -338,7 +338,7 @@ pub enum Sought {
 /// An inode that is about to be made. Everything is in place before it gets its name.
 #[derive(Debug)]
 pub struct NodePlan<N> {
-    /// What the format knows of it.
+    /// The format's knowledge of the inode.
     pub node: N,
     /// Extended attributes.
     pub xattrs: Vec<(&'static str, Vec<u8>)>,

@@ -1,4 +1,4 @@
-//! What files and names look like in the lower directory: one folder for each format.
+//! The formats of files and names in the lower directory: one folder for each format.
 
 mod format;
 pub mod fscrypt;

@@ -12,7 +12,7 @@ use vfs::Kind;
 use super::{DirectoryFormat, LowerName, Sought};
 use crate::lower::Entry;
 
-/// What a tree has at a path of the view.
+/// The entry of a tree at a path of the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TreeItem {
     Directory,
@@ -152,7 +152,7 @@ fn write_directory<F: DirectoryFormat>(
     }
 }
 
-/// How the contents `plain` are stored.
+/// The stored form of the contents `plain`.
 pub(super) fn write_file<F: DirectoryFormat>(format: &F, node: &F::Node, plain: &[u8]) -> Vec<u8> {
     if plain.is_empty() {
         return Vec::new();

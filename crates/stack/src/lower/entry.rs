@@ -1,4 +1,4 @@
-//! One entry of the lower directory.
+//! An entry of the lower directory.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -17,7 +17,7 @@ use super::posix;
 /// The longest value of an extended attribute on Linux.
 const XATTR_MAX: usize = 64 << 10;
 
-/// What is asked of `statx`.
+/// The fields that `statx` is asked for.
 const STATX: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 /// Held exclusively while a file has more permissions than it should ([`Entry::as_owner`]).
@@ -31,7 +31,8 @@ pub struct Entry(OwnedFd);
 /// Types of file systems without owners and modes of their own: vfat, exFAT.
 const OWNERLESS: [u64; 2] = [0x4d44, 0x2011_bab0];
 
-/// Types of file systems of one machine (`statfs`, f_type): ext2 to ext4, XFS, Btrfs, F2FS, bcachefs, tmpfs, vfat, exFAT.
+/// Types of file systems of one machine (`statfs`, f_type): ext2 to ext4, XFS, Btrfs, F2FS, bcachefs, tmpfs, vfat,
+/// exFAT.
 const LOCAL: [u64; 8] = [
     0xef53,
     0x5846_5342,
@@ -55,13 +56,14 @@ impl Entry {
             .map_err(posix)
     }
 
-    /// Whether only this machine changes its file system, so that all that use it see each change at once.
+    /// Returns whether only this machine changes its file system, so that all that use it see each change at once.
     /// False if that is not known.
     pub fn is_local(&self) -> bool {
         self.is_of(&LOCAL)
     }
 
-    /// Whether its file system gives each file an owner and a mode. If not, all files have those of its mount.
+    /// Returns whether its file system gives each file an owner and a mode. If not, all files have those of its
+    /// mount.
     pub(crate) fn has_owner(&self) -> bool {
         !self.is_of(&OWNERLESS)
     }
@@ -101,7 +103,7 @@ impl Entry {
         rustix::fs::openat2(&self.0, name, flags, mode, resolve).map_err(posix)
     }
 
-    /// This entry again.
+    /// Opens the same entry again.
     ///
     /// # Errors
     /// `TooManyFiles`.
@@ -124,8 +126,8 @@ impl Entry {
         self.as_owner(bits, open).map_err(posix)
     }
 
-    /// As [`Entry::reopen`], without access times if the lower file system allows that: it asks for an owner's
-    /// rights.
+    /// Opens like [`Entry::reopen`], without access times if the lower file system allows that: it asks for an
+    /// owner's rights.
     ///
     /// # Errors
     /// Those of `open`.
@@ -136,7 +138,7 @@ impl Entry {
         }
     }
 
-    /// What `statx` says.
+    /// Reads the attributes by `statx`.
     ///
     /// # Errors
     /// `Stale`, `Io`.
@@ -145,7 +147,8 @@ impl Entry {
         self.stat_now().map_err(posix)
     }
 
-    /// The same, asked of the server: NFS keeps attributes for some seconds, also of a file that another client changed.
+    /// The same, asked of the server: NFS keeps attributes for some seconds, also of a file that another client
+    /// changed.
     ///
     /// # Errors
     /// As [`Entry::stat`].
@@ -194,7 +197,7 @@ impl Entry {
         }
     }
 
-    /// As [`Entry::xattr`], of this entry opened as `file`, which saves looking it up again.
+    /// Reads like [`Entry::xattr`], of this entry opened as `file`, which saves looking it up again.
     pub(crate) fn xattr_of(&self, file: &OwnedFd, name: &str) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::with_capacity(64);
         let spare = rustix::buffer::spare_capacity(&mut value);
@@ -245,7 +248,7 @@ impl Entry {
         Ok(names.map(<[u8]>::to_vec).collect())
     }
 
-    /// Where this symbolic link points to.
+    /// Reads the target of this symbolic link.
     ///
     /// # Errors
     /// `Invalid` if it is none, `Io`.

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vfs::Error;
 
-/// What a caller of the file system sees of an error of the lower directory. What POSIX has no use
+/// The error of the file system for an error of the lower directory. An error that POSIX has no use
 /// for here, such as a loop of links that a hostile server made, is `EIO`.
 pub(crate) fn posix(error: Errno) -> Error {
     if error == Errno::MFILE {

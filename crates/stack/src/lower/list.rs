@@ -12,9 +12,9 @@ use super::{Entry, posix};
 pub(crate) struct LowerDirEntry<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) ino: u64,
-    /// Nothing where the lower file system does not say.
+    /// The kind of the entry; nothing where the lower file system does not say.
     pub(crate) kind: Option<Kind>,
-    /// Where to continue after it.
+    /// The cookie with which a listing continues after it.
     pub(crate) cookie: u64,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn list(
     )
 }
 
-/// As [`list`], of a directory that is open.
+/// Lists like [`list`], a directory that is open.
 ///
 /// # Errors
 /// Those of `getdents`, and of `each`.

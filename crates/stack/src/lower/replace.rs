@@ -46,7 +46,7 @@ pub(crate) fn replace(
     written.and_then(|()| sync(dir))
 }
 
-/// What was made, renamed and removed in a directory is on the disk when this returns.
+/// Syncs a directory: names made, renamed and removed in it are on the disk when this returns.
 ///
 /// # Errors
 /// Those of `fsync`.

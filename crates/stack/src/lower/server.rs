@@ -7,7 +7,7 @@ use vfs::{Error, Result};
 
 use super::posix;
 
-/// Where direct reads begin and end, in the file and in memory: no file system asks for more.
+/// The alignment of direct reads, in the file and in memory: no file system asks for more.
 const ALIGN: u64 = 4096;
 
 /// The range of direct reads and of whole pages that has these bytes.

@@ -1,4 +1,4 @@
-//! What clients on several machines can rely on in a lower directory.
+//! The guarantees of a lower directory that clients on several machines share.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use vfs::Result;
 
 use super::Entry;
 
-/// What clients on several machines can rely on in a lower directory.
+/// The guarantees of a lower directory for clients on several machines.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
     /// Locks hold between machines, and a read under a lock can come from the server.
@@ -41,7 +41,7 @@ struct MountLine {
 }
 
 impl Sharing {
-    /// Of the file system of a directory. One that is not known is taken for coherent.
+    /// The guarantees of the file system of a directory. One that is not known is taken for coherent.
     pub(crate) fn of(dir: &Entry) -> Result<Sharing> {
         let device = dir.device()?;
         let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
@@ -77,7 +77,7 @@ impl MountLine {
         }
     }
 
-    /// Whether a client of GlusterFS has caches of its own.
+    /// Returns whether a client of GlusterFS has caches of its own.
     fn caches(&self) -> bool {
         let graph = Path::new(&self.at).join(".meta/graphs/active");
         // What cannot be asked may have them.

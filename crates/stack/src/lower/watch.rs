@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::Entry;
 
-/// So many new names of a directory are kept; with more of them a listing is cheaper.
+/// The most new names of a directory that are kept; with more of them a listing is cheaper.
 const NAMES_MAX: usize = 1024;
 
 /// The watched directories of a mount.
@@ -39,7 +39,7 @@ pub(crate) enum NewNames {
     All(Vec<Vec<u8>>),
     /// Too many.
     Many,
-    /// Not known, now and later: the kernel has ended the watch.
+    /// Unknown names, now and later: the kernel has ended the watch.
     Unknown,
 }
 

@@ -22,7 +22,7 @@ pub fn truncate(fs: &dyn FileSystem, ino: Ino, size: u64) -> vfs::Result<()> {
     fs.setattr(&Caller::default(), ino, &set).map(drop)
 }
 
-/// One random change of a file, and of its model.
+/// A random change of a file, and of its model.
 pub fn change(fs: &dyn FileSystem, ino: Ino, model: &mut Vec<u8>, numbers: &mut Numbers) {
     let limit = 6 * 4096;
     let offset = numbers.below(limit);

@@ -15,7 +15,7 @@ use stack::formats::fscrypt::{
 use stack::{Entry, Options, StackedDirectory};
 use vfs::{Attr, Caller, Error, FileSystem, Ino, Kind, NewNode, ROOT, Result};
 
-/// What attributes the tests use: those that every user can set.
+/// The namespace of attributes in the tests: the one that every user can set.
 pub const SPACE: XattrNamespace = XattrNamespace::User;
 
 pub struct Lower {
@@ -82,7 +82,7 @@ impl Lower {
         self.view_as(Options::default())
     }
 
-    /// As [`Lower::view`], with these options.
+    /// Shows the directory like [`Lower::view`], with these options.
     pub fn view_as(&self, options: Options) -> StackedDirectory<FscryptFormat> {
         let master = master();
         let name = master.identifier().expect("derived");
@@ -108,7 +108,7 @@ impl Lower {
         StackedDirectory::new(root, format, options).expect("a view")
     }
 
-    /// Everything in the lower directory, as paths.
+    /// All entries of the lower directory, as paths.
     pub fn entries(&self) -> Vec<PathBuf> {
         let mut all = Vec::new();
         let mut todo = vec![self.path().to_owned()];

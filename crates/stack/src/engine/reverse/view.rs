@@ -28,11 +28,11 @@ pub struct ReverseView {
     /// The number of the root in the plain directory.
     root_ino: u64,
     pub(crate) options: Options,
-    /// Of files with several names, that were read: the first name counts.
+    /// The IVs of files with several names, that were read: the first name counts.
     linked: Mutex<HashMap<Ino, FileIvs>>,
 }
 
-/// What an inode of the view is.
+/// The node of the view that an inode stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReverseNode {
     /// An entry of the plain directory, with its path in the view.
@@ -247,8 +247,8 @@ impl ReverseView {
         Ok(sealed)
     }
 
-    /// What makes the ciphertext of a file its own. A file with several names has it of the first one that
-    /// it was read by.
+    /// The IVs of a file, which make its ciphertext unlike others. A file with several names has those of the first
+    /// one that it was read by.
     fn ivs(&self, ino: Ino, path: &[u8], links: u32) -> FileIvs {
         let mut linked = self.linked.lock();
         match linked.get(&ino) {
@@ -418,7 +418,7 @@ fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Whether this is the plain name of the configuration.
+/// Returns whether this is the plain name of the configuration.
 fn is_config(dir: &LowerInode<ReverseNode>, plain: &[u8]) -> bool {
     dir.ino == ROOT && plain == REVERSE_CONFIG_NAME.as_bytes()
 }

@@ -18,7 +18,7 @@ pub struct DirectoryClient {
     is_alone: bool,
 }
 
-/// Why a client cannot use a lower directory together with others.
+/// The reason why a client cannot use a lower directory together with others.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientRefusal {
     /// Another client uses it.
@@ -27,7 +27,7 @@ pub enum ClientRefusal {
          read-only"
     )]
     InUse(&'static str),
-    /// It is not known whether there is another one.
+    /// The lower file system does not tell whether there is another client.
     #[error(
         "{0}: two clients would lose each other's bytes; use --private if no other machine changes it, or mount it \
          read-only"
@@ -43,8 +43,8 @@ const NO_LOCKS: &str = "its file system has no locks";
 const TOGETHER: &str = "cannot know that this one reads what it writes";
 
 impl DirectoryClient {
-    /// Joins the clients of a lower directory, or becomes the only one. Nothing if no other machine uses it, or if this
-    /// one cannot make or open the file; then others may change it as well.
+    /// Joins the clients of a lower directory, or becomes the only one. Nothing if no other machine uses it, or if
+    /// this one cannot make or open the file; then others may change it as well.
     ///
     /// # Errors
     /// [`ClientRefusal`].
@@ -61,7 +61,8 @@ impl DirectoryClient {
             let flags = OFlags::CREATE | OFlags::RDWR;
             let file = match dir.open(temporary::client(), flags, Mode::RUSR | Mode::WUSR) {
                 Ok(file) => file,
-                // The file is another user's, or the directory, or nothing can be made: files are still there to be removed.
+                // The file is another user's, or the directory, or nothing can be made: files are still there to be
+                // removed.
                 Err(
                     Error::Access
                     | Error::NotPermitted
@@ -100,7 +101,7 @@ impl DirectoryClient {
         }
     }
 
-    /// Whether no other client may enter as long as this is held.
+    /// Returns whether no other client may enter as long as this is held.
     pub fn is_alone(&self) -> bool {
         self.is_alone
     }
@@ -130,7 +131,7 @@ impl DirectoryClient {
         }
     }
 
-    /// Whether the file still has its name.
+    /// Returns whether the file still has its name.
     fn is_named(&self) -> Result<bool> {
         let number = |entry: Entry| entry.stat_of_server().map(|stat| stat.stx_ino);
         let locked = Entry::of(&self.file).and_then(number);

@@ -16,7 +16,7 @@ use crate::lower::{self, Entry, list, posix, sync};
 /// The longest file that is replaced, in bytes.
 const REPLACED_MAX: usize = 64 << 10;
 
-/// So many files wait for an `fsync` by themselves. If there are more, it syncs the whole file system.
+/// The most files that wait for an `fsync` by themselves. If there are more, it syncs the whole file system.
 const UNSYNCED_MAX: usize = 64;
 
 /// Files that may not be on the disk yet.
@@ -26,16 +26,16 @@ pub(crate) struct UnsyncedFiles(Mutex<State>);
 #[derive(Debug)]
 struct State {
     files: Vec<OwnedFd>,
-    /// Whether there were more.
+    /// True if there were more.
     too_many: bool,
     /// The lower directory. It is open all the time: `syncfs` tells it of all errors since then.
     root: OwnedFd,
-    /// Why one of them may be lost. The kernel says so once, and the next sync would succeed.
+    /// The error by which one of them may be lost. The kernel says so once, and the next sync would succeed.
     failed: Option<Error>,
 }
 
 impl UnsyncedFiles {
-    /// Nothing yet, below a lower directory.
+    /// An empty list of files below a lower directory.
     ///
     /// # Errors
     /// Those of opening it.

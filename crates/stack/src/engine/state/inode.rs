@@ -12,34 +12,36 @@ use vfs::{Error, Ino, Kind, Result, Trust};
 use super::names::NameCache;
 use crate::lower::{Entry, close, settle};
 
-/// How many lower files are open at the same time for reading and writing.
+/// The most lower files that are open at the same time for reading and writing.
 const OPEN_MAX: usize = 256;
 
-/// How long a size is used to read, where others may change it: as long as the kernel uses attributes.
+/// The time for which a known size is used to read, where others may change it: as long as the kernel uses
+/// attributes.
 const EXTENT_KEPT: Duration = Duration::from_secs(1);
 
-/// How a lower directory is used.
+/// The use of a lower directory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Other clients, or programs beside the mount, may change the lower directory.
     pub shared: bool,
-    /// If it is shared: attributes that others change may be seen a moment later.
+    /// True if attributes of a shared directory that others change may be seen a moment later.
     pub brief: bool,
-    /// If it is shared: clients on other machines change it, each with a page cache of its own.
+    /// True if clients on other machines change a shared directory, each with a page cache of its own.
     pub remote: bool,
-    /// If it is remote: no other client may change it while this one does, so that no lock and no read from the server is
-    /// needed.
+    /// True if no other client may change a remote directory while this one does, so that no lock and no read from
+    /// the server is needed.
     pub alone: bool,
-    /// Reading does not change access times of the lower directory, if the user of the mount owns what is read, or is root.
+    /// Reading does not change access times of the lower directory, if the user of the mount owns what is read, or is
+    /// root.
     pub noatime: bool,
-    /// As `noatime`, for directories only.
+    /// The mount option `nodiratime`: like `noatime`, for directories only.
     pub nodiratime: bool,
-    /// Where only a listing finds names: each name that is not known takes a listing.
+    /// The option to list a directory for each name that is not known, where only a listing finds names.
     pub nodircache: bool,
 }
 
 impl Options {
-    /// How long the front end may keep names and attributes.
+    /// The time for which the front end may keep names and attributes.
     pub(crate) fn trust(self) -> Trust {
         match (self.shared, self.brief) {
             (false, _) => Trust::Lasting,
@@ -48,12 +50,12 @@ impl Options {
         }
     }
 
-    /// Whether the kernel can tell of names that others make.
+    /// Returns whether the kernel can tell of names that others make.
     pub(crate) fn watches_names(self) -> bool {
         self.shared && !self.remote && !self.nodircache
     }
 
-    /// Whether what was found of a file then may still be used to read it.
+    /// Returns whether an extent that was found at this time may still be used to read the file.
     fn trusts_extent(self, found: Instant) -> bool {
         match self.trust() {
             Trust::Lasting => true,
@@ -62,7 +64,7 @@ impl Options {
         }
     }
 
-    /// How a new file is opened.
+    /// The flags with which a new file is opened.
     pub(crate) fn to_write(self) -> OFlags {
         match self.noatime {
             true => OFlags::RDWR | OFlags::NOATIME,
@@ -77,25 +79,25 @@ pub(crate) struct LowerInode<N> {
     pub(crate) kind: Kind,
     pub(crate) entry: Entry,
     pub(crate) node: N,
-    /// How often it became something else.
+    /// The number of times that the inode became something else.
     pub(crate) generation: u64,
-    /// Of a file: shared to read, exclusive to change. Of a directory: exclusive to change names. Of
+    /// The lock of a file: shared to read, exclusive to change. Of a directory: exclusive to change names. Of
     /// two, the lower number first.
     pub(crate) io: RwLock<()>,
-    /// Of a directory: the names that were listed.
+    /// The names of a directory that were listed.
     pub(crate) names: Arc<NameCache>,
-    /// How long the target of a symbolic link is. It is read once: reading it again would change the link's
+    /// The length of a symbolic link's target. The target is read once: reading it again would change the link's
     /// access time each time that its attributes are shown.
     target_len: Mutex<Option<u64>>,
-    /// How often programs have it open, as far as the front end says so.
+    /// The number of times that programs have it open, as far as the front end says so.
     opens: Mutex<u64>,
     /// The lower file, while it is among the last that were used.
     file: Mutex<Option<OpenFile>>,
-    /// What was found when a file was last read, and when that was. Nothing while it changes.
+    /// The extent of a file when it was last read, and the time of that. Nothing while it changes.
     extent: Mutex<Option<(FileExtent, Instant)>>,
 }
 
-/// How long a file is, and what its contents begin with.
+/// The length of a file, and the header of its contents.
 #[derive(Clone)]
 pub(crate) struct FileExtent {
     /// Bytes in the view.
@@ -141,7 +143,7 @@ impl<N> LowerInode<N> {
         }
     }
 
-    /// How long the target of a symbolic link is, which `read` gives if it is not known.
+    /// The length of a symbolic link's target, which `read` gives if it is not known.
     ///
     /// # Errors
     /// Those of `read`.
@@ -184,15 +186,15 @@ impl<N> LowerInode<N> {
         *opens > 0
     }
 
-    /// What was found of a file, if that may still be used to read it up to `end`. Others may change its last bytes,
-    /// those behind the last multiple of `unit`.
+    /// The known extent of a file, if that may still be used to read it up to `end`. Others may change its last
+    /// bytes, those behind the last multiple of `unit`.
     pub(crate) fn extent(&self, options: Options, end: u64, unit: u64) -> Option<FileExtent> {
         let (extent, found) = self.extent.lock().clone()?;
         let reaches = !options.shared || end <= extent.size - extent.size % unit;
         (reaches && options.trusts_extent(found)).then_some(extent)
     }
 
-    /// How long the file was when that was last found.
+    /// The length of the file when it was last found.
     pub(crate) fn last_size(&self) -> Option<u64> {
         self.extent.lock().as_ref().map(|(extent, _)| extent.size)
     }
@@ -250,7 +252,7 @@ impl<N> LowerInode<N> {
         }
     }
 
-    /// That this is a directory.
+    /// Returns the entry of a directory.
     ///
     /// # Errors
     /// `NotDirectory`.

@@ -1,4 +1,4 @@
-//! One client at a time changes the same units of a file: what a write leaves of a unit is read, and written
+//! The lock of units, so that one client at a time changes them: the rest of a unit is read, and written
 //! again with what is new.
 
 use std::os::fd::OwnedFd;

@@ -1,8 +1,9 @@
 //! Names that were listed, of directories in which the lower name of an entry cannot be computed.
 //!
 //! A lower name tells its plain name. So what is found by a known name is right as long as its lower entry exists and
-//! the keys are the same. That a name is missing is known only if nothing but this mount makes names, or if the directory
-//! is watched: each name that the mount makes is entered here, and one that others make ends this knowledge.
+//! the keys are the same. That a name is missing is known only if nothing but this mount makes names, or if the
+//! directory is watched: each name that the mount makes is entered here, and one that others make ends this
+//! knowledge.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub(crate) struct NameCache {
 #[derive(Default)]
 struct State {
     known: Option<NameListing>,
-    /// How often names of others were heard of, or may have been missed.
+    /// The number of times that names of others were heard of, or may have been missed.
     strangers: Strangers,
 }
 
@@ -37,7 +38,7 @@ impl State {
         self.known.as_mut().filter(|known| known.epoch == epoch)
     }
 
-    /// That there may be a name that is not known.
+    /// Notes that there may be a name that is not known.
     fn heard_of_stranger(&mut self) {
         self.strangers.0 += 1;
         if let Some(known) = &mut self.known {
@@ -50,14 +51,14 @@ impl State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Strangers(u64);
 
-/// What is known of a name.
+/// The knowledge about a name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LookupResult {
-    /// Its lower name, if that still exists.
+    /// The name has this lower name, if that still exists.
     At(Vec<u8>),
-    /// It did not exist when the directory was listed, and this mount has not made it since.
+    /// The name did not exist when the directory was listed, and this mount has not made it since.
     Missing,
-    /// Nothing.
+    /// No knowledge.
     Unknown,
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct NameListing {
     lower: HashMap<Vec<u8>, Arc<[u8]>>,
     /// The same lower names.
     listed: HashSet<Arc<[u8]>>,
-    /// Of the keys that the names were read with.
+    /// The epoch of the keys that the names were read with.
     epoch: u64,
     is_complete: bool,
 }
@@ -120,7 +121,7 @@ impl Drop for NameListing {
 }
 
 impl NameCache {
-    /// What is known of a name, by the keys of this epoch.
+    /// Looks up a name, by the keys of this epoch.
     pub(crate) fn get(&self, plain: &[u8], epoch: u64) -> LookupResult {
         let mut state = self.state.lock();
         let Some(known) = state.known_of(epoch) else {
@@ -133,12 +134,12 @@ impl NameCache {
         }
     }
 
-    /// Whether names of this epoch are known.
+    /// Returns whether names of this epoch are known.
     pub(crate) fn are_of(&self, epoch: u64) -> bool {
         self.state.lock().known_of(epoch).is_some()
     }
 
-    /// Whether this lower name is that of a known name of this epoch.
+    /// Returns whether this lower name is that of a known name of this epoch.
     pub(crate) fn has_lower(&self, lower: &[u8], epoch: u64) -> bool {
         let mut state = self.state.lock();
         let known = state.known_of(epoch);
@@ -157,7 +158,7 @@ impl NameCache {
         known.is_some_and(|known| known.add(plain, lower) && known.listed.contains(lower))
     }
 
-    /// That all names were listed and entered since that moment.
+    /// Notes that all names were listed and entered since that moment.
     pub(crate) fn all_listed(&self, epoch: u64, since: Strangers) {
         let mut state = self.state.lock();
         if state.strangers == since
@@ -204,7 +205,7 @@ impl NameCache {
         Ok(made)
     }
 
-    /// That a name was removed.
+    /// Forgets a name that was removed.
     pub(crate) fn remove(&self, plain: &[u8]) {
         if let Some(known) = &mut self.state.lock().known {
             known.remove(plain);
@@ -221,8 +222,8 @@ impl NameCache {
         }
     }
 
-    /// Hears which names others have made. `is_own` says of a lower name that the view never shows it. Returns whether
-    /// the directory is watched.
+    /// Hears which names others have made. `is_own` says of a lower name that the view never shows it. Returns
+    /// whether the directory is watched.
     pub(crate) fn hear(&self, is_own: impl Fn(&[u8]) -> bool) -> bool {
         let mut watch = self.watch.lock();
         let Some(new) = watch.as_ref().map(Watch::take) else {

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What such names begin with: no format shows a name like this.
+/// The prefix of temporary names: no format shows a name like this.
 const PREFIX: &str = ".strongroom-new-";
 
-/// What a client makes that gives a name in a directory.
+/// The name of the file by which a client gives itself the right to make names in a directory.
 const CLAIM: &str = ".strongroom-new-name";
 
-/// What the clients of a directory lock.
+/// The name of the file that the clients of a directory lock.
 const CLIENT: &str = ".strongroom-new-client";
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -32,7 +32,7 @@ pub(crate) fn client() -> &'static [u8] {
     CLIENT.as_bytes()
 }
 
-/// Whether this is such a name.
+/// Returns whether this is a temporary name.
 pub(crate) fn is(name: &[u8]) -> bool {
     name.starts_with(PREFIX.as_bytes())
 }

@@ -5,7 +5,7 @@ use super::mode::EncryptionMode;
 /// The length of a nonce in bytes.
 pub(super) const NONCE_LEN: usize = 16;
 
-/// Which master key: by how policies of each version name it.
+/// The name of a master key, as policies of each version have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyName {
     /// Version 1: a descriptor that the user chose.
@@ -14,20 +14,20 @@ pub enum KeyName {
     Identifier([u8; 16]),
 }
 
-/// How keys and IVs are made.
+/// The rule by which keys and IVs are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyUsage {
     /// A key for each file.
     PerFile,
-    /// One key for each mode; the nonce is in the IV (`DIRECT_KEY`).
+    /// A key for each mode; the nonce is in the IV (`DIRECT_KEY`).
     DirectKey,
-    /// One key for each mode; the inode number is in the IV (`IV_INO_LBLK_64`).
+    /// A key for each mode; the inode number is in the IV (`IV_INO_LBLK_64`).
     InoLblk64,
-    /// As `InoLblk64`, with IVs of 32 bits (`IV_INO_LBLK_32`).
+    /// The variant of `InoLblk64` with IVs of 32 bits (`IV_INO_LBLK_32`).
     InoLblk32,
 }
 
-/// What a directory and all in it have in common.
+/// The common settings of a directory and everything in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EncryptionPolicy {
     /// The cipher of contents.
@@ -36,7 +36,7 @@ pub struct EncryptionPolicy {
     pub names: EncryptionMode,
     /// Names are padded to a multiple of so many bytes: 4, 8, 16 or 32.
     pub padding: usize,
-    /// How keys and IVs are made.
+    /// The rule by which keys and IVs are made.
     pub flags: KeyUsage,
     /// The base-2 logarithm of the unit of encryption, or 0 for 4096 bytes.
     pub log2_unit: u8,
@@ -47,9 +47,9 @@ pub struct EncryptionPolicy {
 /// The policy of an inode, and its nonce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeContext {
-    /// What it has in common with its directory.
+    /// The policy that it has in common with its directory.
     pub policy: EncryptionPolicy,
-    /// What it has alone.
+    /// The nonce of this inode alone.
     pub nonce: [u8; NONCE_LEN],
 }
 
@@ -74,17 +74,17 @@ impl EncryptionPolicy {
         }
     }
 
-    /// Whether names and the targets of links are in clear.
+    /// Returns whether names and the targets of links are in clear.
     pub fn has_clear_names(&self) -> bool {
         self.names == EncryptionMode::Null
     }
 
-    /// Whether IVs are made from the numbers of inodes.
+    /// Returns whether IVs are made from the numbers of inodes.
     pub const fn needs_inode_numbers(&self) -> bool {
         matches!(self.flags, KeyUsage::InoLblk64 | KeyUsage::InoLblk32)
     }
 
-    /// Whether Linux allows this policy on a file system with blocks of 4096 bytes, or Lustre.
+    /// Returns whether Linux allows this policy on a file system with blocks of 4096 bytes, or Lustre.
     pub fn is_valid(&self) -> bool {
         let version = match self.key {
             KeyName::Descriptor(_) => 1,
@@ -193,7 +193,7 @@ impl InodeContext {
         bytes
     }
 
-    /// How long the context is that begins with these bytes.
+    /// The length of the context that begins with these bytes.
     pub(super) fn len_of(bytes: &[u8]) -> Option<usize> {
         match bytes.first()? {
             1 => Some(28),

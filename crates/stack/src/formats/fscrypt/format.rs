@@ -22,7 +22,7 @@ use crate::lower::{Entry, list};
 /// The longest target of a link in the lower directory, in bytes.
 const TARGET_MAX: usize = 4095;
 
-/// Which extended attributes hold contexts and sizes.
+/// The namespace of the extended attributes that hold contexts and sizes.
 ///
 /// Their names are short: with four letters each, an inode of ext4 (256 bytes) holds both, and a file
 /// takes no block more.
@@ -76,18 +76,18 @@ pub struct FscryptFormat {
 /// The master keys.
 struct FscryptKeys {
     there: HashMap<KeyName, FscryptMasterKey>,
-    /// Those that were removed while files were open.
+    /// The keys that were removed while files were open.
     leaving: HashSet<KeyName>,
 }
 
-/// Whether there is a master key.
+/// The state of a master key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyState {
     /// No.
     Absent,
     /// Yes.
     Present,
-    /// It was removed while files were open, which keep their own keys until they are closed.
+    /// The key was removed while files were open, which keep their own keys until they are closed.
     Leaving,
 }
 
@@ -113,18 +113,18 @@ impl FscryptNode {
         self.context.get().ok_or(Error::Invalid)
     }
 
-    /// Whether it could be encrypted, and is not.
+    /// Returns whether it could be encrypted, and is not.
     fn is_clear(&self) -> bool {
         matches!(self.kind, Kind::File | Kind::Directory | Kind::Symlink)
             && self.context.get().is_none()
     }
 
-    /// Whether names in it, or its target, are stored as they are.
+    /// Returns whether names in it, or its target, are stored as they are.
     fn has_clear_names(&self) -> bool {
         self.is_clear() || self.policy().is_ok_and(EncryptionPolicy::has_clear_names)
     }
 
-    /// Its policy.
+    /// The policy of the inode.
     ///
     /// # Errors
     /// `Invalid` without one.
@@ -132,7 +132,7 @@ impl FscryptNode {
         self.context().map(|context| &context.policy)
     }
 
-    /// Whether its policy has this key.
+    /// Returns whether its policy has this key.
     pub fn is_under(&self, name: &KeyName) -> bool {
         self.policy().is_ok_and(|policy| policy.key == *name)
     }
@@ -188,12 +188,12 @@ impl FscryptFormat {
         Ok(())
     }
 
-    /// That no file is open any more that keeps a key made from this one, which was removed.
+    /// Notes that no file is open any more that keeps a key made from this removed one.
     pub fn has_left(&self, name: &KeyName) {
         self.keys.write().leaving.remove(name);
     }
 
-    /// Whether there is this master key.
+    /// The state of this master key.
     pub fn key_state(&self, name: &KeyName) -> KeyState {
         let keys = self.keys.read();
         match keys.there.contains_key(name) {
@@ -335,7 +335,7 @@ fn clear_name(plain: &[u8]) -> Result<LowerName> {
     }
 }
 
-/// Whether a decrypted name can be one. A wrong one comes of a ciphertext that was changed.
+/// Returns whether a decrypted name can be one. A wrong one comes of a ciphertext that was changed.
 fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/')
 }

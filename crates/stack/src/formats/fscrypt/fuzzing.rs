@@ -1,4 +1,4 @@
-//! What is decoded of a lower directory, for `fuzz/`.
+//! Decoders of the bytes of a lower directory, for `fuzz/`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -7,8 +7,8 @@ use super::context::{InodeContext, KeyName, KeyUsage, NONCE_LEN};
 use super::master_key::{DerivationPurpose, FscryptMasterKey};
 use super::mode::{Cipher, EncryptionMode, UnitIv};
 
-/// Where an inode is, for policies that put its number into the IV. A file system of Linux has this; a
-/// stacked directory does not.
+/// The file system and number of an inode, for policies that put its number into the IV. A file system of Linux has
+/// this; a stacked directory does not.
 #[derive(Clone, Copy, Debug)]
 pub struct InodeLocation {
     /// The UUID of the file system.
@@ -26,7 +26,7 @@ pub struct InodeKey {
     unit: usize,
 }
 
-/// How IVs are made from the numbers of units.
+/// The rule by which IVs are made from the numbers of units.
 #[derive(Debug)]
 enum IvRule {
     /// The number.

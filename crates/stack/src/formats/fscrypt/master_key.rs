@@ -6,7 +6,7 @@ use secret::Secret;
 use super::context::KeyName;
 use super::mode::EncryptionMode;
 
-/// What a key is derived for.
+/// The purpose of a derived key.
 #[derive(Clone, Copy)]
 pub(super) enum DerivationPurpose {
     Identifier = 1,
@@ -29,12 +29,13 @@ impl FscryptMasterKey {
             .then_some(FscryptMasterKey(key))
     }
 
-    /// Whether it is long enough for a cipher: of 16 bytes for AES-128, and of 32 for the others, as in Linux.
+    /// Returns whether it is long enough for a cipher: of 16 bytes for AES-128, and of 32 for the others, as in
+    /// Linux.
     pub fn suits(&self, mode: EncryptionMode) -> bool {
         self.0.len() >= mode.key_len().min(32)
     }
 
-    /// Whether it is of the greatest length.
+    /// Returns whether it is of the greatest length.
     pub fn is_whole(&self) -> bool {
         self.0.len() == 64
     }

@@ -32,7 +32,7 @@ impl EncryptionMode {
         EncryptionMode::Aes256Hctr2,
     ];
 
-    /// Its number.
+    /// The number of the mode.
     pub const fn number(self) -> u8 {
         match self {
             EncryptionMode::Null => 0,

@@ -10,16 +10,16 @@ use super::inode_key::InodeKey;
 /// The longest name in bytes, plain and encrypted.
 pub(super) const NAME_MAX: usize = 255;
 
-/// How much of the ciphertext is in a no-key name; the rest is in a digest.
+/// The number of bytes of the ciphertext in a no-key name; the rest is in a digest.
 const NOKEY_BYTES: usize = 149;
 
-/// What a no-key name begins with: the two hashes of the file system, which are 0 here.
+/// The first bytes of a no-key name: the two hashes of the file system, which are 0 here.
 const NOKEY_HASHES: [u8; 8] = [0; 8];
 
-/// What the name of an entry with a long name begins with. A dot is in no base64url.
+/// The prefix of the name of an entry with a long name. A dot is in no base64url.
 const LONG: &str = "long.";
 
-/// What the name of the file with the long name ends with.
+/// The suffix of the name of the file with the long name.
 const LONG_FILE: &str = ".name";
 
 /// The length of the ciphertext of a name of `len` bytes, of at most `max`.
@@ -49,7 +49,7 @@ pub(super) fn unpadded(mut name: Vec<u8>) -> Vec<u8> {
     name
 }
 
-/// What is shown for a ciphertext without the key: base64url of Linux's `struct fscrypt_nokey_name`.
+/// The name that is shown for a ciphertext without the key: base64url of Linux's `struct fscrypt_nokey_name`.
 pub fn nokey_name(sealed: &[u8]) -> Vec<u8> {
     let mut bytes = NOKEY_HASHES.to_vec();
     match sealed.split_at_checked(NOKEY_BYTES) {
@@ -62,12 +62,12 @@ pub fn nokey_name(sealed: &[u8]) -> Vec<u8> {
     BASE64.encode(bytes).into_bytes()
 }
 
-/// What a no-key name says of the ciphertext.
+/// The part of the ciphertext that a no-key name has.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NokeyName {
     /// All of it.
     Whole(Vec<u8>),
-    /// Its start and a digest.
+    /// The start of the ciphertext and a digest.
     Digest,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn stored_name(sealed: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
     (name.into_bytes(), Some(file.into_bytes()))
 }
 
-/// What the name of an entry in the lower directory is.
+/// The meaning of an entry's name in the lower directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StoredName {
     /// The ciphertext.

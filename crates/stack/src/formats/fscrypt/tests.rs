@@ -1,4 +1,4 @@
-//! What Linux 6.12 and 6.18 wrote to images of ext4: keys, names, contents. One line of the file for
+//! Tests against images of ext4 that Linux 6.12 and 6.18 wrote: keys, names, contents. One line of the file for
 //! each directory with a policy.
 
 use serde_json::Value;

@@ -7,7 +7,7 @@ use vfs::{Error, Result};
 use super::contents::ContentKey;
 use super::names::{DirIv, NameText};
 
-/// What the names of encrypted attributes begin with. Every user can set such attributes.
+/// The prefix of the names of encrypted attributes. Every user can set such attributes.
 const PREFIX: &[u8] = b"user.gocryptfs.";
 
 const IV: DirIv = *b"xattr_name_iv_xx";
@@ -42,7 +42,7 @@ impl AttributeKey {
         Ok([PREFIX, &self.0.seal(&IV, name)?].concat())
     }
 
-    /// What the view shows for an attribute of the lower file, if anything.
+    /// The view's name for an attribute of the lower file, if the view shows it.
     pub(super) fn plain(&self, lower: &[u8]) -> Option<Vec<u8>> {
         if CLEAR.contains(&lower) {
             return Some(lower.to_vec());

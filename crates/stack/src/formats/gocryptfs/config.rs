@@ -18,8 +18,8 @@ const VERSION: u16 = 2;
 /// More than any configuration has, in bytes.
 pub const CONFIG_MAX: usize = 64 << 10;
 
-/// What gocryptfs refuses less of: 2^10 is 1 MiB. More than 2^21, or 2 GiB, would only be there to make a
-/// reader run out of memory.
+/// The accepted costs. gocryptfs refuses less than 2^10, or 1 MiB. More than 2^21, or 2 GiB, would only be there to
+/// make a reader run out of memory.
 const LOG_N: std::ops::RangeInclusive<u8> = 10..=21;
 
 /// The name of the key that seals the contents of files, and the master key.
@@ -133,7 +133,7 @@ impl Config {
         bytes
     }
 
-    /// Which features the directory has.
+    /// The features of the directory.
     pub fn features(&self) -> &Features {
         &self.features
     }
@@ -203,7 +203,7 @@ impl Config {
         if self.features.hkdf { 16 } else { 12 }
     }
 
-    /// What seals the master key: AES-GCM, whatever seals the contents.
+    /// The cipher of the master key: AES-GCM, whatever seals the contents.
     fn key_cipher(&self, passphrase: &Secret) -> Result<AeadCipher, Error> {
         let scrypt = &self.file.scrypt_object;
         let mut hashed = Secret::zeroed(Key::LEN)?;
@@ -242,7 +242,7 @@ impl Config {
     }
 }
 
-/// What is authenticated with the master key: it is block 0 of no file.
+/// The authenticated data of the master key: it is block 0 of no file.
 const KEY_BLOCK: [u8; 8] = [0; 8];
 
 /// HKDF-SHA256 without salt.

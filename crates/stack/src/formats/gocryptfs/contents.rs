@@ -106,13 +106,13 @@ impl ContentKey {
         Ok(())
     }
 
-    /// What is no block of a file is sealed as block 0 of a file without id.
+    /// Seals a value that is no block of a file, as block 0 of a file without id.
     pub(super) fn seal_value(&self, plain: &[u8]) -> Result<Vec<u8>> {
         let nonce = self.random.nonce().map_err(|_| Error::Io)?;
         self.seal_value_again(&nonce, plain)
     }
 
-    /// As [`ContentKey::seal_value`], with this nonce. Only AES-SIV stays safe when it comes again.
+    /// Seals like [`ContentKey::seal_value`], with this nonce. Only AES-SIV stays safe when it comes again.
     pub(super) fn seal_value_again(&self, nonce: &[u8], plain: &[u8]) -> Result<Vec<u8>> {
         let layout = self.layout();
         let mut sealed = vec![0; layout.before + plain.len() + layout.after];
@@ -191,7 +191,7 @@ pub(super) fn file_id(header: &[u8]) -> Result<&[u8; 16]> {
     }
 }
 
-/// What is authenticated with a block.
+/// The authenticated data of a block.
 fn associated(number: u64, id: &[u8; 16]) -> [u8; 24] {
     let mut bytes = [0; 24];
     bytes[..8].copy_from_slice(&number.to_be_bytes());

@@ -1,12 +1,12 @@
 //! The errors of `gocryptfs.conf`.
 
-/// Why a configuration was not read, made or unlocked.
+/// The reason why a configuration was not read, made or unlocked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is no JSON of the right shape.
+    /// The text is no JSON of the right shape.
     #[error("gocryptfs.conf is damaged: {0}")]
     Damaged(String),
-    /// It says something that is not understood here.
+    /// The configuration has a part that is not understood here.
     #[error("gocryptfs.conf needs what is not supported: {0}")]
     Unsupported(String),
     /// A directory of an early gocryptfs, which today's gocryptfs does not open either.
@@ -20,7 +20,7 @@ pub enum Error {
     /// The cipher refuses, by its policy or for want of memory.
     #[error(transparent)]
     Cipher(#[from] cipher::Error),
-    /// There is no locked memory left.
+    /// No locked memory is left.
     #[error(transparent)]
     Memory(#[from] secret::Error),
 }

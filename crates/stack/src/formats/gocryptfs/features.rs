@@ -2,7 +2,7 @@
 
 use super::error::Error;
 
-/// What seals the contents of files.
+/// The cipher of the contents of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContentCipher {
     /// AES-256-GCM with nonces of 16 bytes.
@@ -14,14 +14,14 @@ pub enum ContentCipher {
     XChaCha20Poly1305,
 }
 
-/// How names are encrypted.
+/// The encryption of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameFeatures {
     /// Each directory has an IV of its own. Without, a name is the same ciphertext everywhere.
     pub dir_iv: bool,
     /// Names that are too long are hashed, and the whole one is in a file beside. Without, they are refused.
     pub long: bool,
-    /// What is too long, in bytes of the encrypted name.
+    /// The longest encrypted name that is not hashed, in bytes.
     pub long_max: u8,
     /// Base64 without padding.
     pub raw64: bool,
@@ -30,9 +30,9 @@ pub struct NameFeatures {
 /// All features of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Features {
-    /// What seals contents.
+    /// The cipher of contents.
     pub content: ContentCipher,
-    /// How names are encrypted; nothing if they are clear, and the targets of links with them.
+    /// The encryption of names; nothing if they are clear, and the targets of links with them.
     pub names: Option<NameFeatures>,
     /// Keys come of the master key by HKDF, as in all directories since 2017.
     pub hkdf: bool,

@@ -31,7 +31,7 @@ pub struct GocryptfsFormat {
 /// An inode: of files there is nothing to know.
 #[derive(Debug)]
 pub struct GocryptfsNode {
-    /// Of a directory; nothing while its file is missing.
+    /// The IV of a directory; nothing while its file is missing.
     iv: OnceLock<DirIv>,
     is_root: bool,
 }

@@ -16,10 +16,10 @@ pub(super) const NAME_MAX: usize = 255;
 /// The file with the IV of its directory.
 pub(super) const DIR_IV_NAME: &str = "gocryptfs.diriv";
 
-/// What the names of entries with long names begin with.
+/// The prefix of the names of entries with long names.
 const LONG_PREFIX: &[u8] = b"gocryptfs.longname.";
 
-/// What the names of the files with long names end with.
+/// The suffix of the names of the files with long names.
 const LONG_SUFFIX: &[u8] = b".name";
 
 /// The most bytes that a file with a long name has: 256 in base64.
@@ -28,7 +28,7 @@ const LONG_MAX: usize = 344;
 /// The IV of a directory.
 pub(super) type DirIv = [u8; 16];
 
-/// What pads and encrypts names of files and of attributes.
+/// The cipher that pads and encrypts names of files and of attributes.
 pub(super) struct NameText {
     cipher: NameCipher,
     base64: &'static GeneralPurpose,
@@ -56,7 +56,7 @@ impl NameText {
         Ok(self.base64.encode(bytes).into_bytes())
     }
 
-    /// What this text stands for, which may not be a name.
+    /// Decrypts this text, which may not be a name.
     pub(super) fn open(&self, iv: &DirIv, text: &[u8]) -> Result<Vec<u8>> {
         if text.len() > LONG_MAX {
             return Err(Error::Io);
@@ -82,7 +82,7 @@ pub(super) struct GocryptfsNameKey {
     text: NameText,
 }
 
-/// What the name of a lower entry says.
+/// The meaning of the name of a lower entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum EntryName<'a> {
     /// The IV of the directory, or the file with a long name.
@@ -103,7 +103,7 @@ impl GocryptfsNameKey {
         self.text.base64()
     }
 
-    /// What the lower directory has for the name `plain`.
+    /// Encrypts the name `plain` for the lower directory.
     pub(super) fn seal(&self, iv: &DirIv, plain: &[u8]) -> Result<LowerName> {
         if plain.len() > NAME_MAX {
             return Err(Error::NameTooLong);
@@ -132,7 +132,7 @@ impl GocryptfsNameKey {
         })
     }
 
-    /// What the lower name `name` is.
+    /// The meaning of the lower name `name`.
     pub(super) fn stored<'a>(&self, name: &'a [u8]) -> EntryName<'a> {
         if self.names.dir_iv && name == DIR_IV_NAME.as_bytes() {
             return EntryName::Own;
@@ -144,7 +144,7 @@ impl GocryptfsNameKey {
         }
     }
 
-    /// Whether `whole` is the encrypted name of the entry `name`.
+    /// Returns whether `whole` is the encrypted name of the entry `name`.
     pub(super) fn is_long(&self, name: &[u8], whole: &[u8]) -> bool {
         whole.len() <= LONG_MAX && self.hashed(whole) == name
     }
@@ -164,7 +164,7 @@ impl GocryptfsNameKey {
     }
 }
 
-/// Whether a file can have this name.
+/// Returns whether a file can have this name.
 fn is_name(name: &[u8]) -> bool {
     let is_plain = !name.contains(&b'/') && !name.contains(&0);
     (1..=NAME_MAX).contains(&name.len()) && name != b"." && name != b".." && is_plain

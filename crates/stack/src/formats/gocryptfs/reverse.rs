@@ -22,7 +22,7 @@ use crate::formats::{FileLayout, LowerName};
 /// The name of the configuration, in the root of the plain directory. The view has it by the other name.
 pub const REVERSE_CONFIG_NAME: &str = ".gocryptfs.reverse.conf";
 
-/// What encrypts a plain directory, with its master key.
+/// The encryption of a plain directory, with its master key.
 pub struct Reverse {
     contents: ContentKey,
     /// None if names stay clear.
@@ -30,14 +30,14 @@ pub struct Reverse {
     dir_iv: bool,
 }
 
-/// What makes the ciphertext of a file its own.
+/// The IVs of a file, which make its ciphertext unlike others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileIvs {
     id: [u8; 16],
     first_nonce: [u8; 16],
 }
 
-/// What a name of the view is.
+/// The meaning of a name of the view.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ReverseName {
     /// The file with the IV of the directory.
@@ -77,7 +77,7 @@ impl Reverse {
         })
     }
 
-    /// Whether the view has this extended attribute of an entry: only what decides who may read it.
+    /// Returns whether the view has this extended attribute of an entry: only what decides who may read it.
     pub(crate) fn shows_xattr(&self, name: &[u8]) -> bool {
         CLEAR.contains(&name)
     }
@@ -118,7 +118,7 @@ impl Reverse {
         }
     }
 
-    /// What a name of the view is, in the directory with this path.
+    /// The meaning of a name of the view, in the directory with this path.
     ///
     /// # Errors
     /// `NotFound` if nothing can have it.
@@ -171,7 +171,7 @@ impl Reverse {
 }
 
 impl FileIvs {
-    /// Those of the file with this path.
+    /// The IVs of the file with this path.
     pub(crate) fn new(path: &[u8]) -> FileIvs {
         FileIvs {
             id: derive(path, "FILEID"),
@@ -180,7 +180,7 @@ impl FileIvs {
     }
 }
 
-/// What an encrypted path gives for some purpose. The path of the root is empty.
+/// The hash of an encrypted path for some purpose. The path of the root is empty.
 fn derive(path: &[u8], purpose: &str) -> [u8; 16] {
     let hash = Digest::Sha256.hash(&[path, &[0], purpose.as_bytes()]);
     *hash.first_chunk().expect("16 bytes of 32")

@@ -90,7 +90,7 @@ fn open(lower: &Path) -> GocryptfsFormat {
     GocryptfsFormat::new(&config, &master, Arc::new(SystemRandom)).expect("keys")
 }
 
-/// What the recorded trees have.
+/// The contents of the recorded trees.
 fn recorded() -> ViewTree {
     let long = [b"sub dir/".to_vec(), vec![b'n'; 120]].concat();
     let directory = vec![b'd'; 255];

@@ -42,7 +42,7 @@ impl Algorithm {
         Algorithm::ALL.into_iter().find(same)
     }
 
-    /// Its numbers in key chains.
+    /// The numbers of the algorithm in key chains.
     pub(super) fn numbers(self) -> (u32, u32) {
         let id = if self.cipher == BlockCipher::Aes {
             4

@@ -1,6 +1,6 @@
 //! The errors of keys and key chains.
 
-/// Why a key, a chain or a configuration could not be used.
+/// The reason why a key, a chain or a configuration could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Neither a key file nor a passphrase.
@@ -24,7 +24,7 @@ pub enum Error {
     /// The cipher refuses, by its policy or for want of memory.
     #[error(transparent)]
     Cipher(#[from] cipher::Error),
-    /// There is no locked memory left.
+    /// No locked memory is left.
     #[error(transparent)]
     Memory(#[from] secret::Error),
 }

@@ -25,7 +25,7 @@ const TARGET_MAX: usize = 766;
 pub struct PefsFormat {
     /// The first one is for what enters a directory without a key.
     keys: RwLock<Vec<Arc<PefsKey>>>,
-    /// How often they changed. It changes while they are locked.
+    /// The number of key changes. It changes while the keys are locked.
     epoch: AtomicU64,
     random: Arc<dyn Random>,
 }
@@ -34,11 +34,11 @@ pub struct PefsFormat {
 #[derive(Debug, Default)]
 pub struct PefsNode {
     sealed: Option<EncryptedName>,
-    /// It had a key that was removed. Its stored bytes are shown, and are not for writing.
+    /// True if the inode had a key that was removed. Its stored bytes are shown, and are not for writing.
     has_lost_key: bool,
 }
 
-/// What an inode with an encrypted name has. Others are as they are in the lower directory.
+/// The key and tweak of an inode with an encrypted name. Others are as they are in the lower directory.
 #[derive(Debug)]
 struct EncryptedName {
     key: Arc<PefsKey>,
@@ -87,7 +87,7 @@ impl PefsFormat {
         keys.clone()
     }
 
-    /// What a stored name says under one of the keys: that of its directory first, then the later ones, then
+    /// Decrypts a stored name under one of the keys: that of its directory first, then the later ones, then
     /// the earlier ones.
     fn open_name(&self, dir: &PefsNode, lower: &[u8]) -> Option<(EncryptedName, Vec<u8>)> {
         let keys = self.keys();
@@ -105,7 +105,7 @@ impl PefsFormat {
         })
     }
 
-    /// What a directory of this name becomes under another key, and its lower name.
+    /// The node and the lower name of a directory of this name under another key.
     ///
     /// # Errors
     /// `NotFound` without such a key; `Invalid` for a directory that has it, or has none.
@@ -126,7 +126,7 @@ impl PefsFormat {
         Ok((sealed.into(), lower))
     }
 
-    /// What is new under a key.
+    /// A new tweak under a key.
     fn seal_new(&self, key: Arc<PefsKey>) -> Result<EncryptedName> {
         let mut tweak = FileTweak::default();
         self.random.fill(&mut tweak).map_err(|_| Error::Io)?;
@@ -149,7 +149,7 @@ impl PefsNode {
         sealed.key.check().ok().map(|_| &sealed.key)
     }
 
-    /// Whether it is encrypted with this key, or was before the key was removed.
+    /// Returns whether the inode is encrypted with this key, or was before the key was removed.
     pub fn is_under(&self, id: KeyId) -> bool {
         let sealed = self.sealed.as_ref();
         sealed.is_some_and(|sealed| sealed.key.id() == id)

@@ -13,10 +13,10 @@ use super::names::PefsNameKey;
 /// The length of a master key, in bytes.
 pub(super) const MASTER_LEN: usize = 64;
 
-/// How often a passphrase is hashed unless something else is said.
+/// The number of hashes of a passphrase unless something else is said.
 pub const DEFAULT_ITERATIONS: u32 = 50_000;
 
-/// What a key is known by. Shown as hexadecimal digits.
+/// The id of a key. Shown as hexadecimal digits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub [u8; 8]);
 
@@ -68,12 +68,12 @@ impl PefsMasterKey {
         Ok(PefsMasterKey(self.0.try_clone()?))
     }
 
-    /// Its 64 bytes.
+    /// The 64 bytes of the key.
     pub(super) fn expose(&self) -> &[u8] {
         self.0.expose()
     }
 
-    /// Its 64 bytes, to be given to [`PefsMasterKey::new`] in another process.
+    /// The 64 bytes of the key, to be given to [`PefsMasterKey::new`] in another process.
     pub fn secret(&self) -> &Secret {
         &self.0
     }
@@ -134,7 +134,7 @@ impl PefsKey {
         self.id
     }
 
-    /// What it seals contents with.
+    /// The algorithm for contents.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }

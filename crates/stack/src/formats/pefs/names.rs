@@ -12,7 +12,7 @@ use vfs::{Error, Result};
 /// The longest name, in bytes: its ciphertext has 247.
 pub(super) const NAME_MAX: usize = 168;
 
-/// What is random for each file, and stored in its name only.
+/// The random tweak of each file, which is stored in its name only.
 pub(super) type FileTweak = [u8; 8];
 
 const CHECKSUM_LEN: usize = 8;
@@ -30,7 +30,7 @@ pub(super) struct PefsNameKey {
 }
 
 impl PefsNameKey {
-    /// Of keys of 16 bytes or more, which are cut.
+    /// Makes the keys of keys of 16 bytes or more, which are cut.
     pub(super) fn new(name: &Secret, checksum: &Secret) -> cipher::Result<PefsNameKey> {
         let spec = SectorSpec::parse("aes-cbc-null")?;
         let checksum = checksum.expose().first_chunk().expect("64 bytes");

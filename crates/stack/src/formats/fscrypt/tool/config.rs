@@ -17,13 +17,13 @@ pub const CONFIG_MAX: usize = 64 << 10;
 pub struct Config {
     /// The tool's word for the source of new protectors.
     pub source: String,
-    /// What a guess at a new passphrase costs.
+    /// The cost of a guess at a new passphrase.
     pub costs: Costs,
-    /// How new policies encrypt.
+    /// The encryption of new policies.
     pub options: Options,
-    /// Whether policies of version 1 have their keys in the file system, and not in the user's keyring.
+    /// True if policies of version 1 have their keys in the file system, and not in the user's keyring.
     pub use_fs_keyring_for_v1_policies: bool,
-    /// Whether ordinary users may read metadata of other users.
+    /// True if ordinary users may read metadata of other users.
     pub allow_cross_user_metadata: bool,
 }
 

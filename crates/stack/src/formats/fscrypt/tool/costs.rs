@@ -1,4 +1,4 @@
-//! What a guess at a passphrase costs: Argon2id.
+//! The cost of a guess at a passphrase: Argon2id.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Costs {
     pub memory_kib: u32,
     /// Parts that can be computed at the same time.
     pub lanes: u32,
-    /// As it is written: old versions of the tool took only its low 8 bits.
+    /// The number as it is written: old versions of the tool took only its low 8 bits.
     pub(super) parallelism: i64,
     pub(super) is_truncation_fixed: bool,
     unknown: Vec<u8>,

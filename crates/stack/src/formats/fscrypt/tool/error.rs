@@ -1,6 +1,6 @@
 //! The errors of the tool's files.
 
-/// Why a policy or protector could not be used.
+/// The reason why a policy or protector could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The key or the passphrase opens nothing.
@@ -15,10 +15,10 @@ pub enum Error {
     /// No policy, protector or directory of this name.
     #[error("there is no {0}")]
     NotFound(String),
-    /// There is one already.
+    /// An object of this name exists already.
     #[error("there is {0} already")]
     Exists(String),
-    /// What was asked for cannot be.
+    /// The request cannot be fulfilled.
     #[error("{0}")]
     Refused(String),
     /// Another user could have written it.
@@ -30,7 +30,7 @@ pub enum Error {
     /// The cipher refuses, by its policy or for want of memory.
     #[error(transparent)]
     Cipher(#[from] cipher::Error),
-    /// There is no locked memory left.
+    /// No locked memory is left.
     #[error(transparent)]
     Memory(#[from] secret::Error),
     /// The directory cannot be read or changed.

@@ -2,12 +2,12 @@
 
 use super::error::{Result, damaged};
 
-/// Where the protector is. At least one of both is known.
+/// The file system with the protector. At least one of both is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProtectorLink {
     /// The UUID of the file system.
     pub uuid: Option<String>,
-    /// Its mountpoint.
+    /// The mountpoint of the file system.
     pub path: Option<String>,
 }
 

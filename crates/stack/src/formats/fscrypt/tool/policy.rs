@@ -15,10 +15,11 @@ use crate::formats::fscrypt::{
 /// The length of a master key, in bytes.
 const KEY_LEN: usize = 64;
 
-/// What names that are not encrypted have in the place of a mode. The tool knows no such policies, and refuses this number.
+/// The number in place of a mode for names that are not encrypted. The tool knows no such policies, and refuses this
+/// number.
 const CLEAR_NAMES: i64 = 255;
 
-/// How a policy encrypts.
+/// The encryption of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Names are padded to a multiple of so many bytes.
@@ -85,7 +86,7 @@ impl Options {
         })
     }
 
-    /// Whether names are not encrypted.
+    /// Returns whether names are not encrypted.
     pub fn has_clear_names(&self) -> bool {
         self.names == EncryptionMode::Null
     }
@@ -111,10 +112,10 @@ struct PolicySlot {
 pub struct ProtectedPolicy {
     /// The name of its master key.
     pub name: KeyName,
-    /// How it encrypts.
+    /// The encryption of the policy.
     pub options: Options,
     slots: Vec<PolicySlot>,
-    /// Of the options.
+    /// The unknown fields of the options.
     unknown_options: Vec<u8>,
     unknown: Vec<u8>,
 }

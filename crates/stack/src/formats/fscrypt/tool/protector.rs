@@ -12,7 +12,7 @@ use super::wrapped_key::WrappedKeyData;
 /// The name of a protector: the hash of the hash of its key.
 pub type Descriptor = [u8; 8];
 
-/// Where the secret of a protector comes from.
+/// The source of a protector's secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtectorSource {
     /// The login passphrase of this user.
@@ -34,7 +34,7 @@ impl ProtectorSource {
     }
 }
 
-/// How the secret becomes the key that wraps.
+/// The hash by which the secret becomes the key that wraps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hash {
     pub(super) costs: Costs,
@@ -44,11 +44,11 @@ pub(super) struct Hash {
 /// A protector, locked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protector {
-    /// Its descriptor.
+    /// The descriptor of the protector.
     pub descriptor: Descriptor,
-    /// Where its secret comes from.
+    /// The source of the secret.
     pub source: ProtectorSource,
-    /// What its owner called it; nothing for a login passphrase.
+    /// The name that the owner gave; nothing for a login passphrase.
     pub name: String,
     /// With a passphrase.
     hash: Option<Hash>,
@@ -103,12 +103,12 @@ impl Protector {
         Ok((protector, key))
     }
 
-    /// What a guess costs, if a passphrase opens it.
+    /// The cost of a guess, if a passphrase opens it.
     pub fn costs(&self) -> Option<&Costs> {
         self.hash.as_ref().map(|hash| &hash.costs)
     }
 
-    /// Its key, by a passphrase.
+    /// Unwraps the key of the protector with a passphrase.
     ///
     /// # Errors
     /// [`Error::WrongKey`]; [`Error::Damaged`]; [`Error::Refused`] if no passphrase opens it.
@@ -117,7 +117,7 @@ impl Protector {
         self.unlock_with(&hash.costs.hash(passphrase, &hash.salt)?)
     }
 
-    /// Its key, by a raw key.
+    /// Unwraps the key of the protector with a raw key.
     ///
     /// # Errors
     /// [`Error::WrongKey`]; [`Error::Damaged`]; [`Error::Refused`] if a passphrase opens it.

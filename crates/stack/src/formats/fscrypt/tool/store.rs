@@ -25,7 +25,7 @@ const POLICIES: &str = "policies";
 const PROTECTORS: &str = "protectors";
 const LINK_SUFFIX: &str = ".link";
 
-/// Who can make policies and protectors.
+/// The users that can make policies and protectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writers {
     /// The owner of the directory.
@@ -37,9 +37,9 @@ pub enum Writers {
 /// A protector, or where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtectorEntry {
-    /// It is here.
+    /// The protector itself.
     Here(Box<Protector>),
-    /// It is on another file system.
+    /// A protector on another file system.
     Linked(ProtectorLink),
 }
 
@@ -150,7 +150,7 @@ impl MetadataStore {
         Ok(sync(root)?)
     }
 
-    /// Who can make policies and protectors here; nothing for modes of another kind.
+    /// The users that can make policies and protectors here; nothing for modes of another kind.
     ///
     /// # Errors
     /// [`Error::Lower`].
@@ -291,7 +291,7 @@ impl MetadataStore {
         }
     }
 
-    /// What is in a file, and its owner.
+    /// The contents of a file, and its owner.
     fn read(&self, dir: &Entry, name: &str, what: &str) -> Result<(Vec<u8>, u32)> {
         // A FIFO must not hold the reader up.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;

@@ -15,7 +15,7 @@ pub(super) struct MessageField<'a> {
 enum FieldValue<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
-    /// Of a fixed length: no known field is.
+    /// A value of fixed length: no known field is one.
     Fixed,
 }
 

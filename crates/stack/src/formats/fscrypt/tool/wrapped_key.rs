@@ -1,4 +1,4 @@
-//! One key under another: AES-256-CTR, then HMAC-SHA256.
+//! A key under another: AES-256-CTR, then HMAC-SHA256.
 
 use cipher::{Digest, Random, SectorCipher, SectorSpec};
 use secret::{Key, Secret};

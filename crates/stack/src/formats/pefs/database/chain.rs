@@ -8,7 +8,7 @@ use crate::formats::pefs::algorithm::Algorithm;
 use crate::formats::pefs::error::Error;
 use crate::formats::pefs::key::{KeyId, MASTER_LEN, PefsKey, PefsMasterKey};
 
-/// What is sealed in a record, in bytes.
+/// The length of the sealed part of a record, in bytes.
 const SEALED_LEN: usize = 92;
 
 const MAC_LEN: usize = 32;
@@ -112,7 +112,7 @@ impl ChainLink {
     }
 }
 
-/// What stands in the place of random bytes in the record of a retired key. pefs ignores these bytes, and only the key
+/// The mark in the record of a retired key, in place of random bytes. pefs ignores these bytes, and only the key
 /// tells them from random ones.
 fn retired_mark(key: &PefsMasterKey) -> [u8; MARK_LEN] {
     let mark = Digest::Sha512.hmac(key.expose(), &[b"<STRONGROOM RETIRED>\0"]);

@@ -48,7 +48,7 @@ impl Chains {
         file::encode(&self.records, self.page_size)
     }
 
-    /// Whether a key has a record.
+    /// Returns whether a key has a record.
     pub fn has(&self, key: KeyId) -> bool {
         self.records.contains_key(&key.0[..])
     }
@@ -92,8 +92,8 @@ impl Chains {
         Ok(())
     }
 
-    /// Puts a new key in the place of `old`, the first key of a chain: the new key leads to `old` and to all keys after
-    /// it, so that files stay readable. False if `old` has no record.
+    /// Puts a new key in the place of `old`, the first key of a chain: the new key leads to `old` and to all keys
+    /// after it, so that files stay readable. False if `old` has no record.
     ///
     /// The record of `old` says that it is retired. It stays in the chain: it is the key of files.
     ///
@@ -116,7 +116,7 @@ impl Chains {
         Ok(true)
     }
 
-    /// Whether another key has taken the place of this one.
+    /// Returns whether another key has taken the place of this one.
     ///
     /// # Errors
     /// [`Error::Record`], [`Error::Cipher`], [`Error::Memory`].

@@ -12,12 +12,12 @@ pub const DATABASE_NAME: &str = ".pefs.db";
 /// More only take time: some seconds already.
 const ITERATIONS_MAX: u32 = 10_000_000;
 
-/// What it says; what is left out is for the caller to choose.
+/// The contents of the configuration; parts that are left out are for the caller to choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// The algorithm of new keys.
     pub algorithm: Option<Algorithm>,
-    /// How often passphrases are hashed; 0 is not at all.
+    /// The number of hashes of a passphrase; 0 is not at all.
     pub iterations: Option<u32>,
 }
 

@@ -45,7 +45,7 @@ fn sync(dir: &Entry) -> Result<()> {
     synced
 }
 
-/// What `.pefs.conf` says, if it is a link.
+/// The algorithm in `.pefs.conf`, if it is a link.
 fn of_link(dir: &Entry) -> Result<Option<Algorithm>> {
     let link = dir.entry(CONFIG_NAME.as_bytes());
     match link.and_then(|link| link.target()) {

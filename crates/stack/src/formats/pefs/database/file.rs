@@ -13,7 +13,7 @@ const NO_DUPLICATES: u32 = 0x20;
 /// The page that the tree begins with.
 const ROOT: u32 = 1;
 
-/// What a page has besides an item of it: the item's offset.
+/// The length of an item's offset, which a page has besides the item.
 const OFFSET_LEN: usize = 2;
 
 /// An item of a page, and the key by which the page above knows its page.
@@ -65,7 +65,7 @@ pub(crate) fn encode(records: &Records, page_size: usize) -> Vec<u8> {
     file
 }
 
-/// What says of which kind the file is.
+/// The first page, which gives the kind of the file.
 fn first_page(page_size: usize) -> Vec<u8> {
     let mut page = vec![0; page_size];
     let fields = [MAGIC, VERSION, page_size as u32, 0, 0, NO_DUPLICATES];

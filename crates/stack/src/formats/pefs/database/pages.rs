@@ -13,7 +13,7 @@ pub(crate) const HEADER_LEN: usize = 20;
 pub(crate) const INTERNAL: u32 = 1;
 pub(crate) const LEAF: u32 = 2;
 const KIND: u32 = 0x1f;
-/// Of an item: its key or its data lies on other pages. The library does that with long ones only.
+/// The flag of an item whose key or data lies on other pages. The library does that with long ones only.
 const OVERFLOW: u8 = 3;
 
 /// The file.

@@ -93,7 +93,7 @@ fn decoys_open_with_no_key() {
     assert_eq!(ids(&keys.expect("opened").expect("a record")).len(), 1);
 }
 
-/// What the library wrote is kept when a record is added.
+/// Records of the library are kept when a record is added.
 #[test]
 fn a_recorded_database_is_changed() {
     let first = || chain_key(&vectors(), "A");

@@ -1,4 +1,4 @@
-//! What pefs' own code made, compiled for user space: keys, names, contents, links, chains, a tree.
+//! Tests against recordings of pefs' own code, compiled for user space: keys, names, contents, links, chains, a tree.
 
 mod chains;
 
