@@ -4,9 +4,9 @@
 //! Header · Slot 1 · parameters · Slot 2 · parameters · ... · Generation 1 · Generation 2 · ... · Trailer
 //! ```
 //!
-//! Numbers are little-endian, nothing is padded, and what is reserved is zero. The magic, length and
-//! version (the first 14 bytes) and the trailer are the same in every version, so that any program
-//! can tell damage from a format that it does not know.
+//! Numbers are little-endian, nothing is padded, and what is reserved is zero. The magic, length and version (the
+//! first 14 bytes) and the trailer are the same in every version. So any program can tell damage from a format that
+//! it does not know.
 //!
 //! `docs/FORMAT.md` describes the fields and what each wrapped key is bound to.
 

@@ -1,6 +1,6 @@
-//! A key that several sources hold together: so many of them open its slot, and fewer say nothing of it (Shamir's
-//! sharing, as the pin `sss` of clevis). Each source protects a share in its own way. Those that are asked for a
-//! share are asked at the same time, so that one server that is away does not keep the others from helping.
+//! A key that several sources hold together (Shamir's sharing, as the pin `sss` of clevis). A threshold of them
+//! opens its slot; fewer say nothing of it. Each source protects a share in its own way. All sources are asked for
+//! their shares at the same time. So an absent server does not keep the others from helping.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;

@@ -1,10 +1,9 @@
 //! Key wrapping: XAES-256-GCM with a commitment.
 //!
-//! GCM does not commit to its key: for a ciphertext of an attacker's making there can be two keys
-//! under which it opens. So each wrapped key carries a hash of the wrapping key, the nonce and the
-//! associated data, which is compared first. That also tells the two ways to fail apart: another
-//! commitment means another key (or header), the right commitment with a wrong tag means that the
-//! ciphertext was changed.
+//! GCM does not commit to its key: a ciphertext of an attacker's making can open under two keys. So each wrapped
+//! key carries a hash of wrapping key, nonce and associated data, which is compared first. That also tells the two
+//! ways to fail apart. Another commitment means another key (or header). The right commitment with a wrong tag
+//! means that the ciphertext was changed.
 //!
 //! ```text
 //! commitment = BLAKE3 derive_key("strongroom 2026-11 key wrapping commitment v1",

@@ -1,5 +1,5 @@
-//! The parts of JOSE that clevis uses: JSON Web Keys (RFC 7517), their thumbprints (RFC 7638), JSON Web Encryption
-//! (RFC 7516) and Signature (RFC 7515), and the key derivation of ECDH-ES (RFC 7518, 4.6).
+//! The parts of JOSE that clevis uses: JSON Web Keys (RFC 7517) and their thumbprints (RFC 7638). Also JSON Web
+//! Encryption (RFC 7516) and Signature (RFC 7515), and the key derivation of ECDH-ES (RFC 7518, 4.6).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,9 +1,9 @@
 //! The seals of clevis: JSON Web Encryption (RFC 7516) whose key a Tang server helps to recover. The server learns
-//! neither the key nor which of its clients asks. [`clevis`] opens tokens of clevis, also those with several servers
-//! of which some have to help, [`TangKey`] seals and opens the keys of slots.
+//! neither the key nor which of its clients asks. [`clevis`] opens tokens of clevis, also those with several
+//! servers of which some have to help. [`TangKey`] seals and opens the keys of slots.
 //!
 //! What is sealed is in a header that an attacker may have written. It makes this program ask a server of the
-//! attacker's choice, or several, with random points; what comes out then is a passphrase of the attacker's choice.
+//! attacker's choice, or several, with random points. The result is a passphrase of the attacker's choice.
 
 mod jose;
 mod key;

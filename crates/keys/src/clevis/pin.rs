@@ -1,6 +1,6 @@
-//! The pins of clevis: who helps to open what is sealed. The pin `sss` has parts, each with a pin of its own, and
-//! opens when so many of them do (Shamir's sharing). Its parts are asked at the same time, so that one server that is
-//! away does not keep the others from helping.
+//! The pins of clevis: who helps to open what is sealed. The pin `sss` has parts, each with a pin of its own
+//! (Shamir's sharing). It opens when enough of them do. Its parts are asked at the same time. So an absent server
+//! does not keep the others from helping.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Instant;

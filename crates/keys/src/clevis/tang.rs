@@ -1,4 +1,4 @@
-//! The pin `tang`: the key of what is sealed is an exchange with the key of a Tang server, which helps to recover it.
+//! The pin `tang`: the sealing key is an exchange with the key of a Tang server, which helps to recover it.
 
 use cipher::{Curve, KeyRecovery, Point, Random};
 use secret::Secret;

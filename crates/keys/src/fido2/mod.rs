@@ -4,8 +4,8 @@
 //! their own, and this module starts them. What a token says goes to them over a pipe, and so does the PIN. What they
 //! answer comes into locked memory.
 //!
-//! Each wrong PIN counts. So a PIN goes only to an authenticator that has the credential of the token, or that does
-//! not tell and is the only one that can have it.
+//! Each wrong PIN counts. So a PIN goes only to an authenticator that has the credential of the token. If
+//! authenticators do not tell, it goes to the only one that can have it.
 
 mod authenticator;
 mod program;

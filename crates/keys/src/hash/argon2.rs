@@ -1,10 +1,9 @@
 //! The password hash: Argon2id, RFC 9106, version 0x13.
 //!
-//! Two sets of bounds, for two purposes. What is *made* here costs an attacker at least 64 MiB and
-//! three passes per guess, the second recommendation of RFC 9106 (section 4), and more where the machine has it;
-//! there is no way to ask for less but the one named for tests. What is *read* is accepted in any shape that Argon2
-//! has, so that old and foreign keyrings open, up to bounds past which a header can only be damaged or made to
-//! exhaust the machine.
+//! Two sets of bounds, for two purposes. *New* parameters cost an attacker at least 64 MiB and three passes per
+//! guess, and more where the machine has it. This is the second recommendation of RFC 9106 (section 4). Only tests
+//! can ask for less. *Stored* parameters are accepted in any shape that Argon2 has, so that old and foreign
+//! keyrings open. A header past the bounds can only be damaged, or made to exhaust the machine.
 
 use std::fmt;
 use std::time::Duration;
@@ -119,9 +118,9 @@ impl Argon2Params {
         Ok(())
     }
 
-    /// Parameters that take about `target` on this machine: as much memory as that allows, up to 1 GiB and to a share
-    /// of this machine's, with one lane per processor up to 4; and then more passes. At least
-    /// [`Argon2Params::RECOMMENDED`].
+    /// Parameters that take about `target` on this machine: as much memory as that allows, and then more passes.
+    /// The memory is at most 1 GiB and a share of this machine's. There is one lane per processor, up to 4. At
+    /// least [`Argon2Params::RECOMMENDED`].
     ///
     /// Measures for about as long as `target` itself.
     ///

@@ -1,6 +1,6 @@
 //! The cost of a new slot, fitted to this machine: as much memory as the time allows, then more passes.
 //!
-//! Memory comes first because an attacker pays for it in each of many guesses at a time; passes cost an attacker's
+//! Memory comes first because an attacker pays for it in each of many guesses at a time. Passes cost an attacker's
 //! chips no more than this processor.
 
 use std::time::{Duration, Instant};
@@ -99,8 +99,7 @@ impl Argon2Fit {
     }
 }
 
-/// Hashes, and returns the time that it took without the wait for its turn: other users must not make new slots
-/// cheaper.
+/// Hashes, and returns the time without the wait for its turn. Other users must not make new slots cheaper.
 pub(crate) fn timed_hash(
     kind: Argon2Kind,
     cost: Argon2Cost,

@@ -83,9 +83,9 @@ pub fn set_hash_memory(kib: u64) {
     });
 }
 
-/// The most memory that a slot made here shall take, in KiB: half of the machine's, so that it does not swap. Where
-/// all hashes share limited memory, the share that is reserved for root: then root opens such a slot at once, and
-/// users can.
+/// The most memory of a new slot, in KiB: half of the machine's, so that it does not swap. Where all hashes share
+/// limited memory, it is the share that is reserved for root. Then root opens such a slot at once, and users can
+/// open it.
 pub(crate) fn new_slot_memory_kib() -> u32 {
     let kib = QUEUE.limits().map_or_else(
         || machine_memory_kib().map_or(MEMORY_KIB_LEAST.into(), |kib| kib / 2),

@@ -5,9 +5,9 @@
 //!
 //! - Root is next, always, and has a reserved share of the memory. So a hash of root starts
 //!   at once, or after hashes that run already.
-//! - Users take turns: the user with the fewest running hashes is next, then the user with the least work so far.
-//!   Work
-//!   is memory times passes. A user who comes back from a pause has no credit for it (start-time fair queueing).
+//! - Users take turns: the user with the fewest running hashes is next. Then it is the user with the least work so
+//!   far. Work is memory times passes. A user who comes back from a pause has no credit for it (start-time fair
+//!   queueing).
 //! - Each user has one running hash and a few that wait; all users together have few running hashes.
 //! - The logins of a user count as another user, because other users cause them. They take no place of a user in the
 //!   queue.

@@ -64,8 +64,8 @@ pub enum Heads {
     Any,
     /// A head has the seal of this generation or of a later one.
     FromHere,
-    /// A head has the seal of a later generation. So without the wrapping key it is impossible to make a keyring
-    /// in which this generation is the newest and seals heads.
+    /// A head has the seal of a later generation. So nobody without the wrapping key can make a keyring in which
+    /// this generation is the newest and seals heads.
     Later,
 }
 

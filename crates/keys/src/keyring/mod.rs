@@ -20,9 +20,9 @@ const GENERATIONS_MAX: usize = 1 << 16;
 
 /// The keys of a dataset, wrapped: whose wrapping key, and the generations that it wraps.
 ///
-/// A keyring is always one that can be stored: it has a generation; their numbers ascend and their
-/// transaction groups do not descend; all are wrapped by the wrapping key that it names; and that key
-/// has slots, with ascending numbers, unless it is inherited. It holds no secret.
+/// A keyring can always be stored. It has a generation at least. The numbers of generations ascend, and their
+/// transaction groups do not descend. The wrapping key that the keyring names wraps all of them. That key has slots
+/// with ascending numbers, unless it is inherited. A keyring holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyring {
     family: u64,
@@ -83,8 +83,8 @@ impl Keyring {
         floors.max().unwrap_or(0)
     }
 
-    /// Returns whether the keyring lacks the generations that seal heads: it is of a snapshot from before a rotation,
-    /// or they were taken away.
+    /// Returns whether the keyring lacks the generations that seal heads. Then it is of a snapshot from before a
+    /// rotation, or they were taken away.
     pub fn seals_no_heads(&self) -> bool {
         self.head_floor() > self.newest().number()
     }
@@ -202,9 +202,9 @@ impl Keyring {
         Keyring::new(self.family, wrapping, generations)
     }
 
-    /// The keyring for a stream: those generations that are no younger than transaction group `until`, as
-    /// they are, with the slots of the key root. No key is needed. If the stream `makes` a dataset and these seal no
-    /// heads, all generations go: the receiver could not seal what it accepts otherwise. They also go if none of
+    /// The keyring for a stream: the generations no younger than transaction group `until`, unchanged, with the
+    /// slots of the key root. No key is needed. If the stream `makes` a dataset and these seal no heads, all
+    /// generations go. Otherwise the receiver could not seal the data that it accepts. They also go if none of
     /// these has the key that seals: a later one made the seals then.
     ///
     /// # Errors

@@ -1,11 +1,10 @@
 //! Slots: each is one way to the wrapping key.
 //!
-//! A slot wraps the wrapping key under a key of its own, made from a passphrase (a password hash with the
-//! slot's salt), from a key (BLAKE3 `derive_key` with the slot's salt), unwrapped by a key that stays in
-//! its token, recovered with the help of a server, or opened by a TPM, or held
-//! by several of these together. All that the slot says of
-//! itself is authenticated, so an attacker cannot lower the cost of a guess, or move a slot to
-//! another wrapping key.
+//! A slot wraps the wrapping key under a key of its own. This key is made from a passphrase (a password hash with
+//! the slot's salt) or from a key (BLAKE3 `derive_key` with the slot's salt). Or a key that stays in its token
+//! unwraps it, a server helps to recover it, a TPM opens it, or several of these hold it together. The description
+//! of a slot is authenticated. So an attacker cannot lower the cost of a guess, or move a slot to another wrapping
+//! key.
 
 use cipher::{Digest, Random};
 use secret::Key;

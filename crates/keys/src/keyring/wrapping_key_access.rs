@@ -68,9 +68,8 @@ impl WrappingKeyAccess {
         self.unlock_slot(material).map(|(_, key)| key)
     }
 
-    /// Tries `material` on each slot that takes its kind, by descending priority, and returns the number of the
-    /// slot that opened, and the wrapping key. A passphrase is tried in normalization form C, and then as it was
-    /// typed.
+    /// Tries `material` on each slot that takes its kind, by descending priority. Returns the number of the slot
+    /// that opened, and the wrapping key. A passphrase is tried in normalization form C, and then as it was typed.
     ///
     /// # Errors
     /// [`Error::WrongKey`] if no slot opens; [`Error::KindMismatch`] if none takes this kind;

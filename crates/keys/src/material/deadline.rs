@@ -1,7 +1,7 @@
 //! Waiting for a key that may never come: a file on a mount that hangs, a server, a program.
 //!
-//! The kernel cannot be told to stop waiting for a file, so the work is done on a thread of its own. A
-//! thread that is waited for no more ends when its work does, and what it finds then is wiped.
+//! The kernel cannot be told to stop waiting for a file. So the work is done on a thread of its own. A thread that
+//! is waited for no more ends when its work does, and what it finds then is wiped.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};

@@ -110,8 +110,7 @@ fn read_line(path: &Path, opened: io::Result<File>) -> Result<Secret> {
     Ok(line)
 }
 
-/// Writes a key to a new file that only its owner can read (mode 0600), and makes file and name
-/// durable before it returns.
+/// Writes a key to a new file that only its owner can read (mode 0600). File and name are durable when it returns.
 ///
 /// # Errors
 /// [`Error::KeyFileWrite`], also if there is a file already: it may hold the only copy of a key. A

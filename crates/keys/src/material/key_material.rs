@@ -1,8 +1,8 @@
 //! Key material: what a source yields, before anything is unlocked with it.
 //!
-//! Files are read straight into locked memory, and never further than the longest key plus what
-//! tells that there is more, so an endless file costs nothing. What a file is, is asked of the open
-//! file, not of its name. Nothing here waits for a person: a terminal or a FIFO is refused.
+//! Files are read straight into locked memory. Not more is read than the longest key and the byte that tells of
+//! more, so an endless file costs nothing. What a file is, is asked of the open file, not of its name. Nothing here
+//! waits for a person: a terminal or a FIFO is refused.
 
 use std::fmt;
 use std::fs::File;
@@ -280,8 +280,8 @@ fn decode_hex(digits: &[u8], origin: &str) -> Result<Secret> {
     Ok(key)
 }
 
-/// The value of a hexadecimal digit of either case, computed without a table that the digit would
-/// index and without a branch on its value, so that neither cache nor timing shows a good key.
+/// The value of a hexadecimal digit of either case, without a table that the digit would index and without a branch
+/// on its value. So neither cache nor timing shows a good key.
 fn digit_value(digit: u8) -> Option<u8> {
     let within = |from: u8, to: u8, offset: u8| -> u16 {
         // 0xffff if from <= digit <= to, else 0: both differences are then non-negative.

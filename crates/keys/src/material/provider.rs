@@ -2,8 +2,8 @@
 //! `unix:///SOCKET` is there already. What both sides say is in `docs/KEY-PROVIDERS.md`.
 //!
 //! The program runs as the daemon's user, and a property names it. An attacker who can write to the devices
-//! can set that property. So a program is accepted only in directories that are for nothing else, and only if
-//! no one but this user and root can change it or a directory above it.
+//! can set that property. So a program is accepted only in directories that are for nothing else. Only this user
+//! and root may be able to change it or a directory above it.
 
 use std::fmt;
 use std::io::{self, Read, Write};

@@ -1,8 +1,8 @@
 //! The TLS of a connection to a key server: who vouches for the server, and why a connection is refused.
 //!
-//! `ureq` has a connector of its own, which takes root certificates only. This one also accepts a server
-//! that shows a certificate which the user named, whatever else that certificate may be used for: the
-//! certificate that `openssl req -x509` makes says that it is one of an authority.
+//! `ureq` has a connector of its own, which takes root certificates only. This one also accepts a server that shows
+//! a certificate which the user named, with any use of that certificate: the certificate that `openssl req -x509`
+//! makes says that it is one of an authority.
 
 use std::fmt;
 use std::io::{Read, Write};

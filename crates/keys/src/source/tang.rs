@@ -59,8 +59,8 @@ impl fmt::Display for TangUrl {
     }
 }
 
-/// The address of a Tang server without a slash at its end; `http` if that is not said, as with curl. `None` for what
-/// is no such address.
+/// The address of a Tang server without a slash at its end. Its scheme is `http` if none is given, as with curl.
+/// `None` for what is no such address.
 pub(crate) fn tang_address(text: &str) -> Option<String> {
     let (scheme, host) = match text.split_once("://") {
         None => ("http", text),

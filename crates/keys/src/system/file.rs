@@ -1,5 +1,5 @@
-//! Opening files that hold keys, PINs and certificates. Another user may have said where they are, so that
-//! nothing here waits, and what is not an ordinary file is refused.
+//! Opening files that hold keys, PINs and certificates. Another user may have named them. So nothing here waits,
+//! and only ordinary files are accepted.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -140,7 +140,7 @@ fn receive(from: &mut impl Read) -> io::Result<Result<Secret>> {
     Ok(Ok(message))
 }
 
-/// Loads one module and does one thing with it, as the process at the other end of the standard input asks.
+/// Loads one module and does one operation with it, for the process at the other end of the standard input.
 ///
 /// # Errors
 /// If standard input is not the socket of [`crate::token_material`].

@@ -124,8 +124,8 @@ pub(super) fn unwrap(
     Ok(Secret::from_slice(&opened)?)
 }
 
-/// Makes 64 bytes of a fixed text: four blocks that no other use of the key encrypts, each with its number at the
-/// end. The nonces of [`wrap`] are random, so that their counter blocks are others.
+/// Makes 64 bytes of a fixed text. Its four blocks, each with its number at the end, are encrypted by no other use
+/// of the key. The nonces of [`wrap`] are random, so that their counter blocks are others.
 pub(super) fn derive(module: &Path, uri: &TokenUri, pin: &Secret) -> Result<Secret> {
     let token = OpenToken::open(module, uri, pin, false)?;
     let object = token.aes_key()?;

@@ -5,9 +5,9 @@
 //! token is a safe: the text is read from a data object. LUKS needs a secret that is always the same: an AES key
 //! makes it by encrypting a fixed text.
 //!
-//! A property names the module, and an attacker who can write to the devices can set it. So a module is
-//! loaded only if it is in a list of this user's ([`TokenModules`]), and in a process of its own, which does one
-//! thing and ends: a module that crashes or hangs is an error message.
+//! A property names the module, and an attacker who can write to the devices can set it. So a module is loaded only
+//! if it is in a list of this user's ([`TokenModules`]). It runs in a process of its own, which does one operation
+//! and ends. So a module that crashes or hangs is an error message.
 
 mod helper;
 mod inside;

@@ -24,7 +24,7 @@ pub struct TokenModules {
 }
 
 impl TokenModules {
-    /// The module of a token, if it is listed, and only root and this user can change it or the list.
+    /// The module of a token. It is listed, and only root and this user can change it or the list.
     pub(super) fn module(&self, uri: &TokenUri) -> Result<PathBuf> {
         if cfg!(target_feature = "crt-static") {
             // It has no loader, and a module needs the libraries of the system.

@@ -84,7 +84,7 @@ impl TpmKey {
         }
     }
 
-    /// Opens the key of a slot; `None` if the slot wants a PIN and the source does not, or the other way round.
+    /// Opens the key of a slot. `None` if only one of slot and source wants a PIN.
     pub(crate) fn unwrap(&self, sealed: &SealedByTpm) -> Result<Option<Key>> {
         if !is_for_tpm(sealed, &self.source) {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! Keys that the TPM of this machine sealed: the few commands of TPM 2.0 that seal and open them, over the kernel's
-//! device.
+//! Keys that the TPM of this machine sealed. The few commands of TPM 2.0 that seal and open them go over the
+//! kernel's device.
 //!
 //! The sealed data comes from the person who made the container. The answers may come from a device between the TPM
 //! and this machine. So both are decoded with a check of every length. Session keys and answers are wiped.

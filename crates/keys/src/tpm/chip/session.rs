@@ -1,7 +1,7 @@
-//! A session with a TPM (TPM 2.0 Library, part 1, 17 to 21): both sides prove in each command that they know a salt,
-//! which is sealed to a key of the TPM, and the key that comes out is encrypted. So an attacker who only listens at
+//! A session with a TPM (TPM 2.0 Library, part 1, 17 to 21): both sides prove in each command that they know a
+//! salt, which is sealed to a key of the TPM. The resulting key is encrypted. So an attacker who only listens at
 //! the bus learns nothing, and a changed message in a session is noticed. An attacker who is between both from the
-//! beginning can show a key of his own as the key of the TPM, because this program does not know that key before.
+//! beginning can show another key as that of the TPM. This program does not know the TPM's key before.
 
 use cipher::{Curve, Digest, Point, Random};
 use secret::Secret;

@@ -1,5 +1,6 @@
-//! Shows a TPM that the present values of PCRs are signed (TPM 2.0 Library, part 3): the key is loaded (12.3), the
-//! TPM checks the signature of the policy of these PCRs (20.1), and takes it for what the key stands for (23.16).
+//! Shows a TPM that the present values of PCRs are signed (TPM 2.0 Library, part 3): the key is loaded (12.3). The
+//! TPM checks the signature of the policy of these PCRs (20.1). Then it takes this policy for that of the key
+//! (23.16).
 
 use super::policy::SignedPolicy;
 use crate::tpm::blob::{Opens, SealedByTpm, name, unusable};
