@@ -32,5 +32,5 @@ mod source;
 pub use accept::{AcceptThread, Listen, StopSignal, attend, is_gone};
 pub use deadline::{Deadline, await_first_bytes};
 pub use log_limit::LogLimit;
-pub use places::{NoPlace, Permit, PlaceLimit, PlaceLimits, Places};
+pub use places::{ConnectionPlaces, NoPlace, Permit, PlaceLimit, PlaceLimits};
 pub use source::ClientSource;

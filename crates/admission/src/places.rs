@@ -30,7 +30,7 @@ pub struct PlaceLimits {
     pub strangers: PlaceLimit,
     /// The limits of authenticated clients.
     pub members: PlaceLimit,
-    /// The number of reserved places, for authenticated clients that may have them.
+    /// The largest number of authenticated clients with reserved places.
     pub reserved: usize,
 }
 
@@ -72,39 +72,39 @@ impl fmt::Display for NoPlace {
 }
 
 /// The connections of a server.
-pub struct Places {
-    table: Mutex<Table>,
+pub struct ConnectionPlaces {
+    table: Mutex<PlaceTable>,
     left: Condvar,
     limits: PlaceLimits,
 }
 
 /// Ends a connection: its thread notices that soon.
-type Cut = Arc<dyn Fn() + Send + Sync>;
+type ConnectionCut = Arc<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
-struct Table {
+struct PlaceTable {
     /// Numbers grow, so that the first is the oldest.
     next: u64,
-    taken: BTreeMap<u64, Holder>,
+    taken: BTreeMap<u64, PlaceHolder>,
     is_closed: bool,
 }
 
-struct Holder {
+struct PlaceHolder {
     source: ClientSource,
     is_member: bool,
-    cut: Cut,
+    cut: ConnectionCut,
 }
 
 /// The place of a connection. It is free again when this is dropped.
 pub struct Permit {
-    places: Arc<Places>,
+    places: Arc<ConnectionPlaces>,
     number: u64,
 }
 
-impl Places {
+impl ConnectionPlaces {
     /// An empty table.
-    pub fn new(limits: PlaceLimits) -> Arc<Places> {
-        Arc::new(Places {
+    pub fn new(limits: PlaceLimits) -> Arc<ConnectionPlaces> {
+        Arc::new(ConnectionPlaces {
             table: Mutex::default(),
             left: Condvar::new(),
             limits,
@@ -122,7 +122,7 @@ impl Places {
         while let Some(number) = table.gives_way(&source, &self.limits.strangers) {
             cuts.extend(table.taken.remove(&number).map(|holder| holder.cut));
         }
-        let cut: Cut = Arc::new(cut);
+        let cut: ConnectionCut = Arc::new(cut);
         if table.is_closed {
             cuts.push(Arc::clone(&cut));
         }
@@ -156,7 +156,7 @@ impl Places {
         for cut in table.cuts(|_| true) {
             cut();
         }
-        let some = |table: &mut Table| !table.taken.is_empty();
+        let some = |table: &mut PlaceTable| !table.taken.is_empty();
         self.left.wait_while_for(&mut table, some, patience);
         table.taken.is_empty()
     }
@@ -171,10 +171,10 @@ impl Places {
     }
 }
 
-impl Table {
-    fn insert(&mut self, source: ClientSource, is_member: bool, cut: Cut) -> u64 {
+impl PlaceTable {
+    fn insert(&mut self, source: ClientSource, is_member: bool, cut: ConnectionCut) -> u64 {
         self.next += 1;
-        let holder = Holder {
+        let holder = PlaceHolder {
             source,
             is_member,
             cut,
@@ -183,7 +183,7 @@ impl Table {
         self.next
     }
 
-    fn cuts(&self, of: impl Fn(&Holder) -> bool) -> Vec<Cut> {
+    fn cuts(&self, of: impl Fn(&PlaceHolder) -> bool) -> Vec<ConnectionCut> {
         let holders = self.taken.values().filter(|holder| of(holder));
         holders.map(|holder| Arc::clone(&holder.cut)).collect()
     }
@@ -253,7 +253,7 @@ impl Table {
 }
 
 /// The oldest connection of the site that has the most; of several such, the oldest of all.
-fn oldest_of_most<'a>(strangers: impl Iterator<Item = (&'a u64, &'a Holder)>) -> Option<u64> {
+fn oldest_of_most<'a>(strangers: impl Iterator<Item = (&'a u64, &'a PlaceHolder)>) -> Option<u64> {
     let mut sites: HashMap<ClientSource, (usize, u64)> = HashMap::new();
     for (number, holder) in strangers {
         sites.entry(holder.source.site()).or_insert((0, *number)).0 += 1;

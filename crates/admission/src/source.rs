@@ -6,12 +6,12 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The source of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientSource {
-    key: Key,
+    key: SourceKey,
     is_reserved: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Key {
+enum SourceKey {
     User(u32),
     Tenant(u32, String),
     /// An IPv4 address, or a network of IPv6 with a length of its prefix.
@@ -26,7 +26,7 @@ const SITE: u8 = 48;
 impl ClientSource {
     /// A user.
     pub fn user(uid: u32) -> ClientSource {
-        ClientSource::of(Key::User(uid))
+        ClientSource::of(SourceKey::User(uid))
     }
 
     /// A user of this machine, as the kernel tells it. Root and the user of this process have reserved places.
@@ -37,14 +37,14 @@ impl ClientSource {
 
     /// A user in a zone.
     pub fn tenant(uid: u32, zone: &str) -> ClientSource {
-        ClientSource::of(Key::Tenant(uid, zone.to_owned()))
+        ClientSource::of(SourceKey::Tenant(uid, zone.to_owned()))
     }
 
     /// An address: one of IPv4, or the /64 network of one of IPv6.
     pub fn address(address: IpAddr) -> ClientSource {
         match address.to_canonical() {
             IpAddr::V6(address) => ClientSource::of(network(address, MACHINE)),
-            address => ClientSource::of(Key::Network(address, 32)),
+            address => ClientSource::of(SourceKey::Network(address, 32)),
         }
     }
 
@@ -62,7 +62,7 @@ impl ClientSource {
     /// The network of an address; `None` for a user.
     pub fn network(&self) -> Option<IpAddr> {
         match self.key {
-            Key::Network(address, _) => Some(address),
+            SourceKey::Network(address, _) => Some(address),
             _ => None,
         }
     }
@@ -70,31 +70,31 @@ impl ClientSource {
     /// The largest group that one party may have to itself: the /48 network of an IPv6 address, else the source.
     pub(crate) fn site(&self) -> ClientSource {
         let key = match self.key {
-            Key::Network(IpAddr::V6(address), _) => network(address, SITE),
+            SourceKey::Network(IpAddr::V6(address), _) => network(address, SITE),
             _ => return self.clone(),
         };
         ClientSource::of(key).reserved(self.is_reserved)
     }
 
-    fn of(key: Key) -> ClientSource {
+    fn of(key: SourceKey) -> ClientSource {
         let is_reserved = false;
         ClientSource { key, is_reserved }
     }
 }
 
-fn network(address: Ipv6Addr, prefix: u8) -> Key {
+fn network(address: Ipv6Addr, prefix: u8) -> SourceKey {
     let mask = u128::MAX << (128 - u32::from(prefix));
     let network = Ipv6Addr::from_bits(address.to_bits() & mask);
-    Key::Network(network.into(), prefix)
+    SourceKey::Network(network.into(), prefix)
 }
 
 impl fmt::Display for ClientSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.key {
-            Key::User(uid) => write!(f, "uid {uid}"),
-            Key::Tenant(uid, zone) => write!(f, "uid {uid} in zone {zone}"),
-            Key::Network(IpAddr::V4(address), _) => write!(f, "{address}"),
-            Key::Network(network, prefix) => write!(f, "{network}/{prefix}"),
+            SourceKey::User(uid) => write!(f, "uid {uid}"),
+            SourceKey::Tenant(uid, zone) => write!(f, "uid {uid} in zone {zone}"),
+            SourceKey::Network(IpAddr::V4(address), _) => write!(f, "{address}"),
+            SourceKey::Network(network, prefix) => write!(f, "{network}/{prefix}"),
         }
     }
 }

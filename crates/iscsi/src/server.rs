@@ -6,7 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use admission::{AcceptThread, ClientSource, LogLimit, Permit, PlaceLimit, PlaceLimits, Places};
+use admission::{
+    AcceptThread, ClientSource, ConnectionPlaces, LogLimit, Permit, PlaceLimit, PlaceLimits,
+};
 use block::TransferPool;
 
 use crate::error::DisconnectCause;
@@ -42,12 +44,12 @@ static MEMORY: LazyLock<Arc<TransferPool>> = LazyLock::new(|| TransferPool::new(
 /// have logged in stay until their target goes ([`Targets::remove`]).
 pub struct PortalServer {
     accepting: Option<AcceptThread>,
-    places: Arc<Places>,
+    places: Arc<ConnectionPlaces>,
 }
 
 struct PortalContext {
     targets: Arc<Targets>,
-    places: Arc<Places>,
+    places: Arc<ConnectionPlaces>,
     helpers: Helpers,
     memory: Arc<TransferPool>,
     silence: Duration,
@@ -74,7 +76,7 @@ impl PortalServer {
         memory: Arc<TransferPool>,
         silence: Duration,
     ) -> Result<PortalServer> {
-        let places = Places::new(PlaceLimits {
+        let places = ConnectionPlaces::new(PlaceLimits {
             strangers: STRANGERS,
             members: SESSIONS,
             reserved: 0,

@@ -4,11 +4,11 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::handle::{Code, Handle, Raw};
+use crate::handle::{Handle, Raw, ReturnCode};
 use crate::hooks;
 
 /// A hook of the module.
-type Hook = fn(&Handle, &[&str], c_int) -> Code;
+type Hook = fn(&Handle, &[&str], c_int) -> ReturnCode;
 
 /// Calls a hook. A panic must not go on into the program that loaded the module.
 ///
@@ -23,7 +23,7 @@ unsafe fn call(
 ) -> c_int {
     let count = usize::try_from(argc).unwrap_or(0);
     if raw.is_null() || (count > 0 && argv.is_null()) {
-        return Code::Abort as c_int;
+        return ReturnCode::Abort as c_int;
     }
     let words = (0..count).filter_map(|at| {
         // SAFETY: `argv` has `count` strings, which live during the call.
@@ -33,7 +33,7 @@ unsafe fn call(
     let words: Vec<&str> = words.collect();
     let handle = Handle { raw };
     let called = catch_unwind(AssertUnwindSafe(|| hook(&handle, &words, flags)));
-    called.unwrap_or(Code::Abort) as c_int
+    called.unwrap_or(ReturnCode::Abort) as c_int
 }
 
 macro_rules! entry_points {

@@ -48,7 +48,7 @@ unsafe extern "C" {
 /// Return values, as <security/_pam_types.h> numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub(crate) enum Code {
+pub(crate) enum ReturnCode {
     Success = 0,
     AuthErr = 7,
     AuthinfoUnavail = 9,
@@ -61,16 +61,16 @@ pub(crate) enum Code {
 
 /// A passphrase that PAM has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Item {
+pub(crate) enum PamItem {
     Current,
     Old,
 }
 
-impl Item {
+impl PamItem {
     fn number(self) -> c_int {
         match self {
-            Item::Current => 6,
-            Item::Old => 7,
+            PamItem::Current => 6,
+            PamItem::Old => 7,
         }
     }
 }
@@ -86,7 +86,7 @@ const PASSPHRASE_MAX: usize = 512;
 
 /// A user of the machine.
 #[derive(Clone, Debug)]
-pub(crate) struct Account {
+pub(crate) struct UserAccount {
     pub(crate) name: String,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
@@ -95,7 +95,7 @@ pub(crate) struct Account {
 
 /// The data that the module keeps between calls.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct SessionData {
     /// The passphrase, from the authentication to the session.
     pub(crate) passphrase: Option<Secret>,
     /// The guid of the dataset that the passphrase opens.
@@ -111,7 +111,7 @@ pub(crate) struct Handle {
 
 impl Handle {
     /// The user. Names that no machine has are refused.
-    pub(crate) fn account(&self) -> Option<Account> {
+    pub(crate) fn account(&self) -> Option<UserAccount> {
         let mut name = std::ptr::null();
         // SAFETY: `raw` is the handle of this call; `name` is written and points into libpam's memory.
         let code = unsafe { pam_get_user(self.raw, &raw mut name, std::ptr::null()) };
@@ -133,7 +133,7 @@ impl Handle {
         // SAFETY: a string of the entry, not null.
         let home = unsafe { CStr::from_ptr(found.pw_dir) };
         let home = PathBuf::from(std::ffi::OsStr::from_bytes(home.to_bytes()));
-        home.is_absolute().then_some(Account {
+        home.is_absolute().then_some(UserAccount {
             name: text,
             uid: found.pw_uid,
             gid: found.pw_gid,
@@ -142,7 +142,7 @@ impl Handle {
     }
 
     /// A passphrase that PAM has already.
-    pub(crate) fn known(&self, item: Item) -> Option<Secret> {
+    pub(crate) fn known(&self, item: PamItem) -> Option<Secret> {
         let mut token = std::ptr::null();
         // SAFETY: `token` is written, and points to a string of libpam or is null.
         let code = unsafe { pam_get_item(self.raw, item.number(), &raw mut token) };
@@ -150,7 +150,7 @@ impl Handle {
     }
 
     /// A passphrase that PAM has, or else the user types. A new one is typed twice.
-    pub(crate) fn ask(&self, item: Item, prompt: Option<&CStr>) -> Option<Secret> {
+    pub(crate) fn ask(&self, item: PamItem, prompt: Option<&CStr>) -> Option<Secret> {
         let mut token = std::ptr::null();
         let prompt = prompt.map_or(std::ptr::null(), CStr::as_ptr);
         // SAFETY: `prompt` is a string or null; `token` is written, and points to a string of libpam or is null.
@@ -159,19 +159,19 @@ impl Handle {
     }
 
     /// Has PAM forget a passphrase, so that the user is asked.
-    pub(crate) fn forget(&self, item: Item) {
+    pub(crate) fn forget(&self, item: PamItem) {
         // SAFETY: null removes the item.
         let _ = unsafe { pam_set_item(self.raw, item.number(), std::ptr::null()) };
     }
 
     /// Uses what the module kept in an earlier call for this user.
-    pub(crate) fn with_kept<T>(&self, use_it: impl FnOnce(&mut Kept) -> T) -> Option<T> {
+    pub(crate) fn with_kept<T>(&self, use_it: impl FnOnce(&mut SessionData) -> T) -> Option<T> {
         let mut data = std::ptr::null();
         // SAFETY: the name is a string; `data` is written with what `keep` gave, or not at all.
         let code = unsafe { pam_get_data(self.raw, NAME.as_ptr(), &raw mut data) };
-        let data = data.cast_mut().cast::<Kept>();
+        let data = data.cast_mut().cast::<SessionData>();
         let kept = match code {
-            // SAFETY: only `keep` sets this name, with a `Kept` that `clean_up` frees. One call of the module has the
+            // SAFETY: only `keep` sets this name, with a `SessionData` that `clean_up` frees. One call of the module has the
             // handle at a time, and `use_it` has no handle.
             0 => unsafe { data.as_mut() },
             _ => None,
@@ -180,9 +180,9 @@ impl Handle {
     }
 
     /// Keeps this for later calls, in the place of what was kept.
-    pub(crate) fn keep(&self, kept: Kept) -> bool {
+    pub(crate) fn keep(&self, kept: SessionData) -> bool {
         let data = Box::into_raw(Box::new(kept)).cast::<c_void>();
-        // SAFETY: `data` is a `Kept` of a box; libpam calls `clean_up` with it once.
+        // SAFETY: `data` is a `SessionData` of a box; libpam calls `clean_up` with it once.
         let code = unsafe { pam_set_data(self.raw, NAME.as_ptr(), data, Some(clean_up)) };
         if code != 0 {
             clean_up(self.raw, data, 0);
@@ -211,7 +211,7 @@ impl Handle {
 const NAME: &CStr = c"strongroom";
 
 extern "C" fn clean_up(_: *mut Raw, data: *mut c_void, _: c_int) {
-    let data = data.cast::<Kept>();
+    let data = data.cast::<SessionData>();
     if !data.is_null() {
         // SAFETY: `keep` made it of a box, and libpam gives it back once.
         let kept = unsafe { Box::from_raw(data) };

@@ -5,19 +5,19 @@ use std::ffi::c_int;
 use libc::{LOG_DEBUG, LOG_ERR, LOG_NOTICE};
 use secret::Secret;
 
-use crate::handle::{Account, Code, Handle, Item, Kept, PRELIM_CHECK, SILENT};
+use crate::handle::{Handle, PRELIM_CHECK, PamItem, ReturnCode, SILENT, SessionData, UserAccount};
 use crate::options::{Options, Passphrase};
-use crate::program::{self, Done, NOT_FOUND, WRONG_KEY};
+use crate::program::{self, NOT_FOUND, ProgramResult, WRONG_KEY};
 
 /// A call of PAM.
-struct Call<'a> {
+struct PamCall<'a> {
     handle: &'a Handle,
     options: Options,
-    account: Account,
+    account: UserAccount,
 }
 
-impl<'a> Call<'a> {
-    fn begin(handle: &'a Handle, words: &[&str]) -> Result<Call<'a>, Code> {
+impl<'a> PamCall<'a> {
+    fn begin(handle: &'a Handle, words: &[&str]) -> Result<PamCall<'a>, ReturnCode> {
         let options = Options::parse(words.iter().copied());
         for word in &options.unknown {
             handle.log(LOG_ERR, &format!("the argument '{word}' is not known"));
@@ -26,10 +26,10 @@ impl<'a> Call<'a> {
             if options.debug {
                 handle.log(LOG_DEBUG, "not root: nothing is done");
             }
-            return Err(Code::Ignore);
+            return Err(ReturnCode::Ignore);
         }
-        let account = handle.account().ok_or(Code::UserUnknown)?;
-        Ok(Call {
+        let account = handle.account().ok_or(ReturnCode::UserUnknown)?;
+        Ok(PamCall {
             handle,
             options,
             account,
@@ -37,19 +37,19 @@ impl<'a> Call<'a> {
     }
 
     /// Runs a step of the program, and logs what it says. `None`: it could not run, or did not end in time.
-    fn run(&self, step: &str, passphrases: &[&Secret]) -> Done {
+    fn run(&self, step: &str, passphrases: &[&Secret]) -> ProgramResult {
         self.run_for(step, None, passphrases)
     }
 
     /// Runs a step for the dataset that an earlier step has checked.
-    fn run_for(&self, step: &str, dataset: Option<u64>, passphrases: &[&Secret]) -> Done {
+    fn run_for(&self, step: &str, dataset: Option<u64>, passphrases: &[&Secret]) -> ProgramResult {
         let done = program::run(step, &self.account, &self.options, dataset, passphrases);
-        let done = done.unwrap_or_else(|why| Done {
+        let done = done.unwrap_or_else(|why| ProgramResult {
             code: None,
             said: why,
             dataset: None,
         });
-        let Done { code, said, .. } = &done;
+        let ProgramResult { code, said, .. } = &done;
         let priority = match code {
             Some(0 | NOT_FOUND) => LOG_NOTICE,
             _ => LOG_ERR,
@@ -74,127 +74,127 @@ impl<'a> Call<'a> {
     }
 
     /// Returns success if anything of the user is encrypted by this program.
-    fn find(&self) -> Result<(), Code> {
+    fn find(&self) -> Result<(), ReturnCode> {
         match self.run("find", &[]).code {
             Some(0) => Ok(()),
-            Some(NOT_FOUND) => Err(Code::UserUnknown),
-            _ => Err(Code::AuthinfoUnavail),
+            Some(NOT_FOUND) => Err(ReturnCode::UserUnknown),
+            _ => Err(ReturnCode::AuthinfoUnavail),
         }
     }
 }
 
 /// The code of a hook that failed or not.
-fn code(done: Result<(), Code>) -> Code {
-    done.err().unwrap_or(Code::Success)
+fn code(done: Result<(), ReturnCode>) -> ReturnCode {
+    done.err().unwrap_or(ReturnCode::Success)
 }
 
 /// Checks the passphrase, and keeps it for the session.
-pub(crate) fn authenticate(handle: &Handle, words: &[&str], _: c_int) -> Code {
-    code(Call::begin(handle, words).and_then(|call| call.authenticate()))
+pub(crate) fn authenticate(handle: &Handle, words: &[&str], _: c_int) -> ReturnCode {
+    code(PamCall::begin(handle, words).and_then(|call| call.authenticate()))
 }
 
-impl Call<'_> {
-    fn authenticate(&self) -> Result<(), Code> {
+impl PamCall<'_> {
+    fn authenticate(&self) -> Result<(), ReturnCode> {
         self.find()?;
         let how = self.options.passphrase;
         if how == Passphrase::Typed {
-            self.handle.forget(Item::Current);
+            self.handle.forget(PamItem::Current);
         }
-        let known = self.handle.known(Item::Current);
+        let known = self.handle.known(PamItem::Current);
         let was_known = known.is_some();
         let passphrase = match (known, how) {
             (Some(known), _) => known,
-            (None, Passphrase::Use) => return Err(Code::AuthErr),
+            (None, Passphrase::Use) => return Err(ReturnCode::AuthErr),
             (None, _) => self.ask()?,
         };
         match self.check(passphrase) {
-            Err(Code::AuthErr)
+            Err(ReturnCode::AuthErr)
                 if was_known && how == Passphrase::Try && !self.options.ignore_missing =>
             {
-                self.handle.forget(Item::Current);
+                self.handle.forget(PamItem::Current);
                 self.check(self.ask()?)
             }
             checked => checked,
         }
     }
 
-    fn ask(&self) -> Result<Secret, Code> {
+    fn ask(&self) -> Result<Secret, ReturnCode> {
         self.handle
-            .ask(Item::Current, Some(c"Strongroom passphrase: "))
-            .ok_or(Code::AuthErr)
+            .ask(PamItem::Current, Some(c"Strongroom passphrase: "))
+            .ok_or(ReturnCode::AuthErr)
     }
 
-    fn check(&self, passphrase: Secret) -> Result<(), Code> {
+    fn check(&self, passphrase: Secret) -> Result<(), ReturnCode> {
         if passphrase.is_empty() {
-            return Err(Code::AuthErr);
+            return Err(ReturnCode::AuthErr);
         }
         let done = self.run("auth", &[&passphrase]);
         match done.code {
             Some(0) => {}
-            Some(WRONG_KEY) => return Err(Code::AuthErr),
-            Some(NOT_FOUND) => return Err(Code::UserUnknown),
-            _ => return Err(Code::AuthinfoUnavail),
+            Some(WRONG_KEY) => return Err(ReturnCode::AuthErr),
+            Some(NOT_FOUND) => return Err(ReturnCode::UserUnknown),
+            _ => return Err(ReturnCode::AuthinfoUnavail),
         }
-        let kept = Kept {
+        let kept = SessionData {
             passphrase: Some(passphrase),
             dataset: done.dataset,
             is_counted: false,
         };
         match self.handle.keep(kept) {
             true => Ok(()),
-            false => Err(Code::AuthinfoUnavail),
+            false => Err(ReturnCode::AuthinfoUnavail),
         }
     }
 }
 
 /// Does nothing: keys belong to the session.
-pub(crate) fn set_credentials(_: &Handle, _: &[&str], _: c_int) -> Code {
-    Code::Success
+pub(crate) fn set_credentials(_: &Handle, _: &[&str], _: c_int) -> ReturnCode {
+    ReturnCode::Success
 }
 
 /// Mounts and unlocks with the passphrase of the authentication. What fails is in the log: the session begins in
 /// any case.
-pub(crate) fn open_session(handle: &Handle, words: &[&str], _: c_int) -> Code {
-    let call = match Call::begin(handle, words) {
+pub(crate) fn open_session(handle: &Handle, words: &[&str], _: c_int) -> ReturnCode {
+    let call = match PamCall::begin(handle, words) {
         Ok(call) => call,
-        Err(_) => return Code::Success,
+        Err(_) => return ReturnCode::Success,
     };
     let kept = handle.with_kept(|kept| (kept.passphrase.take(), kept.dataset.take()));
     let Some((Some(passphrase), dataset)) = kept else {
         call.debug("no passphrase was given: the session does not count");
-        return Code::Success;
+        return ReturnCode::Success;
     };
     let done = call.run_for("open", dataset, &[&passphrase]).code;
     // A failure can have left something open: the end of this session closes it.
     handle.with_kept(|kept| kept.is_counted = done != Some(NOT_FOUND));
-    Code::Success
+    ReturnCode::Success
 }
 
 /// Closes what the last session of the user leaves.
-pub(crate) fn close_session(handle: &Handle, words: &[&str], _: c_int) -> Code {
-    let call = match Call::begin(handle, words) {
+pub(crate) fn close_session(handle: &Handle, words: &[&str], _: c_int) -> ReturnCode {
+    let call = match PamCall::begin(handle, words) {
         Ok(call) => call,
-        Err(_) => return Code::Success,
+        Err(_) => return ReturnCode::Success,
     };
     let is_counted = handle.with_kept(|kept| std::mem::take(&mut kept.is_counted));
     if is_counted != Some(true) {
-        return Code::Success;
+        return ReturnCode::Success;
     }
     match call.run("close", &[]).code {
-        Some(0 | NOT_FOUND) => Code::Success,
-        _ => Code::SessionErr,
+        Some(0 | NOT_FOUND) => ReturnCode::Success,
+        _ => ReturnCode::SessionErr,
     }
 }
 
 /// Changes the passphrase of all that the old one opens.
-pub(crate) fn change_passphrase(handle: &Handle, words: &[&str], flags: c_int) -> Code {
-    let call = match Call::begin(handle, words) {
+pub(crate) fn change_passphrase(handle: &Handle, words: &[&str], flags: c_int) -> ReturnCode {
+    let call = match PamCall::begin(handle, words) {
         Ok(call) => call,
-        Err(Code::UserUnknown) => return Code::Ignore,
+        Err(ReturnCode::UserUnknown) => return ReturnCode::Ignore,
         Err(code) => return code,
     };
-    if call.find() == Err(Code::UserUnknown) {
-        return Code::Ignore;
+    if call.find() == Err(ReturnCode::UserUnknown) {
+        return ReturnCode::Ignore;
     }
     match flags & PRELIM_CHECK {
         0 => code(call.change(flags)),
@@ -202,18 +202,18 @@ pub(crate) fn change_passphrase(handle: &Handle, words: &[&str], flags: c_int) -
     }
 }
 
-impl Call<'_> {
+impl PamCall<'_> {
     /// The old passphrase. `passwd` of root may have none.
     fn old(&self) -> Option<Secret> {
         match self.options.passphrase {
-            Passphrase::Use => self.handle.known(Item::Old),
+            Passphrase::Use => self.handle.known(PamItem::Old),
             _ => self
                 .handle
-                .ask(Item::Old, Some(c"Current Strongroom passphrase: ")),
+                .ask(PamItem::Old, Some(c"Current Strongroom passphrase: ")),
         }
     }
 
-    fn check_old(&self) -> Result<(), Code> {
+    fn check_old(&self) -> Result<(), ReturnCode> {
         // Without an old passphrase the change says what keeps it.
         let Some(old) = self.old() else {
             return Ok(());
@@ -223,14 +223,14 @@ impl Call<'_> {
             Some(WRONG_KEY) => {
                 self.handle
                     .say("The current passphrase does not open the encrypted home.");
-                Err(Code::AuthErr)
+                Err(ReturnCode::AuthErr)
             }
-            Some(NOT_FOUND) => Err(Code::Ignore),
-            _ => Err(Code::AuthtokErr),
+            Some(NOT_FOUND) => Err(ReturnCode::Ignore),
+            _ => Err(ReturnCode::AuthtokErr),
         }
     }
 
-    fn change(&self, flags: c_int) -> Result<(), Code> {
+    fn change(&self, flags: c_int) -> Result<(), ReturnCode> {
         let Some(old) = self.old().filter(|old| !old.is_empty()) else {
             let user = &self.account.name;
             let text = format!(
@@ -238,16 +238,16 @@ impl Call<'_> {
             );
             self.handle.log(LOG_NOTICE, &text);
             self.handle.say(&text);
-            return Err(Code::AuthtokErr);
+            return Err(ReturnCode::AuthtokErr);
         };
         let new = match self.options.use_authtok {
-            true => self.handle.known(Item::Current),
-            false => self.handle.ask(Item::Current, None),
+            true => self.handle.known(PamItem::Current),
+            false => self.handle.ask(PamItem::Current, None),
         };
         let Some(new) = new.filter(|new| !new.is_empty()) else {
-            return Err(Code::AuthtokErr);
+            return Err(ReturnCode::AuthtokErr);
         };
-        let Done { code, said, .. } = self.run("password", &[&old, &new]);
+        let ProgramResult { code, said, .. } = self.run("password", &[&old, &new]);
         if flags & SILENT == 0 {
             for line in said.lines() {
                 self.handle.say(line);
@@ -263,9 +263,9 @@ impl Call<'_> {
                 });
                 Ok(())
             }
-            Some(NOT_FOUND) => Err(Code::Ignore),
-            Some(WRONG_KEY) => Err(Code::AuthErr),
-            _ => Err(Code::AuthtokErr),
+            Some(NOT_FOUND) => Err(ReturnCode::Ignore),
+            Some(WRONG_KEY) => Err(ReturnCode::AuthErr),
+            _ => Err(ReturnCode::AuthtokErr),
         }
     }
 }

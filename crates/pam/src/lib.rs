@@ -5,7 +5,7 @@
 //! gets the passphrase from PAM and gives it over a pipe to the program `strongroom login`, which does the work.
 //!
 //! Layers, lowest first:
-//! - `options`: the arguments of the module; `trusted`: whether a program may be started as root;
+//! - `options`: the arguments of the module; `trust`: whether a program may be started as root;
 //! - `handle`: the functions of libpam;
 //! - `child`, `program`: start `strongroom login`, wait for it for a limited time;
 //! - `hooks`: the work for each call of PAM; `entry`: the entry points of the module.
@@ -23,4 +23,4 @@ mod options;
 #[cfg(not(test))]
 mod program;
 #[cfg_attr(test, allow(dead_code))]
-mod trusted;
+mod trust;

@@ -14,16 +14,16 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use secret::Secret;
 
 use crate::child::{self, OwnChildren};
-use crate::handle::Account;
+use crate::handle::UserAccount;
 use crate::options::Options;
-use crate::trusted;
+use crate::trust;
 
 /// The most that is read of what the program says.
 const SAID_MAX: u64 = 4096;
 
 /// The result of the program.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct ProgramResult {
     /// The exit code; nothing if it was killed or took too long.
     pub(crate) code: Option<i32>,
     /// The text that it wrote, one message a line.
@@ -33,14 +33,14 @@ pub(crate) struct Done {
 }
 
 /// The end of a pipe that the program writes to; reading never waits.
-struct Output(OwnedFd);
+struct OutputPipe(OwnedFd);
 
-impl Output {
+impl OutputPipe {
     /// A pipe, and the program's end of it.
-    fn new() -> io::Result<(Output, OwnedFd)> {
+    fn new() -> io::Result<(OutputPipe, OwnedFd)> {
         let (output, end) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::fs::fcntl_setfl(&output, rustix::fs::OFlags::NONBLOCK)?;
-        Ok((Output(output), end))
+        Ok((OutputPipe(output), end))
     }
 
     /// The contents of the pipe.
@@ -62,16 +62,16 @@ pub(crate) const WRONG_KEY: i32 = 7;
 /// Why it could not be started.
 pub(crate) fn run(
     step: &str,
-    account: &Account,
+    account: &UserAccount,
     options: &Options,
     dataset: Option<u64>,
     passphrases: &[&Secret],
-) -> Result<Done, String> {
-    let program = trusted::program(&options.program)?;
+) -> Result<ProgramResult, String> {
+    let program = trust::program(&options.program)?;
     let failed = |error: io::Error| format!("{}: {error}", program.display());
     let input = input(passphrases).map_err(failed)?;
-    let (messages, errors) = Output::new().map_err(failed)?;
-    let (result, output) = Output::new().map_err(failed)?;
+    let (messages, errors) = OutputPipe::new().map_err(failed)?;
+    let (result, output) = OutputPipe::new().map_err(failed)?;
     let mut command = Command::new(&program);
     command
         .args(arguments(step, account, options))
@@ -94,14 +94,14 @@ pub(crate) fn run(
     // Both ends of the pipe that only the program needs.
     drop(command);
     let code = wait(child, options.timeout);
-    Ok(Done {
+    Ok(ProgramResult {
         code,
         said: messages.read(),
         dataset: result.read().trim().parse().ok(),
     })
 }
 
-fn arguments(step: &str, account: &Account, options: &Options) -> Vec<OsString> {
+fn arguments(step: &str, account: &UserAccount, options: &Options) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["login".into(), step.into()];
     words.push(format!("--user={}", account.name).into());
     words.push(format!("--uid={}", account.uid).into());

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-fn places() -> Arc<Places> {
-    Places::new(PlaceLimits {
+fn places() -> Arc<ConnectionPlaces> {
+    ConnectionPlaces::new(PlaceLimits {
         strangers: PlaceLimit {
             all: 16,
             site: 6,
@@ -38,11 +38,11 @@ fn machine(site: u16, machine: u16) -> ClientSource {
     ClientSource::address(address.into())
 }
 
-fn greet(places: &Arc<Places>, source: ClientSource) -> Permit {
+fn greet(places: &Arc<ConnectionPlaces>, source: ClientSource) -> Permit {
     places.greet(source, || {})
 }
 
-fn enter(places: &Arc<Places>, source: ClientSource) -> Result<Permit, NoPlace> {
+fn enter(places: &Arc<ConnectionPlaces>, source: ClientSource) -> Result<Permit, NoPlace> {
     places.enter(source, || {})
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::{ClientSource, Permit, PlaceLimit, PlaceLimits, Places, StopSignal};
+use admission::{ClientSource, ConnectionPlaces, Permit, PlaceLimit, PlaceLimits, StopSignal};
 use bytes::{Bytes, BytesMut};
 use h2::server::{Connection, SendResponse};
 use h2::{Reason, RecvStream};
@@ -45,7 +45,7 @@ pub(crate) fn serve(listener: &UnixListener, answers: Arc<CallHandler>) -> io::R
     let handle = runtime.handle().clone();
     let work = move || runtime.block_on(std::future::pending::<()>());
     threads::start("runtime", work)?;
-    let places = Places::new(PlaceLimits {
+    let places = ConnectionPlaces::new(PlaceLimits {
         strangers: CONNECTIONS,
         members: CONNECTIONS,
         reserved: CONNECTIONS.all,
@@ -62,7 +62,7 @@ pub(crate) fn serve(listener: &UnixListener, answers: Arc<CallHandler>) -> io::R
 /// Has a task serve a connection. The task ends if the connection has to give way.
 fn begin(
     runtime: &Handle,
-    places: &Arc<Places>,
+    places: &Arc<ConnectionPlaces>,
     stream: UnixStream,
     source: ClientSource,
     answers: Arc<CallHandler>,

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use admission::{
-    AcceptThread, ClientSource, Listen, LogLimit, Permit, PlaceLimit, PlaceLimits, Places,
+    AcceptThread, ClientSource, ConnectionPlaces, Listen, LogLimit, Permit, PlaceLimit, PlaceLimits,
 };
 use block::{TransferPool, TransferShare};
 
@@ -63,7 +63,7 @@ struct ServerContext {
     tls: Option<Tls>,
     exports: Arc<Exports>,
     helpers: Helpers,
-    places: Arc<Places>,
+    places: Arc<ConnectionPlaces>,
     log_limit: LogLimit,
     memory: Arc<TransferPool>,
 }
@@ -104,7 +104,7 @@ impl ExportService {
             tls,
             exports,
             helpers: Helpers::new(HELPERS_MAX),
-            places: Places::new(PlaceLimits {
+            places: ConnectionPlaces::new(PlaceLimits {
                 strangers: PlaceLimit { each, ..STRANGERS },
                 members: MEMBERS,
                 reserved: MEMBERS.all,

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use admission::{ClientSource, Permit, PlaceLimit, PlaceLimits, Places, StopSignal};
+use admission::{ClientSource, ConnectionPlaces, Permit, PlaceLimit, PlaceLimits, StopSignal};
 use protocol::api::CallerReport;
 use rustix::event::PollFlags;
 use rustix::net::Shutdown;
@@ -45,9 +45,9 @@ struct NetworkState {
     /// The configuration with the newest certificate.
     config: RwLock<Arc<ServerConfig>>,
     site: SiteContext,
-    connections: Arc<Places>,
-    streams: Arc<Places>,
-    transfers: Arc<Places>,
+    connections: Arc<ConnectionPlaces>,
+    streams: Arc<ConnectionPlaces>,
+    transfers: Arc<ConnectionPlaces>,
 }
 
 /// Serves connections. `renewed` waits for the next certificate.
@@ -83,8 +83,8 @@ pub(super) fn serve(
     Ok(())
 }
 
-fn places(members: PlaceLimit) -> Arc<Places> {
-    Places::new(PlaceLimits {
+fn places(members: PlaceLimit) -> Arc<ConnectionPlaces> {
+    ConnectionPlaces::new(PlaceLimits {
         strangers: STRANGERS,
         members,
         reserved: members.all,
@@ -145,7 +145,7 @@ fn one(
 }
 
 /// A place for one more stream of a caller.
-fn stream_place(places: &Arc<Places>, caller: &ApiCaller) -> Result<Permit, Problem> {
+fn stream_place(places: &Arc<ConnectionPlaces>, caller: &ApiCaller) -> Result<Permit, Problem> {
     let place = places.enter(source_of(caller.known()?), || {});
     place.map_err(|_| Problem::TooMany("too many streams are open".into(), 10))
 }

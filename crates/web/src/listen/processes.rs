@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use admission::{Deadline, Permit, PlaceLimit, PlaceLimits, Places, StopSignal};
+use admission::{ConnectionPlaces, Deadline, Permit, PlaceLimit, PlaceLimits, StopSignal};
 use parking_lot::Mutex;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::sockopt::socket_peercred;
@@ -55,8 +55,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The processes that serve connections.
 struct Processes {
     daemon: PathBuf,
-    places: Arc<Places>,
-    threads: Arc<Places>,
+    places: Arc<ConnectionPlaces>,
+    threads: Arc<ConnectionPlaces>,
     /// The files that the processes of each user lock in turn.
     turns: Mutex<HashMap<u32, Weak<OwnedFd>>>,
     /// Processes begin in these lines. Others do not hold up root and the user who serves.
@@ -66,7 +66,7 @@ struct Processes {
 /// Serves a listener. Does not return but with an error.
 pub(super) fn attend(daemon: &Path, listener: &UnixListener) -> io::Result<()> {
     let places = |limit, reserved| {
-        Places::new(PlaceLimits {
+        ConnectionPlaces::new(PlaceLimits {
             strangers: limit,
             members: limit,
             reserved,

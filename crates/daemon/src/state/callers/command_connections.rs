@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use admission::{
-    ClientSource, LogLimit, NoPlace, Permit, PlaceLimit, PlaceLimits, Places, StopSignal,
+    ClientSource, ConnectionPlaces, LogLimit, NoPlace, Permit, PlaceLimit, PlaceLimits, StopSignal,
 };
 use protocol::accounts::uid_of;
 use protocol::api::{Answer, FailureKind};
@@ -37,7 +37,7 @@ const NETWORK: [&str; 2] = ["strongroom-web", "nobody"];
 
 /// The connections at all of the daemon's sockets.
 pub(crate) struct CommandConnections {
-    places: Arc<Places>,
+    places: Arc<ConnectionPlaces>,
     log_limit: LogLimit,
     /// The first one of [`NETWORK`].
     network: Option<ClientSource>,
@@ -68,7 +68,7 @@ impl CommandConnections {
             each: PER_USER,
         };
         CommandConnections {
-            places: Places::new(PlaceLimits {
+            places: ConnectionPlaces::new(PlaceLimits {
                 strangers: limit(STRANGERS.min(max)),
                 members: limit(max),
                 reserved: usize::MAX,

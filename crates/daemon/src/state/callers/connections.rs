@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::{ClientSource, NoPlace, Permit, PlaceLimits, Places};
+use admission::{ClientSource, ConnectionPlaces, NoPlace, Permit, PlaceLimits};
 use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
@@ -14,12 +14,12 @@ use crate::state::callers::channel::DataChannel;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The open connections.
-pub(crate) struct Connections(Arc<Places>);
+pub(crate) struct Connections(Arc<ConnectionPlaces>);
 
 impl Connections {
     /// A table for at most `max` connections at a time.
     pub(crate) fn new(max: usize) -> Connections {
-        Connections(Places::new(PlaceLimits::of_members(max)))
+        Connections(ConnectionPlaces::new(PlaceLimits::of_members(max)))
     }
 
     /// Counts a connection as long as what is returned exists.
