@@ -20,6 +20,8 @@ use crate::lower::Entry;
 ///
 /// Errors are those that the program on the mount gets: `NoKey` where a key is missing, `Io` where
 /// something is damaged or does not decode. No input may panic.
+///
+/// A method that checks, hides or encrypts has no default, so that a new format cannot forget one.
 pub trait DirectoryFormat: Send + Sync + 'static {
     /// The format's knowledge of one inode.
     type Node: Send + Sync + 'static;
@@ -95,9 +97,7 @@ pub trait DirectoryFormat: Send + Sync + 'static {
     fn open_target(&self, node: &Self::Node, stored: &[u8]) -> Result<Vec<u8>>;
 
     /// Returns whether keys come and go while it is mounted, so that names get other meanings.
-    fn keys_change(&self) -> bool {
-        false
-    }
+    fn keys_change(&self) -> bool;
 
     /// The source of this file's size, if it is not as the layout says.
     fn size_in(&self, _node: &Self::Node) -> SizeIn {
@@ -108,48 +108,36 @@ pub trait DirectoryFormat: Send + Sync + 'static {
     ///
     /// # Errors
     /// `Io` if it is damaged.
-    fn learn(&self, _node: &Self::Node, _entry: &Entry) -> Result<()> {
-        Ok(())
-    }
+    fn learn(&self, node: &Self::Node, entry: &Entry) -> Result<()>;
 
     /// Returns whether files that are open keep their key when it goes, and are not opened without. The front end
     /// then has to say what programs open and close.
-    fn heeds_opens(&self) -> bool {
-        false
-    }
+    fn heeds_opens(&self) -> bool;
 
     /// No program has the file open any more.
-    fn closed(&self, _node: &Self::Node) {}
+    fn closed(&self, node: &Self::Node);
 
     /// The new node of an inode that was found again, as the entry `lower` of a directory; nothing if the inode is
-    /// it was.
-    fn renewed(&self, _node: &Self::Node, _dir: &Self::Node, _lower: &[u8]) -> Option<Self::Node> {
-        None
-    }
+    /// unchanged.
+    fn renewed(&self, node: &Self::Node, dir: &Self::Node, lower: &[u8]) -> Option<Self::Node>;
 
     /// Checks that changes are allowed at all.
     ///
     /// # Errors
     /// `ReadOnly`.
-    fn check_change(&self) -> Result<()> {
-        Ok(())
-    }
+    fn check_change(&self) -> Result<()>;
 
     /// Checks that the contents of a file may be changed.
     ///
     /// # Errors
     /// `ReadOnly`.
-    fn check_write(&self, _node: &Self::Node) -> Result<()> {
-        Ok(())
-    }
+    fn check_write(&self, node: &Self::Node) -> Result<()>;
 
     /// Checks that the key for the contents of a file is there.
     ///
     /// # Errors
     /// `NoKey`.
-    fn check_key(&self, _node: &Self::Node) -> Result<()> {
-        Ok(())
-    }
+    fn check_key(&self, node: &Self::Node) -> Result<()>;
 
     /// The header of a file that gets its first bytes; of [`FileLayout::header`] bytes.
     ///
@@ -162,10 +150,8 @@ pub trait DirectoryFormat: Send + Sync + 'static {
     /// Checks the header of a file.
     ///
     /// # Errors
-    /// `Io` if it is not.
-    fn check_header(&self, _node: &Self::Node, _header: &[u8]) -> Result<()> {
-        Ok(())
-    }
+    /// `Io` if it is not one.
+    fn check_header(&self, node: &Self::Node, header: &[u8]) -> Result<()>;
 
     /// Encrypts consecutive units, in place. `units` is laid out as in the lower file ([`FileLayout`]):
     /// each unit with free space for what goes before and after it. Only the last may be short.
@@ -188,17 +174,13 @@ pub trait DirectoryFormat: Send + Sync + 'static {
     }
 
     /// Returns whether this extended attribute of lower files is the format's own: the view does not show it.
-    fn is_own_xattr(&self, _name: &[u8]) -> bool {
-        false
-    }
+    fn is_own_xattr(&self, name: &[u8]) -> bool;
 
     /// The extended attribute of lower files that has the attribute `name` of the view.
     ///
     /// # Errors
     /// `NotSupported` for one that the format does not keep, `Invalid`, `Io`.
-    fn lower_xattr(&self, name: &[u8]) -> Result<Vec<u8>> {
-        Ok(name.to_vec())
-    }
+    fn lower_xattr(&self, name: &[u8]) -> Result<Vec<u8>>;
 
     /// The view's name for an extended attribute of lower files, if the view shows it.
     fn plain_xattr(&self, lower: Vec<u8>) -> Option<Vec<u8>> {
@@ -209,17 +191,13 @@ pub trait DirectoryFormat: Send + Sync + 'static {
     ///
     /// # Errors
     /// `Io`.
-    fn seal_xattr(&self, _name: &[u8], value: &[u8]) -> Result<Vec<u8>> {
-        Ok(value.to_vec())
-    }
+    fn seal_xattr(&self, name: &[u8], value: &[u8]) -> Result<Vec<u8>>;
 
     /// The value that the view shows for the attribute `name`.
     ///
     /// # Errors
     /// `Io` if it is damaged.
-    fn open_xattr(&self, _name: &[u8], stored: Vec<u8>) -> Result<Vec<u8>> {
-        Ok(stored)
-    }
+    fn open_xattr(&self, name: &[u8], stored: Vec<u8>) -> Result<Vec<u8>>;
 }
 
 /// The layout of the contents of files in lower files: a header, then units, each between two other things.

@@ -578,4 +578,35 @@ impl DirectoryFormat for FscryptFormat {
             .flat_map(|space| [space.context(), space.size()])
             .any(|own| name == own.as_bytes())
     }
+
+    fn renewed(&self, _: &FscryptNode, _: &FscryptNode, _lower: &[u8]) -> Option<FscryptNode> {
+        None
+    }
+
+    fn check_change(&self) -> Result<()> {
+        Ok(())
+    }
+
+    // A file without a key is refused by `check_key`.
+    fn check_write(&self, _node: &FscryptNode) -> Result<()> {
+        Ok(())
+    }
+
+    // Files have no headers.
+    fn check_header(&self, _node: &FscryptNode, _header: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    // Extended attributes are in clear, as with fscrypt of Linux.
+    fn lower_xattr(&self, name: &[u8]) -> Result<Vec<u8>> {
+        Ok(name.to_vec())
+    }
+
+    fn seal_xattr(&self, _name: &[u8], value: &[u8]) -> Result<Vec<u8>> {
+        Ok(value.to_vec())
+    }
+
+    fn open_xattr(&self, _name: &[u8], stored: Vec<u8>) -> Result<Vec<u8>> {
+        Ok(stored)
+    }
 }

@@ -358,4 +358,37 @@ impl DirectoryFormat for PefsFormat {
         };
         node.open(first, units)
     }
+
+    fn heeds_opens(&self) -> bool {
+        false
+    }
+
+    fn closed(&self, _node: &PefsNode) {}
+
+    // The node of a directory follows from its name alone.
+    fn learn(&self, _node: &PefsNode, _entry: &Entry) -> Result<()> {
+        Ok(())
+    }
+
+    // Files have no headers.
+    fn check_header(&self, _node: &PefsNode, _header: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn is_own_xattr(&self, _name: &[u8]) -> bool {
+        false
+    }
+
+    // Extended attributes are in clear, as with pefs on FreeBSD.
+    fn lower_xattr(&self, name: &[u8]) -> Result<Vec<u8>> {
+        Ok(name.to_vec())
+    }
+
+    fn seal_xattr(&self, _name: &[u8], value: &[u8]) -> Result<Vec<u8>> {
+        Ok(value.to_vec())
+    }
+
+    fn open_xattr(&self, _name: &[u8], stored: Vec<u8>) -> Result<Vec<u8>> {
+        Ok(stored)
+    }
 }
