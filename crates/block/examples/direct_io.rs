@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use block::{Access, BlockDevice, FileDevice};
+use block::{BlockDevice, DeviceAccess, FileDevice};
 
 const RECORD: u64 = 128 << 10;
 const TIME: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ fn main() {
         for is_direct in [false, true] {
             let device = match is_new {
                 true => FileDevice::create(path, size).expect("a new file"),
-                false => FileDevice::open(path, Access::Exclusive).expect("a device"),
+                false => FileDevice::open(path, DeviceAccess::Exclusive).expect("a device"),
             };
             let device = match is_direct {
                 true => device.past_cache(),

@@ -27,15 +27,15 @@ mod serving;
 mod size;
 
 pub use devices::memory::MemoryDevice;
-pub use devices::meter::{DeviceMeter, Metered};
-pub use devices::shared_disk::{SharedDisk, View};
+pub use devices::meter::{DeviceMeter, MeteredDevice};
+pub use devices::shared_disk::{DiskView, SharedDisk};
 pub use devices::{fault, gate};
 pub use error::{Error, Loss, Result};
-pub use file::{Access, FileDevice};
-pub use interface::device::{BlockDevice, IoMode, SectorSizes, Status};
+pub use file::{DeviceAccess, FileDevice};
+pub use interface::device::{BlockDevice, IoMode, RangeStatus, SectorSizes};
 pub(crate) use interface::device::{check_range, total};
 pub use ownership::owner::FileLock;
-pub use reservation::{Answer, Claim, Claimant, Registered, Registrar};
+pub use reservation::{Claim, Claimant, Registrar, RegistrarAnswer, Registrations};
 pub use serving::loss_notice::LossNotice;
 pub use serving::transfer::{
     TransferBuffer, TransferClaim, TransferOrigin, TransferPool, TransferShare,

@@ -328,7 +328,7 @@ fn the_host_that_used_a_pool_last_is_named() {
     command(|context| daemon.export_pool("tank", false, context)).unwrap();
     let path = dir.path().join("tank");
     let elsewhere = |id, name: &str| {
-        let device = block::FileDevice::open(&path, block::Access::Exclusive).unwrap();
+        let device = block::FileDevice::open(&path, block::DeviceAccess::Exclusive).unwrap();
         let store = store::Store::open(vec![Arc::new(device)]).unwrap();
         let pool = Pool::open(Arc::new(store), Arc::new(System), false).unwrap();
         let name = name.into();
@@ -508,7 +508,7 @@ fn an_exported_pool_has_closed_its_devices() {
         is_done.recv().unwrap();
     });
     let path = dir.path().join("tank");
-    block::FileDevice::open(&path, block::Access::Exclusive).unwrap();
+    block::FileDevice::open(&path, block::DeviceAccess::Exclusive).unwrap();
 }
 
 /// A command that starts exports again meanwhile waits until the volume and its key are gone.
@@ -575,7 +575,7 @@ fn no_device_of_an_unsupported_kind_is_opened() {
         "nbd://h/x?socket=/s",
         "s3://bucket/pool",
     ] {
-        let opened = daemon.open_device(Path::new(name), block::Access::ReadOnly, "a test");
+        let opened = daemon.open_device(Path::new(name), block::DeviceAccess::ReadOnly, "a test");
         let failure = opened.err().unwrap();
         assert_eq!(failure.kind, FailureKind::Usage);
         assert!(failure.message.starts_with(name), "{}", failure.message);

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bench_pool::{BenchPool, OWNER};
-use block::{BlockDevice, DeviceMeter, FileDevice, MemoryDevice, Metered};
+use block::{BlockDevice, DeviceMeter, FileDevice, MemoryDevice, MeteredDevice};
 use dataset::{Dataset, EngineOptions, Settings};
 use rustix::time::{ClockId, clock_gettime};
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT, RenameMode};
@@ -93,9 +93,9 @@ impl How {
         match &self.file {
             Some(path) => {
                 let file = FileDevice::create(path, bytes as u64).expect("a new file");
-                Arc::new(Metered::new(file, meter))
+                Arc::new(MeteredDevice::new(file, meter))
             }
-            None => Arc::new(Metered::new(MemoryDevice::new(bytes), meter)),
+            None => Arc::new(MeteredDevice::new(MemoryDevice::new(bytes), meter)),
         }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bench_pool::{BenchPool, OWNER};
-use block::{BlockDevice, DeviceMeter, MemoryDevice, Metered, Result};
+use block::{BlockDevice, DeviceMeter, MemoryDevice, MeteredDevice, Result};
 use dataset::{Dataset, EngineOptions, PrimaryCache, Settings};
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT};
 
@@ -65,7 +65,7 @@ fn measure(record_size: u32, reads: u64, delay: Duration) {
     };
     let meter = Arc::new(DeviceMeter::default());
     let slow = Slow(MemoryDevice::new(FILE as usize * 2), delay);
-    let device: Arc<dyn BlockDevice> = Arc::new(Metered::new(slow, Arc::clone(&meter)));
+    let device: Arc<dyn BlockDevice> = Arc::new(MeteredDevice::new(slow, Arc::clone(&meter)));
     let pool = BenchPool::create(device, options);
     let settings = Settings {
         record_size,

@@ -7,15 +7,15 @@ use parking_lot::Mutex;
 
 /// The plaintext of a record, or of its front part. Wiped when it is dropped.
 #[derive(Default)]
-pub(crate) struct Buffer {
+pub(crate) struct RecordBuffer {
     bytes: Vec<u8>,
 }
 
-impl Buffer {
+impl RecordBuffer {
     /// `len` zeros.
-    pub(crate) fn zeroed(len: usize) -> Buffer {
+    pub(crate) fn zeroed(len: usize) -> RecordBuffer {
         let bytes = spare::take(len).unwrap_or_else(|| vec![0; len]);
-        Buffer { bytes }
+        RecordBuffer { bytes }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -47,7 +47,7 @@ impl Buffer {
                 0 => len,
                 _ => len.next_power_of_two(),
             };
-            let mut larger = Buffer::zeroed(size);
+            let mut larger = RecordBuffer::zeroed(size);
             larger.bytes[..self.bytes.len()].copy_from_slice(&self.bytes);
             larger.bytes.truncate(len);
             *self = larger;
@@ -55,15 +55,15 @@ impl Buffer {
     }
 }
 
-impl Clone for Buffer {
-    fn clone(&self) -> Buffer {
-        let mut copy = Buffer::zeroed(self.len());
+impl Clone for RecordBuffer {
+    fn clone(&self) -> RecordBuffer {
+        let mut copy = RecordBuffer::zeroed(self.len());
         copy.bytes.copy_from_slice(&self.bytes);
         copy
     }
 }
 
-impl Drop for Buffer {
+impl Drop for RecordBuffer {
     fn drop(&mut self) {
         self.bytes.fill(0);
         // Otherwise the compiler would remove these writes, since the zeros are never read.
@@ -110,7 +110,7 @@ mod spare {
     }
 }
 
-impl std::ops::Deref for Buffer {
+impl std::ops::Deref for RecordBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -118,23 +118,23 @@ impl std::ops::Deref for Buffer {
     }
 }
 
-impl std::ops::DerefMut for Buffer {
+impl std::ops::DerefMut for RecordBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 }
 
-struct Shared(Arc<Buffer>);
+struct SharedBuffer(Arc<RecordBuffer>);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for SharedBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
 /// A piece of a buffer. Others may keep using the buffer.
-pub(crate) fn piece(buffer: &Arc<Buffer>, start: usize, end: usize) -> Bytes {
-    Bytes::from_owner(Shared(Arc::clone(buffer))).slice(start..end)
+pub(crate) fn piece(buffer: &Arc<RecordBuffer>, start: usize, end: usize) -> Bytes {
+    Bytes::from_owner(SharedBuffer(Arc::clone(buffer))).slice(start..end)
 }
 
 /// `len` zeros. A small number of them needs no memory of its own.
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_was_cut_off_does_not_come_back() {
-        let mut buffer = Buffer::zeroed(8);
+        let mut buffer = RecordBuffer::zeroed(8);
         buffer.fill(7);
         buffer.resize(4);
         buffer.resize(8);
@@ -168,7 +168,7 @@ mod tests {
     fn what_is_used_again_is_zero() {
         const LEN: usize = 256 << 10;
         for _ in 0..100 {
-            let mut buffer = Buffer::zeroed(LEN);
+            let mut buffer = RecordBuffer::zeroed(LEN);
             assert!(buffer.iter().all(|byte| *byte == 0));
             buffer.fill(7);
             let mut copy = buffer.clone();
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn pieces_share() {
-        let buffer = Arc::new(Buffer::zeroed(10));
+        let buffer = Arc::new(RecordBuffer::zeroed(10));
         let piece = piece(&buffer, 2, 5);
         assert_eq!(piece.len(), 3);
         assert_eq!(Arc::strong_count(&buffer), 2);

@@ -7,12 +7,12 @@ use crate::core::history::page::{PAGE_BYTES as SEAL_PAGE, SealPage};
 use crate::core::io::slots::extents::decode_dead;
 use crate::fs::acl::Acl;
 use crate::layout::{
-    AttrValue, Extent, NameEntry, SharedRun, XattrValue, decode_names, encode_names,
+    AttrValue, FileExtent, NameEntry, SharedRun, XattrValue, decode_names, encode_names,
 };
 use crate::seal::{Compression, Sealer, fuzzing};
 use crate::tree::Header;
-use crate::tree::owners::Account;
-use crate::tree::{CELL_MAX, PAGE, Page, PageKind};
+use crate::tree::owners::OwnerAccount;
+use crate::tree::{CELL_MAX, PAGE, PageKind, TreePage};
 
 /// How many decoders [`value`] knows.
 pub const VALUES: u8 = 11;
@@ -35,7 +35,7 @@ pub fn value(kind: u8, bytes: &[u8]) {
                 return;
             };
             let record = u64::from_le_bytes(*record);
-            if let Some(extent) = Extent::decode(record, value) {
+            if let Some(extent) = FileExtent::decode(record, value) {
                 assert!(extent.slot_of(extent.end() - 1) < pool::SLOT_LIMIT);
                 let _ = extent.part(record, extent.end());
             }
@@ -70,7 +70,7 @@ pub fn value(kind: u8, bytes: &[u8]) {
         }
         8 => crate::core::log::steps::decode_all(bytes),
         9 => {
-            if let Some(account) = Account::decode(bytes) {
+            if let Some(account) = OwnerAccount::decode(bytes) {
                 assert_eq!(account.encode(), bytes);
             }
         }
@@ -92,7 +92,7 @@ pub fn page(bytes: &[u8], script: &[u8]) {
     let front = len.div_ceil(2);
     whole[..front].copy_from_slice(&bytes[..front]);
     whole[PAGE - (len - front)..].copy_from_slice(&bytes[front..len]);
-    let Some(mut page) = Page::from_bytes(&whole) else {
+    let Some(mut page) = TreePage::from_bytes(&whole) else {
         return;
     };
     for step in script.chunks_exact(4) {
@@ -128,7 +128,7 @@ pub fn page(bytes: &[u8], script: &[u8]) {
     check_page(&page);
 }
 
-fn check_page(page: &Page) {
+fn check_page(page: &TreePage) {
     for index in 0..page.len() {
         assert!(page.key(index).len() + page.value(index).len() <= CELL_MAX);
         assert_eq!(page.search(page.key(index)), Ok(index));
@@ -138,7 +138,7 @@ fn check_page(page: &Page) {
     }
     assert!(page.used() <= PAGE);
     // Replacing a key may leave no free space for it; that is all that may go wrong.
-    assert!(Page::from_bytes(page.bytes()).is_some() || page.len() == 0);
+    assert!(TreePage::from_bytes(page.bytes()).is_some() || page.len() == 0);
 }
 
 /// Opens a clear record whose tag is made good, as anyone can: `bytes` begin with the compression
@@ -187,7 +187,7 @@ pub fn pointer(bytes: &[u8]) {
 pub fn value_samples() -> Vec<(u8, Vec<u8>)> {
     let now = vfs::Time { secs: 5, nanos: 6 };
     let attr = AttrValue::new(vfs::Kind::File, 0o644, 131_072, now);
-    let extent = Extent {
+    let extent = FileExtent {
         record: 1,
         slot: 2,
         count: 3,
@@ -231,12 +231,12 @@ pub fn value_samples() -> Vec<(u8, Vec<u8>)> {
 
 /// Pages for the corpus, in the form of [`page`].
 pub fn page_samples() -> Vec<Vec<u8>> {
-    let mut leaf = Page::new(PageKind::Leaf);
+    let mut leaf = TreePage::new(PageKind::Leaf);
     leaf.insert(0, b"a", b"value");
     leaf.insert(1, b"b", &[7; 40]);
     leaf.insert(2, b"c", b"");
     leaf.remove(1);
-    let mut inner = Page::new(PageKind::Inner);
+    let mut inner = TreePage::new(PageKind::Inner);
     inner.insert(0, b"", &2u64.to_le_bytes());
     inner.insert(1, b"k", &3u64.to_le_bytes());
     [leaf, inner]

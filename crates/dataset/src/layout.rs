@@ -331,7 +331,7 @@ impl AttrValue {
 
 /// A run of records of a file, and the run of their slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub(crate) struct FileExtent {
     pub(crate) record: u64,
     pub(crate) slot: u64,
     pub(crate) count: u64,
@@ -348,14 +348,14 @@ struct ExtentValue {
     reserved: U32,
 }
 
-impl Extent {
+impl FileExtent {
     /// Decodes an extent. The first record is in its key.
-    pub(crate) fn decode(record: u64, value: &[u8]) -> Option<Extent> {
+    pub(crate) fn decode(record: u64, value: &[u8]) -> Option<FileExtent> {
         let value = ExtentValue::read_from_bytes(value).ok()?;
         let (slot, count) = (value.slot.get(), value.count.get());
         let ends = slot.checked_add(count)?;
         record.checked_add(count)?;
-        (count > 0 && ends <= pool::SLOT_LIMIT).then_some(Extent {
+        (count > 0 && ends <= pool::SLOT_LIMIT).then_some(FileExtent {
             record,
             slot,
             count,
@@ -384,8 +384,8 @@ impl Extent {
     }
 
     /// The part for these records. The extent must cover them.
-    pub(crate) fn part(&self, from: u64, to: u64) -> Extent {
-        Extent {
+    pub(crate) fn part(&self, from: u64, to: u64) -> FileExtent {
+        FileExtent {
             record: from,
             slot: self.slot_of(from),
             count: to - from,

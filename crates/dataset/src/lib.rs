@@ -36,18 +36,20 @@ mod volume;
 #[doc(hidden)]
 pub use self::core::WrongBlocks;
 pub use self::core::{
-    Ancestry, Atime, Clock, Dataset, Engine, EngineOptions, PrimaryCache, Reencrypted, SealedState,
-    Settings, SyncMode, WriteCache, ancestry, verify_seal,
+    Ancestry, Atime, Clock, Dataset, Engine, EngineOptions, PrimaryCache, ReencryptionReport,
+    SealedState, Settings, SyncMode, WriteCache, ancestry, verify_seal,
 };
-pub use diff::{Change, Difference, FilesFound, RecordFile, Wanted, diff, files_with};
+pub use diff::{
+    Difference, DifferenceKind, FoundFiles, RecordFile, RecordSearch, diff, files_with,
+};
 pub use error::{Error, LostEntries, Result};
 pub use fs::Miscount;
 #[doc(hidden)]
 pub use measure::SealPipeline;
-pub use mount::closed_dirs::IsClosed;
+pub use mount::closed_dirs::ClosedCheck;
 pub use mount::snapshot_dir::{OpenSnapshot, SNAPSHOT_DIR, SnapshotDirFs};
 pub use reseal::resealer::Resealer;
 pub use reseal::transfer::{RecordOpener, RecordSealer};
 pub use seal::{Compression, NewGeneration};
-pub use tree::owners::{Account, Owner, Usage};
+pub use tree::owners::{Owner, OwnerAccount, Usage};
 pub use volume::Volume;

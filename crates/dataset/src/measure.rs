@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use crate::buffer::Buffer;
+use crate::buffer::RecordBuffer;
 use crate::core::Dataset;
 use crate::error::Result;
 
 /// Seals one record again and again, and drops the result.
 pub struct SealPipeline {
     dataset: Arc<Dataset>,
-    record: Buffer,
+    record: RecordBuffer,
 }
 
 impl SealPipeline {
     /// A pipeline for records with these contents.
     pub fn new(dataset: &Arc<Dataset>, plain: &[u8]) -> SealPipeline {
-        let mut record = Buffer::zeroed(plain.len());
+        let mut record = RecordBuffer::zeroed(plain.len());
         record.copy_from_slice(plain);
         SealPipeline {
             dataset: Arc::clone(dataset),

@@ -9,7 +9,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use block::{BlockDevice, SectorSizes, Status};
+use block::{BlockDevice, RangeStatus, SectorSizes};
 use keys::DataKeys;
 use parking_lot::{Mutex, MutexGuard};
 use pool::{Durability, Origin, Pool, Reseal, SLOT_LIMIT, VolumeShape};
@@ -21,7 +21,7 @@ use crate::core::io::ahead::ReadAhead;
 use crate::core::io::blocks::{VOLUME_INO, in_blocks};
 use crate::core::io::memory::inode::Inode;
 use crate::core::log::SyncMode;
-use crate::core::log::rounds::Rounds;
+use crate::core::log::rounds::WorkRounds;
 use crate::core::{Dataset, Settings};
 use crate::error::{Error, Result};
 use crate::fs::to_errno;
@@ -39,7 +39,7 @@ pub struct Volume {
     /// The size in bytes. It changes only while no write runs.
     size: AtomicU64,
     writers: BlockLocks,
-    log_rounds: Rounds,
+    log_rounds: WorkRounds,
     ahead: ReadAhead,
 }
 
@@ -70,7 +70,7 @@ impl Volume {
             shape,
             size: AtomicU64::new(shape.size()),
             writers: BlockLocks::default(),
-            log_rounds: Rounds::default(),
+            log_rounds: WorkRounds::default(),
             ahead: ReadAhead::default(),
         };
         if volume.dataset.open.is_writable() {
@@ -199,7 +199,7 @@ impl Volume {
     }
 
     /// Whether bytes from `offset` on are a hole or data, and how many; at most up to `end`.
-    fn status(&self, offset: u64, end: u64) -> Result<Status> {
+    fn status(&self, offset: u64, end: u64) -> Result<RangeStatus> {
         let block_size = u64::from(self.block_size());
         let (first, last) = (offset / block_size, end.div_ceil(block_size));
         let full = |block| self.dataset.next_full(&self.inode, block, last);
@@ -213,7 +213,7 @@ impl Volume {
                 until += 1;
             }
         }
-        Ok(Status {
+        Ok(RangeStatus {
             len: (until * block_size).min(end) - offset,
             is_hole,
             is_zero: is_hole,
@@ -387,7 +387,7 @@ impl BlockDevice for Volume {
         self.zero(offset, len).map(|()| true)
     }
 
-    fn status_at(&self, offset: u64, len: u64) -> block::Result<Status> {
+    fn status_at(&self, offset: u64, len: u64) -> block::Result<RangeStatus> {
         let what = Asked {
             operation: "look at",
             offset,

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
-use block::{Access, FileDevice};
+use block::{DeviceAccess, FileDevice};
 use iscsi::{IscsiTarget, PortalServer, TargetAccess as InitiatorAccess, Targets};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [address, name, file] = args.as_slice() else {
         return Err("usage: target ADDRESS:PORT NAME FILE".into());
     };
-    let device = FileDevice::open(Path::new(file), Access::Exclusive)?;
+    let device = FileDevice::open(Path::new(file), DeviceAccess::Exclusive)?;
     let target = IscsiTarget::new(name, 1, Arc::new(device), InitiatorAccess::default())?;
     let targets = Arc::new(Targets::default());
     targets.insert(Arc::new(target))?;

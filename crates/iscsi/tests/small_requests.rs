@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use block::{BlockDevice, Result, SectorSizes, Status, TransferPool};
+use block::{BlockDevice, RangeStatus, Result, SectorSizes, TransferPool};
 use common::Portal;
 use iscsi::LogicalUnit;
 
@@ -63,9 +63,9 @@ impl BlockDevice for Counted {
         Ok(())
     }
 
-    fn status_at(&self, _offset: u64, _len: u64) -> Result<Status> {
+    fn status_at(&self, _offset: u64, _len: u64) -> Result<RangeStatus> {
         self.looks.fetch_add(1, SeqCst);
-        Ok(Status {
+        Ok(RangeStatus {
             len: 512,
             is_hole: false,
             is_zero: false,

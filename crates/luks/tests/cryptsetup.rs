@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use block::{Access, FileDevice};
+use block::{DeviceAccess, FileDevice};
 use common::{RANDOM, add, cheap, secret};
 use luks::{Container, ContainerFormat, ContainerVersion, KdfKind, SlotChoice, Variant};
 use secret::Secret;
@@ -94,7 +94,7 @@ impl Bench {
 }
 
 fn open(path: &Path) -> Container {
-    let device = FileDevice::open(path, Access::Exclusive).unwrap();
+    let device = FileDevice::open(path, DeviceAccess::Exclusive).unwrap();
     Container::open(Arc::new(device), &RANDOM).unwrap()
 }
 
@@ -136,7 +136,7 @@ fn it_opens_what_is_made_here() {
                 ..ContainerFormat::new(version, common::UUID.into())
             };
             let path = bench.image();
-            let device = Arc::new(FileDevice::open(&path, Access::Exclusive).unwrap());
+            let device = Arc::new(FileDevice::open(&path, DeviceAccess::Exclusive).unwrap());
             let made = luks::format(device, &format, &secret(PASSPHRASE), &RANDOM).unwrap();
             let (dump, key) = (made.0.dump(), made.1);
             drop(made.0);
@@ -310,7 +310,7 @@ fn data_begins_where_it_begins_there() {
             slot: common::cheap_slot(ContainerVersion::V2),
             ..ContainerFormat::new(ContainerVersion::V2, common::UUID.into())
         };
-        let device = Arc::new(FileDevice::open(&path, Access::Exclusive).unwrap());
+        let device = Arc::new(FileDevice::open(&path, DeviceAccess::Exclusive).unwrap());
         let made = luks::format(device, &format, &secret(PASSPHRASE), &RANDOM).unwrap();
         assert_eq!(made.0.segment().unwrap().offset, there, "{areas_len}");
         drop(made);

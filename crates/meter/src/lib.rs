@@ -99,13 +99,13 @@ impl Times {
 /// its own, so that counting one kind does not slow down counting another.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Operation {
+pub struct OperationMeter {
     times: Histogram,
     bytes: AtomicU64,
     errors: AtomicU64,
 }
 
-impl Operation {
+impl OperationMeter {
     /// Counts one that was done.
     pub fn done(&self, took: Duration, bytes: u64) {
         self.times.record(took);
@@ -130,7 +130,7 @@ impl Operation {
     }
 }
 
-/// What an [`Operation`] has counted.
+/// What an [`OperationMeter`] has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// How long they took, also those that failed.
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_between_threads() {
-        let operation = Operation::default();
+        let operation = OperationMeter::default();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 
-use block::{Access, BlockDevice, Error, MemoryDevice};
+use block::{BlockDevice, DeviceAccess, Error, MemoryDevice};
 use common::Place;
 use nbd::{
     Address, ClientTimeouts, Export, ExportService, Exports, Listener, Remote, RemoteExport,
@@ -37,7 +37,7 @@ fn noise(len: usize, seed: u32) -> Vec<u8> {
 #[test]
 fn an_export_is_a_device() {
     let place = Place::with(Arc::new(MemoryDevice::new(SIZE)));
-    let device = RemoteExport::open(remote(&place.socket(), "x"), Access::Exclusive).unwrap();
+    let device = RemoteExport::open(remote(&place.socket(), "x"), DeviceAccess::Exclusive).unwrap();
     assert_eq!(device.size(), SIZE as u64);
     assert_eq!(device.sector_sizes().logical, 512);
     assert_eq!(device.name(), "nbd+unix:///x");
@@ -89,7 +89,7 @@ fn an_export_is_a_device() {
 #[test]
 fn many_threads_use_one_connection() {
     let place = Place::with(Arc::new(MemoryDevice::new(SIZE)));
-    let device = RemoteExport::open(remote(&place.socket(), "x"), Access::Exclusive).unwrap();
+    let device = RemoteExport::open(remote(&place.socket(), "x"), DeviceAccess::Exclusive).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..16u32 {
             let device = &device;
@@ -122,11 +122,11 @@ fn an_export_for_reading_is_not_written() {
     exports.insert(Arc::new(export)).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
     let _server = ExportService::start(Listener::Unix(listener), exports).unwrap();
-    let refused = RemoteExport::open(remote(&socket, "x"), Access::Exclusive)
+    let refused = RemoteExport::open(remote(&socket, "x"), DeviceAccess::Exclusive)
         .err()
         .unwrap();
     assert!(refused.to_string().contains("read-only"), "{refused}");
-    let device = RemoteExport::open(remote(&socket, "x"), Access::ReadOnly).unwrap();
+    let device = RemoteExport::open(remote(&socket, "x"), DeviceAccess::ReadOnly).unwrap();
     device.read_at(0, &mut [0; 512]).unwrap();
     device.flush().unwrap();
     let writes = [
@@ -140,16 +140,19 @@ fn an_export_for_reading_is_not_written() {
     for write in writes {
         assert!(matches!(write, Err(Error::ReadOnly { .. })));
     }
-    let missing = RemoteExport::open(remote(&socket, "y"), Access::ReadOnly)
+    let missing = RemoteExport::open(remote(&socket, "y"), DeviceAccess::ReadOnly)
         .err()
         .unwrap();
     assert!(
         missing.to_string().contains("no export of this name"),
         "{missing}"
     );
-    let long = RemoteExport::open(remote(&socket, &"y".repeat(5000)), Access::ReadOnly);
+    let long = RemoteExport::open(remote(&socket, &"y".repeat(5000)), DeviceAccess::ReadOnly);
     assert!(long.err().unwrap().to_string().contains("4096"));
-    let nowhere = RemoteExport::open(remote(Path::new("/nonexistent"), "x"), Access::ReadOnly);
+    let nowhere = RemoteExport::open(
+        remote(Path::new("/nonexistent"), "x"),
+        DeviceAccess::ReadOnly,
+    );
     assert!(matches!(nowhere.err().unwrap(), Error::Open { .. }));
 }
 
@@ -158,7 +161,7 @@ fn an_export_for_reading_is_not_written() {
 fn a_lost_connection_comes_again_when_it_is_asked_to_and_owns_up() {
     let medium = Arc::new(MemoryDevice::new(1 << 20));
     let place = Place::with(medium.clone());
-    let device = RemoteExport::open(remote(&place.socket(), "x"), Access::Exclusive).unwrap();
+    let device = RemoteExport::open(remote(&place.socket(), "x"), DeviceAccess::Exclusive).unwrap();
     let sector = [IoSlice::new(&[5; 512])];
     let again = |size: usize| {
         let medium = Arc::new(MemoryDevice::new(size));

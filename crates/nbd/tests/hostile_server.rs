@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use block::{Access, BlockDevice, Result};
+use block::{BlockDevice, DeviceAccess, Result};
 use nbd::{Address, ClientTimeouts, Remote, RemoteExport};
 
 const SIZE: u64 = 1 << 20;
@@ -52,7 +52,7 @@ impl Fake {
             name: "nbd+unix:///x".into(),
             patience,
         };
-        RemoteExport::open(remote, Access::Exclusive)
+        RemoteExport::open(remote, DeviceAccess::Exclusive)
     }
 
     fn open(&self) -> Result<RemoteExport> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 
-use block::{Access, BlockDevice, Result};
+use block::{BlockDevice, DeviceAccess, Result};
 use nbd::{Address, ClientTimeouts, Remote, RemoteExport};
 use tempfile::TempDir;
 
@@ -49,7 +49,7 @@ impl Program {
         Program::start(dir, line)
     }
 
-    fn open(&self, access: Access) -> Result<RemoteExport> {
+    fn open(&self, access: DeviceAccess) -> Result<RemoteExport> {
         let remote = Remote {
             address: Address::Unix(self.dir.path().join("socket")),
             export: String::new(),
@@ -119,11 +119,11 @@ fn servers_of_others_are_devices() {
             continue;
         };
         eprintln!("{line}");
-        let device = program.open(Access::Exclusive).unwrap();
+        let device = program.open(DeviceAccess::Exclusive).unwrap();
         exercise(&device);
         drop(device);
         // The next client finds what the last one left.
-        let device = program.open(Access::ReadOnly).unwrap();
+        let device = program.open(DeviceAccess::ReadOnly).unwrap();
         let mut first = [0; 4096];
         device.read_at(0, &mut first).unwrap();
         assert!(first == [9; 4096], "{line}");
@@ -133,22 +133,30 @@ fn servers_of_others_are_devices() {
 #[test]
 fn what_servers_of_others_refuse_is_an_error() {
     if let Some(program) = Program::run("nbdkit -f -r memory 16M") {
-        let refused = program.open(Access::Exclusive).err().unwrap().to_string();
+        let refused = program
+            .open(DeviceAccess::Exclusive)
+            .err()
+            .unwrap()
+            .to_string();
         assert!(refused.contains("read-only"), "{refused}");
         program
-            .open(Access::ReadOnly)
+            .open(DeviceAccess::ReadOnly)
             .unwrap()
             .read_at(0, &mut [1; 512])
             .unwrap();
     }
     if let Some(program) = Program::run("nbdkit -f -o memory 16M") {
-        let refused = program.open(Access::Exclusive).err().unwrap().to_string();
+        let refused = program
+            .open(DeviceAccess::Exclusive)
+            .err()
+            .unwrap()
+            .to_string();
         assert!(refused.contains("before 2011"), "{refused}");
     }
     let line = "nbdkit -f --filter=error memory 16M error-pread=EIO error-pread-rate=100% error-pwrite=ENOSPC \
                 error-pwrite-rate=100%";
     if let Some(program) = Program::run(line) {
-        let device = program.open(Access::Exclusive).unwrap();
+        let device = program.open(DeviceAccess::Exclusive).unwrap();
         let failure = device.read_at(0, &mut [0; 4096]).unwrap_err();
         assert!(
             failure.to_string().contains("reading of 4096 bytes"),
@@ -162,7 +170,11 @@ fn what_servers_of_others_refuse_is_an_error() {
     }
     let line = "nbdkit -f --filter=blocksize-policy memory 16M blocksize-minimum=64K blocksize-preferred=64K blocksize-error-policy=error";
     if let Some(program) = Program::run(line) {
-        let refused = program.open(Access::Exclusive).err().unwrap().to_string();
+        let refused = program
+            .open(DeviceAccess::Exclusive)
+            .err()
+            .unwrap()
+            .to_string();
         assert!(refused.contains("65536"), "{refused}");
     }
 }
@@ -172,7 +184,7 @@ fn a_server_that_is_killed_fails_requests_and_nothing_hangs() {
     let Some(mut program) = Program::run("nbdkit -f file {DIR}/image") else {
         return;
     };
-    let device = program.open(Access::Exclusive).unwrap();
+    let device = program.open(DeviceAccess::Exclusive).unwrap();
     let all_have_written = Barrier::new(5);
     let failed = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4u64)

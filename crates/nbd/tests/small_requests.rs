@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use block::{Access, BlockDevice, Result, SectorSizes, Status, TransferPool};
+use block::{BlockDevice, DeviceAccess, RangeStatus, Result, SectorSizes, TransferPool};
 use common::*;
 use nbd::{Address, ClientTimeouts, Remote, RemoteExport};
 
@@ -72,9 +72,9 @@ impl BlockDevice for Counted {
         Ok(())
     }
 
-    fn status_at(&self, _offset: u64, _len: u64) -> Result<Status> {
+    fn status_at(&self, _offset: u64, _len: u64) -> Result<RangeStatus> {
         self.looks.fetch_add(1, SeqCst);
-        Ok(Status {
+        Ok(RangeStatus {
             len: 512,
             is_hole: false,
             is_zero: false,
@@ -162,7 +162,7 @@ fn requests_of_the_client_end_between_blocks_of_a_volume() {
             name: "remote".into(),
             patience: ClientTimeouts::default(),
         };
-        let export = RemoteExport::open(remote, Access::Exclusive).unwrap();
+        let export = RemoteExport::open(remote, DeviceAccess::Exclusive).unwrap();
         match is_trim {
             true => export.discard(from, len).unwrap(),
             false => export.zero(from, len).unwrap(),

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use block::{Access, BlockDevice, MemoryDevice};
+use block::{BlockDevice, DeviceAccess, MemoryDevice};
 use nbd::{
     Address, ClientTimeouts, ClientTls, Error, Export, ExportService, Exports, Listener, Remote,
     RemoteExport, Tls,
@@ -313,7 +313,7 @@ fn keys_are_agreed_on_by_the_hybrid_method() {
             name: "nbds://127.0.0.1/x".into(),
             patience: ClientTimeouts::default(),
         };
-        RemoteExport::open(remote, Access::Exclusive).unwrap();
+        RemoteExport::open(remote, DeviceAccess::Exclusive).unwrap();
     });
     // Before TLS: flags and an option of the client, greeting and answer of the server.
     let (shares, share) = (
@@ -340,7 +340,7 @@ fn an_export_is_a_device_behind_tls() {
             name: "nbds://127.0.0.1/x".into(),
             patience: ClientTimeouts::default(),
         };
-        RemoteExport::open(remote, Access::Exclusive)
+        RemoteExport::open(remote, DeviceAccess::Exclusive)
     };
     let device = open(Some("client"), "127.0.0.1").unwrap();
     let data = vec![7; 3 << 20];

@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
-use block::{Access, BlockDevice, FileDevice};
+use block::{BlockDevice, DeviceAccess, FileDevice};
 use common::*;
 use pool::NewPool;
 use store::Store;
@@ -17,7 +17,7 @@ fn devices(pool: &str) -> Vec<Arc<dyn BlockDevice>> {
     let dir = std::env::var("GOLDEN_DIR").expect("the directory of the devices");
     let open = |device| {
         let path = Path::new(&dir).join(format!("{pool}.{device}"));
-        Arc::new(FileDevice::open(&path, Access::Exclusive).unwrap()) as Arc<dyn BlockDevice>
+        Arc::new(FileDevice::open(&path, DeviceAccess::Exclusive).unwrap()) as Arc<dyn BlockDevice>
     };
     ["a", "b"].map(open).into()
 }

@@ -23,13 +23,14 @@ mod store;
 pub use block::{BlockDevice, Claimant, IoMode, human_size};
 pub use error::{Error, Result};
 pub use group::pace::LateDevice;
-pub use group::parity::Parts;
+pub use group::parity::ColumnParts;
 pub use layout::segment::{SegmentId, UNIT};
 pub use layout::shape::{COLUMNS_MAX, COLUMNS_MIN, Shape, columns_min};
 pub use membership::{
-    Assigned, ErrorCounts, Fault, HeaderCheck, Joins, MemberInfo, MemberState, NewMember, Newest,
+    DeviceAssignment, DeviceFault, ErrorCounts, HeaderCheck, Joins, MemberInfo, MemberState,
+    NewMember, Newest,
 };
 pub use store::cache::CacheRange;
 pub use store::clear::clear_label;
-pub use store::devices::{CreateOptions, Found, NewGroup, Store, probe};
+pub use store::devices::{CreateOptions, DeviceIdentity, NewGroup, Store, probe};
 pub use store::relabel::by_pool;

@@ -88,7 +88,7 @@ pub struct Newest {
 
 /// A device that failed and is not used any more.
 #[derive(Debug)]
-pub struct Fault {
+pub struct DeviceFault {
     /// Which device.
     pub guid: u64,
     /// Its path.
@@ -99,7 +99,7 @@ pub struct Fault {
 
 /// What a device is, as the pool says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Assigned {
+pub struct DeviceAssignment {
     /// Which device.
     pub guid: u64,
     /// What it is good for.

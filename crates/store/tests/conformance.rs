@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;
 
-use block::{Access, BlockDevice, FileDevice, MemoryDevice};
+use block::{BlockDevice, DeviceAccess, FileDevice, MemoryDevice};
 use common::unit;
 use store::{CreateOptions, Error, NewGroup, SegmentId, Store, layout, probe};
 
@@ -26,7 +26,7 @@ fn files(dir: &Path, count: usize) -> Vec<Arc<dyn BlockDevice>> {
         .map(|i| {
             let path = dir.join(format!("device{i}"));
             let device = if path.exists() {
-                FileDevice::open(&path, Access::Exclusive)
+                FileDevice::open(&path, DeviceAccess::Exclusive)
             } else {
                 FileDevice::create(&path, SIZE + (i as u64) * (3 << 20))
             };

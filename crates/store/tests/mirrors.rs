@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use block::fault::{Fault, FaultClock, FaultDevice};
 use common::*;
-use store::{Assigned, Error, Joins, MemberState, SegmentId, Store};
+use store::{DeviceAssignment, Error, Joins, MemberState, SegmentId, Store};
 
 const FIRST: Joins = Joins::Group {
     group: 0,
@@ -230,7 +230,7 @@ fn only_what_the_pool_lists_is_used() {
     let devices = devices(2);
     drop(group(&devices, 0));
     let store = Store::open(dynamic(&devices)).unwrap();
-    store.assign(&[Assigned {
+    store.assign(&[DeviceAssignment {
         guid: 101,
         state: MemberState::Online,
         errors: Default::default(),
@@ -260,7 +260,7 @@ fn a_group_that_was_never_listed_is_let_go() {
         let store = Store::open(dynamic(&devices)).unwrap();
         // By their labels alone they may be members of a group that has grown.
         assert_eq!(store.members().len(), devices.len());
-        let listed = listed.iter().map(|guid| Assigned {
+        let listed = listed.iter().map(|guid| DeviceAssignment {
             guid: *guid,
             state: MemberState::Online,
             errors: Default::default(),

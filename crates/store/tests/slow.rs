@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use block::BlockDevice;
 use block::fault::FaultDevice;
-use block::gate::{Gate, Gated};
+use block::gate::{DeviceGate, GatedDevice};
 use common::*;
-use store::{Error, Fault, MemberInfo, MemberState, Store};
+use store::{DeviceFault, Error, MemberInfo, MemberState, Store};
 
 /// A group whose devices can be held up.
 struct Slow {
     store: Store,
     devices: Vec<Arc<FaultDevice>>,
-    gates: Vec<Arc<Gate>>,
+    gates: Vec<Arc<DeviceGate>>,
 }
 
 impl Slow {
     fn new(count: usize, parity: usize) -> Slow {
         let devices = devices(count);
-        let gated = devices.iter().map(Gated::new);
+        let gated = devices.iter().map(GatedDevice::new);
         let (gated, gates): (Vec<_>, Vec<_>) = gated.unzip();
         let dynamic = gated
             .into_iter()
@@ -416,7 +416,7 @@ fn a_request_that_panics_has_failed() {
     let faults = store.take_faults();
     assert!(matches!(
         faults[..],
-        [Fault {
+        [DeviceFault {
             guid: 100,
             error: Error::Panicked,
             ..

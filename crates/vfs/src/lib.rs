@@ -11,8 +11,8 @@ mod types;
 
 pub use error::{Error, Result};
 pub use types::{
-    Attr, Caller, DirEntry, Fallocate, Flags, Ino, Kind, NewNode, ROOT, RenameMode, Seek, SetAttr,
-    SetTime, SetXattr, StatFs, Time, is_unknown_system_xattr,
+    Attr, Caller, DirEntry, Fallocate, FileFlags, Ino, Kind, NewNode, ROOT, RenameMode, Seek,
+    SetAttr, SetTime, SetXattr, StatFs, Time, is_unknown_system_xattr,
 };
 
 /// The pieces of a read, in order; their total length is what was read.
@@ -116,7 +116,7 @@ pub trait FileSystem: Send + Sync {
     ///
     /// # Errors
     /// `NotImplemented` if nothing can be marked, `Stale`, `Io`.
-    fn flags(&self, _ino: Ino) -> Result<Flags> {
+    fn flags(&self, _ino: Ino) -> Result<FileFlags> {
         Err(Error::NotImplemented)
     }
 
@@ -125,7 +125,7 @@ pub trait FileSystem: Send + Sync {
     ///
     /// # Errors
     /// `NotImplemented` if nothing can be marked, `NoSpace`, `ReadOnly`, `Stale`, `Io`.
-    fn set_flags(&self, _ino: Ino, _flags: Flags) -> Result<()> {
+    fn set_flags(&self, _ino: Ino, _flags: FileFlags) -> Result<()> {
         Err(Error::NotImplemented)
     }
 

@@ -225,7 +225,7 @@ pub struct SetXattr {
 
 /// What `chattr` marks a file or directory with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags {
+pub struct FileFlags {
     /// Nothing changes it, and it gets and loses no names (`i`).
     pub immutable: bool,
     /// Contents are only added to a file, and names to a directory (`a`).

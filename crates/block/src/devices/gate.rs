@@ -7,12 +7,12 @@ use crate::{BlockDevice, Result};
 
 /// Holds up the requests of a device while it is closed.
 #[derive(Default)]
-pub struct Gate {
+pub struct DeviceGate {
     is_closed: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Gate {
+impl DeviceGate {
     /// From now on nothing is answered.
     pub fn close(&self) {
         *self.lock() = true;
@@ -39,21 +39,21 @@ impl Gate {
 }
 
 /// A device behind a gate. Its callers know that its writes wait.
-pub struct Gated<D> {
+pub struct GatedDevice<D> {
     device: Arc<D>,
-    gate: Arc<Gate>,
+    gate: Arc<DeviceGate>,
 }
 
-impl<D: BlockDevice> Gated<D> {
+impl<D: BlockDevice> GatedDevice<D> {
     /// Puts a gate, which is open, before a device.
-    pub fn new(device: &Arc<D>) -> (Gated<D>, Arc<Gate>) {
-        let (device, gate) = (Arc::clone(device), Arc::new(Gate::default()));
+    pub fn new(device: &Arc<D>) -> (GatedDevice<D>, Arc<DeviceGate>) {
+        let (device, gate) = (Arc::clone(device), Arc::new(DeviceGate::default()));
         let of_tests = Arc::clone(&gate);
-        (Gated { device, gate }, of_tests)
+        (GatedDevice { device, gate }, of_tests)
     }
 }
 
-impl<D: BlockDevice> BlockDevice for Gated<D> {
+impl<D: BlockDevice> BlockDevice for GatedDevice<D> {
     delegate!(self => self.device; size refresh_size sector_sizes name drop_cached begin_anew io_mode settle);
 
     fn waits_on_write(&self) -> bool {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use meter::Operation;
+use meter::OperationMeter;
 
 use crate::{BlockDevice, Result, total};
 
@@ -13,16 +13,16 @@ use crate::{BlockDevice, Result, total};
 #[derive(Debug, Default)]
 pub struct DeviceMeter {
     /// Reads, and bytes read.
-    pub read: Operation,
+    pub read: OperationMeter,
     /// Writes, zeroing and overwriting among them, and bytes written.
-    pub write: Operation,
+    pub write: OperationMeter,
     /// Flushes.
-    pub flush: Operation,
+    pub flush: OperationMeter,
     /// Discards, and bytes that were discarded.
-    pub discard: Operation,
-    waiting: Waiting,
+    pub discard: OperationMeter,
+    waiting: OpenOperations,
     /// Flushes and durable writes. The cache of the kernel can answer others for a device that is gone.
-    durable: Waiting,
+    durable: OpenOperations,
 }
 
 impl DeviceMeter {
@@ -38,23 +38,23 @@ static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Operations that the device has not answered.
 #[derive(Debug, Default)]
-struct Waiting {
+struct OpenOperations {
     count: AtomicUsize,
     /// When it answered one, or the first of them began, in nanoseconds.
     last: AtomicU64,
 }
 
-impl Waiting {
+impl OpenOperations {
     fn note(&self) {
         self.last.store(BEGIN.elapsed().as_nanos() as u64, SeqCst);
     }
 
-    fn begin(&self) -> Answer<'_> {
+    fn begin(&self) -> OperationEnd<'_> {
         if self.count.load(SeqCst) == 0 {
             self.note();
         }
         self.count.fetch_add(1, SeqCst);
-        Answer(self)
+        OperationEnd(self)
     }
 
     fn silence(&self) -> Option<Duration> {
@@ -67,9 +67,9 @@ impl Waiting {
 }
 
 /// Notes the answer to an operation when it is dropped.
-struct Answer<'a>(&'a Waiting);
+struct OperationEnd<'a>(&'a OpenOperations);
 
-impl Drop for Answer<'_> {
+impl Drop for OperationEnd<'_> {
     fn drop(&mut self) {
         self.0.note();
         self.0.count.fetch_sub(1, SeqCst);
@@ -77,19 +77,23 @@ impl Drop for Answer<'_> {
 }
 
 /// A device whose operations are counted.
-pub struct Metered<D> {
+pub struct MeteredDevice<D> {
     device: D,
     meter: Arc<DeviceMeter>,
 }
 
-impl<D: BlockDevice> Metered<D> {
+impl<D: BlockDevice> MeteredDevice<D> {
     /// Counts in `meter` what is done to `device` through this.
-    pub fn new(device: D, meter: Arc<DeviceMeter>) -> Metered<D> {
-        Metered { device, meter }
+    pub fn new(device: D, meter: Arc<DeviceMeter>) -> MeteredDevice<D> {
+        MeteredDevice { device, meter }
     }
 }
 
-fn counted<T>(operation: &Operation, bytes: u64, act: impl FnOnce() -> Result<T>) -> Result<T> {
+fn counted<T>(
+    operation: &OperationMeter,
+    bytes: u64,
+    act: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     let begin = Instant::now();
     let result = act();
     match &result {
@@ -99,11 +103,11 @@ fn counted<T>(operation: &Operation, bytes: u64, act: impl FnOnce() -> Result<T>
     result
 }
 
-impl<D: BlockDevice> Metered<D> {
+impl<D: BlockDevice> MeteredDevice<D> {
     /// Counts an operation that does not take long on a device that works.
     fn awaited<T>(
         &self,
-        operation: &Operation,
+        operation: &OperationMeter,
         bytes: u64,
         act: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
@@ -112,7 +116,7 @@ impl<D: BlockDevice> Metered<D> {
     }
 }
 
-impl<D: BlockDevice> BlockDevice for Metered<D> {
+impl<D: BlockDevice> BlockDevice for MeteredDevice<D> {
     delegate!(self => self.device; size sector_sizes name claim check_unreserved status_at is_blank waits_on_write would_wait io_mode settle);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
@@ -189,7 +193,7 @@ mod tests {
             len: 1,
         });
         let meter = Arc::new(DeviceMeter::default());
-        let device = Metered::new(device, Arc::clone(&meter));
+        let device = MeteredDevice::new(device, Arc::clone(&meter));
         let mut buf = [0; 4096];
         device.read_at(0, &mut buf).unwrap();
         device.read_at(8192, &mut buf).unwrap_err();
@@ -201,7 +205,7 @@ mod tests {
         device.flush().unwrap();
         device.discard(4096, 8192).unwrap();
 
-        let counts = |operation: &Operation| {
+        let counts = |operation: &OperationMeter| {
             let totals = operation.totals();
             (totals.times.count(), totals.bytes, totals.errors)
         };

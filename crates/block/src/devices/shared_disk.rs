@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::reservation::left_over;
 use crate::{
-    Answer, BlockDevice, Claim, Claimant, Error, MemoryDevice, Registered, Registrar, Result,
+    BlockDevice, Claim, Claimant, Error, MemoryDevice, Registrar, RegistrarAnswer, Registrations,
+    Result,
 };
 
 /// The disk.
 #[derive(Clone)]
-pub struct SharedDisk(Arc<Inner>);
+pub struct SharedDisk(Arc<DiskMedium>);
 
-struct Inner {
+struct DiskMedium {
     memory: MemoryDevice,
     /// Whether it refuses to say who is registered.
     is_silent: AtomicBool,
@@ -30,7 +31,7 @@ struct State {
 
 /// The disk, as one machine sees it.
 #[derive(Clone)]
-pub struct View {
+pub struct DiskView {
     disk: SharedDisk,
     machine: u32,
     /// Whether it is a multipath device: if a path has the key already, all registrations of the machine end.
@@ -40,7 +41,7 @@ pub struct View {
 impl SharedDisk {
     /// A disk.
     pub fn new(size: usize) -> SharedDisk {
-        SharedDisk(Arc::new(Inner {
+        SharedDisk(Arc::new(DiskMedium {
             memory: MemoryDevice::new(size),
             is_silent: AtomicBool::new(false),
             is_read_only: AtomicBool::new(false),
@@ -49,8 +50,8 @@ impl SharedDisk {
     }
 
     /// The disk as this machine sees it.
-    pub fn seen_by(&self, machine: u32) -> View {
-        View {
+    pub fn seen_by(&self, machine: u32) -> DiskView {
+        DiskView {
             disk: self.clone(),
             machine,
             is_multipath: false,
@@ -58,8 +59,8 @@ impl SharedDisk {
     }
 
     /// The disk as this machine sees it through the kernel's multipath device.
-    pub fn seen_by_paths_of(&self, machine: u32) -> View {
-        View {
+    pub fn seen_by_paths_of(&self, machine: u32) -> DiskView {
+        DiskView {
             is_multipath: true,
             ..self.seen_by(machine)
         }
@@ -102,17 +103,21 @@ impl State {
     }
 }
 
-impl View {
+impl DiskView {
     fn state(&self) -> MutexGuard<'_, State> {
         self.disk.state()
     }
 
     /// Carries out `act` for a machine that has registered this key.
-    fn with_key(&self, own: u64, act: impl FnOnce(&mut State) -> Answer) -> io::Result<Answer> {
+    fn with_key(
+        &self,
+        own: u64,
+        act: impl FnOnce(&mut State) -> RegistrarAnswer,
+    ) -> io::Result<RegistrarAnswer> {
         let mut state = self.state();
         Ok(match state.key(self.machine) {
             key if key == own && own != 0 => act(&mut state),
-            _ => Answer::Conflict,
+            _ => RegistrarAnswer::Conflict,
         })
     }
 
@@ -136,18 +141,18 @@ impl View {
     }
 }
 
-impl Registrar for View {
-    fn register(&self, old: Option<u64>, new: u64) -> io::Result<Answer> {
+impl Registrar for DiskView {
+    fn register(&self, old: Option<u64>, new: u64) -> io::Result<RegistrarAnswer> {
         let mut state = self.state();
         let current = state.key(self.machine);
         if old.is_some_and(|old| old != current) {
             if self.is_multipath && new == current {
                 state.remove(|it| it.0 == self.machine);
             }
-            return Ok(Answer::Conflict);
+            return Ok(RegistrarAnswer::Conflict);
         }
         if new == 0 && self.disk.is_silent() {
-            return Ok(Answer::Done);
+            return Ok(RegistrarAnswer::Done);
         }
         let holder = state.holder;
         state.registered.retain(|it| it.0 != self.machine);
@@ -155,20 +160,20 @@ impl Registrar for View {
             state.registered.push((self.machine, new));
         }
         state.holder = holder.filter(|it| state.key(*it) != 0);
-        Ok(Answer::Done)
+        Ok(RegistrarAnswer::Done)
     }
 
-    fn reserve(&self, own: u64) -> io::Result<Answer> {
+    fn reserve(&self, own: u64) -> io::Result<RegistrarAnswer> {
         self.with_key(own, |state| match state.holder {
-            Some(other) if other != self.machine => Answer::Conflict,
+            Some(other) if other != self.machine => RegistrarAnswer::Conflict,
             _ => {
                 state.holder = Some(self.machine);
-                Answer::Done
+                RegistrarAnswer::Done
             }
         })
     }
 
-    fn preempt(&self, own: u64, other: u64) -> io::Result<Answer> {
+    fn preempt(&self, own: u64, other: u64) -> io::Result<RegistrarAnswer> {
         self.with_key(own, |state| {
             let takes_over = state.holder.is_some_and(|it| state.key(it) == other);
             let before = state.registered.len();
@@ -177,25 +182,25 @@ impl Registrar for View {
                 state.holder = Some(self.machine);
             }
             match takes_over || state.registered.len() < before {
-                true => Answer::Done,
-                false => Answer::Conflict,
+                true => RegistrarAnswer::Done,
+                false => RegistrarAnswer::Conflict,
             }
         })
     }
 
-    fn registered(&self) -> io::Result<Registered> {
+    fn registered(&self) -> io::Result<Registrations> {
         if self.disk.is_silent() {
             return Err(io::Error::other("it does not tell"));
         }
         let state = self.state();
-        Ok(Registered {
+        Ok(Registrations {
             keys: state.registered.iter().map(|it| it.1).collect(),
             holder: state.holder.map(|it| state.key(it)),
         })
     }
 }
 
-impl BlockDevice for View {
+impl BlockDevice for DiskView {
     delegate!(self => self.disk.0.memory; size refresh_size sector_sizes read_at drop_cached begin_anew status_at waits_on_write would_wait io_mode settle);
 
     fn name(&self) -> String {

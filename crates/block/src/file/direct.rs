@@ -33,7 +33,7 @@ impl Alignment {
         let flags = rustix::fs::fcntl_getfl(file).ok()?;
         rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT).ok()?;
         // What the system says may not be so, as on a file system above another one.
-        let mut buffer = Buffer::take();
+        let mut buffer = AlignedBuffer::take();
         let read = read_some(file, &mut buffer.bytes()[..alignment.range], 0);
         if read.is_err() {
             let _ = rustix::fs::fcntl_setfl(file, flags);
@@ -68,7 +68,7 @@ impl Alignment {
             let len = buf.len();
             return self.read_until(file, offset, buf, len);
         }
-        let mut buffer = Buffer::take();
+        let mut buffer = AlignedBuffer::take();
         let mut done = 0;
         while done < buf.len() {
             let at = offset + done as u64;
@@ -118,7 +118,7 @@ impl Alignment {
         {
             return self.write_blocks(file, offset, piece, how);
         }
-        let mut buffer = Buffer::take();
+        let mut buffer = AlignedBuffer::take();
         let (mut at, mut filled) = (offset, 0);
         for piece in pieces {
             let mut rest: &[u8] = piece;
@@ -183,18 +183,18 @@ fn kept() -> MutexGuard<'static, Vec<Vec<u8>>> {
 }
 
 /// Aligned memory, while it is in use.
-struct Buffer {
+struct AlignedBuffer {
     memory: Vec<u8>,
     begin: usize,
 }
 
-impl Buffer {
+impl AlignedBuffer {
     /// It holds anything. Nobody waits for one: a device may lie on others, which need some too.
-    fn take() -> Buffer {
+    fn take() -> AlignedBuffer {
         let kept = kept().pop();
         let memory = kept.unwrap_or_else(|| vec![0; BUFFER + MEMORY_ALIGN]);
         let address = memory.as_ptr().addr();
-        Buffer {
+        AlignedBuffer {
             begin: address.next_multiple_of(MEMORY_ALIGN) - address,
             memory,
         }
@@ -205,7 +205,7 @@ impl Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         let mut kept = kept();
         if kept.len() < KEPT_MAX {

@@ -126,7 +126,7 @@ fn programs_that_use_the_cache_see_the_same() {
     let Some((_dir, device)) = file(64 << 10) else {
         return;
     };
-    let looks = FileDevice::open(device.path(), Access::ReadOnly).unwrap();
+    let looks = FileDevice::open(device.path(), DeviceAccess::ReadOnly).unwrap();
     assert_eq!(looks.io_mode(), Some(IoMode::Buffered));
     for round in 1..=3u8 {
         write(&device, 4096, &[round; 8192]).unwrap();
@@ -185,7 +185,7 @@ fn a_disk_says_how_large_its_blocks_are() {
         let Some(disk) = Loop::new(&path, &["--sector-size", &sector.to_string()]) else {
             return;
         };
-        let device = FileDevice::open(&disk.0, Access::Exclusive).unwrap();
+        let device = FileDevice::open(&disk.0, DeviceAccess::Exclusive).unwrap();
         let device = device.past_cache();
         assert!(device.lies_in_a_file());
         if device.io_mode() == Some(IoMode::Buffered) {
@@ -202,7 +202,7 @@ fn a_disk_says_how_large_its_blocks_are() {
         device.flush().unwrap();
         device.zero(at, 8192).unwrap();
         assert!(read(&device, at, 8192) == [0; 8192]);
-        let looks = FileDevice::open(&disk.0, Access::ReadOnly).unwrap();
+        let looks = FileDevice::open(&disk.0, DeviceAccess::ReadOnly).unwrap();
         assert_eq!(read(&looks, at + 8192, 9), data[8192..8201]);
         drop(device);
         drop(looks);
@@ -224,7 +224,7 @@ fn what_a_flush_lost_is_not_read_and_not_forgotten() {
         return;
     };
     let _starts = no_starts();
-    let device = FileDevice::open(&disk.0, Access::Exclusive).unwrap();
+    let device = FileDevice::open(&disk.0, DeviceAccess::Exclusive).unwrap();
     write(&device, 0, &[7; 8 << 20]).unwrap();
     device.flush().unwrap_err();
     // The system has told it, and would say now that all is well.
@@ -234,7 +234,7 @@ fn what_a_flush_lost_is_not_read_and_not_forgotten() {
     write(&device, 0, &[8; 4096]).unwrap();
     device.flush().unwrap_err();
     drop(device);
-    let device = FileDevice::open(&disk.0, Access::Exclusive).unwrap();
+    let device = FileDevice::open(&disk.0, DeviceAccess::Exclusive).unwrap();
     device.flush().unwrap();
     let mut found = vec![0; 8 << 20];
     // What is not there cannot be read, or is not what was written.
@@ -247,7 +247,7 @@ fn a_disk_that_is_full_says_so_at_once() {
     let Some((_dir, disk)) = full_disk() else {
         return;
     };
-    let device = FileDevice::open(&disk.0, Access::Exclusive).unwrap();
+    let device = FileDevice::open(&disk.0, DeviceAccess::Exclusive).unwrap();
     let device = device.past_cache();
     if device.io_mode() != Some(IoMode::Direct) {
         eprintln!("skipped: the device is not used past the cache");
@@ -302,7 +302,7 @@ fn a_compressed_disk_in_memory_keeps_what_it_gets() {
         return;
     };
     let path = PathBuf::from(format!("/dev/zram{}", zram.0));
-    let device = FileDevice::open(&path, Access::Exclusive).unwrap();
+    let device = FileDevice::open(&path, DeviceAccess::Exclusive).unwrap();
     let device = device.past_cache();
     assert_eq!(device.io_mode(), Some(IoMode::Direct));
     let data = pattern(LEN);

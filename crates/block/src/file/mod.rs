@@ -19,12 +19,13 @@ use crate::ownership::backing_locks::BackingLocks;
 use crate::ownership::{holder, lock};
 use crate::reservation::{Disk, left_over};
 use crate::{
-    BlockDevice, Claim, Claimant, Error, IoMode, Result, SectorSizes, Status, check_range, total,
+    BlockDevice, Claim, Claimant, Error, IoMode, RangeStatus, Result, SectorSizes, check_range,
+    total,
 };
 
 /// How a device is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum DeviceAccess {
     /// To look, while other processes may have it open.
     ReadOnly,
     /// To own: no other process may own it at the same time.
@@ -40,7 +41,7 @@ pub struct FileDevice {
     path: PathBuf,
     size: AtomicU64,
     sectors: SectorSizes,
-    access: Access,
+    access: DeviceAccess,
     /// How transfers past the cache have to be aligned; none if they go through it.
     direct: Option<Alignment>,
     flushes: Flushes,
@@ -55,7 +56,7 @@ pub struct FileDevice {
 
 impl Drop for FileDevice {
     fn drop(&mut self) {
-        if self.access == Access::Exclusive {
+        if self.access == DeviceAccess::Exclusive {
             lock::disown(&self.file);
         }
     }
@@ -67,9 +68,9 @@ impl FileDevice {
     /// # Errors
     /// [`Error::Open`] if the system refuses, [`Error::Busy`] if another process has it, [`Error::NotADevice`]
     /// if it is neither a file nor a disk.
-    pub fn open(path: &Path, access: Access) -> Result<FileDevice> {
+    pub fn open(path: &Path, access: DeviceAccess) -> Result<FileDevice> {
         let mut options = OpenOptions::new();
-        options.read(true).write(access == Access::Exclusive);
+        options.read(true).write(access == DeviceAccess::Exclusive);
         // A FIFO would block the open; a terminal would become ours.
         let mut flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
         let open_error = |source| Error::Open {
@@ -77,7 +78,7 @@ impl FileDevice {
             source,
         };
         let metadata = std::fs::metadata(path).map_err(open_error)?;
-        if metadata.file_type().is_block_device() && access == Access::Exclusive {
+        if metadata.file_type().is_block_device() && access == DeviceAccess::Exclusive {
             // The kernel then refuses a disk that is mounted, or held by another exclusive opener.
             flags |= rustix::fs::OFlags::EXCL;
         }
@@ -92,7 +93,7 @@ impl FileDevice {
                 _ => open_error(source),
             })?;
         let device = FileDevice::from_file(file, path, access)?;
-        if access == Access::Exclusive {
+        if access == DeviceAccess::Exclusive {
             // A flush that failed before leaves pages in the cache that the medium does not hold.
             device.drop_cached()?;
         }
@@ -122,7 +123,7 @@ impl FileDevice {
     pub fn create(path: &Path, size: u64) -> Result<FileDevice> {
         let file = create::create(path, size);
         let file = file.map_err(|error| not_created(path, size, error))?;
-        FileDevice::from_file(file, path, Access::Exclusive)
+        FileDevice::from_file(file, path, DeviceAccess::Exclusive)
     }
 
     /// Says whether [`FileDevice::create`] would succeed, with a file that has no name.
@@ -132,10 +133,10 @@ impl FileDevice {
     pub fn rehearse(path: &Path, size: u64) -> Result<FileDevice> {
         let file = create::rehearse(path, size);
         let file = file.map_err(|error| not_created(path, size, error))?;
-        FileDevice::from_file(file, path, Access::ReadOnly)
+        FileDevice::from_file(file, path, DeviceAccess::ReadOnly)
     }
 
-    fn from_file(file: File, path: &Path, access: Access) -> Result<FileDevice> {
+    fn from_file(file: File, path: &Path, access: DeviceAccess) -> Result<FileDevice> {
         let shown = || path.display().to_string();
         let open_error = |source: io::Error| Error::Open {
             path: shown(),
@@ -151,7 +152,7 @@ impl FileDevice {
         }
         let mut is_owned = false;
         let mut backing = BackingLocks::default();
-        if access == Access::Exclusive {
+        if access == DeviceAccess::Exclusive {
             is_owned = lock::own(&file, path)?;
             let taken = BackingLocks::take(&file, path);
             backing = taken.inspect_err(|_| lock::disown(&file))?;
@@ -211,8 +212,8 @@ impl FileDevice {
 
     fn check_writable(&self) -> Result<()> {
         match self.access {
-            Access::Exclusive => Ok(()),
-            Access::ReadOnly => Err(Error::ReadOnly {
+            DeviceAccess::Exclusive => Ok(()),
+            DeviceAccess::ReadOnly => Err(Error::ReadOnly {
                 device: self.name(),
             }),
         }
@@ -404,7 +405,7 @@ impl BlockDevice for FileDevice {
         }
     }
 
-    fn status_at(&self, offset: u64, len: u64) -> Result<Status> {
+    fn status_at(&self, offset: u64, len: u64) -> Result<RangeStatus> {
         check_range(self, offset, len)?;
         let failed = |errno: Errno| self.io_error("looking for holes", offset, len)(errno.into());
         let begins = match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
@@ -413,7 +414,7 @@ impl BlockDevice for FileDevice {
             Err(Errno::NXIO) if self.end()? >= offset + len => offset + len,
             // It knows nothing of holes.
             Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NXIO) => {
-                return Ok(Status {
+                return Ok(RangeStatus {
                     len,
                     is_hole: false,
                     is_zero: false,
@@ -422,14 +423,14 @@ impl BlockDevice for FileDevice {
             Err(errno) => return Err(failed(errno)),
         };
         if begins > offset {
-            return Ok(Status {
+            return Ok(RangeStatus {
                 len: len.min(begins - offset),
                 is_hole: true,
                 is_zero: true,
             });
         }
         let ends = rustix::fs::seek(&self.file, SeekFrom::Hole(offset)).map_err(failed)?;
-        Ok(Status {
+        Ok(RangeStatus {
             len: len.min(ends.saturating_sub(offset)).max(1),
             is_hole: false,
             is_zero: false,

@@ -71,12 +71,12 @@ fn holes_are_told_from_data() {
     device
         .write_durably_at(256 << 10, &[IoSlice::new(&[7; 128 << 10])])
         .unwrap();
-    let hole = |len| Status {
+    let hole = |len| RangeStatus {
         len,
         is_hole: true,
         is_zero: true,
     };
-    let data = |len| Status {
+    let data = |len| RangeStatus {
         len,
         is_hole: false,
         is_zero: false,
@@ -166,7 +166,9 @@ fn a_size_that_the_file_system_refuses_names_its_limit() {
 fn one_owner_at_a_time() {
     let (_dir, device) = temp(4096);
     let path = device.path().to_owned();
-    let refused = FileDevice::open(&path, Access::Exclusive).err().unwrap();
+    let refused = FileDevice::open(&path, DeviceAccess::Exclusive)
+        .err()
+        .unwrap();
     assert!(matches!(refused, Error::Busy { .. }));
     let own = format!("in use by process {} (", std::process::id());
     let listed = std::fs::read_to_string("/proc/locks").unwrap();
@@ -175,15 +177,19 @@ fn one_owner_at_a_time() {
     if listed.contains(&format!(":{inode} ")) {
         assert!(refused.to_string().contains(&own), "{refused}");
     }
-    FileDevice::open(&path, Access::ReadOnly).unwrap();
+    FileDevice::open(&path, DeviceAccess::ReadOnly).unwrap();
     drop(device);
-    FileDevice::open(&path, Access::Exclusive).unwrap();
+    FileDevice::open(&path, DeviceAccess::Exclusive).unwrap();
 }
 
 #[test]
 fn refuses_what_is_not_a_device() {
     let dir = tempfile::tempdir().unwrap();
-    let open = |path: &Path| FileDevice::open(path, Access::Exclusive).err().unwrap();
+    let open = |path: &Path| {
+        FileDevice::open(path, DeviceAccess::Exclusive)
+            .err()
+            .unwrap()
+    };
     assert!(open(dir.path()).to_string().contains("directory"));
     assert!(matches!(
         open(Path::new("/dev/null")),
@@ -203,7 +209,7 @@ fn refuses_what_is_not_a_device() {
 #[test]
 fn read_only_refuses_changes() {
     let (_dir, device) = temp(4096);
-    let device = FileDevice::open(device.path(), Access::ReadOnly).unwrap();
+    let device = FileDevice::open(device.path(), DeviceAccess::ReadOnly).unwrap();
     assert!(matches!(
         device.write_at(0, &[IoSlice::new(b"x")]),
         Err(Error::ReadOnly { .. })

@@ -62,7 +62,7 @@ macro_rules! delegate {
         $crate::delegate!(@@ $self $to, zero_fast(at: u64, len: u64) -> $crate::Result<bool>);
     };
     (@ $self:ident $to:expr, status_at) => {
-        $crate::delegate!(@@ $self $to, status_at(at: u64, len: u64) -> $crate::Result<$crate::Status>);
+        $crate::delegate!(@@ $self $to, status_at(at: u64, len: u64) -> $crate::Result<$crate::RangeStatus>);
     };
     (@ $self:ident $to:expr, is_blank) => {
         $crate::delegate!(@@ $self $to, is_blank(at: u64, len: usize) -> $crate::Result<bool>);

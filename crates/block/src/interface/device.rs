@@ -25,7 +25,7 @@ impl SectorSizes {
 
 /// What a device knows of a range without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct RangeStatus {
     /// How long the range is, in bytes.
     pub len: u64,
     /// Nothing is stored for it: writing there takes new space.
@@ -206,9 +206,9 @@ pub trait BlockDevice: Send + Sync {
     ///
     /// # Errors
     /// [`Error::Io`] if the device cannot be asked.
-    fn status_at(&self, offset: u64, len: u64) -> Result<Status> {
+    fn status_at(&self, offset: u64, len: u64) -> Result<RangeStatus> {
         let _ = offset;
-        Ok(Status {
+        Ok(RangeStatus {
             len,
             is_hole: false,
             is_zero: false,

@@ -18,7 +18,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, major, minor, openat2};
 use rustix::io::Errno;
 
 use crate::Result;
-use crate::ownership::lock::{self, Extent};
+use crate::ownership::lock::{self, LockExtent};
 
 /// At most as many files are locked below a device.
 const LAYERS_MAX: usize = 8;
@@ -45,7 +45,7 @@ impl BackingLocks {
     /// [`crate::Error::Busy`] if another owner has the same part of one.
     pub(crate) fn take(device: &File, path: &Path) -> Result<BackingLocks> {
         let mut locks = BackingLocks::default();
-        let mut extent = Extent::default();
+        let mut extent = LockExtent::default();
         while locks.0.len() < LAYERS_MAX {
             let upper = locks.0.last().unwrap_or(device);
             let Some((file, part)) = file_below(upper, extent) else {
@@ -60,7 +60,7 @@ impl BackingLocks {
 }
 
 /// The file of a loop device, and which part of it an extent of the device is.
-fn file_below(device: &File, extent: Extent) -> Option<(File, Extent)> {
+fn file_below(device: &File, extent: LockExtent) -> Option<(File, LockExtent)> {
     let metadata = device.metadata().ok()?;
     if !metadata.file_type().is_block_device() {
         return None;
@@ -79,7 +79,7 @@ fn file_below(device: &File, extent: Extent) -> Option<(File, Extent)> {
 }
 
 /// Where on its disk a partition lies.
-fn partition(dir: &Path) -> Option<Extent> {
+fn partition(dir: &Path) -> Option<LockExtent> {
     let number = |name| {
         let text = std::fs::read_to_string(dir.join(name)).ok()?;
         let sectors: u64 = text.trim_end().parse().ok()?;
@@ -87,7 +87,7 @@ fn partition(dir: &Path) -> Option<Extent> {
     };
     let start = number("start")?;
     let end = start.checked_add(number("size")?);
-    Some(Extent { start, end })
+    Some(LockExtent { start, end })
 }
 
 /// The status of a loop device.
@@ -97,7 +97,7 @@ struct LoopStatus {
     inode: u64,
     number: u64,
     /// The part of the file.
-    extent: Extent,
+    extent: LockExtent,
 }
 
 impl LoopStatus {
@@ -113,7 +113,7 @@ impl LoopStatus {
             device,
             inode,
             number,
-            extent: Extent {
+            extent: LockExtent {
                 start,
                 end: (limit != 0).then(|| start.saturating_add(limit)),
             },

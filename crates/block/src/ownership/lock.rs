@@ -30,16 +30,16 @@ const SECTOR: u64 = 512;
 
 /// A range of bytes of a file or device; without an end it reaches as far as that does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub(crate) struct LockExtent {
     pub(crate) start: u64,
     pub(crate) end: Option<u64>,
 }
 
-impl Extent {
+impl LockExtent {
     /// The same bytes, in what `outer` is a part of.
-    pub(crate) fn within(self, outer: Extent) -> Extent {
+    pub(crate) fn within(self, outer: LockExtent) -> LockExtent {
         let end = self.end.map(|end| end.saturating_add(outer.start));
-        Extent {
+        LockExtent {
             start: self.start.saturating_add(outer.start),
             end: end.into_iter().chain(outer.end).min(),
         }
@@ -47,7 +47,7 @@ impl Extent {
 
     /// The bytes that stand for its sectors; none for all of a file.
     fn sectors(self) -> Option<ByteRange> {
-        if self == Extent::default() {
+        if self == LockExtent::default() {
             return None;
         }
         let start = (self.start / SECTOR).min(SECTORS_MAX - 1);
@@ -125,7 +125,7 @@ pub(crate) fn disown(file: &File) {
 ///
 /// # Errors
 /// [`Error::Busy`] if another open file has one on the same part.
-pub(crate) fn own_extent(file: &File, extent: Extent, path: &Path) -> Result<()> {
+pub(crate) fn own_extent(file: &File, extent: LockExtent, path: &Path) -> Result<()> {
     let wanted = match extent.sectors() {
         None => vec![(libc::F_WRLCK, OWNER)],
         Some(sectors) => vec![(libc::F_RDLCK, OWNER), (libc::F_WRLCK, sectors)],
@@ -205,7 +205,7 @@ fn request(kind: libc::c_int, range: ByteRange) -> libc::flock {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Access, FileDevice};
+    use crate::{DeviceAccess, FileDevice};
 
     #[test]
     fn a_copy_of_the_descriptor_keeps_no_lock() {
@@ -215,7 +215,7 @@ mod tests {
         // As a process has it that was started meanwhile.
         let copy = device.file.try_clone().unwrap();
         drop(device);
-        FileDevice::open(&path, Access::Exclusive).unwrap();
+        FileDevice::open(&path, DeviceAccess::Exclusive).unwrap();
         drop(copy);
     }
 }

@@ -68,7 +68,7 @@ mod tests {
     use std::fs::File;
 
     use super::*;
-    use crate::Access;
+    use crate::DeviceAccess;
 
     #[test]
     fn an_owner_stays_one_while_others_lock() {
@@ -79,7 +79,11 @@ mod tests {
         assert!(take_flock(&other, &path).is_err());
         device.let_others_lock();
         take_flock(&other, &path).unwrap();
-        let refused = || FileDevice::open(&path, Access::Exclusive).err().unwrap();
+        let refused = || {
+            FileDevice::open(&path, DeviceAccess::Exclusive)
+                .err()
+                .unwrap()
+        };
         assert!(matches!(refused(), Error::Busy { .. }));
         assert!(matches!(device.lock(STEP), Err(Error::Busy { .. })));
         unlock(&other);
@@ -95,6 +99,6 @@ mod tests {
         drop(lock);
         take_flock(&other, &path).unwrap();
         drop((other, device));
-        FileDevice::open(&path, Access::Exclusive).unwrap();
+        FileDevice::open(&path, DeviceAccess::Exclusive).unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::OnceLock;
 
-use super::registrar::{Answer, Registrar};
+use super::registrar::{Registrar, RegistrarAnswer};
 use crate::{Error, Loss, Result};
 
 /// The first two bytes of each key: "SR".
@@ -105,7 +105,7 @@ impl Claim {
 
     /// How the claim was lost, if the disk says so.
     fn look(&self) -> Option<Loss> {
-        let Ok(Answer::Conflict) = self.disk.reserve(self.key) else {
+        let Ok(RegistrarAnswer::Conflict) = self.disk.reserve(self.key) else {
             return None;
         };
         match self.disk.registered() {
@@ -118,7 +118,7 @@ impl Claim {
     }
 
     fn obtain(&self, by: &Claimant) -> Result<()> {
-        if self.asked(self.disk.reserve(self.key))? == Answer::Conflict {
+        if self.asked(self.disk.reserve(self.key))? == RegistrarAnswer::Conflict {
             self.take_over(by)?;
         }
         // All registered machines may write, so their registrations end.
@@ -128,8 +128,8 @@ impl Claim {
             }
         }
         match self.asked(self.disk.reserve(self.key))? {
-            Answer::Done => Ok(()),
-            Answer::Conflict => Err(reserved(&self.device, None)),
+            RegistrarAnswer::Done => Ok(()),
+            RegistrarAnswer::Conflict => Err(reserved(&self.device, None)),
         }
     }
 
@@ -159,8 +159,8 @@ impl Drop for Claim {
         // The reservation ends with the registration. If the disk does not answer, it keeps both. Later this machine
         // can take them over, and another one can do it by force.
         let error = match self.disk.register(Some(self.key), 0) {
-            Ok(Answer::Done) => return,
-            Ok(Answer::Conflict) => "this machine is not registered with that key".into(),
+            Ok(RegistrarAnswer::Done) => return,
+            Ok(RegistrarAnswer::Conflict) => "this machine is not registered with that key".into(),
             Err(error) => error.to_string(),
         };
         let (device, key) = (&self.device, format_args!("{:#018x}", self.key));
@@ -173,7 +173,7 @@ fn register(disk: &dyn Registrar, device: &str, by: &Claimant) -> Result<()> {
     // If some paths of a multipath device have the key already, the kernel ends the registrations of all. The second
     // try succeeds then.
     for _ in 0..2 {
-        if disk.register(Some(0), by.key).map_err(failed)? == Answer::Done {
+        if disk.register(Some(0), by.key).map_err(failed)? == RegistrarAnswer::Done {
             return Ok(());
         }
     }
@@ -183,8 +183,8 @@ fn register(disk: &dyn Registrar, device: &str, by: &Claimant) -> Result<()> {
         return Err(reserved(device, found.keys.first().copied()));
     }
     match disk.register(None, by.key).map_err(failed)? {
-        Answer::Done => Ok(()),
-        Answer::Conflict => Err(reserved(device, None)),
+        RegistrarAnswer::Done => Ok(()),
+        RegistrarAnswer::Conflict => Err(reserved(device, None)),
     }
 }
 

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-use super::registrar::{Answer, Registered, Registrar};
+use super::registrar::{Registrar, RegistrarAnswer, Registrations};
 
 const WRITE_EXCLUSIVE_REGISTRANTS_ONLY: u32 = 3;
 const IGNORE_KEY: u32 = 1;
@@ -24,7 +24,7 @@ const READ_RESERVATION: u8 = 1;
 const LIST: u16 = 8192;
 
 #[repr(C)]
-struct Registration {
+struct KernelRegistration {
     old_key: u64,
     new_key: u64,
     flags: u32,
@@ -32,7 +32,7 @@ struct Registration {
 }
 
 #[repr(C)]
-struct Reservation {
+struct KernelReservation {
     key: u64,
     kind: u32,
     flags: u32,
@@ -47,7 +47,8 @@ struct Preemption {
     flags: u32,
 }
 
-const _: () = assert!(size_of::<Registration>() == 24 && size_of::<Reservation>() == 16);
+const _: () =
+    assert!(size_of::<KernelRegistration>() == 24 && size_of::<KernelReservation>() == 16);
 const _: () = assert!(size_of::<Preemption>() == 24);
 
 /// `sg_io_hdr`
@@ -90,7 +91,7 @@ pub(crate) struct Disk(pub(crate) File);
 
 impl Disk {
     /// Makes a request of `linux/pr.h`.
-    fn ask<T>(&self, number: libc::c_ulong, argument: &T) -> io::Result<Answer> {
+    fn ask<T>(&self, number: libc::c_ulong, argument: &T) -> io::Result<RegistrarAnswer> {
         let mut last = 0;
         for _ in 0..TRIES {
             // SAFETY: the descriptor is open, and the kernel reads one `T`, which the number of the request stands for.
@@ -104,7 +105,7 @@ impl Disk {
             if last < 0 {
                 let error = io::Error::last_os_error();
                 return match error.raw_os_error() {
-                    Some(libc::EBADE) => Ok(Answer::Conflict),
+                    Some(libc::EBADE) => Ok(RegistrarAnswer::Conflict),
                     Some(libc::EOPNOTSUPP | libc::ENOTTY) => Err(io::Error::new(
                         io::ErrorKind::Unsupported,
                         "it has no persistent reservations",
@@ -169,8 +170,8 @@ impl Disk {
 }
 
 impl Registrar for Disk {
-    fn register(&self, old: Option<u64>, new: u64) -> io::Result<Answer> {
-        let registration = Registration {
+    fn register(&self, old: Option<u64>, new: u64) -> io::Result<RegistrarAnswer> {
+        let registration = KernelRegistration {
             old_key: old.unwrap_or(0),
             new_key: new,
             flags: if old.is_none() { IGNORE_KEY } else { 0 },
@@ -179,8 +180,8 @@ impl Registrar for Disk {
         self.ask(200, &registration)
     }
 
-    fn reserve(&self, own: u64) -> io::Result<Answer> {
-        let reservation = Reservation {
+    fn reserve(&self, own: u64) -> io::Result<RegistrarAnswer> {
+        let reservation = KernelReservation {
             key: own,
             kind: WRITE_EXCLUSIVE_REGISTRANTS_ONLY,
             flags: 0,
@@ -188,7 +189,7 @@ impl Registrar for Disk {
         self.ask(201, &reservation)
     }
 
-    fn preempt(&self, own: u64, other: u64) -> io::Result<Answer> {
+    fn preempt(&self, own: u64, other: u64) -> io::Result<RegistrarAnswer> {
         let preemption = Preemption {
             own_key: own,
             key_that_ends: other,
@@ -198,8 +199,8 @@ impl Registrar for Disk {
         self.ask(204, &preemption)
     }
 
-    fn registered(&self) -> io::Result<Registered> {
-        Ok(Registered {
+    fn registered(&self) -> io::Result<Registrations> {
+        Ok(Registrations {
             keys: keys_in(&self.read(READ_KEYS)?),
             holder: keys_in(&self.read(READ_RESERVATION)?).first().copied(),
         })
@@ -224,10 +225,10 @@ fn not_read(error: io::Error) -> io::Error {
 }
 
 /// The answer for a status from the kernel. A conflict is RESERVATION CONFLICT of SCSI.
-fn answer(status: i32) -> Option<Answer> {
+fn answer(status: i32) -> Option<RegistrarAnswer> {
     match status & 0xff {
-        _ if status == 0 => Some(Answer::Done),
-        0x18 => Some(Answer::Conflict),
+        _ if status == 0 => Some(RegistrarAnswer::Done),
+        0x18 => Some(RegistrarAnswer::Conflict),
         _ => None,
     }
 }
@@ -250,16 +251,16 @@ mod tests {
 
     #[test]
     fn requests_have_the_numbers_of_the_kernel() {
-        assert_eq!(request::<Registration>(200), 0x4018_70c8);
-        assert_eq!(request::<Reservation>(201), 0x4010_70c9);
+        assert_eq!(request::<KernelRegistration>(200), 0x4018_70c8);
+        assert_eq!(request::<KernelReservation>(201), 0x4010_70c9);
         assert_eq!(request::<Preemption>(204), 0x4018_70cc);
     }
 
     #[test]
     fn a_status_is_a_conflict_or_nothing_known() {
-        assert_eq!(answer(0), Some(Answer::Done));
+        assert_eq!(answer(0), Some(RegistrarAnswer::Done));
         for conflict in [0x18, 0x11_0018] {
-            assert_eq!(answer(conflict), Some(Answer::Conflict));
+            assert_eq!(answer(conflict), Some(RegistrarAnswer::Conflict));
         }
         for other in [2, 0x0800_0002, 0x000e_0000] {
             assert_eq!(answer(other), None);

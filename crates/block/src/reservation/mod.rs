@@ -10,4 +10,4 @@ mod registrar;
 pub(crate) use claim::left_over;
 pub use claim::{Claim, Claimant};
 pub(crate) use disk::Disk;
-pub use registrar::{Answer, Registered, Registrar};
+pub use registrar::{Registrar, RegistrarAnswer, Registrations};

@@ -8,7 +8,7 @@ use std::io;
 
 /// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum RegistrarAnswer {
     /// It is done.
     Done,
     /// Another machine has the reservation, or the key is not the one that this machine has registered.
@@ -17,7 +17,7 @@ pub enum Answer {
 
 /// Who is registered with a disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Registered {
+pub struct Registrations {
     /// The keys, one for each path.
     pub keys: Vec<u64>,
     /// The key that has the reservation; 0 if all registered keys have it.
@@ -30,23 +30,23 @@ pub trait Registrar: Send + Sync {
     ///
     /// # Errors
     /// The disk has no reservations, or does not answer. This holds for all methods.
-    fn register(&self, old: Option<u64>, new: u64) -> io::Result<Answer>;
+    fn register(&self, old: Option<u64>, new: u64) -> io::Result<RegistrarAnswer>;
 
     /// Takes the reservation, if nobody has it. Nothing changes if this machine has it.
     ///
     /// # Errors
     /// See [`Registrar::register`].
-    fn reserve(&self, own: u64) -> io::Result<Answer>;
+    fn reserve(&self, own: u64) -> io::Result<RegistrarAnswer>;
 
     /// Ends the registrations with a key, aborts the commands of these machines, and takes their reservation.
     ///
     /// # Errors
     /// See [`Registrar::register`].
-    fn preempt(&self, own: u64, other: u64) -> io::Result<Answer>;
+    fn preempt(&self, own: u64, other: u64) -> io::Result<RegistrarAnswer>;
 
     /// Who is registered.
     ///
     /// # Errors
     /// See [`Registrar::register`].
-    fn registered(&self) -> io::Result<Registered>;
+    fn registered(&self) -> io::Result<Registrations>;
 }

@@ -22,13 +22,13 @@ pub type TransferOrigin = Option<IpAddr>;
 #[derive(Debug)]
 pub struct TransferPool {
     total: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<MemoryUse>,
     freed: Condvar,
     spare: Mutex<Vec<Vec<u8>>>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct MemoryUse {
     all: usize,
     by_origin: BTreeMap<TransferOrigin, usize>,
 }
@@ -78,7 +78,7 @@ impl TransferPool {
         TransferShare { pool, origin }
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn taken(&self) -> MutexGuard<'_, MemoryUse> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -99,7 +99,7 @@ impl TransferPool {
     }
 }
 
-impl Taken {
+impl MemoryUse {
     /// Takes `len` bytes of `total` for an origin, if its share allows that.
     fn take(&mut self, origin: TransferOrigin, len: usize, total: usize) -> bool {
         let own = self.by_origin.get(&origin).copied().unwrap_or(0) + len;
@@ -133,7 +133,7 @@ impl TransferShare {
     /// As [`TransferShare::claim`]; waits for others to free memory, but no longer than `patience`.
     pub fn await_claim(&self, len: usize, patience: Duration) -> Option<TransferClaim> {
         let pool = &self.pool;
-        let misses = |taken: &mut Taken| !taken.take(self.origin, len, pool.total);
+        let misses = |taken: &mut MemoryUse| !taken.take(self.origin, len, pool.total);
         let waited = pool
             .freed
             .wait_timeout_while(pool.taken(), patience, misses);

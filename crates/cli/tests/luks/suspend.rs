@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::common::containers::*;
 use crate::common::*;
-use block::{Access, FileDevice};
+use block::{DeviceAccess, FileDevice};
 use luks::Container;
 
 /// A container that is open as `x`.
@@ -19,7 +19,7 @@ fn with_open_container() -> Place {
 
 /// The key of the data in the file `image`.
 fn volume_key(place: &Place) -> Vec<u8> {
-    let device = FileDevice::open(&place.path("image"), Access::ReadOnly).unwrap();
+    let device = FileDevice::open(&place.path("image"), DeviceAccess::ReadOnly).unwrap();
     let container = Container::look(Arc::new(device)).unwrap();
     let passphrase = secret::Secret::from_slice(PASSPHRASE.trim_end().as_bytes()).unwrap();
     let unlocked = container.unlock(&passphrase, None).unwrap();

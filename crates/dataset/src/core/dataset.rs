@@ -11,26 +11,29 @@ use pool::{
 };
 use vfs::{Caller, Ino, Time};
 
-use super::admission::{KnownLimits, Unlinked};
+use super::admission::{KnownLimits, OrphanFiles};
 use super::engine::{DirtyBytes, Engine};
 use super::history::end::SealHistory;
 use super::history::pages::SealPages;
 use super::io::memory::frozen::FrozenFiles;
 use super::io::memory::inode::Inodes;
 use super::io::slots::extents;
-use super::io::workers::Pending;
+use super::io::workers::RunningJobs;
 use super::log::Scope;
-use super::log::journal::Journal;
+use super::log::journal::ChangeJournal;
 use super::log::writer::LogWriter;
-use super::reencryption::Reencryption;
+use super::reencryption::DatasetReencryption;
 use super::sealed_state::{check_seal, read_header, read_record};
 use super::settings::{PrimaryCache, Settings};
-use crate::buffer::Buffer;
+use crate::buffer::RecordBuffer;
 use crate::error::{Error, Result};
 use crate::layout::{AttrValue, attr_key};
 use crate::seal::{NewGeneration, Sealer};
 use crate::tree::Header;
-use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Writer};
+use crate::tree::{
+    MetadataTree, PAGE, PageSource, TreeAttempt, TreePage, TreeReader, TreeStep, TreeView,
+    TreeWriter,
+};
 
 /// The largest space of a page in the pool: two copies, with gang maps, and the nodes above.
 pub(crate) const PAGE_SPACE: u64 = (2 * (PAGE + 4096) + 6 * 4096) as u64;
@@ -49,23 +52,23 @@ pub struct Dataset {
     pub(crate) dirty: Arc<DirtyBytes>,
     pub(crate) open: Arc<OpenDataset>,
     pub(crate) sealer: Sealer,
-    pub(crate) tree: Tree,
+    pub(crate) tree: MetadataTree,
     /// The size of a volume when it was opened.
     pub(crate) volume: Option<VolumeShape>,
     pub(crate) inodes: Arc<Inodes>,
-    pub(crate) unlinked: Unlinked,
+    pub(crate) unlinked: OrphanFiles,
     /// Space in the pool for the dirty pages.
     pub(crate) page_reservations: Mutex<Vec<Reservation>>,
     pub(crate) frozen: Mutex<FrozenFiles>,
     pub(crate) history: Mutex<SealHistory>,
     /// Records that workers are sealing.
-    pub(crate) pending: Pending,
+    pub(crate) pending: RunningJobs,
     settings: RwLock<Settings>,
     /// The last transaction group that has a change of this dataset.
     last_change: AtomicU64,
-    pub(crate) journal: Journal,
+    pub(crate) journal: ChangeJournal,
     pub(crate) log: LogWriter,
-    pub(crate) reencryption: Reencryption,
+    pub(crate) reencryption: DatasetReencryption,
     pub(crate) limits: KnownLimits,
     /// Held while the use of users and groups is counted: one count at a time.
     pub(crate) counting: Mutex<()>,
@@ -157,14 +160,14 @@ impl Dataset {
         let is_new = header.is_none();
         let history = open_history(pool, (entry, &open), &sealer, header.as_ref(), &name)?;
         let tree = match header {
-            Some(header) => Tree::open(header, pages_of(engine, entry)),
+            Some(header) => MetadataTree::open(header, pages_of(engine, entry)),
             None => {
                 let mut name_key = [0; 32];
                 engine
                     .random
                     .fill(&mut name_key)
                     .map_err(|_| vfs::Error::Io)?;
-                Tree::create(Header::new(name_key), engine.tree_pages)
+                MetadataTree::create(Header::new(name_key), engine.tree_pages)
             }
         };
         let dataset = Arc::new_cyclic(|this| Dataset {
@@ -178,16 +181,16 @@ impl Dataset {
             tree,
             volume: entry.volume(),
             inodes: Arc::new(Inodes::new()),
-            unlinked: Unlinked::default(),
+            unlinked: OrphanFiles::default(),
             page_reservations: Mutex::default(),
             frozen: Mutex::default(),
             history: Mutex::new(history),
-            pending: Pending::default(),
+            pending: RunningJobs::default(),
             settings: RwLock::new(settings),
             last_change: AtomicU64::new(0),
-            journal: Journal::default(),
+            journal: ChangeJournal::default(),
             log: LogWriter::default(),
-            reencryption: Reencryption::default(),
+            reencryption: DatasetReencryption::default(),
             limits: KnownLimits::default(),
             counting: Mutex::default(),
         });
@@ -270,7 +273,10 @@ impl Dataset {
     }
 
     /// Reads the tree.
-    pub(crate) fn read_tree<T>(&self, operation: impl FnMut(&Reader<'_>) -> Step<T>) -> Result<T> {
+    pub(crate) fn read_tree<T>(
+        &self,
+        operation: impl FnMut(&TreeReader<'_>) -> TreeStep<T>,
+    ) -> Result<T> {
         self.tree.read(self, operation)
     }
 
@@ -278,7 +284,7 @@ impl Dataset {
     pub(crate) fn change<T>(
         &self,
         why: ReserveFor,
-        operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+        operation: impl FnMut(&mut TreeWriter<'_>) -> TreeStep<T>,
     ) -> Result<T> {
         self.change_in(Scope::Names, why, operation, |_, value| value)
     }
@@ -288,7 +294,7 @@ impl Dataset {
         &self,
         ino: Ino,
         why: ReserveFor,
-        operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+        operation: impl FnMut(&mut TreeWriter<'_>) -> TreeStep<T>,
     ) -> Result<T> {
         self.change_in(Scope::Contents(ino), why, operation, |_, value| value)
     }
@@ -297,7 +303,7 @@ impl Dataset {
     pub(crate) fn change_and<T, R>(
         &self,
         why: ReserveFor,
-        operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+        operation: impl FnMut(&mut TreeWriter<'_>) -> TreeStep<T>,
         then: impl FnOnce(&Hold<'_>, T) -> R,
     ) -> Result<R> {
         self.change_in(Scope::Names, why, operation, then)
@@ -308,7 +314,7 @@ impl Dataset {
         &self,
         scope: Scope,
         why: ReserveFor,
-        operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+        operation: impl FnMut(&mut TreeWriter<'_>) -> TreeStep<T>,
         then: impl FnOnce(&Hold<'_>, T) -> R,
     ) -> Result<R> {
         let settings = self.check_writable()?;
@@ -321,7 +327,7 @@ impl Dataset {
         &self,
         scope: Scope,
         why: ReserveFor,
-        operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+        operation: impl FnMut(&mut TreeWriter<'_>) -> TreeStep<T>,
         then: impl FnOnce(&Hold<'_>, T) -> R,
     ) -> Result<R> {
         let reserved = self.reserve_operation(&self.settings(), why)?;
@@ -333,7 +339,7 @@ impl Dataset {
         &self,
         reserved: Reservation,
         scope: Scope,
-        mut operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+        mut operation: impl FnMut(&mut TreeWriter<'_>) -> TreeStep<T>,
         then: impl FnOnce(&Hold<'_>, T) -> R,
     ) -> Result<R> {
         let _use = self.tree.begin_use();
@@ -357,14 +363,14 @@ impl Dataset {
         &self,
         hold: &Hold<'_>,
         scope: Scope,
-        operation: &mut dyn FnMut(&mut Writer<'_>) -> Step<T>,
+        operation: &mut dyn FnMut(&mut TreeWriter<'_>) -> TreeStep<T>,
     ) -> Result<std::result::Result<(T, usize), (u64, u64)>> {
         let txg = hold.txg();
         let note = |header: &Header, edits: &_| self.journal.note(txg, scope, header, edits);
         // Quotas allowed the changes of a replay when they were made.
         let is_free = scope == Scope::Upkeep;
         Ok(match self.tree.try_write(txg, is_free, operation, &note)? {
-            Attempt::Done {
+            TreeAttempt::Done {
                 value,
                 changed,
                 dirtied,
@@ -374,7 +380,7 @@ impl Dataset {
                 }
                 Ok((value, dirtied))
             }
-            Attempt::Miss { slot, evictions } => Err((slot, evictions)),
+            TreeAttempt::Miss { slot, evictions } => Err((slot, evictions)),
         })
     }
 
@@ -416,7 +422,7 @@ impl Dataset {
         array: ArrayKind,
         slot: u64,
         ptr: RecordPtr,
-    ) -> Result<Option<(RecordPtr, Buffer)>> {
+    ) -> Result<Option<(RecordPtr, RecordBuffer)>> {
         read_record(&self.open, &self.sealer, &self.name, array, (slot, ptr))
     }
 
@@ -446,12 +452,13 @@ fn pages_of(engine: &Engine, entry: &Entry) -> usize {
 }
 
 impl PageSource for Dataset {
-    fn load(&self, slot: u64) -> Result<Page> {
+    fn load(&self, slot: u64) -> Result<TreePage> {
         let ptr = self.open.get(ArrayKind::Pages, slot)?;
         let (_, buffer) = self
             .read_record(ArrayKind::Pages, slot, ptr)?
             .ok_or_else(|| self.damaged(format!("its tree: there is no page {slot}")))?;
-        Page::from_bytes(&buffer).ok_or_else(|| self.damaged(format!("page {slot} of its tree")))
+        TreePage::from_bytes(&buffer)
+            .ok_or_else(|| self.damaged(format!("page {slot} of its tree")))
     }
 }
 
@@ -468,7 +475,7 @@ impl Drop for Dataset {
 }
 
 /// The attributes of an inode. Fails if it does not exist.
-pub(crate) fn attr_of(view: &dyn View, ino: Ino) -> Step<AttrValue> {
+pub(crate) fn attr_of(view: &dyn TreeView, ino: Ino) -> TreeStep<AttrValue> {
     let value = view.get(&attr_key(ino))?.ok_or(vfs::Error::Stale)?;
     Ok(AttrValue::decode(value).ok_or(vfs::Error::Io)?)
 }

@@ -13,7 +13,7 @@ use vfs::Time;
 
 use super::admission::Ledger;
 use super::io::memory::cache::RecordCache;
-use super::io::workers::Workers;
+use super::io::workers::SealWorkers;
 use crate::tree::PAGE;
 
 /// A source of the time.
@@ -36,7 +36,7 @@ pub struct EngineOptions {
 /// The shared part of all open datasets.
 pub struct Engine {
     pub(crate) cache: RecordCache,
-    pub(crate) workers: Workers,
+    pub(crate) workers: SealWorkers,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) clock: Arc<dyn Clock>,
     /// The number of clean pages that one tree keeps.
@@ -65,7 +65,7 @@ impl Engine {
         let hash = CacheHash(u64::from_le_bytes(seed));
         Arc::new(Engine {
             cache: RecordCache::new(options.cache_bytes - page_bytes, hash),
-            workers: Workers::new(options.seal_threads),
+            workers: SealWorkers::new(options.seal_threads),
             ledger: Ledger::default(),
             random,
             clock,

@@ -19,7 +19,7 @@ pub use engine::{Clock, Engine, EngineOptions};
 pub use history::ancestry::{Ancestry, SealedState, ancestry};
 pub use io::slots::block_counts::WrongBlocks;
 pub use log::SyncMode;
-pub use reencryption::Reencrypted;
+pub use reencryption::ReencryptionReport;
 pub use sealed_state::verify_seal;
 pub(crate) use sealed_state::{check_seal, read_header, read_record};
 pub use settings::{Atime, PrimaryCache, Settings, WriteCache};

@@ -5,7 +5,7 @@ use pool::{ArrayKind, Placed, RecordPtr, Reservation};
 
 /// The progress of the re-encryption of a dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reencrypted {
+pub struct ReencryptionReport {
     /// The bytes on disk that were examined.
     pub seen: u64,
     /// The number of records that could not be opened. They stay as they are.
@@ -18,18 +18,18 @@ pub struct Reencrypted {
 
 /// The position of a re-encryption, and the records that wait for the commit.
 #[derive(Default)]
-pub(crate) struct Reencryption {
-    pub(crate) walk: Mutex<Walk>,
+pub(crate) struct DatasetReencryption {
+    pub(crate) walk: Mutex<ReencryptionWalk>,
     pub(crate) waiting: Mutex<Vec<Rewritten>>,
 }
 
 #[derive(Default)]
-pub(crate) struct Walk {
+pub(crate) struct ReencryptionWalk {
     pub(crate) array: usize,
     pub(crate) slot: u64,
     /// The number of records that this pass has sealed again. A pass that finds none is the last one.
     pub(crate) found: u64,
-    pub(crate) progress: Reencrypted,
+    pub(crate) progress: ReencryptionReport,
 }
 
 /// A record that is sealed again, but in no array yet.

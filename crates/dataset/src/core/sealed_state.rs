@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use keys::DataKeys;
 use pool::{ArrayKind, Entry, OpenDataset, Pool, RecordPtr, SealInput};
 
-use crate::buffer::Buffer;
+use crate::buffer::RecordBuffer;
 use crate::error::{Error, Result};
 use crate::seal::{HeadSeal, OpenError, Sealer};
 use crate::tree::{HEADER_SIZE, Header};
@@ -20,7 +20,7 @@ pub(crate) fn read_record(
     name: &str,
     array: ArrayKind,
     (slot, ptr): (u64, RecordPtr),
-) -> Result<Option<(RecordPtr, Buffer)>> {
+) -> Result<Option<(RecordPtr, RecordBuffer)>> {
     // Taken and not borrowed: the device below may be a volume, and then this thread comes here again.
     let mut sealed = SEALED.take();
     let (mut opened, mut failure) = (None, None);

@@ -9,14 +9,14 @@ use keys::DataKeys;
 use pool::{Entry, Pool};
 use vfs::Ino;
 
-use super::view::View;
+use super::view::StateView;
 use crate::error::Result;
-use crate::layout::{Extent, KeyKind, ROOT_SLOT, XattrValue};
+use crate::layout::{FileExtent, KeyKind, ROOT_SLOT, XattrValue};
 use crate::seal::Sealer;
-use crate::tree::{Page, PageKind, PageSource};
+use crate::tree::{PageKind, PageSource, TreePage};
 
 /// What to search, and how far.
-pub struct Wanted<'a> {
+pub struct RecordSearch<'a> {
     /// Ranges of slots of records.
     pub records: &'a [Range<u64>],
     /// Slots of pages that are known to be damaged. They are not read.
@@ -32,7 +32,7 @@ pub struct Wanted<'a> {
 /// A file with a record that was searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordFile {
-    /// The position of the range in [`Wanted::records`].
+    /// The position of the range in [`RecordSearch::records`].
     pub range: usize,
     /// The inode.
     pub ino: Ino,
@@ -43,7 +43,7 @@ pub struct RecordFile {
 
 /// The files that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FilesFound {
+pub struct FoundFiles {
     /// The files, by range and inode.
     pub files: Vec<RecordFile>,
     /// Whether the whole dataset was searched.
@@ -58,12 +58,12 @@ pub fn files_with(
     pool: &Pool,
     entry: &Entry,
     keys: Option<Vec<DataKeys>>,
-    wanted: &Wanted<'_>,
+    wanted: &RecordSearch<'_>,
     ended: &Arc<AtomicBool>,
-) -> Result<FilesFound> {
+) -> Result<FoundFiles> {
     let sealer = Arc::new(Sealer::of(entry.family, keys)?);
     let unlimited = Arc::new(AtomicU64::new(u64::MAX));
-    let view = View::open(pool, entry, &sealer, ended, &unlimited)?;
+    let view = StateView::open(pool, entry, &sealer, ended, &unlimited)?;
     view.allow(wanted.pages_max);
     let (owners, is_whole) = owners(&view, wanted);
     view.allow(wanted.pages_max);
@@ -79,14 +79,14 @@ pub fn files_with(
             path: path.clone(),
         }
     };
-    Ok(FilesFound {
+    Ok(FoundFiles {
         files: owners.into_iter().map(&mut file).collect(),
         is_whole,
     })
 }
 
 /// The ranges and the inodes that have records there, and whether all pages were searched.
-fn owners(view: &View, wanted: &Wanted<'_>) -> (BTreeSet<(usize, Ino)>, bool) {
+fn owners(view: &StateView, wanted: &RecordSearch<'_>) -> (BTreeSet<(usize, Ino)>, bool) {
     let mut found = BTreeSet::new();
     let mut is_whole = true;
     let mut pages = vec![ROOT_SLOT];
@@ -115,7 +115,7 @@ fn owners(view: &View, wanted: &Wanted<'_>) -> (BTreeSet<(usize, Ino)>, bool) {
 }
 
 /// Notes the inode of a cell that leads to one of the records.
-fn note(page: &Page, at: usize, wanted: &Wanted<'_>, found: &mut BTreeSet<(usize, Ino)>) {
+fn note(page: &TreePage, at: usize, wanted: &RecordSearch<'_>, found: &mut BTreeSet<(usize, Ino)>) {
     let Some((slots, ino)) = slots_of(page.key(at), page.value(at)) else {
         return;
     };
@@ -131,7 +131,7 @@ fn slots_of(key: &[u8], value: &[u8]) -> Option<(Range<u64>, Ino)> {
     let ino = Ino::from_be_bytes(*ino);
     if *kind == KeyKind::Extent as u8 {
         let record = u64::from_be_bytes(rest.try_into().ok()?);
-        let extent = Extent::decode(record, value)?;
+        let extent = FileExtent::decode(record, value)?;
         let end = extent.slot.saturating_add(extent.count);
         return Some((extent.slot..end, ino));
     }

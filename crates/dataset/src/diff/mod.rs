@@ -21,12 +21,12 @@ use crate::layout::{AttrValue, KeyKind, NameEntry, decode_names};
 use crate::seal::Sealer;
 use crate::tree::PAGE;
 use cells::Cells;
-pub use files::{FilesFound, RecordFile, Wanted, files_with};
-use view::View;
+pub use files::{FoundFiles, RecordFile, RecordSearch, files_with};
+use view::StateView;
 
 /// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
+pub enum DifferenceKind {
     /// The file no longer has this name, or no longer exists.
     Removed,
     /// The file has another name.
@@ -43,7 +43,7 @@ pub struct Difference {
     /// The path from the root of the dataset, with a slash before each name; the old path of a renamed file.
     pub path: Vec<u8>,
     /// The kind of the difference.
-    pub change: Change,
+    pub change: DifferenceKind,
     /// The new path of a renamed file.
     pub new_path: Option<Vec<u8>>,
     /// The kind of the file.
@@ -69,8 +69,8 @@ pub fn diff(
 ) -> Result<Vec<Difference>> {
     let sealer = Arc::new(Sealer::of(newer.family, keys)?);
     let memory = Arc::new(AtomicU64::new(memory));
-    let older_view = View::open(pool, older, &sealer, ended, &memory)?;
-    let newer_view = View::open(pool, newer, &sealer, ended, &memory)?;
+    let older_view = StateView::open(pool, older, &sealer, ended, &memory)?;
+    let newer_view = StateView::open(pool, newer, &sealer, ended, &memory)?;
     let cells = [
         older_view.cells(&pages_besides(pool, newer, older)?)?,
         newer_view.cells(&pages_besides(pool, older, newer)?)?,
@@ -105,13 +105,13 @@ fn pages_besides(pool: &Pool, has_not: &Entry, has: &Entry) -> Result<Vec<u64>> 
 }
 
 /// Names that an inode got or lost: the directory and the name.
-type Names = HashMap<Ino, Vec<(Ino, Vec<u8>)>>;
+type NameChanges = HashMap<Ino, Vec<(Ino, Vec<u8>)>>;
 
 struct Finder {
-    older: View,
-    newer: View,
-    removed: Names,
-    added: Names,
+    older: StateView,
+    newer: StateView,
+    removed: NameChanges,
+    added: NameChanges,
     found: Vec<Difference>,
 }
 
@@ -152,11 +152,11 @@ impl Finder {
             (old, new) => {
                 for (dir, name) in removed {
                     let path = self.older.path_of(dir, &name)?;
-                    self.tell(Change::Removed, path, None, old.as_ref())?;
+                    self.tell(DifferenceKind::Removed, path, None, old.as_ref())?;
                 }
                 for (dir, name) in added {
                     let path = self.newer.path_of(dir, &name)?;
-                    self.tell(Change::Added, path, None, new.as_ref())?;
+                    self.tell(DifferenceKind::Added, path, None, new.as_ref())?;
                 }
                 Ok(())
             }
@@ -178,14 +178,14 @@ impl Finder {
             match added.get(at) {
                 Some((dir, name)) => {
                     let new_path = self.newer.path_of(*dir, name)?;
-                    self.tell(Change::Renamed, path, Some(new_path), Some(new))?;
+                    self.tell(DifferenceKind::Renamed, path, Some(new_path), Some(new))?;
                 }
-                None => self.tell(Change::Removed, path, None, Some(new))?,
+                None => self.tell(DifferenceKind::Removed, path, None, Some(new))?,
             }
         }
         for (dir, name) in &added[renamed..] {
             let path = self.newer.path_of(*dir, name)?;
-            self.tell(Change::Added, path, None, Some(new))?;
+            self.tell(DifferenceKind::Added, path, None, Some(new))?;
         }
         // An added or removed name changes the ctime too.
         let is_modified = match removed.is_empty() && added.is_empty() {
@@ -193,14 +193,14 @@ impl Finder {
             false => old.mtime != new.mtime || old.size != new.size,
         };
         if is_modified && let Some(path) = self.newer.path(ino)? {
-            self.tell(Change::Modified, path, None, Some(new))?;
+            self.tell(DifferenceKind::Modified, path, None, Some(new))?;
         }
         Ok(())
     }
 
     fn tell(
         &mut self,
-        change: Change,
+        change: DifferenceKind,
         path: Vec<u8>,
         new_path: Option<Vec<u8>>,
         attr: Option<&AttrValue>,
@@ -225,7 +225,7 @@ fn is_same(old: &AttrValue, new: &AttrValue) -> bool {
 }
 
 /// Notes names of a directory that are in `these` and not in `others`. Returns the inodes with these names.
-fn note(names: &mut Names, dir: Ino, these: &[NameEntry], others: &[NameEntry]) -> Vec<Ino> {
+fn note(names: &mut NameChanges, dir: Ino, these: &[NameEntry], others: &[NameEntry]) -> Vec<Ino> {
     let only = these.iter().filter(|name| {
         let mut others = others.iter();
         !others.any(|other| (other.ino, &other.name) == (name.ino, &name.name))
@@ -238,7 +238,7 @@ fn note(names: &mut Names, dir: Ino, these: &[NameEntry], others: &[NameEntry]) 
     .collect()
 }
 
-impl View {
+impl StateView {
     /// The names in a value of a directory, if there is one.
     fn names_in(&self, value: Option<&Vec<u8>>) -> Result<Vec<NameEntry>> {
         let Some(value) = value else {

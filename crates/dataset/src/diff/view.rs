@@ -13,7 +13,7 @@ use crate::core::{attr_of, check_seal, read_header, read_record};
 use crate::error::{Error, Result};
 use crate::layout::{AttrValue, KeyKind, NameEntry, decode_names, entry_key, suffix_number};
 use crate::seal::Sealer;
-use crate::tree::{Page, PageKind, PageSource, Tree, View as _};
+use crate::tree::{MetadataTree, PageKind, PageSource, TreePage, TreeView as _};
 
 /// The number of pages that are kept in memory.
 const PAGES: usize = 256;
@@ -27,7 +27,7 @@ const PATH_MAX: usize = 1 << 20;
 const DEPTH_MAX: usize = 1 << 16;
 
 /// A state of a dataset.
-pub(super) struct View {
+pub(super) struct StateView {
     name: String,
     open: Arc<OpenDataset>,
     sealer: Arc<Sealer>,
@@ -38,13 +38,13 @@ pub(super) struct View {
     /// How many more bytes a comparison may keep in memory.
     memory: Arc<AtomicU64>,
     /// `None` if the dataset was never written.
-    tree: Option<Tree>,
+    tree: Option<MetadataTree>,
     /// A name of each inode in the directories that were read.
     known: Mutex<HashMap<Ino, HashMap<Ino, Vec<u8>>>>,
 }
 
-impl PageSource for View {
-    fn load(&self, slot: u64) -> Result<Page> {
+impl PageSource for StateView {
+    fn load(&self, slot: u64) -> Result<TreePage> {
         if self.ended.load(Ordering::Acquire) {
             return Err(vfs::Error::Stale.into());
         }
@@ -59,11 +59,11 @@ impl PageSource for View {
         let page = (slot, self.open.get(ArrayKind::Pages, slot)?);
         let found = read_record(&self.open, &self.sealer, &self.name, ArrayKind::Pages, page)?;
         let (_, buffer) = found.ok_or_else(|| self.damaged("its tree"))?;
-        Page::from_bytes(&buffer).ok_or_else(|| self.damaged("a page of its tree"))
+        TreePage::from_bytes(&buffer).ok_or_else(|| self.damaged("a page of its tree"))
     }
 }
 
-impl View {
+impl StateView {
     /// Opens a state, and checks its seal first.
     pub(super) fn open(
         pool: &Pool,
@@ -71,13 +71,13 @@ impl View {
         sealer: &Arc<Sealer>,
         ended: &Arc<AtomicBool>,
         memory: &Arc<AtomicU64>,
-    ) -> Result<View> {
+    ) -> Result<StateView> {
         let name = pool.name_of(entry.id)?;
         check_seal(pool, entry, sealer, &name)?;
         let open = pool.state_of(entry)?;
         let header = read_header(&open, sealer, &name)?;
-        Ok(View {
-            tree: header.map(|header| Tree::open(header, PAGES)),
+        Ok(StateView {
+            tree: header.map(|header| MetadataTree::open(header, PAGES)),
             name,
             open,
             sealer: Arc::clone(sealer),

@@ -15,7 +15,7 @@ use crate::layout::{
     FLAG_XATTR, KeyKind, XattrValue, attr_key, dataset_number, dead_key, inline_key, orphan_key,
     suffix, xattr_key,
 };
-use crate::tree::{Step, View, Writer};
+use crate::tree::{TreeStep, TreeView, TreeWriter};
 
 /// One transaction group empties at most this many slots of one list entry.
 const SLOTS_AT_ONCE: usize = 1024;
@@ -204,7 +204,7 @@ impl Dataset {
 }
 
 /// Removes everything of an inode from the tree.
-pub(crate) fn destroy_inode(w: &mut Writer<'_>, ino: Ino) -> Step<()> {
+pub(crate) fn destroy_inode(w: &mut TreeWriter<'_>, ino: Ino) -> TreeStep<()> {
     let attr = attr_of(w, ino)?;
     if attr.has(FLAG_XATTR) {
         destroy_xattrs(w, ino)?;
@@ -225,7 +225,7 @@ pub(crate) fn destroy_inode(w: &mut Writer<'_>, ino: Ino) -> Step<()> {
     Ok(())
 }
 
-fn destroy_xattrs(w: &mut Writer<'_>, ino: Ino) -> Step<()> {
+fn destroy_xattrs(w: &mut TreeWriter<'_>, ino: Ino) -> TreeStep<()> {
     let mut all = Vec::new();
     w.scan(&xattr_key(ino, b""), &mut |key, value| {
         match suffix(key, ino, KeyKind::Xattr) {

@@ -16,7 +16,7 @@ use crate::layout::{
     AttrValue, FLAG_ACCESS_ACL, FLAG_DEFAULT_ACL, FLAG_XATTR, INO_LIMIT, NameEntry, XattrValue,
     attr_key, inline_key, orphan_key, xattr_key,
 };
-use crate::tree::{Step, View, Writer};
+use crate::tree::{TreeStep, TreeView, TreeWriter};
 
 /// The longest target of a symbolic link, as in Linux.
 const TARGET_MAX: usize = 4095;
@@ -29,13 +29,13 @@ const SETGID: u16 = 0o2000;
 
 /// The attributes that an operation changes, each read once and written once.
 struct Attrs<'w, 'a> {
-    w: &'w mut Writer<'a>,
+    w: &'w mut TreeWriter<'a>,
     changed: BTreeMap<Ino, AttrValue>,
     now: Time,
 }
 
 impl<'w, 'a> Attrs<'w, 'a> {
-    fn new(w: &'w mut Writer<'a>, now: Time) -> Attrs<'w, 'a> {
+    fn new(w: &'w mut TreeWriter<'a>, now: Time) -> Attrs<'w, 'a> {
         Attrs {
             w,
             changed: BTreeMap::new(),
@@ -43,7 +43,7 @@ impl<'w, 'a> Attrs<'w, 'a> {
         }
     }
 
-    fn get(&mut self, ino: Ino) -> Step<&mut AttrValue> {
+    fn get(&mut self, ino: Ino) -> TreeStep<&mut AttrValue> {
         if !self.changed.contains_key(&ino) {
             self.changed.insert(ino, attr_of(self.w, ino)?);
         }
@@ -51,7 +51,7 @@ impl<'w, 'a> Attrs<'w, 'a> {
     }
 
     /// A directory that still has its name.
-    fn dir(&mut self, ino: Ino) -> Step<&mut AttrValue> {
+    fn dir(&mut self, ino: Ino) -> TreeStep<&mut AttrValue> {
         let attr = self.get(ino)?;
         if !attr.is_dir() {
             return Err(vfs::Error::NotDirectory.into());
@@ -63,7 +63,7 @@ impl<'w, 'a> Attrs<'w, 'a> {
     }
 
     /// Counts names and directories that a directory gets or loses.
-    fn count(&mut self, dir: Ino, names: i64, dirs: i32) -> Step<()> {
+    fn count(&mut self, dir: Ino, names: i64, dirs: i32) -> TreeStep<()> {
         let now = self.now;
         let attr = self.get(dir)?;
         attr.entries = attr.entries.get().saturating_add_signed(names).into();
@@ -74,7 +74,7 @@ impl<'w, 'a> Attrs<'w, 'a> {
 
     /// Removes a link of an inode, or the name of a directory. Without links the inode is removed. While it is in use,
     /// it waits on the list of orphans.
-    fn unlink(&mut self, ino: Ino, is_looked_up: bool) -> Step<()> {
+    fn unlink(&mut self, ino: Ino, is_looked_up: bool) -> TreeStep<()> {
         let now = self.now;
         let attr = self.get(ino)?;
         let left = if attr.is_dir() {
@@ -104,7 +104,7 @@ impl<'w, 'a> Attrs<'w, 'a> {
 }
 
 /// The initial contents of a new inode, besides its attributes.
-enum Contents<'a> {
+enum NewContents<'a> {
     Nothing,
     Target(&'a [u8]),
 }
@@ -114,7 +114,7 @@ impl Dataset {
     pub(crate) fn make_root(&self, owner: &Caller) -> Result<()> {
         let now = self.now();
         let record_size = self.settings().record_size;
-        let make = |w: &mut Writer<'_>| {
+        let make = |w: &mut TreeWriter<'_>| {
             let mut attr = AttrValue::new(Kind::Directory, 0o755, record_size, now);
             attr.nlink = 2.into();
             attr.uid = owner.uid.into();
@@ -142,7 +142,7 @@ impl Dataset {
         name: &[u8],
         node: &NewNode,
     ) -> Result<Attr> {
-        self.make(caller, parent, Some(name), node, Contents::Nothing)
+        self.make(caller, parent, Some(name), node, NewContents::Nothing)
     }
 
     /// Makes a file without a name, and looks it up.
@@ -152,7 +152,7 @@ impl Dataset {
         parent: Ino,
         node: &NewNode,
     ) -> Result<Attr> {
-        self.make(caller, parent, None, node, Contents::Nothing)
+        self.make(caller, parent, None, node, NewContents::Nothing)
     }
 
     /// Makes a symbolic link, and looks it up.
@@ -170,7 +170,13 @@ impl Dataset {
             return Err(vfs::Error::NameTooLong.into());
         }
         let node = NewNode::new(Kind::Symlink, 0o777);
-        self.make(caller, parent, Some(name), &node, Contents::Target(target))
+        self.make(
+            caller,
+            parent,
+            Some(name),
+            &node,
+            NewContents::Target(target),
+        )
     }
 
     fn make(
@@ -179,11 +185,11 @@ impl Dataset {
         parent: Ino,
         name: Option<&[u8]>,
         node: &NewNode,
-        contents: Contents<'_>,
+        contents: NewContents<'_>,
     ) -> Result<Attr> {
         let now = self.now();
         let record_size = self.settings().record_size;
-        let operation = |w: &mut Writer<'_>| {
+        let operation = |w: &mut TreeWriter<'_>| {
             let mut attrs = Attrs::new(w, now);
             let dir = *attrs.dir(parent)?;
             dir.check_adding()?;
@@ -208,7 +214,7 @@ impl Dataset {
                 Some(_) => 1,
             }
             .into();
-            if let Contents::Target(target) = contents {
+            if let NewContents::Target(target) = contents {
                 attr.size = (target.len() as u64).into();
                 w.put(inline_key(ino), target.to_vec());
             }
@@ -229,7 +235,7 @@ impl Dataset {
     /// Gives an inode another name, and looks it up.
     pub(crate) fn make_link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
         let now = self.now();
-        let operation = |w: &mut Writer<'_>| {
+        let operation = |w: &mut TreeWriter<'_>| {
             names::check(name)?;
             let mut attrs = Attrs::new(w, now);
             let dir = *attrs.dir(parent)?;
@@ -271,7 +277,7 @@ impl Dataset {
     /// Removes a name.
     pub(crate) fn remove_name(&self, parent: Ino, name: &[u8], want_dir: bool) -> Result<()> {
         let now = self.now();
-        let operation = |w: &mut Writer<'_>| {
+        let operation = |w: &mut TreeWriter<'_>| {
             names::check(name)?;
             let mut attrs = Attrs::new(w, now);
             let dir = *attrs.dir(parent)?;
@@ -322,7 +328,7 @@ impl Dataset {
     ) -> Result<()> {
         let now = self.now();
         let record_size = self.settings().record_size;
-        let operation = |w: &mut Writer<'_>| {
+        let operation = |w: &mut TreeWriter<'_>| {
             names::check(name)?;
             names::check(new_name)?;
             let mut attrs = Attrs::new(w, now);
@@ -330,7 +336,7 @@ impl Dataset {
             attrs.dir(new_parent)?;
             let from = names::find_in(attrs.w, parent, name)?.ok_or(vfs::Error::NotFound)?;
             let to = names::find_in(attrs.w, new_parent, new_name)?;
-            let rename = Rename {
+            let rename = RenameChange {
                 parent,
                 name,
                 new_parent,
@@ -368,7 +374,7 @@ impl Dataset {
     }
 }
 
-struct Rename<'a> {
+struct RenameChange<'a> {
     parent: Ino,
     name: &'a [u8],
     new_parent: Ino,
@@ -376,13 +382,13 @@ struct Rename<'a> {
     from: NameEntry,
 }
 
-impl Rename<'_> {
+impl RenameChange<'_> {
     fn replace<'w, 'a>(
         &self,
         mut attrs: Attrs<'w, 'a>,
         to: Option<NameEntry>,
         is_looked_up: bool,
-    ) -> Step<&'w mut Writer<'a>> {
+    ) -> TreeStep<&'w mut TreeWriter<'a>> {
         self.check_flags(&mut attrs, to.as_ref())?;
         let is_dir = self.from.kind == Kind::Directory;
         if is_dir {
@@ -423,7 +429,12 @@ impl Rename<'_> {
     }
 
     /// Gives the old name to a new inode, whose attributes have no owner yet.
-    fn leave_whiteout(&self, w: &mut Writer<'_>, mut attr: AttrValue, owner: &Caller) -> Step<()> {
+    fn leave_whiteout(
+        &self,
+        w: &mut TreeWriter<'_>,
+        mut attr: AttrValue,
+        owner: &Caller,
+    ) -> TreeStep<()> {
         let mut attrs = Attrs::new(w, attr.ctime.into());
         attrs.count(self.parent, 1, 0)?;
         let dir = *attrs.dir(self.parent)?;
@@ -436,7 +447,7 @@ impl Rename<'_> {
         names::put(w, self.parent, self.name, ino, Kind::CharDevice)
     }
 
-    fn exchange(&self, mut attrs: Attrs<'_, '_>, to: &NameEntry) -> Step<()> {
+    fn exchange(&self, mut attrs: Attrs<'_, '_>, to: &NameEntry) -> TreeStep<()> {
         self.check_flags(&mut attrs, Some(to))?;
         let from_dir = i32::from(self.from.kind == Kind::Directory);
         let to_dir = i32::from(to.kind == Kind::Directory);
@@ -462,7 +473,7 @@ impl Rename<'_> {
     }
 
     /// Refuses changes that the flags of the inodes and their directories forbid.
-    fn check_flags(&self, attrs: &mut Attrs<'_, '_>, to: Option<&NameEntry>) -> Step<()> {
+    fn check_flags(&self, attrs: &mut Attrs<'_, '_>, to: Option<&NameEntry>) -> TreeStep<()> {
         attrs.get(self.parent)?.check_changing()?;
         attrs.get(self.from.ino)?.check_changing()?;
         match to {
@@ -475,7 +486,7 @@ impl Rename<'_> {
         Ok(())
     }
 
-    fn move_inode(&self, attrs: &mut Attrs<'_, '_>, ino: Ino, parent: Ino) -> Step<()> {
+    fn move_inode(&self, attrs: &mut Attrs<'_, '_>, ino: Ino, parent: Ino) -> TreeStep<()> {
         let now = attrs.now;
         let attr = attrs.get(ino)?;
         attr.parent = parent.into();
@@ -485,7 +496,7 @@ impl Rename<'_> {
 }
 
 /// Writes the attributes, and returns the writer.
-fn store<'w, 'a>(attrs: Attrs<'w, 'a>) -> &'w mut Writer<'a> {
+fn store<'w, 'a>(attrs: Attrs<'w, 'a>) -> &'w mut TreeWriter<'a> {
     let Attrs { w, changed, .. } = attrs;
     for (ino, attr) in changed {
         w.put(attr_key(ino), attr.as_bytes().to_vec());
@@ -494,7 +505,7 @@ fn store<'w, 'a>(attrs: Attrs<'w, 'a>) -> &'w mut Writer<'a> {
 }
 
 /// Refuses to move a directory below itself.
-fn refuse_below(w: &Writer<'_>, dir: Ino, mut at: Ino) -> Step<()> {
+fn refuse_below(w: &TreeWriter<'_>, dir: Ino, mut at: Ino) -> TreeStep<()> {
     for _ in 0..DEPTH_MAX {
         if at == dir {
             return Err(vfs::Error::Invalid.into());
@@ -507,7 +518,7 @@ fn refuse_below(w: &Writer<'_>, dir: Ino, mut at: Ino) -> Step<()> {
     Err(vfs::Error::Io.into())
 }
 
-fn new_ino(w: &mut Writer<'_>) -> Step<Ino> {
+fn new_ino(w: &mut TreeWriter<'_>) -> TreeStep<Ino> {
     let ino = w.header.next_ino;
     if ino >= INO_LIMIT - 1 {
         return Err(vfs::Error::NoSpace.into());
@@ -525,13 +536,13 @@ fn set_owner(attr: &mut AttrValue, dir: &AttrValue, caller: &Caller) {
 
 /// Gives a new inode its mode, and the ACLs that it inherits from its directory.
 fn set_mode(
-    w: &mut Writer<'_>,
+    w: &mut TreeWriter<'_>,
     attr: &mut AttrValue,
     parent: Ino,
     dir: &AttrValue,
     ino: Ino,
     node: &NewNode,
-) -> Step<()> {
+) -> TreeStep<()> {
     let is_dir = node.kind == Kind::Directory;
     let mut mode = node.mode & 0o7777;
     let default = if dir.has(FLAG_DEFAULT_ACL) && node.kind != Kind::Symlink {
@@ -561,7 +572,7 @@ fn set_mode(
     Ok(())
 }
 
-fn default_acl(w: &Writer<'_>, dir: Ino) -> Step<Option<Acl>> {
+fn default_acl(w: &TreeWriter<'_>, dir: Ino) -> TreeStep<Option<Acl>> {
     let value = w.get(&xattr_key(dir, acl::DEFAULT))?;
     Ok(match value.and_then(XattrValue::decode) {
         Some(XattrValue::Here(value)) => Acl::decode(&value),
@@ -569,7 +580,7 @@ fn default_acl(w: &Writer<'_>, dir: Ino) -> Step<Option<Acl>> {
     })
 }
 
-fn put_acl(w: &mut Writer<'_>, ino: Ino, name: &[u8], acl: &Acl) {
+fn put_acl(w: &mut TreeWriter<'_>, ino: Ino, name: &[u8], acl: &Acl) {
     w.put(
         xattr_key(ino, name),
         XattrValue::Here(acl.encode()).encode(),

@@ -4,7 +4,7 @@
 //! file is opened. Here each change is checked, because the kernel does not report for which caller it opens a file.
 
 use pool::ReserveFor;
-use vfs::{Flags, Ino};
+use vfs::{FileFlags, Ino};
 use zerocopy::IntoBytes;
 
 use crate::core::log::Scope;
@@ -13,8 +13,8 @@ use crate::error::Result;
 use crate::layout::{AttrValue, FLAG_APPEND_ONLY, FLAG_IMMUTABLE, FLAG_NO_DUMP, attr_key};
 
 impl AttrValue {
-    pub(crate) fn file_flags(&self) -> Flags {
-        Flags {
+    pub(crate) fn file_flags(&self) -> FileFlags {
+        FileFlags {
             immutable: self.has(FLAG_IMMUTABLE),
             append_only: self.has(FLAG_APPEND_ONLY),
             no_dump: self.has(FLAG_NO_DUMP),
@@ -47,7 +47,7 @@ impl AttrValue {
 }
 
 impl Dataset {
-    pub(crate) fn set_file_flags(&self, ino: Ino, flags: Flags) -> Result<()> {
+    pub(crate) fn set_file_flags(&self, ino: Ino, flags: FileFlags) -> Result<()> {
         // The feature comes first: programs that ignore flags must not change the dataset after this commit.
         self.pool.note_file_flags();
         let inode = self.inodes.get(ino);

@@ -11,7 +11,7 @@ mod xattr;
 pub use owners::Miscount;
 use pool::ReserveFor;
 use vfs::{
-    Attr, Caller, DirEntry, Fallocate, FileSystem, Flags, Ino, Kind, NewNode, ReadPieces,
+    Attr, Caller, DirEntry, Fallocate, FileFlags, FileSystem, Ino, Kind, NewNode, ReadPieces,
     RenameMode, Seek, SetAttr, SetTime, SetXattr, StatFs, Time,
 };
 use zerocopy::IntoBytes;
@@ -24,7 +24,7 @@ use crate::layout::{
     AttrValue, FLAG_ACCESS_ACL, KeyKind, NameEntry, attr_key, decode_names, entry_key, inline_key,
     suffix_number,
 };
-use crate::tree::{View, Writer};
+use crate::tree::{TreeView, TreeWriter};
 
 /// A listing is read this many entries at a time.
 const LIST_AT_ONCE: usize = 128;
@@ -73,7 +73,7 @@ impl Dataset {
                 return self.shown(ino);
             }
         }
-        let attr = self.change(ReserveFor::Freeing, |w: &mut Writer<'_>| {
+        let attr = self.change(ReserveFor::Freeing, |w: &mut TreeWriter<'_>| {
             let mut attr = attr_of(w, ino)?;
             check_set(&attr, set)?;
             apply(&mut attr, set, now);
@@ -319,11 +319,11 @@ impl FileSystem for Dataset {
         self.changing(ino, |_| self.set_attr(ino, set))
     }
 
-    fn flags(&self, ino: Ino) -> vfs::Result<Flags> {
+    fn flags(&self, ino: Ino) -> vfs::Result<FileFlags> {
         posix(self.attr(ino).map(|attr| attr.file_flags()))
     }
 
-    fn set_flags(&self, ino: Ino, flags: Flags) -> vfs::Result<()> {
+    fn set_flags(&self, ino: Ino, flags: FileFlags) -> vfs::Result<()> {
         self.changing(ino, |_| self.set_file_flags(ino, flags))
     }
 

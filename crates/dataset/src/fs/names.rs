@@ -7,7 +7,7 @@
 use vfs::{Ino, Kind};
 
 use crate::layout::{NameEntry, decode_names, encode_names, entry_key};
-use crate::tree::{CELL_MAX, Step, View, Writer};
+use crate::tree::{CELL_MAX, TreeStep, TreeView, TreeWriter};
 
 /// The longest name.
 pub(crate) const NAME_MAX: usize = 255;
@@ -46,7 +46,7 @@ pub(crate) fn after_cookie(cookie: u64) -> (u64, usize) {
 }
 
 /// Refuses an invalid name.
-pub(crate) fn check(name: &[u8]) -> Step<()> {
+pub(crate) fn check(name: &[u8]) -> TreeStep<()> {
     if name.len() > NAME_MAX {
         return Err(vfs::Error::NameTooLong.into());
     }
@@ -59,11 +59,11 @@ pub(crate) fn check(name: &[u8]) -> Step<()> {
 
 /// The entry with a name.
 pub(crate) fn find(
-    view: &dyn View,
+    view: &dyn TreeView,
     name_key: &[u8; 32],
     dir: Ino,
     name: &[u8],
-) -> Step<Option<NameEntry>> {
+) -> TreeStep<Option<NameEntry>> {
     let Some(value) = view.get(&entry_key(dir, hash(name_key, name)))? else {
         return Ok(None);
     };
@@ -72,12 +72,12 @@ pub(crate) fn find(
 }
 
 /// The entry with a name, after the changes of this operation.
-pub(crate) fn find_in(w: &Writer<'_>, dir: Ino, name: &[u8]) -> Step<Option<NameEntry>> {
+pub(crate) fn find_in(w: &TreeWriter<'_>, dir: Ino, name: &[u8]) -> TreeStep<Option<NameEntry>> {
     let names = equals(w, dir, name)?;
     Ok(names.into_iter().find(|entry| entry.name == name))
 }
 
-fn equals(w: &Writer<'_>, dir: Ino, name: &[u8]) -> Step<Vec<NameEntry>> {
+fn equals(w: &TreeWriter<'_>, dir: Ino, name: &[u8]) -> TreeStep<Vec<NameEntry>> {
     match w.get(&entry_key(dir, hash(&w.header.name_key, name)))? {
         Some(value) => Ok(decode_names(value).ok_or(vfs::Error::Io)?),
         None => Ok(Vec::new()),
@@ -85,7 +85,13 @@ fn equals(w: &Writer<'_>, dir: Ino, name: &[u8]) -> Step<Vec<NameEntry>> {
 }
 
 /// Puts a name. Replaces an equal name.
-pub(crate) fn put(w: &mut Writer<'_>, dir: Ino, name: &[u8], ino: Ino, kind: Kind) -> Step<()> {
+pub(crate) fn put(
+    w: &mut TreeWriter<'_>,
+    dir: Ino,
+    name: &[u8],
+    ino: Ino,
+    kind: Kind,
+) -> TreeStep<()> {
     let mut names = equals(w, dir, name)?;
     let entry = NameEntry {
         ino,
@@ -100,13 +106,13 @@ pub(crate) fn put(w: &mut Writer<'_>, dir: Ino, name: &[u8], ino: Ino, kind: Kin
 }
 
 /// Removes a name.
-pub(crate) fn remove(w: &mut Writer<'_>, dir: Ino, name: &[u8]) -> Step<()> {
+pub(crate) fn remove(w: &mut TreeWriter<'_>, dir: Ino, name: &[u8]) -> TreeStep<()> {
     let mut names = equals(w, dir, name)?;
     names.retain(|entry| entry.name != name);
     store(w, dir, name, &names)
 }
 
-fn store(w: &mut Writer<'_>, dir: Ino, name: &[u8], names: &[NameEntry]) -> Step<()> {
+fn store(w: &mut TreeWriter<'_>, dir: Ino, name: &[u8], names: &[NameEntry]) -> TreeStep<()> {
     let key = entry_key(dir, hash(&w.header.name_key, name));
     if names.is_empty() {
         w.delete(key);

@@ -11,8 +11,8 @@ use pool::ReserveFor;
 use crate::core::log::Scope;
 use crate::core::{Dataset, PAGE_SPACE, Settings};
 use crate::error::Result;
-use crate::tree::owners::{Account, Owner, Usage, some_accounts};
-use crate::tree::{Attempt, PAGE, View};
+use crate::tree::owners::{Owner, OwnerAccount, Usage, some_accounts};
+use crate::tree::{PAGE, TreeAttempt, TreeView};
 
 /// The bytes that an account takes in the tree, with its key and the empty space after splits.
 const ACCOUNT_BYTES: u64 = 128;
@@ -39,7 +39,7 @@ impl Dataset {
     ///
     /// # Errors
     /// The tree cannot be read.
-    pub fn accounts(&self) -> Result<BTreeMap<Owner, Account>> {
+    pub fn accounts(&self) -> Result<BTreeMap<Owner, OwnerAccount>> {
         let mut all = BTreeMap::new();
         loop {
             let after = all.last_key_value().map(|(owner, _)| *owner);
@@ -55,13 +55,15 @@ impl Dataset {
     ///
     /// # Errors
     /// The tree cannot be read.
-    pub fn account(&self, owner: Owner) -> Result<Option<Account>> {
+    pub fn account(&self, owner: Owner) -> Result<Option<OwnerAccount>> {
         if !self.counts_owners() {
             return Ok(None);
         }
         self.read_tree(|r| {
             let value = r.get(&owner.key())?;
-            Ok(Some(value.and_then(Account::decode).unwrap_or_default()))
+            Ok(Some(
+                value.and_then(OwnerAccount::decode).unwrap_or_default(),
+            ))
         })
     }
 
@@ -100,7 +102,11 @@ impl Dataset {
     ///
     /// # Errors
     /// As [`Dataset::count_owners`].
-    pub fn set_account_limits(&self, owner: Owner, change: impl Fn(&mut Account)) -> Result<()> {
+    pub fn set_account_limits(
+        &self,
+        owner: Owner,
+        change: impl Fn(&mut OwnerAccount),
+    ) -> Result<()> {
         self.count_owners()?;
         self.change_in(
             Scope::Unlogged,
@@ -108,7 +114,7 @@ impl Dataset {
             |w| {
                 let key = owner.key();
                 let value = w.get(&key)?;
-                let mut account = value.and_then(Account::decode).unwrap_or_default();
+                let mut account = value.and_then(OwnerAccount::decode).unwrap_or_default();
                 change(&mut account);
                 match account.is_empty() {
                     true => w.delete(key),
@@ -126,9 +132,9 @@ impl Dataset {
         self.tree.begin_recount();
         loop {
             match self.tree.recount_some()? {
-                Attempt::Done { value: true, .. } => {}
-                Attempt::Done { value: false, .. } => return Ok(()),
-                Attempt::Miss { slot, evictions } => self.tree.fetch(self, slot, evictions)?,
+                TreeAttempt::Done { value: true, .. } => {}
+                TreeAttempt::Done { value: false, .. } => return Ok(()),
+                TreeAttempt::Miss { slot, evictions } => self.tree.fetch(self, slot, evictions)?,
             }
         }
     }
@@ -144,9 +150,9 @@ impl Dataset {
             ReserveFor::Writing,
             |w| {
                 for (owner, used) in w.recounted().cloned().unwrap_or_default() {
-                    let account = Account {
+                    let account = OwnerAccount {
                         used,
-                        ..Account::default()
+                        ..OwnerAccount::default()
                     };
                     w.put(owner.key(), account.encode());
                 }

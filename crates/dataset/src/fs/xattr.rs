@@ -5,7 +5,7 @@ use vfs::{Ino, SetXattr};
 use zerocopy::IntoBytes;
 
 use super::acl::{self, Acl};
-use crate::buffer::Buffer;
+use crate::buffer::RecordBuffer;
 use crate::core::io::slots::extents::{bury, take_slots};
 use crate::core::log::Scope;
 use crate::core::{Dataset, attr_of};
@@ -14,7 +14,7 @@ use crate::layout::{
     FLAG_ACCESS_ACL, FLAG_DEFAULT_ACL, FLAG_XATTR, KeyKind, XATTR_INLINE_MAX, XattrValue, attr_key,
     suffix, xattr_key,
 };
-use crate::tree::{Step, View, Writer};
+use crate::tree::{TreeStep, TreeView, TreeWriter};
 
 /// The longest name, as in Linux.
 const NAME_MAX: usize = 255;
@@ -49,14 +49,14 @@ impl Dataset {
                 self.put_xattr(w, ino, name, &here, how)
             });
         }
-        let mut buffer = Buffer::zeroed(value.len().next_multiple_of(4096));
+        let mut buffer = RecordBuffer::zeroed(value.len().next_multiple_of(4096));
         buffer[..value.len()].copy_from_slice(value);
         let settings = self.settings();
         let (copies, _reserved) =
             self.record_space(&settings, buffer.len(), ReserveFor::Writing)?;
         let mut placed = Some(self.seal_record(&buffer, copies)?);
         let len = value.len() as u32;
-        let operation = |w: &mut Writer<'_>| {
+        let operation = |w: &mut TreeWriter<'_>| {
             let slot = take_slots(w, 1)?;
             self.put_xattr(w, ino, name, &XattrValue::Record { slot, len }, how)?;
             Ok(slot)
@@ -79,12 +79,12 @@ impl Dataset {
 
     fn put_xattr(
         &self,
-        w: &mut Writer<'_>,
+        w: &mut TreeWriter<'_>,
         ino: Ino,
         name: &[u8],
         value: &XattrValue,
         how: SetXattr,
-    ) -> Step<()> {
+    ) -> TreeStep<()> {
         attr_of(w, ino)?.check_changing()?;
         let key = xattr_key(ino, name);
         let old = w.get(&key)?.map(<[u8]>::to_vec);
@@ -99,7 +99,7 @@ impl Dataset {
         self.touch_xattr(w, ino, true)
     }
 
-    fn check_list_space(&self, w: &Writer<'_>, ino: Ino, name: &[u8]) -> Step<()> {
+    fn check_list_space(&self, w: &TreeWriter<'_>, ino: Ino, name: &[u8]) -> TreeStep<()> {
         let mut len = name.len() + 1;
         w.scan(
             &xattr_key(ino, b""),
@@ -117,7 +117,7 @@ impl Dataset {
         Ok(())
     }
 
-    fn touch_xattr(&self, w: &mut Writer<'_>, ino: Ino, has: bool) -> Step<()> {
+    fn touch_xattr(&self, w: &mut TreeWriter<'_>, ino: Ino, has: bool) -> TreeStep<()> {
         let mut attr = attr_of(w, ino)?;
         if has {
             attr.set(FLAG_XATTR, true);
@@ -229,7 +229,7 @@ impl Dataset {
     }
 
     /// Applies a change of mode to the access ACL, in an operation.
-    pub(crate) fn follow_mode(&self, w: &mut Writer<'_>, ino: Ino, mode: u16) -> Step<()> {
+    pub(crate) fn follow_mode(&self, w: &mut TreeWriter<'_>, ino: Ino, mode: u16) -> TreeStep<()> {
         let key = xattr_key(ino, acl::ACCESS);
         let value = w.get(&key)?.and_then(XattrValue::decode);
         if let Some(XattrValue::Here(value)) = value
@@ -243,7 +243,7 @@ impl Dataset {
 }
 
 /// Lists the record of a removed value for emptying.
-fn bury_value(w: &mut Writer<'_>, value: Option<&[u8]>) {
+fn bury_value(w: &mut TreeWriter<'_>, value: Option<&[u8]>) {
     if let Some(XattrValue::Record { slot, .. }) = value.and_then(XattrValue::decode) {
         bury(w, slot, 1);
     }

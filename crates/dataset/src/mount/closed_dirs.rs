@@ -11,19 +11,19 @@ use vfs::{Error, FileSystem, Ino, Kind, ROOT, Result};
 use crate::core::Dataset;
 
 /// Says whether a directory is still closed.
-pub type IsClosed = Box<dyn Fn() -> bool + Send + Sync>;
+pub type ClosedCheck = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// The closed directories of a dataset.
 #[derive(Default)]
 pub(crate) struct ClosedDirs {
     /// The number of an inode is never used again.
-    dirs: RwLock<BTreeMap<Ino, IsClosed>>,
+    dirs: RwLock<BTreeMap<Ino, ClosedCheck>>,
     /// Names that the owner of the dataset itself makes or removes.
     own: Mutex<BTreeSet<(Ino, Vec<u8>)>>,
 }
 
 impl ClosedDirs {
-    pub(crate) fn close(&self, files: &Dataset, path: &Path, is_closed: IsClosed) -> Result<()> {
+    pub(crate) fn close(&self, files: &Dataset, path: &Path, is_closed: ClosedCheck) -> Result<()> {
         let mut ino = ROOT;
         for name in path {
             ino = directory(files, ino, name.as_bytes())?;

@@ -20,17 +20,17 @@ const END: u64 = 1 << 15;
 
 /// The open snapshots.
 #[derive(Default)]
-pub(crate) struct OpenSnapshots(RwLock<Slots>);
+pub(crate) struct OpenSnapshots(RwLock<SnapshotSlots>);
 
 #[derive(Default)]
-struct Slots {
+struct SnapshotSlots {
     /// The snapshots, by number minus [`FIRST`].
-    all: Vec<Slot>,
+    all: Vec<SnapshotSlot>,
     /// The numbers, by the id of the snapshot.
     numbers: HashMap<u64, u64>,
 }
 
-enum Slot {
+enum SnapshotSlot {
     Free,
     Open(Arc<Dataset>),
     /// The snapshot is closed, but the kernel has not forgotten all its inodes.
@@ -42,7 +42,7 @@ impl OpenSnapshots {
     pub(crate) fn get(&self, number: u64) -> Result<Arc<Dataset>> {
         let slots = self.0.read();
         match slots.all.get(index(number)) {
-            Some(Slot::Open(dataset)) => Ok(Arc::clone(dataset)),
+            Some(SnapshotSlot::Open(dataset)) => Ok(Arc::clone(dataset)),
             _ => Err(Error::Stale),
         }
     }
@@ -53,10 +53,10 @@ impl OpenSnapshots {
         id: u64,
         open: impl FnOnce() -> Result<Arc<Dataset>>,
     ) -> Result<(u64, Arc<Dataset>)> {
-        let known = |slots: &Slots| {
+        let known = |slots: &SnapshotSlots| {
             let number = *slots.numbers.get(&id)?;
             match slots.all.get(index(number)) {
-                Some(Slot::Open(dataset)) => Some((number, Arc::clone(dataset))),
+                Some(SnapshotSlot::Open(dataset)) => Some((number, Arc::clone(dataset))),
                 _ => None,
             }
         };
@@ -68,16 +68,19 @@ impl OpenSnapshots {
         if let Some(known) = known(&slots) {
             return Ok(known);
         }
-        let free = slots.all.iter().position(|slot| matches!(slot, Slot::Free));
+        let free = slots
+            .all
+            .iter()
+            .position(|slot| matches!(slot, SnapshotSlot::Free));
         let at = free.unwrap_or(slots.all.len());
         let number = at as u64 + FIRST;
         if number >= END {
             return Err(Error::NoMemory);
         }
         if free.is_none() {
-            slots.all.push(Slot::Free);
+            slots.all.push(SnapshotSlot::Free);
         }
-        slots.all[at] = Slot::Open(Arc::clone(&dataset));
+        slots.all[at] = SnapshotSlot::Open(Arc::clone(&dataset));
         slots.numbers.insert(id, number);
         Ok((number, dataset))
     }
@@ -85,15 +88,15 @@ impl OpenSnapshots {
     /// Returns lookups of an inode. Closes the snapshot when its last lookup is returned.
     pub(crate) fn forget(&self, number: u64, ino: Ino, count: u64) {
         let is_idle = match self.0.read().all.get(index(number)) {
-            Some(Slot::Open(dataset)) => {
+            Some(SnapshotSlot::Open(dataset)) => {
                 dataset.forget(ino, count);
                 !dataset.inodes.are_looked_up()
             }
-            Some(Slot::Closed(inodes)) => {
+            Some(SnapshotSlot::Closed(inodes)) => {
                 inodes.forget(ino, count);
                 !inodes.are_looked_up()
             }
-            Some(Slot::Free) | None => false,
+            Some(SnapshotSlot::Free) | None => false,
         };
         if is_idle {
             self.0.write().free(number);
@@ -103,11 +106,11 @@ impl OpenSnapshots {
     /// The inodes with lookups, each with the number of its snapshot.
     pub(crate) fn known(&self) -> Vec<(u64, Ino)> {
         let slots = self.0.read();
-        let of_slot = |(number, slot): (u64, &Slot)| {
+        let of_slot = |(number, slot): (u64, &SnapshotSlot)| {
             let known = match slot {
-                Slot::Free => Vec::new(),
-                Slot::Open(dataset) => dataset.inodes.known(),
-                Slot::Closed(inodes) => inodes.known(),
+                SnapshotSlot::Free => Vec::new(),
+                SnapshotSlot::Open(dataset) => dataset.inodes.known(),
+                SnapshotSlot::Closed(inodes) => inodes.known(),
             };
             known.into_iter().map(move |ino| (number, ino))
         };
@@ -121,33 +124,35 @@ impl OpenSnapshots {
             return;
         };
         let slot = &mut slots.all[index(number)];
-        if let Slot::Open(dataset) = slot {
-            *slot = Slot::Closed(Arc::clone(&dataset.inodes));
+        if let SnapshotSlot::Open(dataset) = slot {
+            *slot = SnapshotSlot::Closed(Arc::clone(&dataset.inodes));
         }
         slots.free(number);
     }
 
     /// Closes all snapshots. The kernel has forgotten all inodes.
     pub(crate) fn close_all(&self) {
-        *self.0.write() = Slots::default();
+        *self.0.write() = SnapshotSlots::default();
     }
 }
 
-impl Slots {
+impl SnapshotSlots {
     /// Frees a number, unless another thread has looked up an inode meanwhile, or is about to.
     fn free(&mut self, number: u64) {
         let Some(slot) = self.all.get_mut(index(number)) else {
             return;
         };
         let is_idle = match slot {
-            Slot::Free => false,
-            Slot::Open(dataset) => {
+            SnapshotSlot::Free => false,
+            SnapshotSlot::Open(dataset) => {
                 Arc::strong_count(dataset) == 1 && !dataset.inodes.are_looked_up()
             }
-            Slot::Closed(inodes) => Arc::strong_count(inodes) == 1 && !inodes.are_looked_up(),
+            SnapshotSlot::Closed(inodes) => {
+                Arc::strong_count(inodes) == 1 && !inodes.are_looked_up()
+            }
         };
         if is_idle {
-            *slot = Slot::Free;
+            *slot = SnapshotSlot::Free;
             self.numbers.retain(|_, of_id| *of_id != number);
         }
     }

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pool::Entry;
 use vfs::{
-    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Flags, Ino, Kind, NewNode, ROOT,
+    Attr, Caller, DirEntry, Error, Fallocate, FileFlags, FileSystem, Ino, Kind, NewNode, ROOT,
     ReadPieces, RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Time, Trust,
 };
 
 use crate::core::Dataset;
 use crate::fs::to_errno;
 use crate::layout::INO_LIMIT;
-use crate::mount::closed_dirs::{ClosedDirs, IsClosed};
+use crate::mount::closed_dirs::{ClosedCheck, ClosedDirs};
 use crate::mount::open_snapshots::OpenSnapshots;
 
 /// The directory of snapshots.
@@ -44,7 +44,7 @@ pub struct SnapshotDirFs {
 }
 
 /// The place of an inode.
-enum Place {
+enum InodeLocation {
     /// In the dataset.
     Head(Ino),
     /// It is `.snapshot`.
@@ -70,7 +70,7 @@ impl SnapshotDirFs {
     ///
     /// # Errors
     /// [`Error::NotFound`] if the path leads to nothing, [`Error::NotDirectory`] if it is no directory of the dataset.
-    pub fn close_dir(&self, path: &Path, is_closed: IsClosed) -> Result<()> {
+    pub fn close_dir(&self, path: &Path, is_closed: ClosedCheck) -> Result<()> {
         self.closed.close(&self.head, path, is_closed)
     }
 
@@ -99,12 +99,12 @@ impl SnapshotDirFs {
         self.snapshots.close_all();
     }
 
-    fn place(&self, ino: Ino) -> Result<Place> {
+    fn place(&self, ino: Ino) -> Result<InodeLocation> {
         let (tree, own) = (ino >> TREE_BITS, ino & (INO_LIMIT - 1));
         match tree {
-            HEAD => Ok(Place::Head(own)),
-            CONTROL => Ok(Place::Control),
-            _ => Ok(Place::Snapshot(
+            HEAD => Ok(InodeLocation::Head(own)),
+            CONTROL => Ok(InodeLocation::Control),
+            _ => Ok(InodeLocation::Snapshot(
                 self.snapshots.get(tree)?,
                 own,
                 tree << TREE_BITS,
@@ -115,8 +115,8 @@ impl SnapshotDirFs {
     /// The inode in the dataset. Refuses inodes of snapshots, because they cannot be changed.
     fn head_ino(&self, ino: Ino) -> Result<Ino> {
         match self.place(ino)? {
-            Place::Head(ino) => Ok(ino),
-            Place::Control | Place::Snapshot(..) => Err(Error::ReadOnly),
+            InodeLocation::Head(ino) => Ok(ino),
+            InodeLocation::Control | InodeLocation::Snapshot(..) => Err(Error::ReadOnly),
         }
     }
 
@@ -235,12 +235,14 @@ impl FileSystem for SnapshotDirFs {
             return self.control_attr();
         }
         match self.place(parent)? {
-            Place::Head(ino) => self.head.lookup(ino, name),
-            Place::Control if name == b"." => self.control_attr(),
-            Place::Control if name == b".." => self.head.lookup(ROOT, b"."),
-            Place::Control => self.lookup_snapshot(name),
-            Place::Snapshot(_, ROOT, _) if name == b".." => self.control_attr(),
-            Place::Snapshot(dataset, ino, tree) => Ok(in_tree(dataset.lookup(ino, name)?, tree)),
+            InodeLocation::Head(ino) => self.head.lookup(ino, name),
+            InodeLocation::Control if name == b"." => self.control_attr(),
+            InodeLocation::Control if name == b".." => self.head.lookup(ROOT, b"."),
+            InodeLocation::Control => self.lookup_snapshot(name),
+            InodeLocation::Snapshot(_, ROOT, _) if name == b".." => self.control_attr(),
+            InodeLocation::Snapshot(dataset, ino, tree) => {
+                Ok(in_tree(dataset.lookup(ino, name)?, tree))
+            }
         }
     }
 
@@ -285,16 +287,16 @@ impl FileSystem for SnapshotDirFs {
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
         match self.place(ino)? {
-            Place::Head(ino) => self.head.getattr(ino),
-            Place::Control => self.control_attr(),
-            Place::Snapshot(dataset, ino, tree) => Ok(in_tree(dataset.getattr(ino)?, tree)),
+            InodeLocation::Head(ino) => self.head.getattr(ino),
+            InodeLocation::Control => self.control_attr(),
+            InodeLocation::Snapshot(dataset, ino, tree) => Ok(in_tree(dataset.getattr(ino)?, tree)),
         }
     }
 
     fn owner(&self, ino: Ino) -> Result<Attr> {
         match self.place(ino)? {
-            Place::Head(ino) => self.head.owner(ino),
-            Place::Control | Place::Snapshot(..) => self.getattr(ino),
+            InodeLocation::Head(ino) => self.head.owner(ino),
+            InodeLocation::Control | InodeLocation::Snapshot(..) => self.getattr(ino),
         }
     }
 
@@ -302,23 +304,23 @@ impl FileSystem for SnapshotDirFs {
         self.head.setattr(caller, self.head_ino(ino)?, set)
     }
 
-    fn flags(&self, ino: Ino) -> Result<Flags> {
+    fn flags(&self, ino: Ino) -> Result<FileFlags> {
         match self.place(ino)? {
-            Place::Head(ino) => self.head.flags(ino),
-            Place::Control => Ok(Flags::default()),
-            Place::Snapshot(dataset, ino, _) => dataset.flags(ino),
+            InodeLocation::Head(ino) => self.head.flags(ino),
+            InodeLocation::Control => Ok(FileFlags::default()),
+            InodeLocation::Snapshot(dataset, ino, _) => dataset.flags(ino),
         }
     }
 
-    fn set_flags(&self, ino: Ino, flags: Flags) -> Result<()> {
+    fn set_flags(&self, ino: Ino, flags: FileFlags) -> Result<()> {
         self.head.set_flags(self.head_ino(ino)?, flags)
     }
 
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         match self.place(ino)? {
-            Place::Head(ino) => self.head.readlink(ino),
-            Place::Control => Err(Error::Invalid),
-            Place::Snapshot(dataset, ino, _) => dataset.readlink(ino),
+            InodeLocation::Head(ino) => self.head.readlink(ino),
+            InodeLocation::Control => Err(Error::Invalid),
+            InodeLocation::Snapshot(dataset, ino, _) => dataset.readlink(ino),
         }
     }
 
@@ -393,9 +395,9 @@ impl FileSystem for SnapshotDirFs {
 
     fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces> {
         match self.place(ino)? {
-            Place::Head(ino) => self.head.read(ino, offset, len),
-            Place::Control => Err(Error::IsDirectory),
-            Place::Snapshot(dataset, ino, _) => dataset.read(ino, offset, len),
+            InodeLocation::Head(ino) => self.head.read(ino, offset, len),
+            InodeLocation::Control => Err(Error::IsDirectory),
+            InodeLocation::Snapshot(dataset, ino, _) => dataset.read(ino, offset, len),
         }
     }
 
@@ -406,8 +408,8 @@ impl FileSystem for SnapshotDirFs {
 
     fn fsync(&self, ino: Ino, datasync: bool) -> Result<()> {
         match self.place(ino)? {
-            Place::Head(ino) => self.head.fsync(ino, datasync),
-            Place::Control | Place::Snapshot(..) => Ok(()),
+            InodeLocation::Head(ino) => self.head.fsync(ino, datasync),
+            InodeLocation::Control | InodeLocation::Snapshot(..) => Ok(()),
         }
     }
 
@@ -421,9 +423,9 @@ impl FileSystem for SnapshotDirFs {
 
     fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
         match self.place(ino)? {
-            Place::Head(ino) => self.head.seek(ino, offset, what),
-            Place::Control => Err(Error::Invalid),
-            Place::Snapshot(dataset, ino, _) => dataset.seek(ino, offset, what),
+            InodeLocation::Head(ino) => self.head.seek(ino, offset, what),
+            InodeLocation::Control => Err(Error::Invalid),
+            InodeLocation::Snapshot(dataset, ino, _) => dataset.seek(ino, offset, what),
         }
     }
 
@@ -437,8 +439,10 @@ impl FileSystem for SnapshotDirFs {
     ) -> Result<u64> {
         let to = self.head_ino(to)?;
         match self.place(from)? {
-            Place::Head(from) => self.head.copy_range(from, from_offset, to, to_offset, len),
-            Place::Control | Place::Snapshot(..) => Err(Error::CrossDevice),
+            InodeLocation::Head(from) => {
+                self.head.copy_range(from, from_offset, to, to_offset, len)
+            }
+            InodeLocation::Control | InodeLocation::Snapshot(..) => Err(Error::CrossDevice),
         }
     }
 
@@ -450,10 +454,10 @@ impl FileSystem for SnapshotDirFs {
         emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
     ) -> Result<()> {
         match self.place(ino)? {
-            Place::Head(ROOT) => self.list_root(cookie, attrs, emit),
-            Place::Head(ino) => self.head.readdir(ino, cookie, attrs, emit),
-            Place::Control => self.list_control(cookie, emit),
-            Place::Snapshot(dataset, ino, tree) => {
+            InodeLocation::Head(ROOT) => self.list_root(cookie, attrs, emit),
+            InodeLocation::Head(ino) => self.head.readdir(ino, cookie, attrs, emit),
+            InodeLocation::Control => self.list_control(cookie, emit),
+            InodeLocation::Snapshot(dataset, ino, tree) => {
                 dataset.readdir(ino, cookie, attrs, &mut |entry| {
                     let up = ino == ROOT && entry.name == b"..";
                     emit(&DirEntry {
@@ -476,17 +480,17 @@ impl FileSystem for SnapshotDirFs {
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         match self.place(ino)? {
-            Place::Head(ino) => self.head.getxattr(ino, name),
-            Place::Control => Err(Error::NoAttribute),
-            Place::Snapshot(dataset, ino, _) => dataset.getxattr(ino, name),
+            InodeLocation::Head(ino) => self.head.getxattr(ino, name),
+            InodeLocation::Control => Err(Error::NoAttribute),
+            InodeLocation::Snapshot(dataset, ino, _) => dataset.getxattr(ino, name),
         }
     }
 
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         match self.place(ino)? {
-            Place::Head(ino) => self.head.listxattr(ino),
-            Place::Control => Ok(Vec::new()),
-            Place::Snapshot(dataset, ino, _) => dataset.listxattr(ino),
+            InodeLocation::Head(ino) => self.head.listxattr(ino),
+            InodeLocation::Control => Ok(Vec::new()),
+            InodeLocation::Snapshot(dataset, ino, _) => dataset.listxattr(ino),
         }
     }
 

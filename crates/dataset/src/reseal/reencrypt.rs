@@ -9,9 +9,9 @@ use std::cell::RefCell;
 use pool::{ArrayKind, Pool, RecordPtr, Reservation, ReserveFor, SLOT_LIMIT, SealInput, TxgWriter};
 
 use crate::core::Dataset;
-use crate::core::reencryption::{Reencrypted, Rewritten, Walk};
+use crate::core::reencryption::{ReencryptionReport, ReencryptionWalk, Rewritten};
 use crate::error::Result;
-use crate::seal::{Nonces, Sealed};
+use crate::seal::{Nonces, SealOutput};
 
 /// One step passes over at most this many records that are done.
 const PASSED_MAX: usize = 50_000;
@@ -30,13 +30,13 @@ impl Dataset {
     ///
     /// # Errors
     /// An array cannot be read, or the pool refuses changes. A damaged record is counted, and is no error.
-    pub fn reencrypt_step(&self, budget: u64) -> Result<Reencrypted> {
+    pub fn reencrypt_step(&self, budget: u64) -> Result<ReencryptionReport> {
         let mut walk = self.reencryption.walk.lock();
         let Some(newest) = self.sealer.newest() else {
-            return Ok(Reencrypted::default());
+            return Ok(ReencryptionReport::default());
         };
         if walk.progress.is_done {
-            *walk = Walk::default();
+            *walk = ReencryptionWalk::default();
         }
         let kept = self.kept_from_reencryption()?;
         walk.progress.waits = false;
@@ -89,23 +89,23 @@ impl Dataset {
     }
 
     /// The progress of the present pass.
-    pub fn reencrypted(&self) -> Reencrypted {
+    pub fn reencrypted(&self) -> ReencryptionReport {
         self.reencryption.walk.lock().progress
     }
 
     /// True at the end of a pass.
-    fn end_array(&self, walk: &mut Walk) -> bool {
+    fn end_array(&self, walk: &mut ReencryptionWalk) -> bool {
         if walk.array == 0 {
             (walk.array, walk.slot) = (1, 0);
             return false;
         }
         let is_done = walk.found == 0;
-        let progress = Reencrypted {
+        let progress = ReencryptionReport {
             is_done,
             ..walk.progress
         };
         // The next pass finds records with older keys that were put behind the position of this pass.
-        *walk = Walk::default();
+        *walk = ReencryptionWalk::default();
         if is_done {
             walk.progress = progress;
         }
@@ -122,7 +122,7 @@ impl Dataset {
     ) -> Result<bool> {
         // Taken and not borrowed: the device below may be a volume, and then this thread comes here again.
         let mut buf = SEALED.take();
-        let mut anew: Option<Sealed> = None;
+        let mut anew: Option<SealOutput> = None;
         let read = self.open.read(array, slot, &mut buf, &mut |ptr, bytes| {
             let nonces = Nonces::of(array, self.settings().dedup, &*self.engine.random);
             anew = self.sealer.reseal(array, ptr, bytes, nonces).ok();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use pool::ArrayKind;
 
-use crate::buffer::Buffer;
+use crate::buffer::RecordBuffer;
 
 /// The length of a payload is a multiple of this.
 pub(super) const UNIT: usize = 4096;
@@ -134,13 +134,13 @@ impl fmt::Display for Compression {
 }
 
 /// The compressed payload, if it saves at least one unit and at least an eighth.
-pub(super) fn pack(compression: Compression, plain: &[u8]) -> Option<(u8, Buffer)> {
+pub(super) fn pack(compression: Compression, plain: &[u8]) -> Option<(u8, RecordBuffer)> {
     let most = (plain.len() - plain.len() / 8).min(plain.len().saturating_sub(UNIT)) / UNIT * UNIT;
     if most == 0 || compression == Compression::Off {
         return None;
     }
     // A buffer of this size is usually kept.
-    let mut payload = Buffer::zeroed(plain.len());
+    let mut payload = RecordBuffer::zeroed(plain.len());
     payload.resize(most);
     let (how, len) = compression.compress(plain, &mut payload[LENGTH..])?;
     payload[..LENGTH].copy_from_slice(&(len as u32).to_le_bytes());
@@ -151,10 +151,10 @@ pub(super) fn pack(compression: Compression, plain: &[u8]) -> Option<(u8, Buffer
 }
 
 /// The contents of a compressed payload, unless it is malformed.
-pub(super) fn unpack(how: u8, payload: &[u8], len: usize) -> Option<Buffer> {
+pub(super) fn unpack(how: u8, payload: &[u8], len: usize) -> Option<RecordBuffer> {
     let (length, rest) = payload.split_first_chunk::<LENGTH>()?;
     let packed = rest.get(..u32::from_le_bytes(*length) as usize)?;
-    let mut plain = Buffer::zeroed(len);
+    let mut plain = RecordBuffer::zeroed(len);
     decompress(how, packed, &mut plain).then_some(plain)
 }
 

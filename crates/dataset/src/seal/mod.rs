@@ -1,7 +1,7 @@
 //! The seal pipeline: compresses and seals records, and opens and decompresses them.
 //!
-//! Types enforce the order. The pool accepts only a [`Sealed`], and only [`Sealer::seal`] makes one, from plaintext. A
-//! `Sealed` cannot be compressed. Payloads are whole units of 4 KiB, so that the length on disk shows the length of a
+//! Types enforce the order. The pool accepts only a [`SealOutput`], and only [`Sealer::seal`] makes one, from plaintext. A
+//! `SealOutput` cannot be compressed. Payloads are whole units of 4 KiB, so that the length on disk shows the length of a
 //! record only in these steps.
 
 mod compression;
@@ -23,7 +23,7 @@ pub use compression::Compression;
 use compression::{UNIT, pack, unpack};
 use dataset_seal::dataset_seal;
 
-use crate::buffer::Buffer;
+use crate::buffer::RecordBuffer;
 
 /// The version of the associated data.
 const AAD_VERSION: u16 = 1;
@@ -32,20 +32,20 @@ const AAD_VERSION: u16 = 1;
 pub(crate) struct Sealer {
     family: u64,
     /// Replaced as a whole when a generation is added: running operations finish with the keys they have.
-    keys: Option<RwLock<Arc<Keys>>>,
+    keys: Option<RwLock<Arc<GenerationSet>>>,
 }
 
 /// The generations of a keyring.
 #[derive(Clone)]
-struct Keys {
+struct GenerationSet {
     /// The generations by number. Never empty.
-    all: BTreeMap<u32, Arc<Generation>>,
+    all: BTreeMap<u32, Arc<GenerationKeys>>,
     /// The oldest generation that seals heads: see [`keys::Keyring::head_floor`].
     floor: u32,
 }
 
 /// The keys of a generation, ready to be used.
-struct Generation {
+struct GenerationKeys {
     cipher: LockedBox<RecordCipher>,
     /// Seals entries of logs. None without the seal key.
     log: Option<LockedBox<RecordCipher>>,
@@ -58,7 +58,7 @@ struct Generation {
 pub struct NewGeneration {
     number: u32,
     heads: Heads,
-    keys: Arc<Generation>,
+    keys: Arc<GenerationKeys>,
 }
 
 impl NewGeneration {
@@ -67,7 +67,7 @@ impl NewGeneration {
     /// # Errors
     /// [`keys::Error::Secret`].
     pub fn new(keys: DataKeys) -> keys::Result<NewGeneration> {
-        let generation = Generation {
+        let generation = GenerationKeys {
             cipher: keys.record_cipher()?,
             log: keys.log_cipher()?,
             dedup: keys.dedup,
@@ -81,8 +81,8 @@ impl NewGeneration {
     }
 }
 
-impl Keys {
-    fn newest(&self) -> (u32, &Generation) {
+impl GenerationSet {
+    fn newest(&self) -> (u32, &GenerationKeys) {
         let (number, generation) = self.all.last_key_value().expect("never empty");
         (*number, generation)
     }
@@ -114,7 +114,7 @@ impl Keys {
     }
 
     /// The generation that made a dataset seal.
-    fn sealer_of(&self, input: &SealInput, seal: &[u8; 32]) -> Option<(u32, &Generation)> {
+    fn sealer_of(&self, input: &SealInput, seal: &[u8; 32]) -> Option<(u32, &GenerationKeys)> {
         let is_its = |key: &Key| cipher::eq(&dataset_seal(key, input), seal);
         let mut generations = self.all.iter().rev();
         let made = generations.find(|(_, generation)| generation.seal.as_ref().is_some_and(is_its));
@@ -141,7 +141,7 @@ impl From<ArrayKind> for Kind {
 }
 
 /// A record as the pool stores it.
-pub(crate) struct Sealed {
+pub(crate) struct SealOutput {
     pub(crate) identity: Identity,
     /// Whole units.
     pub(crate) bytes: Vec<u8>,
@@ -202,7 +202,7 @@ thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Sealed {
+impl SealOutput {
     /// Keeps its memory for the next record that this thread seals.
     pub(crate) fn recycle(self) {
         SPARE.with_borrow_mut(|spare| {
@@ -230,7 +230,7 @@ impl Sealer {
 
     /// A sealer that seals with the newest generation of a keyring, and opens with all generations.
     pub(crate) fn new(family: u64, generations: Vec<DataKeys>) -> keys::Result<Sealer> {
-        let mut keys = Keys {
+        let mut keys = GenerationSet {
             all: BTreeMap::new(),
             floor: 0,
         };
@@ -276,20 +276,20 @@ impl Sealer {
         ptr: &RecordPtr,
         sealed: &[u8],
         nonces: Nonces<'_>,
-    ) -> Result<Sealed, OpenError> {
+    ) -> Result<SealOutput, OpenError> {
         let keys = self.keys().ok_or(OpenError::NoSuchKey)?;
-        let head = Head {
+        let head = RecordHead {
             kind: array.into(),
             compression: ptr.identity.compression,
             logical_size: ptr.identity.logical_size(),
         };
-        let mut payload = Buffer::zeroed(sealed.len());
+        let mut payload = RecordBuffer::zeroed(sealed.len());
         self.authenticate_record(&head, ptr, sealed, &mut payload)?;
         self.encrypt(&keys, &head, &payload, nonces)
             .map_err(|_| OpenError::NoSuchKey)
     }
 
-    fn keys(&self) -> Option<Arc<Keys>> {
+    fn keys(&self) -> Option<Arc<GenerationSet>> {
         self.keys.as_ref().map(|keys| Arc::clone(&keys.read()))
     }
 
@@ -305,14 +305,14 @@ impl Sealer {
         compression: Compression,
         plain: &[u8],
         nonces: Nonces<'_>,
-    ) -> cipher::Result<Sealed> {
+    ) -> cipher::Result<SealOutput> {
         assert!(plain.len().is_multiple_of(UNIT) && !plain.is_empty());
         let packed = pack(compression, plain);
         let (how, payload) = match &packed {
             Some((how, payload)) => (*how, &payload[..]),
             None => (compression::NONE, plain),
         };
-        let head = Head {
+        let head = RecordHead {
             kind: array.into(),
             compression: how,
             logical_size: plain.len() as u32,
@@ -325,12 +325,12 @@ impl Sealer {
 
     fn encrypt(
         &self,
-        keys: &Keys,
-        head: &Head,
+        keys: &GenerationSet,
+        head: &RecordHead,
         payload: &[u8],
         nonces: Nonces<'_>,
-    ) -> cipher::Result<Sealed> {
-        let (number, Generation { cipher, dedup, .. }) = keys.newest();
+    ) -> cipher::Result<SealOutput> {
+        let (number, GenerationKeys { cipher, dedup, .. }) = keys.newest();
         let suite = cipher.suite().id();
         let aad = head.aad(self.family, suite, number);
         let nonce = match nonces {
@@ -344,7 +344,7 @@ impl Sealer {
         };
         bytes.resize(payload.len(), 0);
         let tag = cipher.seal(&nonce, &aad, payload, &mut bytes)?;
-        Ok(Sealed {
+        Ok(SealOutput {
             identity: head.identity(nonce, tag, number, suite),
             bytes,
             nonce_is_of_contents: matches!(nonces, Nonces::OfContents),
@@ -352,13 +352,13 @@ impl Sealer {
     }
 
     /// Gives a clear record a hash in the place of a tag, so that the identity chain covers the record too.
-    fn vouch(&self, head: &Head, bytes: Vec<u8>, nonces: Nonces<'_>) -> Sealed {
+    fn vouch(&self, head: &RecordHead, bytes: Vec<u8>, nonces: Nonces<'_>) -> SealOutput {
         let (tag, hash) = clear_tag(&head.aad(self.family, 0, 0), &bytes);
         let nonce = match nonces {
             Nonces::Random(_) => [0; 24],
             Nonces::OfContents => hash,
         };
-        Sealed {
+        SealOutput {
             identity: head.identity(nonce, tag, 0, 0),
             bytes,
             nonce_is_of_contents: matches!(nonces, Nonces::OfContents),
@@ -373,13 +373,13 @@ impl Sealer {
         payload: &mut [u8],
         random: &dyn Random,
     ) -> cipher::Result<Identity> {
-        let head = Head::of_log(payload.len());
+        let head = RecordHead::of_log(payload.len());
         let Some(keys) = self.keys() else {
             let aad = [&head.aad(self.family, 0, 0), associated].concat();
             let (tag, _) = clear_tag(&aad, payload);
             return Ok(head.identity([0; 24], tag, 0, 0));
         };
-        let (number, Generation { log, .. }) = keys.newest();
+        let (number, GenerationKeys { log, .. }) = keys.newest();
         // Heads are not opened without it.
         let log = log.as_ref().ok_or(cipher::Error::Unauthentic)?;
         let suite = log.suite().id();
@@ -397,7 +397,7 @@ impl Sealer {
         associated: Option<&[u8]>,
         sealed: &[u8],
     ) -> Result<Vec<u8>, OpenError> {
-        let head = Head::of_log(sealed.len());
+        let head = RecordHead::of_log(sealed.len());
         if identity.logical_size() != head.logical_size || identity.compression != compression::NONE
         {
             return Err(OpenError::Malformed);
@@ -413,9 +413,9 @@ impl Sealer {
         array: ArrayKind,
         ptr: &RecordPtr,
         sealed: &[u8],
-    ) -> Result<Buffer, OpenError> {
+    ) -> Result<RecordBuffer, OpenError> {
         let identity = &ptr.identity;
-        let head = Head {
+        let head = RecordHead {
             kind: array.into(),
             compression: identity.compression,
             logical_size: identity.logical_size(),
@@ -424,7 +424,7 @@ impl Sealer {
         if len == 0 || len > pool::RECORD_MAX as usize || !len.is_multiple_of(UNIT) {
             return Err(OpenError::Malformed);
         }
-        let mut payload = Buffer::zeroed(sealed.len());
+        let mut payload = RecordBuffer::zeroed(sealed.len());
         self.authenticate_record(&head, ptr, sealed, &mut payload)?;
         if identity.compression == compression::NONE {
             return if payload.len() == len {
@@ -441,7 +441,7 @@ impl Sealer {
     /// only for generations that seal no heads: there a reader may have the data key and not the seal key.
     fn authenticate_record(
         &self,
-        head: &Head,
+        head: &RecordHead,
         ptr: &RecordPtr,
         sealed: &[u8],
         out: &mut [u8],
@@ -455,7 +455,7 @@ impl Sealer {
 
     fn authenticate(
         &self,
-        head: &Head,
+        head: &RecordHead,
         identity: &Identity,
         associated: Option<&[u8]>,
         sealed: &[u8],
@@ -535,15 +535,15 @@ impl Sealer {
 }
 
 /// The facts about a record that its sealer decides.
-struct Head {
+struct RecordHead {
     kind: Kind,
     compression: u8,
     logical_size: u32,
 }
 
-impl Head {
-    fn of_log(len: usize) -> Head {
-        Head {
+impl RecordHead {
+    fn of_log(len: usize) -> RecordHead {
+        RecordHead {
             kind: Kind::Log,
             compression: compression::NONE,
             logical_size: len as u32,

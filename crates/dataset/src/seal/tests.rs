@@ -341,9 +341,9 @@ fn who_lacks_the_seal_key_makes_no_entry_of_a_log() {
 }
 
 /// A source that repeats itself.
-struct Repeated;
+struct RepeatedRandom;
 
-impl Random for Repeated {
+impl Random for RepeatedRandom {
     fn fill(&self, bytes: &mut [u8]) -> cipher::Result<()> {
         bytes.fill(0x5a);
         Ok(())
@@ -352,11 +352,11 @@ impl Random for Repeated {
 
 /// Another ciphertext with the same nonce and tag, by the key holder. A tag of GCM is linear in the ciphertext: of 129
 /// bits that can be flipped, some flips cancel each other.
-fn same_tag(sealer: &Sealer, sealed: &Sealed, plain: &[u8]) -> Vec<u8> {
+fn same_tag(sealer: &Sealer, sealed: &SealOutput, plain: &[u8]) -> Vec<u8> {
     let tag_with = |bit: usize| {
         let mut changed = plain.to_vec();
         changed[bit / 8] ^= 1 << (bit % 8);
-        let nonces = Nonces::Random(&Repeated);
+        let nonces = Nonces::Random(&RepeatedRandom);
         let sealed = sealer.seal(ArrayKind::Data, Compression::Off, &changed, nonces);
         u128::from_le_bytes(*sealed.unwrap().identity.tag())
     };
@@ -400,7 +400,7 @@ fn next_generation() -> NewGeneration {
 fn another_ciphertext_with_the_same_tag_is_refused() {
     let sealer = sealer(Some(Suite::Xaes256Gcm), 5);
     let plain = noise(4096);
-    let nonces = Nonces::Random(&Repeated);
+    let nonces = Nonces::Random(&RepeatedRandom);
     let sealed = sealer
         .seal(ArrayKind::Data, Compression::Off, &plain, nonces)
         .unwrap();

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::page::{PAGE, Page, PageKind, cell_size};
-use super::reader::Reader;
-use super::state::{Resident, State, Status};
+use super::page::{PAGE, PageKind, TreePage, cell_size};
+use super::reader::TreeReader;
+use super::state::{PageStatus, Resident, State};
 use crate::layout::ROOT_SLOT;
 
 /// A leaf with fewer bytes than this is merged with a neighbour.
@@ -16,31 +16,31 @@ const MERGE_BELOW: usize = PAGE / 4;
 const MERGED_MAX: usize = PAGE / 4 * 3;
 
 /// The result of a split: the least key of the new page, and its slot.
-type Split = Option<(Vec<u8>, u64)>;
+type PageSplit = Option<(Vec<u8>, u64)>;
 
 impl State {
-    fn resident(&self, slot: u64) -> &Page {
+    fn resident(&self, slot: u64) -> &TreePage {
         &self.pages[&slot].page
     }
 
     /// A page to change. If a commit is writing it, this is a copy.
-    fn change(&mut self, slot: u64) -> &mut Page {
+    fn change(&mut self, slot: u64) -> &mut TreePage {
         self.dirty.insert(slot);
         let resident = self
             .pages
             .get_mut(&slot)
             .expect("pages on the way are in memory");
-        resident.status = Status::Dirty;
+        resident.status = PageStatus::Dirty;
         Arc::make_mut(&mut resident.page)
     }
 
     /// Adds a page that did not exist.
-    pub(super) fn add(&mut self, slot: u64, page: Page) {
-        self.insert(slot, page, Status::Dirty);
+    pub(super) fn add(&mut self, slot: u64, page: TreePage) {
+        self.insert(slot, page, PageStatus::Dirty);
         self.dirty.insert(slot);
     }
 
-    fn add_new(&mut self, page: Page) -> u64 {
+    fn add_new(&mut self, page: TreePage) -> u64 {
         let slot = self.header.next_page;
         self.header.next_page += 1;
         self.header_dirty = true;
@@ -50,7 +50,7 @@ impl State {
     }
 
     /// Sets the parent of all children of a page to this slot.
-    fn adopt(&mut self, slot: u64, page: &Page) {
+    fn adopt(&mut self, slot: u64, page: &TreePage) {
         if page.kind() == PageKind::Leaf {
             return;
         }
@@ -79,7 +79,7 @@ impl State {
             // The leaf of a key stays the same as long as no page is added or freed. After that, the leaf is looked up
             // again. This fails only in a damaged tree.
             let leaf = leaf.filter(|_| self.pages_made() == pages);
-            if self.pages_made() != pages && Reader::new(self).leaf(&key).is_err() {
+            if self.pages_made() != pages && TreeReader::new(self).leaf(&key).is_err() {
                 return Err(vfs::Error::Io);
             }
             match value {
@@ -114,7 +114,7 @@ impl State {
         }
     }
 
-    fn put_below(&mut self, slot: u64, key: &[u8], value: &[u8]) -> Split {
+    fn put_below(&mut self, slot: u64, key: &[u8], value: &[u8]) -> PageSplit {
         let page = self.resident(slot);
         if page.kind() == PageKind::Leaf {
             return match page.search(key) {
@@ -134,14 +134,14 @@ impl State {
         self.insert_cell(slot, index + 1, &separator, &new.to_le_bytes())
     }
 
-    fn replace(&mut self, slot: u64, index: usize, key: &[u8], value: &[u8]) -> Split {
+    fn replace(&mut self, slot: u64, index: usize, key: &[u8], value: &[u8]) -> PageSplit {
         if self.resident(slot).value(index) == value || self.change(slot).replace(index, value) {
             return None;
         }
         self.insert_cell(slot, index, key, value)
     }
 
-    fn insert_cell(&mut self, slot: u64, index: usize, key: &[u8], value: &[u8]) -> Split {
+    fn insert_cell(&mut self, slot: u64, index: usize, key: &[u8], value: &[u8]) -> PageSplit {
         let page = self.change(slot);
         if page.fits(key, value) {
             page.insert(index, key, value);
@@ -162,7 +162,7 @@ impl State {
         let lower = self.resident(ROOT_SLOT).clone();
         let lower = self.add_new(lower);
         let root = self.change(ROOT_SLOT);
-        *root = Page::new(PageKind::Inner);
+        *root = TreePage::new(PageKind::Inner);
         root.insert(0, b"", &lower.to_le_bytes());
         root.insert(1, separator, &upper.to_le_bytes());
     }
@@ -225,7 +225,7 @@ impl State {
                 return;
             }
             let replacement = match root.len() {
-                0 => Page::new(PageKind::Leaf),
+                0 => TreePage::new(PageKind::Leaf),
                 1 => match self.pages.get(&root.child(0)) {
                     Some(only) => only.page.as_ref().clone(),
                     None => return,

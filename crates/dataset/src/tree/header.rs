@@ -40,7 +40,7 @@ const FLAG_FILE_FLAGS: u32 = 2;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
-struct Bytes {
+struct HeaderBytes {
     magic: [u8; 8],
     version: U32,
     reserved: U32,
@@ -54,7 +54,7 @@ struct Bytes {
     seal_runs: [U64; SealRuns::MAX],
 }
 
-const _: () = assert!(size_of::<Bytes>() == 280);
+const _: () = assert!(size_of::<HeaderBytes>() == 280);
 
 impl Header {
     /// The header of an empty dataset.
@@ -72,7 +72,7 @@ impl Header {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let bytes = Bytes {
+        let bytes = HeaderBytes {
             magic: MAGIC,
             version: VERSION.into(),
             reserved: 0.into(),
@@ -88,12 +88,12 @@ impl Header {
             seal_runs: self.seal_runs.starts.map(Into::into),
         };
         let mut record = vec![0; HEADER_SIZE];
-        record[..size_of::<Bytes>()].copy_from_slice(bytes.as_bytes());
+        record[..size_of::<HeaderBytes>()].copy_from_slice(bytes.as_bytes());
         record
     }
 
     pub(crate) fn decode(record: &[u8]) -> Option<Header> {
-        let (bytes, _) = Bytes::read_from_prefix(record).ok()?;
+        let (bytes, _) = HeaderBytes::read_from_prefix(record).ok()?;
         if bytes.magic != MAGIC || bytes.version.get() != VERSION {
             return None;
         }

@@ -5,8 +5,8 @@
 //! that it writes; a page is copied when it changes again during the commit.
 //!
 //! No thread waits for a device under the lock of the tree. If an operation needs a page that is not in memory, it
-//! stops with [`Stop::Miss`]. The page is read without the lock, and the operation starts again. To make this safe, an
-//! operation only collects its changes, and the tree applies them at the end, all or none ([`Writer`]).
+//! stops with [`TreeStop::Miss`]. The page is read without the lock, and the operation starts again. To make this safe, an
+//! operation only collects its changes, and the tree applies them at the end, all or none ([`TreeWriter`]).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::RwLock;
 
 use super::header::Header;
-use super::page::{Page, PageKind};
-use super::reader::{Reader, Writer};
-use super::state::{Pages, State, Status};
-use super::step::{Attempt, Step, Stop};
+use super::page::{PageKind, TreePage};
+use super::reader::{TreeReader, TreeWriter};
+use super::state::{PageStatus, State, TreePages};
+use super::step::{TreeAttempt, TreeStep, TreeStop};
 use super::view::Changes;
 use crate::error::Result;
 use crate::layout::ROOT_SLOT;
@@ -26,11 +26,11 @@ use crate::layout::ROOT_SLOT;
 /// A source of pages.
 pub(crate) trait PageSource {
     /// Reads the page in a slot.
-    fn load(&self, slot: u64) -> Result<Page>;
+    fn load(&self, slot: u64) -> Result<TreePage>;
 }
 
 /// The tree of a dataset.
-pub(crate) struct Tree {
+pub(crate) struct MetadataTree {
     pub(super) state: RwLock<State>,
     /// The largest number of clean pages in memory.
     pages_max: usize,
@@ -51,7 +51,7 @@ const UNCACHED_PAGES: usize = 1024;
 
 /// A use of the tree. While it exists, clean pages stay in memory. An operation needs the pages that it has read when
 /// it starts again.
-pub(crate) struct Use<'a>(Option<&'a Tree>);
+pub(crate) struct Use<'a>(Option<&'a MetadataTree>);
 
 impl Drop for Use<'_> {
     fn drop(&mut self) {
@@ -65,9 +65,9 @@ impl Drop for Use<'_> {
 }
 
 /// The changes of a transaction group to the tree.
-pub(crate) struct Frozen {
+pub(crate) struct FrozenTree {
     /// Pages to put.
-    pub(crate) pages: Vec<(u64, Arc<Page>)>,
+    pub(crate) pages: Vec<(u64, Arc<TreePage>)>,
     /// Slots to empty.
     pub(crate) freed: Vec<u64>,
     pub(crate) header: Header,
@@ -75,15 +75,15 @@ pub(crate) struct Frozen {
     pub(crate) is_header_new: bool,
 }
 
-impl Tree {
+impl MetadataTree {
     /// An existing tree, with its header.
-    pub(crate) fn open(header: Header, pages_max: usize) -> Tree {
-        Tree {
+    pub(crate) fn open(header: Header, pages_max: usize) -> MetadataTree {
+        MetadataTree {
             name_key: header.name_key,
             dirty_pages: AtomicUsize::new(0),
             counts_owners: AtomicBool::new(header.counts_owners),
             state: RwLock::new(State {
-                pages: Pages::default(),
+                pages: TreePages::default(),
                 header,
                 header_dirty: false,
                 dirty: HashSet::new(),
@@ -124,16 +124,18 @@ impl Tree {
     pub(crate) fn clean_pages(&self) -> usize {
         let state = self.state.read();
         let pages = state.pages.values();
-        pages.filter(|page| page.status == Status::Clean).count()
+        pages
+            .filter(|page| page.status == PageStatus::Clean)
+            .count()
     }
 
     /// An empty tree.
-    pub(crate) fn create(header: Header, pages_max: usize) -> Tree {
-        let tree = Tree::open(header, pages_max);
+    pub(crate) fn create(header: Header, pages_max: usize) -> MetadataTree {
+        let tree = MetadataTree::open(header, pages_max);
         {
             let mut state = tree.state.write();
             state.header_dirty = true;
-            state.add(ROOT_SLOT, Page::new(PageKind::Leaf));
+            state.add(ROOT_SLOT, TreePage::new(PageKind::Leaf));
             tree.publish(&state);
         }
         tree
@@ -143,15 +145,15 @@ impl Tree {
     pub(crate) fn read<T>(
         &self,
         source: &dyn PageSource,
-        mut operation: impl FnMut(&Reader<'_>) -> Step<T>,
+        mut operation: impl FnMut(&TreeReader<'_>) -> TreeStep<T>,
     ) -> Result<T> {
         let _use = self.begin_use();
         loop {
             let state = self.state.read();
-            let slot = match operation(&Reader::new(&state)) {
+            let slot = match operation(&TreeReader::new(&state)) {
                 Ok(value) => return Ok(value),
-                Err(Stop::Fail(error)) => return Err(error.into()),
-                Err(Stop::Miss(slot)) => slot,
+                Err(TreeStop::Fail(error)) => return Err(error.into()),
+                Err(TreeStop::Miss(slot)) => slot,
             };
             let evictions = state.evictions;
             drop(state);
@@ -159,30 +161,30 @@ impl Tree {
         }
     }
 
-    /// Runs one try of a changing operation. [`Attempt::Miss`] asks the caller to [`Tree::fetch`] a page, outside of
+    /// Runs one try of a changing operation. [`TreeAttempt::Miss`] asks the caller to [`MetadataTree::fetch`] a page, outside of
     /// the transaction group, and to try again. Calls `note` with the changes before they are applied, in the order of
     /// changes. Enforces quotas of users and groups, unless `is_free`.
     pub(crate) fn try_write<T>(
         &self,
         txg: u64,
         is_free: bool,
-        operation: &mut dyn FnMut(&mut Writer<'_>) -> Step<T>,
+        operation: &mut dyn FnMut(&mut TreeWriter<'_>) -> TreeStep<T>,
         note: &dyn Fn(&Header, &Changes),
-    ) -> Result<Attempt<T>> {
+    ) -> Result<TreeAttempt<T>> {
         let mut state = self.state.write();
-        let mut writer = Writer {
+        let mut writer = TreeWriter {
             header: state.header.clone(),
             txg,
-            before: Reader::new(&state),
+            before: TreeReader::new(&state),
             changes: Changes::new(),
         };
-        let miss = |slot, evictions| Ok(Attempt::Miss { slot, evictions });
+        let miss = |slot, evictions| Ok(TreeAttempt::Miss { slot, evictions });
         let value = match operation(&mut writer) {
             Ok(value) => value,
-            Err(Stop::Fail(error)) => return Err(error.into()),
-            Err(Stop::Miss(slot)) => return miss(slot, state.evictions),
+            Err(TreeStop::Fail(error)) => return Err(error.into()),
+            Err(TreeStop::Miss(slot)) => return miss(slot, state.evictions),
         };
-        let Writer {
+        let TreeWriter {
             header,
             changes,
             before,
@@ -192,15 +194,15 @@ impl Tree {
         for key in changes.keys() {
             match before.leaf(key) {
                 Ok(leaf) => leaves.push(leaf.slot),
-                Err(Stop::Miss(slot)) => return miss(slot, state.evictions),
+                Err(TreeStop::Miss(slot)) => return miss(slot, state.evictions),
                 // The key may be below pages that form a circle in a damaged tree.
-                Err(Stop::Fail(error)) => return Err(error.into()),
+                Err(TreeStop::Fail(error)) => return Err(error.into()),
             }
         }
         let accounts = match state.account(&changes, is_free) {
             Ok(accounts) => accounts,
-            Err(Stop::Miss(slot)) => return miss(slot, state.evictions),
-            Err(Stop::Fail(error)) => return Err(error.into()),
+            Err(TreeStop::Miss(slot)) => return miss(slot, state.evictions),
+            Err(TreeStop::Fail(error)) => return Err(error.into()),
         };
         note(&header, &changes);
         let before = state.dirty.len();
@@ -217,7 +219,7 @@ impl Tree {
         let done = state.apply(changes.into_iter().chain(accounts).zip(leaves));
         self.publish(&state);
         done?;
-        Ok(Attempt::Done {
+        Ok(TreeAttempt::Done {
             value,
             changed,
             dirtied: state.dirty.len().saturating_sub(before),
@@ -230,7 +232,7 @@ impl Tree {
         let mut state = self.state.write();
         // If pages were evicted since, the page may have changed after it was read.
         if state.evictions == evictions && !state.pages.contains_key(&slot) {
-            state.insert(slot, page, Status::Clean);
+            state.insert(slot, page, PageStatus::Clean);
             if state.pages.len() > self.pages_max() {
                 state.evict(self.pages_max());
             }
@@ -267,18 +269,18 @@ impl Tree {
     }
 
     /// Takes the changes of the closing transaction group.
-    pub(crate) fn freeze(&self) -> Frozen {
+    pub(crate) fn freeze(&self) -> FrozenTree {
         let state = &mut *self.state.write();
         let mut pages = Vec::with_capacity(state.dirty.len());
         for slot in state.dirty.drain() {
             if let Some(resident) = state.pages.get_mut(&slot) {
-                resident.status = Status::Syncing;
+                resident.status = PageStatus::Syncing;
                 pages.push((slot, Arc::clone(&resident.page)));
             }
         }
         self.publish(state);
         pages.sort_unstable_by_key(|(slot, _)| *slot);
-        Frozen {
+        FrozenTree {
             pages,
             freed: std::mem::take(&mut state.freed),
             header: state.header.clone(),
@@ -311,9 +313,9 @@ impl Tree {
         let mut state = self.state.write();
         for slot in slots {
             if let Some(resident) = state.pages.get_mut(slot)
-                && resident.status == Status::Syncing
+                && resident.status == PageStatus::Syncing
             {
-                resident.status = Status::Clean;
+                resident.status = PageStatus::Clean;
             }
         }
         if state.pages.len() > self.pages_max() {

@@ -16,12 +16,12 @@ mod step;
 mod view;
 
 pub(crate) use header::{HEADER_SIZE, Header};
-pub(crate) use metadata::{PageSource, Tree};
-pub(crate) use page::{CELL_MAX, PAGE, Page, PageKind};
-pub(crate) use reader::{Reader, Writer};
+pub(crate) use metadata::{MetadataTree, PageSource};
+pub(crate) use page::{CELL_MAX, PAGE, PageKind, TreePage};
+pub(crate) use reader::{TreeReader, TreeWriter};
 pub(crate) use seal_runs::SealRuns;
-pub(crate) use step::{Attempt, Step};
-pub(crate) use view::{Changes, View};
+pub(crate) use step::{TreeAttempt, TreeStep};
+pub(crate) use view::{Changes, TreeView};
 
 #[cfg(test)]
 mod tests;

@@ -15,8 +15,8 @@ use vfs::Ino;
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::step::Step;
-use super::view::{Changes, View};
+use super::step::TreeStep;
+use super::view::{Changes, TreeView};
 use crate::layout::{AttrValue, DATASET, KeyKind, attr_ino, owner_key, owner_suffix, suffix};
 
 /// A user or a group.
@@ -39,7 +39,7 @@ pub struct Usage {
 
 /// The use and the quotas of a user or group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct OwnerAccount {
     /// The use.
     pub used: Usage,
     /// The quota in bytes; 0: no limit.
@@ -50,7 +50,7 @@ pub struct Account {
 
 /// A change of the counts of a user or group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct UsageChange {
     bytes: i64,
     objects: i64,
 }
@@ -91,7 +91,7 @@ impl Usage {
         }
     }
 
-    pub(crate) fn changed(self, change: Change) -> Usage {
+    pub(crate) fn changed(self, change: UsageChange) -> Usage {
         Usage {
             bytes: self.bytes.saturating_add_signed(change.bytes),
             objects: self.objects.saturating_add_signed(change.objects),
@@ -99,12 +99,12 @@ impl Usage {
     }
 }
 
-impl Account {
+impl OwnerAccount {
     /// Decodes a value; `None` if it is malformed.
-    pub(crate) fn decode(value: &[u8]) -> Option<Account> {
+    pub(crate) fn decode(value: &[u8]) -> Option<OwnerAccount> {
         let [bytes, objects, quota, object_quota] =
             <[U64; 4]>::read_from_bytes(value).ok()?.map(U64::get);
-        Some(Account {
+        Some(OwnerAccount {
             used: Usage { bytes, objects },
             quota,
             object_quota,
@@ -119,11 +119,11 @@ impl Account {
 
     /// Whether use and quotas are 0.
     pub(crate) fn is_empty(&self) -> bool {
-        *self == Account::default()
+        *self == OwnerAccount::default()
     }
 
     /// Whether a quota forbids a change. A decrease is always allowed.
-    fn forbids(&self, change: Change) -> bool {
+    fn forbids(&self, change: UsageChange) -> bool {
         let after = self.used.changed(change);
         let over = |change: i64, limit: u64, after: u64| change > 0 && limit > 0 && after > limit;
         over(change.bytes, self.quota, after.bytes)
@@ -141,7 +141,7 @@ pub(super) struct Recount {
 
 impl Recount {
     /// Follows changes of the tree.
-    pub(super) fn follow(&mut self, changes: &BTreeMap<Owner, Change>) {
+    pub(super) fn follow(&mut self, changes: &BTreeMap<Owner, UsageChange>) {
         for (owner, change) in changes {
             let sum = self.sums.entry(*owner).or_default();
             *sum = sum.changed(*change);
@@ -158,11 +158,11 @@ fn owners_of(attr: &AttrValue) -> [Owner; 2] {
 
 /// The changes of accounts that changes of the tree cause, for inodes that `counts` selects.
 pub(crate) fn changes_of(
-    before: &dyn View,
+    before: &dyn TreeView,
     changes: &Changes,
     counts: impl Fn(Ino) -> bool,
-) -> Step<BTreeMap<Owner, Change>> {
-    let mut all: BTreeMap<Owner, Change> = BTreeMap::new();
+) -> TreeStep<BTreeMap<Owner, UsageChange>> {
+    let mut all: BTreeMap<Owner, UsageChange> = BTreeMap::new();
     for (key, after) in changes {
         if !attr_ino(key).is_some_and(&counts) {
             continue;
@@ -179,7 +179,7 @@ pub(crate) fn changes_of(
             }
         }
     }
-    all.retain(|_, change| *change != Change::default());
+    all.retain(|_, change| *change != UsageChange::default());
     Ok(all)
 }
 
@@ -188,15 +188,15 @@ pub(crate) fn changes_of(
 /// # Errors
 /// [`vfs::Error::Quota`] if a quota does not allow it, unless `is_free`.
 pub(crate) fn entered(
-    before: &dyn View,
-    changes: BTreeMap<Owner, Change>,
+    before: &dyn TreeView,
+    changes: BTreeMap<Owner, UsageChange>,
     is_free: bool,
-) -> Step<Changes> {
+) -> TreeStep<Changes> {
     let mut entered = Changes::new();
     for (owner, change) in changes {
         let key = owner.key();
         let value = before.get(&key)?;
-        let mut account = value.and_then(Account::decode).unwrap_or_default();
+        let mut account = value.and_then(OwnerAccount::decode).unwrap_or_default();
         if !is_free && account.forbids(change) {
             return Err(vfs::Error::Quota.into());
         }
@@ -210,14 +210,17 @@ pub(crate) fn entered(
 const SHOWN_AT_ONCE: usize = 256;
 
 /// Some accounts of a dataset, in order, from the first one after `after` on; empty if there are no more.
-pub(crate) fn some_accounts(view: &dyn View, after: Option<Owner>) -> Step<Vec<(Owner, Account)>> {
+pub(crate) fn some_accounts(
+    view: &dyn TreeView,
+    after: Option<Owner>,
+) -> TreeStep<Vec<(Owner, OwnerAccount)>> {
     let from = after.map_or_else(|| owner_key(0, 0), Owner::key);
     let mut some = Vec::new();
     view.scan(&from, &mut |key, value| {
         if suffix(key, DATASET, KeyKind::Owner).is_none() {
             return false;
         }
-        if let (Some(owner), Some(account)) = (Owner::of_key(key), Account::decode(value))
+        if let (Some(owner), Some(account)) = (Owner::of_key(key), OwnerAccount::decode(value))
             && after.is_none_or(|after| after < owner)
         {
             some.push((owner, account));
@@ -233,7 +236,7 @@ mod tests {
 
     #[test]
     fn accounts_round_trip_and_their_bytes_never_change() {
-        let account = Account {
+        let account = OwnerAccount {
             used: Usage {
                 bytes: 1,
                 objects: 2,
@@ -243,8 +246,8 @@ mod tests {
         };
         let expected: Vec<u8> = (1..=4u64).flat_map(u64::to_le_bytes).collect();
         assert_eq!(account.encode(), expected);
-        assert_eq!(Account::decode(&expected), Some(account));
-        assert_eq!(Account::decode(&expected[1..]), None);
+        assert_eq!(OwnerAccount::decode(&expected), Some(account));
+        assert_eq!(OwnerAccount::decode(&expected[1..]), None);
         let key = Owner::Group(0x0102_0304).key();
         assert_eq!(key, [0, 0, 0, 0, 0, 0, 0, 0, 4, 2, 1, 2, 3, 4]);
         assert_eq!(Owner::of_key(&key), Some(Owner::Group(0x0102_0304)));
@@ -253,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_quota_forbids_more_and_never_less() {
-        let account = Account {
+        let account = OwnerAccount {
             used: Usage {
                 bytes: 100,
                 objects: 5,
@@ -261,19 +264,19 @@ mod tests {
             quota: 110,
             object_quota: 5,
         };
-        let change = |bytes, objects| Change { bytes, objects };
+        let change = |bytes, objects| UsageChange { bytes, objects };
         assert!(!account.forbids(change(10, 0)));
         assert!(account.forbids(change(11, 0)));
         assert!(account.forbids(change(0, 1)));
         assert!(!account.forbids(change(-1, -1)));
-        let lowered = Account {
+        let lowered = OwnerAccount {
             quota: 1,
             object_quota: 1,
             ..account
         };
         assert!(!lowered.forbids(change(-1, -1)));
         assert!(!lowered.forbids(change(0, 0)));
-        let none = Account::default();
+        let none = OwnerAccount::default();
         assert!(!none.forbids(change(i64::MAX, i64::MAX)));
     }
 }

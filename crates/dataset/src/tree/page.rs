@@ -28,11 +28,11 @@ const MAGIC: [u8; 4] = *b"PAGE";
 
 /// A page. Wiped when it is dropped.
 #[derive(Clone)]
-pub(crate) struct Page {
+pub(crate) struct TreePage {
     bytes: Box<[u8; PAGE]>,
 }
 
-impl Drop for Page {
+impl Drop for TreePage {
     fn drop(&mut self) {
         self.bytes.fill(0);
         // Otherwise the compiler would remove these writes, since the zeros are never read.
@@ -57,24 +57,24 @@ pub(crate) enum PageKind {
     Inner = 2,
 }
 
-impl Page {
+impl TreePage {
     /// An empty page.
-    pub(crate) fn new(kind: PageKind) -> Page {
+    pub(crate) fn new(kind: PageKind) -> TreePage {
         let mut bytes: Box<[u8; PAGE]> = vec![0; PAGE]
             .into_boxed_slice()
             .try_into()
             .expect("its length is PAGE");
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[KIND] = kind as u8;
-        let mut page = Page { bytes };
+        let mut page = TreePage { bytes };
         page.set_u16(FLOOR, PAGE);
         page
     }
 
     /// A page from bytes that were read; `None` if they are not a valid page.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Page> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<TreePage> {
         let bytes: Box<[u8; PAGE]> = Box::<[u8]>::from(bytes).try_into().ok()?;
-        let page = Page { bytes };
+        let page = TreePage { bytes };
         page.is_sound().then_some(page)
     }
 
@@ -265,7 +265,7 @@ impl Page {
 
     /// Moves the cells together, so that all free bytes are in one piece.
     fn compact(&mut self) {
-        let mut packed = Page::new(self.kind());
+        let mut packed = TreePage::new(self.kind());
         for index in 0..self.len() {
             packed.push(self.key(index), self.value(index));
         }
@@ -279,10 +279,10 @@ impl Page {
     /// Moves the upper cells into a new page, so that a new cell at `index` of size `len` fits on
     /// the page where it belongs: the new page if that is empty or begins before `index`, else this
     /// one. A page that is filled in the order of keys is left full.
-    pub(crate) fn split(&mut self, index: usize, len: usize) -> Page {
+    pub(crate) fn split(&mut self, index: usize, len: usize) -> TreePage {
         let from = self.split_point(index, len);
-        let mut upper = Page::new(self.kind());
-        let mut lower = Page::new(self.kind());
+        let mut upper = TreePage::new(self.kind());
+        let mut lower = TreePage::new(self.kind());
         for i in 0..self.len() {
             let page = if i < from { &mut lower } else { &mut upper };
             page.push(self.key(i), self.value(i));
@@ -312,7 +312,7 @@ impl Page {
     }
 
     /// Appends the cells of the next page. They must fit.
-    pub(crate) fn append(&mut self, next: &Page) {
+    pub(crate) fn append(&mut self, next: &TreePage) {
         for index in 0..next.len() {
             self.push(next.key(index), next.value(index));
         }
@@ -328,7 +328,7 @@ pub(crate) fn cell_size(key: &[u8], value: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    fn cells(page: &Page) -> Vec<(Vec<u8>, Vec<u8>)> {
+    fn cells(page: &TreePage) -> Vec<(Vec<u8>, Vec<u8>)> {
         (0..page.len())
             .map(|i| (page.key(i).to_vec(), page.value(i).to_vec()))
             .collect()
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn cells_are_sorted_found_replaced_and_removed() {
-        let mut page = Page::new(PageKind::Leaf);
+        let mut page = TreePage::new(PageKind::Leaf);
         for key in [b"m", b"c", b"x", b"a"] {
             let index = page.search(key).unwrap_err();
             page.insert(index, key, &key.repeat(10));
@@ -354,14 +354,14 @@ mod tests {
             b"cmx"
         );
         assert_eq!(
-            Page::from_bytes(page.bytes()).map(|p| cells(&p)),
+            TreePage::from_bytes(page.bytes()).map(|p| cells(&p)),
             Some(cells(&page))
         );
     }
 
     #[test]
     fn a_full_page_is_compacted_and_split() {
-        let mut page = Page::new(PageKind::Leaf);
+        let mut page = TreePage::new(PageKind::Leaf);
         let value = [7; 100];
         let key = |n: usize| format!("{n:05}").into_bytes();
         let mut n = 0;
@@ -384,7 +384,7 @@ mod tests {
                 let upper = lower.split(index, len);
                 assert!(lower.is_sound() && upper.is_sound());
                 assert_eq!([cells(&lower), cells(&upper)].concat(), all);
-                let free = |p: &Page| PAGE - HEAD - p.used();
+                let free = |p: &TreePage| PAGE - HEAD - p.used();
                 let above = upper.len() == 0 || index > lower.len();
                 let target = if above { &upper } else { &lower };
                 assert!(free(target) >= len, "index {index}, len {len}");
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn removed_cells_leave_nothing_behind() {
-        let mut page = Page::new(PageKind::Leaf);
+        let mut page = TreePage::new(PageKind::Leaf);
         page.insert(0, b"a secret name", b"a secret value");
         page.insert(1, b"b", b"");
         page.remove(0);
@@ -403,31 +403,34 @@ mod tests {
 
     #[test]
     fn pages_that_could_not_be_changed_are_refused() {
-        let inner = Page::new(PageKind::Inner);
+        let inner = TreePage::new(PageKind::Inner);
         assert!(
-            Page::from_bytes(inner.bytes()).is_none(),
+            TreePage::from_bytes(inner.bytes()).is_none(),
             "it leads nowhere"
         );
-        let mut long = Page::new(PageKind::Leaf);
+        let mut long = TreePage::new(PageKind::Leaf);
         long.insert(0, b"k", &[1; CELL_MAX]);
-        assert!(Page::from_bytes(long.bytes()).is_none(), "too long a cell");
+        assert!(
+            TreePage::from_bytes(long.bytes()).is_none(),
+            "too long a cell"
+        );
         // Two cells of eight bytes, the second four bytes into the first.
-        let mut page = Page::new(PageKind::Leaf);
+        let mut page = TreePage::new(PageKind::Leaf);
         page.insert(0, b"a", &[0; 7]);
         page.insert(1, b"b", &[0; 7]);
-        assert!(Page::from_bytes(page.bytes()).is_some());
+        assert!(TreePage::from_bytes(page.bytes()).is_some());
         let at = page.offset(1);
         page.set_u16(at + 4 + 1, 1);
         page.set_u16(HEAD + OFFSET, at + 5);
         page.bytes[at + 5..at + 10].copy_from_slice(&[1, 0, 7, 0, b'c']);
-        assert!(Page::from_bytes(page.bytes()).is_none(), "they overlap");
+        assert!(TreePage::from_bytes(page.bytes()).is_none(), "they overlap");
     }
 
     #[test]
     fn bytes_that_are_no_page_are_refused() {
-        assert!(Page::from_bytes(&[0; PAGE]).is_none());
-        assert!(Page::from_bytes(&[0; 10]).is_none());
-        let mut page = Page::new(PageKind::Inner);
+        assert!(TreePage::from_bytes(&[0; PAGE]).is_none());
+        assert!(TreePage::from_bytes(&[0; 10]).is_none());
+        let mut page = TreePage::new(PageKind::Inner);
         page.insert(0, b"", &1u64.to_le_bytes());
         page.insert(1, b"k", &2u64.to_le_bytes());
         let good = *page.bytes;
@@ -435,7 +438,7 @@ mod tests {
             for value in 0..=255 {
                 let mut bad = good;
                 bad[at] = value;
-                if let Some(page) = Page::from_bytes(&bad) {
+                if let Some(page) = TreePage::from_bytes(&bad) {
                     // What is taken can be used without a panic.
                     for index in 0..page.len() {
                         let _ = (page.key(index), page.child(index));

@@ -6,14 +6,14 @@ use std::ops::Bound;
 
 use super::header::Header;
 use super::owners::{Owner, Usage};
-use super::page::{CELL_MAX, Page, PageKind};
+use super::page::{CELL_MAX, PageKind, TreePage};
 use super::state::State;
-use super::step::Step;
-use super::view::{Changes, View};
+use super::step::TreeStep;
+use super::view::{Changes, TreeView};
 use crate::layout::ROOT_SLOT;
 
 /// Reads the tree. The keys of a file are together, so each search begins at the last leaf.
-pub(crate) struct Reader<'a> {
+pub(crate) struct TreeReader<'a> {
     pub(super) state: &'a State,
     last: Cell<Option<Leaf<'a>>>,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Reader<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Leaf<'a> {
     pub(super) slot: u64,
-    page: &'a Page,
+    page: &'a TreePage,
     from: &'a [u8],
     before: Option<&'a [u8]>,
 }
@@ -33,14 +33,14 @@ impl<'a> Leaf<'a> {
     }
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(state: &'a State) -> Reader<'a> {
+impl<'a> TreeReader<'a> {
+    pub(super) fn new(state: &'a State) -> TreeReader<'a> {
         let last = Cell::new(None);
-        Reader { state, last }
+        TreeReader { state, last }
     }
 
     /// The leaf that covers a key.
-    pub(super) fn leaf(&self, key: &[u8]) -> Step<Leaf<'a>> {
+    pub(super) fn leaf(&self, key: &[u8]) -> TreeStep<Leaf<'a>> {
         if let Some(leaf) = self.last.get().filter(|leaf| leaf.takes(key)) {
             return Ok(leaf);
         }
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         Ok(leaf)
     }
 
-    fn descend(&self, key: &[u8]) -> Step<Leaf<'a>> {
+    fn descend(&self, key: &[u8]) -> TreeStep<Leaf<'a>> {
         #[cfg(test)]
         DESCENTS.set(DESCENTS.get() + 1);
         let mut leaf = Leaf {
@@ -77,10 +77,10 @@ impl<'a> Reader<'a> {
     /// The last entry whose key is below `key`, or equal to it if `or_equal`.
     fn last_below(
         &self,
-        (slot, page, depth): (u64, &'a Page, usize),
+        (slot, page, depth): (u64, &'a TreePage, usize),
         key: &[u8],
         or_equal: bool,
-    ) -> Step<Option<(&'a [u8], &'a [u8])>> {
+    ) -> TreeStep<Option<(&'a [u8], &'a [u8])>> {
         if page.kind() == PageKind::Leaf {
             let end = match page.search(key) {
                 Ok(index) => index + usize::from(or_equal),
@@ -102,10 +102,10 @@ impl<'a> Reader<'a> {
 
     fn scan_below(
         &self,
-        (slot, page, depth): (u64, &'a Page, usize),
+        (slot, page, depth): (u64, &'a TreePage, usize),
         from: &[u8],
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Step<bool> {
+    ) -> TreeStep<bool> {
         if page.kind() == PageKind::Leaf {
             let first = page.search(from).unwrap_or_else(|index| index);
             let mut entries = (first..page.len()).map(|i| (page.key(i), page.value(i)));
@@ -121,13 +121,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl View for Reader<'_> {
-    fn get(&self, key: &[u8]) -> Step<Option<&[u8]>> {
+impl TreeView for TreeReader<'_> {
+    fn get(&self, key: &[u8]) -> TreeStep<Option<&[u8]>> {
         let page = self.leaf(key)?.page;
         Ok(page.search(key).ok().map(|index| page.value(index)))
     }
 
-    fn floor(&self, key: &[u8]) -> Step<Option<(&[u8], &[u8])>> {
+    fn floor(&self, key: &[u8]) -> TreeStep<Option<(&[u8], &[u8])>> {
         let page = self.leaf(key)?.page;
         let end = page
             .search(key)
@@ -138,7 +138,7 @@ impl View for Reader<'_> {
         self.last_below((ROOT_SLOT, self.state.page(ROOT_SLOT)?, 0), key, true)
     }
 
-    fn scan(&self, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Step<()> {
+    fn scan(&self, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> TreeStep<()> {
         let leaf = self.leaf(from)?;
         let first = leaf.page.search(from).unwrap_or_else(|index| index);
         for index in first..leaf.page.len() {
@@ -157,8 +157,8 @@ impl View for Reader<'_> {
 }
 
 /// Reads the tree and collects changes. All changes are applied together at the end. Reads see the collected changes.
-pub(crate) struct Writer<'a> {
-    pub(super) before: Reader<'a>,
+pub(crate) struct TreeWriter<'a> {
+    pub(super) before: TreeReader<'a>,
     /// The counters of the dataset, to be changed in place. Only the tree changes `next_page`.
     pub(crate) header: Header,
     /// The transaction group that the changes belong to.
@@ -166,7 +166,7 @@ pub(crate) struct Writer<'a> {
     pub(super) changes: Changes,
 }
 
-impl Writer<'_> {
+impl TreeWriter<'_> {
     /// Sets a key.
     pub(crate) fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
         assert!(
@@ -176,7 +176,7 @@ impl Writer<'_> {
         self.changes.insert(key, Some(value));
     }
 
-    /// See [`Reader::recounted`].
+    /// See [`TreeReader::recounted`].
     pub(crate) fn recounted(&self) -> Option<&BTreeMap<Owner, Usage>> {
         self.before.recounted()
     }
@@ -187,15 +187,15 @@ impl Writer<'_> {
     }
 }
 
-impl View for Writer<'_> {
-    fn get(&self, key: &[u8]) -> Step<Option<&[u8]>> {
+impl TreeView for TreeWriter<'_> {
+    fn get(&self, key: &[u8]) -> TreeStep<Option<&[u8]>> {
         match self.changes.get(key) {
             Some(value) => Ok(value.as_deref()),
             None => self.before.get(key),
         }
     }
 
-    fn floor(&self, key: &[u8]) -> Step<Option<(&[u8], &[u8])>> {
+    fn floor(&self, key: &[u8]) -> TreeStep<Option<(&[u8], &[u8])>> {
         let mut before = self.before.floor(key)?;
         while let Some((at, _)) = before.filter(|(at, _)| self.changes.contains_key(*at)) {
             let root = (ROOT_SLOT, self.before.state.page(ROOT_SLOT)?, 0);
@@ -213,7 +213,7 @@ impl View for Writer<'_> {
             .max_by_key(|(key, _)| *key))
     }
 
-    fn scan(&self, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Step<()> {
+    fn scan(&self, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> TreeStep<()> {
         let mut changed = self
             .changes
             .range::<[u8], _>((Bound::Included(from), Bound::Unbounded))

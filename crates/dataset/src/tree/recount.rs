@@ -5,40 +5,40 @@
 
 use std::collections::BTreeMap;
 
-use super::metadata::Tree;
+use super::metadata::MetadataTree;
 use super::owners::{self, Owner, Recount, Usage};
-use super::reader::Reader;
+use super::reader::TreeReader;
 use super::state::State;
-use super::step::{Attempt, Step, Stop};
-use super::view::{Changes, View};
+use super::step::{TreeAttempt, TreeStep, TreeStop};
+use super::view::{Changes, TreeView};
 use crate::error::Result;
 use crate::layout::{AttrValue, INO_LIMIT, attr_ino, attr_key};
 
 /// The number of inodes that are counted in one operation.
 const AT_ONCE: usize = 256;
 
-impl Tree {
+impl MetadataTree {
     /// Begins a count. Forgets an earlier one.
     pub(crate) fn begin_recount(&self) {
         self.state.write().recount = Some(Recount::default());
     }
 
     /// Counts some more inodes. Returns whether there are any left.
-    pub(crate) fn recount_some(&self) -> Result<Attempt<bool>> {
+    pub(crate) fn recount_some(&self) -> Result<TreeAttempt<bool>> {
         let state = &mut *self.state.write();
         let Some(mut recount) = state.recount.take() else {
             return Err(vfs::Error::Io.into());
         };
-        let step = count_some(&Reader::new(state), &mut recount);
+        let step = count_some(&TreeReader::new(state), &mut recount);
         state.recount = Some(recount);
         match step {
-            Ok(value) => Ok(Attempt::Done {
+            Ok(value) => Ok(TreeAttempt::Done {
                 value,
                 changed: false,
                 dirtied: 0,
             }),
-            Err(Stop::Fail(error)) => Err(error.into()),
-            Err(Stop::Miss(slot)) => Ok(Attempt::Miss {
+            Err(TreeStop::Fail(error)) => Err(error.into()),
+            Err(TreeStop::Miss(slot)) => Ok(TreeAttempt::Miss {
                 slot,
                 evictions: state.evictions,
             }),
@@ -51,7 +51,7 @@ impl Tree {
     }
 }
 
-fn count_some(reader: &Reader<'_>, recount: &mut Recount) -> Step<bool> {
+fn count_some(reader: &TreeReader<'_>, recount: &mut Recount) -> TreeStep<bool> {
     for _ in 0..AT_ONCE {
         let mut found = None;
         reader.scan(&attr_key(recount.next.max(1)), &mut |key, value| {
@@ -73,7 +73,7 @@ fn count_some(reader: &Reader<'_>, recount: &mut Recount) -> Step<bool> {
     Ok(true)
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TreeReader<'a> {
     /// The result of a count, with later changes.
     pub(crate) fn recounted(&self) -> Option<&'a BTreeMap<Owner, Usage>> {
         let recount = self.state.recount.as_ref();
@@ -83,13 +83,13 @@ impl<'a> Reader<'a> {
 
 impl State {
     /// The changes of accounts that these changes of the tree cause. If this fails, nothing has changed.
-    pub(super) fn account(&mut self, changes: &Changes, is_free: bool) -> Step<Changes> {
+    pub(super) fn account(&mut self, changes: &Changes, is_free: bool) -> TreeStep<Changes> {
         let counts = self.header.counts_owners;
         let next = self.recount.as_ref().map_or(0, |recount| recount.next);
         if !counts && next == 0 {
             return Ok(Changes::new());
         }
-        let reader = Reader::new(self);
+        let reader = TreeReader::new(self);
         let recounted = owners::changes_of(&reader, changes, |ino| ino < next)?;
         let entered = match counts {
             true => {
@@ -123,12 +123,12 @@ mod tests {
 
     /// Changes inodes of a tree, all of whose pages are in memory, and of the model.
     fn change(
-        tree: &Tree,
+        tree: &MetadataTree,
         model: &mut BTreeMap<Ino, AttrValue>,
         changes: &[(Ino, Option<AttrValue>)],
     ) {
         for (ino, attr) in changes {
-            let mut write = |w: &mut crate::tree::Writer<'_>| {
+            let mut write = |w: &mut crate::tree::TreeWriter<'_>| {
                 match attr {
                     Some(attr) => w.put(attr_key(*ino), attr.as_bytes().to_vec()),
                     None => w.delete(attr_key(*ino)),
@@ -136,7 +136,7 @@ mod tests {
                 Ok(())
             };
             let attempt = tree.try_write(1, false, &mut write, &|_, _| {});
-            assert!(matches!(attempt, Ok(Attempt::Done { .. })));
+            assert!(matches!(attempt, Ok(TreeAttempt::Done { .. })));
             match attr {
                 Some(attr) => model.insert(*ino, *attr),
                 None => model.remove(ino),
@@ -144,16 +144,16 @@ mod tests {
         }
     }
 
-    fn is_more_left(tree: &Tree) -> bool {
+    fn is_more_left(tree: &MetadataTree) -> bool {
         match tree.recount_some().unwrap() {
-            Attempt::Done { value, .. } => value,
-            Attempt::Miss { .. } => unreachable!("all pages are in memory"),
+            TreeAttempt::Done { value, .. } => value,
+            TreeAttempt::Miss { .. } => unreachable!("all pages are in memory"),
         }
     }
 
     #[test]
     fn what_changes_between_steps_is_counted_once() {
-        let tree = Tree::create(Header::new([0; 32]), 1000);
+        let tree = MetadataTree::create(Header::new([0; 32]), 1000);
         let mut model = BTreeMap::new();
         let first: Vec<_> = (1..=600)
             .map(|ino| (ino, Some(attr(ino as u32 % 2, 4096))))

@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::header::Header;
 use super::owners::Recount;
-use super::page::Page;
-use super::step::{Step, Stop};
+use super::page::TreePage;
+use super::step::{TreeStep, TreeStop};
 use crate::layout::ROOT_SLOT;
 
 /// The largest depth of a tree: pages have dozens of children.
 const DEPTH_MAX: usize = 32;
 
 /// Pages by slot. The hash is fixed, so that evictions are the same in each run of a seed.
-pub(super) type Pages = HashMap<u64, Resident, BuildHasherDefault<DefaultHasher>>;
+pub(super) type TreePages = HashMap<u64, Resident, BuildHasherDefault<DefaultHasher>>;
 
 /// The pages of a tree that are in memory.
 pub(super) struct State {
-    pub(super) pages: Pages,
+    pub(super) pages: TreePages,
     pub(super) header: Header,
     pub(super) header_dirty: bool,
     pub(super) dirty: HashSet<u64>,
@@ -33,8 +33,8 @@ pub(super) struct State {
 
 /// A page in memory.
 pub(super) struct Resident {
-    pub(super) page: Arc<Page>,
-    pub(super) status: Status,
+    pub(super) page: Arc<TreePage>,
+    pub(super) status: PageStatus,
     pub(super) used: AtomicBool,
     /// The parent page, once it is known; 0 before. A second parent is refused: it would make a cycle, or a page that
     /// is freed while another page still points to it.
@@ -43,7 +43,7 @@ pub(super) struct Resident {
 
 /// The state of a page, compared with the array.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum PageStatus {
     Clean,
     /// Changed in the open transaction group.
     Dirty,
@@ -57,8 +57,8 @@ impl State {
         (self.evictions, self.header.next_page)
     }
 
-    pub(super) fn page(&self, slot: u64) -> Step<&Page> {
-        let resident = self.pages.get(&slot).ok_or(Stop::Miss(slot))?;
+    pub(super) fn page(&self, slot: u64) -> TreeStep<&TreePage> {
+        let resident = self.pages.get(&slot).ok_or(TreeStop::Miss(slot))?;
         if !resident.used.load(Ordering::Relaxed) {
             resident.used.store(true, Ordering::Relaxed);
         }
@@ -69,10 +69,10 @@ impl State {
     pub(super) fn child(
         &self,
         parent: u64,
-        page: &Page,
+        page: &TreePage,
         index: usize,
         depth: usize,
-    ) -> Step<(u64, &Page)> {
+    ) -> TreeStep<(u64, &TreePage)> {
         let slot = page.child(index);
         let child = self.page(slot)?;
         let known = &self.pages[&slot].parent;
@@ -87,7 +87,7 @@ impl State {
         Ok((slot, child))
     }
 
-    pub(super) fn insert(&mut self, slot: u64, page: Page, status: Status) {
+    pub(super) fn insert(&mut self, slot: u64, page: TreePage, status: PageStatus) {
         self.pages.insert(
             slot,
             Resident {
@@ -105,7 +105,7 @@ impl State {
         let clean = self
             .pages
             .values()
-            .filter(|page| page.status == Status::Clean)
+            .filter(|page| page.status == PageStatus::Clean)
             .count();
         if clean <= max {
             return;
@@ -116,7 +116,7 @@ impl State {
             self.pages.retain(|slot, resident| {
                 let used = std::mem::take(resident.used.get_mut());
                 let keep = excess == 0
-                    || resident.status != Status::Clean
+                    || resident.status != PageStatus::Clean
                     || *slot == ROOT_SLOT
                     || used && !second_look;
                 excess -= usize::from(!keep);
@@ -132,7 +132,7 @@ impl State {
     pub(super) fn evict_all(&mut self) {
         let before = self.pages.len();
         self.pages
-            .retain(|_, resident| resident.status != Status::Clean);
+            .retain(|_, resident| resident.status != PageStatus::Clean);
         if self.pages.len() < before {
             self.evictions += 1;
         }

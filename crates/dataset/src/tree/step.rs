@@ -2,24 +2,24 @@
 
 /// Why an operation on the tree stopped.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum TreeStop {
     /// A page is not in memory.
     Miss(u64),
     /// The operation was refused.
     Fail(vfs::Error),
 }
 
-impl From<vfs::Error> for Stop {
-    fn from(error: vfs::Error) -> Stop {
-        Stop::Fail(error)
+impl From<vfs::Error> for TreeStop {
+    fn from(error: vfs::Error) -> TreeStop {
+        TreeStop::Fail(error)
     }
 }
 
 /// The outcome of a step on the tree.
-pub(crate) type Step<T> = std::result::Result<T, Stop>;
+pub(crate) type TreeStep<T> = std::result::Result<T, TreeStop>;
 
 /// The outcome of one try.
-pub(crate) enum Attempt<T> {
+pub(crate) enum TreeAttempt<T> {
     /// The operation is done.
     Done {
         /// What the operation returned.

@@ -10,19 +10,19 @@ use crate::layout::ROOT_SLOT;
 /// Pages as an array would keep them.
 #[derive(Default)]
 struct Shelf {
-    pages: Mutex<HashMap<u64, Arc<Page>>>,
+    pages: Mutex<HashMap<u64, Arc<TreePage>>>,
     loads: Mutex<u64>,
 }
 
 impl PageSource for Shelf {
-    fn load(&self, slot: u64) -> Result<Page> {
+    fn load(&self, slot: u64) -> Result<TreePage> {
         *self.loads.lock() += 1;
         Ok(self.pages.lock()[&slot].as_ref().clone())
     }
 }
 
 impl Shelf {
-    fn commit(&self, tree: &Tree) {
+    fn commit(&self, tree: &MetadataTree) {
         let frozen = tree.freeze();
         let mut pages = self.pages.lock();
         for slot in &frozen.freed {
@@ -32,16 +32,16 @@ impl Shelf {
         for (slot, page) in frozen.pages {
             pages.insert(
                 slot,
-                Arc::new(Page::from_bytes(page.bytes()).expect("a sound page")),
+                Arc::new(TreePage::from_bytes(page.bytes()).expect("a sound page")),
             );
         }
         drop(pages);
         tree.thaw(&slots);
     }
 
-    fn write(&self, tree: &Tree, operation: impl Fn(&mut Writer<'_>)) {
+    fn write(&self, tree: &MetadataTree, operation: impl Fn(&mut TreeWriter<'_>)) {
         loop {
-            let mut operation = |w: &mut Writer<'_>| {
+            let mut operation = |w: &mut TreeWriter<'_>| {
                 operation(w);
                 Ok(())
             };
@@ -49,8 +49,8 @@ impl Shelf {
                 .try_write(1, false, &mut operation, &|_, _| {})
                 .unwrap()
             {
-                Attempt::Done { .. } => return,
-                Attempt::Miss { slot, evictions } => tree.fetch(self, slot, evictions).unwrap(),
+                TreeAttempt::Done { .. } => return,
+                TreeAttempt::Miss { slot, evictions } => tree.fetch(self, slot, evictions).unwrap(),
             }
         }
     }
@@ -71,7 +71,7 @@ fn key(n: u64) -> Vec<u8> {
 }
 
 /// Everything, a few entries at a time: a scan needs its pages in memory all at once.
-fn all(tree: &Tree, shelf: &Shelf) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn all(tree: &MetadataTree, shelf: &Shelf) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut from = Vec::new();
     loop {
@@ -99,7 +99,7 @@ fn random_changes_against_a_map() {
         let mut state = seed + 1;
         let shelf = Shelf::default();
         // Few pages in memory, so that most operations miss.
-        let tree = Tree::create(Header::new([0; 32]), 6);
+        let tree = MetadataTree::create(Header::new([0; 32]), 6);
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         let deleting = |step: u64| step / 2000 % 2 == 1;
         for step in 0..8000 {
@@ -151,12 +151,12 @@ fn random_changes_against_a_map() {
 #[test]
 fn a_refused_operation_changes_nothing() {
     let shelf = Shelf::default();
-    let tree = Tree::create(Header::new([0; 32]), 100);
+    let tree = MetadataTree::create(Header::new([0; 32]), 100);
     let before = tree.header();
     let refused = tree.try_write(
         1,
         false,
-        &mut |w| -> Step<()> {
+        &mut |w| -> TreeStep<()> {
             w.header.next_ino += 1;
             w.put(b"a".to_vec(), b"b".to_vec());
             assert_eq!(w.get(b"a")?, Some(&b"b"[..]));
@@ -172,7 +172,7 @@ fn a_refused_operation_changes_nothing() {
 #[test]
 fn what_is_frozen_does_not_change() {
     let shelf = Shelf::default();
-    let tree = Tree::create(Header::new([0; 32]), 100);
+    let tree = MetadataTree::create(Header::new([0; 32]), 100);
     shelf.write(&tree, |w| w.put(b"a".to_vec(), b"1".to_vec()));
     let frozen = tree.freeze();
     shelf.write(&tree, |w| w.put(b"a".to_vec(), b"2".to_vec()));
@@ -185,7 +185,7 @@ fn what_is_frozen_does_not_change() {
 #[test]
 fn keys_in_order_fill_pages() {
     let shelf = Shelf::default();
-    let tree = Tree::create(Header::new([0; 32]), 10_000);
+    let tree = MetadataTree::create(Header::new([0; 32]), 10_000);
     for n in 0..20_000u64 {
         shelf.write(&tree, |w| w.put(n.to_be_bytes().to_vec(), vec![1; 30]));
     }
@@ -203,7 +203,7 @@ fn an_operation_reads_its_own_changes() {
     for seed in 0..20u64 {
         let mut state = seed + 100;
         let shelf = Shelf::default();
-        let tree = Tree::create(Header::new([0; 32]), 100);
+        let tree = MetadataTree::create(Header::new([0; 32]), 100);
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         for _ in 0..60 {
             let n = dice(&mut state, 80);
@@ -244,14 +244,14 @@ fn an_operation_reads_its_own_changes() {
             },
             &|_, _| {},
         );
-        assert!(matches!(attempt, Ok(Attempt::Done { .. })));
+        assert!(matches!(attempt, Ok(TreeAttempt::Done { .. })));
         assert_eq!(all(&tree, &shelf), model);
     }
 }
 
 /// A page with one child for each slot.
-fn inner(children: &[u64]) -> Arc<Page> {
-    let mut page = Page::new(PageKind::Inner);
+fn inner(children: &[u64]) -> Arc<TreePage> {
+    let mut page = TreePage::new(PageKind::Inner);
     for (index, slot) in children.iter().enumerate() {
         let key = vec![b'k'; index];
         page.insert(index, &key, &slot.to_le_bytes());
@@ -261,7 +261,7 @@ fn inner(children: &[u64]) -> Arc<Page> {
 
 #[test]
 fn pages_that_lead_in_circles_or_to_one_place_are_refused() {
-    let mut leaf = Page::new(PageKind::Leaf);
+    let mut leaf = TreePage::new(PageKind::Leaf);
     leaf.insert(0, b"x", b"value");
     let cases: [&[(u64, &[u64])]; 4] = [
         &[(ROOT_SLOT, &[ROOT_SLOT])],
@@ -276,19 +276,19 @@ fn pages_that_lead_in_circles_or_to_one_place_are_refused() {
         for (slot, children) in *pages {
             shelf.pages.lock().insert(*slot, inner(children));
         }
-        let tree = Tree::open(Header::new([0; 32]), 100);
+        let tree = MetadataTree::open(Header::new([0; 32]), 100);
         let scan = tree.read(&shelf, |r| r.scan(b"", &mut |_, _| true));
         assert!(scan.is_err(), "case {n}");
         // Nor is anything written there, though nothing was read.
-        let mut operation = |w: &mut Writer<'_>| {
+        let mut operation = |w: &mut TreeWriter<'_>| {
             w.put(b"kkkk".to_vec(), b"value".to_vec());
             w.put(Vec::new(), b"value".to_vec());
             Ok(())
         };
-        let tree = Tree::open(Header::new([0; 32]), 100);
+        let tree = MetadataTree::open(Header::new([0; 32]), 100);
         let written = loop {
             match tree.try_write(1, false, &mut operation, &|_, _| {}) {
-                Ok(Attempt::Miss { slot, evictions }) => {
+                Ok(TreeAttempt::Miss { slot, evictions }) => {
                     tree.fetch(&shelf, slot, evictions).unwrap();
                 }
                 done => break done,
@@ -302,7 +302,7 @@ fn pages_that_lead_in_circles_or_to_one_place_are_refused() {
 fn a_new_page_in_the_place_of_another_makes_no_circle() {
     let long = |n: u64| [&n.to_be_bytes()[..], &[b'k'; 400]].concat();
     let shelf = Shelf::default();
-    let tree = Tree::create(Header::new([0; 32]), 10_000);
+    let tree = MetadataTree::create(Header::new([0; 32]), 10_000);
     // Little is missing until the root is full.
     for n in 0..1150 {
         shelf.write(&tree, |w| w.put(long(2 * n), vec![0; 100]));
@@ -314,17 +314,17 @@ fn a_new_page_in_the_place_of_another_makes_no_circle() {
             next_page,
             ..tree.header()
         };
-        let hostile = Tree::open(header, 10_000);
-        let mut operation = |w: &mut Writer<'_>| {
+        let hostile = MetadataTree::open(header, 10_000);
+        let mut operation = |w: &mut TreeWriter<'_>| {
             (0..2300).for_each(|n| w.put(long(n), vec![1; 100]));
             Ok(())
         };
         loop {
             match hostile.try_write(1, false, &mut operation, &|_, _| {}) {
-                Ok(Attempt::Miss { slot, evictions }) => {
+                Ok(TreeAttempt::Miss { slot, evictions }) => {
                     hostile.fetch(&shelf, slot, evictions).unwrap();
                 }
-                Ok(Attempt::Done { .. }) => break,
+                Ok(TreeAttempt::Done { .. }) => break,
                 Err(_) => {
                     refused += 1;
                     break;
@@ -340,7 +340,7 @@ fn a_new_page_in_the_place_of_another_makes_no_circle() {
 #[test]
 fn an_uncached_tree_keeps_pages_only_while_it_is_used() {
     let shelf = Shelf::default();
-    let tree = Tree::create(Header::new([0; 32]), 10_000);
+    let tree = MetadataTree::create(Header::new([0; 32]), 10_000);
     let key = |n: u32| n.to_be_bytes().to_vec();
     for n in 0..3000 {
         shelf.write(&tree, |w| w.put(key(n), vec![n as u8; 100]));
@@ -355,7 +355,7 @@ fn an_uncached_tree_keeps_pages_only_while_it_is_used() {
             scope.spawn(move || {
                 for n in 0..500 {
                     let wanted = (n * 37 + thread * 11) % 3000;
-                    let read = |r: &Reader<'_>| Ok(r.get(&key(wanted))?.map(<[u8]>::to_vec));
+                    let read = |r: &TreeReader<'_>| Ok(r.get(&key(wanted))?.map(<[u8]>::to_vec));
                     let value = tree.read(shelf, read).unwrap();
                     assert_eq!(value, Some(vec![wanted as u8; 100]));
                 }
@@ -376,7 +376,7 @@ fn an_uncached_tree_keeps_pages_only_while_it_is_used() {
     shelf.commit(&tree);
     assert_eq!(tree.clean_pages(), 0);
     tree.set_uncached(false);
-    let read = |r: &Reader<'_>| Ok(r.get(&key(5))?.map(<[u8]>::to_vec));
+    let read = |r: &TreeReader<'_>| Ok(r.get(&key(5))?.map(<[u8]>::to_vec));
     assert_eq!(tree.read(&shelf, read).unwrap(), Some(b"new".to_vec()));
     assert!(tree.clean_pages() > 0);
 }
@@ -384,7 +384,7 @@ fn an_uncached_tree_keeps_pages_only_while_it_is_used() {
 #[test]
 fn an_operation_on_keys_of_one_leaf_descends_once() {
     let shelf = Shelf::default();
-    let tree = Tree::create(Header::new([0; 32]), 1000);
+    let tree = MetadataTree::create(Header::new([0; 32]), 1000);
     let key = |n: u64| n.to_be_bytes().to_vec();
     shelf.write(&tree, |w| {
         (0..5000).for_each(|n| w.put(key(n), vec![7; 100]))

@@ -8,24 +8,24 @@ use cipher::Suite;
 use dataset::{Dataset, Settings};
 use pool::Pool;
 use vfs::{
-    Error, Fallocate, FileSystem, Flags, Ino, Kind, NewNode, ROOT, RenameMode, SetAttr, SetTime,
-    SetXattr, Time,
+    Error, Fallocate, FileFlags, FileSystem, Ino, Kind, NewNode, ROOT, RenameMode, SetAttr,
+    SetTime, SetXattr, Time,
 };
 
-const NONE: Flags = Flags {
+const NONE: FileFlags = FileFlags {
     immutable: false,
     append_only: false,
     no_dump: false,
 };
-const IMMUTABLE: Flags = Flags {
+const IMMUTABLE: FileFlags = FileFlags {
     immutable: true,
     ..NONE
 };
-const APPEND_ONLY: Flags = Flags {
+const APPEND_ONLY: FileFlags = FileFlags {
     append_only: true,
     ..NONE
 };
-const NO_DUMP: Flags = Flags {
+const NO_DUMP: FileFlags = FileFlags {
     no_dump: true,
     ..NONE
 };

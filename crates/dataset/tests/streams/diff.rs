@@ -8,7 +8,7 @@ use crate::common::look::list;
 use crate::common::*;
 use block::fault::FaultClock;
 use cipher::Suite;
-use dataset::{Change, Dataset, Difference, Settings, diff};
+use dataset::{Dataset, Difference, DifferenceKind, Settings, diff};
 use pool::{Entry, Pool};
 use vfs::{Attr, FileSystem, Ino, Kind, NewNode, ROOT};
 
@@ -48,15 +48,15 @@ fn below(fs: &dyn FileSystem, ino: Ino, path: &[u8], all: &mut Listing) {
 }
 
 /// The names that were told, by what became of them; of what was renamed both.
-fn told(differences: &[Difference]) -> BTreeSet<(Change, Vec<u8>)> {
+fn told(differences: &[Difference]) -> BTreeSet<(DifferenceKind, Vec<u8>)> {
     let mut all = BTreeSet::new();
     for found in differences {
         match &found.new_path {
             None => all.insert((found.change, found.path.clone())),
             Some(new_path) => {
-                assert_eq!(found.change, Change::Renamed);
-                all.insert((Change::Removed, found.path.clone()))
-                    && all.insert((Change::Added, new_path.clone()))
+                assert_eq!(found.change, DifferenceKind::Renamed);
+                all.insert((DifferenceKind::Removed, found.path.clone()))
+                    && all.insert((DifferenceKind::Added, new_path.clone()))
             }
         };
     }
@@ -82,7 +82,7 @@ fn names(all: &Listing) -> BTreeMap<Vec<u8>, (Ino, Ino)> {
 }
 
 /// What has to be told of names: those of which the last part, the directory or the inode is another one.
-fn expected(old: &Listing, new: &Listing) -> BTreeSet<(Change, Vec<u8>)> {
+fn expected(old: &Listing, new: &Listing) -> BTreeSet<(DifferenceKind, Vec<u8>)> {
     let last = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().unwrap().to_vec();
     let key = |(path, (dir, ino)): (&Vec<u8>, &(Ino, Ino))| (*dir, last(path), *ino);
     let (old, new) = (names(old), names(new));
@@ -90,8 +90,8 @@ fn expected(old: &Listing, new: &Listing) -> BTreeSet<(Change, Vec<u8>)> {
     let new_keys: BTreeSet<_> = new.iter().map(key).collect();
     let gone = old.iter().filter(|name| !new_keys.contains(&key(*name)));
     let came = new.iter().filter(|name| !old_keys.contains(&key(*name)));
-    gone.map(|(path, _)| (Change::Removed, path.clone()))
-        .chain(came.map(|(path, _)| (Change::Added, path.clone())))
+    gone.map(|(path, _)| (DifferenceKind::Removed, path.clone()))
+        .chain(came.map(|(path, _)| (DifferenceKind::Added, path.clone())))
         .collect()
 }
 
@@ -107,11 +107,11 @@ fn check(pool: &Pool, older: &Entry, newer: &Entry, context: &str) {
     .unwrap();
     let (old, new) = (listing(pool, older), listing(pool, newer));
     let mut told = told(&found);
-    told.retain(|(change, _)| *change != Change::Modified);
+    told.retain(|(change, _)| *change != DifferenceKind::Modified);
     assert_eq!(told, expected(&old, &new), "{context}");
     let modified: BTreeSet<&Vec<u8>> = found
         .iter()
-        .filter(|found| found.change == Change::Modified)
+        .filter(|found| found.change == DifferenceKind::Modified)
         .map(|found| &found.path)
         .collect();
     for (ino, (attr, paths)) in &new {
@@ -224,5 +224,5 @@ fn what_lost_the_name_that_it_was_made_under() {
         .iter()
         .map(|d| (d.change, d.path.as_slice()))
         .collect();
-    assert_eq!(found, [(Change::Modified, &b"/dir/first"[..])]);
+    assert_eq!(found, [(DifferenceKind::Modified, &b"/dir/first"[..])]);
 }

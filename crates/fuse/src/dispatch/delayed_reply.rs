@@ -23,7 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use vfs::{Error, FileSystem, Flags, Seek};
+use vfs::{Error, FileFlags, FileSystem, Seek};
 use zerocopy::IntoBytes;
 
 use crate::wire::abi;
@@ -48,7 +48,7 @@ pub(crate) enum DelayedOperation {
         found: Option<u64>,
     },
     /// To mark a file.
-    Flags(Flags),
+    Flags(FileFlags),
     /// A write of a program, which is in the file. Pages of the kernel may lack it.
     Write {
         offset: u64,

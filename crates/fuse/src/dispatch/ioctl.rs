@@ -7,7 +7,7 @@
 //! The kernel translates the numbers that a program of 32 bits uses. Sent by one of 64 bits they arrive unchecked, and
 //! without a user on idmapped mounts: they are refused.
 
-use vfs::{Caller, Flags};
+use vfs::{Caller, FileFlags};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::wire::abi::{self, ioctl};
@@ -18,7 +18,7 @@ use crate::wire::errno::Errno;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlagRequest {
     Show(FlagFormat),
-    Set(Flags),
+    Set(FileFlags),
 }
 
 /// The format of flags.
@@ -64,13 +64,13 @@ pub(crate) fn read(cmd: u32, data: &[u8]) -> Result<FlagRequest, Errno> {
     })
 }
 
-fn flags_of(form: FlagFormat, bits: u32) -> Result<Flags, Errno> {
+fn flags_of(form: FlagFormat, bits: u32) -> Result<FileFlags, Errno> {
     let [immutable, append_only, no_dump] =
         [IMMUTABLE, APPEND_ONLY, NO_DUMP].map(|bit| bit[form as usize]);
     if bits & !(immutable | append_only | no_dump) != 0 {
         return Err(Errno::NOT_SUPPORTED);
     }
-    Ok(Flags {
+    Ok(FileFlags {
         immutable: bits & immutable != 0,
         append_only: bits & append_only != 0,
         no_dump: bits & no_dump != 0,
@@ -78,7 +78,7 @@ fn flags_of(form: FlagFormat, bits: u32) -> Result<Flags, Errno> {
 }
 
 /// The answer to a program that wants to see flags, of up to `len` bytes.
-pub(crate) fn shown(form: FlagFormat, flags: Flags, len: u32, out: &mut Vec<u8>) {
+pub(crate) fn shown(form: FlagFormat, flags: FileFlags, len: u32, out: &mut Vec<u8>) {
     let all = [
         (IMMUTABLE, flags.immutable),
         (APPEND_ONLY, flags.append_only),
@@ -103,8 +103,13 @@ pub(crate) fn shown(form: FlagFormat, flags: Flags, len: u32, out: &mut Vec<u8>)
 ///
 /// # Errors
 /// `EPERM`
-pub(crate) fn check(caller: &Caller, owner: u32, now: Flags, wanted: Flags) -> Result<(), Errno> {
-    let binds = |flags: Flags| (flags.immutable, flags.append_only);
+pub(crate) fn check(
+    caller: &Caller,
+    owner: u32,
+    now: FileFlags,
+    wanted: FileFlags,
+) -> Result<(), Errno> {
+    let binds = |flags: FileFlags| (flags.immutable, flags.append_only);
     let may = match caller.uid {
         // The kernel leaves the user out where it has checked.
         0 | UNKNOWN_ID => true,
@@ -117,7 +122,7 @@ pub(crate) fn check(caller: &Caller, owner: u32, now: Flags, wanted: Flags) -> R
 mod tests {
     use super::*;
 
-    const ALL: Flags = Flags {
+    const ALL: FileFlags = FileFlags {
         immutable: true,
         append_only: true,
         no_dump: true,
@@ -173,8 +178,8 @@ mod tests {
 
     #[test]
     fn only_root_sets_what_binds_root() {
-        let (ann, none) = (1000, Flags::default());
-        let no_dump = Flags {
+        let (ann, none) = (1000, FileFlags::default());
+        let no_dump = FileFlags {
             no_dump: true,
             ..none
         };

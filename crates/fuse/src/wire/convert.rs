@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use vfs::{
-    Attr, Caller, Fallocate, Flags, Kind, NewNode, RenameMode, Seek, SetAttr, SetTime, StatFs, Time,
+    Attr, Caller, Fallocate, FileFlags, Kind, NewNode, RenameMode, Seek, SetAttr, SetTime, StatFs,
+    Time,
 };
 
 use crate::wire::abi::{self, fattr};
@@ -95,7 +96,7 @@ pub(crate) fn no_entry() -> abi::EntryOut {
     }
 }
 
-pub(crate) fn statx(found: &Attr, flags: Flags, valid: Valid) -> abi::StatxOut {
+pub(crate) fn statx(found: &Attr, flags: FileFlags, valid: Valid) -> abi::StatxOut {
     let attributes = [
         (abi::statx::IMMUTABLE, flags.immutable),
         (abi::statx::APPEND, flags.append_only),

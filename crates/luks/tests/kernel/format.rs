@@ -10,14 +10,15 @@ use std::sync::Arc;
 
 use crate::common::machine::{machine, run};
 use crate::common::{RANDOM, cheap_slot, hex_hash, secret};
-use block::{Access, BlockDevice, FileDevice};
+use block::{BlockDevice, DeviceAccess, FileDevice};
 use luks::{Container, ContainerFormat, ContainerVersion, Mapping, MappingFlags};
 
 const PASSPHRASE: &str = "correct horse";
 const LEN: u64 = 4 << 20;
 
 fn mapping(path: &Path) -> Mapping {
-    let device: Arc<dyn BlockDevice> = Arc::new(FileDevice::open(path, Access::Exclusive).unwrap());
+    let device: Arc<dyn BlockDevice> =
+        Arc::new(FileDevice::open(path, DeviceAccess::Exclusive).unwrap());
     let container = Container::open(Arc::clone(&device), &RANDOM).unwrap();
     let key = container.unlock(&secret(PASSPHRASE), None).unwrap().key;
     Mapping::open(&container, device, &key, MappingFlags::default()).unwrap()

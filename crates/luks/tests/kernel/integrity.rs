@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::common::machine::{machine, modules, run, run_or_die};
 use crate::common::{RANDOM, cheap_slot, hex_hash, secret};
 use block::fault::{FaultClock, FaultDevice, Survival};
-use block::{Access, BlockDevice, FileDevice};
+use block::{BlockDevice, DeviceAccess, FileDevice};
 use luks::{Container, ContainerFormat, ContainerVersion, Error, Mapping, MappingFlags};
 
 const PASSPHRASE: &str = "correct horse";
@@ -141,7 +141,7 @@ impl Bench {
 }
 
 fn device(path: &Path) -> Arc<dyn BlockDevice> {
-    Arc::new(FileDevice::open(path, Access::Exclusive).unwrap())
+    Arc::new(FileDevice::open(path, DeviceAccess::Exclusive).unwrap())
 }
 
 fn open(device: Arc<dyn BlockDevice>, flags: MappingFlags) -> luks::Result<Mapping> {

@@ -8,7 +8,7 @@
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use block::{Access, BlockDevice, Error, IoMode, Result, SectorSizes, Status};
+use block::{BlockDevice, DeviceAccess, Error, IoMode, RangeStatus, Result, SectorSizes};
 use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::connection::{ClientConnection, RequestFailure};
@@ -28,7 +28,7 @@ const TRIM_MAX: u64 = 1 << 30;
 /// An export of another NBD server.
 pub struct RemoteExport {
     remote: Remote,
-    access: Access,
+    access: DeviceAccess,
     /// Held by each request. So none is under way while another connection takes its place.
     connection: RwLock<ClientConnection>,
     sectors: SectorSizes,
@@ -52,11 +52,11 @@ struct UnflushedWrites {
 }
 
 impl RemoteExport {
-    /// Connects to the server. With [`Access::ReadOnly`] nothing is written.
+    /// Connects to the server. With [`DeviceAccess::ReadOnly`] nothing is written.
     ///
     /// # Errors
     /// [`Error::Open`]: the server is not there or refuses, or the export cannot be used.
-    pub fn open(remote: Remote, access: Access) -> Result<RemoteExport> {
+    pub fn open(remote: Remote, access: DeviceAccess) -> Result<RemoteExport> {
         let connection = open_error(&remote, dial(&remote, access))?;
         let sectors = sectors(&connection.agreed);
         Ok(RemoteExport {
@@ -101,8 +101,8 @@ impl RemoteExport {
 
     fn check_writable(&self) -> Result<()> {
         match self.access {
-            Access::Exclusive => Ok(()),
-            Access::ReadOnly => Err(Error::ReadOnly {
+            DeviceAccess::Exclusive => Ok(()),
+            DeviceAccess::ReadOnly => Err(Error::ReadOnly {
                 device: self.name(),
             }),
         }
@@ -115,7 +115,7 @@ impl RemoteExport {
         (offset, len): (u64, u64),
         data: &[IoSlice<'_>],
         wanted: ExpectedReply<'_>,
-    ) -> std::result::Result<Option<Status>, RequestFailure> {
+    ) -> std::result::Result<Option<RangeStatus>, RequestFailure> {
         let agreed = &connection.agreed;
         let mut asked = PendingRequest::new(wanted, agreed.structured, agreed.allocation);
         let request = Request {
@@ -441,8 +441,8 @@ impl BlockDevice for RemoteExport {
 
     fn flush(&self) -> Result<()> {
         match self.access {
-            Access::ReadOnly => Ok(()),
-            Access::Exclusive => self.flush_on(&self.connection.read()),
+            DeviceAccess::ReadOnly => Ok(()),
+            DeviceAccess::Exclusive => self.flush_on(&self.connection.read()),
         }
     }
 
@@ -502,10 +502,10 @@ impl BlockDevice for RemoteExport {
         }
     }
 
-    fn status_at(&self, offset: u64, len: u64) -> Result<Status> {
+    fn status_at(&self, offset: u64, len: u64) -> Result<RangeStatus> {
         let connection = self.connection.read();
         let sector = u64::from(self.sectors.logical);
-        let unknown = Status {
+        let unknown = RangeStatus {
             len,
             is_hole: false,
             is_zero: false,
@@ -526,7 +526,7 @@ impl BlockDevice for RemoteExport {
         };
         let before = offset - start;
         Ok(match found {
-            Some(status) if status.len > before => Status {
+            Some(status) if status.len > before => RangeStatus {
                 len: (status.len - before).min(unknown.len),
                 ..status
             },

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use block::{Access, Error, Result, SectorSizes};
+use block::{DeviceAccess, Error, Result, SectorSizes};
 
 use super::connect::connect;
 use super::connection::{ClientConnection, reason};
@@ -26,7 +26,7 @@ pub(super) fn open_error<T>(remote: &Remote, opened: io::Result<T>) -> Result<T>
 }
 
 /// Connects, and agrees with the server on the export.
-pub(super) fn dial(remote: &Remote, access: Access) -> io::Result<ClientConnection> {
+pub(super) fn dial(remote: &Remote, access: DeviceAccess) -> io::Result<ClientConnection> {
     if remote.export.len() > NAME_MAX {
         let reason = "the name of the export is longer than 4096 bytes";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
@@ -54,7 +54,7 @@ pub(super) fn dial(remote: &Remote, access: Access) -> io::Result<ClientConnecti
 }
 
 /// Returns whether an export can be used.
-fn check(agreed: &RemoteParameters, access: Access) -> std::result::Result<(), String> {
+fn check(agreed: &RemoteParameters, access: DeviceAccess) -> std::result::Result<(), String> {
     let sectors = sectors(agreed);
     if agreed.blocks.minimum > SECTOR_MAX {
         return Err(format!(
@@ -65,7 +65,7 @@ fn check(agreed: &RemoteParameters, access: Access) -> std::result::Result<(), S
     if i64::try_from(agreed.size).is_err() || size(agreed, sectors) == 0 {
         return Err(format!("an export of {} bytes cannot be used", agreed.size));
     }
-    if access == Access::ReadOnly {
+    if access == DeviceAccess::ReadOnly {
         return Ok(());
     }
     if agreed.can(can::READ_ONLY) {

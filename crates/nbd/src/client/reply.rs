@@ -1,6 +1,6 @@
 //! Answers to requests: what they may contain, and what they are for.
 
-use block::Status;
+use block::RangeStatus;
 
 use super::handshake::shown;
 use crate::error::CloseCause;
@@ -72,7 +72,10 @@ pub(crate) enum ExpectedReply<'a> {
     /// The bytes from `offset`.
     Data { offset: u64, buf: &'a mut [u8] },
     /// The state of the beginning of a range of `len` bytes.
-    Status { len: u64, found: Option<Status> },
+    Status {
+        len: u64,
+        found: Option<RangeStatus>,
+    },
 }
 
 /// The error of a server, instead of the requested work.
@@ -248,7 +251,7 @@ fn hear<'a>(link: &dyn PeerLink, input: &'a mut ReceiveBuffer, len: usize) -> Re
 }
 
 /// The first range of a chunk that says what is stored where.
-fn status(data: &[u8], allocation: Option<u32>) -> Option<Status> {
+fn status(data: &[u8], allocation: Option<u32>) -> Option<RangeStatus> {
     const HOLE: u32 = 1;
     const ZERO: u32 = 2;
     let mut fields = FieldReader(data);
@@ -256,7 +259,7 @@ fn status(data: &[u8], allocation: Option<u32>) -> Option<Status> {
         return None;
     }
     let (len, flags) = (fields.u32()?, fields.u32()?);
-    (len > 0).then_some(Status {
+    (len > 0).then_some(RangeStatus {
         len: len.into(),
         is_hole: flags & HOLE != 0,
         is_zero: flags & ZERO != 0,

@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::time::Duration;
 
-use block::{BlockDevice, Status};
+use block::{BlockDevice, RangeStatus};
 
 use crate::error::CloseCause;
 use crate::serve::buffers::{LARGE, PIECE, PIECE_LEAST, ReplyBuffers, SMALL_MAX};
@@ -405,7 +405,7 @@ impl ExportConnection<'_> {
 
     /// Returns the holes and the data of the range, as far as they fit. Each range is whole sectors: a sector that is
     /// partly data is data.
-    fn ranges(&self, request: &Request) -> std::result::Result<Vec<Status>, u32> {
+    fn ranges(&self, request: &Request) -> std::result::Result<Vec<RangeStatus>, u32> {
         let sector = u64::from(self.device().sector_sizes().logical);
         let max = if request.has(flag::ONE) {
             1
@@ -413,7 +413,7 @@ impl ExportConnection<'_> {
             RANGES_MAX
         };
         let (mut at, end) = (request.offset, request.offset + u64::from(request.len));
-        let mut ranges: Vec<Status> = Vec::new();
+        let mut ranges: Vec<RangeStatus> = Vec::new();
         for _ in 0..LOOKS_MAX {
             if at >= end {
                 break;
@@ -421,7 +421,7 @@ impl ExportConnection<'_> {
             let mut found = self.noted(self.device().status_at(at, end - at))?;
             found.len -= found.len % sector;
             if found.len == 0 {
-                found = Status {
+                found = RangeStatus {
                     len: sector,
                     is_hole: false,
                     is_zero: false,

@@ -76,7 +76,7 @@ impl Hold<'_> {
 #[derive(Default)]
 pub(crate) struct Faults {
     /// Devices that the configuration does not list as failed.
-    pub(crate) new: Vec<store::Fault>,
+    pub(crate) new: Vec<store::DeviceFault>,
     /// True if a commit that is not durable yet lists other failed devices.
     pub(crate) are_entering: bool,
 }

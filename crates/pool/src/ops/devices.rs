@@ -18,7 +18,9 @@ pub(crate) mod sweep;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{Assigned, BlockDevice, ErrorCounts, Joins, LateDevice, MemberState, NewMember};
+use store::{
+    BlockDevice, DeviceAssignment, ErrorCounts, Joins, LateDevice, MemberState, NewMember,
+};
 
 use crate::engine::devices::device_changes::Replaced;
 use crate::engine::devices::membership;
@@ -427,7 +429,7 @@ impl Pool {
             device.from_txg = device.from_txg.min(from);
             device.state = DeviceState::Resilvering;
             device.is_temporary = false;
-            let assigned = Assigned {
+            let assigned = DeviceAssignment {
                 guid,
                 state: MemberState::Resilvering,
                 errors: device.errors,

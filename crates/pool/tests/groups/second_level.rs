@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::common::*;
 use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice, Survival};
-use block::gate::Gated;
+use block::gate::GatedDevice;
 use pool::{ArrayKind, CacheState, OpenDataset, Pool, SecondaryCache};
 
 const CACHE_SIZE: usize = 4 << 20;
@@ -325,7 +325,7 @@ fn a_device_that_does_not_answer_is_skipped_until_it_does() {
     let clock = FaultClock::new();
     let device = fault_devices(1, &clock).remove(0);
     let cache = Arc::new(FaultDevice::new(CACHE_SIZE, &clock));
-    let (gated, gate) = Gated::new(&cache);
+    let (gated, gate) = GatedDevice::new(&cache);
     let pool = create_on(std::slice::from_ref(&device));
     let mut new = new_member(&cache, GUID);
     new.device = Arc::new(gated);

@@ -8,14 +8,14 @@ use crate::common::logs::*;
 use crate::common::*;
 use block::BlockDevice;
 use block::fault::{FaultClock, FaultDevice, images};
-use block::gate::{Gate, Gated};
+use block::gate::{DeviceGate, GatedDevice};
 use pool::{ArrayKind, DeviceState, Error, NewDataset, NewKeyring, Pool, Sweep};
 
 /// Long enough for devices that answer.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-fn gated(devices: &[Arc<FaultDevice>]) -> (Vec<Arc<dyn BlockDevice>>, Vec<Arc<Gate>>) {
-    let gated = devices.iter().map(Gated::new);
+fn gated(devices: &[Arc<FaultDevice>]) -> (Vec<Arc<dyn BlockDevice>>, Vec<Arc<DeviceGate>>) {
+    let gated = devices.iter().map(GatedDevice::new);
     let (devices, gates): (Vec<_>, Vec<_>) = gated.unzip();
     let devices = devices.into_iter();
     (
@@ -38,7 +38,11 @@ fn put_and_commit(pool: &Pool, slot: u64) {
 }
 
 /// A pool with one record, on a group of which a device does not answer any more.
-fn held_up(width: usize, parity: usize, nth: usize) -> (Pool, Vec<Arc<FaultDevice>>, Arc<Gate>) {
+fn held_up(
+    width: usize,
+    parity: usize,
+    nth: usize,
+) -> (Pool, Vec<Arc<FaultDevice>>, Arc<DeviceGate>) {
     let clock = FaultClock::new();
     let devices = fault_devices(width, &clock);
     let (dynamic, mut gates) = gated(&devices);
@@ -50,7 +54,7 @@ fn held_up(width: usize, parity: usize, nth: usize) -> (Pool, Vec<Arc<FaultDevic
     (pool, devices, gate)
 }
 
-fn answered(pool: &Pool, nth: usize, gate: &Gate) {
+fn answered(pool: &Pool, nth: usize, gate: &DeviceGate) {
     gate.open();
     while pool.devices()[nth].is_slow {
         std::thread::yield_now();
@@ -138,7 +142,7 @@ fn the_side_that_was_left_behind_is_not_taken_for_the_pool() {
 fn a_log_device_that_hangs_is_done_without() {
     let devices = fault_devices(2, &FaultClock::new());
     let pool = create_on(&devices[..1]);
-    let (log, gate) = Gated::new(&devices[1]);
+    let (log, gate) = GatedDevice::new(&devices[1]);
     let mut new = new_member(&devices[1], 50);
     new.device = Arc::new(log);
     pool.add_logs(&[new], &origin()).unwrap();

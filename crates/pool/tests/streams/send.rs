@@ -6,7 +6,7 @@ use crate::common::forgery::fitting;
 use crate::common::model::*;
 use crate::common::streams::*;
 use crate::common::*;
-use block::{BlockDevice, DeviceMeter, MemoryDevice, Metered};
+use block::{BlockDevice, DeviceMeter, MemoryDevice, MeteredDevice};
 use pool::ArrayKind::{Data, Pages};
 use pool::{NewDataset, Pool};
 
@@ -97,7 +97,7 @@ fn several_streams_one_behind_the_other() {
 fn an_incremental_stream_reads_what_changed_and_little_else() {
     let meter = Arc::new(DeviceMeter::default());
     let memory = MemoryDevice::new(96 << 20);
-    let device: Arc<dyn BlockDevice> = Arc::new(Metered::new(memory, Arc::clone(&meter)));
+    let device: Arc<dyn BlockDevice> = Arc::new(MeteredDevice::new(memory, Arc::clone(&meter)));
     let records = 1024;
     let pool = create_groups_on(vec![Arc::clone(&device)], &[(1, 0)]);
     let all: Vec<_> = (0..records)

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Result;
 use crate::group::member::Member;
-use crate::group::mirror::{Groups, Layout};
+use crate::group::mirror::{Groups, StoreLayout};
 
 /// What goes to one member, in this order.
-pub(crate) struct Batch {
+pub(crate) struct MemberBatch {
     member: Arc<Member>,
     writes: Vec<(u64, Arc<[u8]>)>,
     /// How many of them are made.
@@ -21,15 +21,15 @@ pub(crate) struct Batch {
 
 /// Whether other threads write to some members: they gain from being written to at the same time, or the caller may
 /// have to do without one that does not answer.
-pub(crate) fn is_worthwhile(layout: &Layout, members: &[Arc<Member>]) -> bool {
+pub(crate) fn is_worthwhile(layout: &StoreLayout, members: &[Arc<Member>]) -> bool {
     let mut active = members.iter().filter(|member| member.is_active());
     active.any(|member| member.waits_on_write && layout.can_spare(member))
 }
 
-impl Batch {
-    pub(crate) fn new(member: &Arc<Member>, writes: Vec<(u64, Arc<[u8]>)>) -> Batch {
+impl MemberBatch {
+    pub(crate) fn new(member: &Arc<Member>, writes: Vec<(u64, Arc<[u8]>)>) -> MemberBatch {
         let member = Arc::clone(member);
-        Batch {
+        MemberBatch {
             member,
             writes,
             made: AtomicUsize::new(0),
@@ -37,10 +37,14 @@ impl Batch {
     }
 
     /// Adds a write to the batches of a caller that takes one member after the other.
-    pub(crate) fn add(batches: &mut Vec<Batch>, member: &Arc<Member>, write: (u64, Arc<[u8]>)) {
+    pub(crate) fn add(
+        batches: &mut Vec<MemberBatch>,
+        member: &Arc<Member>,
+        write: (u64, Arc<[u8]>),
+    ) {
         match batches.last_mut() {
             Some(last) if last.member.guid() == member.guid() => last.writes.push(write),
-            _ => batches.push(Batch::new(member, vec![write])),
+            _ => batches.push(MemberBatch::new(member, vec![write])),
         }
     }
 
@@ -68,8 +72,8 @@ pub(crate) fn bytes_of(pieces: &[IoSlice<'_>]) -> Arc<[u8]> {
 
 impl Groups {
     /// As [`Groups::write`], to several members at the same time.
-    pub(crate) fn write_batches(&self, layout: &Layout, batches: &[Arc<Batch>]) {
-        let task = |batch: &Arc<Batch>| (Arc::clone(&batch.member), Arc::clone(batch));
+    pub(crate) fn write_batches(&self, layout: &StoreLayout, batches: &[Arc<MemberBatch>]) {
+        let task = |batch: &Arc<MemberBatch>| (Arc::clone(&batch.member), Arc::clone(batch));
         let tasks: Vec<_> = batches.iter().map(task).collect();
         let outcomes = self.on_all(layout, &tasks, |_, batch| batch.write());
         for (batch, outcome) in batches.iter().zip(outcomes) {

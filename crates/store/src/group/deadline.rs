@@ -9,23 +9,23 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::group::member::{Member, read_label};
-use crate::group::mirror::{Groups, Layout};
-use crate::group::pace::{self, Patience, Request};
+use crate::group::mirror::{Groups, StoreLayout};
+use crate::group::pace::{self, Request, TimeBudget};
 use crate::{Error, Result};
 
-type Outcome = Option<Result<()>>;
-type Task<T> = (Arc<Member>, Arc<T>);
+type TaskOutcome = Option<Result<()>>;
+type MemberTask<T> = (Arc<Member>, Arc<T>);
 
 impl Groups {
     /// As [`Groups::on_all`]. The caller itself does it to members whose devices do not wait: that costs less.
     pub(crate) fn on_some<T: Send + Sync + 'static>(
         &self,
-        layout: &Layout,
-        tasks: &[Task<T>],
+        layout: &StoreLayout,
+        tasks: &[MemberTask<T>],
         act: fn(&Member, &T) -> Result<()>,
-    ) -> Vec<Outcome> {
+    ) -> Vec<TaskOutcome> {
         let may_be_spared =
-            |(member, _): &Task<T>| member.waits_on_write && layout.can_spare(member);
+            |(member, _): &MemberTask<T>| member.waits_on_write && layout.can_spare(member);
         match tasks.iter().any(may_be_spared) {
             true => self.on_all(layout, tasks, act),
             false => tasks.iter().map(|(it, task)| Some(act(it, task))).collect(),
@@ -38,7 +38,7 @@ impl Groups {
     /// Its failure, for the caller to handle. [`Error::Unanswered`] if it was given up.
     pub(crate) fn on_one<T: Send + Sync + 'static>(
         &self,
-        layout: &Layout,
+        layout: &StoreLayout,
         member: &Arc<Member>,
         task: T,
         act: fn(&Member, &T) -> Result<()>,
@@ -51,17 +51,17 @@ impl Groups {
     /// Does something to some members at the same time. There is no outcome of those that were given up and faulted.
     pub(crate) fn on_all<T: Send + Sync + 'static>(
         &self,
-        layout: &Layout,
-        tasks: &[Task<T>],
+        layout: &StoreLayout,
+        tasks: &[MemberTask<T>],
         act: fn(&Member, &T) -> Result<()>,
-    ) -> Vec<Outcome> {
+    ) -> Vec<TaskOutcome> {
         if let [(member, task)] = tasks
             && !layout.can_spare(member)
         {
             return vec![Some(act(member, task))];
         }
-        let mut running = Running::start(tasks, act);
-        let mut patience = Patience::new(self.deadline());
+        let mut running = MemberRequests::start(tasks, act);
+        let mut patience = TimeBudget::new(self.deadline());
         while !running.pending.is_empty() {
             let was_over = patience.is_over();
             let next = match was_over {
@@ -70,7 +70,7 @@ impl Groups {
             };
             if was_over {
                 // All were held up until now, as in a failure of the network. The others get as much time again.
-                patience = Patience::new(self.deadline());
+                patience = TimeBudget::new(self.deadline());
             }
             if let Some(next) = next {
                 running.note(next);
@@ -95,7 +95,7 @@ impl Groups {
     }
 
     /// The members of the groups of unanswered requests that were not asked for anything, and do not answer either.
-    fn silent<T>(&self, layout: &Layout, running: &Running<'_, T>) -> Vec<u64> {
+    fn silent<T>(&self, layout: &StoreLayout, running: &MemberRequests<'_, T>) -> Vec<u64> {
         let waiting = || running.pending.iter().map(|n| &running.tasks[*n].0);
         let is_beside = |other: &&Arc<Member>| {
             waiting().any(|member| member.label.group == other.label.group)
@@ -116,25 +116,28 @@ impl Groups {
 }
 
 /// Requests to members, and what has come of them so far.
-struct Running<'a, T> {
-    tasks: &'a [Task<T>],
+struct MemberRequests<'a, T> {
+    tasks: &'a [MemberTask<T>],
     requests: Vec<Request>,
     told: Receiver<(usize, Result<()>)>,
     pending: BTreeSet<usize>,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<TaskOutcome>,
 }
 
-impl<'a, T: Send + Sync + 'static> Running<'a, T> {
-    fn start(tasks: &'a [Task<T>], act: fn(&Member, &T) -> Result<()>) -> Running<'a, T> {
+impl<'a, T: Send + Sync + 'static> MemberRequests<'a, T> {
+    fn start(
+        tasks: &'a [MemberTask<T>],
+        act: fn(&Member, &T) -> Result<()>,
+    ) -> MemberRequests<'a, T> {
         let (tell, told) = channel();
-        let start = |(number, (member, task)): (usize, &Task<T>)| {
+        let start = |(number, (member, task)): (usize, &MemberTask<T>)| {
             let (own, task) = (Arc::clone(member), Arc::clone(task));
             let tell: Sender<(usize, Result<()>)> = tell.clone();
             let act = move || act(&own, &task);
             let pass_on = move |outcome| drop(tell.send((number, outcome)));
             Request::start(member.pace(), act, pass_on)
         };
-        Running {
+        MemberRequests {
             tasks,
             requests: tasks.iter().enumerate().map(start).collect(),
             told,
@@ -144,7 +147,7 @@ impl<'a, T: Send + Sync + 'static> Running<'a, T> {
     }
 }
 
-impl<T> Running<'_, T> {
+impl<T> MemberRequests<'_, T> {
     fn note(&mut self, (number, outcome): (usize, Result<()>)) {
         if let Err(Error::Panicked) = outcome {
             // It is unknown how far it came: a flush may have been left out.

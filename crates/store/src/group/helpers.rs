@@ -12,14 +12,14 @@ use parking_lot::Mutex;
 /// A thread that has had nothing to do for so long ends.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type HelperJob = Box<dyn FnOnce() + Send>;
 
 /// The threads that have nothing to do, the one that came free last at the end.
-static IDLE: Mutex<Vec<(ThreadId, Sender<Job>)>> = Mutex::new(Vec::new());
+static IDLE: Mutex<Vec<(ThreadId, Sender<HelperJob>)>> = Mutex::new(Vec::new());
 
 /// Has another thread do something. No job waits for a thread: a device may be a volume of another pool, whose devices
 /// need some too.
-pub(crate) fn run(job: Job) {
+pub(crate) fn run(job: HelperJob) {
     let idle = IDLE.lock().pop();
     match idle {
         Some((_, thread)) => thread.send(job).expect("it waits"),
@@ -29,7 +29,7 @@ pub(crate) fn run(job: Job) {
     }
 }
 
-fn work(mut job: Job) {
+fn work(mut job: HelperJob) {
     let own = std::thread::current().id();
     let (sender, jobs) = channel();
     loop {

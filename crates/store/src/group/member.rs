@@ -18,11 +18,11 @@ use crate::layout::geometry::{COPIES, Geometry};
 use crate::layout::shape::Shape;
 use crate::{Error, ErrorCounts, MemberInfo, MemberState, Result, UNIT};
 
-type Block = [u8; BLOCK];
+pub(crate) type HeaderBlock = [u8; BLOCK];
 
 /// What failed.
 #[derive(Clone, Copy)]
-pub(crate) enum Failed {
+pub(crate) enum MemberFailure {
     Read,
     Write,
     Checksum,
@@ -186,7 +186,7 @@ impl Member {
         matches!(self.state(), MemberState::Online | MemberState::Resilvering)
     }
 
-    pub(crate) fn count(&self, what: Failed) {
+    pub(crate) fn count(&self, what: MemberFailure) {
         self.condition.errors[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -322,7 +322,7 @@ impl Member {
     }
 
     /// Writes a superblock into both headers.
-    pub(crate) fn write_superblock(&self, txg: u64, block: &Block) -> Result<()> {
+    pub(crate) fn write_superblock(&self, txg: u64, block: &HeaderBlock) -> Result<()> {
         let slot = (txg % u64::from(RING_SLOTS)) as u32;
         for copy in COPIES {
             self.write(self.geometry.superblock(copy, slot), &[IoSlice::new(block)])?;
@@ -386,7 +386,7 @@ impl Member {
             return Ok(());
         }
         let read = self.device.read_at(at, buf);
-        read.inspect_err(|_| self.count(Failed::Read))?;
+        read.inspect_err(|_| self.count(MemberFailure::Read))?;
         if let Some(debts) = debts {
             debts.fill(at, buf);
         }
@@ -457,7 +457,7 @@ impl Member {
     fn write_debts(&self, debts: &Debts) -> Result<()> {
         for (at, bytes) in debts.runs() {
             let written = self.device.write_at(at, &[IoSlice::new(bytes)]);
-            written.inspect_err(|_| self.count(Failed::Write))?;
+            written.inspect_err(|_| self.count(MemberFailure::Write))?;
         }
         self.condition.dirty.store(false, Ordering::Release);
         self.flush_device()
@@ -498,7 +498,7 @@ impl Member {
         let written = self.device.write_at(at, pieces);
         // Only now: a flush that began before the end of the write need not cover it.
         self.condition.dirty.store(true, Ordering::Release);
-        Ok(written.inspect_err(|_| self.count(Failed::Write))?)
+        Ok(written.inspect_err(|_| self.count(MemberFailure::Write))?)
     }
 
     pub(crate) fn discard(&self, at: u64, len: u64) -> Result<()> {
@@ -533,7 +533,7 @@ impl Member {
 
     /// The device may have lost what it was given: no flush succeeds any more.
     pub(crate) fn note_lost(&self) {
-        self.count(Failed::Write);
+        self.count(MemberFailure::Write);
         self.condition.dirty.store(true, Ordering::Release);
         self.condition.has_lost.store(true, Ordering::Release);
     }
@@ -568,7 +568,7 @@ pub(crate) fn read_label(device: &dyn BlockDevice) -> Result<Label> {
     if size < BLOCK as u64 {
         return Err(not_a_pool());
     }
-    let mut block: Block = [0; BLOCK];
+    let mut block: HeaderBlock = [0; BLOCK];
     let mut worst = Bad::Foreign;
     let mut failure = None;
     for at in [0, size - size % BLOCK as u64 - BLOCK as u64] {

@@ -14,9 +14,9 @@ use std::time::Duration;
 use block::Loss;
 use parking_lot::{Mutex, RwLock};
 
-use crate::group::member::{Failed, Member};
+use crate::group::member::{Member, MemberFailure};
 use crate::layout::shape::Shape;
-use crate::{Error, Fault, MemberState, Result, SegmentId, UNIT};
+use crate::{DeviceFault, Error, MemberState, Result, SegmentId, UNIT};
 
 /// Neighbouring places are read from the same member, up to this many bytes.
 const STRIPE: u32 = 1 << 20;
@@ -230,12 +230,12 @@ pub(crate) fn at(member: &Member, segment: SegmentId, offset: u32) -> u64 {
 
 /// All devices of a pool that are there.
 #[derive(Clone, Default)]
-pub(crate) struct Layout {
+pub(crate) struct StoreLayout {
     pub(crate) groups: Vec<Group>,
     pub(crate) spares: Vec<Arc<Member>>,
 }
 
-impl Layout {
+impl StoreLayout {
     /// A group; an empty one if there is none of this number.
     pub(crate) fn group(&self, number: u32) -> &Group {
         static NONE: Group = Group {
@@ -278,9 +278,9 @@ impl Layout {
             })
     }
 
-    pub(crate) fn new(members: Vec<Arc<Member>>) -> Layout {
+    pub(crate) fn new(members: Vec<Arc<Member>>) -> StoreLayout {
         let mut groups: BTreeMap<u16, Group> = BTreeMap::new();
-        let mut layout = Layout::default();
+        let mut layout = StoreLayout::default();
         for member in members {
             match member.label.is_spare() {
                 true => {
@@ -303,8 +303,8 @@ impl Layout {
     }
 
     /// Other members, in the groups that there are.
-    pub(crate) fn with(&self, members: Vec<Arc<Member>>) -> Layout {
-        let mut layout = Layout::new(members);
+    pub(crate) fn with(&self, members: Vec<Arc<Member>>) -> StoreLayout {
+        let mut layout = StoreLayout::new(members);
         for (number, group) in self.groups.iter().enumerate() {
             if let Some(same) = layout.groups.get_mut(number) {
                 same.segments = group.segments;
@@ -386,16 +386,16 @@ impl Layout {
 
 /// The layout as it is now, and what failed in it.
 pub(crate) struct Groups {
-    layout: RwLock<Arc<Layout>>,
+    layout: RwLock<Arc<StoreLayout>>,
     /// How many milliseconds a member may take for a write or flush; see `deadline`.
     deadline: AtomicU64,
-    faults: Mutex<Vec<Fault>>,
+    faults: Mutex<Vec<DeviceFault>>,
     /// A device that this machine has lost, and how. The pool is lost with it.
     lost: OnceLock<(String, Loss)>,
 }
 
 impl Groups {
-    pub(crate) fn new(layout: Layout) -> Groups {
+    pub(crate) fn new(layout: StoreLayout) -> Groups {
         Groups {
             layout: RwLock::new(Arc::new(layout)),
             deadline: AtomicU64::new(DEADLINE.as_millis() as u64),
@@ -413,28 +413,31 @@ impl Groups {
         self.deadline.store(millis, Ordering::Relaxed);
     }
 
-    pub(crate) fn now(&self) -> Arc<Layout> {
+    pub(crate) fn now(&self) -> Arc<StoreLayout> {
         Arc::clone(&self.layout.read())
     }
 
     /// Changes the layout; running operations go on with the one before.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Layout)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut StoreLayout)) {
         let mut current = self.layout.write();
-        let mut layout = Layout::clone(&current);
+        let mut layout = StoreLayout::clone(&current);
         change(&mut layout);
         *current = Arc::new(layout);
     }
 
     /// Changes the layout, unless `change` refuses.
-    pub(crate) fn try_change(&self, change: impl FnOnce(&mut Layout) -> Result<()>) -> Result<()> {
+    pub(crate) fn try_change(
+        &self,
+        change: impl FnOnce(&mut StoreLayout) -> Result<()>,
+    ) -> Result<()> {
         let mut current = self.layout.write();
-        let mut layout = Layout::clone(&current);
+        let mut layout = StoreLayout::clone(&current);
         change(&mut layout)?;
         *current = Arc::new(layout);
         Ok(())
     }
 
-    pub(crate) fn take_faults(&self) -> Vec<Fault> {
+    pub(crate) fn take_faults(&self) -> Vec<DeviceFault> {
         std::mem::take(&mut *self.faults.lock())
     }
 
@@ -454,7 +457,7 @@ impl Groups {
 
     /// Handles the failure of a member. It returns no error if the other members of the group hold all data, unless
     /// another machine has taken the member.
-    pub(crate) fn failed(&self, layout: &Layout, member: &Member, error: Error) -> Result<()> {
+    pub(crate) fn failed(&self, layout: &StoreLayout, member: &Member, error: Error) -> Result<()> {
         self.check_claim(member)?;
         // One at a time, so that of two that fail at once one is the last.
         let mut faults = self.faults.lock();
@@ -465,7 +468,7 @@ impl Groups {
             return Err(error);
         }
         member.set_state(MemberState::Faulted);
-        faults.push(Fault {
+        faults.push(DeviceFault {
             guid: member.guid(),
             name: member.device.name(),
             error,
@@ -477,7 +480,7 @@ impl Groups {
     /// or have failed. The device is not asked who has it: it would not answer that either.
     pub(crate) fn give_up(
         &self,
-        layout: &Layout,
+        layout: &StoreLayout,
         member: &Member,
         without: &BTreeSet<u64>,
     ) -> bool {
@@ -488,9 +491,9 @@ impl Groups {
         if !layout.can_do_without(member, without) {
             return false;
         }
-        member.count(Failed::Write);
+        member.count(MemberFailure::Write);
         member.set_state(MemberState::Faulted);
-        faults.push(Fault {
+        faults.push(DeviceFault {
             guid: member.guid(),
             name: member.device.name(),
             error: member.unanswered(self.deadline()),
@@ -500,7 +503,13 @@ impl Groups {
 
     /// Writes to a member. One that fails is faulted, or where its group cannot do without it what it did not
     /// take is kept in memory, and no flush succeeds.
-    pub(crate) fn write(&self, layout: &Layout, member: &Member, at: u64, pieces: &[IoSlice<'_>]) {
+    pub(crate) fn write(
+        &self,
+        layout: &StoreLayout,
+        member: &Member,
+        at: u64,
+        pieces: &[IoSlice<'_>],
+    ) {
         if member.owe_more(at, pieces) {
             return;
         }
@@ -514,7 +523,7 @@ impl Groups {
     /// What comes of an operation on several members, of which these are the outcomes; one that failed is faulted.
     pub(crate) fn outcome<'a>(
         &self,
-        layout: &Layout,
+        layout: &StoreLayout,
         members: impl Iterator<Item = &'a Arc<Member>>,
         outcomes: Vec<Option<Result<()>>>,
     ) -> Result<()> {
@@ -528,7 +537,7 @@ impl Groups {
     /// Does the same to some members. One that fails, or does not answer and can be done without, is faulted.
     pub(crate) fn on_members<'a, T: Send + Sync + 'static>(
         &self,
-        layout: &Layout,
+        layout: &StoreLayout,
         members: impl Iterator<Item = &'a Arc<Member>>,
         task: T,
         act: fn(&Member, &T) -> Result<()>,

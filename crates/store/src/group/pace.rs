@@ -163,7 +163,7 @@ pub(crate) fn ask<R: Send + 'static>(
         outcome
     };
     let request = Request::start(pace, timed, move |outcome| drop(tell.send(outcome)));
-    let answered = Patience::new(limit).next(&told);
+    let answered = TimeBudget::new(limit).next(&told);
     if answered.is_none() {
         request.give_up();
     }
@@ -193,14 +193,14 @@ impl ReadBuffer {
 }
 
 /// How much of a limit is left.
-pub(crate) struct Patience {
+pub(crate) struct TimeBudget {
     part: Duration,
     parts: u32,
 }
 
-impl Patience {
-    pub(crate) fn new(limit: Duration) -> Patience {
-        Patience {
+impl TimeBudget {
+    pub(crate) fn new(limit: Duration) -> TimeBudget {
+        TimeBudget {
             part: limit / PARTS,
             parts: PARTS,
         }

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::group::member::Member;
-use crate::group::mirror::{Group, Groups, Layout, units_of};
+use crate::group::mirror::{Group, Groups, StoreLayout, units_of};
 use crate::layout::parity_code::{parity_of, restore};
-use crate::layout::shape::{Part, Shape, Stripe};
+use crate::layout::shape::{GroupStripe, Shape, StripePart};
 use crate::{Error, MemberState, Result, SegmentId, UNIT};
 
 /// A set of columns, a bit for each.
@@ -25,13 +25,13 @@ const CHOICES_MAX: usize = 16;
 
 /// A way of reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct ReadWay {
     without: Columns,
     /// Which members are read where several hold a column.
     choice: usize,
 }
 
-impl Way {
+impl ReadWay {
     fn leaves_out(&self, column: usize) -> bool {
         self.without & 1 << column != 0
     }
@@ -51,7 +51,7 @@ impl Way {
 }
 
 /// What a column gets: from which row on, and what.
-type Share<'a> = (u64, Cow<'a, [u8]>);
+type ColumnShare<'a> = (u64, Cow<'a, [u8]>);
 
 impl Group {
     /// The members of a column that can be read, the best first.
@@ -69,7 +69,7 @@ impl Group {
 
     /// All ways to read, those first that trust no member that lacks something, and of these the
     /// ones that do without few. None if too much is missing.
-    pub(crate) fn ways(&self) -> Vec<Way> {
+    pub(crate) fn ways(&self) -> Vec<ReadWay> {
         let (missing, stale) = self.incomplete();
         ways_without(self.shape(), missing, stale, &self.reader_counts())
     }
@@ -96,18 +96,18 @@ impl Group {
     }
 
     /// The way that is tried `nth`, modulo their number.
-    pub(crate) fn way(&self, nth: usize) -> Option<Way> {
+    pub(crate) fn way(&self, nth: usize) -> Option<ReadWay> {
         let is_online = |member: &Arc<Member>| member.state() == MemberState::Online;
         let mut columns = 0..self.shape().columns();
         if nth == 0 && columns.all(|column| self.readers_of(column).any(is_online)) {
-            return Some(Way::default());
+            return Some(ReadWay::default());
         }
         let ways = self.ways();
         ways.get(nth.checked_rem(ways.len())?).copied()
     }
 
     /// The first way that reads only members that hold everything and are not slow.
-    pub(crate) fn prompt_way(&self) -> Option<Way> {
+    pub(crate) fn prompt_way(&self) -> Option<ReadWay> {
         let (missing, stale) = self.incomplete();
         let columns = 0..self.shape().columns();
         let is_slow = |column: &usize| {
@@ -119,7 +119,7 @@ impl Group {
             .filter(is_slow)
             .fold(missing | stale, |all, n| all | 1 << n);
         if avoided == 0 {
-            return Some(Way::default());
+            return Some(ReadWay::default());
         }
         let ways = self.ways().into_iter();
         let mut good = ways.filter(|way| way.choice == 0 && avoided & !way.without == 0);
@@ -129,7 +129,7 @@ impl Group {
     /// Reads a stripe in one way, from each member by `ask`.
     pub(crate) fn read_way(
         &self,
-        way: Way,
+        way: ReadWay,
         segment: SegmentId,
         offset: u32,
         buf: &mut [u8],
@@ -140,7 +140,7 @@ impl Group {
             0 => vec![0; self.shape().columns()],
             _ => way.choose(&self.reader_counts()),
         };
-        let read = |part: &Part, buf: &mut [u8]| {
+        let read = |part: &StripePart, buf: &mut [u8]| {
             let none = Error::NoMember {
                 group: segment.group(),
             };
@@ -177,7 +177,7 @@ impl Group {
         }
     }
 
-    pub(crate) fn stripe(&self, segment: SegmentId, offset: u32, len: usize) -> Stripe {
+    pub(crate) fn stripe(&self, segment: SegmentId, offset: u32, len: usize) -> GroupStripe {
         self.shape()
             .stripe(self.unit(segment, offset), units_of(len))
     }
@@ -196,7 +196,7 @@ impl Group {
             let mut rest = &shares[member.column()][..];
             while let Some((first, _)) = rest.first() {
                 let mut row = *first;
-                let follows = |(at, bytes): &&Share<'_>| {
+                let follows = |(at, bytes): &&ColumnShare<'_>| {
                     let is_next = *at == row;
                     row += u64::from(units_of(bytes.len()));
                     is_next
@@ -217,7 +217,7 @@ impl Group {
         segment: SegmentId,
         offset: u32,
         stripes: &[&'a [u8]],
-    ) -> Vec<Vec<Share<'a>>> {
+    ) -> Vec<Vec<ColumnShare<'a>>> {
         let shape = self.shape();
         let mut shares = vec![Vec::new(); shape.columns()];
         let mut at = self.unit(segment, offset);
@@ -235,7 +235,7 @@ impl Group {
 
 /// The ways of reading a group of which some columns are missing and others lack something. `members`
 /// says how many can be read of each column.
-fn ways_without(shape: Shape, missing: Columns, stale: Columns, members: &[usize]) -> Vec<Way> {
+fn ways_without(shape: Shape, missing: Columns, stale: Columns, members: &[usize]) -> Vec<ReadWay> {
     let Some(spare) = shape.parity().checked_sub(missing.count_ones() as usize) else {
         return Vec::new();
     };
@@ -253,12 +253,12 @@ fn ways_without(shape: Shape, missing: Columns, stale: Columns, members: &[usize
     let choices: usize = members.iter().map(|count| (*count).max(1)).product();
     let choices = 0..choices.min(CHOICES_MAX);
     let ways = choices.flat_map(|choice| sets.iter().map(move |without| (*without, choice)));
-    ways.map(|(without, choice)| Way { without, choice })
+    ways.map(|(without, choice)| ReadWay { without, choice })
         .collect()
 }
 
 /// What the parts of a stripe hold, parity first. The last unit is filled up with zeros.
-fn contents<'a>(stripe: &Stripe, data: &'a [u8]) -> Vec<Cow<'a, [u8]>> {
+fn contents<'a>(stripe: &GroupStripe, data: &'a [u8]) -> Vec<Cow<'a, [u8]>> {
     let part = |range: std::ops::Range<usize>| match data.get(range.clone()) {
         Some(bytes) => Cow::Borrowed(bytes),
         None => {
@@ -274,7 +274,7 @@ fn contents<'a>(stripe: &Stripe, data: &'a [u8]) -> Vec<Cow<'a, [u8]>> {
 }
 
 /// Puts together what was found of the parts of a stripe, parity first. False if it is too little.
-fn gather(stripe: &Stripe, mut found: Vec<Option<Vec<u8>>>, buf: &mut [u8]) -> bool {
+fn gather(stripe: &GroupStripe, mut found: Vec<Option<Vec<u8>>>, buf: &mut [u8]) -> bool {
     let mut data = found.split_off(stripe.parity().len());
     let lens: Vec<usize> = stripe.data().iter().map(|part| part.len()).collect();
     if !restore(&mut data, &lens, &found) {
@@ -290,27 +290,27 @@ fn gather(stripe: &Stripe, mut found: Vec<Option<Vec<u8>>>, buf: &mut [u8]) -> b
 }
 
 /// What the members of a group hold of a place, as far as they could be read.
-pub struct Parts {
-    stripe: Stripe,
+pub struct ColumnParts {
+    stripe: GroupStripe,
     len: usize,
     /// Of each member its guid, which part it holds, and the bytes.
     found: Vec<(u64, usize, Option<Vec<u8>>)>,
     /// How many could be read of each column.
     counts: Vec<usize>,
     /// How they can be put together, with parity.
-    ways: Vec<Way>,
+    ways: Vec<ReadWay>,
 }
 
-impl Parts {
+impl ColumnParts {
     /// Reads the parts of a place on the members in a state. One that does not answer, and can be done without, is
     /// faulted: who examines a pool must not keep its commits waiting.
     pub(crate) fn read(
-        (groups, layout): (&Groups, &Layout),
+        (groups, layout): (&Groups, &StoreLayout),
         group: &Group,
         (segment, offset): (SegmentId, u32),
         len: usize,
         state: MemberState,
-    ) -> Parts {
+    ) -> ColumnParts {
         let stripe = group.stripe(segment, offset, len);
         let members = group.members.iter().filter(|m| m.state() == state);
         let (mut numbers, mut tasks) = (Vec::new(), Vec::new());
@@ -348,7 +348,7 @@ impl Parts {
             true => ways_without(group.shape(), missing, 0, &counts),
             false => Vec::new(),
         };
-        Parts {
+        ColumnParts {
             stripe,
             len,
             found,

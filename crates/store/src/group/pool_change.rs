@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::group::member::Member;
-use crate::layout::frames::{BLOCK, Bad, Change, Label, decode_frame};
+use crate::layout::frames::{BLOCK, Bad, Label, PoolChange, decode_frame};
 
 impl Label {
     /// The label of a device that is to be split off. It belongs to its pool still.
     pub(crate) fn splitting(&self, pool_guid: u64, name: &str, txg: u64) -> Label {
         let mut label = self.settled();
-        label.set_change(Change::Splitting, pool_guid);
+        label.set_change(PoolChange::Splitting, pool_guid);
         label.since = txg.into();
         label.set_new_name(name);
         label
@@ -19,7 +19,7 @@ impl Label {
     pub(crate) fn split_off(&self) -> Label {
         let mut label = *self;
         let old = std::mem::replace(&mut label.pool_guid, self.other_guid);
-        label.set_change(Change::SplitOff, old.get());
+        label.set_change(PoolChange::SplitOff, old.get());
         label
     }
 
@@ -27,7 +27,7 @@ impl Label {
     pub(crate) fn renumbered(&self, pool_guid: u64) -> Label {
         let mut label = self.settled();
         let old = std::mem::replace(&mut label.pool_guid, pool_guid.into());
-        label.set_change(Change::Renumbered, old.get());
+        label.set_change(PoolChange::Renumbered, old.get());
         label
     }
 
@@ -35,10 +35,12 @@ impl Label {
     pub(crate) fn beside(&self, changed: &Label) -> Option<Label> {
         let (own, changes_from) = (self.pool_guid, changed.other_guid);
         match (changed.change(), self.change()) {
-            (Change::SplitOff, Change::Splitting) if self.other_guid == changed.pool_guid => {
+            (PoolChange::SplitOff, PoolChange::Splitting)
+                if self.other_guid == changed.pool_guid =>
+            {
                 Some(self.split_off())
             }
-            (Change::Renumbered, Change::None) if own == changes_from => {
+            (PoolChange::Renumbered, PoolChange::None) if own == changes_from => {
                 Some(self.renumbered(changed.pool_guid.get()))
             }
             _ => None,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use crate::group::member::{Failed, Member};
+use crate::group::member::{Member, MemberFailure};
 use crate::group::mirror::{Group, at};
 use crate::group::pace::{self, ReadBuffer, Request};
-use crate::group::parity::Way;
+use crate::group::parity::ReadWay;
 use crate::{Error, Result, SegmentId};
 
 /// A disk of this machine that usually answers faster is read by the caller: another thread would cost too much of that.
@@ -34,7 +34,7 @@ impl Member {
         let limit = self.pace().read_limit();
         let answered = pace::ask(self.pace(), limit, self.read_later(at, buf.len()));
         let bytes = answered.ok_or_else(|| self.unanswered(limit))?;
-        let bytes = bytes.inspect_err(|_| self.count(Failed::Read))?;
+        let bytes = bytes.inspect_err(|_| self.count(MemberFailure::Read))?;
         buf.copy_from_slice(bytes.bytes());
         Ok(())
     }
@@ -88,7 +88,7 @@ impl Group {
         if self.shape().has_parity() {
             let way = self.prompt_way()?;
             let read = self.read_way(way, segment, offset, buf, Member::read_soon);
-            return Some((way == Way::default(), read));
+            return Some((way == ReadWay::default(), read));
         }
         let online = self.members_online();
         let readers = (0..online).filter_map(|nth| self.nth_reader(nth, segment, offset));

@@ -80,7 +80,7 @@ pub struct Label {
     pub columns: U16,
     /// How many columns of a stripe are parity.
     pub parity: U16,
-    /// A [`Change`].
+    /// A [`PoolChange`].
     pub change: U16,
     /// The other pool that the device belonged to, or will belong to, while it changes; else 0.
     pub other_guid: U64,
@@ -96,7 +96,7 @@ const NAME_BYTES: usize = 256;
 /// How the pool of a device is changing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub enum Change {
+pub enum PoolChange {
     /// Not at all.
     None = 0,
     /// The device is to be split off, and belongs to its pool until the commit that does it.
@@ -236,21 +236,21 @@ impl Label {
     }
 
     /// How the pool of the device is changing.
-    pub fn change(&self) -> Change {
+    pub fn change(&self) -> PoolChange {
         match self.change.get() {
-            1 => Change::Splitting,
-            2 => Change::SplitOff,
-            3 => Change::Renumbered,
-            _ => Change::None,
+            1 => PoolChange::Splitting,
+            2 => PoolChange::SplitOff,
+            3 => PoolChange::Renumbered,
+            _ => PoolChange::None,
         }
     }
 
     /// Whether frames of the other pool that the label names count too.
     pub(crate) fn takes_frames_of_other(&self) -> bool {
-        matches!(self.change(), Change::SplitOff | Change::Renumbered)
+        matches!(self.change(), PoolChange::SplitOff | PoolChange::Renumbered)
     }
 
-    pub(crate) fn set_change(&mut self, change: Change, other_guid: u64) {
+    pub(crate) fn set_change(&mut self, change: PoolChange, other_guid: u64) {
         self.change = (change as u16).into();
         self.other_guid = other_guid.into();
     }

@@ -34,7 +34,7 @@ pub(crate) struct Geometry {
 
 /// Which of the two headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Copy {
+pub(crate) enum HeaderSide {
     /// At the start of the device.
     Front,
     /// At its end.
@@ -42,7 +42,7 @@ pub(crate) enum Copy {
 }
 
 /// Both headers.
-pub(crate) const COPIES: [Copy; 2] = [Copy::Front, Copy::Back];
+pub(crate) const COPIES: [HeaderSide; 2] = [HeaderSide::Front, HeaderSide::Back];
 
 /// The sizes that all devices of a pool share, chosen by the smallest.
 pub(crate) fn choose(smallest: u64) -> (u32, u32) {
@@ -99,38 +99,38 @@ impl Geometry {
     }
 
     /// The byte at which a label lies.
-    pub(crate) fn label(&self, copy: Copy) -> u64 {
+    pub(crate) fn label(&self, copy: HeaderSide) -> u64 {
         match copy {
-            Copy::Front => 0,
-            Copy::Back => self.device_size - BLOCK as u64,
+            HeaderSide::Front => 0,
+            HeaderSide::Back => self.device_size - BLOCK as u64,
         }
     }
 
     /// The byte at which the superblock of a transaction group lies.
-    pub(crate) fn superblock(&self, copy: Copy, slot: u32) -> u64 {
+    pub(crate) fn superblock(&self, copy: HeaderSide, slot: u32) -> u64 {
         self.body(copy) + u64::from(slot) * BLOCK as u64
     }
 
     /// The byte at which a key block lies.
-    pub(crate) fn key_block(&self, copy: Copy, index: u32) -> u64 {
+    pub(crate) fn key_block(&self, copy: HeaderSide, index: u32) -> u64 {
         self.body(copy) + (u64::from(RING_SLOTS) + u64::from(index)) * BLOCK as u64
     }
 
     /// The byte at which a heartbeat lies: the last block of the front header, or the one before the label of the back
     /// header, if nothing else is there.
-    pub(crate) fn heartbeat(&self, copy: Copy) -> Option<u64> {
+    pub(crate) fn heartbeat(&self, copy: HeaderSide) -> Option<u64> {
         let block = BLOCK as u64;
         let is_free = self.header_size >= header_bytes(self.key_blocks) + block;
         is_free.then_some(match copy {
-            Copy::Front => self.header_size - block,
-            Copy::Back => self.device_size - 2 * block,
+            HeaderSide::Front => self.header_size - block,
+            HeaderSide::Back => self.device_size - 2 * block,
         })
     }
 
-    fn body(&self, copy: Copy) -> u64 {
+    fn body(&self, copy: HeaderSide) -> u64 {
         match copy {
-            Copy::Front => BLOCK as u64,
-            Copy::Back => self.device_size - header_bytes(self.key_blocks),
+            HeaderSide::Front => BLOCK as u64,
+            HeaderSide::Back => self.device_size - header_bytes(self.key_blocks),
         }
     }
 }
@@ -154,16 +154,28 @@ mod tests {
             let g = Geometry::new("d", size, segment_size, key_blocks).unwrap();
             let block = BLOCK as u64;
             let mut parts = vec![
-                (g.label(Copy::Front), block),
-                (g.superblock(Copy::Front, 0), u64::from(RING_SLOTS) * block),
-                (g.key_block(Copy::Front, 0), u64::from(key_blocks) * block),
+                (g.label(HeaderSide::Front), block),
+                (
+                    g.superblock(HeaderSide::Front, 0),
+                    u64::from(RING_SLOTS) * block,
+                ),
+                (
+                    g.key_block(HeaderSide::Front, 0),
+                    u64::from(key_blocks) * block,
+                ),
                 (
                     g.segment(0),
                     u64::from(g.segments) * u64::from(segment_size),
                 ),
-                (g.superblock(Copy::Back, 0), u64::from(RING_SLOTS) * block),
-                (g.key_block(Copy::Back, 0), u64::from(key_blocks) * block),
-                (g.label(Copy::Back), block),
+                (
+                    g.superblock(HeaderSide::Back, 0),
+                    u64::from(RING_SLOTS) * block,
+                ),
+                (
+                    g.key_block(HeaderSide::Back, 0),
+                    u64::from(key_blocks) * block,
+                ),
+                (g.label(HeaderSide::Back), block),
             ];
             parts.push((size, 0));
             for pair in parts.windows(2) {

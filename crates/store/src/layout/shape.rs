@@ -111,7 +111,7 @@ impl Shape {
     }
 
     /// Where a stripe lies that begins at unit `start` of the group and has so many units of data.
-    pub(crate) fn stripe(self, start: u64, units: u32) -> Stripe {
+    pub(crate) fn stripe(self, start: u64, units: u32) -> GroupStripe {
         let (columns, parity) = (self.columns() as u64, u32::from(self.parity));
         let (full_rows, rest) = (units / self.needed() as u32, units % self.needed() as u32);
         let longer = if rest == 0 { 0 } else { rest + parity };
@@ -122,7 +122,7 @@ impl Shape {
         let mut first = 0;
         let parts = (0..used).map(|number| {
             let at = start + u64::from(number);
-            let part = Part {
+            let part = StripePart {
                 column: (at % columns) as usize,
                 row: at / columns,
                 units: full_rows + u32::from(number < longer),
@@ -133,7 +133,7 @@ impl Shape {
             }
             part
         });
-        Stripe {
+        GroupStripe {
             parity: self.parity(),
             parts: parts.collect(),
         }
@@ -142,14 +142,14 @@ impl Shape {
 
 /// A stripe: the parity first, then the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stripe {
+pub(crate) struct GroupStripe {
     parity: usize,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<StripePart>,
 }
 
 /// What of a stripe is in one column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct StripePart {
     pub(crate) column: usize,
     /// Its first row.
     pub(crate) row: u64,
@@ -158,7 +158,7 @@ pub(crate) struct Part {
     first: u32,
 }
 
-impl Part {
+impl StripePart {
     pub(crate) fn len(&self) -> usize {
         self.units as usize * UNIT as usize
     }
@@ -170,12 +170,12 @@ impl Part {
     }
 }
 
-impl Stripe {
-    pub(crate) fn parity(&self) -> &[Part] {
+impl GroupStripe {
+    pub(crate) fn parity(&self) -> &[StripePart] {
         &self.parts[..self.parity]
     }
 
-    pub(crate) fn data(&self) -> &[Part] {
+    pub(crate) fn data(&self) -> &[StripePart] {
         &self.parts[self.parity..]
     }
 }

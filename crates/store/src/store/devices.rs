@@ -6,9 +6,9 @@ use block::{BlockDevice, Claimant};
 use parking_lot::Mutex;
 
 use crate::group::member::{Member, contents, read_label};
-use crate::group::mirror::{Group, Groups, Layout};
+use crate::group::mirror::{Group, Groups, StoreLayout};
 use crate::group::pool_change::complete_changes;
-use crate::layout::frames::{Change, Label, NO_GROUP, POLICY_SPARE, POLICY_WHOLE};
+use crate::layout::frames::{Label, NO_GROUP, POLICY_SPARE, POLICY_WHOLE, PoolChange};
 use crate::layout::geometry::{Geometry, choose};
 
 use crate::layout::shape::{COLUMNS_MAX, Shape, columns_min};
@@ -44,7 +44,7 @@ impl From<Vec<Arc<dyn BlockDevice>>> for NewGroup {
 
 /// What a device says of itself, for finding pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct DeviceIdentity {
     /// The pool it belongs to.
     pub pool_guid: u64,
     /// Which of the pool's devices it is.
@@ -52,26 +52,26 @@ pub struct Found {
     /// Its group; of a spare, none that there is.
     pub group: u16,
     /// How its pool is changing, and the other pool.
-    pub change: Change,
+    pub change: PoolChange,
     /// 0 without a change.
     pub other_guid: u64,
     /// Whether it is shorter than its label says.
     pub is_cut: bool,
 }
 
-impl Found {
+impl DeviceIdentity {
     /// Whether it belongs to the pool with this guid, or will when the change of that pool's guid is complete.
     pub fn is_of(&self, pool_guid: u64) -> bool {
         self.pool_guid == pool_guid
-            || self.change == Change::Renumbered && self.other_guid == pool_guid
+            || self.change == PoolChange::Renumbered && self.other_guid == pool_guid
     }
 
     /// Whether it belongs to the pool of `other`, and only a power cut kept it from getting a label like that of
     /// `other`. A spare has nothing of the pool but its label, so it proves nothing for other devices.
-    pub fn changes_with(&self, other: &Found) -> bool {
+    pub fn changes_with(&self, other: &DeviceIdentity) -> bool {
         match (self.change, other.change) {
-            (Change::Splitting, Change::SplitOff) => other.pool_guid == self.other_guid,
-            (Change::None, Change::Renumbered) => {
+            (PoolChange::Splitting, PoolChange::SplitOff) => other.pool_guid == self.other_guid,
+            (PoolChange::None, PoolChange::Renumbered) => {
                 other.other_guid == self.pool_guid && other.group != NO_GROUP
             }
             _ => false,
@@ -83,9 +83,9 @@ impl Found {
 ///
 /// # Errors
 /// [`Error::NotAPool`] without a label, [`Error::DamagedLabel`], [`Error::TooNew`], or [`Error::Device`].
-pub fn probe(device: &dyn BlockDevice) -> Result<Found> {
+pub fn probe(device: &dyn BlockDevice) -> Result<DeviceIdentity> {
     let label = read_label(device)?;
-    Ok(Found {
+    Ok(DeviceIdentity {
         pool_guid: label.pool_guid.get(),
         device_guid: label.device_guid.get(),
         group: label.group.get(),
@@ -470,7 +470,7 @@ impl Template {
             pool_guid: self.pool_guid,
             segment_size: self.segment_size,
             key_blocks: self.key_blocks,
-            groups: Groups::new(Layout::new(members)),
+            groups: Groups::new(StoreLayout::new(members)),
             passed_over: Vec::new(),
             claimant: Mutex::default(),
             split_before: Mutex::default(),

@@ -12,7 +12,7 @@ use crate::group::member::Member;
 use crate::layout::frames::{
     BLOCK, KEY_BLOCK_MAGIC, Label, RING_SLOTS, SUPERBLOCK_MAGIC, encode_frame,
 };
-use crate::layout::geometry::Copy;
+use crate::layout::geometry::HeaderSide;
 use crate::store::devices::Store;
 use crate::{Error, Result};
 
@@ -51,7 +51,7 @@ impl Store {
             member.write_back_header(keys, (*txg, superblock))
         };
         self.groups.on_one(&layout, &extended, header, back)?;
-        let front = |member: &Member, (): &()| member.write_label(Copy::Front);
+        let front = |member: &Member, (): &()| member.write_label(HeaderSide::Front);
         let labelled = self.groups.on_one(&layout, &extended, (), front);
         if let Err(Error::Unanswered { .. }) = labelled {
             // It was given up. Either label may be there when it comes back.
@@ -59,7 +59,7 @@ impl Store {
         }
         if let Err(error) = labelled {
             // It is unknown which of the two labels is there. The old one is as good, while both ends are whole.
-            let _ = member.write_label(Copy::Front);
+            let _ = member.write_label(HeaderSide::Front);
             return Err(error);
         }
         self.groups.change(|layout| layout.renew(&extended));
@@ -103,22 +103,22 @@ impl Member {
         (txg, superblock): (u64, &[u8]),
     ) -> Result<()> {
         let (geometry, guid) = (&self.geometry, self.label.pool_guid.get());
-        self.write_label(Copy::Back)?;
+        self.write_label(HeaderSide::Back)?;
         let begin = geometry.device_size - geometry.header_size;
         self.overwrite(begin, geometry.header_size - BLOCK as u64)?;
         for (index, payload) in keys {
             let block = encode_frame(KEY_BLOCK_MAGIC, guid, 0, payload);
-            let at = geometry.key_block(Copy::Back, *index);
+            let at = geometry.key_block(HeaderSide::Back, *index);
             self.write(at, &[IoSlice::new(&block[..])])?;
         }
         let block = encode_frame(SUPERBLOCK_MAGIC, guid, txg, superblock);
         let slot = (txg % u64::from(RING_SLOTS)) as u32;
-        let at = geometry.superblock(Copy::Back, slot);
+        let at = geometry.superblock(HeaderSide::Back, slot);
         self.write(at, &[IoSlice::new(&block[..])])?;
         self.flush()
     }
 
-    fn write_label(&self, copy: Copy) -> Result<()> {
+    fn write_label(&self, copy: HeaderSide) -> Result<()> {
         let block = self.label.encode();
         self.write(self.geometry.label(copy), &[IoSlice::new(&block[..])])?;
         self.flush()

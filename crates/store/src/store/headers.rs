@@ -5,20 +5,18 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::group::member::Member;
-use crate::group::mirror::{Groups, Layout};
+use crate::group::member::{HeaderBlock, Member};
+use crate::group::mirror::{Groups, StoreLayout};
 use crate::layout::frames::{
     BLOCK, KEY_BLOCK_MAGIC, Label, RING_SLOTS, SUPERBLOCK_MAGIC, decode_frame,
 };
-use crate::layout::geometry::{COPIES, Copy};
+use crate::layout::geometry::{COPIES, HeaderSide};
 use crate::{HeaderCheck, Result};
-
-type Block = [u8; BLOCK];
 
 /// A check of headers under way.
 pub(crate) struct Headers<'a> {
     pub(crate) groups: &'a Groups,
-    pub(crate) layout: &'a Layout,
+    pub(crate) layout: &'a StoreLayout,
     pub(crate) pool_guid: u64,
     pub(crate) repair: bool,
     pub(crate) found: HeaderCheck,
@@ -31,7 +29,7 @@ impl Headers<'_> {
         for member in layout.active().chain(&layout.spares) {
             for copy in COPIES {
                 let at = member.geometry.label(copy);
-                let is_whole = |block: &Block| Label::decode(block) == Ok(member.label);
+                let is_whole = |block: &HeaderBlock| Label::decode(block) == Ok(member.label);
                 if !self.read(member, at).is_some_and(|block| is_whole(&block)) {
                     self.rewrite(member, at, &member.label.encode())?;
                 }
@@ -61,8 +59,8 @@ impl Headers<'_> {
     /// one that is whole too.
     fn frames(
         &mut self,
-        place: &dyn Fn(&Member, Copy) -> u64,
-        is_whole: &dyn Fn(&Block) -> bool,
+        place: &dyn Fn(&Member, HeaderSide) -> u64,
+        is_whole: &dyn Fn(&HeaderBlock) -> bool,
     ) -> Result<()> {
         let mut found = Vec::new();
         let mut good = None;
@@ -88,13 +86,13 @@ impl Headers<'_> {
         Ok(())
     }
 
-    fn read(&mut self, member: &Arc<Member>, at: u64) -> Option<Box<Block>> {
+    fn read(&mut self, member: &Arc<Member>, at: u64) -> Option<Box<HeaderBlock>> {
         if !is_used(member) {
             return None;
         }
         self.found.examined += BLOCK as u64;
         let found = Arc::new(Mutex::new(Box::new([0; BLOCK])));
-        let read = |member: &Member, (at, found): &(u64, Arc<Mutex<Box<Block>>>)| {
+        let read = |member: &Member, (at, found): &(u64, Arc<Mutex<Box<HeaderBlock>>>)| {
             let mut block = Box::new([0; BLOCK]);
             member.read(*at, &mut block[..])?;
             *found.lock() = block;
@@ -105,7 +103,7 @@ impl Headers<'_> {
         read.ok().map(|()| found.lock().clone())
     }
 
-    fn rewrite(&mut self, member: &Arc<Member>, at: u64, block: &Block) -> Result<()> {
+    fn rewrite(&mut self, member: &Arc<Member>, at: u64, block: &HeaderBlock) -> Result<()> {
         // One that did not answer has been given up.
         if !self.repair || !is_used(member) {
             return Ok(());
@@ -113,7 +111,7 @@ impl Headers<'_> {
         self.found.repaired += 1;
         let one = std::iter::once(member);
         let task = (at, Box::new(*block));
-        let write = |member: &Member, (at, block): &(u64, Box<Block>)| {
+        let write = |member: &Member, (at, block): &(u64, Box<HeaderBlock>)| {
             member.write(*at, &[IoSlice::new(&block[..])])
         };
         self.groups.on_members(self.layout, one, task, write)

@@ -7,9 +7,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::group::member::Member;
-use crate::group::pace::{Patience, Request};
+use crate::group::pace::{Request, TimeBudget};
 use crate::layout::frames::{BLOCK, decode_frame, encode_frame};
-use crate::layout::geometry::{COPIES, Copy};
+use crate::layout::geometry::{COPIES, HeaderSide};
 use crate::store::devices::Store;
 use crate::{Error, Result};
 
@@ -24,7 +24,7 @@ impl Store {
         let layout = self.groups.now();
         layout
             .members()
-            .all(|member| member.geometry.heartbeat(Copy::Front).is_some())
+            .all(|member| member.geometry.heartbeat(HeaderSide::Front).is_some())
     }
 
     /// Writes a heartbeat to all devices that answer, durably. The one before stays, in the other header.
@@ -49,7 +49,7 @@ impl Store {
         let mut pending: BTreeMap<u64, Request> = members.iter().map(start).collect();
         drop(tell);
         let mut outcome = Err(Error::NoSuperblock);
-        let mut patience = Patience::new(WAIT);
+        let mut patience = TimeBudget::new(WAIT);
         while !pending.is_empty() {
             let next = match (patience.is_over(), &outcome) {
                 (false, _) => patience.next(&told),

@@ -7,9 +7,11 @@ use block::BlockDevice;
 use crate::group::member::Member;
 use crate::group::mirror::Group;
 use crate::group::pace::LateDevice;
-use crate::layout::frames::Change;
+use crate::layout::frames::PoolChange;
 use crate::store::devices::{Store, refuse_contents};
-use crate::{Assigned, Error, Fault, Joins, MemberInfo, MemberState, NewMember, Result, Shape};
+use crate::{
+    DeviceAssignment, DeviceFault, Error, Joins, MemberInfo, MemberState, NewMember, Result, Shape,
+};
 
 impl Store {
     /// Says how many segments a group has, parity included. Each of its members must have space for its part.
@@ -36,12 +38,12 @@ impl Store {
     }
 
     /// The members that have failed since this was asked last.
-    pub fn take_faults(&self) -> Vec<Fault> {
+    pub fn take_faults(&self) -> Vec<DeviceFault> {
         self.groups.take_faults()
     }
 
     /// Says which devices belong to the pool, and what they are good for. Others are let go of.
-    pub fn assign(&self, devices: &[Assigned]) {
+    pub fn assign(&self, devices: &[DeviceAssignment]) {
         self.groups.change(|layout| {
             let mut kept = Vec::new();
             for member in layout.all() {
@@ -50,7 +52,7 @@ impl Store {
                     member.set_state(assigned.state);
                     member.set_errors(&assigned.errors);
                     kept.push(Arc::clone(member));
-                } else if member.label.change() == Change::Splitting {
+                } else if member.label.change() == PoolChange::Splitting {
                     self.split_before.lock().push(Arc::clone(member));
                 }
             }

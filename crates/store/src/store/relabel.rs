@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::group::member::{InUse, Member};
-use crate::layout::frames::{BLOCK, Change, Label};
+use crate::layout::frames::{BLOCK, Label, PoolChange};
 use crate::layout::geometry::COPIES;
-use crate::store::devices::{Found, Store};
+use crate::store::devices::{DeviceIdentity, Store};
 use crate::{Error, MemberInfo, Result};
 
 /// Groups what was found on devices by the pools that they belong to. Of a change that a power cut interrupted, what is
 /// true of one device is true of all.
-pub fn by_pool<T>(found: Vec<(T, Found)>) -> BTreeMap<u64, Vec<T>> {
-    let changed: Vec<Found> = found.iter().map(|(_, found)| *found).collect();
-    let pool_of = |own: &Found| {
+pub fn by_pool<T>(found: Vec<(T, DeviceIdentity)>) -> BTreeMap<u64, Vec<T>> {
+    let changed: Vec<DeviceIdentity> = found.iter().map(|(_, found)| *found).collect();
+    let pool_of = |own: &DeviceIdentity| {
         let mut others = changed.iter().filter(|other| own.changes_with(other));
         others.next().map_or(own.pool_guid, |other| other.pool_guid)
     };
@@ -31,7 +31,7 @@ pub fn by_pool<T>(found: Vec<(T, Found)>) -> BTreeMap<u64, Vec<T>> {
 }
 
 /// A key block, by its number.
-type Frame = (u32, Box<[u8; BLOCK]>);
+type KeyBlock = (u32, Box<[u8; BLOCK]>);
 
 /// An operation on a device ends within this time, or the device does not answer.
 const CLOSING: Duration = Duration::from_secs(10);
@@ -90,7 +90,7 @@ impl Store {
     /// # Errors
     /// The failure of a device that the pool cannot do without.
     pub fn settle_splits(&self, done: &[u64]) -> Result<Vec<String>> {
-        let is_splitting = |member: &Arc<Member>| member.label.change() == Change::Splitting;
+        let is_splitting = |member: &Arc<Member>| member.label.change() == PoolChange::Splitting;
         let mut failures =
             self.on_devices(is_splitting, |m| self.set_label(m, m.label.settled()))?;
         for member in self.split_before.lock().drain(..) {
@@ -111,7 +111,7 @@ impl Store {
         let layout = self.groups.now();
         let mut name = None;
         for member in layout.members() {
-            if member.label.change() != Change::SplitOff || member.has_own_superblock() {
+            if member.label.change() != PoolChange::SplitOff || member.has_own_superblock() {
                 return None;
             }
             name = Some(member.label.new_name());
@@ -166,7 +166,7 @@ impl Store {
         let mut failures = self.confirm_labels()?;
         let frames = key_blocks.iter();
         let frames = frames.map(|index| Ok((*index, self.key_block_frame(*index)?)));
-        let frames: Arc<[Frame]> = frames.collect::<Result<_>>()?;
+        let frames: Arc<[KeyBlock]> = frames.collect::<Result<_>>()?;
         let rewrite = |member: &Arc<Member>| {
             let (layout, frames) = (self.groups.now(), Arc::clone(&frames));
             self.groups
@@ -248,7 +248,7 @@ impl Store {
 }
 
 impl Member {
-    fn rewrite_keys(&self, frames: &[Frame]) -> Result<()> {
+    fn rewrite_keys(&self, frames: &[KeyBlock]) -> Result<()> {
         for copy in COPIES {
             for (index, block) in frames {
                 let at = self.geometry.key_block(copy, *index);

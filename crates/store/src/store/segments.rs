@@ -5,12 +5,12 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::group::batch::{self, Batch};
-use crate::group::member::{Failed, Member};
-use crate::group::mirror::{self, Group, Layout};
+use crate::group::batch::{self, MemberBatch};
+use crate::group::member::{Member, MemberFailure};
+use crate::group::mirror::{self, Group, StoreLayout};
 use crate::group::parity::part_of;
 use crate::store::devices::Store;
-use crate::{Error, MemberState, Parts, Result, SegmentId, UNIT};
+use crate::{ColumnParts, Error, MemberState, Result, SegmentId, UNIT};
 
 /// A pattern is written in pieces of so many bytes.
 const FILL: u64 = 1 << 20;
@@ -18,7 +18,7 @@ const FILL: u64 = 1 << 20;
 const DISCARD: u64 = 64 << 20;
 
 /// A range of a device, where it begins and how long it is, and bytes for it.
-type Range = (u64, u64, Arc<[u8]>);
+type DeviceWrite = (u64, u64, Arc<[u8]>);
 
 impl Store {
     /// Fills `buf` from a place in a segment, on whichever member can read it.
@@ -140,11 +140,17 @@ impl Store {
         offset: u32,
         len: usize,
         state: MemberState,
-    ) -> Result<Parts> {
+    ) -> Result<ColumnParts> {
         let layout = self.groups.now();
         let group = layout.group_at(segment, offset, len)?;
         let groups = (&self.groups, &*layout);
-        Ok(Parts::read(groups, group, (segment, offset), len, state))
+        Ok(ColumnParts::read(
+            groups,
+            group,
+            (segment, offset),
+            len,
+            state,
+        ))
     }
 
     /// Writes one member's part of a place that holds `whole`, unless the member has failed by now.
@@ -179,7 +185,7 @@ impl Store {
     /// Counts a copy on a member that is not what it should be.
     pub fn count_damage(&self, guid: u64) {
         if let Some(member) = self.groups.now().find(guid) {
-            member.count(Failed::Checksum);
+            member.count(MemberFailure::Checksum);
         }
     }
 
@@ -203,8 +209,8 @@ impl Store {
         if batch::is_worthwhile(&layout, &group.members) {
             let bytes = batch::bytes_of(pieces);
             let write = |member: &Arc<Member>| (mirror::at(member, segment, offset), bytes.clone());
-            let batches = members.map(|m| Arc::new(Batch::new(m, vec![write(m)])));
-            let batches: Vec<Arc<Batch>> = batches.collect();
+            let batches = members.map(|m| Arc::new(MemberBatch::new(m, vec![write(m)])));
+            let batches: Vec<Arc<MemberBatch>> = batches.collect();
             self.groups.write_batches(&layout, &batches);
             return Ok(());
         }
@@ -309,7 +315,7 @@ impl Store {
         (offset, len): (u32, u32),
         piece: u64,
         bytes: Arc<[u8]>,
-        act: fn(&Member, &Range) -> Result<()>,
+        act: fn(&Member, &DeviceWrite) -> Result<()>,
     ) -> Result<()> {
         let layout = self.groups.now();
         let group = layout.group(segment.group());
@@ -405,28 +411,28 @@ impl Store {
     /// Writes stripes to a group with parity.
     fn write_stripes(
         &self,
-        layout: &Layout,
+        layout: &StoreLayout,
         group: &Group,
         (segment, offset): (SegmentId, u32),
         stripes: &[&[u8]],
     ) {
-        let mut batches: Vec<Batch> = Vec::new();
+        let mut batches: Vec<MemberBatch> = Vec::new();
         let at_once = batch::is_worthwhile(layout, &group.members);
         group.write_stripes(segment, offset, stripes, |member, at, pieces| {
             if at_once {
-                Batch::add(&mut batches, member, (at, batch::bytes_of(pieces)));
+                MemberBatch::add(&mut batches, member, (at, batch::bytes_of(pieces)));
             } else if member.is_active() {
                 self.groups.write(layout, member, at, pieces);
             }
         });
-        let batches: Vec<Arc<Batch>> = batches.into_iter().map(Arc::new).collect();
+        let batches: Vec<Arc<MemberBatch>> = batches.into_iter().map(Arc::new).collect();
         self.groups.write_batches(layout, &batches);
     }
 
     /// Flushes those of some members that were written to, side by side.
     fn flush_members<'a>(
         &self,
-        layout: &Layout,
+        layout: &StoreLayout,
         members: impl Iterator<Item = &'a Arc<Member>>,
     ) -> Result<()> {
         let active = members.filter(|member| member.is_active());

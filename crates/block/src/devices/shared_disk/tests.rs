@@ -6,7 +6,7 @@ fn machine(id: u32, boot: &str) -> Claimant {
     Claimant::new((id, "host"), boot, 7)
 }
 
-fn writes(view: &View) -> bool {
+fn writes(view: &DiskView) -> bool {
     view.write_at(0, &[IoSlice::new(&[1; 512])]).is_ok()
 }
 
@@ -142,14 +142,14 @@ fn a_lost_reservation_says_whether_another_machine_has_it() {
 fn a_disk_that_does_not_tell_who_is_registered_is_refused_and_left_alone() {
     let disk = SharedDisk::new(1 << 20);
     let (a, b) = (disk.seen_by(1), disk.seen_by(2));
-    let refused = |view: &View, by: Claimant| {
+    let refused = |view: &DiskView, by: Claimant| {
         let error = view.claim(&by).map(drop).unwrap_err();
         assert!(matches!(error, Error::NoReservations { .. }), "{error}");
     };
     disk.set_silent(true);
     refused(&a, machine(1, "a"));
     disk.set_silent(false);
-    assert_eq!(a.registered().unwrap(), Registered::default());
+    assert_eq!(a.registered().unwrap(), Registrations::default());
     // Force takes nothing from an owner that it cannot see.
     let claim = a.claim(&machine(1, "a")).unwrap();
     disk.set_silent(true);

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::*;
 use crate::ownership::loop_device::{Loop, no_starts, run};
-use crate::{Access, Error, FileDevice};
+use crate::{DeviceAccess, Error, FileDevice};
 
 const SIZE: u64 = 8 << 20;
 const MIB: u64 = 1 << 20;
@@ -24,7 +24,7 @@ fn image() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn own(path: &Path) -> Result<FileDevice> {
-    FileDevice::open(path, Access::Exclusive)
+    FileDevice::open(path, DeviceAccess::Exclusive)
 }
 
 /// Fails unless the owner of one keeps out that of the other, and is named, until it lets go.
@@ -39,7 +39,7 @@ fn exclude(one: &Path, other: &Path) {
         let process = format!("process {} (", std::process::id());
         assert!(holder.starts_with(&process), "{holder}");
         // Others may look.
-        FileDevice::open(other, Access::ReadOnly).unwrap();
+        FileDevice::open(other, DeviceAccess::ReadOnly).unwrap();
         drop(owned);
         drop(own(other).unwrap());
     }
@@ -154,8 +154,8 @@ fn another_file_at_the_path_of_a_deleted_one_is_not_locked() {
 
 #[test]
 fn an_extent_of_a_part_is_one_of_the_whole() {
-    let extent = |start, end| Extent { start, end };
-    let all = Extent::default();
+    let extent = |start, end| LockExtent { start, end };
+    let all = LockExtent::default();
     assert_eq!(all.within(all), all);
     assert_eq!(all.within(extent(5, Some(9))), extent(5, Some(9)));
     assert_eq!(

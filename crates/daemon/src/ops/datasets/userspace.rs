@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use dataset::{Account, Dataset, Miscount, Owner};
+use dataset::{Dataset, Miscount, Owner, OwnerAccount};
 use pool::Entry;
 use protocol::accounts;
 use protocol::api::{AccountRow, FailureKind, OwnerKind, Props, Reply, Source, Value};
@@ -152,7 +152,7 @@ impl Daemon {
     }
 }
 
-fn row(kind: OwnerKind, owner: Owner, account: &Account) -> Option<AccountRow> {
+fn row(kind: OwnerKind, owner: Owner, account: &OwnerAccount) -> Option<AccountRow> {
     let (id, name) = match (kind, owner) {
         (OwnerKind::User, Owner::User(uid)) => (uid, accounts::user_name(uid)),
         (OwnerKind::Group, Owner::Group(gid)) => (gid, accounts::group_name(gid)),

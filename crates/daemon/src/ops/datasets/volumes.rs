@@ -8,7 +8,7 @@ use std::collections::btree_map;
 use std::io::IoSlice;
 use std::sync::{Arc, Weak};
 
-use block::{Access, BlockDevice, FileDevice, SectorSizes, Status};
+use block::{BlockDevice, DeviceAccess, FileDevice, RangeStatus, SectorSizes};
 use dataset::Volume;
 use pool::{Entry, VolumeShape};
 use protocol::api::{FailureKind, NewVolume, Props};
@@ -160,7 +160,7 @@ impl BlockDevice for LentVolume {
         })
     }
 
-    fn status_at(&self, offset: u64, len: u64) -> block::Result<Status> {
+    fn status_at(&self, offset: u64, len: u64) -> block::Result<RangeStatus> {
         self.device.with("look at", (offset, len), |volume| {
             volume.status_at(offset, len)
         })
@@ -246,7 +246,7 @@ impl Daemon {
     pub(crate) fn open(
         &self,
         name: DeviceName<'_>,
-        access: Access,
+        access: DeviceAccess,
         user: &str,
     ) -> Result<Arc<dyn BlockDevice>> {
         Ok(match name {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use block::{Access, BlockDevice};
+use block::{BlockDevice, DeviceAccess};
 use pool::{PoolState, Superblock};
 use protocol::api::FailureKind;
 use store::Store;
@@ -18,7 +18,7 @@ impl Daemon {
     pub(crate) fn clear_label(&self, path: &Path, force: bool) -> Result<()> {
         self.may_go(&ExclusiveUse::Devices(&[path.to_owned()]))?;
         let user = "a command that clears its label";
-        let device = self.open_device(path, Access::Exclusive, user)?;
+        let device = self.open_device(path, DeviceAccess::Exclusive, user)?;
         match store::probe(device.as_ref()) {
             Ok(found) => {
                 let mut own = self.pools().into_iter();
@@ -40,7 +40,7 @@ impl Daemon {
         &self,
         path: &Path,
         device: &Arc<dyn BlockDevice>,
-        found: &store::Found,
+        found: &store::DeviceIdentity,
         force: bool,
     ) -> Result<()> {
         let path = path.display();

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use block::{Access, BlockDevice, DeviceMeter, FileDevice, Metered};
-use meter::Operation;
+use block::{BlockDevice, DeviceAccess, DeviceMeter, FileDevice, MeteredDevice};
+use meter::OperationMeter;
 use parking_lot::Mutex;
 use protocol::api::{CacheIo, DeviceIo, Io, PoolIo};
 use protocol::device_name::DeviceName;
@@ -33,7 +33,7 @@ impl Daemon {
     pub(crate) fn open_device(
         &self,
         path: &Path,
-        access: Access,
+        access: DeviceAccess,
         user: &str,
     ) -> Result<Arc<dyn BlockDevice>> {
         Ok(match DeviceName::parse(path).supported()? {
@@ -62,7 +62,7 @@ impl ActivePool {
     pub(crate) fn open_device(&self, daemon: &Daemon, path: &Path) -> Result<Arc<dyn BlockDevice>> {
         let name = self.pool.name();
         daemon.refuse_circle(&name, path)?;
-        daemon.open_device(path, Access::Exclusive, &pool_user(&name))
+        daemon.open_device(path, DeviceAccess::Exclusive, &pool_user(&name))
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn metered(device: impl BlockDevice + 'static) -> Arc<dyn BlockDevice
             new
         });
     drop(open);
-    Arc::new(Metered::new(device, meter))
+    Arc::new(MeteredDevice::new(device, meter))
 }
 
 /// The meter of the device with this name, while it is open.
@@ -124,7 +124,7 @@ fn pool_io(active: &ActivePool) -> PoolIo {
 }
 
 fn device_io(open: OpenDevice, path: String) -> DeviceIo {
-    let io = |operation: &Operation| {
+    let io = |operation: &OperationMeter| {
         let totals = operation.totals();
         Io {
             operations: totals.times.count(),
@@ -168,7 +168,7 @@ mod tests {
         let path = dir.path().join("device");
         let used = metered(FileDevice::create(&path, 1 << 20).unwrap());
         let name = path.display().to_string();
-        let looks = metered(FileDevice::open(&path, Access::ReadOnly).unwrap());
+        let looks = metered(FileDevice::open(&path, DeviceAccess::ReadOnly).unwrap());
         used.read_at(0, &mut [0; 512]).unwrap();
         drop(looks);
         assert_eq!(meter(&name).unwrap().meter.read.totals().bytes, 512);

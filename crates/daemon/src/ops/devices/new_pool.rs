@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use block::{Access, BlockDevice, FileDevice};
+use block::{BlockDevice, DeviceAccess, FileDevice};
 use protocol::api::{FailureKind, command};
 use protocol::device_name::DeviceName;
 use store::{CreateOptions, NewGroup, Store};
@@ -75,7 +75,7 @@ impl Daemon {
         for path in paths {
             if !DeviceName::parse(path).is_path() {
                 let user = meters::pool_user(&new.pool);
-                let device = self.open_device(path, Access::Exclusive, &user)?;
+                let device = self.open_device(path, DeviceAccess::Exclusive, &user)?;
                 self.refuse_used(&*device, None)?;
                 opened.push(device);
                 continue;
@@ -87,7 +87,7 @@ impl Daemon {
                     made.0.lock().push(path.clone());
                     device
                 }
-                None => FileDevice::open(path, Access::Exclusive).map_err(|error| {
+                None => FileDevice::open(path, DeviceAccess::Exclusive).map_err(|error| {
                     let missing = matches!(&error, block::Error::Open { source, .. }
                     if source.kind() == std::io::ErrorKind::NotFound);
                     let failure = Failure::from(error);

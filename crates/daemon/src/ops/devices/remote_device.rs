@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{Access, BlockDevice};
+use block::{BlockDevice, DeviceAccess};
 use protocol::api::{Answer, BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, FailureKind};
 use protocol::device_name::DeviceName;
 use protocol::wire;
@@ -64,11 +64,11 @@ impl Daemon {
             });
         }
         let (access, writable) = match how {
-            Borrowing::Look => (Access::ReadOnly, 0),
-            Borrowing::ChangeHeader | Borrowing::Own => (Access::Exclusive, u64::MAX),
+            Borrowing::Look => (DeviceAccess::ReadOnly, 0),
+            Borrowing::ChangeHeader | Borrowing::Own => (DeviceAccess::Exclusive, u64::MAX),
         };
         let device: Arc<dyn BlockDevice> = match (DeviceName::parse(device), access) {
-            (DeviceName::Volume(volume), Access::ReadOnly) => {
+            (DeviceName::Volume(volume), DeviceAccess::ReadOnly) => {
                 Arc::new(self.look_at_volume(volume, USER)?)
             }
             (name, _) if name.is_lent() => self.open(name, access, USER)?,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use block::{Access, BlockDevice};
+use block::{BlockDevice, DeviceAccess};
 use nbd::{Address, ClientTimeouts, ClientTls, Remote};
 use protocol::nbd_uri::{NbdServer, NbdUri};
 
@@ -17,7 +17,7 @@ impl Daemon {
     pub(crate) fn open_remote_export(
         &self,
         text: &str,
-        access: Access,
+        access: DeviceAccess,
         user: &str,
     ) -> Result<Arc<dyn BlockDevice>> {
         let uri = NbdUri::parse(text)?;

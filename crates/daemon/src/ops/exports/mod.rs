@@ -12,7 +12,7 @@ pub(crate) mod sessions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use block::{Access, BlockDevice, DeviceMeter, LossNotice, Metered};
+use block::{BlockDevice, DeviceAccess, DeviceMeter, LossNotice, MeteredDevice};
 use iscsi::{
     Chap, IscsiTarget, LogicalUnit, ReservationStore, SanIdentity, TargetAccess as InitiatorAccess,
 };
@@ -263,7 +263,7 @@ impl Daemon {
         let secrets = secrets.transpose()?;
         let device = self.open_exportable(name, is)?;
         let meter = Arc::new(DeviceMeter::default());
-        let device = Arc::new(Metered::new(device, Arc::clone(&meter)));
+        let device = Arc::new(MeteredDevice::new(device, Arc::clone(&meter)));
         if let ListenAddress::Kernel(_) = is.listen {
             let export = Export::new(name, &is.description, device, is.read_only)?;
             return self.attach_to_kernel(name, is, Arc::new(export), meter);
@@ -449,8 +449,8 @@ impl Daemon {
         let device = &is.device;
         let user = user_of(export, is);
         let access = match is.read_only {
-            true => Access::ReadOnly,
-            false => Access::Exclusive,
+            true => DeviceAccess::ReadOnly,
+            false => DeviceAccess::Exclusive,
         };
         match (self.open(device.name(), access, &user), device) {
             (Err(failure), Exportable::Volume(name)) if failure.kind == FailureKind::NotFound => {

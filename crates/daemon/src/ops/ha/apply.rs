@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use block::{Access as DeviceAccess, DeviceMeter, Metered};
+use block::{DeviceAccess, DeviceMeter, MeteredDevice};
 use iscsi::{Chap, IscsiTarget, LogicalUnit, LoginRedirect, LunView, TargetAccess};
 use protocol::api::{FailureKind, HaReport, HaTargetRow, HaUnitRow};
 use protocol::device_name::DeviceName;
@@ -304,7 +304,7 @@ impl Daemon {
         // Persistent reservations go with the pool.
         let keeper = Arc::new(PoolKeeper::new(&active, entry.id));
         let meter = Arc::new(DeviceMeter::default());
-        let device = Arc::new(Metered::new(device, Arc::clone(&meter)));
+        let device = Arc::new(MeteredDevice::new(device, Arc::clone(&meter)));
         let identity = planned.identity.clone();
         let unit = LogicalUnit::with_keeper(name, identity, device, false, Some(keeper))?;
         Ok(ServedUnit { unit, meter })

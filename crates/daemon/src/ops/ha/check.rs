@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use block::Access;
+use block::DeviceAccess;
 use pool::Pool;
 use protocol::api::command;
 
@@ -77,7 +77,7 @@ impl Daemon {
         if found.is_degraded && found.missing.is_empty() {
             problems.push("a device of the pool is not up to date".into());
         }
-        let store = self.open_store(&found.paths, Access::ReadOnly, SCAN)?;
+        let store = self.open_store(&found.paths, DeviceAccess::ReadOnly, SCAN)?;
         let pool = Pool::open(Arc::new(store), Arc::new(System), true)?;
         ActivePool::new(
             (pool, PoolLock::none()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use block::{Access, Claimant};
+use block::{Claimant, DeviceAccess};
 use pool::{AtCheckpoint, Pool};
 use protocol::api::{CheckpointUse, FailureKind, command};
 use store::Store;
@@ -77,7 +77,7 @@ impl Daemon {
         if import.checkpoint != CheckpointUse::Rewind {
             return candidate.wants_claims;
         }
-        let store = self.open_store(&candidate.paths, Access::ReadOnly, SCAN);
+        let store = self.open_store(&candidate.paths, DeviceAccess::ReadOnly, SCAN);
         let store = Arc::new(store.ok()?);
         let pool = Pool::open_at(store, Arc::new(System), true, AtCheckpoint::Rewind);
         pool.ok()?.wants_claims().ok()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use block::{Access, BlockDevice, Claimant};
+use block::{BlockDevice, Claimant, DeviceAccess};
 use pool::{DeviceState, Pool, PoolState, Superblock};
 use protocol::api::FailureKind;
 use protocol::device_name::DeviceName;
@@ -83,15 +83,16 @@ impl Daemon {
     }
 
     /// Groups devices by their pools. It drops a device that names a pool and does not belong to it.
-    fn group(&self, mut all: Vec<(PathBuf, store::Found)>) -> BTreeMap<u64, Vec<PathBuf>> {
+    fn group(&self, mut all: Vec<(PathBuf, store::DeviceIdentity)>) -> BTreeMap<u64, Vec<PathBuf>> {
         loop {
             let pools = store::by_pool(all.clone());
             let strangers = pools.values().flat_map(|paths| {
-                let is_changing = |(path, found): &(PathBuf, store::Found)| {
+                let is_changing = |(path, found): &(PathBuf, store::DeviceIdentity)| {
                     found.other_guid != 0 && paths.contains(path)
                 };
                 let store = all.iter().any(is_changing);
-                let store = store.then(|| self.open_store(paths, Access::ReadOnly, SCAN).ok());
+                let store =
+                    store.then(|| self.open_store(paths, DeviceAccess::ReadOnly, SCAN).ok());
                 let store = store.flatten();
                 store.map_or_else(Vec::new, |store| pool::strangers(&Arc::new(store)))
             });
@@ -108,15 +109,15 @@ impl Daemon {
     }
 
     /// Reads from a device which pool it belongs to.
-    pub(crate) fn probe(&self, path: &Path) -> Result<store::Found> {
+    pub(crate) fn probe(&self, path: &Path) -> Result<store::DeviceIdentity> {
         let name = DeviceName::parse(path);
-        let device = self.open(name, Access::ReadOnly, SCAN)?;
+        let device = self.open(name, DeviceAccess::ReadOnly, SCAN)?;
         Ok(store::probe(&device)?)
     }
 
     /// Reads from devices which pools they belong to. Devices that may not answer, as on other hosts, are read at the
     /// same time: each is waited for until a timeout.
-    fn probe_all(&self, paths: &[&Path]) -> Vec<Result<store::Found>> {
+    fn probe_all(&self, paths: &[&Path]) -> Vec<Result<store::DeviceIdentity>> {
         let may_wait = |path: &Path| DeviceName::parse(path).kind().may_wait;
         std::thread::scope(|scope| {
             let probes: Vec<_> = paths
@@ -199,12 +200,12 @@ impl Daemon {
             .filter(|path| !own.contains(path) && DeviceName::parse(path).is_path());
         let paths: Vec<&Path> = own.iter().chain(elsewhere).map(PathBuf::as_path).collect();
         let probed = self.probe_all(&paths);
-        let labels: Vec<store::Found> = probed.iter().flatten().copied().collect();
-        let is_named = |found: &store::Found| {
+        let labels: Vec<store::DeviceIdentity> = probed.iter().flatten().copied().collect();
+        let is_named = |found: &store::DeviceIdentity| {
             let mut guids = [Some(guid), known.becomes].into_iter().flatten();
             known.has_device(found.device_guid) && guids.any(|guid| found.is_of(guid))
         };
-        let is_beside = |found: &store::Found| {
+        let is_beside = |found: &store::DeviceIdentity| {
             let mut named = labels.iter().filter(|label| is_named(label));
             known.has_device(found.device_guid) && named.any(|label| found.changes_with(label))
         };
@@ -253,7 +254,7 @@ impl Daemon {
     /// Reads the superblock of a pool from those of its devices that can be opened.
     fn read_found(&self, guid: u64, paths: Vec<PathBuf>) -> FoundPool {
         let read = || {
-            let store = Arc::new(self.open_store(&paths, Access::ReadOnly, SCAN)?);
+            let store = Arc::new(self.open_store(&paths, DeviceAccess::ReadOnly, SCAN)?);
             let superblocks = store.superblocks()?;
             let (txg, payload) = superblocks.first().ok_or(store::Error::NoSuperblock)?;
             let mut superblock = Superblock::decode(*txg, payload)?;
@@ -294,7 +295,7 @@ impl Daemon {
     pub(crate) fn open_store(
         &self,
         paths: &[PathBuf],
-        access: Access,
+        access: DeviceAccess,
         user: &str,
     ) -> Result<Store> {
         self.open_store_with(paths, access, user, Store::open)
@@ -307,7 +308,7 @@ impl Daemon {
         by: Option<&Claimant>,
         user: &str,
     ) -> Result<Store> {
-        self.open_store_with(paths, Access::Exclusive, user, |devices| match by {
+        self.open_store_with(paths, DeviceAccess::Exclusive, user, |devices| match by {
             None => Store::open(devices),
             Some(by) => Store::open_claimed(devices, by),
         })
@@ -316,7 +317,7 @@ impl Daemon {
     fn open_store_with(
         &self,
         paths: &[PathBuf],
-        access: Access,
+        access: DeviceAccess,
         user: &str,
         open: impl FnOnce(Vec<Arc<dyn BlockDevice>>) -> store::Result<Store>,
     ) -> Result<Store> {
@@ -343,8 +344,10 @@ impl Daemon {
 
 /// Takes out copies of devices that are shorter than their labels say, where the whole device is there too. Each with the
 /// path of that.
-fn leave_out_cut_copies(all: &mut Vec<(PathBuf, store::Found)>) -> Vec<(PathBuf, PathBuf)> {
-    let id = |found: &store::Found| (found.pool_guid, found.device_guid);
+fn leave_out_cut_copies(
+    all: &mut Vec<(PathBuf, store::DeviceIdentity)>,
+) -> Vec<(PathBuf, PathBuf)> {
+    let id = |found: &store::DeviceIdentity| (found.pool_guid, found.device_guid);
     let whole = all.iter().filter(|(_, found)| !found.is_cut);
     let whole: BTreeMap<_, _> = whole
         .map(|(path, found)| (id(found), path.clone()))
@@ -361,7 +364,7 @@ fn leave_out_cut_copies(all: &mut Vec<(PathBuf, store::Found)>) -> Vec<(PathBuf,
 }
 
 /// Explains why the device at the path of a pool's device is another one.
-fn explain_foreign(path: &Path, found: &store::Found, guid: u64) -> String {
+fn explain_foreign(path: &Path, found: &store::DeviceIdentity, guid: u64) -> String {
     let path = path.display();
     match found.pool_guid == guid {
         true => format!(
@@ -466,7 +469,7 @@ mod tests {
             .unwrap()
             .set_len(64 << 20)
             .unwrap();
-        let device = daemon.open_device(&forged, Access::Exclusive, "a test");
+        let device = daemon.open_device(&forged, DeviceAccess::Exclusive, "a test");
         let options = CreateOptions {
             pool_guid: guid,
             device_guids: vec![99],
@@ -524,7 +527,7 @@ mod tests {
         drop(active);
         command(|context| daemon.export_pool("tank", false, context)).unwrap();
         let renumber = |paths: &[PathBuf], devices: &[u64]| {
-            let store = daemon.open_store(paths, Access::Exclusive, "a test");
+            let store = daemon.open_store(paths, DeviceAccess::Exclusive, "a test");
             store.unwrap().renumber(77, devices)
         };
         let paths = known.paths();
@@ -538,7 +541,7 @@ mod tests {
             assert!(found.superblock.is_ok() && found.missing.is_empty());
         }
         // It ends after the last one, and the daemon has not noted it.
-        let store = daemon.open_store(&paths, Access::Exclusive, "a test");
+        let store = daemon.open_store(&paths, DeviceAccess::Exclusive, "a test");
         let pool = Pool::open(Arc::new(store.unwrap()), Arc::new(System), false).unwrap();
         pool.claim("host").unwrap();
         drop(pool);

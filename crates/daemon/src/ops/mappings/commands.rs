@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::{Access, BlockDevice, FileLock};
+use block::{BlockDevice, DeviceAccess, FileLock};
 use luks::{Container, Mapping, MappingMeter, RequestMeter};
 use protocol::api::{Borrowing, FailureKind, MappingRow, MappingTimes, command};
 use protocol::device_name::DeviceName;
@@ -142,12 +142,12 @@ impl Daemon {
     pub(crate) fn open_mapped(
         &self,
         name: &str,
-        access: Access,
+        access: DeviceAccess,
         user: &str,
     ) -> Result<LentMapping> {
         let mapping = self.lend_mapping(name, user)?;
         Daemon::check_not_suspended(name, &mapping.mapping)?;
-        match mapping.mapping.flags().read_only && access != Access::ReadOnly {
+        match mapping.mapping.flags().read_only && access != DeviceAccess::ReadOnly {
             true => Err(Failure::usage(format!(
                 "the mapping '{name}' is open read-only; export it with --read-only"
             ))),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{Access, BlockDevice, FileDevice};
+use block::{BlockDevice, DeviceAccess, FileDevice};
 use cipher::{Provider, SystemRandom};
 use luks::{
     Container, Flag, Mapping, MappingFlags, PlainEncryption, ReencryptionProgress, UnlockedKey,
@@ -269,10 +269,11 @@ impl Daemon {
     /// Opens the device of a new mapping. It also returns the file behind it, if the mapping locks one.
     fn device(&self, path: &Path, new: &command::LuksOpen) -> Result<MappingDevice> {
         let access = match new.read_only {
-            true => Access::ReadOnly,
-            false => Access::Exclusive,
+            true => DeviceAccess::ReadOnly,
+            false => DeviceAccess::Exclusive,
         };
-        if let (DeviceName::Path(path), Access::Exclusive) = (DeviceName::parse(path), access) {
+        if let (DeviceName::Path(path), DeviceAccess::Exclusive) = (DeviceName::parse(path), access)
+        {
             let file = Arc::new(FileDevice::open(path, access)?);
             return Ok((Arc::clone(&file) as _, Some(file)));
         }

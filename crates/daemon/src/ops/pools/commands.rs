@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::Access;
+use block::DeviceAccess;
 use pool::{Pool, PoolState, Superblock};
 use protocol::api::{CheckpointUse, FailureKind, ImportablePool, command};
 use protocol::device_name::DeviceName;
@@ -276,7 +276,7 @@ impl Daemon {
             false => PoolLock::take(name, candidate.guid)?,
         };
         let store = match import.read_only {
-            true => self.open_store(&candidate.paths, Access::ReadOnly, &pool_user(name))?,
+            true => self.open_store(&candidate.paths, DeviceAccess::ReadOnly, &pool_user(name))?,
             false => self.open_for_import(candidate, import, name, context)?,
         };
         let store = Arc::new(store);

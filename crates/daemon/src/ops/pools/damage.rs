@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use dataset::{FilesFound, RecordFile, Wanted};
+use dataset::{FoundFiles, RecordFile, RecordSearch};
 use pool::{ArrayKind, Damage};
 
 use crate::failure::Result;
@@ -52,7 +52,7 @@ enum DamagedFiles {
         /// The directory where the dataset is mounted.
         dir: Vec<u8>,
         ranges: Vec<Range<u64>>,
-        found: FilesFound,
+        found: FoundFiles,
     },
     /// The key of this dataset is not loaded.
     Locked(String),
@@ -146,7 +146,7 @@ fn files_of(
     }
     let using = active.use_key(root, "a report on damaged files", None);
     let keys = active.data_keys(&entry)?;
-    let wanted = Wanted {
+    let wanted = RecordSearch {
         records: &ranges,
         damaged_pages,
         pages_max: PAGES_MAX,

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use block::Access;
+use block::DeviceAccess;
 use cipher::Suite;
 use encoding::hex;
 use keys::Keyring;
@@ -35,8 +35,11 @@ impl Daemon {
                 inspect(&active.pool, vec![current], detail, check)
             }
             InspectTarget::Devices(paths) => {
-                let store =
-                    self.open_store(paths, Access::ReadOnly, "a command that inspects a pool")?;
+                let store = self.open_store(
+                    paths,
+                    DeviceAccess::ReadOnly,
+                    "a command that inspects a pool",
+                )?;
                 inspect_devices(Arc::new(store), detail, check)
             }
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use block::Access;
+use block::DeviceAccess;
 use pool::DeviceState;
 use protocol::api::{CheckpointUse, FailureKind, command};
 use store::CacheRange;
@@ -53,7 +53,7 @@ impl Daemon {
         self.pool_table.settle_renumbered(name, exported.is_ok());
         exported?;
         let done = self
-            .open_store(&paths, Access::Exclusive, &pool_user(name))
+            .open_store(&paths, DeviceAccess::Exclusive, &pool_user(name))
             .and_then(|store| Ok(store.renumber(new, &devices)?));
         if done.is_ok() {
             for (path, guid) in caches {
@@ -109,7 +109,7 @@ impl Daemon {
 
     fn renumber_cache(&self, path: &Path, (old, new): (u64, u64), guid: u64) -> Result<()> {
         let user = "a command that gives its pool another guid";
-        let device = self.open_device(path, Access::Exclusive, user)?;
+        let device = self.open_device(path, DeviceAccess::Exclusive, user)?;
         Ok(CacheRange::renumber(&device, (old, new), guid)?)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 
-use dataset::{Change, Difference};
+use dataset::{Difference, DifferenceKind};
 use pool::{ArrayKind, Entry};
 use protocol::api::{DiffReport, DiffRow, Reply};
 use protocol::characters::is_hidden;
@@ -152,10 +152,10 @@ fn row(found: &Difference, dir: &[u8]) -> DiffRow {
     let whole = |path: &Vec<u8>| escaped(&[dir, path].concat());
     DiffRow {
         change: match found.change {
-            Change::Added => "+",
-            Change::Removed => "-",
-            Change::Modified => "M",
-            Change::Renamed => "R",
+            DifferenceKind::Added => "+",
+            DifferenceKind::Removed => "-",
+            DifferenceKind::Modified => "M",
+            DifferenceKind::Renamed => "R",
         }
         .into(),
         kind: match found.kind {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::{Arc, Weak};
 
-use block::{Access, BlockDevice, Error};
+use block::{BlockDevice, DeviceAccess, Error};
 use nbd::{Remote, RemoteExport};
 use parking_lot::Mutex;
 
@@ -25,11 +25,11 @@ impl RemoteExports {
     pub(crate) fn open(
         self: &Arc<Self>,
         remote: Remote,
-        access: Access,
+        access: DeviceAccess,
         user: &str,
     ) -> block::Result<Arc<dyn BlockDevice>> {
         match access {
-            Access::ReadOnly => {
+            DeviceAccess::ReadOnly => {
                 let in_use = self
                     .0
                     .lock()
@@ -41,7 +41,7 @@ impl RemoteExports {
                     None => Arc::new(RemoteExport::open(remote, access)?),
                 })
             }
-            Access::Exclusive => {
+            DeviceAccess::Exclusive => {
                 let place = self.reserve(&remote.name, user)?;
                 let device = Arc::new(RemoteExport::open(remote, access)?);
                 if let Some(in_use) = self.0.lock().get_mut(&place.name) {

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use meter::{Operation, Totals};
+use meter::{OperationMeter, Totals};
 use vfs::{
-    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Flags, Ino, NewNode, ReadPieces,
+    Attr, Caller, DirEntry, Error, Fallocate, FileFlags, FileSystem, Ino, NewNode, ReadPieces,
     RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Trust,
 };
 
 /// The counts of the operations of a mount.
 #[derive(Debug, Default)]
 pub(crate) struct FilesMeter {
-    operations: [Operation; NAMES.len()],
+    operations: [OperationMeter; NAMES.len()],
     /// The number of input/output errors. A caller can cause all other errors, but not these.
     io_errors: AtomicU64,
 }
@@ -118,8 +118,8 @@ counted! {
     Lookup "lookup" lookup(parent: Ino, name: &[u8]) -> Attr;
     Getattr "getattr" getattr(ino: Ino) -> Attr;
     Setattr "setattr" setattr(caller: &Caller, ino: Ino, set: &SetAttr) -> Attr;
-    Flags "getflags" flags(ino: Ino) -> Flags;
-    SetFlags "setflags" set_flags(ino: Ino, flags: Flags) -> ();
+    FileFlags "getflags" flags(ino: Ino) -> FileFlags;
+    SetFlags "setflags" set_flags(ino: Ino, flags: FileFlags) -> ();
     Readlink "readlink" readlink(ino: Ino) -> Vec<u8>;
     Mknod "mknod" mknod(caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Attr;
     Create "create" create(caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Attr;

@@ -7,10 +7,10 @@ use pool::{Limits, Quota, QuotaKind};
 
 /// The bytes that were reserved under quotas since the last commits, by pool, holder and transaction group.
 #[derive(Default)]
-pub(crate) struct Ledger(Mutex<BTreeMap<Account, BTreeMap<u64, u64>>>);
+pub(crate) struct Ledger(Mutex<BTreeMap<QuotaHolder, BTreeMap<u64, u64>>>);
 
 /// A pool, and the holder of a quota in it.
-type Account = (u64, u64, QuotaKind);
+type QuotaHolder = (u64, u64, QuotaKind);
 
 impl Ledger {
     /// Counts bytes that are about to be written under quotas. If one quota does not allow them, counts nothing and

@@ -6,4 +6,4 @@ mod quota;
 mod reserve;
 
 pub(crate) use ledger::{KnownLimits, Ledger};
-pub(crate) use orphans::Unlinked;
+pub(crate) use orphans::OrphanFiles;

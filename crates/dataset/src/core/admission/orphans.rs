@@ -12,13 +12,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The unlinked files that may still be in use.
 #[derive(Default)]
-pub(crate) struct Unlinked {
-    counts: Mutex<Counts>,
+pub(crate) struct OrphanFiles {
+    counts: Mutex<OrphanCounts>,
     has_gone: Condvar,
 }
 
 #[derive(Default)]
-struct Counts {
+struct OrphanCounts {
     /// The number of removed names.
     unlinked: u64,
     /// The number of unlinked files that were released and removed.
@@ -27,7 +27,7 @@ struct Counts {
     waited_for: u64,
 }
 
-impl Unlinked {
+impl OrphanFiles {
     /// The number of unlinked files that were removed.
     pub(super) fn gone(&self) -> u64 {
         self.counts.lock().gone

@@ -97,18 +97,18 @@ fn compare(pool: &Pool, entry: &Entry, sealer: &Sealer, earlier: &SealedState) -
     let stored = if entry.volume().is_some() || runs.is_some() {
         find(&pages, &wanted)?
     } else {
-        Stored::None
+        StoredSeal::None
     };
     // Seals may be missing before the first that waits: of a dataset that was received, or resealed very often.
     let first = waiting.iter().find(|seal| !seal.is_gap());
     let is_in_gap = waiting.first().is_some_and(PastSeal::is_gap)
         && first.is_none_or(|first| wanted.sequence < first.sequence);
     Ok(match stored {
-        Stored::Found => Ancestry::Later,
-        Stored::Damaged => Ancestry::Unreadable,
-        Stored::Other if is_in_gap => Ancestry::BeginsLater,
-        Stored::Other => Ancestry::Forked,
-        Stored::None => match first {
+        StoredSeal::Found => Ancestry::Later,
+        StoredSeal::Damaged => Ancestry::Unreadable,
+        StoredSeal::Other if is_in_gap => Ancestry::BeginsLater,
+        StoredSeal::Other => Ancestry::Forked,
+        StoredSeal::None => match first {
             Some(first) if first.sequence <= wanted.sequence => Ancestry::Forked,
             _ => Ancestry::BeginsLater,
         },
@@ -116,7 +116,7 @@ fn compare(pool: &Pool, entry: &Entry, sealer: &Sealer, earlier: &SealedState) -
 }
 
 /// What pages have about a state.
-enum Stored {
+enum StoredSeal {
     /// Its seal.
     Found,
     /// Another seal for its sequence, or none although the history has older ones.
@@ -127,13 +127,13 @@ enum Stored {
     Damaged,
 }
 
-fn find(pages: &SealPages<'_>, wanted: &PastSeal) -> Result<Stored> {
+fn find(pages: &SealPages<'_>, wanted: &PastSeal) -> Result<StoredSeal> {
     let count = pages.count()?;
     let Some(last) = count.checked_sub(1) else {
-        return Ok(Stored::None);
+        return Ok(StoredSeal::None);
     };
     let Some(mut page) = pages.page(last) else {
-        return Ok(Stored::Damaged);
+        return Ok(StoredSeal::Damaged);
     };
     // The last page that begins at or before the wanted seal.
     let (mut least, mut most) = (page.base, last);
@@ -146,7 +146,7 @@ fn find(pages: &SealPages<'_>, wanted: &PastSeal) -> Result<Stored> {
         while least < most {
             let middle = least + (most - least) / 2;
             let Some(read) = pages.page(middle) else {
-                return Ok(Stored::Damaged);
+                return Ok(StoredSeal::Damaged);
             };
             match begins_before(&read) {
                 true => (least, page) = (middle + 1, read),
@@ -155,10 +155,10 @@ fn find(pages: &SealPages<'_>, wanted: &PastSeal) -> Result<Stored> {
         }
     }
     if !begins_before(&page) {
-        return Ok(Stored::None);
+        return Ok(StoredSeal::None);
     }
     Ok(match page.seals.contains(wanted) {
-        true => Stored::Found,
-        false => Stored::Other,
+        true => StoredSeal::Found,
+        false => StoredSeal::Other,
     })
 }

@@ -8,7 +8,7 @@ use crate::error::Result;
 
 /// The newest page of a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct End {
+struct HistoryEnd {
     number: u64,
     page: SealPage,
 }
@@ -17,9 +17,9 @@ struct End {
 #[derive(Debug, Default)]
 pub(crate) struct SealHistory {
     /// As of the last commit.
-    end: End,
+    end: HistoryEnd,
     /// As of the commit that is under way.
-    next: Option<End>,
+    next: Option<HistoryEnd>,
 }
 
 impl SealHistory {
@@ -29,9 +29,9 @@ impl SealHistory {
     /// A node of the array cannot be read.
     pub(crate) fn open(pages: &SealPages<'_>) -> Result<SealHistory> {
         let end = match pages.count()? {
-            0 => End::default(),
+            0 => HistoryEnd::default(),
             count => match pages.page(count - 1) {
-                Some(page) => End {
+                Some(page) => HistoryEnd {
                     number: count - 1,
                     page,
                 },
@@ -41,7 +41,7 @@ impl SealHistory {
                         dataset,
                         "the history of its seals is damaged; anchors of before now cannot be proved any more"
                     );
-                    End::begin(count)
+                    HistoryEnd::begin(count)
                 }
             },
         };
@@ -49,7 +49,7 @@ impl SealHistory {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.end == End::default()
+        self.end == HistoryEnd::default()
     }
 
     /// Adds seals, oldest first. Returns the pages that change, with their numbers. A commit that is tried again starts
@@ -75,10 +75,10 @@ impl SealHistory {
     }
 }
 
-impl End {
+impl HistoryEnd {
     /// A history that begins with a page that does not exist yet.
-    fn begin(number: u64) -> End {
-        End {
+    fn begin(number: u64) -> HistoryEnd {
+        HistoryEnd {
             number,
             page: SealPage {
                 base: number,
@@ -96,7 +96,7 @@ impl End {
                 true => self.number,
                 false => self.number + 1,
             };
-            *self = End::begin(next);
+            *self = HistoryEnd::begin(next);
         } else if self.page.seals.len() == SEALS_MAX {
             full.push((self.number, self.page.clone()));
             self.number += 1;

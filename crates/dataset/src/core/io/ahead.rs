@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::core::io::blocks::VOLUME_INO;
-use crate::core::io::workers::Pending;
+use crate::core::io::workers::RunningJobs;
 use crate::core::{Dataset, PrimaryCache};
 
 /// The number of sequential readers at different places that are followed at a time.
@@ -28,13 +28,13 @@ const BATCH: u64 = 256 << 10;
 #[derive(Default)]
 pub(crate) struct ReadAhead {
     streams: Mutex<Streams>,
-    now: Arc<Now>,
+    now: Arc<RunningReads>,
 }
 
 /// The blocks that are being read ahead.
 #[derive(Default)]
-struct Now {
-    running: Pending,
+struct RunningReads {
+    running: RunningJobs,
     is_over: AtomicBool,
 }
 
@@ -80,7 +80,7 @@ impl ReadAhead {
     }
 }
 
-impl Now {
+impl RunningReads {
     fn read(&self, dataset: &Weak<Dataset>, blocks: Range<u64>) {
         // Either [`ReadAhead::end`] waits for this read, or this read sees the end. So no read keeps a closed dataset.
         let _running = self.running.begin();
@@ -102,11 +102,11 @@ impl Now {
 
 /// The readers that are followed, the most recent first.
 #[derive(Default)]
-struct Streams([Stream; STREAMS]);
+struct Streams([SequentialReader; STREAMS]);
 
 /// A sequential reader. All are offsets in bytes.
 #[derive(Clone, Copy, Default)]
-struct Stream {
+struct SequentialReader {
     start: u64,
     /// The end of its last read.
     at: u64,
@@ -119,14 +119,14 @@ struct Stream {
 impl Streams {
     /// Notes a read. Returns the range to read ahead now.
     fn note(&mut self, read: Range<u64>, window: u64) -> Option<Range<u64>> {
-        let follows = |stream: &Stream| stream.is_followed_by(&read);
+        let follows = |stream: &SequentialReader| stream.is_followed_by(&read);
         let place = self.0.iter().position(follows);
         self.0[..=place.unwrap_or(STREAMS - 1)].rotate_right(1);
         let stream = &mut self.0[0];
         match place {
             Some(_) => stream.go_on(read, window),
             None => {
-                *stream = Stream {
+                *stream = SequentialReader {
                     start: read.start,
                     at: read.end,
                     read: read.end - read.start,
@@ -138,7 +138,7 @@ impl Streams {
     }
 }
 
-impl Stream {
+impl SequentialReader {
     fn is_followed_by(&self, read: &Range<u64>) -> bool {
         self.read > 0 && read.start <= self.at + SLACK && read.end + SLACK >= self.at
     }

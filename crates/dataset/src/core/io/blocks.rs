@@ -7,8 +7,8 @@ use pool::ArrayKind;
 use vfs::Ino;
 
 use crate::core::io::memory::inode::Inode;
-use crate::core::io::write::Piece;
-use crate::core::log::journal::Range;
+use crate::core::io::write::WritePiece;
+use crate::core::log::journal::ChangedRange;
 use crate::core::{Dataset, Settings};
 use crate::error::Result;
 
@@ -79,7 +79,7 @@ impl Dataset {
         loop {
             let mut parts = Vec::new();
             for part in in_blocks(offset, data.len(), block_size) {
-                let piece = Piece {
+                let piece = WritePiece {
                     record: part.block,
                     start: part.start,
                     data: &data[part.at..part.at + part.len],
@@ -144,7 +144,7 @@ impl Dataset {
                 self.engine.sub_dirty(&self.dirty, dirty.buffer.len());
             }
             self.open.punch(&hold, ArrayKind::Data, *block);
-            let range = Range {
+            let range = ChangedRange {
                 txg: hold.txg(),
                 record: *block,
                 start: 0,

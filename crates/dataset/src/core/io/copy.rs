@@ -13,8 +13,8 @@ use crate::core::io::slots::share::{Runs, let_go};
 use crate::core::io::write::SIZE_MAX;
 use crate::core::{Dataset, Settings, attr_of};
 use crate::error::Result;
-use crate::layout::{AttrValue, Extent, FLAG_INLINE, attr_key, extent_key};
-use crate::tree::{Step, Writer};
+use crate::layout::{AttrValue, FLAG_INLINE, FileExtent, attr_key, extent_key};
+use crate::tree::{TreeStep, TreeWriter};
 
 /// One call copies at most this many bytes that cannot be shared.
 const COPY_MAX: u64 = 8 << 20;
@@ -23,7 +23,7 @@ const EXTENTS_MAX: usize = 256;
 
 /// Records to share: `count` records, from `from` on in the source, from `to` on in the target.
 #[derive(Clone, Copy)]
-struct Range {
+struct RecordRun {
     from: u64,
     to: u64,
     count: u64,
@@ -139,7 +139,7 @@ impl Dataset {
             // A record that is only in memory has no place to share.
             self.sync_all()?;
         }
-        let range = Range {
+        let range = RecordRun {
             from: from_record,
             to: to_offset / record_size,
             count,
@@ -153,7 +153,7 @@ impl Dataset {
         &self,
         source: &Arc<Inode>,
         target: &Arc<Inode>,
-        mut range: Range,
+        mut range: RecordRun,
         to_offset: u64,
         len: u64,
     ) -> Result<u64> {
@@ -195,18 +195,18 @@ impl Dataset {
     }
 }
 
-fn part_in(extent: &Extent, range: &Range) -> Extent {
+fn part_in(extent: &FileExtent, range: &RecordRun) -> FileExtent {
     let from = extent.record.max(range.from);
     extent.part(from, extent.end().min(range.from + range.count))
 }
 
 fn share(
-    w: &mut Writer<'_>,
+    w: &mut TreeWriter<'_>,
     source: Ino,
     target: Ino,
-    range: &Range,
+    range: &RecordRun,
     update: &dyn Fn(&mut AttrValue),
-) -> Step<()> {
+) -> TreeStep<()> {
     let mut runs = Runs::default();
     let end = range.from + range.count;
     let sources = extents::overlapping(w, source, range.from, end, EXTENTS_MAX)?;
@@ -216,7 +216,7 @@ fn share(
         runs.acquire(part.slot, part.count);
         // Even if the extent is already marked: the note for the log must name the source too, because its contents may
         // be newer than the log.
-        let marked = Extent {
+        let marked = FileExtent {
             shared: true,
             ..*extent
         };
@@ -230,7 +230,7 @@ fn share(
     runs.store(w);
     for extent in &sources {
         let part = part_in(extent, range);
-        let copy = Extent {
+        let copy = FileExtent {
             record: range.to + (part.record - range.from),
             shared: true,
             ..part

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use pool::{ArrayKind, RecordPtr};
 use vfs::{Ino, Kind, ReadPieces, Seek};
 
-use crate::buffer::{Buffer, piece, zeros};
+use crate::buffer::{RecordBuffer, piece, zeros};
 use crate::core::io::memory::inode::Inode;
 use crate::core::io::slots::extents;
 use crate::core::log::Scope;
 use crate::core::{Atime, Dataset, PrimaryCache, attr_of};
 use crate::error::Result;
-use crate::layout::{AttrValue, Extent, FLAG_INLINE, attr_key, inline_key};
-use crate::tree::{Reader, Step, View, Writer};
+use crate::layout::{AttrValue, FLAG_INLINE, FileExtent, attr_key, inline_key};
+use crate::tree::{TreeReader, TreeStep, TreeView, TreeWriter};
 
 /// A read always updates an access time that is older than this.
 const ATIME_MAX_AGE_SECS: i64 = 24 * 3600;
@@ -28,11 +28,11 @@ impl Dataset {
 
     fn read_inode(&self, inode: &Inode, offset: u64, len: u64) -> Result<ReadPieces> {
         let ino = inode.ino;
-        let Stored {
+        let FileFacts {
             attr,
             inline,
             extents,
-        } = self.read_tree(|r| Stored::find(r, ino, offset, len))?;
+        } = self.read_tree(|r| FileFacts::find(r, ino, offset, len))?;
         check_file(&attr)?;
         let end = offset.saturating_add(len).min(attr.size.get());
         if offset >= end {
@@ -65,7 +65,12 @@ impl Dataset {
     }
 
     /// The newest state of a record; `None` for a hole.
-    pub(crate) fn record(&self, ino: Ino, record: u64, keep: bool) -> Result<Option<Arc<Buffer>>> {
+    pub(crate) fn record(
+        &self,
+        ino: Ino,
+        record: u64,
+        keep: bool,
+    ) -> Result<Option<Arc<RecordBuffer>>> {
         let inode = self.inodes.find(ino);
         if let Some(dirty) = inode.and_then(|inode| inode.dirty(record)) {
             return Ok(Some(dirty));
@@ -77,7 +82,7 @@ impl Dataset {
     }
 
     /// The record in a slot, from the cache or the pool.
-    pub(crate) fn stored_record(&self, slot: u64, keep: bool) -> Result<Option<Arc<Buffer>>> {
+    pub(crate) fn stored_record(&self, slot: u64, keep: bool) -> Result<Option<Arc<RecordBuffer>>> {
         let ptr = self.open.get(ArrayKind::Data, slot)?;
         if ptr.is_empty() {
             return Ok(None);
@@ -97,7 +102,7 @@ impl Dataset {
     }
 
     /// Keeps the plaintext of a record that is in the pool, if `primarycache` allows it.
-    pub(crate) fn cache_record(&self, ptr: &RecordPtr, buffer: &Arc<Buffer>) {
+    pub(crate) fn cache_record(&self, ptr: &RecordPtr, buffer: &Arc<RecordBuffer>) {
         if self.settings().primary_cache == PrimaryCache::All {
             let guid = self.open.guid();
             self.engine
@@ -121,7 +126,7 @@ impl Dataset {
         if settings.atime == Atime::Relative && is_recent {
             return;
         }
-        let touch = |w: &mut Writer<'_>| {
+        let touch = |w: &mut TreeWriter<'_>| {
             let mut attr = attr_of(w, ino)?;
             attr.atime = now.into();
             w.put(attr_key(ino), zerocopy::IntoBytes::as_bytes(&attr).to_vec());
@@ -201,16 +206,16 @@ impl Dataset {
 }
 
 /// The facts in the tree about a file that is read.
-struct Stored {
+struct FileFacts {
     attr: AttrValue,
     /// Its contents, if they are in the tree.
     inline: Vec<u8>,
     /// The extents of the requested records.
-    extents: Vec<Extent>,
+    extents: Vec<FileExtent>,
 }
 
-impl Stored {
-    fn find(r: &Reader<'_>, ino: Ino, offset: u64, len: u64) -> Step<Stored> {
+impl FileFacts {
+    fn find(r: &TreeReader<'_>, ino: Ino, offset: u64, len: u64) -> TreeStep<FileFacts> {
         let attr = attr_of(r, ino)?;
         let end = offset.saturating_add(len).min(attr.size.get());
         let (mut inline, mut extents) = (Vec::new(), Vec::new());
@@ -221,7 +226,7 @@ impl Stored {
             let (from, to) = (offset / record_size, end.div_ceil(record_size));
             extents = extents::of(r, ino, from..to)?;
         }
-        Ok(Stored {
+        Ok(FileFacts {
             attr,
             inline,
             extents,
@@ -244,7 +249,12 @@ fn inline_piece(mut inline: Vec<u8>, start: usize, end: usize) -> bytes::Bytes {
 }
 
 /// Adds bytes `start` to `stop` of a record. Bytes behind its end are zero.
-fn push_record(pieces: &mut ReadPieces, buffer: Option<Arc<Buffer>>, start: usize, stop: usize) {
+fn push_record(
+    pieces: &mut ReadPieces,
+    buffer: Option<Arc<RecordBuffer>>,
+    start: usize,
+    stop: usize,
+) {
     let there = buffer.as_ref().map_or(0, |buffer| buffer.len()).min(stop);
     if let Some(buffer) = buffer.filter(|_| there > start) {
         pieces.push(piece(&buffer, start, there));

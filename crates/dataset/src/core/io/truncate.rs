@@ -6,7 +6,7 @@ use pool::{ArrayKind, ReserveFor};
 use vfs::{Fallocate, Ino};
 use zerocopy::IntoBytes;
 
-use crate::buffer::Buffer;
+use crate::buffer::RecordBuffer;
 use crate::core::io::memory::inode::Inode;
 use crate::core::io::record_reads::check_file;
 use crate::core::io::slots::extents;
@@ -17,10 +17,10 @@ use crate::core::log::Scope;
 use crate::core::{Dataset, attr_of};
 use crate::error::Result;
 use crate::layout::{AttrValue, FLAG_INLINE, INLINE_MAX, UNIT, attr_key, inline_key};
-use crate::tree::{Step, View, Writer};
+use crate::tree::{TreeStep, TreeView, TreeWriter};
 
 /// A change that removes records, and replaces records of which only a part stays.
-struct Cut {
+struct RecordCut {
     /// The first record to remove.
     from: u64,
     to: u64,
@@ -30,7 +30,7 @@ struct Cut {
 /// A record of which only a part stays.
 struct Patch {
     record: u64,
-    buffer: Buffer,
+    buffer: RecordBuffer,
     old_len: usize,
 }
 
@@ -65,7 +65,7 @@ impl Dataset {
         }
         let record_size = u64::from(attr.record_size.get());
         let keep = (size % record_size) as usize;
-        let mut cut = Cut {
+        let mut cut = RecordCut {
             from: size.div_ceil(record_size),
             to: u64::MAX,
             patches: Vec::new(),
@@ -137,14 +137,14 @@ impl Dataset {
                 put_attr(w, ino, &update)
             });
         }
-        let mut buffer = Buffer::zeroed(contents.len().next_multiple_of(UNIT as usize));
+        let mut buffer = RecordBuffer::zeroed(contents.len().next_multiple_of(UNIT as usize));
         buffer[..contents.len()].copy_from_slice(&contents);
         let patch = Patch {
             record: 0,
             buffer,
             old_len: 0,
         };
-        let cut = Cut {
+        let cut = RecordCut {
             from: u64::MAX,
             to: u64::MAX,
             patches: vec![patch],
@@ -156,7 +156,7 @@ impl Dataset {
     fn apply_cut(
         &self,
         inode: &Arc<Inode>,
-        cut: Cut,
+        cut: RecordCut,
         update: &dyn Fn(&mut AttrValue),
     ) -> Result<()> {
         let ino = inode.ino;
@@ -176,7 +176,7 @@ impl Dataset {
         }
         let records: Vec<u64> = cut.patches.iter().map(|patch| patch.record).collect();
         let (from, to) = (cut.from, cut.to);
-        let operation = |w: &mut Writer<'_>| {
+        let operation = |w: &mut TreeWriter<'_>| {
             let mut runs = Runs::default();
             if from < to {
                 for extent in extents::overlapping(w, ino, from, to, usize::MAX)? {
@@ -325,7 +325,7 @@ impl Dataset {
             end / record_size
         };
         let from = offset.div_ceil(record_size);
-        let mut cut = Cut {
+        let mut cut = RecordCut {
             from,
             to: to.max(from),
             patches: Vec::new(),
@@ -368,7 +368,11 @@ fn touch_at(dataset: &Dataset) -> impl Fn(&mut AttrValue) + use<> {
 }
 
 /// Changes the attributes of an inode in an operation.
-pub(crate) fn put_attr(w: &mut Writer<'_>, ino: Ino, update: &dyn Fn(&mut AttrValue)) -> Step<()> {
+pub(crate) fn put_attr(
+    w: &mut TreeWriter<'_>,
+    ino: Ino,
+    update: &dyn Fn(&mut AttrValue),
+) -> TreeStep<()> {
     let mut attr = attr_of(w, ino)?;
     update(&mut attr);
     w.put(attr_key(ino), attr.as_bytes().to_vec());

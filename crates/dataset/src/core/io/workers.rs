@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-type Job = Box<dyn FnOnce() + Send>;
+type WorkerJob = Box<dyn FnOnce() + Send>;
 
 /// Threads for the jobs of all pools. Each pool has a queue of its own, and the pools take turns. So a pool with slow
 /// devices does not fill the queue of another pool. Without threads the caller does the job.
-pub(crate) struct Workers {
-    shared: Arc<Shared>,
+pub(crate) struct SealWorkers {
+    shared: Arc<WorkerState>,
     count: usize,
 }
 
 #[derive(Default)]
-struct Shared {
+struct WorkerState {
     queues: Mutex<Queues>,
     /// Notified when there is a job, or when the threads must end.
     has_more: Condvar,
@@ -24,7 +24,7 @@ struct Shared {
 #[derive(Default)]
 struct Queues {
     /// The waiting jobs, by pool. No queue is empty.
-    waiting: BTreeMap<u64, VecDeque<Job>>,
+    waiting: BTreeMap<u64, VecDeque<WorkerJob>>,
     /// The pool that had the last turn.
     last: u64,
     is_over: bool,
@@ -32,7 +32,7 @@ struct Queues {
 
 impl Queues {
     /// The next job of a pool.
-    fn take(&mut self, pool: u64) -> Option<Job> {
+    fn take(&mut self, pool: u64) -> Option<WorkerJob> {
         let queue = self.waiting.get_mut(&pool)?;
         let job = queue.pop_front();
         if queue.is_empty() {
@@ -42,7 +42,7 @@ impl Queues {
     }
 
     /// The next job of the pool whose turn it is.
-    fn next(&mut self) -> Option<Job> {
+    fn next(&mut self) -> Option<WorkerJob> {
         let mut pools = self.waiting.keys();
         let behind = pools.clone().find(|pool| **pool > self.last);
         self.last = *behind.or_else(|| pools.next())?;
@@ -50,7 +50,7 @@ impl Queues {
     }
 }
 
-impl Shared {
+impl WorkerState {
     fn work(&self) {
         let mut queues = self.queues.lock();
         loop {
@@ -67,17 +67,17 @@ impl Shared {
     }
 }
 
-impl Workers {
+impl SealWorkers {
     /// Starts `wanted` threads, or as many as the system allows: without any, each caller does its jobs. They end when
     /// this is dropped and their jobs are done.
-    pub(crate) fn new(wanted: usize) -> Workers {
-        let shared = Arc::<Shared>::default();
+    pub(crate) fn new(wanted: usize) -> SealWorkers {
+        let shared = Arc::<WorkerState>::default();
         let start = |n| {
             let shared = Arc::clone(&shared);
             threads::start(format!("seal-{n}"), move || shared.work())
         };
         let count = (0..wanted).map_while(|n| start(n).ok()).count();
-        Workers { shared, count }
+        SealWorkers { shared, count }
     }
 
     /// The number of threads.
@@ -97,7 +97,7 @@ impl Workers {
         drop(self.queue(pool, Box::new(job)));
     }
 
-    fn queue(&self, pool: u64, job: Job) -> Result<(), Job> {
+    fn queue(&self, pool: u64, job: WorkerJob) -> Result<(), WorkerJob> {
         let mut queues = self.shared.queues.lock();
         let waiting = queues.waiting.get(&pool).map_or(0, VecDeque::len);
         if waiting >= 4 * self.count {
@@ -111,17 +111,17 @@ impl Workers {
 
     /// Waits until these jobs of a pool are done. Meanwhile the caller does waiting jobs of the pool, because all
     /// threads may be waiting for the devices of another pool. It stops when its own jobs are done.
-    pub(crate) fn finish(&self, pool: u64, own: &[Pending]) {
+    pub(crate) fn finish(&self, pool: u64, own: &[RunningJobs]) {
         let next = || self.shared.queues.lock().take(pool);
-        while own.iter().any(Pending::is_under_way) {
+        while own.iter().any(RunningJobs::is_under_way) {
             let Some(job) = next() else { break };
             job();
         }
-        own.iter().for_each(Pending::wait);
+        own.iter().for_each(RunningJobs::wait);
     }
 }
 
-impl Drop for Workers {
+impl Drop for SealWorkers {
     fn drop(&mut self) {
         self.shared.queues.lock().is_over = true;
         self.shared.has_more.notify_all();
@@ -130,13 +130,13 @@ impl Drop for Workers {
 
 /// Counts running jobs, so that a thread can wait for their end.
 #[derive(Clone, Default)]
-pub(crate) struct Pending(Arc<(Mutex<usize>, Condvar)>);
+pub(crate) struct RunningJobs(Arc<(Mutex<usize>, Condvar)>);
 
-impl Pending {
+impl RunningJobs {
     /// Counts a job.
-    pub(crate) fn begin(&self) -> PendingJob {
+    pub(crate) fn begin(&self) -> RunningJob {
         *self.0.0.lock() += 1;
-        PendingJob(self.clone())
+        RunningJob(self.clone())
     }
 
     fn is_under_way(&self) -> bool {
@@ -152,10 +152,10 @@ impl Pending {
     }
 }
 
-/// A job that a [`Pending`] counts until this is dropped.
-pub(crate) struct PendingJob(Pending);
+/// A job that a [`RunningJobs`] counts until this is dropped.
+pub(crate) struct RunningJob(RunningJobs);
 
-impl Drop for PendingJob {
+impl Drop for RunningJob {
     fn drop(&mut self) {
         *self.0.0.0.lock() -= 1;
         self.0.0.1.notify_all();
@@ -172,7 +172,7 @@ mod tests {
     fn a_pool_that_does_not_come_on_keeps_no_other_waiting() {
         const SLOW: u64 = 1;
         const OTHER: u64 = 2;
-        let workers = Workers::new(1);
+        let workers = SealWorkers::new(1);
         let (go_on, wait) = channel::<()>();
         let (begun, has_begun) = channel();
         workers.run(SLOW, move || {
@@ -195,7 +195,7 @@ mod tests {
         // The queue of this pool is full.
         workers.run(SLOW, job("by the caller"));
         assert_eq!(is_done.try_recv(), Ok("by the caller"));
-        let pending = Pending::default();
+        let pending = RunningJobs::default();
         let last = (pending.begin(), job("other"));
         workers.run(OTHER, move || {
             let (_own, job) = last;
@@ -215,7 +215,7 @@ mod tests {
     fn a_caller_waits_for_its_own_jobs_and_not_for_a_neighbour_who_streams() {
         const POOL: u64 = 1;
         const BUSY: u64 = 2;
-        let workers = Arc::new(Workers::new(1));
+        let workers = Arc::new(SealWorkers::new(1));
         let (go_on, wait) = channel::<()>();
         let (begun, has_begun) = channel();
         workers.run(BUSY, move || {
@@ -225,7 +225,7 @@ mod tests {
         has_begun.recv().unwrap();
 
         // Each job of the other pool queues the next one.
-        fn stream(workers: &Arc<Workers>, done: Sender<usize>, n: usize) {
+        fn stream(workers: &Arc<SealWorkers>, done: Sender<usize>, n: usize) {
             let again = Arc::clone(workers);
             workers.run(POOL, move || {
                 done.send(n).unwrap();
@@ -236,7 +236,7 @@ mod tests {
         }
         let (done, is_done) = channel();
         stream(&workers, done, 0);
-        let pending = Pending::default();
+        let pending = RunningJobs::default();
         let own = pending.begin();
         workers.run(POOL, move || drop(own));
         workers.finish(POOL, &[pending]);

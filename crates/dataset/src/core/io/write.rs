@@ -8,22 +8,22 @@ use pool::{ArrayKind, Hold, RecordPtr, Reservation, ReserveFor};
 use vfs::Ino;
 use zerocopy::IntoBytes;
 
-use crate::buffer::Buffer;
-use crate::core::io::memory::inode::{DirtyRecord, Inode, Stage};
+use crate::buffer::RecordBuffer;
+use crate::core::io::memory::inode::{DirtyRecord, Inode, RecordStage};
 use crate::core::io::record_reads::check_file;
 use crate::core::io::slots::record_slots::map_records;
 use crate::core::log::Scope;
-use crate::core::log::journal::Range;
+use crate::core::log::journal::ChangedRange;
 use crate::core::{Dataset, Settings, attr_of};
 use crate::error::Result;
 use crate::layout::{AttrValue, FLAG_INLINE, INLINE_MAX, UNIT, attr_key, inline_key};
-use crate::tree::{View, Writer};
+use crate::tree::{TreeView, TreeWriter};
 
 /// The largest file.
 pub(crate) const SIZE_MAX: u64 = i64::MAX as u64;
 
 /// What is to become of one record.
-pub(super) struct Part<'a> {
+pub(super) struct RecordPart<'a> {
     pub(super) record: u64,
     /// Where in the record.
     start: usize,
@@ -40,7 +40,7 @@ pub(super) struct Part<'a> {
     held: u64,
 }
 
-impl Part<'_> {
+impl RecordPart<'_> {
     /// Whether the record has left memory since it was to be changed there, or a commit has taken over the space
     /// that it had.
     fn is_outdated(&self, records: &BTreeMap<u64, DirtyRecord>) -> bool {
@@ -56,8 +56,8 @@ impl Part<'_> {
     }
 
     /// What of the record the log has to say.
-    fn range(&self, txg: u64) -> Range {
-        Range {
+    fn range(&self, txg: u64) -> ChangedRange {
+        ChangedRange {
             txg,
             record: self.record,
             start: self.start,
@@ -73,7 +73,7 @@ enum Base {
     /// It is in memory already, and is changed there.
     InMemory,
     /// It is here, changed and complete.
-    Ready(Buffer),
+    Ready(RecordBuffer),
 }
 
 impl Dataset {
@@ -98,7 +98,7 @@ impl Dataset {
             return Ok(());
         }
         attr.check_write(offset)?;
-        let write = Write {
+        let write = AttrUpdate {
             ino,
             end,
             kill_suidgid,
@@ -110,7 +110,7 @@ impl Dataset {
         self.write_records(settings, &inode, &write, &attr, offset, data)
     }
 
-    fn write_inline(&self, write: &Write, offset: u64, data: &[u8]) -> Result<()> {
+    fn write_inline(&self, write: &AttrUpdate, offset: u64, data: &[u8]) -> Result<()> {
         let now = self.now();
         self.change_contents(write.ino, ReserveFor::Writing, |w| {
             let key = inline_key(write.ino);
@@ -130,7 +130,7 @@ impl Dataset {
         &self,
         settings: &Settings,
         inode: &Arc<Inode>,
-        write: &Write,
+        write: &AttrUpdate,
         attr: &AttrValue,
         offset: u64,
         data: &[u8],
@@ -156,13 +156,13 @@ impl Dataset {
         attr: &AttrValue,
         offset: u64,
         data: &'a [u8],
-    ) -> Result<Vec<Part<'a>>> {
+    ) -> Result<Vec<RecordPart<'a>>> {
         let record_size = u64::from(attr.record_size.get());
         let size = attr.size.get();
         let mut parts = Vec::with_capacity(data.len() / record_size as usize + 2);
         if attr.has(FLAG_INLINE) && size > 0 && offset >= record_size {
             // What was in the tree becomes the first record.
-            let piece = Piece {
+            let piece = WritePiece {
                 record: 0,
                 start: 0,
                 data: &[],
@@ -183,7 +183,7 @@ impl Dataset {
             let data = &data[done..done + n];
             // How far the record has contents now.
             let filled = size.saturating_sub(record * record_size).min(record_size) as usize;
-            let piece = Piece {
+            let piece = WritePiece {
                 record,
                 start,
                 data,
@@ -199,17 +199,17 @@ impl Dataset {
     pub(super) fn plan_record<'a>(
         &self,
         inode: &Inode,
-        piece: Piece<'a>,
+        piece: WritePiece<'a>,
         is_inline: bool,
-    ) -> Result<Part<'a>> {
-        let Piece {
+    ) -> Result<RecordPart<'a>> {
+        let WritePiece {
             record,
             start,
             data,
             filled,
         } = piece;
         let needed = (start + data.len()).next_multiple_of(UNIT as usize);
-        let part = |old_len: usize, base| Part {
+        let part = |old_len: usize, base| RecordPart {
             record,
             start,
             data,
@@ -221,14 +221,14 @@ impl Dataset {
             held: 0,
         };
         if let Some(dirty) = inode.records.lock().get(&record) {
-            return Ok(Part {
+            return Ok(RecordPart {
                 held: dirty.reserved.as_ref().map_or(0, Reservation::bytes),
                 ..part(dirty.buffer.len(), Base::InMemory)
             });
         }
         let (old_len, stored) = self.stored(inode.ino, record)?;
         let covers_all = start == 0 && data.len() >= filled;
-        let mut buffer = Buffer::default();
+        let mut buffer = RecordBuffer::default();
         if record == 0 && is_inline {
             let inline =
                 self.read_tree(|r| Ok(r.get(&inline_key(inode.ino))?.map(<[u8]>::to_vec)))?;
@@ -245,7 +245,7 @@ impl Dataset {
         buffer.grow(needed.max(old_len));
         buffer[start..start + data.len()].copy_from_slice(data);
         let len = buffer.len();
-        Ok(Part {
+        Ok(RecordPart {
             len,
             ..part(old_len, Base::Ready(buffer))
         })
@@ -266,17 +266,21 @@ impl Dataset {
     }
 
     /// The plaintext of a record that is about to be replaced, and so leaves the cache.
-    fn record_to_change(&self, slot: u64, ptr: &RecordPtr) -> Result<Buffer> {
+    fn record_to_change(&self, slot: u64, ptr: &RecordPtr) -> Result<RecordBuffer> {
         let checksum = &ptr.place.checksum;
         if let Some(cached) = self.engine.cache.take(self.open.guid(), checksum) {
             return Ok(Arc::unwrap_or_clone(cached));
         }
         let read = self.read_record(ArrayKind::Data, slot, *ptr)?;
-        Ok(read.map_or_else(Buffer::default, |(_, buffer)| buffer))
+        Ok(read.map_or_else(RecordBuffer::default, |(_, buffer)| buffer))
     }
 
     /// Reserves space for the parts whose records do not have it already.
-    pub(super) fn reserve_parts(&self, settings: &Settings, parts: &mut [Part<'_>]) -> Result<()> {
+    pub(super) fn reserve_parts(
+        &self,
+        settings: &Settings,
+        parts: &mut [RecordPart<'_>],
+    ) -> Result<()> {
         for part in parts {
             part.copies = settings.copies_of(part.len);
             let space = self
@@ -295,8 +299,8 @@ impl Dataset {
     fn put_parts(
         &self,
         inode: &Arc<Inode>,
-        write: &Write,
-        parts: &mut [Part<'_>],
+        write: &AttrUpdate,
+        parts: &mut [RecordPart<'_>],
         tree_reserved: Reservation,
     ) -> Result<bool> {
         let now = self.now();
@@ -304,7 +308,7 @@ impl Dataset {
             .iter()
             .map(|part| part.len as i64 - part.old_len as i64)
             .sum();
-        let mut operation = |w: &mut Writer<'_>| {
+        let mut operation = |w: &mut TreeWriter<'_>| {
             let mut attr = attr_of(w, write.ino)?;
             write.update(&mut attr, now);
             attr.allocated = attr.allocated.get().saturating_add_signed(growth).into();
@@ -344,7 +348,7 @@ impl Dataset {
         &self,
         inode: &Arc<Inode>,
         block_size: usize,
-        parts: &mut [Part<'_>],
+        parts: &mut [RecordPart<'_>],
     ) -> Result<bool> {
         let hold = self.pool.enter()?;
         let records = inode.records.lock();
@@ -368,7 +372,7 @@ impl Dataset {
         mut records: MutexGuard<'_, BTreeMap<u64, DirtyRecord>>,
         txg: u64,
         record_size: usize,
-        parts: impl Iterator<Item = (&'p mut Part<'d>, u64)>,
+        parts: impl Iterator<Item = (&'p mut RecordPart<'d>, u64)>,
     ) {
         for (part, slot) in parts {
             self.journal.note_range(inode.ino, part.range(txg));
@@ -385,7 +389,7 @@ impl Dataset {
     fn put_part(
         &self,
         records: &mut BTreeMap<u64, DirtyRecord>,
-        part: &mut Part<'_>,
+        part: &mut RecordPart<'_>,
         slot: u64,
         record_size: usize,
     ) {
@@ -405,7 +409,7 @@ impl Dataset {
                 let dirty = DirtyRecord {
                     buffer: Arc::new(buffer),
                     slot,
-                    stage: Stage::Dirty,
+                    stage: RecordStage::Dirty,
                     run,
                     is_streamed,
                     copies: part.copies,
@@ -422,7 +426,7 @@ impl Dataset {
                 buffer.grow(part.len);
                 buffer[part.start..part.start + part.data.len()].copy_from_slice(part.data);
                 dirty.slot = slot;
-                dirty.stage = Stage::Dirty;
+                dirty.stage = RecordStage::Dirty;
                 // It has space for these: as much as was asked for, or more.
                 dirty.copies = part.copies;
                 (dirty.run, dirty.is_streamed) = (run, is_streamed);
@@ -443,12 +447,12 @@ impl Dataset {
         hold: &Hold<'_>,
         record: u64,
         slot: u64,
-        buffer: Arc<Buffer>,
+        buffer: Arc<RecordBuffer>,
         (copies, reserved): (usize, Reservation),
     ) {
         debug_assert!(!buffer.is_empty());
         let len = buffer.len();
-        let range = Range {
+        let range = ChangedRange {
             txg: hold.txg(),
             record,
             start: 0,
@@ -459,7 +463,7 @@ impl Dataset {
         let dirty = DirtyRecord {
             buffer,
             slot,
-            stage: Stage::Dirty,
+            stage: RecordStage::Dirty,
             run: 0,
             is_streamed: false,
             copies,
@@ -504,7 +508,7 @@ impl Dataset {
 }
 
 /// A part of a write: what it puts where into one record.
-pub(super) struct Piece<'a> {
+pub(super) struct WritePiece<'a> {
     pub(super) record: u64,
     pub(super) start: usize,
     pub(super) data: &'a [u8],
@@ -513,14 +517,14 @@ pub(super) struct Piece<'a> {
 }
 
 /// What a write does to the attributes.
-struct Write {
+struct AttrUpdate {
     ino: Ino,
     end: u64,
     kill_suidgid: bool,
     record_size: usize,
 }
 
-impl Write {
+impl AttrUpdate {
     fn update(&self, attr: &mut AttrValue, now: vfs::Time) {
         attr.size = attr.size.get().max(self.end).into();
         attr.touch(now);

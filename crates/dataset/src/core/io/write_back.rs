@@ -7,13 +7,13 @@ use cipher::{NonceBatch, Random};
 use parking_lot::Mutex;
 use pool::{ArrayKind, DatasetHooks, PastSeal, Placed, RecordPtr, SealInput, TxgWriter};
 
-use crate::buffer::Buffer;
+use crate::buffer::RecordBuffer;
 use crate::core::io::memory::frozen::{FrozenFiles, FrozenRecord};
-use crate::core::io::memory::inode::{DirtyRecord, Inode, SealJob, Stage};
-use crate::core::io::workers::{Pending, PendingJob};
+use crate::core::io::memory::inode::{DirtyRecord, Inode, RecordStage, SealJob};
+use crate::core::io::workers::{RunningJob, RunningJobs};
 use crate::core::{Dataset, PAGE_SPACE, Settings};
 use crate::error::Result;
-use crate::seal::{Nonces, Sealed};
+use crate::seal::{Nonces, SealOutput};
 
 /// Records that together have this many bytes are sealed by one job. Those that come to lie side by side are written
 /// with one call.
@@ -23,10 +23,10 @@ const GROUP_BYTES: usize = 256 << 10;
 struct Ahead {
     record: u64,
     slot: u64,
-    buffer: Arc<Buffer>,
+    buffer: Arc<RecordBuffer>,
     copies: usize,
     job: Arc<SealJob>,
-    _pending: [PendingJob; 2],
+    _pending: [RunningJob; 2],
 }
 
 impl Dataset {
@@ -44,7 +44,7 @@ impl Dataset {
         inode: &Arc<Inode>,
         records: impl Iterator<Item = (u64, T)>,
         wanted: impl Fn(T, &DirtyRecord) -> bool,
-    ) -> Vec<Pending> {
+    ) -> Vec<RunningJobs> {
         let (mut begun, mut group, mut bytes) = (Vec::new(), Vec::new(), 0);
         for (record, why) in records {
             let mut waiting = inode.records.lock();
@@ -52,12 +52,12 @@ impl Dataset {
                 continue;
             };
             match &dirty.stage {
-                Stage::Dirty if wanted(why, dirty) => {}
-                Stage::Sealing(job) => {
+                RecordStage::Dirty if wanted(why, dirty) => {}
+                RecordStage::Sealing(job) => {
                     begun.push(job.under_way.clone());
                     continue;
                 }
-                Stage::Dirty | Stage::Syncing => continue,
+                RecordStage::Dirty | RecordStage::Syncing => continue,
             }
             let ahead = self.begin_ahead(record, dirty);
             drop(waiting);
@@ -75,7 +75,7 @@ impl Dataset {
 
     fn begin_ahead(&self, record: u64, dirty: &mut DirtyRecord) -> Ahead {
         let job = Arc::new(SealJob::default());
-        dirty.stage = Stage::Sealing(Arc::clone(&job));
+        dirty.stage = RecordStage::Sealing(Arc::clone(&job));
         Ahead {
             record,
             slot: dirty.slot,
@@ -103,7 +103,7 @@ impl Dataset {
     }
 
     /// As [`Dataset::seal_record`], for several records and the numbers of their copies.
-    fn seal_records(&self, records: &[(&Buffer, usize)]) -> Vec<Result<Placed>> {
+    fn seal_records(&self, records: &[(&RecordBuffer, usize)]) -> Vec<Result<Placed>> {
         let settings = self.settings();
         let alone = || {
             let records = records.iter();
@@ -125,11 +125,11 @@ impl Dataset {
         let placed = self
             .open
             .place_each(ArrayKind::Data, &to_place.collect::<Vec<_>>());
-        sealed.into_iter().for_each(Sealed::recycle);
+        sealed.into_iter().for_each(SealOutput::recycle);
         placed.into_iter().map(|placed| Ok(placed?)).collect()
     }
 
-    pub(crate) fn seal_record(&self, buffer: &Buffer, copies: usize) -> Result<Placed> {
+    pub(crate) fn seal_record(&self, buffer: &RecordBuffer, copies: usize) -> Result<Placed> {
         let settings = self.settings();
         let sealed = self.seal(&settings, ArrayKind::Data, buffer, &*self.engine.random)?;
         let placed = self.place(ArrayKind::Data, &sealed, copies);
@@ -141,7 +141,7 @@ impl Dataset {
     pub(crate) fn place(
         &self,
         array: ArrayKind,
-        sealed: &Sealed,
+        sealed: &SealOutput,
         copies: usize,
     ) -> pool::Result<Placed> {
         let (identity, bytes) = (sealed.identity, &sealed.bytes);
@@ -157,7 +157,7 @@ impl Dataset {
         array: ArrayKind,
         plain: &[u8],
         random: &dyn Random,
-    ) -> Result<Sealed> {
+    ) -> Result<SealOutput> {
         let compression = settings.compression.of(array);
         let nonces = Nonces::of(array, settings.dedup, random);
         self.sealer
@@ -182,8 +182,7 @@ impl Dataset {
                 ahead.job.deliver(outcome);
                 continue;
             }
-            let is_ours =
-                |stage: &Stage| matches!(stage, Stage::Sealing(at) if Arc::ptr_eq(at, &ahead.job));
+            let is_ours = |stage: &RecordStage| matches!(stage, RecordStage::Sealing(at) if Arc::ptr_eq(at, &ahead.job));
             let Some(dirty) = records
                 .get_mut(&ahead.record)
                 .filter(|dirty| is_ours(&dirty.stage))
@@ -202,7 +201,7 @@ impl Dataset {
                     self.engine.sub_dirty(&self.dirty, ahead.buffer.len());
                 }
                 // The commit tries again, and reports the error.
-                _ => dirty.stage = Stage::Dirty,
+                _ => dirty.stage = RecordStage::Dirty,
             }
         }
     }
@@ -212,13 +211,13 @@ impl Dataset {
         dirty.retain(|_, inode| {
             let mut records = inode.records.lock();
             for (record, dirty) in records.iter_mut() {
-                let job = match std::mem::replace(&mut dirty.stage, Stage::Syncing) {
-                    Stage::Dirty => None,
-                    Stage::Sealing(job) => {
+                let job = match std::mem::replace(&mut dirty.stage, RecordStage::Syncing) {
+                    RecordStage::Dirty => None,
+                    RecordStage::Sealing(job) => {
                         job.frozen.store(true, Ordering::Release);
                         Some(job)
                     }
-                    Stage::Syncing => unreachable!("one commit at a time"),
+                    RecordStage::Syncing => unreachable!("one commit at a time"),
                 };
                 frozen.records.push(FrozenRecord {
                     inode: Arc::clone(inode),
@@ -334,7 +333,8 @@ impl Dataset {
     fn settle_record(&self, frozen: &FrozenRecord) {
         let mut records = frozen.inode.records.lock();
         let unchanged = records.get(&frozen.record).filter(|dirty| {
-            matches!(dirty.stage, Stage::Syncing) && Arc::ptr_eq(&dirty.buffer, &frozen.buffer)
+            matches!(dirty.stage, RecordStage::Syncing)
+                && Arc::ptr_eq(&dirty.buffer, &frozen.buffer)
         });
         if let Some(dirty) = unchanged {
             if !dirty.is_streamed {

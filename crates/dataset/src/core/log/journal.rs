@@ -19,12 +19,12 @@ const OVERHEAD: usize = 64;
 
 /// The changes of a dataset that are neither committed nor logged.
 #[derive(Default)]
-pub(crate) struct Journal {
-    pending: Mutex<Pending>,
+pub(crate) struct ChangeJournal {
+    pending: Mutex<JournalState>,
 }
 
 #[derive(Default)]
-struct Pending {
+struct JournalState {
     /// The first transaction group that is noted completely; `None` if nothing is noted.
     since: Option<u64>,
     /// Whether noting begins with the next transaction group.
@@ -45,12 +45,12 @@ struct FileChanges {
     txg: u64,
     counters: Counters,
     edits: Edits,
-    ranges: Vec<Range>,
+    ranges: Vec<ChangedRange>,
 }
 
 /// A part of a record whose contents changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Range {
+pub(crate) struct ChangedRange {
     pub(crate) txg: u64,
     pub(crate) record: u64,
     pub(crate) start: usize,
@@ -59,7 +59,7 @@ pub(crate) struct Range {
     pub(crate) is_whole: bool,
 }
 
-impl Journal {
+impl ChangeJournal {
     /// Notes a change of the tree. Called in the order in which changes are made.
     pub(crate) fn note(&self, txg: u64, scope: Scope, header: &Header, edits: &Edits) {
         if scope == Scope::Upkeep || edits.is_empty() {
@@ -78,7 +78,7 @@ impl Journal {
     }
 
     /// Notes that contents of a file changed.
-    pub(crate) fn note_range(&self, ino: Ino, range: Range) {
+    pub(crate) fn note_range(&self, ino: Ino, range: ChangedRange) {
         let mut pending = self.pending.lock();
         if pending.since.is_none_or(|since| range.txg < since) {
             return;
@@ -96,7 +96,7 @@ impl Journal {
 
     /// The ranges of a file that are not logged. `None` if `fsync` has to commit. `committed` is the last transaction
     /// group that is committed.
-    pub(crate) fn ranges(&self, ino: Ino, committed: u64) -> Option<Vec<Range>> {
+    pub(crate) fn ranges(&self, ino: Ino, committed: u64) -> Option<Vec<ChangedRange>> {
         let mut pending = self.pending.lock();
         pending.idle = 0;
         if !pending.can_log(committed) {
@@ -107,7 +107,7 @@ impl Journal {
     }
 
     /// Takes the steps of an entry for a file, without the steps of contents. Calls `then` with these steps, and with
-    /// whether the contents are still needed, before another thread can take steps. `None` as for [`Journal::ranges`].
+    /// whether the contents are still needed, before another thread can take steps. `None` as for [`ChangeJournal::ranges`].
     pub(crate) fn take<R>(
         &self,
         ino: Ino,
@@ -142,7 +142,7 @@ impl Journal {
         let mut pending = self.pending.lock();
         pending.idle += 1;
         if pending.idle > IDLE_COMMITS && pending.is_wanted {
-            *pending = Pending::default();
+            *pending = JournalState::default();
             return true;
         }
         if pending.since.is_none() && pending.is_wanted {
@@ -153,7 +153,7 @@ impl Journal {
 
     /// Stops noting changes.
     pub(crate) fn stop(&self) {
-        *self.pending.lock() = Pending::default();
+        *self.pending.lock() = JournalState::default();
     }
 
     /// Called when all transaction groups up to this one are durable.
@@ -170,7 +170,7 @@ impl Journal {
     }
 }
 
-impl Pending {
+impl JournalState {
     fn can_log(&self, committed: u64) -> bool {
         self.since.is_some_and(|since| since <= committed + 1) && self.barrier <= committed
     }
@@ -245,10 +245,10 @@ impl Pending {
 
     fn keep_within_bounds(&mut self) {
         if self.bytes > KEPT_MAX {
-            *self = Pending {
+            *self = JournalState {
                 is_wanted: true,
                 idle: self.idle,
-                ..Pending::default()
+                ..JournalState::default()
             };
         }
     }
@@ -263,7 +263,7 @@ impl Pending {
 }
 
 impl FileChanges {
-    fn add_range(&mut self, range: Range) {
+    fn add_range(&mut self, range: ChangedRange) {
         if let Some(last) = self.ranges.last_mut()
             && last.record == range.record
             && !range.is_whole

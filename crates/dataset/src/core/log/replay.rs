@@ -6,17 +6,17 @@ use pool::{ArrayKind, LogEnd, LogEntry, LogHead, ReserveFor, VolumeShape};
 use vfs::Ino;
 
 use super::Scope;
-use super::steps::{Contents, Counters, Logged, Step, steps_of};
-use crate::buffer::Buffer;
+use super::steps::{ContentsStep, Counters, LogStep, LoggedRecord, steps_of};
+use crate::buffer::RecordBuffer;
 use crate::core::Dataset;
 use crate::core::io::blocks::VOLUME_INO;
 use crate::error::{Error, LostEntries, Result};
 use crate::layout::{INO_LIMIT, KeyKind, attr_ino};
-use crate::tree::View;
+use crate::tree::TreeView;
 
 /// What a log has.
 #[derive(Clone, Copy, Debug, Default)]
-struct Checked {
+struct LogCheck {
     /// The number of entries that can be applied.
     good: u64,
     /// What comes after them.
@@ -24,7 +24,7 @@ struct Checked {
 }
 
 /// Keys and their new values.
-type Changed<'a> = [(&'a [u8], Option<&'a [u8]>)];
+type KeyChanges<'a> = [(&'a [u8], Option<&'a [u8]>)];
 
 impl Dataset {
     /// Applies the waiting entries of the log, and commits.
@@ -69,9 +69,9 @@ impl Dataset {
     /// # Errors
     /// [`Error::ForeignLog`] if an entry is not one of this log in this state, unless the settings give it up; the log cannot
     /// be read.
-    fn check_log(&self, head: &LogHead) -> Result<Checked> {
+    fn check_log(&self, head: &LogHead) -> Result<LogCheck> {
         let dataset = self.name();
-        let mut checked = Checked::default();
+        let mut checked = LogCheck::default();
         let mut log = self.open.read_log(head);
         for entry in log.by_ref() {
             let is_right = checked.lost.entries == 0 && self.is_right(head, &entry)?;
@@ -88,7 +88,7 @@ impl Dataset {
             LogEnd::Damaged { .. } => checked.lost.entries += 1,
             LogEnd::Whole { .. } => {}
         }
-        let Checked { good, lost } = checked;
+        let LogCheck { good, lost } = checked;
         if lost.entries == 0 {
             return Ok(checked);
         }
@@ -119,9 +119,9 @@ impl Dataset {
             };
             let is_right = match &step {
                 _ if self.volume.is_some_and(|shape| !is_of_volume(&step, shape)) => false,
-                Step::Record(logged) => self.open_logged(logged)?.is_some(),
-                Step::Empty { .. } => self.volume.is_some(),
-                Step::Edits(..) | Step::Contents(_) => true,
+                LogStep::Record(logged) => self.open_logged(logged)?.is_some(),
+                LogStep::Empty { .. } => self.volume.is_some(),
+                LogStep::Edits(..) | LogStep::Contents(_) => true,
             };
             if !is_right {
                 return Ok(false);
@@ -154,14 +154,14 @@ impl Dataset {
     ) -> Result<()> {
         for step in later_steps(payload, head, entry) {
             match step.ok_or_else(|| self.damaged("its log"))? {
-                Step::Edits(counters, edits) => self.replay_edits(counters, &edits)?,
-                Step::Contents(contents) => self.replay_contents(&contents)?,
-                Step::Record(logged) => {
+                LogStep::Edits(counters, edits) => self.replay_edits(counters, &edits)?,
+                LogStep::Contents(contents) => self.replay_contents(&contents)?,
+                LogStep::Record(logged) => {
                     let opened = self.open_logged(&logged)?;
                     let buffer = opened.ok_or_else(|| self.damaged("a record of its log"))?;
                     self.replay_record(logged.ino, logged.record, || Ok(buffer))?;
                 }
-                Step::Empty { record, .. } => {
+                LogStep::Empty { record, .. } => {
                     self.throttle()?;
                     let inode = self.inodes.get(VOLUME_INO);
                     self.empty_blocks(&inode, record, record + 1)?;
@@ -172,13 +172,13 @@ impl Dataset {
         Ok(())
     }
 
-    fn replay_edits(&self, counters: Counters, edits: &Changed<'_>) -> Result<()> {
+    fn replay_edits(&self, counters: Counters, edits: &KeyChanges<'_>) -> Result<()> {
         self.throttle()?;
         // Records in memory have slots, and these would be wrong after the change.
         if moves_slots(edits) && !self.inodes.dirty.lock().is_empty() {
             self.pool.commit()?;
         }
-        let apply = |w: &mut crate::tree::Writer<'_>| {
+        let apply = |w: &mut crate::tree::TreeWriter<'_>| {
             for (key, value) in edits {
                 if attr_ino(key).is_some() {
                     let was_there = w.get(key)?.is_some();
@@ -200,14 +200,14 @@ impl Dataset {
         self.change_always(Scope::Upkeep, ReserveFor::Freeing, apply, |_, ()| ())
     }
 
-    fn replay_contents(&self, contents: &Contents<'_>) -> Result<()> {
+    fn replay_contents(&self, contents: &ContentsStep<'_>) -> Result<()> {
         let make = || self.replayed_record(contents);
         self.replay_record(contents.ino, contents.record, make)
     }
 
     /// A record that an entry points to; `None` if it is not the logged one. The replay writes it to a new place, because the
     /// bitmaps do not have its old place.
-    fn open_logged(&self, logged: &Logged) -> Result<Option<Buffer>> {
+    fn open_logged(&self, logged: &LoggedRecord) -> Result<Option<RecordBuffer>> {
         let (mut opened, mut is_whole) = (None, false);
         let mut open = |bytes: &[u8]| {
             is_whole |= self.open.is_undamaged(&logged.ptr, bytes);
@@ -227,7 +227,7 @@ impl Dataset {
         &self,
         ino: Ino,
         record: u64,
-        make: impl FnOnce() -> Result<Buffer>,
+        make: impl FnOnce() -> Result<RecordBuffer>,
     ) -> Result<()> {
         self.throttle()?;
         let inode = self.inodes.get(ino);
@@ -245,8 +245,8 @@ impl Dataset {
     }
 
     /// The present record with the contents applied.
-    fn replayed_record(&self, contents: &Contents<'_>) -> Result<Buffer> {
-        let mut buffer = Buffer::default();
+    fn replayed_record(&self, contents: &ContentsStep<'_>) -> Result<RecordBuffer> {
+        let mut buffer = RecordBuffer::default();
         if !contents.is_whole
             && let Some(before) = self.record(contents.ino, contents.record, false)?
         {
@@ -264,7 +264,7 @@ fn later_steps<'a>(
     payload: &'a [u8],
     head: &LogHead,
     entry: &LogEntry,
-) -> impl Iterator<Item = Option<Step<'a>>> {
+) -> impl Iterator<Item = Option<LogStep<'a>>> {
     let base = head.base;
     let mut steps = steps_of(payload, head.chain, entry.place.sequence);
     let all = std::iter::from_fn(move || steps.as_mut()?.next());
@@ -275,25 +275,25 @@ fn later_steps<'a>(
 }
 
 /// Whether a step can be from the log of a volume: blocks in its only inode.
-fn is_of_volume(step: &Step<'_>, shape: VolumeShape) -> bool {
+fn is_of_volume(step: &LogStep<'_>, shape: VolumeShape) -> bool {
     let block_size = shape.block_size();
     let (ino, record, len) = match step {
-        Step::Edits(..) => return false,
-        Step::Contents(contents) => {
+        LogStep::Edits(..) => return false,
+        LogStep::Contents(contents) => {
             let len = contents.start + contents.bytes.len();
             (contents.ino, contents.record, len as u32)
         }
-        Step::Record(logged) => {
+        LogStep::Record(logged) => {
             let len = logged.ptr.identity.logical_size();
             (logged.ino, logged.record, len)
         }
-        Step::Empty { ino, record } => (*ino, *record, 0),
+        LogStep::Empty { ino, record } => (*ino, *record, 0),
     };
     ino == VOLUME_INO && record < pool::SLOT_LIMIT && len <= block_size
 }
 
 /// Whether edits may change the slots of records.
-fn moves_slots(edits: &Changed<'_>) -> bool {
+fn moves_slots(edits: &KeyChanges<'_>) -> bool {
     let kinds = [KeyKind::Extent, KeyKind::Shared, KeyKind::Dead];
     edits
         .iter()

@@ -6,7 +6,7 @@ use crate::error::Result;
 
 /// The rounds of one kind of work. One round runs at a time.
 #[derive(Default)]
-pub(crate) struct Rounds {
+pub(crate) struct WorkRounds {
     state: Mutex<State>,
     ended: Condvar,
 }
@@ -20,7 +20,7 @@ struct State {
     is_running: bool,
 }
 
-impl Rounds {
+impl WorkRounds {
     /// Returns when a round has succeeded that began after this call, by this thread's `work` or that of another.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Rounds {
             state.is_running = true;
             let this = state.begun;
             drop(state);
-            let running = Running(self);
+            let running = RoundGuard(self);
             let outcome = work();
             drop(running);
             outcome?;
@@ -50,9 +50,9 @@ impl Rounds {
 }
 
 /// A round that runs. Another can begin when this is dropped, also by a panic.
-struct Running<'a>(&'a Rounds);
+struct RoundGuard<'a>(&'a WorkRounds);
 
-impl Drop for Running<'_> {
+impl Drop for RoundGuard<'_> {
     fn drop(&mut self) {
         self.0.state.lock().is_running = false;
         self.0.ended.notify_all();

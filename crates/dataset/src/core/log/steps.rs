@@ -35,13 +35,13 @@ pub(crate) struct Counters {
 
 /// A change to repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step<'a> {
+pub(crate) enum LogStep<'a> {
     /// Keys and values of the tree, and the least values of the counters.
     Edits(Counters, Vec<(&'a [u8], Option<&'a [u8]>)>),
     /// Contents of a file.
-    Contents(Contents<'a>),
+    Contents(ContentsStep<'a>),
     /// A whole record of a file.
-    Record(Logged),
+    Record(LoggedRecord),
     /// An emptied block of a volume.
     Empty {
         /// The inode of the volume.
@@ -53,7 +53,7 @@ pub(crate) enum Step<'a> {
 
 /// A record of a file that is already in its final place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Logged {
+pub(crate) struct LoggedRecord {
     pub(crate) ino: Ino,
     pub(crate) record: u64,
     pub(crate) ptr: RecordPtr,
@@ -61,7 +61,7 @@ pub(crate) struct Logged {
 
 /// Bytes of a record of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Contents<'a> {
+pub(crate) struct ContentsStep<'a> {
     pub(crate) ino: Ino,
     pub(crate) record: u64,
     /// Their offset in the record.
@@ -91,7 +91,7 @@ pub(crate) fn put_edits(out: &mut Vec<u8>, txg: u64, counters: Counters, edits: 
 }
 
 /// Appends contents.
-pub(crate) fn put_contents(out: &mut Vec<u8>, txg: u64, contents: &Contents<'_>) {
+pub(crate) fn put_contents(out: &mut Vec<u8>, txg: u64, contents: &ContentsStep<'_>) {
     out.push(CONTENTS);
     out.extend(txg.to_le_bytes());
     out.extend(contents.ino.to_le_bytes());
@@ -103,7 +103,7 @@ pub(crate) fn put_contents(out: &mut Vec<u8>, txg: u64, contents: &Contents<'_>)
 }
 
 /// Appends a record.
-pub(crate) fn put_record(out: &mut Vec<u8>, txg: u64, logged: &Logged) {
+pub(crate) fn put_record(out: &mut Vec<u8>, txg: u64, logged: &LoggedRecord) {
     out.push(RECORD);
     out.extend(txg.to_le_bytes());
     out.extend(logged.ino.to_le_bytes());
@@ -144,21 +144,21 @@ pub(crate) struct Steps<'a> {
 
 impl<'a> Steps<'a> {
     /// The next step and its transaction group; `None` at the end. An error if the bytes are not a step.
-    pub(crate) fn next(&mut self) -> Option<Result<(u64, Step<'a>), Malformed>> {
+    pub(crate) fn next(&mut self) -> Option<Result<(u64, LogStep<'a>), MalformedStep>> {
         if self.bytes.is_empty() {
             return None;
         }
-        Some(self.step().ok_or(Malformed))
+        Some(self.step().ok_or(MalformedStep))
     }
 
-    fn step(&mut self) -> Option<(u64, Step<'a>)> {
+    fn step(&mut self) -> Option<(u64, LogStep<'a>)> {
         let kind = self.take(1)?[0];
         let txg = self.u64()?;
         let step = match kind {
             EDITS => self.edits()?,
             CONTENTS => self.contents()?,
             RECORD => self.record()?,
-            EMPTY => Step::Empty {
+            EMPTY => LogStep::Empty {
                 ino: self.u64()?,
                 record: self.u64()?,
             },
@@ -167,7 +167,7 @@ impl<'a> Steps<'a> {
         Some((txg, step))
     }
 
-    fn edits(&mut self) -> Option<Step<'a>> {
+    fn edits(&mut self) -> Option<LogStep<'a>> {
         let counters = Counters {
             next_ino: self.u64()?,
             next_data: self.u64()?,
@@ -188,10 +188,10 @@ impl<'a> Steps<'a> {
             }
             edits.push((key, value));
         }
-        Some(Step::Edits(counters, edits))
+        Some(LogStep::Edits(counters, edits))
     }
 
-    fn contents(&mut self) -> Option<Step<'a>> {
+    fn contents(&mut self) -> Option<LogStep<'a>> {
         let ino = self.u64()?;
         let record = self.u64()?;
         let start = self.u32()? as usize;
@@ -199,7 +199,7 @@ impl<'a> Steps<'a> {
         let len = self.u32()? as usize;
         let bytes = self.take(len)?;
         let fits = len > 0 && start.checked_add(len)? <= RECORD_MAX && !(is_whole && start > 0);
-        fits.then_some(Step::Contents(Contents {
+        fits.then_some(LogStep::Contents(ContentsStep {
             ino,
             record,
             start,
@@ -208,8 +208,8 @@ impl<'a> Steps<'a> {
         }))
     }
 
-    fn record(&mut self) -> Option<Step<'a>> {
-        Some(Step::Record(Logged {
+    fn record(&mut self) -> Option<LogStep<'a>> {
+        Some(LogStep::Record(LoggedRecord {
             ino: self.u64()?,
             record: self.u64()?,
             ptr: RecordPtr::read_from_bytes(self.take(size_of::<RecordPtr>())?).ok()?,
@@ -233,7 +233,7 @@ impl<'a> Steps<'a> {
 
 /// The error for bytes that are not a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct MalformedStep;
 
 /// Steps of all kinds.
 #[cfg(any(test, fuzzing))]
@@ -249,7 +249,7 @@ pub(crate) fn sample() -> Vec<u8> {
     ]);
     let mut out = Vec::new();
     put_edits(&mut out, 7, counters, &edits);
-    let contents = Contents {
+    let contents = ContentsStep {
         ino: 8,
         record: 9,
         start: 10,
@@ -257,7 +257,7 @@ pub(crate) fn sample() -> Vec<u8> {
         bytes: &[11; 100],
     };
     put_contents(&mut out, 12, &contents);
-    let logged = Logged {
+    let logged = LoggedRecord {
         ino: 13,
         record: 14,
         ptr: RecordPtr::EMPTY,
@@ -291,7 +291,7 @@ mod tests {
         let mut steps = steps_of(&payload, 1, 2).unwrap();
         let (txg, edits) = steps.next().unwrap().unwrap();
         assert_eq!(txg, 7);
-        let Step::Edits(counters, edits) = edits else {
+        let LogStep::Edits(counters, edits) = edits else {
             panic!("{edits:?}")
         };
         assert_eq!((counters.next_ino, counters.next_data), (5, 6));
@@ -299,10 +299,10 @@ mod tests {
         assert_eq!(edits[1], (&[3; 9][..], None));
         let (txg, contents) = steps.next().unwrap().unwrap();
         assert_eq!(txg, 12);
-        assert!(matches!(contents, Step::Contents(c) if c.ino == 8 && c.bytes == [11; 100]));
+        assert!(matches!(contents, LogStep::Contents(c) if c.ino == 8 && c.bytes == [11; 100]));
         let (txg, record) = steps.next().unwrap().unwrap();
         assert_eq!(txg, 15);
-        assert!(matches!(record, Step::Record(r) if r.ino == 13 && r.record == 14));
+        assert!(matches!(record, LogStep::Record(r) if r.ino == 13 && r.record == 14));
         assert!(steps.next().is_none());
     }
 
@@ -337,7 +337,7 @@ mod tests {
         let mut steps = Steps { bytes: &out };
         let mut keys = 0;
         while let Some(step) = steps.next() {
-            let (_, Step::Edits(_, edits)) = step.unwrap() else {
+            let (_, LogStep::Edits(_, edits)) = step.unwrap() else {
                 panic!()
             };
             assert!(edits.len() <= KEYS_MAX);

@@ -7,8 +7,10 @@ use pool::{ArrayKind, Durability, EntryPlace, LOG_HEADER, LOG_PLACE, LOG_PLACES_
 use vfs::Ino;
 
 use super::SyncMode;
-use super::journal::Range;
-use super::steps::{Contents, Logged, PREAMBLE, preamble, put_contents, put_empty, put_record};
+use super::journal::ChangedRange;
+use super::steps::{
+    ContentsStep, LoggedRecord, PREAMBLE, preamble, put_contents, put_empty, put_record,
+};
 use super::writer::{ENTRY_STEPS_MAX, LogRequest};
 use crate::core::Dataset;
 use crate::core::io::memory::inode::Inode;
@@ -28,16 +30,16 @@ const LOG_MAX: u64 = 1 << 30;
 
 /// The changed part of a record.
 #[derive(Default)]
-struct Part {
+struct ChangedPart {
     bytes: usize,
     /// The last transaction group that changed it.
     txg: u64,
 }
 
 /// The changed records, if so much changed that the log should point to them; otherwise none.
-fn large_parts(ranges: &[Range]) -> BTreeMap<u64, Part> {
-    let mut parts = BTreeMap::<u64, Part>::new();
-    let bytes = |range: &Range| range.end - range.start;
+fn large_parts(ranges: &[ChangedRange]) -> BTreeMap<u64, ChangedPart> {
+    let mut parts = BTreeMap::<u64, ChangedPart>::new();
+    let bytes = |range: &ChangedRange| range.end - range.start;
     if ranges.iter().map(bytes).sum::<usize>() > LARGE {
         for range in ranges {
             let part = parts.entry(range.record).or_default();
@@ -140,7 +142,7 @@ impl Dataset {
     fn contents_of(
         &self,
         inode: &Inode,
-        ranges: &[Range],
+        ranges: &[ChangedRange],
         committed: u64,
     ) -> Result<Option<LogRequest>> {
         let mut parts = large_parts(ranges);
@@ -171,7 +173,7 @@ impl Dataset {
     }
 
     /// A record that no commit has made durable, if the log can point to it.
-    fn logged(&self, inode: &Inode, record: u64, committed: u64) -> Result<Option<Logged>> {
+    fn logged(&self, inode: &Inode, record: u64, committed: u64) -> Result<Option<LoggedRecord>> {
         if inode.records.lock().contains_key(&record) {
             return Ok(None);
         }
@@ -179,15 +181,18 @@ impl Dataset {
             return Ok(None);
         };
         let ptr = self.open.get(ArrayKind::Data, slot)?;
-        Ok(self.open.can_point_to(&ptr, committed).then_some(Logged {
-            ino: inode.ino,
-            record,
-            ptr,
-        }))
+        Ok(self
+            .open
+            .can_point_to(&ptr, committed)
+            .then_some(LoggedRecord {
+                ino: inode.ino,
+                record,
+                ptr,
+            }))
     }
 
     /// Adds the present contents of a range, if it still exists.
-    fn put_range(&self, steps: &mut Vec<u8>, ino: Ino, range: &Range) -> Result<()> {
+    fn put_range(&self, steps: &mut Vec<u8>, ino: Ino, range: &ChangedRange) -> Result<()> {
         let Some(buffer) = self.record(ino, range.record, false)? else {
             // For a file, the tree shows this.
             if range.is_whole && self.volume.is_some() {
@@ -201,7 +206,7 @@ impl Dataset {
             (range.start, range.end.min(buffer.len()))
         };
         if start < end {
-            let contents = Contents {
+            let contents = ContentsStep {
                 ino,
                 record: range.record,
                 start,

@@ -14,12 +14,12 @@ pub(super) const ENTRY_STEPS_MAX: usize = 512 << 10;
 /// The requests that wait for the log.
 #[derive(Default)]
 pub(crate) struct LogWriter {
-    queue: Mutex<Queue>,
+    queue: Mutex<LogQueue>,
     done: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
+struct LogQueue {
     /// The requests of callers, by ticket.
     waiting: VecDeque<Arc<LogRequest>>,
     /// The ticket of the last request that was added.
@@ -82,7 +82,7 @@ impl LogWriter {
             };
             queue.is_writing = true;
             drop(queue);
-            let turn = Turn(self);
+            let turn = WriterTurn(self);
             let written = write(&requests);
             std::mem::forget(turn);
             queue = self.queue.lock();
@@ -103,27 +103,27 @@ impl LogWriter {
 
 impl LogWriter {
     /// Stops writes to the log until the returned value is dropped. Threads with requests wait.
-    pub(super) fn hold(&self) -> Turn<'_> {
+    pub(super) fn hold(&self) -> WriterTurn<'_> {
         let mut queue = self.queue.lock();
         while queue.is_writing {
             self.done.wait(&mut queue);
         }
         queue.is_writing = true;
-        Turn(self)
+        WriterTurn(self)
     }
 }
 
 /// Lets another thread write when it is dropped: at the end of a hold, or if the writer panics.
-pub(super) struct Turn<'a>(&'a LogWriter);
+pub(super) struct WriterTurn<'a>(&'a LogWriter);
 
-impl Drop for Turn<'_> {
+impl Drop for WriterTurn<'_> {
     fn drop(&mut self) {
         self.0.queue.lock().is_writing = false;
         self.0.done.notify_all();
     }
 }
 
-impl Queue {
+impl LogQueue {
     /// The ticket of the last request that is as safe as this.
     fn reached(&self, durability: Durability) -> u64 {
         match durability {

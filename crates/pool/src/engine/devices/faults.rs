@@ -14,7 +14,7 @@ impl Context {
         self.disk.store.set_state(guid, MemberState::Faulted);
         let members = self.disk.store.members();
         let member = members.into_iter().find(|member| member.guid == guid);
-        self.faults.lock().new.push(store::Fault {
+        self.faults.lock().new.push(store::DeviceFault {
             guid,
             name: member.map(|member| member.name).unwrap_or_default(),
             error,
@@ -45,7 +45,7 @@ impl Context {
             faults.are_entering = true;
             std::mem::take(&mut faults.new)
         };
-        for store::Fault { guid, name, error } in faults {
+        for store::DeviceFault { guid, name, error } in faults {
             tracing::error!(%error, device = name, "a device failed; the pool stops using it");
             state.leave(guid, DeviceState::Faulted, has_all_until);
             log_own(commit, state, format!("fault {name}: {error}"));

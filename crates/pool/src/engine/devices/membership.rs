@@ -5,7 +5,7 @@
 //! If its last commit is not part of the pool's past, the device was imported without the others and changed. Then only
 //! the administrator can decide which of the two states to keep.
 
-use store::{Assigned, MemberInfo, MemberState, Newest, Shape, Store};
+use store::{DeviceAssignment, MemberInfo, MemberState, Newest, Shape, Store};
 
 use crate::error::{Error, Result};
 use crate::format::superblock::config::{Config, ConfigDevice, DeviceState, Epoch, Purpose};
@@ -356,11 +356,11 @@ pub(crate) fn shapes(store: &Store) -> Vec<Shape> {
 }
 
 /// For the store: how to use each device that was found.
-fn assignment(config: &Config, present: &[MemberInfo]) -> Vec<Assigned> {
+fn assignment(config: &Config, present: &[MemberInfo]) -> Vec<DeviceAssignment> {
     let is_there = |device: &&ConfigDevice| present.iter().any(|m| m.guid == device.guid);
     let devices = config.devices.iter().filter(is_there);
     devices
-        .map(|device| Assigned {
+        .map(|device| DeviceAssignment {
             guid: device.guid,
             state: device.state.member_state(),
             errors: device.errors,

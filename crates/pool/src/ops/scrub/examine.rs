@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use store::{MemberState, Parts, UNIT};
+use store::{ColumnParts, MemberState, UNIT};
 
 use super::{Examined, Step, Task};
 use crate::engine::log::{LogReader, RawEntry};
@@ -27,7 +27,7 @@ struct Part {
 struct Found {
     copy: usize,
     run: Run,
-    parts: Parts,
+    parts: ColumnParts,
 }
 
 /// The extents of the copies of a record or node, by their numbers. Copies that the remap table has for later come

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::{Access, BlockDevice, FileDevice};
+use block::{BlockDevice, DeviceAccess, FileDevice};
 use cipher::SystemRandom;
 use console::outcome::Result;
 use console::session::{Session, absolute, device_path};
@@ -107,8 +107,8 @@ fn device_now(
         return Ok(OwnDevice::borrowed(Borrowed(borrowed)));
     }
     let access = match how {
-        Borrowing::Look => Access::ReadOnly,
-        Borrowing::ChangeHeader | Borrowing::Own => Access::Exclusive,
+        Borrowing::Look => DeviceAccess::ReadOnly,
+        Borrowing::ChangeHeader | Borrowing::Own => DeviceAccess::Exclusive,
     };
     let busy = match FileDevice::open(path, access) {
         Ok(opened) => return Ok(OwnDevice::of_file(opened)),

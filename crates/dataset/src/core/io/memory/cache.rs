@@ -11,23 +11,23 @@ use pool::CacheHash;
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
-use crate::buffer::Buffer;
+use crate::buffer::RecordBuffer;
 
 /// A dataset's guid and a record's checksum.
-type Key = (u64, [u8; 16]);
+type RecordKey = (u64, [u8; 16]);
 
 #[derive(Clone)]
 struct ByBytes;
 
-impl Weighter<Key, Arc<Buffer>> for ByBytes {
-    fn weight(&self, _: &Key, buffer: &Arc<Buffer>) -> u64 {
+impl Weighter<RecordKey, Arc<RecordBuffer>> for ByBytes {
+    fn weight(&self, _: &RecordKey, buffer: &Arc<RecordBuffer>) -> u64 {
         buffer.memory() as u64 + 128
     }
 }
 
 /// The record cache of all datasets.
 pub(crate) struct RecordCache {
-    entries: Cache<Key, Arc<Buffer>, ByBytes, CacheHash>,
+    entries: Cache<RecordKey, Arc<RecordBuffer>, ByBytes, CacheHash>,
     lookups: Lookups,
 }
 
@@ -41,7 +41,7 @@ impl RecordCache {
         }
     }
 
-    pub(crate) fn get(&self, dataset: u64, checksum: &[u8; 16]) -> Option<Arc<Buffer>> {
+    pub(crate) fn get(&self, dataset: u64, checksum: &[u8; 16]) -> Option<Arc<RecordBuffer>> {
         self.lookups.count(self.entries.get(&(dataset, *checksum)))
     }
 
@@ -56,12 +56,12 @@ impl RecordCache {
         self.entries.capacity()
     }
 
-    pub(crate) fn insert(&self, dataset: u64, checksum: &[u8; 16], buffer: Arc<Buffer>) {
+    pub(crate) fn insert(&self, dataset: u64, checksum: &[u8; 16], buffer: Arc<RecordBuffer>) {
         self.entries.insert((dataset, *checksum), buffer);
     }
 
     /// Removes an entry and returns it, for a caller that is about to change the record.
-    pub(crate) fn take(&self, dataset: u64, checksum: &[u8; 16]) -> Option<Arc<Buffer>> {
+    pub(crate) fn take(&self, dataset: u64, checksum: &[u8; 16]) -> Option<Arc<RecordBuffer>> {
         let taken = self.entries.remove(&(dataset, *checksum));
         self.lookups.count(taken).map(|(_, buffer)| buffer)
     }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pool::{RecordPtr, Reservation};
 
-use crate::buffer::Buffer;
+use crate::buffer::RecordBuffer;
 use crate::core::io::memory::inode::{Inode, SealJob};
-use crate::tree::{Header, Page};
+use crate::tree::{Header, TreePage};
 
 /// The changes of a closed transaction group.
 #[derive(Default)]
 pub(crate) struct FrozenFiles {
     pub(crate) records: Vec<FrozenRecord>,
-    pub(crate) pages: Vec<(u64, Arc<Page>)>,
+    pub(crate) pages: Vec<(u64, Arc<TreePage>)>,
     pub(crate) freed: Vec<u64>,
     /// The header, if the dataset has files.
     pub(crate) header: Option<Header>,
@@ -28,7 +28,7 @@ pub(crate) struct FrozenRecord {
     pub(crate) inode: Arc<Inode>,
     pub(crate) record: u64,
     pub(crate) slot: u64,
-    pub(crate) buffer: Arc<Buffer>,
+    pub(crate) buffer: Arc<RecordBuffer>,
     pub(crate) copies: usize,
     /// The job that already seals it.
     pub(crate) job: Option<Arc<SealJob>>,

@@ -8,8 +8,8 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use pool::{Placed, Reservation};
 use vfs::Ino;
 
-use crate::buffer::Buffer;
-use crate::core::io::workers::Pending;
+use crate::buffer::RecordBuffer;
+use crate::core::io::workers::RunningJobs;
 use crate::error::Result;
 
 const SHARDS: usize = 32;
@@ -30,10 +30,10 @@ pub(crate) struct Inode {
 /// A record in memory that is newer than the pool's.
 pub(crate) struct DirtyRecord {
     /// Its plaintext, up to the end of the file.
-    pub(crate) buffer: Arc<Buffer>,
+    pub(crate) buffer: Arc<RecordBuffer>,
     /// Its slot in `data`.
     pub(crate) slot: u64,
-    pub(crate) stage: Stage,
+    pub(crate) stage: RecordStage,
     /// The end of the part that was written sequentially from the beginning; 0 if it was written in another order.
     pub(crate) run: usize,
     /// Whether sequential writes have filled it. Then it is not likely to be changed or read again soon.
@@ -46,7 +46,7 @@ pub(crate) struct DirtyRecord {
 
 impl Inode {
     /// The contents of a record that is in memory.
-    pub(crate) fn dirty(&self, record: u64) -> Option<Arc<Buffer>> {
+    pub(crate) fn dirty(&self, record: u64) -> Option<Arc<RecordBuffer>> {
         let records = self.records.lock();
         records.get(&record).map(|dirty| Arc::clone(&dirty.buffer))
     }
@@ -54,29 +54,29 @@ impl Inode {
 
 /// The space of a file on the devices.
 #[derive(Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct FileSpace {
     /// `None` if computing it would take too long.
     pub(crate) bytes: Option<u64>,
     /// Whether the answer is valid until the file changes.
     pub(crate) is_settled: bool,
 }
 
-impl Found {
+impl FileSpace {
     /// Too many changes wait for a commit, or a node cannot be read now.
-    pub(crate) const NOT_NOW: Found = Found {
+    pub(crate) const NOT_NOW: FileSpace = FileSpace {
         bytes: None,
         is_settled: false,
     };
 }
 
 /// A state of a file: the number of its own changes, and the number of changes to all files at once.
-type Version = (u64, u64);
+type FileVersion = (u64, u64);
 
 /// The last computed space of a file on the devices, and the number of changes of the file.
 #[derive(Default)]
 pub(crate) struct StoredCache {
     changes: AtomicU64,
-    found: Mutex<Option<(Version, Found)>>,
+    found: Mutex<Option<(FileVersion, FileSpace)>>,
 }
 
 impl StoredCache {
@@ -86,19 +86,19 @@ impl StoredCache {
     }
 
     /// The space in this state of the file, if it was computed.
-    pub(crate) fn found(&self, version: Version) -> Option<Found> {
+    pub(crate) fn found(&self, version: FileVersion) -> Option<FileSpace> {
         let (then, found) = (*self.found.lock())?;
         (then == version).then_some(found)
     }
 
-    pub(crate) fn keep(&self, version: Version, found: Found) {
+    pub(crate) fn keep(&self, version: FileVersion, found: FileSpace) {
         *self.found.lock() = Some((version, found));
     }
 }
 
 /// The progress of a dirty record.
 #[derive(Clone)]
-pub(crate) enum Stage {
+pub(crate) enum RecordStage {
     /// It waits for a commit.
     Dirty,
     /// A worker seals it ahead of the commit.
@@ -115,7 +115,7 @@ pub(crate) struct SealJob {
     /// Whether a worker, or the waiting commit, has begun the job.
     begun: AtomicBool,
     /// Held until the record is in the open transaction group, or the waiting commit has it.
-    pub(crate) under_way: Pending,
+    pub(crate) under_way: RunningJobs,
     outcome: Mutex<Option<Result<Placed>>>,
     done: Condvar,
 }
@@ -194,7 +194,7 @@ impl Inodes {
     }
 
     /// The present state of a file. Call it before reading the file.
-    pub(crate) fn version_of(&self, inode: &Inode) -> Version {
+    pub(crate) fn version_of(&self, inode: &Inode) -> FileVersion {
         let changes = inode.stored.changes.load(Ordering::Acquire);
         (changes, self.all_changed.load(Ordering::Acquire))
     }

@@ -9,11 +9,11 @@ use pool::ArrayKind;
 use vfs::{Attr, Ino, Kind};
 
 use crate::core::Dataset;
-use crate::core::io::memory::inode::{Found, Inode};
+use crate::core::io::memory::inode::{FileSpace, Inode};
 use crate::core::io::slots::extents;
 use crate::error::Result;
-use crate::layout::{AttrValue, Extent, FLAG_INLINE, attr_ino, attr_key};
-use crate::tree::{Step, View};
+use crate::layout::{AttrValue, FLAG_INLINE, FileExtent, attr_ino, attr_key};
+use crate::tree::{TreeStep, TreeView};
 
 /// A file with more extents, or more extents over the same slots, or more records that wait in memory, shows its size
 /// before compression.
@@ -34,7 +34,7 @@ impl Dataset {
             return attr.to_attr(ino);
         }
         // Reading the file reports the error. Its attributes can be shown.
-        let found = self.found_stored(ino).unwrap_or(Found::NOT_NOW);
+        let found = self.found_stored(ino).unwrap_or(FileSpace::NOT_NOW);
         Attr {
             blocks: attr.blocks(found.bytes.unwrap_or(attr.allocated.get())),
             is_passing: !found.is_settled,
@@ -42,21 +42,21 @@ impl Dataset {
         }
     }
 
-    fn found_stored(&self, ino: Ino) -> Result<Found> {
+    fn found_stored(&self, ino: Ino) -> Result<FileSpace> {
         self.inodes.with_known(ino, |inode| match inode {
             Some(inode) => self.found_last(inode),
             None => self.find_stored(ino, &[]),
         })
     }
 
-    fn found_last(&self, inode: &Inode) -> Result<Found> {
+    fn found_last(&self, inode: &Inode) -> Result<FileSpace> {
         let version = self.inodes.version_of(inode);
         if let Some(found) = inode.stored.found(version) {
             return Ok(found);
         }
         // First the records in memory: a record leaves memory only after it is in the pool.
         let Some(waiting) = inode.waiting(DIRTY_MAX) else {
-            return Ok(Found::NOT_NOW);
+            return Ok(FileSpace::NOT_NOW);
         };
         let found = self.find_stored(inode.ino, &waiting)?;
         if found.is_settled {
@@ -67,19 +67,19 @@ impl Dataset {
 
     /// The space of the records of a file. `waiting` has the slots whose records wait in memory, ascending, and their
     /// bytes.
-    fn find_stored(&self, ino: Ino, waiting: &[(u64, u64)]) -> Result<Found> {
+    fn find_stored(&self, ino: Ino, waiting: &[(u64, u64)]) -> Result<FileSpace> {
         let extents =
             self.read_tree(|r| extents::overlapping(r, ino, 0, u64::MAX, EXTENTS_MAX + 1))?;
         let rows = rows(&extents);
         if extents.len() > EXTENTS_MAX || rows.len() > ROWS_MAX {
-            return Ok(Found {
+            return Ok(FileSpace {
                 bytes: None,
                 is_settled: true,
             });
         }
         let except: Vec<u64> = waiting.iter().map(|(slot, _)| *slot).collect();
         let in_memory = waiting.iter().map(|(_, bytes)| *bytes);
-        let mut found = Found {
+        let mut found = FileSpace {
             bytes: Some(in_memory.fold(0, u64::saturating_add)),
             is_settled: waiting.is_empty(),
         };
@@ -95,7 +95,7 @@ impl Dataset {
 
 /// The slots of extents, in rows of ranges that ascend and do not overlap. There is more than one row if a file shares
 /// records with itself.
-fn rows(extents: &[Extent]) -> Vec<Vec<Range<u64>>> {
+fn rows(extents: &[FileExtent]) -> Vec<Vec<Range<u64>>> {
     let slots = extents
         .iter()
         .map(|extent| extent.slot..extent.slot + extent.count);
@@ -203,7 +203,7 @@ impl Dataset {
 }
 
 /// The first inode from a number on.
-fn next_inode(view: &dyn View, from: Ino) -> Step<Option<(Ino, AttrValue)>> {
+fn next_inode(view: &dyn TreeView, from: Ino) -> TreeStep<Option<(Ino, AttrValue)>> {
     let mut found = None;
     view.scan(&attr_key(from), &mut |key, value| {
         found = attr_ino(key).map(|ino| (ino, AttrValue::decode(value)));

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use vfs::Ino;
 
-use crate::layout::{Extent, KeyKind, dead_key, extent_key, suffix_number};
-use crate::tree::{Step, View, Writer};
+use crate::layout::{FileExtent, KeyKind, dead_key, extent_key, suffix_number};
+use crate::tree::{TreeStep, TreeView, TreeWriter};
 
 /// Runs grow up to this many slots.
 const RUN_MAX: u64 = 1 << 14;
@@ -17,22 +17,23 @@ const RUN_MAX: u64 = 1 << 14;
 const ALIGN: u64 = pool::FANOUT as u64;
 
 /// The extent with a record.
-pub(crate) fn find(view: &dyn View, ino: Ino, record: u64) -> Step<Option<Extent>> {
+pub(crate) fn find(view: &dyn TreeView, ino: Ino, record: u64) -> TreeStep<Option<FileExtent>> {
     let Some((key, value)) = view.floor(&extent_key(ino, record))? else {
         return Ok(None);
     };
     let Some(first) = suffix_number(key, ino, KeyKind::Extent) else {
         return Ok(None);
     };
-    let extent = Extent::decode(first, value).ok_or(vfs::Error::Io)?;
+    let extent = FileExtent::decode(first, value).ok_or(vfs::Error::Io)?;
     Ok((record < extent.end()).then_some(extent))
 }
 
 /// The first extent that begins at or after a record.
-fn next(view: &dyn View, ino: Ino, record: u64) -> Step<Option<Extent>> {
+fn next(view: &dyn TreeView, ino: Ino, record: u64) -> TreeStep<Option<FileExtent>> {
     let mut found = None;
     view.scan(&extent_key(ino, record), &mut |key, value| {
-        found = suffix_number(key, ino, KeyKind::Extent).map(|first| Extent::decode(first, value));
+        found =
+            suffix_number(key, ino, KeyKind::Extent).map(|first| FileExtent::decode(first, value));
         false
     })?;
     Ok(found
@@ -42,19 +43,19 @@ fn next(view: &dyn View, ino: Ino, record: u64) -> Step<Option<Extent>> {
 
 /// The extents that overlap a range of records, in order; at most `most` of them.
 pub(crate) fn overlapping(
-    view: &dyn View,
+    view: &dyn TreeView,
     ino: Ino,
     from: u64,
     to: u64,
     most: usize,
-) -> Step<Vec<Extent>> {
-    let mut extents: Vec<Extent> = find(view, ino, from)?.into_iter().collect();
+) -> TreeStep<Vec<FileExtent>> {
+    let mut extents: Vec<FileExtent> = find(view, ino, from)?.into_iter().collect();
     let mut bad = false;
     view.scan(
         &extent_key(ino, from.saturating_add(1)),
         &mut |key, value| match suffix_number(key, ino, KeyKind::Extent) {
             Some(first) if first < to && extents.len() < most => {
-                match Extent::decode(first, value) {
+                match FileExtent::decode(first, value) {
                     Some(extent) => extents.push(extent),
                     None => bad = true,
                 }
@@ -71,8 +72,8 @@ pub(crate) fn overlapping(
 }
 
 /// The extents of a range of records. Reads only the pages of the tree that can have these extents.
-pub(crate) fn of(view: &dyn View, ino: Ino, records: Range<u64>) -> Step<Vec<Extent>> {
-    let mut extents: Vec<Extent> = Vec::new();
+pub(crate) fn of(view: &dyn TreeView, ino: Ino, records: Range<u64>) -> TreeStep<Vec<FileExtent>> {
+    let mut extents: Vec<FileExtent> = Vec::new();
     for record in records {
         if extents.last().is_none_or(|last| last.end() <= record) {
             extents.extend(find(view, ino, record)?);
@@ -82,26 +83,26 @@ pub(crate) fn of(view: &dyn View, ino: Ino, records: Range<u64>) -> Step<Vec<Ext
 }
 
 /// The slot of a record, if one of these ascending extents has it.
-pub(crate) fn slot_in(extents: &[Extent], record: u64) -> Option<u64> {
+pub(crate) fn slot_in(extents: &[FileExtent], record: u64) -> Option<u64> {
     let at = extents.partition_point(|extent| extent.end() <= record);
     let extent = extents.get(at).filter(|extent| extent.record <= record);
     extent.map(|extent| extent.slot_of(record))
 }
 
 /// Gives a record without a slot an extent, with more slots for later records.
-pub(crate) fn add(w: &mut Writer<'_>, ino: Ino, record: u64) -> Step<Extent> {
+pub(crate) fn add(w: &mut TreeWriter<'_>, ino: Ino, record: u64) -> TreeStep<FileExtent> {
     let (mut start, mut end) = run_for(record);
     if record > 0
         && let Some((key, value)) = w.floor(&extent_key(ino, record - 1))?
         && let Some(first) = suffix_number(key, ino, KeyKind::Extent)
     {
-        let before = Extent::decode(first, value).ok_or(vfs::Error::Io)?;
+        let before = FileExtent::decode(first, value).ok_or(vfs::Error::Io)?;
         start = start.max(before.end());
     }
     if let Some(after) = next(w, ino, record)? {
         end = end.min(after.record);
     }
-    let extent = Extent {
+    let extent = FileExtent {
         record: start,
         slot: take_slots(w, end - start)?,
         count: end - start,
@@ -122,7 +123,7 @@ fn run_for(record: u64) -> (u64, u64) {
 }
 
 /// Slots that were never used before.
-pub(crate) fn take_slots(w: &mut Writer<'_>, count: u64) -> Step<u64> {
+pub(crate) fn take_slots(w: &mut TreeWriter<'_>, count: u64) -> TreeStep<u64> {
     let mut slot = w.header.next_data;
     if count >= ALIGN {
         slot = slot.next_multiple_of(ALIGN);
@@ -135,7 +136,13 @@ pub(crate) fn take_slots(w: &mut Writer<'_>, count: u64) -> Step<u64> {
 }
 
 /// Removes a range of records from an extent that overlaps it, and keeps the rest. Returns the removed part.
-pub(crate) fn cut(w: &mut Writer<'_>, ino: Ino, extent: &Extent, from: u64, to: u64) -> Extent {
+pub(crate) fn cut(
+    w: &mut TreeWriter<'_>,
+    ino: Ino,
+    extent: &FileExtent,
+    from: u64,
+    to: u64,
+) -> FileExtent {
     let (from, to) = (from.max(extent.record), to.min(extent.end()));
     w.delete(extent_key(ino, extent.record));
     if from > extent.record {
@@ -151,7 +158,7 @@ pub(crate) fn cut(w: &mut Writer<'_>, ino: Ino, extent: &Extent, from: u64, to: 
 
 /// Lists slots whose records are deleted. They are emptied later, when no running commit can put a record into them.
 /// The transaction group in the list tells when.
-pub(crate) fn bury(w: &mut Writer<'_>, slot: u64, count: u64) {
+pub(crate) fn bury(w: &mut TreeWriter<'_>, slot: u64, count: u64) {
     let value = [count.to_le_bytes(), w.txg.to_le_bytes()].concat();
     w.put(dead_key(slot), value);
 }

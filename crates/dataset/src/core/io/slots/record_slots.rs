@@ -4,18 +4,18 @@ use vfs::Ino;
 
 use crate::core::io::slots::extents;
 use crate::core::io::slots::share::Runs;
-use crate::layout::{Extent, extent_key};
-use crate::tree::{Step, Writer};
+use crate::layout::{FileExtent, extent_key};
+use crate::tree::{TreeStep, TreeWriter};
 
 /// A slot for each of these records, which ascend: the one it has if it is its own, else a new one.
 pub(crate) fn map_records(
-    w: &mut Writer<'_>,
+    w: &mut TreeWriter<'_>,
     ino: Ino,
     records: impl Iterator<Item = u64>,
-) -> Step<Vec<u64>> {
+) -> TreeStep<Vec<u64>> {
     let mut slots = Vec::new();
     let mut runs = Runs::default();
-    let mut current: Option<Extent> = None;
+    let mut current: Option<FileExtent> = None;
     for record in records {
         let extent = match current.filter(|extent| (extent.record..extent.end()).contains(&record))
         {
@@ -48,13 +48,13 @@ pub(crate) fn map_records(
 /// Gives a record of a shared extent a slot of its own, and returns that and what is left of the
 /// extent behind it.
 fn own_slot(
-    w: &mut Writer<'_>,
+    w: &mut TreeWriter<'_>,
     ino: Ino,
-    extent: &Extent,
+    extent: &FileExtent,
     record: u64,
-) -> Step<(u64, Option<Extent>)> {
+) -> TreeStep<(u64, Option<FileExtent>)> {
     extents::cut(w, ino, extent, record, record + 1);
-    let own = Extent {
+    let own = FileExtent {
         record,
         slot: extents::take_slots(w, 1)?,
         count: 1,

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::layout::{Extent, KeyKind, SharedRun, dataset_number, shared_key};
-use crate::tree::{Step, View, Writer};
+use crate::layout::{FileExtent, KeyKind, SharedRun, dataset_number, shared_key};
+use crate::tree::{TreeStep, TreeView, TreeWriter};
 
 /// The shared runs around some slots, during an operation.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Runs {
 
 impl Runs {
     /// Reads the runs that overlap a range of slots and were not read yet.
-    pub(crate) fn load(&mut self, view: &dyn View, slot: u64, count: u64) -> Step<()> {
+    pub(crate) fn load(&mut self, view: &dyn TreeView, slot: u64, count: u64) -> TreeStep<()> {
         if let Some((key, value)) = view.floor(&shared_key(slot))?
             && let Some(first) = dataset_number(key, KeyKind::Shared)
         {
@@ -137,7 +137,7 @@ impl Runs {
     }
 
     /// Writes the changed runs.
-    pub(crate) fn store(self, w: &mut Writer<'_>) {
+    pub(crate) fn store(self, w: &mut TreeWriter<'_>) {
         for slot in self
             .before
             .keys()
@@ -155,7 +155,7 @@ impl Runs {
 
 /// Releases a part of a file's slots, and lists the slots without another owner for emptying. The caller stores `runs`
 /// after the last part.
-pub(crate) fn let_go(w: &mut Writer<'_>, runs: &mut Runs, part: &Extent) -> Step<()> {
+pub(crate) fn let_go(w: &mut TreeWriter<'_>, runs: &mut Runs, part: &FileExtent) -> TreeStep<()> {
     if !part.shared {
         crate::core::io::slots::extents::bury(w, part.slot, part.count);
         return Ok(());
