@@ -2,8 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-/// Requests may wait for disks or a network, so there are more workers than cores; those that are
-/// not needed sleep.
+/// Requests may wait for disks or a network, so there are more workers than cores. Those that are not needed sleep.
 const WORKERS_MIN: usize = 16;
 const WORKERS_MAX: usize = 64;
 /// A write beside a mapping drops as much as was read at once.
@@ -71,7 +70,7 @@ pub struct Options {
     /// Refuse to run programs.
     pub noexec: bool,
     /// The policy for access times. With [`AccessTimePolicy::Always`] from the start, the kernel reads a file anew at
-    /// each opening: it does not report reads from its cache.
+    /// each opening. It does not report reads from its cache.
     pub access_times: AccessTimePolicy,
     /// The openings and closings of files that the kernel reports.
     pub hears: OpenReports,
@@ -81,16 +80,15 @@ pub struct Options {
     pub threads: Option<NonZeroUsize>,
     /// Let the kernel gather writes and send them later.
     ///
-    /// Makes small writes to existing files several times faster. In exchange each removal, rename
-    /// and link costs one request more (to set a time that the file system has already set),
-    /// errors of writing come late, and what a program has written is lost if this process is
-    /// killed.
+    /// Makes small writes to existing files several times faster. In exchange each removal, rename and link costs one
+    /// request more, which sets a time again. Errors of writing come late. If this process is killed, written data is
+    /// lost.
     pub writeback_cache: bool,
     /// The parts that the kernel keeps. All choices but [`KernelCache::All`] go without [`Options::writeback_cache`],
     /// and cost two requests for each opening and closing of a file.
     pub kernel_cache: KernelCache,
-    /// For a file system that cannot hold any number of inodes: with more than this the kernel is told to forget
-    /// files that no program has open.
+    /// The number of inodes for a file system that cannot hold any number of them. With more than this the kernel is
+    /// told to forget files that no program has open.
     pub known_max: Option<NonZeroUsize>,
     /// File handles (`name_to_handle_at`) hold for as long as the file exists, over mounts too. For a file system
     /// whose inode numbers with their generations do, and which finds `.` of each inode.
@@ -100,9 +98,9 @@ pub struct Options {
     pub idmapped: bool,
     /// The bytes that the kernel reads ahead. More than 128 KiB needs root.
     ///
-    /// It asks for 1 MiB at a time, and for the next stretch when a program begins with the one
-    /// before. With four times that, four workers read for one program: twice as fast where reading
-    /// means waiting, slower where it only means work for processors that are busy.
+    /// It asks for 1 MiB at a time, and for the next stretch when a program begins with the one before. With four
+    /// times that, four workers read for one program. That is twice as fast where reading means waiting, and slower
+    /// where it only means work for busy processors.
     pub read_ahead: u32,
 }
 

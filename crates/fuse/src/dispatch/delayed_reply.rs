@@ -1,13 +1,12 @@
-//! Requests that are answered later: those for which the kernel first has to write back what the file system has not seen.
+//! Requests that are answered later, after the kernel has written back pages that the file system has not seen.
 //!
-//! Pages that were written through a mapping, or gathered by the write-back cache, are in the
-//! kernel only; yet it asks where data is without writing them back first (seen on 6.18). A program
-//! that copies such a file would take fresh data for a hole, and its copy would have zeros. So
-//! before an answer skips anything, the kernel is made to write back what it skips. A hole that turns out not to be one is
-//! found out when data is looked for there.
+//! Pages that were written through a mapping, or gathered by the write-back cache, are in the kernel only. The kernel
+//! asks where data is without writing them back first (seen on 6.18). A program that copies such a file would take
+//! fresh data for a hole, and its copy would have zeros. So before an answer skips a part of a file, the kernel has
+//! to write that part back. If the part was no hole, the next search for data finds it.
 //!
-//! A write beside a mapping of a file that the kernel does not keep (`direct`) is answered when the pages of its bytes
-//! are dropped. Stores to them are written back first.
+//! A write beside a mapping of a file that the kernel does not keep (`direct`) is answered when the pages of its
+//! bytes are dropped. Stores to them are written back first.
 //!
 //! A file that becomes immutable or append-only refuses pages that were written through a mapping before. So it gets these
 //! first.

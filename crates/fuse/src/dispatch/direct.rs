@@ -23,8 +23,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use vfs::Ino;
 
-/// Writes, or parts of them, that are remembered for a file. More are under way only if the kernel wrote pages back that late: older
-/// kernels than 6.16 drop a page before what they have written back of it is answered.
+/// Writes, or parts of them, that are remembered for a file. More are under way only if the kernel wrote pages back
+/// that late. Kernels older than 6.16 drop a page before the write-back of it is answered.
 const WRITES_MAX: usize = 1024;
 
 /// The files that programs have open.

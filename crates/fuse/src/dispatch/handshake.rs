@@ -1,14 +1,13 @@
-//! The first exchange: what the kernel can do, and what of it is wanted.
+//! The first exchange with the kernel: the features that it has, and those that this crate uses.
 //!
-//! What is wanted follows from one fact: every change of a mounted file system goes through its
-//! mount. The kernel may therefore keep names, attributes, contents and listings for as long as it
-//! likes, may gather writes if asked to, and need not say when files are opened and closed. What would bring
-//! doubt back (`AUTO_INVAL_DATA`) is left out, and locks stay in the kernel. Where the file system
-//! says otherwise (`FileSystem::trust`), each answer says so.
+//! The choice follows from one fact: every change of a mounted file system goes through its mount. The kernel may
+//! therefore keep names, attributes, contents and listings without a limit of time. It may gather writes if asked to,
+//! and need not report when files are opened and closed. `AUTO_INVAL_DATA` would drop contents without need and is
+//! left out. Locks stay in the kernel. Where the file system says otherwise (`FileSystem::trust`), each answer says
+//! so.
 //!
-//! Left out too is asynchronous direct I/O (`ASYNC_DIO`): the kernel drops what it has of a file before such a
-//! write, and not once more after it, so that a buffered read in between leaves old contents in its cache
-//! for good.
+//! Asynchronous direct I/O (`ASYNC_DIO`) is left out too. The kernel drops its pages of a file before such a write,
+//! and not once more after it. A buffered read in between would leave old contents in its cache for good.
 //!
 //! Direct I/O that no program asked for (`FOPEN_DIRECT_IO`, `DIRECT_IO_ALLOW_MMAP`) is for mounts whose contents the
 //! kernel is not to keep. `direct` keeps the writes beside mappings, which such a mount would lose otherwise.
@@ -94,7 +93,7 @@ fn wanted(options: &Options) -> u64 {
         KernelCache::Metadata => init::CACHE_SYMLINKS | init::DIRECT_IO_ALLOW_MMAP,
         KernelCache::Names => init::DIRECT_IO_ALLOW_MMAP,
     };
-    // An inode number may be used again and there may be no generations: a handle kept by an NFS client could open
+    // An inode number may be used again, and there may be no generations. A handle kept by an NFS client could open
     // another file.
     let handles = match options.lasting_handles {
         true => init::EXPORT_SUPPORT,

@@ -1,9 +1,9 @@
-//! Bounding how many inodes the kernel knows.
+//! A limit for the number of inodes that the kernel knows.
 //!
-//! The kernel forgets an inode only when it needs memory. A file system that holds a descriptor for each
-//! inode that the kernel knows would run out of descriptors long before. So names of files are counted here,
-//! and when there are too many the kernel is told to drop some of them, whereupon it forgets the inodes. It
-//! asks again for those that it still needs.
+//! The kernel forgets an inode only when it needs memory. A file system that holds a descriptor for each inode that
+//! the kernel knows would run out of descriptors long before. So names of files are counted here. If there are too
+//! many, the kernel is told to drop some of them, and then it forgets the inodes. It asks again for those that it
+//! still needs.
 //!
 //! Telling it takes the lock of the directory, which the kernel also holds while it waits for our
 //! answer. So a thread of its own tells it.

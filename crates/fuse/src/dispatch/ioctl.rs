@@ -1,8 +1,9 @@
 //! Requests of `ioctl`: the flags that `chattr` sets.
 //!
-//! Since Linux 5.13 the kernel itself asks for the flags, sets them, and checks before who may: the owner, and for the
-//! immutable and append-only flags the capability `CAP_LINUX_IMMUTABLE`. Older kernels pass on what a program asks for, so
-//! the same is checked here as well. A request names a user and no capabilities: root stands for those who have them.
+//! Since Linux 5.13 the kernel itself asks for the flags and sets them. It checks before who may: the owner, and for
+//! the immutable and append-only flags a process with `CAP_LINUX_IMMUTABLE`. Older kernels pass on the request of a
+//! program, so the same is checked here as well. A request names a user and no capabilities: root stands for those
+//! who have them.
 //!
 //! The kernel translates the numbers that a program of 32 bits uses. Sent by one of 64 bits they arrive unchecked, and
 //! without a user on idmapped mounts: they are refused.

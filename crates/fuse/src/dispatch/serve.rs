@@ -28,7 +28,7 @@ pub(crate) enum ReplyContent {
     /// The bytes in the output buffer. The kernel then drops what it was told about the contents of the inode.
     Unkept,
     /// The bytes in the output buffer. The kernel then drops the attributes of this inode. Otherwise it would not ask
-    /// for the mode, and would let a program run with privileges that the file has lost.
+    /// for the mode, and could let a program run with lost privileges.
     Changed(Ino),
     /// Contents of a file, up to so many bytes.
     Pieces(ReadPieces, usize),
@@ -261,8 +261,8 @@ impl Dispatcher<'_> {
             FuseOperation::Flush if self.hears == OpenReports::OpensAndCloses => {
                 self.fs.flush(ino)?
             }
-            // Refusing these once makes the kernel do without them: opening and closing cost no
-            // request, permissions are checked by the kernel, and interrupts are not sent.
+            // Refusing these once makes the kernel do without them. Opening and closing cost no request, the kernel
+            // checks permissions, and interrupts are not sent.
             FuseOperation::Open
             | FuseOperation::Opendir
             | FuseOperation::Flush
@@ -291,12 +291,12 @@ impl Dispatcher<'_> {
             .fs
             .readdir(ino, cookie, plus, &mut |entry| page.push(entry));
         match listed {
-            // What was accepted is counted as looked up, so the kernel must see it; the error comes
-            // again when it asks for more.
+            // An accepted entry is counted as looked up, so the kernel must see it. The error comes again when it
+            // asks for more.
             Err(error) if page.is_empty() => Err(error.into()),
-            // The kernel keeps listings, since opening a directory asks nothing. It does so from
-            // the moment it is told of the end, with what it has heard so far; so that is when to
-            // have it drop a listing that may be another one next time.
+            // The kernel keeps listings, since opening a directory asks nothing. It does so from the moment it is
+            // told of the end, with the entries so far. So a listing that may be another one next time is dropped at
+            // this moment.
             Ok(()) if page.is_empty() && self.valid(ino) != Valid::LONG => Ok(ReplyContent::Unkept),
             _ => Ok(ReplyContent::Output),
         }

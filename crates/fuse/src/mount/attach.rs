@@ -1,8 +1,8 @@
-//! Mounts of root's: how one gets into the tree of directories, how it is found again, and how it goes.
+//! Mounts of root: attaching one to the tree of directories, finding it again, and detaching it.
 //!
-//! A path does not say which mount is meant: a user who owns a directory on the way can exchange it
-//! for another one between two system calls. So a mount is put onto a directory that is open, it is
-//! known by its number, and what changes or removes it names an open directory in `/proc`.
+//! A path does not say which mount is meant. A user who owns a directory on the way can exchange it for another one
+//! between two system calls. So a mount is attached to a directory that is open, and is known by its number. Calls
+//! that change or remove it name an open directory in `/proc`.
 //!
 //! An open directory of the mount would keep it busy, for `umount` of others too. So none is kept,
 //! and the mount is found by its number each time.

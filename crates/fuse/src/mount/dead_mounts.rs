@@ -61,13 +61,8 @@ impl ListedMount {
         attach::change(&root, &self.path, options)
     }
 
-    /// Unmounts it, also if another process serves it; with `lazily` also if it is in use: then it disappears at once, and is
+    /// Unmounts it, also if another process serves it. With `lazily` it may be in use: it disappears at once, and is
     /// served until its last file is closed.
-    ///
-    /// # Errors
-    /// [`Error::Covered`] if it is not what its path leads to; [`Error::Busy`] and [`Error::Inside`] without
-    /// `lazily`; [`Error::Unmount`] and those of the helper if the kernel refuses. [`Error::InUseElsewhere`] if it is gone
-    /// here, and another mount namespace keeps it with its keys.
     pub fn unmount(&self, lazily: bool) -> Result<(), Error> {
         self.unmount_here(lazily)?;
         match holder::holder(self.device) {

@@ -1,9 +1,9 @@
 //! FUSE file systems of other users, whose servers may keep every access waiting.
 //!
-//! A user who may mount (`fusermount3`) can mount over a directory on the way to a mountpoint. With `user_allow_other`
-//! the root user gets into it too, and a lookup there takes as long as the server of that user wants. So a path is
-//! walked step by step ([`crate::MountDirectory`]), and each directory is looked at before anything is looked up in it. None of
-//! this asks the file system anything.
+//! A user who may mount (`fusermount3`) can mount over a directory on the way to a mountpoint. With
+//! `user_allow_other` the root user gets into it too, and a lookup there takes as long as the server of that user
+//! wants. So a path is walked step by step ([`crate::MountDirectory`]). Each directory is checked before a name is
+//! looked up in it. The check asks the file system nothing.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -24,7 +24,7 @@ use crate::threads::session::FuseSession;
 static OWN: Mutex<Vec<ConnectionRecord>> = Mutex::new(Vec::new());
 
 /// The number of a connection, and its session. The kernel gives the number to another file system as soon as it has
-/// let go of this one, which may be long before the session ends.
+/// let go of this one. The session may end long after that.
 struct ConnectionRecord {
     number: u32,
     session: Weak<FuseSession>,
@@ -70,8 +70,8 @@ pub(crate) fn step(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(at, name, PASS | OFlags::NOFOLLOW, Mode::empty())
 }
 
-/// Fails if a directory, found in the directory `above`, is on a FUSE file system that another user's process serves, or
-/// on a mount that is not in the tree any more. `path` is for the message.
+/// Fails if a directory, found in the directory `above`, is on a FUSE file system of another user's process. Fails
+/// too if its mount is not in the tree any more. `path` is for the message.
 pub(crate) fn refuse(above: BorrowedFd<'_>, dir: &OwnedFd, path: &Path) -> io::Result<()> {
     let refused = |reason: String| {
         let path = path.display();

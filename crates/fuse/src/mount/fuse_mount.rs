@@ -1,8 +1,8 @@
-//! Putting a file system into the tree of directories, and taking it out again.
+//! Attaching a file system to the tree of directories, and unmounting it.
 //!
-//! Root uses the system calls; everyone else asks `fusermount3`, which is set-user-ID for this.
-//! What makes this more than two calls is everything that may be in the way: a mount whose server
-//! was killed, something mounted on top, files in use, another namespace that still has the mount.
+//! Root uses the system calls; everyone else asks `fusermount3`, which is set-user-ID for this. Most of the code
+//! handles obstacles: a mount whose server was killed, a mount on top, files in use, another namespace that still has
+//! the mount.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write as _};
@@ -49,9 +49,9 @@ pub struct FuseMount {
     path: PathBuf,
     /// The numbers by which the kernel tells this mount from others at the same path.
     id: Id,
-    /// Cuts the connection when it is written to, where root has mounted the control file system.
-    /// Opened while the number of the connection is sure to be its own: it may be another mount's
-    /// as soon as this one is gone, which is before the session notices.
+    /// Cuts the connection when it is written to, where root has mounted the control file system. It is opened while
+    /// the number of the connection is sure to be its own. Later the number may be that of another mount, before the
+    /// session notices.
     abort: Option<File>,
     how: MountMethod,
     _own: OwnConnection,
@@ -93,8 +93,8 @@ impl FuseMount {
 
     /// Mounts `fs` at a place, as [`FuseMount::new`] does at a directory.
     ///
-    /// Where the helper mounts, a user who exchanges a directory for a link in that moment is not
-    /// noticed: the helper mounts with the rights of the user who runs this program.
+    /// The helper mounts with the rights of the user who runs this program. So it is not noticed if that user
+    /// exchanges a directory for a link in that moment.
     ///
     /// # Errors
     /// [`Error::NoMountpoint`], [`Error::NotDirectory`] and [`Error::Mountpoint`] for the directory;
@@ -264,10 +264,10 @@ impl FuseMount {
 
     /// Unmounts, and returns when no thread serves the file system any more.
     ///
-    /// Without `force` a file system in use stays mounted and the answer is [`Error::Busy`]. With it the mount
-    /// disappears at once; what programs have written is written back, and then their open files give errors. The
-    /// session ends, even if a mount namespace still has the mount or something covers it. Returns the error that an
-    /// unmount without force gave before. Does nothing if the file system is not mounted any more.
+    /// Without `force` a file system in use stays mounted, and the error is [`Error::Busy`]. With it the mount
+    /// disappears at once. The kernel writes back what programs have written, and then their open files give errors.
+    /// The session ends, even if a mount namespace still has the mount or something covers it. Returns the error that
+    /// an unmount without force gave before. Does nothing if the file system is not mounted any more.
     ///
     /// Waits for no other process: the kernel lets go of the file system within `umount(2)`, or something still has it.
     ///
@@ -388,9 +388,9 @@ impl FuseMount {
         self.session.close_later(WRITTEN_BACK);
         self.session.stop();
         drop((top, another));
-        // Where that was not allowed: the kernel cuts the connection when the device is closed,
-        // which is when the last worker ends; a worker that is told to stop ends after its next
-        // request; so requests are what it takes. One is not answered where a worker hangs.
+        // Where that was not allowed, the kernel cuts the connection when the device is closed. That happens when the
+        // last worker ends, and a worker that is told to stop ends after its next request. So requests are sent here.
+        // One is not answered where a worker hangs.
         let session = Arc::clone(&self.session);
         let ask = move || {
             while let (true, Some(root)) = (session.is_live(), &root) {
@@ -420,8 +420,8 @@ impl FuseMount {
             })
     }
 
-    /// Has the kernel send the writes it has gathered, and forget what it has read: programs elsewhere may have the files
-    /// open, or mapped. A file system that hangs is not waited for.
+    /// Has the kernel send the writes it has gathered, and forget what it has read. Programs in other namespaces may
+    /// have the files open, or mapped. A file system that hangs is not waited for.
     fn write_back(&self, root: &Arc<OwnedFd>) {
         let (done, wait) = mpsc::channel();
         let (root, session) = (Arc::clone(root), Arc::clone(&self.session));

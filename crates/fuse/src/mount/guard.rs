@@ -1,12 +1,12 @@
 //! The guard on the directory below a mount: nothing is written to it while nothing is mounted there.
 //!
-//! A guarded directory has mode 0, which stops ordinary users, and the immutable flag, which stops
-//! root. Neither hides what is mounted on it. The flag needs a file system of the kernel that has it, the capability
-//! `CAP_LINUX_IMMUTABLE`, and a path that no other user can change: that user could not remove the
-//! directory from a directory of their own. Without the flag the mode is all the guard.
+//! A guarded directory has mode 0, which stops ordinary users, and the immutable flag, which stops root. Neither
+//! hides what is mounted on it. The flag needs a file system of the kernel that has it, and the capability
+//! `CAP_LINUX_IMMUTABLE`. It also needs a path that no other user can change, because that user could not remove the
+//! directory. Without the flag the mode is all the guard.
 //!
-//! The daemon of an ordinary user closes a directory by its mode: also its owner makes nothing there. `fusermount3` wants a
-//! directory that the user can write to, so the mode is another one for the moment of the mount.
+//! The daemon of an ordinary user closes a directory by its mode: also its owner makes nothing there. `fusermount3`
+//! needs a directory that the user can write to, so the mode is another one for the moment of the mount.
 
 use std::ffi::OsStr;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -1,7 +1,7 @@
 //! Finds the process that still has a mount which has left this mount namespace.
 //!
-//! A mount namespace that was made while the file system was mounted has a copy of the mount, and as
-//! long as that is there the kernel does not let go of the file system.
+//! A mount namespace that was made while the file system was mounted has a copy of the mount. The kernel keeps the
+//! file system as long as that copy exists.
 
 use std::collections::BTreeSet;
 use std::fmt;

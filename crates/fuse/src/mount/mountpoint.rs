@@ -1,4 +1,4 @@
-//! A directory to mount at, of whose path a part may be under the control of a user who is not trusted.
+//! A directory to mount at. A user who is not trusted may control a part of its path.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -52,11 +52,9 @@ impl MountDirectory {
         self.walk(MissingPolicy::Make).map(drop)
     }
 
-    /// Makes the directories that are missing. The last one is made such that nothing can be written to it while
-    /// nothing is mounted there: with mode 0 and, where possible, immutable. For an ordinary user it is closed by its mode.
-    ///
-    /// # Errors
-    /// As [`MountDirectory::make`].
+    /// Makes the directories that are missing. The last one gets a guard, so that nothing can be written to it while
+    /// nothing is mounted there. Its mode is 0, and where possible it is immutable. For an ordinary user it is closed
+    /// by its mode.
     pub fn make_guarded(&self) -> io::Result<()> {
         self.walk(MissingPolicy::Guard).map(drop)
     }
@@ -69,11 +67,8 @@ impl MountDirectory {
         self.walk(MissingPolicy::Refuse)?.into_dir()
     }
 
-    /// The entries that keep a dataset from being mounted here: all but directories on the way to these paths, and
-    /// these themselves, in which nothing is mounted.
-    ///
-    /// # Errors
-    /// As [`MountDirectory::open`], or the directory cannot be listed.
+    /// The entries that keep a dataset from being mounted here. Directories on the way to `paths`, and these
+    /// themselves, do not count unless something is mounted in them.
     pub fn obstacles(&self, paths: &[PathBuf]) -> io::Result<Obstacles> {
         Obstacles::find(self.open()?, &self.path(), paths)
     }

@@ -1,8 +1,8 @@
 //! Limits of the kernel that suit a slow remote file system and not a local one.
 //!
-//! For each FUSE mount Linux starts with 128 KiB of read-ahead and lets it have one hundredth of
-//! the dirty memory, strictly, so that a stuck server cannot hold the machine's memory. An engine
-//! on local disks can do better with more, and root can ask for it. All of this is best effort.
+//! For each FUSE mount Linux starts with 128 KiB of read-ahead. It lets the mount have one hundredth of the dirty
+//! memory, strictly, so that a stuck server cannot hold the memory of the machine. An engine on local disks can do
+//! better with more, and root can ask for it. All of this is best effort.
 
 use std::fs;
 

@@ -1,21 +1,20 @@
 //! The processor of a worker while one program makes one request after another.
 //!
-//! A program that waits for each answer and the worker that gives it take turns. On one processor
-//! that is a switch of tasks; on two, each turn wakes the other processor, which takes much longer,
-//! in a virtual machine several times as long as a small request itself. The scheduler cannot know
-//! that the two only ever take turns, and puts them together or apart by chance. So a worker that has
-//! served one thread for a while, and nothing large, stays on that thread's processor, and looks from
-//! time to time where that is.
+//! A program that waits for each answer and the worker that gives it take turns. On one processor that is a switch of
+//! tasks. On two, each turn wakes the other processor, which takes much longer: in a virtual machine several times as
+//! long as a small request. The scheduler cannot know that the two only take turns, and puts them together or apart
+//! by chance. So a worker that has served small requests of one thread for a while stays on the processor of that
+//! thread. From time to time it looks where the thread is.
 //!
-//! That helps only while the other processors have work: the scheduler wakes the program on an idle one if
-//! there is any. So where a processor has nothing else to do, the worker [yields](crate::threads::idle_policy), and the program
-//! stays. Something else may still move it: the worker sees that when it finds no request, and follows.
+//! That helps only while the other processors have work: the scheduler wakes the program on an idle one if there is
+//! any. So where a processor has nothing else to do, the worker [yields](crate::threads::idle_policy), and the
+//! program stays. Something else may still move it: the worker sees that when it finds no request, and follows.
 //!
-//! Where it may not yield, it is free instead, and looks for the next request for a moment before it sleeps: then only
-//! the program has to be woken. Whether requests come so soon cannot be known before that is tried, since to wake
-//! the worker may take longer than the moment. So it is tried, and more and more rarely where most of them do not.
+//! Where the worker may not yield, it may run anywhere, and looks for the next request for a moment before it sleeps.
+//! Then only the program has to be woken. Only an attempt shows if requests come so soon, because waking the worker
+//! may take longer than the moment. So the worker tries, and more and more rarely where most requests come later.
 //!
-//! This is a matter of speed only: what fails is left alone.
+//! This is a matter of speed only: failures are ignored.
 
 use std::fs::File;
 use std::io::Read;
@@ -29,8 +28,8 @@ use crate::threads::idle_policy::IdlePolicy;
 use crate::threads::workers::requests_lie;
 use crate::wire::request::{FuseOperation, Request};
 
-/// After so many requests of one thread in a row, and again after as many more, the worker looks
-/// where that thread is. To look costs about as much as to serve a request.
+/// The number of requests of one thread in a row after which the worker looks where that thread is, again and again.
+/// To look costs about as much as to serve a request.
 const INTERVAL: u32 = 64;
 
 /// After more requests than this a sync has so much to do that it is work for several processors.
@@ -195,8 +194,8 @@ impl Affinity {
         }
     }
 
-    /// For the next interval the worker follows `asker`, and yields if there is an idle processor; or it looks for
-    /// requests wherever it may run.
+    /// Decides about the next interval. The worker follows `asker`, and yields if there is an idle processor; or it
+    /// looks for requests wherever it may run.
     fn place(&mut self, asker: u32, most_were_seen: bool, yielding: &IdlePolicy) {
         if self.yields && !yielding.is_mine() {
             return self.let_go(yielding);

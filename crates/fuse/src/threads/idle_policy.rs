@@ -1,12 +1,12 @@
 //! A worker that yields its processor to everything else: the policy `SCHED_IDLE` of the kernel.
 //!
-//! Where the worker and the program that it serves share a processor, the kernel would move the program to an
-//! idle one with each answer, and to wake that takes longer than to serve the request. A processor that has
-//! only tasks that yield counts as idle, so the program stays.
+//! Where the worker and the program that it serves share a processor, the kernel would move the program to an idle
+//! one with each answer. Waking that processor takes longer than the request. A processor that has only tasks that
+//! yield counts as idle, so the program stays.
 //!
-//! Such a worker may get no processor for long, while it holds locks or a request waits for it. So the watcher
-//! looks after it, and ends its yielding whenever it has not moved on. The worker may be stopped at any place, so there is
-//! no lock between the two: the worker says that it yields, the watcher says that this has ended.
+//! Such a worker may get no processor for long, while it holds locks or a request waits for it. So the watcher checks
+//! it, and ends its yielding whenever it has not moved on. The worker may be stopped anywhere, so the two share no
+//! lock. The worker sets the flag that it yields, and the watcher sets the flag that this has ended.
 
 #![allow(unsafe_code)]
 
@@ -18,7 +18,8 @@ use std::time::Instant;
 use rustix::process::getpid;
 use rustix::thread::{Pid, gettid, sched_getaffinity, sched_setaffinity};
 
-/// After the first failure no worker yields for so long, in milliseconds; after each one soon after the last, twice as long.
+/// The pauses after failures, in milliseconds. After the first one no worker yields for the shortest. After each one
+/// soon after the last, the pause is twice as long.
 const SHORTEST_PAUSE: u64 = 100;
 const LONGEST_PAUSE: u64 = 10_000;
 /// To yield for so long without a failure, in milliseconds, makes the next pause the shortest again.

@@ -1,9 +1,8 @@
-//! The connection to the kernel while a file system is mounted: workers, and how they end.
+//! The connection to the kernel while a file system is mounted: its workers, and their end.
 //!
-//! Each worker reads a request, carries it out and answers it, so a request never changes threads
-//! and never waits in a queue of ours: the kernel's queue is the only one (`workers` decides how many
-//! workers listen to it). All read one descriptor. It is closed when the last of them ends, which
-//! is what makes the kernel give up whatever was still asked of this file system.
+//! Each worker reads a request, carries it out and answers it. So a request never changes threads, and waits in no
+//! queue but that of the kernel (`workers` decides how many workers listen to it). All workers read one descriptor.
+//! It is closed when the last of them ends; the kernel then gives up the open requests of this file system.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -181,8 +180,8 @@ impl FuseSession {
         self.later.stop();
     }
 
-    /// Refuses requests that have the kernel write back, and waits for the one under way: after [`FuseSession::stop`] nobody
-    /// would serve what the kernel writes back for it.
+    /// Refuses requests that have the kernel write back, and waits for the one under way. After [`FuseSession::stop`]
+    /// no worker would serve the writes.
     pub(crate) fn close_later(&self, patience: Duration) {
         self.later.close(patience);
     }
@@ -190,12 +189,11 @@ impl FuseSession {
     /// Waits until every write and release that the kernel has begun to send is answered. `ask` makes a request;
     /// when it fails, there is nothing more to wait for.
     ///
-    /// `syncfs` returns when the writes are sent (seen on 6.18), and the kernel does not say how
-    /// many those are: beyond a number of them they lie in a queue of their own, from which each
-    /// answer brings one to the queue that workers take from, in order. So: when all workers have
-    /// answered what they had, and what was asked after that has been answered as well, whatever lay
-    /// in the queue before has been taken; one such round later it is counted. The quiet rounds are
-    /// one for moving up, one for being taken and one for being counted.
+    /// `syncfs` returns when the writes are sent (seen on 6.18), and the kernel does not say how many those are.
+    /// Beyond a number of them they lie in a queue of their own. Each answer brings one of them to the queue that
+    /// workers take from, in order. All workers answer what they had, and then a later request is answered too. By
+    /// then everything that lay in the queue before has been taken; one such round later it is counted. The quiet
+    /// rounds are one for moving up, one for being taken and one for being counted.
     pub(crate) fn drain(&self, ask: impl Fn() -> bool) {
         const QUIET: u32 = 3;
         let count = |op: u32| self.counts[op as usize].load(Ordering::SeqCst);
@@ -463,8 +461,8 @@ impl WorkerSlot {
             direct: session.direct.as_ref(),
             crowd: session.crowd.as_ref(),
         };
-        // A file system that panicked may be in any state, but it is still mounted, and the caller
-        // still waits: it gets an error for this call.
+        // A file system that panicked may be in any state, but it is still mounted. The caller still waits: it gets
+        // an error for this call.
         let answer = catch_unwind(AssertUnwindSafe(|| server.serve(&request, out)));
         if let Some(file) = known_file(&request, out) {
             session.workers.sees(file);

@@ -1,21 +1,19 @@
 //! The number of workers that wait for requests at the same time.
 //!
-//! The kernel wakes the workers that wait in turn, so with more of them than there are requests
-//! each request finds a cold thread, often on another processor: on two cores four waiting workers
-//! cost a third of the metadata operations a second. But one is not enough either, since it may be
-//! held up by a disk. So one worker waits, and a watcher looks at short intervals
-//! whether requests wait while all workers are busy; then it starts one more.
-//! When that has not happened for a while, one worker ends. The watcher itself sleeps while
-//! there are no requests.
+//! The kernel wakes the workers that wait in turn. With more of them than requests, each request finds a cold thread,
+//! often on another processor. On two cores four waiting workers cost a third of the metadata operations a second.
+//! But one is not enough either, since a disk may hold it up. So one worker waits, and a watcher looks at short
+//! intervals for requests that wait while all workers are busy. If there are any, it starts one more. When that has
+//! not happened for a while, one worker ends. The watcher itself sleeps while there are no requests.
 //!
-//! So a request may wait for one interval before it is taken. That is little beside what made the
-//! workers busy for so long.
+//! So a request may wait for one interval before it is taken. That is little beside the work that made the workers
+//! busy for so long.
 //!
-//! Only the worker that waits is a thread all the time. The watcher starts another one when that is needed,
-//! and one that is not needed any more ends. But a worker that waits in the kernel cannot end, and keeps the
-//! memory of its largest request. So after a second without requests the watcher has the kernel ping the waiting
-//! workers: each gives its memory back, and then ends or waits again. A ping needs a file that the kernel still
-//! knows; without one they wait for the next request.
+//! Only the worker that waits is a thread all the time. The watcher starts another one when it is needed, and one
+//! that is not needed any more ends. But a worker that waits in the kernel cannot end, and keeps the memory of its
+//! largest request. So after a second without requests the watcher has the kernel ping the waiting workers. Each
+//! gives its memory back, and then ends or waits again. A ping needs a file that the kernel still knows; without one
+//! they wait for the next request.
 
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
@@ -32,10 +30,10 @@ use crate::wire::reply;
 const INTERVAL: Duration = Duration::from_micros(500);
 /// The time between two looks while a worker yields. Each look moves the program that shares the worker's processor.
 const YIELDING_INTERVAL: Duration = Duration::from_millis(5);
-/// After so many looks at which requests lay and all were busy, though not with the same ones, there
-/// is one too few.
+/// After so many looks in a row at which requests lay and all were busy, one worker more is needed. The busy workers
+/// may have had other requests each time.
 const LYING_LOOKS: u32 = 4;
-/// After so many looks at which a worker was idle, there is one too many.
+/// After so many looks in a row at which a worker was idle, it is one too many.
 const IDLE_LOOKS: u32 = 100;
 /// The number of looks for the end of threads that were sent away. After these the watcher leaves that for the next
 /// time.
@@ -117,8 +115,8 @@ impl WorkerPool {
                 return true;
             }
             worker.is_there.store(false, SeqCst);
-            // It may have been called in that moment. Then either the watcher has seen that it is not there,
-            // and starts another one in its place, or it stays.
+            // The worker may have been called in that moment. Then it stays; or the watcher has seen that it is not
+            // there, and starts another one in its place.
             let is_called = number < self.waiting.load(SeqCst);
             if !is_called || worker.is_there.swap(true, SeqCst) {
                 return false;

@@ -1,9 +1,9 @@
 //! The kernel's side of the wire: `linux/fuse.h`, protocol 7.45.
 //!
-//! Written out here rather than taken from a crate because the ones at hand stop before `TMPFILE`,
-//! `STATX`, `SYNCFS` and the second word of flags, and because every byte of these structures comes
-//! from or goes to the kernel in the machine's own byte order: `zerocopy` proves that they have no
-//! padding, and the sizes are asserted below. Names follow the header, without its prefixes.
+//! The structures are written out here because the known crates stop before `TMPFILE`, `STATX`, `SYNCFS` and the
+//! second word of flags. Every byte of them comes from or goes to the kernel, in the byte order of the machine.
+//! `zerocopy` proves that they have no padding, and the sizes are asserted below. Names follow the header, without
+//! its prefixes.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -1,9 +1,8 @@
 //! The buffer for requests.
 //!
-//! A worker keeps its buffer from request to request: a megabyte that is got and given back with every
-//! write would cost page faults. It is a mapping of its own, so what no request has touched takes no
-//! memory, and what is given back is gone. The data of a `WRITE`, which is all but the first 80 bytes,
-//! begins on a page.
+//! A worker keeps its buffer from request to request: a new megabyte with every write would cost page faults. The
+//! buffer is a mapping of its own. So pages that no request has touched take no memory, and memory that is given back
+//! returns to the system. The data of a `WRITE` begins on a page; the first 80 bytes of the request come before it.
 
 use std::os::fd::BorrowedFd;
 
@@ -64,8 +63,8 @@ impl RequestBuffer {
                     self.longest = self.longest.max(len);
                     return Ok(&self.bytes[START..START + len]);
                 }
-                // Also what a request gets that is being read while the last user unmounts; if the
-                // connection was cut indeed, the answer stays the same.
+                // A request that is read while the last user unmounts gets this error too. If the connection was cut
+                // indeed, the answer stays the same.
                 Err(Errno::CONNABORTED) if again => again = false,
                 // The request was taken back while it was being read.
                 Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}

@@ -1,8 +1,8 @@
-//! Between the kernel's structures and the types of `vfs`.
+//! Conversions between the structures of the kernel and the types of `vfs`.
 //!
-//! Nearly everything is answered with a validity of many years: every change of a mounted file
-//! system goes through its mount, so what the kernel has cached never goes stale, names that do not
-//! exist included. What the file system calls volatile, and attributes that it calls passing, are the exception.
+//! Nearly every answer is valid for many years. Every change of a mounted file system goes through its mount, so the
+//! cache of the kernel never goes stale, missing names included. The exceptions are files that the file system calls
+//! volatile, and attributes that it calls passing.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! Writing an answer: one `writev`, so that the pieces of a read go to the kernel from wherever
-//! the engine has them cached, without being put together first.
+//! Writing a reply: one `writev`. The pieces of a read go to the kernel from the cache of the engine, without a copy.
 
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
@@ -15,7 +14,7 @@ const INLINE: usize = 32;
 /// `IOV_MAX` of Linux.
 const IOV_MAX: usize = 1024;
 
-/// The way back to the one who asked.
+/// The way back to the caller of a request.
 pub(crate) struct Replier<'a> {
     device: BorrowedFd<'a>,
     unique: u64,
@@ -82,8 +81,7 @@ impl<'a> Replier<'a> {
     }
 }
 
-/// Has the kernel write back what it has of `len` bytes of a file, or all of it if that is 0, and
-/// forget it.
+/// Has the kernel write back and forget its pages of `len` bytes of a file, or of all of it if `len` is 0.
 pub(crate) fn notify_inval_inode(device: BorrowedFd<'_>, ino: u64, offset: u64, len: u64) {
     notify_inval(device, ino, offset.cast_signed(), len.cast_signed());
 }
@@ -116,8 +114,8 @@ pub(crate) fn notify_inval_entry(device: BorrowedFd<'_>, parent: u64, name: &[u8
     );
 }
 
-/// Has the kernel send a request that asks nothing, so that a worker which waits for one wakes up: it sends
-/// no bytes of this file. The kernel has to know the file; of a directory it sends nothing.
+/// Has the kernel send a request for no bytes of this file, so that a worker which waits for one wakes up. The kernel
+/// has to know the file; of a directory it sends nothing.
 pub(crate) fn ping(device: BorrowedFd<'_>, file: u64) -> Result<(), Errno> {
     let body = abi::NotifyRetrieveOut {
         nodeid: file,

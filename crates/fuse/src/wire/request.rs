@@ -1,9 +1,8 @@
-//! Reading a request: from bytes to an [`FuseOperation`], totally.
+//! Reading a request: from bytes to a [`FuseOperation`], for any bytes.
 //!
-//! The bytes come from the kernel, which is trusted; this code still takes nothing for granted,
-//! because a protocol newer than this crate, or a bug here, must cost one failed system call and
-//! not the mount. Whatever comes, the outcome is a request or [`MalformedRequest`]; nothing panics,
-//! nothing is allocated, and names and payloads stay where they were read.
+//! The bytes come from the kernel, which is trusted. This code still checks everything: a newer protocol, or a bug
+//! here, must cost one failed system call and not the mount. The result is a request or [`MalformedRequest`] in each
+//! case. Nothing panics, nothing is allocated, and names and payloads stay where they were read.
 
 use zerocopy::FromBytes;
 

@@ -1,6 +1,6 @@
 //! A logical unit: SCSI commands of SPC-4 and SBC-3 to a block device. It knows nothing of iSCSI.
 //!
-//! More than layers, its files are the parts of a unit. `table` and `cdb` are the commands, `execute` carries them out.
+//! `table` and `cdb` are the commands, and `execute` carries them out.
 //! `reservation` decides who may use the unit, and `reservation_changes` changes that. `unit` is the device with its
 //! limits, `seat` the state of an initiator. `inquiry`, `mode` and `log` describe the unit, and `sense` its failures.
 //! `reading` reads pieces of the device, and `shortage` watches its space.
