@@ -36,6 +36,7 @@ pub use interface::device::{BlockDevice, IoMode, RangeStatus, SectorSizes};
 pub(crate) use interface::device::{check_range, total};
 pub use ownership::owner::FileLock;
 pub use reservation::{Claim, Claimant, Registrar, RegistrarAnswer, Registrations};
+pub use serving::helper_budget::HelperBudget;
 pub use serving::loss_notice::LossNotice;
 pub use serving::transfer::{
     TransferBuffer, TransferClaim, TransferOrigin, TransferPool, TransferShare,

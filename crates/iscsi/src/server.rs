@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use admission::{
     AcceptThread, ClientSource, ConnectionPlaces, LogLimit, Permit, PlaceLimit, PlaceLimits,
 };
-use block::TransferPool;
+use block::{HelperBudget, TransferPool};
 
 use crate::error::DisconnectCause;
 use crate::login::negotiation::{SessionPurpose, login};
-use crate::session::{Helpers, serve};
+use crate::session::serve;
 use crate::targets::portal::Targets;
 use crate::wire::link::{InitiatorLink, InitiatorSocket, PduBuffer};
 use crate::{Error, Result};
@@ -50,7 +50,7 @@ pub struct PortalServer {
 struct PortalContext {
     targets: Arc<Targets>,
     places: Arc<ConnectionPlaces>,
-    helpers: Helpers,
+    helpers: HelperBudget,
     memory: Arc<TransferPool>,
     silence: Duration,
     log_limit: LogLimit,
@@ -84,7 +84,7 @@ impl PortalServer {
         let shared = Arc::new(PortalContext {
             targets,
             places: Arc::clone(&places),
-            helpers: Helpers::new(HELPERS_MAX),
+            helpers: HelperBudget::new(HELPERS_MAX),
             memory,
             silence,
             log_limit: LogLimit::default(),

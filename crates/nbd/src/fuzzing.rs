@@ -4,11 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::{MemoryDevice, TransferPool, TransferShare};
+use block::{HelperBudget, MemoryDevice, TransferPool, TransferShare};
 use parking_lot::Mutex;
 
 use crate::client::{self, ExpectedReply, PendingRequest};
-use crate::serve::connection::{ExportConnection, Helpers};
+use crate::serve::connection::ExportConnection;
 use crate::serve::export::{Export, Exports};
 use crate::serve::negotiate::{NegotiatedSession, negotiate};
 use crate::wire::input::ReceiveBuffer;
@@ -83,7 +83,7 @@ pub fn negotiation(bytes: &[u8]) {
     if let Ok(Some(session)) =
         negotiate(&mut link, &mut input, &exports(), None, &memory(), &|| true)
     {
-        let _ = ExportConnection::new(link, session, input, &Helpers::new(0)).serve();
+        let _ = ExportConnection::new(link, session, input, &HelperBudget::new(0)).serve();
     }
 }
 
@@ -104,7 +104,8 @@ pub fn requests(bytes: &[u8]) {
         memory: memory(),
         reserved: None,
     };
-    let _ = ExportConnection::new(link, session, ReceiveBuffer::new(), &Helpers::new(0)).serve();
+    let _ =
+        ExportConnection::new(link, session, ReceiveBuffer::new(), &HelperBudget::new(0)).serve();
 }
 
 /// A server that begins with these bytes, and what a client asks of it. The first byte says in which order.

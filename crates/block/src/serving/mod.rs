@@ -1,4 +1,5 @@
-//! The memory of network servers, and their notices of lost changes.
+//! The memory and the threads of network servers, and their notices of lost changes.
 
+pub(crate) mod helper_budget;
 pub(crate) mod loss_notice;
 pub(crate) mod transfer;

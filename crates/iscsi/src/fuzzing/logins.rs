@@ -3,18 +3,19 @@
 use super::tests::{heads, pdu, ready};
 use super::*;
 use crate::targets::portal::LoginRedirect;
-use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, request, response};
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, common, login, request, response, sent};
 
 #[test]
 fn a_login_needs_names_and_an_end() {
     let login = |text: &str, flags: u8| {
         let mut head = PduHeader::new(request::LOGIN | 0x40, flags);
-        head.put32(24, 1);
+        head.set(sent::COMMAND_NUMBER, 1);
         connection(&pdu(head, text.as_bytes()))
     };
     let status = |told: &[u8]| {
         let head = heads(told).remove(0).0;
-        (head.0[36], head.0[37])
+        let [class, detail] = head.get(login::STATUS);
+        (class, detail)
     };
     let to_end = 0x87;
     let good = format!("InitiatorName=iqn.x:y\0TargetName={TARGET}\0");
@@ -38,7 +39,8 @@ fn a_login_needs_names_and_an_end() {
 fn log_in(requests: &[(u8, &str)]) -> Option<(u8, u8, String)> {
     let (head, data) = heads(&connection(&login_of(0, requests))).pop()?;
     let text = String::from_utf8(data).unwrap();
-    Some((head.0[36], head.0[37], text.replace('\0', " ")))
+    let [class, detail] = head.get(login::STATUS);
+    Some((class, detail, text.replace('\0', " ")))
 }
 
 const NAMES: &str = "InitiatorName=iqn.x:y TargetName=iqn.2026-01.org.example:closed ";
@@ -108,8 +110,8 @@ fn login_of(session: u16, requests: &[(u8, &str)]) -> Vec<u8> {
     let mut said = Vec::new();
     for (stages, text) in requests {
         let mut head = PduHeader::new(request::LOGIN | 0x40, *stages);
-        head.put(14, &session.to_be_bytes());
-        head.put32(24, 1);
+        head.set(login::SESSION, session);
+        head.set(sent::COMMAND_NUMBER, 1);
         said.extend(pdu(head, text.replace(' ', "\0").as_bytes()));
     }
     said
@@ -150,7 +152,7 @@ fn an_initiator_is_redirected_once_it_has_proved_its_secret() {
     let both = format!("{}CHAP_I=1 CHAP_C=0x05 ", right());
     let login = login_of(0, &[(0, &offer), (0, "CHAP_A=5 "), (LEAVE, &both)]);
     let (head, data) = heads(&connection_to(&targets, &login)).pop().unwrap();
-    assert_eq!((head.0[36], head.0[37]), (1, 1));
+    assert_eq!(head.get(login::STATUS), [1, 1]);
     let proof = format!("CHAP_N=target\0CHAP_R=0x{}\0", "06".repeat(16));
     let told = format!("{proof}TargetAddress=192.0.2.9:3260\0");
     assert_eq!(String::from_utf8(data).unwrap(), told);
@@ -227,8 +229,8 @@ fn discovered(requests: &[(u8, &str)]) -> String {
 fn asked(requests: &[(u8, &str)], text: &[u8]) -> (PduHeader, Vec<u8>) {
     let mut said = login_of(0, requests);
     let mut ask = PduHeader::new(request::TEXT, FINAL);
-    ask.put32(20, NO_TAG);
-    ask.put32(24, 1);
+    ask.set(common::TRANSFER_TAG, NO_TAG);
+    ask.set(sent::COMMAND_NUMBER, 1);
     said.extend(pdu(ask, text));
     heads(&connection(&said)).pop().unwrap()
 }

@@ -11,7 +11,10 @@ use crate::targets::portal::Targets;
 use crate::targets::target::{AttachRefusal, IscsiTarget, TargetSession, Who};
 use crate::wire::keys::{self, SessionParameters, TEXT_MAX};
 use crate::wire::link::{InitiatorLink, PduBuffer};
-use crate::wire::pdu::{Digests, PduHeader, ReceivedPdu, SEGMENT_MAX, append, request, response};
+use crate::wire::pdu::{
+    self, Digests, PduHeader, ReceivedPdu, SEGMENT_MAX, answered, append, common, request,
+    response, sent,
+};
 
 const TRANSIT: u8 = 0x80;
 const CONTINUE: u8 = 0x40;
@@ -146,8 +149,8 @@ pub(crate) fn login(
             return Err(DisconnectCause::Protocol("its login does not end"));
         }
         if login.stage.is_none() {
-            status = head.u32(28);
-            login.isid.copy_from_slice(&head.0[8..14]);
+            status = head.get(sent::EXPECTED_STATUS);
+            login.isid = head.get(pdu::login::ISID);
         }
         text.extend_from_slice(received.data());
         if text.len() > TEXT_MAX {
@@ -166,11 +169,11 @@ pub(crate) fn login(
         text.clear();
         match done {
             Ok(next) => {
-                let flags = head.0[1] & 0x0c;
-                reply.0[1] = flags | next.map_or(0, |next| TRANSIT | next);
+                let next = next.map_or(0, |next| TRANSIT | next);
+                reply.set(common::FLAGS, head.flags() & 0x0c | next);
             }
             Err(LoginStatus(class, detail)) => {
-                (reply.0[36], reply.0[37]) = (class, detail);
+                reply.set(pdu::login::STATUS, [class, detail]);
                 match &login.elsewhere {
                     // With the proof of the target, if the initiator asked for one.
                     Some(to) => keys::put(&mut answer, "TargetAddress", to),
@@ -184,13 +187,13 @@ pub(crate) fn login(
         };
         match &attached {
             Ok(Some(SessionPurpose::Use(attached))) => {
-                reply.put(14, &attached.number.to_be_bytes())
+                reply.set(pdu::login::SESSION, attached.number)
             }
-            Ok(Some(SessionPurpose::Discovery(_))) => reply.put(14, &[0, 1]),
+            Ok(Some(SessionPurpose::Discovery(_))) => reply.set(pdu::login::SESSION, 1),
             Ok(None) => {}
             Err(LoginStatus(class, detail)) => {
-                (reply.0[36], reply.0[37]) = (*class, *detail);
-                reply.0[1] = 0;
+                reply.set(pdu::login::STATUS, [*class, *detail]);
+                reply.set(common::FLAGS, 0);
                 answer.clear();
             }
         }
@@ -222,8 +225,8 @@ pub(crate) fn login(
                 purpose,
                 initiator: login.initiator.unwrap_or_default(),
                 agreed: login.agreed,
-                cid: [head.0[20], head.0[21]],
-                numbers: (status, head.u32(24)),
+                cid: head.get(pdu::login::CONNECTION),
+                numbers: (status, head.get(sent::COMMAND_NUMBER)),
                 memory: memory.clone(),
                 reserved: login.reserved,
             }));
@@ -234,11 +237,11 @@ pub(crate) fn login(
 
 /// The head of an answer. The window has room for one command.
 fn reply_to(head: &PduHeader, status: u32) -> PduHeader {
-    let mut reply = PduHeader::new(response::LOGIN, head.0[1] & 0x0c);
-    reply.put(8, &head.0[8..20]);
-    reply.put32(24, status);
-    reply.put32(28, head.u32(24));
-    reply.put32(32, head.u32(24));
+    let mut reply = head.response(response::LOGIN, head.flags() & 0x0c);
+    let command = head.get(sent::COMMAND_NUMBER);
+    reply.set(answered::STATUS_NUMBER, status);
+    reply.set(answered::EXPECTED_COMMAND, command);
+    reply.set(answered::MAX_COMMAND, command);
     reply
 }
 
@@ -250,11 +253,11 @@ impl LoginNegotiation<'_> {
         text: &[u8],
         answer: &mut Vec<u8>,
     ) -> Result<Option<u8>, LoginStatus> {
-        if head.0[3] > 0 {
+        if head.get(pdu::login::MIN_VERSION) > 0 {
             // There is no other version than 0.
             return Err(LoginStatus(2, 5));
         }
-        let (now, next) = (head.0[1] >> 2 & 3, head.0[1] & 3);
+        let (now, next) = (head.flags() >> 2 & 3, head.flags() & 3);
         let pairs = keys::pairs(text).ok_or(INITIATOR_ERROR)?;
         match self.stage {
             None => self.begin(head, &pairs)?,
@@ -322,7 +325,7 @@ impl LoginNegotiation<'_> {
     /// Reads the first request: the initiator, and the target it wants.
     fn begin(&mut self, head: &PduHeader, pairs: &[(&str, &str)]) -> Result<(), LoginStatus> {
         let value = |key| pairs.iter().find(|pair| pair.0 == key).map(|pair| pair.1);
-        let stage = head.0[1] >> 2 & 3;
+        let stage = head.flags() >> 2 & 3;
         if stage != SECURITY && stage != OPERATIONAL {
             return Err(INITIATOR_ERROR);
         }
@@ -338,7 +341,7 @@ impl LoginNegotiation<'_> {
             Some("Discovery") => true,
             Some(_) => return Err(NO_SUCH_TYPE),
         };
-        let session = u16::from_be_bytes([head.0[14], head.0[15]]);
+        let session = head.get(pdu::login::SESSION);
         if !self.is_discovery {
             let name = value("TargetName").ok_or(MISSING_PARAMETER)?;
             self.session = session;

@@ -10,7 +10,9 @@ use crate::scsi::reading::Reading;
 use crate::scsi::sense::{CommandRefusal, Sense, status};
 use crate::scsi::unit::ScsiUnit;
 use crate::wire::output::{DATA_LEAST, KEPT_MAX, ResponseBuffer};
-use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
+use crate::wire::pdu::{
+    FINAL, NO_TAG, PduHeader, command, command_response, common, data, response,
+};
 
 const OVERFLOW: u8 = 0x04;
 const UNDERFLOW: u8 = 0x02;
@@ -19,19 +21,17 @@ const HAS_STATUS: u8 = 0x01;
 /// Says that another number of bytes was expected.
 fn residual(reply: &mut PduHeader, expected: usize, actual: usize) {
     if actual != expected {
-        reply.0[1] |= if actual > expected {
-            OVERFLOW
-        } else {
-            UNDERFLOW
-        };
-        reply.put32(44, actual.abs_diff(expected) as u32);
+        reply.add_flags(match actual > expected {
+            true => OVERFLOW,
+            false => UNDERFLOW,
+        });
+        reply.set(command_response::RESIDUAL, actual.abs_diff(expected) as u32);
     }
 }
 
 fn response_to(head: &PduHeader, status: u8) -> PduHeader {
-    let mut reply = PduHeader::new(response::COMMAND, FINAL);
-    reply.0[3] = status;
-    reply.put32(16, head.tag());
+    let mut reply = head.response_by_tag(response::COMMAND, FINAL);
+    reply.set(command_response::STATUS, status);
     reply
 }
 
@@ -45,8 +45,8 @@ impl SessionContext {
         sent: u32,
     ) -> Result<()> {
         let mut reply = response_to(head, status::GOOD);
-        residual(&mut reply, head.u32(20) as usize, actual);
-        reply.put32(36, sent);
+        residual(&mut reply, head.get(command::EXPECTED_LEN) as usize, actual);
+        reply.set(command_response::DATA_COUNT, sent);
         self.answer(out, &mut reply, &[])
     }
 
@@ -58,8 +58,12 @@ impl SessionContext {
         unit: &Arc<ScsiUnit>,
     ) -> Result<()> {
         let mut reply = response_to(&task.head, status::GOOD);
-        residual(&mut reply, task.head.u32(20) as usize, task.need);
-        reply.put32(36, task.asks);
+        residual(
+            &mut reply,
+            task.head.get(command::EXPECTED_LEN) as usize,
+            task.need,
+        );
+        reply.set(command_response::DATA_COUNT, task.asks);
         self.output.make_room(out, 0)?;
         out.put_change(&mut reply, unit);
         self.send_many(out)
@@ -82,7 +86,7 @@ impl SessionContext {
     /// Answers that a command has to be sent again later: there is no memory for its data.
     pub(super) fn put_off(&self, out: &mut ResponseBuffer, head: &PduHeader) -> Result<()> {
         let mut reply = response_to(head, status::TASK_SET_FULL);
-        residual(&mut reply, head.u32(20) as usize, 0);
+        residual(&mut reply, head.get(command::EXPECTED_LEN) as usize, 0);
         self.answer(out, &mut reply, &[])
     }
 
@@ -100,7 +104,7 @@ impl SessionContext {
                     target.conflicts.fetch_add(1, Relaxed);
                 }
                 let mut reply = response_to(head, status::RESERVATION_CONFLICT);
-                residual(&mut reply, head.u32(20) as usize, 0);
+                residual(&mut reply, head.get(command::EXPECTED_LEN) as usize, 0);
                 self.answer(out, &mut reply, &[])
             }
         }
@@ -116,8 +120,8 @@ impl SessionContext {
         sent: u32,
     ) -> Result<()> {
         let mut reply = response_to(head, status::CHECK_CONDITION);
-        residual(&mut reply, head.u32(20) as usize, done);
-        reply.put32(36, sent);
+        residual(&mut reply, head.get(command::EXPECTED_LEN) as usize, done);
+        reply.set(command_response::DATA_COUNT, sent);
         let mut data = vec![0, 18];
         data.extend(sense.fixed());
         self.answer(out, &mut reply, &data)
@@ -183,14 +187,13 @@ impl SessionContext {
             if ends {
                 burst = 0;
             }
-            let mut reply = PduHeader::new(response::DATA, if ends { FINAL } else { 0 });
-            reply.put(8, &head.0[8..20]);
-            reply.put32(20, NO_TAG);
-            reply.put32(36, sent);
-            reply.put32(40, (done - n) as u32);
+            let mut reply = head.response(response::DATA, if ends { FINAL } else { 0 });
+            reply.set(common::TRANSFER_TAG, NO_TAG);
+            reply.set(data::DATA_NUMBER, sent);
+            reply.set(data::OFFSET, (done - n) as u32);
             if is_last {
-                reply.0[1] |= HAS_STATUS;
-                residual(&mut reply, head.u32(20) as usize, len);
+                reply.add_flags(HAS_STATUS);
+                residual(&mut reply, head.get(command::EXPECTED_LEN) as usize, len);
             }
             let filled = out.put_with(&mut reply, is_last, n, &mut fill);
             if let Err(sense) = filled {

@@ -8,7 +8,7 @@ use crate::targets::logical_unit::check_name;
 use crate::targets::target::IscsiTarget;
 use crate::wire::keys::{self, TEXT_MAX};
 use crate::wire::output::DATA_LEAST;
-use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, common, response};
 
 const CONTINUE: u8 = 0x40;
 /// The tag of a long answer, of which more is to be asked for.
@@ -16,7 +16,7 @@ const MORE: u32 = 1;
 
 impl SessionConnection<'_, '_> {
     pub(super) fn text(&mut self, head: &PduHeader, text: &[u8]) -> Result<()> {
-        if head.u32(20) == MORE && !self.more_text.is_empty() {
+        if head.get(common::TRANSFER_TAG) == MORE && !self.more_text.is_empty() {
             return self.send_text(head);
         }
         if head.flags() & CONTINUE != 0 || head.data_len() > TEXT_MAX {
@@ -91,9 +91,8 @@ impl SessionConnection<'_, '_> {
         let rest = self.more_text.split_off(len);
         let now = std::mem::replace(&mut self.more_text, rest);
         let is_last = self.more_text.is_empty();
-        let mut reply = PduHeader::new(response::TEXT, if is_last { FINAL } else { CONTINUE });
-        reply.put(8, &head.0[8..20]);
-        reply.put32(20, if is_last { NO_TAG } else { MORE });
+        let mut reply = head.response(response::TEXT, if is_last { FINAL } else { CONTINUE });
+        reply.set(common::TRANSFER_TAG, if is_last { NO_TAG } else { MORE });
         self.answer(&mut reply, true, &now)
     }
 }

@@ -1,7 +1,6 @@
 //! Commands that take long: other threads of the session carry them out, beside each other.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -9,25 +8,6 @@ use super::task::ScsiTask;
 
 /// At most so many further threads serve a session.
 pub(super) const HELPERS_PER_SESSION: usize = 15;
-
-/// The number of threads that may still be started, besides the one of each connection. All connections of a server
-/// share it.
-pub(crate) struct Helpers(AtomicUsize);
-
-impl Helpers {
-    pub(crate) fn new(max: usize) -> Helpers {
-        Helpers(AtomicUsize::new(max))
-    }
-
-    pub(super) fn take(&self) -> bool {
-        let taken = self.0.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
-        taken.is_ok()
-    }
-
-    pub(super) fn put_back(&self) {
-        self.0.fetch_add(1, Relaxed);
-    }
-}
 
 /// Commands with all their data, for the helpers of a session.
 #[derive(Default)]

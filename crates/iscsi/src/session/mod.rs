@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::{Builder, Scope};
 
-use block::TransferShare;
+use block::{HelperBudget, TransferShare};
 use meter::LogCount;
 
 use tracing::Span;
@@ -34,13 +34,14 @@ use crate::targets::target::{IscsiTarget, TargetSession};
 use crate::wire::keys::SessionParameters;
 use crate::wire::link::{InitiatorLink, PduBuffer};
 use crate::wire::output::{KEPT_MAX, ResponseBuffer, ResponseSender};
-use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, ReceivedPdu, SEGMENT_MAX, request, response};
+use crate::wire::pdu::{
+    FINAL, NO_TAG, PduHeader, ReceivedPdu, SEGMENT_MAX, common, logout, reject, request, response,
+    sent,
+};
 use jobs::Jobs;
 use silence::WatchedLink;
 use task::ScsiTask;
 use units::Units;
-
-pub(crate) use jobs::Helpers;
 
 pub(crate) type Result<T> = std::result::Result<T, DisconnectCause>;
 
@@ -73,7 +74,7 @@ struct SessionConnection<'scope, 'env> {
     targets: &'env Targets,
     shared: &'env SessionContext,
     scope: &'scope Scope<'scope, 'env>,
-    helpers: &'env Helpers,
+    helpers: &'env HelperBudget,
     initiator: &'env str,
     cid: [u8; 2],
     /// Answers that are not sent yet.
@@ -104,7 +105,7 @@ pub(crate) fn serve(
     input: &mut PduBuffer,
     session: NewSession,
     targets: &Targets,
-    helpers: &Helpers,
+    helpers: &HelperBudget,
 ) -> Result<()> {
     let NewSession {
         purpose,
@@ -158,7 +159,7 @@ pub(crate) fn serve(
             more_text: Vec::new(),
         };
         let served = catch_unwind(AssertUnwindSafe(|| connection.work(input)));
-        // Helpers that wait for the initiator do not wait any longer.
+        // HelperBudget that wait for the initiator do not wait any longer.
         shared.jobs.end();
         if !matches!(served, Ok(Ok(()))) {
             link.cut();
@@ -248,7 +249,7 @@ impl<'scope, 'env> SessionConnection<'scope, 'env> {
         let output = &self.shared.output;
         if !head.is_immediate() {
             // Another one was lost, or this one came before.
-            if head.u32(24) != output.command() {
+            if head.get(sent::COMMAND_NUMBER) != output.command() {
                 return Ok(Continuation::Go);
             }
             output.next_command();
@@ -268,15 +269,14 @@ impl<'scope, 'env> SessionConnection<'scope, 'env> {
         if head.tag() == NO_TAG {
             return Ok(());
         }
-        let mut reply = PduHeader::new(response::NOP, FINAL);
-        reply.put(8, &head.0[8..20]);
-        reply.put32(20, NO_TAG);
+        let mut reply = head.response(response::NOP, FINAL);
+        reply.set(common::TRANSFER_TAG, NO_TAG);
         let len = data.len().min(self.shared.agreed.send_max);
         self.answer(&mut reply, true, &data[..len])
     }
 
     fn log_out(&mut self, head: &PduHeader) -> Result<Continuation> {
-        let is_own = head.0[20..22] == self.cid;
+        let is_own = head.get(logout::CONNECTION) == self.cid;
         let done = match head.flags() & 0x7f {
             0 => 0,
             1 if is_own => 0,
@@ -288,9 +288,8 @@ impl<'scope, 'env> SessionConnection<'scope, 'env> {
             self.forget(|_, _| true);
             self.shared.jobs.wait_for(&|_, _| true);
         }
-        let mut reply = PduHeader::new(response::LOGOUT, FINAL);
-        reply.0[2] = done;
-        reply.put32(16, head.tag());
+        let mut reply = head.response_by_tag(response::LOGOUT, FINAL);
+        reply.set(logout::RESPONSE, done);
         self.answer(&mut reply, true, &[])?;
         Ok(if done == 0 {
             Continuation::End
@@ -302,8 +301,8 @@ impl<'scope, 'env> SessionConnection<'scope, 'env> {
     /// Says that a PDU has no effect.
     fn reject(&mut self, head: &PduHeader, reason: u8) -> Result<()> {
         let mut reply = PduHeader::new(response::REJECT, FINAL);
-        reply.0[2] = reason;
-        reply.put32(16, NO_TAG);
+        reply.set(reject::REASON, reason);
+        reply.set(common::TAG, NO_TAG);
         self.answer(&mut reply, true, &head.0)
     }
 

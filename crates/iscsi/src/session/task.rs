@@ -7,7 +7,7 @@ use block::TransferBuffer;
 use crate::scsi::cdb::{Request, ScsiCommand};
 use crate::scsi::seat::NexusState;
 use crate::scsi::unit::ScsiUnit;
-use crate::wire::pdu::PduHeader;
+use crate::wire::pdu::{PduHeader, command};
 
 /// In which order a command is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(super) struct ScsiTask {
 impl ScsiTask {
     /// Returns the number of bytes that the initiator expects to send.
     pub(super) fn expected(&self) -> usize {
-        self.head.u32(20) as usize
+        self.head.get(command::EXPECTED_LEN) as usize
     }
 
     pub(super) fn order(&self) -> TaskOrder {
@@ -115,7 +115,7 @@ impl ScsiTask {
         use ScsiCommand as O;
         match self.request.operation {
             O::Write { .. } => Some(self.need),
-            O::Read { .. } => Some(self.head.u32(20) as usize),
+            O::Read { .. } => Some(self.head.get(command::EXPECTED_LEN) as usize),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ use super::units::VisibleUnit;
 use super::{Result, SessionConnection};
 use crate::scsi::execute::lun_of;
 use crate::scsi::table::Right;
-use crate::wire::pdu::{FINAL, PduHeader, response};
+use crate::wire::pdu::{FINAL, PduHeader, response, task};
 
 /// The responses to a task management request (RFC 7143, section 11.6.1).
 mod answer {
@@ -53,9 +53,8 @@ impl SessionConnection<'_, '_> {
             None if code == TASK_REASSIGN => answer::NOT_REASSIGNED,
             None => answer::NOT_SUPPORTED,
         };
-        let mut reply = PduHeader::new(response::TASK, FINAL);
-        reply.0[2] = done;
-        reply.put32(16, head.tag());
+        let mut reply = head.response_by_tag(response::TASK, FINAL);
+        reply.set(task::RESPONSE, done);
         self.answer(&mut reply, true, &[])
     }
 
@@ -75,7 +74,7 @@ impl SessionConnection<'_, '_> {
     fn carry_function_out(&mut self, function: TaskFunction, head: &PduHeader) -> u8 {
         let lun = head.lun();
         match function {
-            TaskFunction::AbortTask => match self.abort(head.u32(20)) {
+            TaskFunction::AbortTask => match self.abort(head.get(task::REFERENCED_TAG)) {
                 true => answer::DONE,
                 // It has been answered.
                 false => answer::NO_TASK,

@@ -13,7 +13,9 @@ use crate::scsi::sense::{CommandRefusal, Sense};
 use crate::scsi::unit::Port;
 use crate::wire::link::PduBuffer;
 use crate::wire::output::WINDOW;
-use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, ReceivedPdu, response};
+use crate::wire::pdu::{
+    FINAL, NO_TAG, PduHeader, ReceivedPdu, command, common, data, ready, response,
+};
 
 const READS: u8 = 0x40;
 const WRITES: u8 = 0x20;
@@ -32,7 +34,7 @@ impl SessionConnection<'_, '_> {
         data: &mut [u8],
     ) -> Result<()> {
         let agreed = self.shared.agreed;
-        let expected = head.u32(20) as usize;
+        let expected = head.get(command::EXPECTED_LEN) as usize;
         let (writes, is_last) = (head.flags() & WRITES != 0, head.flags() & FINAL != 0);
         let waiting = self.shared.output.waiting();
         let is_twice = || {
@@ -205,7 +207,7 @@ impl SessionConnection<'_, '_> {
         head: &PduHeader,
         has_more: bool,
     ) -> std::result::Result<(Request, usize), CommandRefusal> {
-        let cdb = head.0[32..].first_chunk().expect("16 bytes");
+        let cdb = &head.get(command::CDB);
         let request = match has_more {
             false => Request::decode(cdb),
             true => Err(Sense::FIELD_IN_CDB),
@@ -253,7 +255,7 @@ impl SessionConnection<'_, '_> {
             return received.take_data(self.link, input, digests);
         };
         let end = task.received + len;
-        let (is_asked, most) = match (head.u32(20), task.asked) {
+        let (is_asked, most) = match (head.get(common::TRANSFER_TAG), task.asked) {
             (NO_TAG, _) if task.is_open => {
                 let first_burst = self.shared.agreed.first_burst;
                 (true, task.expected().min(first_burst))
@@ -261,7 +263,8 @@ impl SessionConnection<'_, '_> {
             (transfer, Some((asked, end))) => (transfer == asked, end),
             _ => (false, 0),
         };
-        let is_next = head.u32(40) as usize == task.received && head.u32(36) == task.next_data;
+        let is_next = head.get(data::OFFSET) as usize == task.received
+            && head.get(data::DATA_NUMBER) == task.next_data;
         let is_last = head.flags() & FINAL != 0;
         let is_short = is_last && !task.is_open && end != most;
         if !is_asked || !is_next || end > most || is_short {
@@ -344,17 +347,16 @@ impl SessionConnection<'_, '_> {
                 continue;
             };
             let len = (task.need - task.received).min(self.shared.agreed.burst);
-            let mut ready = PduHeader::new(response::READY, FINAL);
-            ready.put(8, &task.head.0[8..20]);
-            ready.put32(20, transfer);
-            ready.put32(36, task.asks);
-            ready.put32(40, task.received as u32);
-            ready.put32(44, len as u32);
+            let mut reply = task.head.response(response::READY, FINAL);
+            reply.set(common::TRANSFER_TAG, transfer);
+            reply.set(ready::NUMBER, task.asks);
+            reply.set(ready::OFFSET, task.received as u32);
+            reply.set(ready::WANTED_LEN, len as u32);
             task.asked = Some((transfer, task.received + len));
             task.asks += 1;
             // The number that means none is left out.
             self.next_transfer = (transfer + 1) % NO_TAG;
-            self.answer(&mut ready, false, &[])?;
+            self.answer(&mut reply, false, &[])?;
         }
         Ok(())
     }
@@ -363,7 +365,7 @@ impl SessionConnection<'_, '_> {
 /// Returns the number of bytes that an initiator expects to receive.
 pub(super) fn expected_back(head: &PduHeader) -> usize {
     match head.flags() & READS != 0 {
-        true => head.u32(20) as usize,
+        true => head.get(command::EXPECTED_LEN) as usize,
         false => 0,
     }
 }

@@ -72,19 +72,21 @@ mod tests {
     use std::io;
     use std::time::Duration;
 
-    use block::{BlockDevice, MemoryDevice, TransferPool};
+    use block::{BlockDevice, HelperBudget, MemoryDevice, TransferPool};
     use parking_lot::Mutex;
 
     use super::*;
     use crate::login::negotiation::{NewSession, SessionPurpose};
-    use crate::session::{Helpers, serve};
+    use crate::session::serve;
     use crate::targets::logical_unit::LogicalUnit;
     use crate::targets::portal::Targets;
     use crate::targets::target::IscsiTarget;
     use crate::targets::target::{TargetAccess, Who};
     use crate::wire::keys::SessionParameters;
     use crate::wire::link::{InitiatorLink, PduBuffer};
-    use crate::wire::pdu::{FINAL, HEAD, PduHeader, request};
+    use crate::wire::pdu::{
+        FINAL, HEAD, PduHeader, command, command_response, common, request, sent,
+    };
 
     type Step<'a> = Box<dyn FnMut() -> Vec<u8> + Send + 'a>;
 
@@ -159,7 +161,7 @@ mod tests {
             &mut PduBuffer::new(),
             session,
             &Targets::default(),
-            &Helpers::new(0),
+            &HelperBudget::new(0),
         );
         assert!(served.is_ok());
         let told = script.told.lock().clone();
@@ -167,7 +169,10 @@ mod tests {
         while !told.is_empty() {
             let head = PduHeader(*told.first_chunk().unwrap());
             let len = head.data_len();
-            all.push((head.0[3], told[HEAD..HEAD + len].to_vec()));
+            all.push((
+                head.get(command_response::STATUS),
+                told[HEAD..HEAD + len].to_vec(),
+            ));
             told = &told[HEAD + len.next_multiple_of(4)..];
         }
         all
@@ -176,12 +181,13 @@ mod tests {
     fn command(number: u32, lun: u16, flags: u8, cdb: &[u8], data: &[u8]) -> Vec<u8> {
         let mut head = PduHeader::new(request::COMMAND, FINAL | flags);
         let [high, low] = lun.to_be_bytes();
-        head.put(8, &[if high == 0 { 0 } else { 0x40 | high }, low]);
-        head.put32(4, data.len() as u32);
-        head.put32(16, 100 + number);
-        head.put32(20, 512);
-        head.put32(24, number);
-        head.put(32, cdb);
+        let method = if high == 0 { 0 } else { 0x40 };
+        head.set(common::LUN, [method | high, low, 0, 0, 0, 0, 0, 0]);
+        head.set_data_len(data.len());
+        head.set(common::TAG, 100 + number);
+        head.set(command::EXPECTED_LEN, 512);
+        head.set(sent::COMMAND_NUMBER, number);
+        head.set_cdb(cdb);
         [&head.0[..], data].concat()
     }
 
@@ -306,7 +312,7 @@ mod tests {
         ];
         let target = IscsiTarget::with_views("iqn.x:t", TargetAccess::default(), views).unwrap();
         let mut reset = PduHeader::new(request::TASK, FINAL | 5);
-        reset.put32(24, 4);
+        reset.set(sent::COMMAND_NUMBER, 4);
         let steps = vec![
             step(command(1, 0, 0, READY, &[])),
             step(command(2, 1, 0, READY, &[])),
@@ -314,8 +320,8 @@ mod tests {
             step(reset.0.to_vec()),
             step({
                 let mut data = PduHeader::new(request::DATA, FINAL);
-                data.put32(4, 512);
-                data.put32(16, 103);
+                data.set_data_len(512);
+                data.set(common::TAG, 103);
                 [&data.0[..], &[7; 512]].concat()
             }),
             step(command(5, 0, 0, READY, &[])),

@@ -10,7 +10,10 @@ use crate::error::DisconnectCause;
 use crate::scsi::sense::status::TASK_SET_FULL;
 use crate::scsi::unit::ScsiUnit;
 use crate::wire::link::InitiatorLink;
-use crate::wire::pdu::{Digests, FINAL, HEAD, NO_TAG, PduHeader, SEGMENT_MAX, padding, response};
+use crate::wire::pdu::{
+    Digests, FINAL, HEAD, NO_TAG, PduHeader, SEGMENT_MAX, answered, command_response, common,
+    event, padding, response,
+};
 
 type Result<T> = std::result::Result<T, DisconnectCause>;
 
@@ -114,7 +117,7 @@ impl ResponseBuffer {
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        head.put32(4, len as u32);
+        head.set_data_len(len);
         let start = self.used;
         let data = start + HEAD + if self.digests.head { 4 } else { 0 };
         let padded = data + len + padding(len);
@@ -146,9 +149,9 @@ impl ResponseBuffer {
             if of_unit[0].0.settle().is_err() {
                 let used = self.used;
                 let bytes = self.space(used);
-                of_unit
-                    .iter()
-                    .for_each(|(_, start)| bytes[start + 3] = TASK_SET_FULL);
+                of_unit.iter().for_each(|(_, start)| {
+                    command_response::STATUS.set_in(&mut bytes[*start..], TASK_SET_FULL)
+                });
             }
         }
         changes.clear();
@@ -247,9 +250,9 @@ impl ResponseSender {
         let bytes = &mut answers.space(used)[..used];
         for (start, has_status) in &heads {
             let head = &mut bytes[*start..];
-            head[24..28].copy_from_slice(&status.to_be_bytes());
-            head[28..32].copy_from_slice(&expected.to_be_bytes());
-            head[32..36].copy_from_slice(&most.wrapping_sub(1).to_be_bytes());
+            answered::STATUS_NUMBER.set_in(head, *status);
+            answered::EXPECTED_COMMAND.set_in(head, expected);
+            answered::MAX_COMMAND.set_in(head, most.wrapping_sub(1));
             if self.digests.head {
                 let crc = crc32c::crc32c(&head[..HEAD]);
                 head[HEAD..HEAD + 4].copy_from_slice(&crc.to_le_bytes());
@@ -265,9 +268,9 @@ impl ResponseSender {
     /// Asks the initiator for a sign of life.
     pub(crate) fn ask_for_life(&self) -> Result<()> {
         let mut head = PduHeader::new(response::NOP, FINAL);
-        head.put32(16, NO_TAG);
+        head.set(common::TAG, NO_TAG);
         // The initiator repeats this tag in its answer.
-        head.put32(20, LIFE_TAG);
+        head.set(common::TRANSFER_TAG, LIFE_TAG);
         let mut answers = self.answers();
         answers.put(&mut head, false, &[]);
         self.send(&mut answers)
@@ -277,9 +280,9 @@ impl ResponseSender {
     pub(crate) fn ask_to_log_out(&self) -> Result<()> {
         const LOG_OUT: u8 = 1;
         let mut head = PduHeader::new(response::ASYNC, FINAL);
-        head.put32(16, NO_TAG);
-        head.0[36] = LOG_OUT;
-        head.put(42, &FAREWELL_SECONDS.to_be_bytes());
+        head.set(common::TAG, NO_TAG);
+        head.set(event::EVENT, LOG_OUT);
+        head.set(event::SECONDS, FAREWELL_SECONDS);
         let mut answers = self.answers();
         answers.put(&mut head, true, &[]);
         self.send(&mut answers)

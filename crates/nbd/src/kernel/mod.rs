@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use block::TransferPool;
+use block::{HelperBudget, TransferPool};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use self::netlink::{DeviceParameters, NbdDriver};
 use crate::error::CloseCause;
-use crate::serve::connection::{ExportConnection, Helpers};
+use crate::serve::connection::ExportConnection;
 use crate::serve::export::Export;
 use crate::serve::negotiate::NegotiatedSession;
 use crate::wire::input::ReceiveBuffer;
@@ -314,7 +314,7 @@ fn serve(
                  (CAP_SYS_RESOURCE)"
             );
         }
-        let helpers = Helpers::new(HELPERS_MAX);
+        let helpers = HelperBudget::new(HELPERS_MAX);
         let connection = ExportConnection::new(link, session, ReceiveBuffer::new(), &helpers);
         let served = catch_unwind(AssertUnwindSafe(|| connection.serve()));
         let served = served.unwrap_or(Err(CloseCause::Protocol(

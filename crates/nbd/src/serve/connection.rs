@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 
+use block::HelperBudget;
 use meter::LogCount;
 use parking_lot::{Mutex, MutexGuard};
 use tracing::Span;
@@ -36,26 +37,6 @@ const EXCESS_MAX: u64 = 16 * SLOW.as_nanos() as u64;
 
 pub(crate) type Result<T> = std::result::Result<T, CloseCause>;
 
-/// The number of threads that may still be started, besides the one of each connection. All connections of a server
-/// share it.
-pub(crate) struct Helpers(AtomicUsize);
-
-impl Helpers {
-    pub(crate) fn new(max: usize) -> Helpers {
-        Helpers(AtomicUsize::new(max))
-    }
-
-    fn take(&self) -> bool {
-        self.0
-            .fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1))
-            .is_ok()
-    }
-
-    fn put_back(&self) {
-        self.0.fetch_add(1, Relaxed);
-    }
-}
-
 /// A connection that has an export.
 pub(crate) struct ExportConnection<'a> {
     pub(crate) link: Arc<dyn PeerLink>,
@@ -70,7 +51,7 @@ pub(crate) struct ExportConnection<'a> {
     aside: AtomicUsize,
     /// The time that a request lately took beyond what its size explains, in nanoseconds.
     excess: AtomicU64,
-    helpers: &'a Helpers,
+    helpers: &'a HelperBudget,
     pub(crate) failures: LogCount,
 }
 
@@ -93,7 +74,7 @@ impl<'a> ExportConnection<'a> {
         link: Arc<dyn PeerLink>,
         session: NegotiatedSession,
         input: ReceiveBuffer,
-        helpers: &'a Helpers,
+        helpers: &'a HelperBudget,
     ) -> ExportConnection<'a> {
         let is_over = false;
         ExportConnection {

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use admission::{
     AcceptThread, ClientSource, ConnectionPlaces, Listen, LogLimit, Permit, PlaceLimit, PlaceLimits,
 };
-use block::{TransferPool, TransferShare};
+use block::{HelperBudget, TransferPool, TransferShare};
 
 use crate::error::CloseCause;
-use crate::serve::connection::{ExportConnection, Helpers};
+use crate::serve::connection::ExportConnection;
 use crate::serve::export::Exports;
 use crate::serve::negotiate::negotiate;
 use crate::wire::input::ReceiveBuffer;
@@ -62,7 +62,7 @@ pub struct ExportService {
 struct ServerContext {
     tls: Option<Tls>,
     exports: Arc<Exports>,
-    helpers: Helpers,
+    helpers: HelperBudget,
     places: Arc<ConnectionPlaces>,
     log_limit: LogLimit,
     memory: Arc<TransferPool>,
@@ -103,7 +103,7 @@ impl ExportService {
         let shared = Arc::new(ServerContext {
             tls,
             exports,
-            helpers: Helpers::new(HELPERS_MAX),
+            helpers: HelperBudget::new(HELPERS_MAX),
             places: ConnectionPlaces::new(PlaceLimits {
                 strangers: PlaceLimit { each, ..STRANGERS },
                 members: MEMBERS,
