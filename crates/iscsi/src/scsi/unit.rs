@@ -81,20 +81,13 @@ pub trait ReservationStore: Debug + Send + Sync {
     fn save(&self, text: Option<&str>) -> io::Result<()>;
 
     /// Returns the bytes that can still be stored where the device has holes. None if that is not known.
-    fn room(&self) -> Option<u64> {
-        None
-    }
+    fn room(&self) -> Option<u64>;
 
     /// Returns whether an answered change may be in caches until the next flush.
-    fn has_write_cache(&self) -> bool {
-        true
-    }
+    fn has_write_cache(&self) -> bool;
 
     /// Returns whether an initiator has to be told now that answered changes may be lost.
-    fn tell_of_loss(&self, initiator: &str) -> bool {
-        let _ = initiator;
-        false
-    }
+    fn tell_of_loss(&self, initiator: &str) -> bool;
 }
 
 /// A device with an identity.

@@ -93,4 +93,12 @@ impl ReservationStore for Kept {
     fn room(&self) -> Option<u64> {
         Some((3 << 20) + *self.more.lock().unwrap())
     }
+
+    fn has_write_cache(&self) -> bool {
+        true
+    }
+
+    fn tell_of_loss(&self, _: &str) -> bool {
+        false
+    }
 }

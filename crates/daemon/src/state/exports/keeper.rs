@@ -113,6 +113,15 @@ impl ReservationStore for StateKeeper {
         }
     }
 
+    /// A file or disk has no limit that the daemon knows.
+    fn room(&self) -> Option<u64> {
+        None
+    }
+
+    fn has_write_cache(&self) -> bool {
+        true
+    }
+
     fn tell_of_loss(&self, initiator: &str) -> bool {
         self.losses.tell(initiator)
     }
