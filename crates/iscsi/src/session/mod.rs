@@ -159,7 +159,7 @@ pub(crate) fn serve(
             more_text: Vec::new(),
         };
         let served = catch_unwind(AssertUnwindSafe(|| connection.work(input)));
-        // HelperBudget that wait for the initiator do not wait any longer.
+        // Helpers that wait for the initiator do not wait any longer.
         shared.jobs.end();
         if !matches!(served, Ok(Ok(()))) {
             link.cut();
