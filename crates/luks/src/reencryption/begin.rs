@@ -10,7 +10,9 @@ use super::keys::{BothKeys, missing, proven};
 use crate::container::Container;
 use crate::container::format::digest_json;
 use crate::header::Header;
-use crate::header::luks2::{AREA_ALIGN, Course, ReencryptionEntry, ReencryptionMode, Resilience};
+use crate::header::luks2::{
+    AREA_ALIGN, Course, ReencryptionEntry, ReencryptionMode, ReencryptionPlan, Resilience,
+};
 use crate::keyslots::material;
 use crate::keyslots::slots::{MATERIAL_CIPHER, SlotChoice, largest_gap, slot_json};
 use crate::keyslots::unbound::free_digest;
@@ -202,15 +204,9 @@ impl Container {
         let mut unproven = header.json()["digests"][of_data.to_string()].clone();
         unproven["keyslots"] = json!([id.to_string()]);
         header.begin(ReencryptionEntry {
-            mode: plan.mode,
-            course: plan.course,
-            old: plan.old,
-            new: plan.new,
-            moved: plan.moved,
+            plan,
             id,
             proof: (number, unproven),
-            resilience: plan.resilience,
-            resilience_of_moved: plan.resilience_of_moved,
             area,
         })?;
         let proven = proven(&self.reencryption()?, keys)?;
@@ -220,19 +216,6 @@ impl Container {
             Header::V2(header) => header.change(|json| json["digests"][number.to_string()] = proof),
         }
     }
-}
-
-/// A re-encryption as the header will describe it: the old and the new segment, each with the number of the digest of
-/// its key.
-pub(super) struct ReencryptionPlan<'a> {
-    pub(super) mode: ReencryptionMode,
-    pub(super) course: Course,
-    pub(super) old: (&'a Segment, Option<u32>),
-    pub(super) new: (&'a Segment, Option<u32>),
-    /// The first part of the data, where it was moved to.
-    pub(super) moved: Option<&'a Segment>,
-    pub(super) resilience: Resilience,
-    pub(super) resilience_of_moved: Option<Resilience>,
 }
 
 /// Returns the segment as it will be encrypted in the end.

@@ -5,14 +5,16 @@ use block::BlockDevice;
 use cipher::Random;
 use serde_json::{Map, Value, json};
 
-use super::begin::{Protection, ReencryptionPlan};
+use super::begin::Protection;
 use super::keys::BothKeys;
 use super::run::ReencryptionPace;
 use super::stage::copy;
 use crate::container::backup::read_backup;
 use crate::container::{Container, UnlockedKey};
 use crate::header::Header;
-use crate::header::luks2::{self, COPY_SIZES, Course, ReencryptionMode, Resilience};
+use crate::header::luks2::{
+    self, COPY_SIZES, Course, ReencryptionMode, ReencryptionPlan, Resilience,
+};
 use crate::keyslots::slots::{SlotChoice, largest_gap};
 use crate::model::{SECTOR, Segment};
 use crate::{Error, Result};

@@ -8,12 +8,14 @@ use cipher::Random;
 use secret::Secret;
 use serde_json::json;
 
-use super::begin::{Protection, ReencryptionPlan, check_len};
+use super::begin::{Protection, check_len};
 use super::keys::{BothKeys, missing};
 use super::stage::HeaderStage;
 use crate::container::Container;
 use crate::container::format::{ContainerFormat, blank};
-use crate::header::luks2::{AREA_ALIGN, Course, HOT_ZONE_MAX, ReencryptionMode, Resilience};
+use crate::header::luks2::{
+    AREA_ALIGN, Course, HOT_ZONE_MAX, ReencryptionMode, ReencryptionPlan, Resilience,
+};
 use crate::keyslots::material;
 use crate::keyslots::slot_refs::push;
 use crate::keyslots::slots::slot_json;

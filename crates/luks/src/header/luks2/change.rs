@@ -20,8 +20,8 @@ fn backup(json: &Map<String, Value>, flag: &str) -> Value {
         .unwrap_or_default()
 }
 
-/// The fields that a header gets when a re-encryption begins.
-pub(crate) struct ReencryptionEntry<'a> {
+/// A re-encryption as a header describes it.
+pub(crate) struct ReencryptionPlan<'a> {
     pub(crate) mode: ReencryptionMode,
     pub(crate) course: Course,
     /// The old and the new segment of all data, each with the number of the digest of its key.
@@ -29,13 +29,18 @@ pub(crate) struct ReencryptionEntry<'a> {
     pub(crate) new: (&'a Segment, Option<u32>),
     /// The first part of the data, where it was moved to.
     pub(crate) moved: Option<&'a Segment>,
+    pub(crate) resilience: Resilience,
+    /// The protection of the moved part, if it differs.
+    pub(crate) resilience_of_moved: Option<Resilience>,
+}
+
+/// The fields that a header gets when a re-encryption begins.
+pub(crate) struct ReencryptionEntry<'a> {
+    pub(crate) plan: &'a ReencryptionPlan<'a>,
     /// The number of the key slot of the re-encryption.
     pub(crate) id: u32,
     /// The number of its digest, and the digest.
     pub(crate) proof: (u32, Value),
-    pub(crate) resilience: Resilience,
-    /// The protection of the moved part, if it differs.
-    pub(crate) resilience_of_moved: Option<Resilience>,
     /// The address and the length of the area for the hot zone, in bytes.
     pub(crate) area: (u64, u64),
 }
@@ -63,16 +68,17 @@ pub(super) fn follow(
 }
 
 /// Lets a re-encryption begin, of which no part is done.
-pub(super) fn begin(json: &mut Map<String, Value>, how: ReencryptionEntry<'_>) {
-    let direction = match how.course {
+pub(super) fn begin(json: &mut Map<String, Value>, entry: ReencryptionEntry<'_>) {
+    let plan = entry.plan;
+    let direction = match plan.course {
         Course::Forward | Course::Down => "forward",
         Course::Backward | Course::Up => "backward",
     };
-    json["keyslots"][how.id.to_string()] = json!({
+    json["keyslots"][entry.id.to_string()] = json!({
         "type": "reencrypt",
         "key_size": 1,
-        "area": area_json(how.resilience, how.resilience_of_moved, how.area),
-        "mode": how.mode.name(),
+        "area": area_json(plan.resilience, plan.resilience_of_moved, entry.area),
+        "mode": plan.mode.name(),
         "direction": direction,
         "priority": 0,
     });
@@ -81,8 +87,8 @@ pub(super) fn begin(json: &mut Map<String, Value>, how: ReencryptionEntry<'_>) {
     let segment_json = |segment: &Segment| segment_json(&like, segment);
     let mut segments = Vec::new();
     let of = |digest: Option<u32>| digest.into_iter().collect::<Vec<_>>();
-    let (old, old_digest) = how.old;
-    match how.moved {
+    let (old, old_digest) = plan.old;
+    match plan.moved {
         None => segments.push((of(old_digest), segment_json(old))),
         Some(moved) => {
             let first = moved.len.unwrap_or_default();
@@ -99,13 +105,13 @@ pub(super) fn begin(json: &mut Map<String, Value>, how: ReencryptionEntry<'_>) {
         segments.push((of(digest), kept));
     };
     keep(old, old_digest, PREVIOUS);
-    keep(how.new.0, how.new.1, FINAL);
-    if let Some(moved) = how.moved {
+    keep(plan.new.0, plan.new.1, FINAL);
+    if let Some(moved) = plan.moved {
         keep(moved, old_digest, MOVED);
     }
-    json["digests"][how.proof.0.to_string()] = how.proof.1;
+    json["digests"][entry.proof.0.to_string()] = entry.proof.1;
     set_segments(json, segments);
-    let required = match how.course {
+    let required = match plan.course {
         Course::Down => REQUIREMENT_SHIFT,
         _ => REQUIREMENT,
     };

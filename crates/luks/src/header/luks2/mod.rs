@@ -21,7 +21,7 @@ use zerocopy::IntoBytes;
 use crate::{Error, Result};
 use layout::{Binary, field, lossy_text, text};
 
-pub(crate) use change::ReencryptionEntry;
+pub(crate) use change::{ReencryptionEntry, ReencryptionPlan};
 pub(crate) use layout::SECOND_MAGIC;
 pub use layout::{BINARY_LEN, COPY_SIZES, HeaderCopy, MAGIC};
 pub(crate) use reencryption::{
@@ -152,8 +152,8 @@ impl Header {
     }
 
     /// Lets a re-encryption begin.
-    pub(crate) fn begin(&mut self, how: ReencryptionEntry<'_>) -> Result<()> {
-        self.change(|json| change::begin(json, how))
+    pub(crate) fn begin(&mut self, entry: ReencryptionEntry<'_>) -> Result<()> {
+        self.change(|json| change::begin(json, entry))
     }
 
     /// Lets `done` of `total` bytes be encrypted anew, and a part be hot.
