@@ -39,8 +39,8 @@ fn before(sequence: u8) -> u8 {
 }
 
 pub(super) fn commit_id(section: u32, sector: usize, sequence: u8) -> [u8; 8] {
-    let place = u64::from(section) << 32 | sector as u64;
-    (IDS[usize::from(sequence)] ^ place).to_le_bytes()
+    let number = u64::from(section) << 32 | sector as u64;
+    (IDS[usize::from(sequence)] ^ number).to_le_bytes()
 }
 
 /// A block in the journal.
@@ -79,9 +79,9 @@ impl JournalSection {
             section[at..at + 4].copy_from_slice(&UNUSED.to_le_bytes());
         }
         for (n, entry) in blocks.take(self.entries).enumerate() {
-            let place = entry.block * self.block_sectors as u64;
+            let first = entry.block * self.block_sectors as u64;
             let at = self.entry_at(n);
-            section[at..at + 8].copy_from_slice(&place.to_le_bytes());
+            section[at..at + 8].copy_from_slice(&first.to_le_bytes());
             for (s, sector) in entry.data.chunks_exact(SECTOR_LEN).enumerate() {
                 section[at + 8 + 8 * s..at + 16 + 8 * s].copy_from_slice(&sector[ID_AT..]);
             }
@@ -110,7 +110,7 @@ impl JournalSection {
         }
         Ok(Survey {
             sequences,
-            is_empty: (0..self.entries).all(|n| self.place(section, n).is_none()),
+            is_empty: (0..self.entries).all(|n| self.sector_of(section, n).is_none()),
         })
     }
 
@@ -131,24 +131,24 @@ impl JournalSection {
         section: &'a [u8],
     ) -> impl Iterator<Item = (u64, Entry<'a>)> {
         (0..self.entries).filter_map(|n| {
-            let place = self.place(section, n)?;
+            let first = self.sector_of(section, n)?;
             let tag_at = self.entry_at(n) + 8 + 8 * self.block_sectors;
             let data_at = self.block_at(n);
             let entry = Entry {
-                block: place / self.block_sectors as u64,
+                block: first / self.block_sectors as u64,
                 tag: &section[tag_at..tag_at + self.tag_len],
                 data: &section[data_at..data_at + self.block()],
             };
-            Some((place, entry))
+            Some((first, entry))
         })
     }
 
     /// The sector where the block of an entry belongs, if the entry is used.
-    fn place(&self, section: &[u8], n: usize) -> Option<u64> {
+    fn sector_of(&self, section: &[u8], n: usize) -> Option<u64> {
         let at = self.entry_at(n);
-        let place: [u8; 8] = section[at..at + 8].try_into().expect("eight bytes");
-        let place = u64::from_le_bytes(place);
-        ((place >> 32) as u32 != UNUSED).then_some(place)
+        let bytes: [u8; 8] = section[at..at + 8].try_into().expect("eight bytes");
+        let sector = u64::from_le_bytes(bytes);
+        ((sector >> 32) as u32 != UNUSED).then_some(sector)
     }
 }
 

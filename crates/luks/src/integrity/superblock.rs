@@ -343,7 +343,7 @@ impl TagLayout {
     }
 
     /// Returns the run that begins with a block of the device.
-    pub(super) fn place(&self, block: u64) -> BlockRun {
+    pub(super) fn run_at(&self, block: u64) -> BlockRun {
         let (area, within) = (block / self.interleave, block % self.interleave);
         let area_len = self.run + self.interleave * self.section.block() as u64;
         let tags = self.areas + area * area_len;
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_blocks_share_a_place() {
+    fn no_two_blocks_share_an_address() {
         let superblock = TagSuperblock {
             interleave_log2: 5,
             data_len: 8 * 11,
@@ -463,17 +463,14 @@ mod tests {
         let layout = TagLayout::new(&superblock, 0, DEVICE).unwrap();
         let mut pieces: Vec<(u64, u64)> = (0..11)
             .flat_map(|block| {
-                let place = layout.place(block);
-                [
-                    (place.data, place.data + 4096),
-                    (place.tags, place.tags + 32),
-                ]
+                let run = layout.run_at(block);
+                [(run.data, run.data + 4096), (run.tags, run.tags + 32)]
             })
             .collect();
         pieces.push((0, layout.section_at(layout.journal_sections)));
         pieces.sort_unstable();
         assert!(pieces.windows(2).all(|pair| pair[0].1 <= pair[1].0));
-        assert_eq!(layout.place(0).blocks, 4);
-        assert_eq!(layout.place(9).blocks, 2);
+        assert_eq!(layout.run_at(0).blocks, 4);
+        assert_eq!(layout.run_at(9).blocks, 2);
     }
 }

@@ -55,7 +55,7 @@ struct BlockBatch {
     tags: Vec<u8>,
     data: Vec<u8>,
     /// The index of each waiting block.
-    places: HashMap<u64, usize>,
+    indexes: HashMap<u64, usize>,
     /// True if the commit has begun and failed: it is tried again as it is. With other contents, a power cut during
     /// the next attempt could leave a section of both attempts that looks whole.
     is_sealed: bool,
@@ -79,13 +79,13 @@ impl BlockBatch {
     }
 
     fn put(&mut self, block: u64, tag: &[u8], data: &[u8]) {
-        match self.places.get(&block) {
+        match self.indexes.get(&block) {
             Some(n) => {
                 self.tags[n * tag.len()..(n + 1) * tag.len()].copy_from_slice(tag);
                 self.data[n * data.len()..(n + 1) * data.len()].copy_from_slice(data);
             }
             None => {
-                self.places.insert(block, self.blocks.len());
+                self.indexes.insert(block, self.blocks.len());
                 self.blocks.push(block);
                 self.tags.extend_from_slice(tag);
                 self.data.extend_from_slice(data);
@@ -97,7 +97,7 @@ impl BlockBatch {
         self.blocks.clear();
         self.tags.clear();
         self.data.clear();
-        self.places.clear();
+        self.indexes.clear();
         self.is_sealed = false;
     }
 }
@@ -193,19 +193,19 @@ impl TaggedDevice {
         let mut at = first;
         let mut rest = &mut *data;
         while !rest.is_empty() {
-            let place = self.layout.place(at);
-            let len = place.blocks.min((rest.len() / block) as u64);
+            let found = self.layout.run_at(at);
+            let len = found.blocks.min((rest.len() / block) as u64);
             let (run, behind) = rest.split_at_mut(len as usize * block);
-            self.device.read_at(place.data, run)?;
-            self.read_tags(place.tags, len as usize * tag, tags)?;
+            self.device.read_at(found.data, run)?;
+            self.read_tags(found.tags, len as usize * tag, tags)?;
             (at, rest) = (at + len, behind);
         }
         if !batch.blocks.is_empty() {
             let base = tags.len() - data.len() / block * tag;
             let tags = tags[base..].chunks_exact_mut(tag);
             for ((n, data), tag) in (first..).zip(data.chunks_exact_mut(block)).zip(tags) {
-                if let Some(place) = batch.places.get(&n) {
-                    let entry = batch.entry(*place, &self.layout.section);
+                if let Some(index) = batch.indexes.get(&n) {
+                    let entry = batch.entry(*index, &self.layout.section);
                     data.copy_from_slice(entry.data);
                     tag.copy_from_slice(entry.tag);
                 }
@@ -244,7 +244,7 @@ impl TaggedDevice {
         }
         for (block, (data, tag)) in blocks {
             let is_full = batch.blocks.len() == self.batch_len();
-            if batch.is_sealed || is_full && !batch.places.contains_key(&block) {
+            if batch.is_sealed || is_full && !batch.indexes.contains_key(&block) {
                 self.commit(&mut batch)?;
             }
             batch.put(block, tag, data);
@@ -330,17 +330,17 @@ impl TaggedDevice {
         let mut rest = &entries[..];
         let (mut tags, mut data) = (Vec::new(), Vec::new());
         while let Some(first) = rest.first() {
-            let place = self.layout.place(first.block);
+            let found = self.layout.run_at(first.block);
             let follows = |(n, entry): &(u64, &Entry<'_>)| entry.block == first.block + n;
-            let run = (0..place.blocks).zip(rest).take_while(follows).count();
+            let run = (0..found.blocks).zip(rest).take_while(follows).count();
             tags.clear();
             data.clear();
             for entry in &rest[..run] {
                 tags.extend_from_slice(entry.tag);
                 data.extend_from_slice(entry.data);
             }
-            self.write_tags(place.tags, &tags)?;
-            self.device.write_at(place.data, &[IoSlice::new(&data)])?;
+            self.write_tags(found.tags, &tags)?;
+            self.device.write_at(found.data, &[IoSlice::new(&data)])?;
             rest = &rest[run..];
         }
         Ok(())
@@ -413,9 +413,10 @@ impl TaggedDevice {
             .read_at(self.layout.section_at(number), &mut bytes)?;
         section.restore(&mut bytes);
         let mut entries = Vec::new();
-        for (place, entry) in section.entries(&bytes) {
-            if place % section.block_sectors as u64 != 0 {
-                let what = format!("its journal has a block for sector {place}, where none begins");
+        for (sector, entry) in section.entries(&bytes) {
+            if sector % section.block_sectors as u64 != 0 {
+                let what =
+                    format!("its journal has a block for sector {sector}, where none begins");
                 return Err(Error::integrity(&*self.device, what));
             }
             // The device may have been made smaller since.

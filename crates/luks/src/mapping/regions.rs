@@ -38,7 +38,7 @@ pub(super) struct Regions {
 /// The regions of now, and the requests in them.
 struct RegionTable {
     /// The address of each region, one behind the other.
-    places: Arc<[(u64, State)]>,
+    starts: Arc<[(u64, State)]>,
     hot: Option<Hot>,
     /// The requests that have entered.
     running: Vec<Request>,
@@ -63,7 +63,7 @@ struct Hot {
     /// The piece that is being written, and the pieces that are new.
     piece: Range<u64>,
     new: Vec<Range<u64>>,
-    /// A place for which a write waits.
+    /// The address for which a write waits.
     wanted: Option<u64>,
     /// True if the requests to the zone fail.
     is_lost: bool,
@@ -93,7 +93,7 @@ impl Hot {
         range.start.max(self.range.start)..range.end.min(self.range.end)
     }
 
-    /// The first place in a part of the hot zone that is not new.
+    /// The first address in a part of the hot zone that is not new.
     fn first_old(&self, part: &Range<u64>) -> Option<u64> {
         let mut at = part.start;
         while let Some(piece) = self.new.iter().find(|piece| piece.contains(&at)) {
@@ -154,7 +154,7 @@ impl Regions {
             new: core(&state.new.segment, &keys.new)?,
             moved: moved.map_or(Ok(None), |moved| core(moved, &keys.old))?,
             now: Mutex::new(RegionTable {
-                places: places(state),
+                starts: starts(state),
                 hot: None,
                 running: Vec::new(),
             }),
@@ -185,14 +185,14 @@ impl Regions {
                 return Ok(false);
             }
         }
-        let places = Arc::clone(&other.now.lock().places);
+        let starts = Arc::clone(&other.now.lock().starts);
         let now = self.now.lock();
-        Ok(now.hot.is_none() && now.places == places)
+        Ok(now.hot.is_none() && now.starts == starts)
     }
 
     /// Returns whether all data is old, and served as by `before`.
     pub(super) fn is_all_like(&self, before: &SectorCore) -> Result<bool> {
-        match (&self.old, &self.now.lock().places[..]) {
+        match (&self.old, &self.now.lock().starts[..]) {
             (Some(old), [(0, State::Old)]) => old.is_like(before),
             _ => Ok(false),
         }
@@ -260,11 +260,11 @@ impl Regions {
         offset: u64,
         len: u64,
     ) -> impl Iterator<Item = (&SectorCore, u64, u64)> {
-        let places = Arc::clone(&self.now.lock().places);
+        let starts = Arc::clone(&self.now.lock().starts);
         let end = offset + len;
-        (0..places.len()).filter_map(move |n| {
-            let (at, state) = places[n];
-            let next = places.get(n + 1).map_or(u64::MAX, |next| next.0);
+        (0..starts.len()).filter_map(move |n| {
+            let (at, state) = starts[n];
+            let next = starts.get(n + 1).map_or(u64::MAX, |next| next.0);
             let (from, to) = (offset.max(at), end.min(next));
             let core = self.core(state).filter(|_| from < to)?;
             Some((core, from, to - from))
@@ -273,17 +273,17 @@ impl Regions {
 }
 
 /// Returns the address and the state of each region.
-fn places(state: &ReencryptionState) -> Arc<[(u64, State)]> {
+fn starts(state: &ReencryptionState) -> Arc<[(u64, State)]> {
     let pieces = state.pieces.iter();
     pieces.map(|piece| (piece.at, piece.state)).collect()
 }
 
 /// Returns the regions when this range is new, too.
-fn with_new(places: &[(u64, State)], new: Range<u64>) -> Arc<[(u64, State)]> {
-    let state_at_end = places.iter().rev().find(|(at, _)| *at <= new.end);
+fn with_new(starts: &[(u64, State)], new: Range<u64>) -> Arc<[(u64, State)]> {
+    let state_at_end = starts.iter().rev().find(|(at, _)| *at <= new.end);
     let rest = state_at_end.map(|(_, state)| (new.end, *state));
-    let before = places.iter().filter(|(at, _)| *at < new.start);
-    let after = places.iter().filter(|(at, _)| *at > new.end);
+    let before = starts.iter().filter(|(at, _)| *at < new.start);
+    let after = starts.iter().filter(|(at, _)| *at > new.end);
     let new = (new.start, State::New);
     before
         .copied()
@@ -343,7 +343,7 @@ impl Traffic for Regions {
             let piece = std::mem::replace(&mut hot.piece, 0..0);
             debug_assert!(!piece.is_empty(), "a piece is released once");
             hot.new.push(piece.clone());
-            now.places = with_new(&now.places, piece);
+            now.starts = with_new(&now.starts, piece);
         }
         drop(now);
         self.opened.notify_all();
@@ -351,7 +351,7 @@ impl Traffic for Regions {
 
     fn release(&self, layout: &[DataExtent]) {
         let mut now = self.now.lock();
-        now.places = layout.iter().map(|of| (of.at, of.state)).collect();
+        now.starts = layout.iter().map(|of| (of.at, of.state)).collect();
         now.hot = None;
         drop(now);
         self.opened.notify_all();
@@ -416,8 +416,8 @@ mod tests {
     #[test]
     fn a_new_piece_is_a_region() {
         use State::{New, Old};
-        let places = [(0, New), (100, Old)];
-        let with = |range| with_new(&places, range).to_vec();
+        let starts = [(0, New), (100, Old)];
+        let with = |range| with_new(&starts, range).to_vec();
         assert_eq!(with(100..150), [(0, New), (100, New), (150, Old)]);
         assert_eq!(
             with(120..150),

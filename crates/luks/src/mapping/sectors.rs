@@ -177,8 +177,8 @@ impl SectorCore {
             cipher.encrypt(0, 1, self.sector, &mut sample)?;
             Ok(sample)
         };
-        let is_same_place = (self.start, self.sector) == (other.start, other.sector);
-        Ok(is_same_place && sample(own)? == sample(others)?)
+        let is_same_range = (self.start, self.sector) == (other.start, other.sector);
+        Ok(is_same_range && sample(own)? == sample(others)?)
     }
 
     /// Returns the largest possible length of the data, in bytes.

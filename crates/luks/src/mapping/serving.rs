@@ -214,9 +214,9 @@ impl Drop for FailureGuard {
 }
 
 impl FailureGuard {
-    pub(super) fn begin(place: &Arc<ServingCell>) -> FailureGuard {
-        place.give_up();
-        FailureGuard(Arc::clone(place))
+    pub(super) fn begin(cell: &Arc<ServingCell>) -> FailureGuard {
+        cell.give_up();
+        FailureGuard(Arc::clone(cell))
     }
 }
 
@@ -289,15 +289,15 @@ impl ServingCell {
     /// # Errors
     /// That of `make`; [`Error::Busy`] if requests do not end, or it is suspended. Then nothing changes.
     pub(super) fn exchange(&self, make: impl FnOnce(&Serving) -> Result<Serving>) -> Result<()> {
-        let Some(mut place) = self.serving.try_write_for(PATIENCE) else {
+        let Some(mut held) = self.serving.try_write_for(PATIENCE) else {
             return Err(Error::Busy(
                 "requests for the mapping do not end, so its provider stays: look at its device"
                     .into(),
             ));
         };
-        let next = make(place.as_ref().ok_or_else(Error::suspended)?)?;
+        let next = make(held.as_ref().ok_or_else(Error::suspended)?)?;
         *self.encryption.lock() = next.encryption();
-        *place = Some(Arc::new(next));
+        *held = Some(Arc::new(next));
         Ok(())
     }
 
@@ -306,18 +306,18 @@ impl ServingCell {
     /// # Errors
     /// That of `may_go`; [`Error::Busy`] if requests do not end.
     pub(super) fn suspend(&self, may_go: impl FnOnce(&Serving) -> Result<()>) -> Result<()> {
-        let Some(mut place) = self.serving.try_write_for(PATIENCE) else {
+        let Some(mut held) = self.serving.try_write_for(PATIENCE) else {
             return Err(Error::Busy(
                 "requests for the mapping do not end, so it is not suspended: look at its device"
                     .into(),
             ));
         };
-        let Some(serving) = &*place else {
+        let Some(serving) = &*held else {
             return Err(Error::usage("the mapping is suspended already"));
         };
         may_go(serving)?;
         // Its key is gone before the mapping is called suspended.
-        *place = None;
+        *held = None;
         self.suspension.lock().is_suspended = true;
         Ok(())
     }

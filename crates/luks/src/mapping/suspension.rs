@@ -74,8 +74,8 @@ impl Mapping {
     /// # Errors
     /// As for [`Mapping::resume`]; [`Error::Damaged`] if the header was changed.
     pub fn resume_in_reencryption(&self, container: &Container, keys: &BothKeys) -> Result<()> {
-        let mut place = self.own.lock();
-        let own = place.as_ref().filter(|_| self.is_suspended());
+        let mut identity = self.own.lock();
+        let own = identity.as_ref().filter(|_| self.is_suspended());
         let own = own.ok_or_else(not_suspended)?;
         let state = container.reencryption()?;
         container.check_proof(&state, keys)?;
@@ -88,7 +88,7 @@ impl Mapping {
                 "data was re-encrypted while the mapping was suspended: close it, and open it again",
             ));
         }
-        *place = None;
+        *identity = None;
         self.serving.replace(Serving::Regions(Box::new(regions)));
         Ok(())
     }

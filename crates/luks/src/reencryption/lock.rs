@@ -78,9 +78,9 @@ fn is_private(dir: &Path) -> bool {
 
 /// Returns whether an open file is the one at a path.
 fn is_at(file: &File, path: &Path) -> bool {
-    let place = |found: io::Result<std::fs::Metadata>| found.map(|it| (it.dev(), it.ino())).ok();
-    let open = place(file.metadata());
-    open.is_some() && open == place(std::fs::symlink_metadata(path))
+    let inode = |found: io::Result<std::fs::Metadata>| found.map(|it| (it.dev(), it.ino())).ok();
+    let open = inode(file.metadata());
+    open.is_some() && open == inode(std::fs::symlink_metadata(path))
 }
 
 #[cfg(test)]

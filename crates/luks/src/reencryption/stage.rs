@@ -161,7 +161,7 @@ fn write(device: &dyn BlockDevice, image: &[u8], from: usize, to: usize) -> Resu
     Ok(device.flush()?)
 }
 
-/// Copies a part of a device to another place, which does not overlap with it, and makes that durable.
+/// Copies a part of a device to another address, which does not overlap with it, and makes that durable.
 pub(super) fn copy(device: &dyn BlockDevice, from: u64, to: u64, len: u64) -> Result<()> {
     let mut bytes = vec![0; CHUNK.min(len) as usize];
     let mut done = 0;

@@ -11,7 +11,7 @@ pub(crate) trait Traffic {
     /// Lets requests for a part wait, but for those that go on in it. When this returns, none of the others runs.
     fn hold(&self, part: &DataPart, goes_on: AllowedRequests);
 
-    /// A place in the held part for which a request waits, if it is not new.
+    /// An address in the held part for which a request waits, if it is not new.
     fn wanted(&self) -> Option<u64>;
 
     /// Lets all requests for a piece of the held part wait. When this returns, none of them runs.
@@ -40,7 +40,7 @@ pub(crate) enum AllowedRequests {
 impl AllowedRequests {
     pub(super) fn new(state: &ReencryptionState, part: &DataPart) -> AllowedRequests {
         match state.resilience_of(part) {
-            // It goes to another place, where something else is until then.
+            // It goes to another address, where something else is until then.
             _ if part.is_moved => AllowedRequests::Nothing,
             Resilience::Shift(_) => AllowedRequests::Nothing,
             Resilience::None | Resilience::Journal => AllowedRequests::Reads,
