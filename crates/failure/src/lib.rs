@@ -10,7 +10,7 @@ use std::io;
 /// The result of a command.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// Why a command failed, and with which exit code it ends.
+/// The failure of a command, with its exit code.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Failure {
@@ -66,11 +66,11 @@ where
 pub enum FailureKind {
     /// Anything else.
     Other,
-    /// There is no such pool, dataset, snapshot or property.
+    /// The pool, dataset, snapshot or property does not exist.
     NotFound,
     /// The name is taken.
     Exists,
-    /// Something is in use.
+    /// The object is in use.
     Busy,
     /// The caller may not do this.
     Permission,
@@ -82,7 +82,7 @@ pub enum FailureKind {
     Damaged,
     /// The pool was written by a newer program.
     TooNew,
-    /// There is no free space.
+    /// No space is free.
     NoSpace,
     /// A device failed.
     Device,
