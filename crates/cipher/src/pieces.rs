@@ -43,6 +43,8 @@ pub(crate) fn sectors(
     sector_size: usize,
     mut run: impl FnMut(u64, &mut [u8]) -> Result<()>,
 ) -> Result<()> {
+    let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+    debug_assert!(len.is_multiple_of(sector_size), "whole sectors");
     let mut number = 0;
     let mut cut = Zeroizing::new(Vec::new());
     let mut place = PiecePosition::default();

@@ -207,7 +207,9 @@ impl NoncePool {
                 ffi::random_public(self.nonces.as_flattened_mut())?;
                 self.next = 0;
             }
+            // What is handed out is zero here, so that it is never handed out again.
             *nonce = std::mem::take(&mut self.nonces[self.next]);
+            debug_assert_ne!(*nonce, [0; NONCE_LEN]);
             self.next += 1;
         }
         Ok(())

@@ -26,6 +26,7 @@ pub(crate) struct Tweaks<'a> {
 impl Tweaks<'_> {
     /// Returns the tweaks of sectors whose first tweaks are `firsts`.
     pub(crate) fn new(firsts: &[CipherBlock], blocks_in_sector: usize) -> Tweaks<'_> {
+        debug_assert!(blocks_in_sector > 0);
         Tweaks {
             firsts: firsts.iter(),
             blocks_in_sector,
@@ -49,6 +50,8 @@ impl Tweaks<'_> {
             let len = tweaks.len().min(self.left).min(SERIES);
             let (now, later) = tweaks.split_at_mut(len);
             series(self.next, now);
+            // Within the 56 powers of x that `multiply` takes.
+            debug_assert!((1..=SERIES).contains(&len));
             self.next = multiply(self.next, len as u32);
             self.left -= len;
             tweaks = later;

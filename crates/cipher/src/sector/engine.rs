@@ -25,6 +25,8 @@ impl Sectors<'_> {
         mut self,
         mut run: impl FnMut(&mut [u8; 16], &mut [u8]) -> Result<()>,
     ) -> Result<()> {
+        // The rest of the data would be left as it is: in the clear.
+        assert!(self.data.len().is_multiple_of(self.size), "whole sectors");
         for sector in self.data.chunks_exact_mut(self.size) {
             run(&mut self.ivs.next()?, sector)?;
         }

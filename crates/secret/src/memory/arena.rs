@@ -29,7 +29,7 @@ static ARENA: Mutex<Arena> = Mutex::new(Arena::new());
 
 /// A piece of locked memory. It belongs to the holder of this value, until [`give_back`].
 pub(super) struct MemorySlot {
-    /// The address. Aligned to the smaller of `len` and a page. Aligned to the smaller of `len` and a page.
+    /// The address. Aligned to the smaller of `len` and a page.
     pub(super) address: NonNull<u8>,
     /// The length in bytes, at least the one that was asked for.
     pub(super) len: usize,
@@ -85,6 +85,7 @@ impl Arena {
                 self.next_chunk += 1;
                 let chunk = MemoryChunk::map(slot_len, page, LOCKED_MAX - self.locked)?;
                 self.locked += chunk.len;
+                debug_assert!(self.locked <= LOCKED_MAX);
                 (number, self.chunks.entry(number).or_insert(chunk))
             }
         };
@@ -105,7 +106,9 @@ impl Arena {
         // its holder is giving it up, so nothing else refers to the memory.
         let bytes = unsafe { std::slice::from_raw_parts_mut(slot.address.as_ptr(), slot.len) };
         bytes.zeroize();
-        chunk.free.push(chunk.index(slot.address));
+        let index = chunk.index(slot.address);
+        debug_assert!(!chunk.free.contains(&index), "a slot is given back once");
+        chunk.free.push(index);
         let is_empty = chunk.free.len() == chunk.slots();
         let is_large = chunk.len > chunk.page;
         if is_empty && (is_large || self.has_spare(slot)) {
