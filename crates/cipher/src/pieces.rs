@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use crate::Result;
 
-/// All the data, if no more than one of the pieces has any.
+/// Returns all the data, if no more than one of the pieces has any.
 pub(crate) fn alone<'a>(pieces: &'a mut [&mut [u8]]) -> Option<&'a mut [u8]> {
     let mut filled = pieces.iter_mut().filter(|piece| !piece.is_empty());
     match (filled.next(), filled.next()) {

@@ -131,7 +131,7 @@ pub enum Error {
         /// The token.
         token: u32,
     },
-    /// Without this slot the container could not be opened any more.
+    /// The slot is the last one that opens the container.
     #[error("key slot {slot} is the last one; what is in the container would be lost for good")]
     LastSlot {
         /// The slot.
@@ -140,7 +140,7 @@ pub enum Error {
     /// The header has no free space.
     #[error("the LUKS header has no free space for this: {what}")]
     NoSpace {
-        /// For what, and how to free space.
+        /// The purpose of the space, and a way to free some.
         what: String,
     },
     /// The device is smaller than the header says, or than a container must be.

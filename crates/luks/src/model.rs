@@ -7,7 +7,7 @@ use crate::keyslots::kdf::Kdf;
 /// The sector that offsets are counted in, and that key material is encrypted by, in bytes.
 pub const SECTOR: u64 = 512;
 
-/// In how many stripes key material is split; no header has another number.
+/// The number of stripes of key material; no header has another number.
 pub(crate) const STRIPES: u32 = 4000;
 
 /// The length of a salt, in bytes.
@@ -19,11 +19,11 @@ pub(crate) const KEY_LEN_MAX: usize = 256;
 /// The order in which key slots are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// Only if it is asked for by its number.
+    /// The slot is tried only if the caller names it.
     Ignore,
-    /// After those that are preferred.
+    /// The slot is tried after the preferred ones.
     Normal,
-    /// Before all others.
+    /// The slot is tried before all others.
     Prefer,
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn material_len(key_len: usize) -> u64 {
     (key_len as u64 * u64::from(STRIPES)).next_multiple_of(SECTOR)
 }
 
-/// By which a key is recognised.
+/// The digest by which a key is recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyDigest {
     /// The number of the digest.

@@ -46,7 +46,7 @@ pub enum Error {
     Harden {
         /// The change that was refused.
         what: &'static str,
-        /// By the kernel, for this reason.
+        /// The error of the kernel.
         source: io::Error,
     },
 }

@@ -56,7 +56,7 @@ impl Key {
 }
 
 impl PartialEq for Key {
-    /// In constant time.
+    /// Compares in constant time.
     fn eq(&self, other: &Key) -> bool {
         self.expose().ct_eq(other.expose()).into()
     }

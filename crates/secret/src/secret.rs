@@ -173,7 +173,7 @@ impl Secret {
 }
 
 impl PartialEq for Secret {
-    /// In a time that depends on the lengths only.
+    /// Compares in a time that depends on the lengths only.
     fn eq(&self, other: &Secret) -> bool {
         self.expose().ct_eq(other.expose()).into()
     }

@@ -10,8 +10,8 @@
 use rustix::process::getpid;
 use rustix::thread::{Pid, sched_getaffinity, sched_setaffinity};
 
-/// Has the calling thread run where and as the first thread of the process does. To be called before a thread is started
-/// while a request of a file system is carried out. What fails is left alone.
+/// Gives the calling thread the processors and the policy of the first thread of the process. To be called before a
+/// thread is started while a request of a file system is carried out. What fails is left alone.
 pub fn be_ordinary() {
     let first = getpid();
     if let Ok(processors) = sched_getaffinity(Some(first)) {

@@ -185,7 +185,7 @@ pub(crate) fn aws_lc(key: &[u8]) -> Result<Box<dyn BlockEngine>> {
 
 struct AwsLc {
     key: Zeroizing<Vec<u8>>,
-    /// For single blocks, as tweaks are.
+    /// The key for single blocks, such as tweaks.
     single: AesKey,
     contexts: PerThread<Ecb>,
 }

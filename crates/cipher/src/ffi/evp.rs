@@ -20,7 +20,7 @@ pub(crate) enum Direction {
 
 /// An initialised `EVP_CIPHER_CTX`, freed and wiped on drop.
 pub(super) struct CipherContext {
-    /// On the heap, where it stays: the state of GCM points back into it.
+    /// The context, on the heap, where it stays: the state of GCM points back into it.
     context: Box<WipedCell<sys::EVP_CIPHER_CTX>>,
     /// The length of the IVs.
     iv_len: usize,

@@ -12,7 +12,7 @@ use crate::{BlockCipher, Error, Mechanism, Provider, Result, SectorMode, Suite};
 /// The disabled mechanisms, and the restriction to approved ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// For each provider a bit for each mechanism.
+    /// A bit for each mechanism, for each provider.
     disabled: [u64; Provider::ALL.len()],
     fips: bool,
 }

@@ -18,7 +18,7 @@ pub struct XtsCipher {
 }
 
 impl XtsCipher {
-    /// With the keys of the data and of the tweak, each of 16, 24 or 32 bytes.
+    /// Returns a cipher with the keys of the data and of the tweak, each of 16, 24 or 32 bytes.
     ///
     /// # Errors
     /// As for [`SectorCipher::new`].

@@ -71,7 +71,7 @@ impl Container {
         }
     }
 
-    /// Lets the header have these flags, and no other of those that mean something here.
+    /// Sets these flags in the header, and removes the others of those that this program knows.
     ///
     /// # Errors
     /// [`crate::Error::Usage`] for LUKS1; [`crate::Error::NoSpace`]; the failure of the device.

@@ -242,7 +242,7 @@ impl Header {
         self.slot(id, &slot)
     }
 
-    /// By which the volume key is recognised.
+    /// Returns the digest of the volume key.
     pub(crate) fn digest(&self) -> KeyDigest {
         KeyDigest {
             id: 0,

@@ -114,7 +114,7 @@ impl JournalSection {
         })
     }
 
-    /// Puts back what the commit ids displaced.
+    /// Restores the bytes that the commit ids displaced.
     pub(super) fn restore(&self, section: &mut [u8]) {
         for n in 0..self.entries {
             let (at, data_at) = (self.entry_at(n) + 8, self.block_at(n));
@@ -175,7 +175,7 @@ pub(super) struct ReplayPlan {
 /// The way in which the ring continues after the recovery.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RingContinuation {
-    /// From the oldest section on, with this sequence number.
+    /// The ring continues with the oldest section and this sequence number.
     Continue(u8),
     /// Some sections are not whole: all of them are emptied, with this sequence number.
     Clear(u8),

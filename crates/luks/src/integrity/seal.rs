@@ -42,9 +42,9 @@ enum Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SealIv {
-    /// Another one for each write, stored behind the tag.
+    /// A new IV for each write, stored behind the tag.
     Random,
-    /// From the number of the sector.
+    /// The IV follows from the number of the sector.
     Computed(IvMode),
 }
 

@@ -24,7 +24,7 @@ const RECALCULATING: u32 = 0x2;
 const DIRTY_BITMAP: u32 = 0x4;
 /// Areas of tags end at 4 KiB, not at 128 KiB.
 const FIXED_PADDING: u32 = 0x8;
-/// Only about MACs of the journal and of dm-integrity's own tags, which are not used here.
+/// A flag for MACs of the journal and of dm-integrity's own tags, which are not used here.
 const FIXED_HMAC: u32 = 0x10;
 const INLINE: u32 = 0x20;
 
@@ -267,9 +267,9 @@ pub(crate) struct TagLayout {
 /// A run of blocks whose data and tags are contiguous on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockRun {
-    /// In bytes.
+    /// The address of the data, in bytes.
     pub(super) data: u64,
-    /// In bytes.
+    /// The address of the tags, in bytes.
     pub(super) tags: u64,
     /// The number of blocks in the run, from the requested one on.
     pub(super) blocks: u64,

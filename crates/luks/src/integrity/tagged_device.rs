@@ -34,7 +34,7 @@ pub(crate) enum TagMode {
     Recovery,
     /// Through the journal.
     Journal,
-    /// In place: a power cut may tear a block from its tag.
+    /// Blocks are written in place: a power cut may tear a block from its tag.
     Direct,
 }
 

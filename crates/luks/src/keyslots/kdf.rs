@@ -154,7 +154,7 @@ pub enum KdfKind {
 }
 
 impl KdfKind {
-    /// By the name that headers have for it.
+    /// Returns the kind by the name that headers have for it.
     pub fn from_name(name: &str) -> Option<KdfKind> {
         match name {
             "pbkdf2" => Some(KdfKind::Pbkdf2),
@@ -176,7 +176,7 @@ pub struct KdfChoice {
     pub time: Duration,
     /// A fixed number of iterations or passes, whatever time they take.
     pub force_iterations: Option<u32>,
-    /// At most so much memory, in KiB.
+    /// The largest memory, in KiB.
     pub memory_kib: u32,
     /// The number of lanes. `None`: one for each processor, at most four.
     pub lanes: Option<u32>,

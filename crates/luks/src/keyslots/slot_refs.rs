@@ -34,7 +34,7 @@ pub(crate) fn forget(json: &mut serde_json::Map<String, Value>, id: u32) {
     }
 }
 
-/// Puts something else in the place of a slot; its priority stays.
+/// Replaces a slot; its priority stays.
 pub(crate) fn replace(json: &mut serde_json::Map<String, Value>, id: u32, mut slot: Value) {
     let there = &mut json["keyslots"][id.to_string()];
     if let Some(priority) = there.get("priority") {

@@ -58,7 +58,7 @@ impl SlotChoice {
 /// The encryption of key material if that of the data does not lend itself to it.
 pub(crate) const MATERIAL_CIPHER: (&str, usize) = ("aes-xts-plain64", 64);
 impl Container {
-    /// Lets another passphrase open the container, and says which slot it got.
+    /// Adds a passphrase that opens the container, and returns its slot.
     ///
     /// # Errors
     /// [`Error::SlotInUse`], [`Error::NoSpace`], [`Error::Usage`].
@@ -201,7 +201,7 @@ impl Container {
         Ok(())
     }
 
-    /// Takes a slot away: its material is overwritten, then the header forgets it.
+    /// Removes a slot: its material is overwritten, then the header forgets it.
     ///
     /// # Errors
     /// [`Error::NoSlot`]; [`Error::LastSlot`] unless `even_last`.
@@ -280,7 +280,7 @@ impl Container {
         Ok(())
     }
 
-    /// Says when a slot is tried.
+    /// Sets the order in which a slot is tried.
     ///
     /// # Errors
     /// [`Error::NoSlot`]; [`Error::Usage`] for LUKS1.

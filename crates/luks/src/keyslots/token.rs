@@ -32,7 +32,7 @@ impl Container {
         }
     }
 
-    /// Puts a token into the header, and says which number it got.
+    /// Adds a token to the header, and returns its number.
     ///
     /// # Errors
     /// [`Error::Usage`] if it is no token, refers to a key slot that is not there, or the number is in
@@ -80,7 +80,7 @@ impl Container {
         token
     }
 
-    /// Takes a token out of the header.
+    /// Removes a token from the header.
     ///
     /// # Errors
     /// [`Error::NoToken`].

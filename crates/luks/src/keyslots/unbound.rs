@@ -15,8 +15,8 @@ use crate::model::{KEY_LEN_MAX, SALT_LEN};
 use crate::{Error, Result};
 
 impl Container {
-    /// Puts a new random key of `key_len` bytes into a key slot, and says which slot it got. No passphrase of
-    /// the container is needed, and this one does not open it.
+    /// Adds a new random key of `key_len` bytes in a key slot, and returns the slot. No passphrase of the container is
+    /// needed, and this one does not open it.
     ///
     /// # Errors
     /// [`Error::SlotInUse`], [`Error::NoSpace`]; [`Error::Usage`] for LUKS1, and for a key that is too long.

@@ -1,4 +1,4 @@
-//! By what a suspended mapping recognises its header and its key.
+//! The identity of a mapping: it recognises its header and its key after a suspension.
 
 use secret::Secret;
 

@@ -323,7 +323,8 @@ impl Mapping {
         self.serving.encryption().provider
     }
 
-    /// Lets this provider compute the cipher, from the next request on. It waits until the requests that run have ended.
+    /// Chooses the provider that computes the cipher, from the next request on. It waits until the requests that run
+    /// have ended.
     ///
     /// # Errors
     /// [`Error::Usage`] if the provider does not have the cipher, or is disabled, or the mapping is in re-encryption or

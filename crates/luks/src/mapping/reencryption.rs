@@ -95,7 +95,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// All data is encrypted anew.
+    /// Serves the data when all of it is new.
     fn complete(&self, container: &Container, keys: &BothKeys) -> Result<()> {
         let device = Arc::clone(&self.device);
         let core = match &keys.new {

@@ -29,7 +29,7 @@ pub(super) struct Regions {
     new: Option<SectorCore>,
     moved: Option<SectorCore>,
     now: Mutex<RegionTable>,
-    /// More requests may enter.
+    /// Notifies that more requests may begin.
     opened: Condvar,
     /// A request has left.
     left: Condvar,
@@ -207,7 +207,7 @@ impl Regions {
         hot.is_some_and(|hot| touch(&hot.range, &request.range) && !hot.admits(&request))
     }
 
-    /// Lets a request begin, when it may.
+    /// Waits until a request may begin, and counts it.
     pub(super) fn enter(
         &self,
         access: RequestKind,

@@ -31,13 +31,13 @@ pub(super) enum SectorForm {
     /// Encrypted sectors, as long as the plain ones, one behind the other.
     Encrypted {
         cipher: SectorCipher,
-        /// For another provider of the cipher.
+        /// The key, for a change of the provider.
         key: Secret,
         iv_offset: u64,
     },
     /// Plain sectors.
     Plain,
-    /// With tags.
+    /// Sectors with tags.
     Sealed(Box<SealedSectors>),
 }
 
@@ -47,7 +47,7 @@ thread_local! {
     static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Does something with a buffer of this thread.
+/// Calls `act` with a buffer of this thread.
 pub(super) fn with_buffer<T>(act: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let taken = BUFFERS.with_borrow_mut(Vec::pop);
     let mut buffer = taken.unwrap_or_else(|| Vec::with_capacity(PIECE));
@@ -298,7 +298,7 @@ fn iv(offset: u64, iv_offset: u64) -> u64 {
 /// Takes bytes from pieces, one after the other.
 pub(super) struct Gather<'a> {
     pieces: &'a [IoSlice<'a>],
-    /// In the first of them.
+    /// The offset in the first of them.
     at: usize,
 }
 

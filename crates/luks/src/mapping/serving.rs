@@ -23,7 +23,7 @@ pub(super) enum Serving {
 }
 
 impl Serving {
-    /// Lets a request begin, when it may. Without a re-encryption none waits.
+    /// Waits until a request may begin. Without a re-encryption none waits.
     pub(super) fn enter(
         &self,
         access: RequestKind,
@@ -157,7 +157,7 @@ impl Serving {
     }
 }
 
-/// Does something with the part of a piece that lies in each region, from `offset` on.
+/// Calls `act` with the part of a piece that lies in each region, from `offset` on.
 fn by_region(
     regions: &Regions,
     offset: u64,
@@ -187,7 +187,7 @@ pub(super) struct Encryption {
 pub(super) struct ServingCell {
     /// `None` while the mapping is suspended.
     serving: RwLock<Option<Arc<Serving>>>,
-    /// By itself: to say it, nobody waits for requests that hang.
+    /// The name of the encryption, with a lock of its own: asking for it does not wait for requests that hang.
     encryption: Mutex<Encryption>,
     suspension: Mutex<SuspensionState>,
     changed: Condvar,
@@ -203,7 +203,7 @@ struct SuspensionState {
 /// The server, held for one request.
 pub(super) type ServingRef<'a> = MappedRwLockReadGuard<'a, Arc<Serving>>;
 
-/// While this exists, requests for a suspended mapping fail.
+/// A guard: while it exists, requests for a suspended mapping fail.
 #[must_use]
 pub struct FailureGuard(Arc<ServingCell>);
 
@@ -247,7 +247,7 @@ impl ServingCell {
         }
     }
 
-    /// Lets requests fail while the mapping is suspended.
+    /// Makes requests fail while the mapping is suspended.
     pub(super) fn give_up(&self) {
         self.suspension.lock().failing += 1;
         self.changed.notify_all();

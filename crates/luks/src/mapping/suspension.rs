@@ -45,7 +45,7 @@ impl Mapping {
         })
     }
 
-    /// Goes on with the key, and with the requests that wait.
+    /// Continues with the key, and serves the requests that wait.
     ///
     /// # Errors
     /// [`Error::Usage`] if it is not suspended, or this is not the container, or not its key. Then it stays suspended.
@@ -93,12 +93,13 @@ impl Mapping {
         Ok(())
     }
 
-    /// While what this returns exists, requests do not wait for a key, but fail: who sent them is to go.
+    /// Returns a guard: while it exists, requests do not wait for a key, but fail. The caller wants the clients to
+    /// end.
     pub fn fail_while_suspended(&self) -> FailureGuard {
         FailureGuard::begin(&self.serving)
     }
 
-    /// From now on requests do not wait for a key, but fail: the process ends.
+    /// Makes requests fail instead of waiting for a key, because the process ends.
     pub fn give_up(&self) {
         self.serving.give_up();
     }

@@ -1,4 +1,4 @@
-//! Puts right what an interruption left, and ends a re-encryption.
+//! Recovery after an interruption, and the end of a re-encryption.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Container {
-    /// Puts the hot zone right if there is one, and lets the header say so. If nothing is left to do after that, the
+    /// Recovers the hot zone if there is one, and writes the header. If nothing is left to do after that, the
     /// re-encryption ends here. cryptsetup would take the container for one at the beginning.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Container {
         }
     }
 
-    /// All data is encrypted anew: what was moved is overwritten where it was, and the re-encryption is over.
+    /// Ends the re-encryption after all data is new: overwrites the moved part, and writes the header.
     pub(super) fn complete(
         &mut self,
         state: &ReencryptionState,
@@ -100,7 +100,7 @@ impl Container {
         self.end(state, random)
     }
 
-    /// Lets the header say that all data is encrypted anew, and overwrites the slots that go with that.
+    /// Writes into the header that all data is new, and overwrites the slots of the old key.
     fn end(&mut self, state: &ReencryptionState, random: &dyn Random) -> Result<()> {
         let areas = |header: &luks2::Header| -> Vec<(u64, u64)> {
             let slots = &header.view().slots;

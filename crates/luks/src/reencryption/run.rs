@@ -239,7 +239,7 @@ impl Container {
         zone.write(old, run.traffic)
     }
 
-    /// Lets the header say what is done, where it follows each part, or that all is.
+    /// Writes the progress into the header, if it follows each part or all data is new.
     fn say(&mut self, run: &ReencryptionRun<'_>) -> Result<()> {
         if run.done == run.total {
             return self.complete(&run.state, run.data, run.random);
@@ -252,7 +252,7 @@ impl Container {
         }
     }
 
-    /// Lets the header say what is done, where it does not follow each part.
+    /// Writes the progress into the header, if it does not follow each part.
     fn catch_up(&mut self, run: &ReencryptionRun<'_>) -> Result<()> {
         match run.done > run.state.done(run.total) {
             true => self.change_header(run.random, |header| {

@@ -8,13 +8,14 @@ pub(crate) trait Traffic {
     /// Returns whether there can be any requests.
     fn goes_on(&self) -> bool;
 
-    /// Lets requests for a part wait, but for those that go on in it. When this returns, none of the others runs.
+    /// Makes requests for a part wait, except those that may continue in it. When this returns, none of the others
+    /// runs.
     fn hold(&self, part: &DataPart, goes_on: AllowedRequests);
 
     /// An address in the held part for which a request waits, if it is not new.
     fn wanted(&self) -> Option<u64>;
 
-    /// Lets all requests for a piece of the held part wait. When this returns, none of them runs.
+    /// Makes all requests for a piece of the held part wait. When this returns, none of them runs.
     fn hold_piece(&self, at: u64, len: u64);
 
     /// The piece is new.
@@ -23,7 +24,7 @@ pub(crate) trait Traffic {
     /// Serves the data as it is now, and lets no request wait.
     fn release(&self, layout: &[DataExtent]);
 
-    /// Lets requests for the part that is held fail: what it is cannot be said.
+    /// Makes requests for the held part fail: nobody knows which of its blocks are new.
     fn fail(&self);
 }
 

@@ -75,7 +75,7 @@ impl ZoneSide {
 /// A zone as it is on the device, before the header calls it hot. From then on memory cannot be missing.
 pub(super) struct ZoneContents {
     bytes: Vec<u8>,
-    /// For a part of it that is decrypted.
+    /// The buffer for decrypted bytes of a piece.
     buffer: Secret,
 }
 
@@ -124,7 +124,7 @@ impl<'a> HotZone<'a> {
         })
     }
 
-    /// All of it, as it is on the device, and what else it takes to write it.
+    /// Reads the zone from the device, and allocates all that a write of it needs.
     pub(super) fn read(&self) -> Result<ZoneContents> {
         let mut bytes = vec![0; self.len as usize];
         let buffer = Secret::zeroed(self.piece.min(self.len) as usize)?;

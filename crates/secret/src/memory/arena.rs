@@ -55,7 +55,7 @@ fn lock() -> MutexGuard<'static, Arena> {
 struct Arena {
     /// The process that the chunks belong to.
     process: u32,
-    /// By number. Numbers are not used again.
+    /// The chunks by number. Numbers are not used again.
     chunks: BTreeMap<u64, MemoryChunk>,
     next_chunk: u64,
     /// The length of all chunks, in bytes.
@@ -124,7 +124,7 @@ impl Arena {
         others.any(|(_, chunk)| chunk.slot_len == slot.len && !chunk.free.is_empty())
     }
 
-    /// In a forked child: forgets the parent's chunks, which are not mapped here.
+    /// Forgets the parent's chunks in a forked child, where they are not mapped.
     fn forget_parent(&mut self) {
         let process = std::process::id();
         if self.process != process {

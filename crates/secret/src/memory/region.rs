@@ -15,12 +15,12 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// At least `len` bytes.
+    /// Takes a region of at least `len` bytes.
     pub(crate) fn new(len: usize) -> Result<Region> {
         arena::take(len).map(Region)
     }
 
-    /// All the bytes, also those past the length that was asked for.
+    /// Returns all the bytes, even those past the length that was asked for.
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the slot is initialised memory of this length, which only this region refers to,
         // and is borrowed as the region is.

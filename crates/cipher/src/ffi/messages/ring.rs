@@ -12,7 +12,7 @@ use crate::{Error, Result};
 pub(crate) struct RingGcm(&'static Algorithm);
 
 impl RingGcm {
-    /// With keys of 16 or 32 bytes. `ring` has no others.
+    /// Returns the cipher for keys of 16 or 32 bytes. `ring` has no others.
     pub(crate) fn new(key_len: usize) -> Option<RingGcm> {
         match key_len {
             16 => Some(RingGcm(&AES_128_GCM)),

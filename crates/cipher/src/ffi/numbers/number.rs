@@ -13,7 +13,7 @@ pub(super) struct Number(*mut sys::BIGNUM);
 pub(super) struct NumberContext(*mut sys::BN_CTX);
 
 impl Number {
-    /// Takes a number that is written big-endian; no bytes are 0.
+    /// Reads a number that is written big-endian; no bytes are 0.
     pub(super) fn read(bytes: &[u8]) -> Result<Number> {
         // SAFETY: the bytes are readable for their length; with null the library makes a new number.
         let raw = unsafe { sys::BN_bin2bn(bytes.as_ptr(), bytes.len(), std::ptr::null_mut()) };

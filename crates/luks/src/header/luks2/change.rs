@@ -45,7 +45,7 @@ pub(crate) struct ReencryptionEntry<'a> {
     pub(crate) area: (u64, u64),
 }
 
-/// Lets a key slot of the new key, as it stands in the JSON area, follow one of the old key.
+/// Adds a key slot of the new key beside one of the old key.
 pub(super) fn follow(
     json: &mut Map<String, Value>,
     (old, new): (u32, u32),
@@ -67,7 +67,7 @@ pub(super) fn follow(
     }
 }
 
-/// Lets a re-encryption begin, of which no part is done.
+/// Enters a re-encryption of which no part is done.
 pub(super) fn begin(json: &mut Map<String, Value>, entry: ReencryptionEntry<'_>) {
     let plan = entry.plan;
     let direction = match plan.course {
@@ -154,7 +154,7 @@ fn set_segments(json: &mut Map<String, Value>, segments: Vec<(Vec<u32>, Value)>)
     json["segments"] = numbered.into();
 }
 
-/// Lets `done` of `total` bytes be encrypted anew, and a part be in between.
+/// Enters that `done` of `total` bytes are new, and that a part is hot.
 pub(super) fn advance(
     json: &mut Map<String, Value>,
     state: &ReencryptionState,
@@ -181,7 +181,7 @@ pub(super) fn advance(
     set_segments(json, segments);
 }
 
-/// Lets all data be encrypted anew, and the re-encryption be over.
+/// Enters that all data is new, and removes the re-encryption.
 pub(super) fn finish(json: &mut Map<String, Value>, state: &ReencryptionState) {
     let all = DataExtent {
         state: State::New,

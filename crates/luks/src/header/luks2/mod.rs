@@ -146,17 +146,17 @@ impl Header {
         reencryption::read(&self.view, &self.json)
     }
 
-    /// Lets a key slot of the new key follow one of the old key.
+    /// Adds a key slot of the new key beside one of the old key.
     pub(crate) fn follow(&mut self, slots: (u32, u32), slot: Value, digest: u32) -> Result<()> {
         self.change(|json| change::follow(json, slots, slot, digest))
     }
 
-    /// Lets a re-encryption begin.
+    /// Enters a re-encryption.
     pub(crate) fn begin(&mut self, entry: ReencryptionEntry<'_>) -> Result<()> {
         self.change(|json| change::begin(json, entry))
     }
 
-    /// Lets `done` of `total` bytes be encrypted anew, and a part be hot.
+    /// Enters that `done` of `total` bytes are new, and that a part is hot.
     pub(crate) fn advance(
         &mut self,
         state: &ReencryptionState,
@@ -167,7 +167,7 @@ impl Header {
         self.change(|json| change::advance(json, state, total, done, hot))
     }
 
-    /// Lets all data be encrypted anew, and the re-encryption be over.
+    /// Enters that all data is new, and removes the re-encryption.
     pub(crate) fn finish(&mut self, state: &ReencryptionState) -> Result<()> {
         self.change(|json| change::finish(json, state))
     }

@@ -180,7 +180,7 @@ impl HeaderView {
         }
     }
 
-    /// Each key slot belongs to one digest, which says what its key is for.
+    /// Checks that each key slot belongs to one digest.
     fn check_bindings(&self) -> Result<()> {
         for id in self.slots.keys() {
             let digests = self.digests.values();
@@ -307,7 +307,8 @@ fn read_digests(
         .collect()
 }
 
-/// At least what LUKS1 has, so that a key is not recognised by a few bits; at most what a hash has.
+/// Reads the bytes of a digest. They are at least as many as in LUKS1, so that a few bits do not identify a key, and
+/// at most those of the hash.
 fn digest_bytes(digest: &Object<'_>) -> Result<Vec<u8>> {
     let bytes = digest.base64_bytes("digest")?;
     match bytes.len() {

@@ -49,7 +49,7 @@ pub(crate) struct DataExtent {
 }
 
 impl Course {
-    /// In which order the states of data follow each other.
+    /// Returns the position of a state in the order of the segments.
     pub(super) fn rank(self, state: State, at: u64) -> u8 {
         use State::{Hot, Moved, New, Old};
         let order = match self {

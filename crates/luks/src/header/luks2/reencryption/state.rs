@@ -57,7 +57,7 @@ pub(crate) struct ReencryptionState {
     pub(crate) resilience_of_moved: Option<Resilience>,
     /// The address and the length of the area for the hot zone, in bytes.
     pub(crate) area: (u64, u64),
-    /// Without gaps, each of them what one of the sides says of its place.
+    /// The data in pieces, without gaps. Each piece is a part of the old side, of the new side, or of the moved part.
     pub(crate) pieces: Vec<DataPiece>,
     /// The end of the data, if it is before the end of the device, in bytes.
     pub(crate) limit: Option<u64>,
