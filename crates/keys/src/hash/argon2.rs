@@ -9,7 +9,6 @@ use std::fmt;
 use std::time::Duration;
 
 use cipher::Argon2Kind;
-use secret::Secret;
 
 use crate::hash::argon2_fit::{Argon2Cost, Argon2Fit, timed_hash};
 use crate::hash::queue::MEMORY_KIB_LEAST;
@@ -173,16 +172,12 @@ impl Argon2Params {
     }
 
     /// Hashes `passphrase` to `key`.
-    pub(crate) fn derive(
+    pub(crate) fn hash(
         &self,
-        passphrase: &Secret,
+        passphrase: &[u8],
         salt: &[u8; 32],
         key: &mut [u8; 32],
     ) -> Result<()> {
-        self.hash(passphrase.expose(), salt, key)
-    }
-
-    fn hash(&self, passphrase: &[u8], salt: &[u8; 32], key: &mut [u8; 32]) -> Result<()> {
         let cost = Argon2Cost {
             memory_kib: self.memory_kib,
             passes: self.iterations,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use cipher::Policy;
 use secret::Secret;
 
+use crate::hash::pbkdf2;
 use crate::{Argon2Params, Error, Pbkdf2Params, Result};
 
 /// A password hash of slots.
@@ -76,13 +77,16 @@ impl GuessCost {
     ) -> Result<()> {
         match self {
             GuessCost::Argon2id(params) => {
-                let hashed = params.derive(passphrase, salt, key);
+                let hashed = params.hash(passphrase.expose(), salt, key);
                 hashed.map_err(|error| match error {
                     Error::Cipher(cipher::Error::NotApproved { .. }) => Error::FipsSlot,
                     other => other,
                 })
             }
-            GuessCost::Pbkdf2(params) => params.derive(passphrase, salt, key),
+            GuessCost::Pbkdf2(params) => {
+                let (digest, iterations) = (params.digest(), params.iterations());
+                pbkdf2::hash(digest, iterations, passphrase.expose(), salt, key)
+            }
         }
     }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use cipher::{Digest, PasswordHash};
 use rustix::time::{ClockId, clock_gettime};
-use secret::Secret;
 
 use crate::hash::argon2::WORK_MAX;
 use crate::hash::budget;
@@ -84,16 +83,6 @@ impl Pbkdf2Params {
     pub fn iterations(&self) -> u32 {
         self.iterations
     }
-
-    /// Hashes `passphrase` to `key`.
-    pub(crate) fn derive(
-        &self,
-        passphrase: &Secret,
-        salt: &[u8; 32],
-        key: &mut [u8; 32],
-    ) -> Result<()> {
-        hash(self.digest, self.iterations, passphrase.expose(), salt, key)
-    }
 }
 
 impl fmt::Debug for Pbkdf2Params {
@@ -131,7 +120,8 @@ pub fn pbkdf2_fit(digest: Digest, time: Duration) -> Result<u64> {
     }
 }
 
-fn hash(
+/// Hashes `passphrase` to `key`.
+pub(crate) fn hash(
     digest: Digest,
     iterations: u32,
     passphrase: &[u8],
@@ -166,11 +156,16 @@ mod tests {
             ),
         ] {
             let params = Pbkdf2Params::stored(digest, 1000).expect("in bounds");
-            let passphrase = Secret::from_slice(b"correct horse").expect("memory");
+            let salt = b"0123456789abcdef0123456789abcdef";
             let mut key = [0; 32];
-            params
-                .derive(&passphrase, b"0123456789abcdef0123456789abcdef", &mut key)
-                .expect("hash");
+            hash(
+                params.digest,
+                params.iterations,
+                b"correct horse",
+                salt,
+                &mut key,
+            )
+            .expect("hash");
             let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(hex, expected);
         }
