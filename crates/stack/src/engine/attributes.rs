@@ -1,11 +1,9 @@
-//! Attributes, extended attributes, and counts of the file system.
+//! Attributes of files, and counts of the file system.
 
 use std::sync::Arc;
 
-use rustix::fs::{
-    AtFlags, Statx, StatxTimestamp, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, XattrFlags,
-};
-use vfs::{Attr, Error, Ino, Kind, Result, SetAttr, SetTime, SetXattr, StatFs, Time, Trust};
+use rustix::fs::{AtFlags, Statx, StatxTimestamp, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use vfs::{Attr, Ino, Kind, Result, SetAttr, SetTime, StatFs, Time, Trust};
 
 use super::stacked_directory::StackedDirectory;
 use super::state::inode::LowerInode;
@@ -14,7 +12,7 @@ use crate::lower::{Entry, posix};
 
 /// Set-user-ID and set-group-ID.
 const SUID: u16 = 0o4000;
-const SGID: u16 = 0o2000;
+pub(super) const SGID: u16 = 0o2000;
 
 impl<F: DirectoryFormat> StackedDirectory<F> {
     /// The attributes that the view shows.
@@ -86,64 +84,6 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
             true => inode.entry.chmod(kept),
             false => Ok(()),
         }
-    }
-
-    pub(super) fn set_xattr(
-        &self,
-        ino: Ino,
-        name: &[u8],
-        value: &[u8],
-        how: SetXattr,
-    ) -> Result<()> {
-        let inode = self.inodes.get(ino)?;
-        if vfs::is_unknown_system_xattr(name) {
-            return Err(Error::NotSupported);
-        }
-        if self.format.is_own_xattr(name) {
-            return Err(Error::NotPermitted);
-        }
-        let lower = self.format.lower_xattr(name)?;
-        let value = self.format.seal_xattr(name, value)?;
-        let mut flags = XattrFlags::empty();
-        flags.set(XattrFlags::CREATE, how.create);
-        flags.set(XattrFlags::REPLACE, how.replace);
-        inode.entry.set_xattr(lower, &value, flags)?;
-        let mode = inode.entry.stat()?.stx_mode & 0o7777;
-        match how.kill_sgid && mode & SGID != 0 {
-            true => inode.entry.chmod(mode & !SGID),
-            false => Ok(()),
-        }
-    }
-
-    pub(super) fn get_xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        let inode = self.inodes.get(ino)?;
-        if self.format.is_own_xattr(name) {
-            return Err(Error::NoAttribute);
-        }
-        let lower = self.format.lower_xattr(name)?;
-        let stored = inode.entry.xattr(lower)?.ok_or(Error::NoAttribute)?;
-        self.format.open_xattr(name, stored)
-    }
-
-    pub(super) fn list_xattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        let inode = self.inodes.get(ino)?;
-        let names = inode.entry.xattrs()?.into_iter();
-        Ok(names
-            .filter_map(|name| self.format.plain_xattr(name))
-            .collect())
-    }
-
-    pub(super) fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        let inode = self.inodes.get(ino)?;
-        match self.format.is_own_xattr(name) {
-            true => Err(Error::NotPermitted),
-            false => (inode.entry).remove_xattr(&self.format.lower_xattr(name)?),
-        }
-    }
-
-    pub(super) fn stat_fs(&self) -> Result<StatFs> {
-        let root = self.inodes.get(vfs::ROOT)?;
-        space(&root.entry, self.format.name_max())
     }
 }
 

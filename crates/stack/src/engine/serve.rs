@@ -1,10 +1,12 @@
 //! The engine as a [`FileSystem`].
 
+use rustix::fs::XattrFlags;
 use vfs::{
     Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ReadPieces,
     RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Trust,
 };
 
+use super::attributes::{SGID, space};
 use super::stacked_directory::StackedDirectory;
 use crate::formats::DirectoryFormat;
 use crate::lower::posix;
@@ -167,24 +169,56 @@ impl<F: DirectoryFormat> FileSystem for StackedDirectory<F> {
     }
 
     fn statfs(&self) -> Result<StatFs> {
-        self.stat_fs()
+        let root = self.inodes.get(vfs::ROOT)?;
+        space(&root.entry, self.format.name_max())
     }
 
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
         self.format.check_change()?;
-        self.set_xattr(ino, name, value, how)
+        let inode = self.inodes.get(ino)?;
+        if vfs::is_unknown_system_xattr(name) {
+            return Err(Error::NotSupported);
+        }
+        if self.format.is_own_xattr(name) {
+            return Err(Error::NotPermitted);
+        }
+        let lower = self.format.lower_xattr(name)?;
+        let value = self.format.seal_xattr(name, value)?;
+        let mut flags = XattrFlags::empty();
+        flags.set(XattrFlags::CREATE, how.create);
+        flags.set(XattrFlags::REPLACE, how.replace);
+        inode.entry.set_xattr(lower, &value, flags)?;
+        let mode = inode.entry.stat()?.stx_mode & 0o7777;
+        match how.kill_sgid && mode & SGID != 0 {
+            true => inode.entry.chmod(mode & !SGID),
+            false => Ok(()),
+        }
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        self.get_xattr(ino, name)
+        let inode = self.inodes.get(ino)?;
+        if self.format.is_own_xattr(name) {
+            return Err(Error::NoAttribute);
+        }
+        let lower = self.format.lower_xattr(name)?;
+        let stored = inode.entry.xattr(lower)?.ok_or(Error::NoAttribute)?;
+        self.format.open_xattr(name, stored)
     }
 
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        self.list_xattr(ino)
+        let inode = self.inodes.get(ino)?;
+        let names = inode.entry.xattrs()?.into_iter();
+        Ok(names
+            .filter_map(|name| self.format.plain_xattr(name))
+            .collect())
     }
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.format.check_change()?;
-        self.remove_xattr(ino, name)
+        let inode = self.inodes.get(ino)?;
+        match self.format.is_own_xattr(name) {
+            true => Err(Error::NotPermitted),
+            false => (inode.entry).remove_xattr(&self.format.lower_xattr(name)?),
+        }
     }
 }

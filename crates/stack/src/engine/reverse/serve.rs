@@ -48,7 +48,11 @@ impl FileSystem for ReverseView {
     }
 
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
-        self.target_of(ino)
+        let inode = self.inodes.get(ino)?;
+        match &inode.node {
+            ReverseNode::Plain(path) => self.keys.target(path, &inode.entry.target()?),
+            _ => Err(Error::Invalid),
+        }
     }
 
     fn mknod(&self, _: &Caller, _: Ino, _: &[u8], _: &NewNode) -> Result<Attr> {

@@ -176,14 +176,6 @@ impl ReverseView {
         self.keys.layout().lower_size(plain).ok_or(Error::Io)
     }
 
-    pub(crate) fn target_of(&self, ino: Ino) -> Result<Vec<u8>> {
-        let inode = self.inodes.get(ino)?;
-        match &inode.node {
-            ReverseNode::Plain(path) => self.keys.target(path, &inode.entry.target()?),
-            _ => Err(Error::Invalid),
-        }
-    }
-
     pub(crate) fn size_of(&self, ino: Ino) -> Result<u64> {
         Ok(self.attr(&*self.inodes.get(ino)?)?.size)
     }
