@@ -12,17 +12,17 @@ use homes::stack::run::more_files;
 use protocol::api::{Failure, FailureKind};
 
 use crate::args::Adopt;
-use crate::copy::attributes::Rules;
+use crate::copy::attributes::AttributeRules;
 use crate::copy::copier::Copier;
-use crate::copy::node::Node;
-use crate::place::{self, Places};
-use crate::source::Source;
+use crate::copy::node::FileNode;
+use crate::place::{self, FileSystems};
+use crate::source::CopySource;
 use crate::walk::{make, walk};
 
 /// Carries out the command.
 pub fn run(args: &Adopt, as_json: bool) -> Result<Outcome> {
     let named = place::open(&args.source)?;
-    let mut places = Places::default();
+    let mut places = FileSystems::default();
     let to = match place::open(&args.target) {
         Err(missing) if missing.kind == FailureKind::NotFound => {
             match new_target(args, &named, &mut places)? {
@@ -52,7 +52,11 @@ pub fn run(args: &Adopt, as_json: bool) -> Result<Outcome> {
 }
 
 /// Makes the directory that is missing, in one that exists. None in a dry run.
-fn new_target(args: &Adopt, source: &Node, places: &mut Places) -> Result<Option<Node>> {
+fn new_target(
+    args: &Adopt,
+    source: &FileNode,
+    places: &mut FileSystems,
+) -> Result<Option<FileNode>> {
     let above = above_target(args)?;
     check_place(args, places, &above)?;
     place::check_outside(source, &above)?;
@@ -65,20 +69,20 @@ fn new_target(args: &Adopt, source: &Node, places: &mut Places) -> Result<Option
 }
 
 /// The directory that TARGET is in.
-fn above_target(args: &Adopt) -> Result<Node> {
+fn above_target(args: &Adopt) -> Result<FileNode> {
     match args.target.parent() {
         Some(above) if !above.as_os_str().is_empty() => place::open(above),
         _ => place::open(Path::new(".")),
     }
 }
 
-fn check_place(args: &Adopt, places: &mut Places, dir: &Node) -> Result<()> {
+fn check_place(args: &Adopt, places: &mut FileSystems, dir: &FileNode) -> Result<()> {
     let checked = places.check(dir.meta.dev());
     checked.map_err(|trouble| usage(format!("'{}': {}", args.target.display(), trouble.why)))
 }
 
 /// Counts what would be copied into a directory that would be made.
-fn count(args: &Adopt, as_json: bool, places: Places) -> Result<Outcome> {
+fn count(args: &Adopt, as_json: bool, places: FileSystems) -> Result<Outcome> {
     copy(args, as_json, places, (above_target(args)?, None))
 }
 
@@ -86,17 +90,17 @@ fn count(args: &Adopt, as_json: bool, places: Places) -> Result<Outcome> {
 fn copy(
     args: &Adopt,
     as_json: bool,
-    places: Places,
-    (root, to): (Node, Option<Node>),
+    places: FileSystems,
+    (root, to): (FileNode, Option<FileNode>),
 ) -> Result<Outcome> {
-    let source = Source::open(args)?;
+    let source = CopySource::open(args)?;
     more_files();
     let bar = (std::io::stderr().is_terminal() && !args.dry_run).then(|| counter("adopt"));
     let signals = Interruptions::hold().map_err(|error| other(error.to_string()))?;
-    let rules = Rules {
+    let rules = AttributeRules {
         owner: !args.no_owner,
         // Who writes an encrypted directory chooses what it shows.
-        privileged: matches!(source, Source::Plain(_)),
+        privileged: matches!(source, CopySource::Plain(_)),
     };
     let is_verbose = args.verbose && !as_json;
     let copier = Copier::new(args, root, bar, signals, rules, is_verbose);

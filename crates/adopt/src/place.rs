@@ -8,14 +8,14 @@ use console::mount_type;
 use console::session::usage;
 use protocol::api::{Failure, FailureKind};
 
-use crate::copy::node::Node;
-use crate::trouble::{Context, Result, Trouble};
+use crate::copy::node::FileNode;
+use crate::trouble::{Result, Trouble, TroubleContext};
 
 /// The file systems that were looked at, and whether they are Strongroom's.
 #[derive(Default)]
-pub(crate) struct Places(HashMap<u64, bool>);
+pub(crate) struct FileSystems(HashMap<u64, bool>);
 
-impl Places {
+impl FileSystems {
     /// Refuses a file system that stores files as they are.
     pub(crate) fn check(&mut self, device: u64) -> Result<()> {
         let is_known = self.0.get(&device).copied();
@@ -39,8 +39,8 @@ impl Places {
 }
 
 /// Opens one of the two directories.
-pub(crate) fn open(path: &Path) -> std::result::Result<Node, Failure> {
-    Node::root(path).map_err(|error| {
+pub(crate) fn open(path: &Path) -> std::result::Result<FileNode, Failure> {
+    FileNode::root(path).map_err(|error| {
         let kind = match error.kind() {
             io::ErrorKind::NotFound => FailureKind::NotFound,
             io::ErrorKind::NotADirectory => FailureKind::Usage,
@@ -52,8 +52,8 @@ pub(crate) fn open(path: &Path) -> std::result::Result<Node, Failure> {
 }
 
 /// Refuses a directory that is inside of the other one.
-pub(crate) fn check_apart(from: &Node, to: &Node) -> std::result::Result<(), Failure> {
-    let inside = |a: &Node, b: &Node| {
+pub(crate) fn check_apart(from: &FileNode, to: &FileNode) -> std::result::Result<(), Failure> {
+    let inside = |a: &FileNode, b: &FileNode| {
         is_inside(a, b).map_err(|error| Failure::other(format!("cannot look at '..': {error}")))
     };
     match inside(from, to)? || inside(to, from)? {
@@ -63,7 +63,10 @@ pub(crate) fn check_apart(from: &Node, to: &Node) -> std::result::Result<(), Fai
 }
 
 /// Refuses a directory for a new one that is the source, or inside of it.
-pub(crate) fn check_outside(source: &Node, above: &Node) -> std::result::Result<(), Failure> {
+pub(crate) fn check_outside(
+    source: &FileNode,
+    above: &FileNode,
+) -> std::result::Result<(), Failure> {
     let inside = is_inside(above, source);
     match inside.map_err(|error| Failure::other(format!("cannot look at '..': {error}")))? {
         true => Err(usage(APART)),
@@ -74,7 +77,7 @@ pub(crate) fn check_outside(source: &Node, above: &Node) -> std::result::Result<
 const APART: &str =
     "one of the two directories is the other, or inside of it; name directories beside each other";
 
-fn is_inside(dir: &Node, outer: &Node) -> io::Result<bool> {
+fn is_inside(dir: &FileNode, outer: &FileNode) -> io::Result<bool> {
     if dir.identity() == outer.identity() {
         return Ok(true);
     }

@@ -11,26 +11,26 @@ use homes::stack::run::{Encrypted, encrypted, show_gocryptfs};
 use protocol::api::Failure;
 
 use crate::args::Adopt;
-use crate::copy::node::Node;
+use crate::copy::node::FileNode;
 use crate::place;
 
-pub(crate) enum Source {
+pub(crate) enum CopySource {
     Plain(PathBuf),
-    Shown(Shown),
+    Shown(PrivateMount),
 }
 
 /// A private mount, which ends with this.
-pub(crate) struct Shown {
+pub(crate) struct PrivateMount {
     mount: Option<FuseMount>,
     place: PathBuf,
 }
 
-impl Source {
-    pub(crate) fn open(args: &Adopt) -> Result<Source, Failure> {
+impl CopySource {
+    pub(crate) fn open(args: &Adopt) -> Result<CopySource, Failure> {
         let dir = &args.source;
         match encrypted(dir)? {
             Some(Encrypted::Gocryptfs) => {
-                Shown::new(dir, args.passfile.as_deref()).map(Source::Shown)
+                PrivateMount::new(dir, args.passfile.as_deref()).map(CopySource::Shown)
             }
             Some(Encrypted::Other(format)) => Err(usage(format!(
                 "'{}' is encrypted by {format}: mount it first, 'strongroom stack mount --read-only', and name the \
@@ -41,29 +41,29 @@ impl Source {
                 "'{}' is not a directory of gocryptfs: it has no gocryptfs.conf. Leave out --passfile",
                 dir.display()
             ))),
-            None => Ok(Source::Plain(dir.clone())),
+            None => Ok(CopySource::Plain(dir.clone())),
         }
     }
 
     /// The directory with the files in clear.
-    pub(crate) fn dir(&self) -> Result<Node, Failure> {
+    pub(crate) fn dir(&self) -> Result<FileNode, Failure> {
         match self {
-            Source::Plain(dir) => place::open(dir),
-            Source::Shown(shown) => place::open(&shown.place),
+            CopySource::Plain(dir) => place::open(dir),
+            CopySource::Shown(shown) => place::open(&shown.place),
         }
     }
 }
 
-impl Shown {
-    fn new(dir: &Path, passfile: Option<&Path>) -> Result<Shown, Failure> {
+impl PrivateMount {
+    fn new(dir: &Path, passfile: Option<&Path>) -> Result<PrivateMount, Failure> {
         let place = private_dir()?;
-        let mut shown = Shown { mount: None, place };
+        let mut shown = PrivateMount { mount: None, place };
         shown.mount = Some(show_gocryptfs(dir, passfile, &shown.place)?);
         Ok(shown)
     }
 }
 
-impl Drop for Shown {
+impl Drop for PrivateMount {
     fn drop(&mut self) {
         drop(self.mount.take());
         let _ = std::fs::remove_dir(&self.place);

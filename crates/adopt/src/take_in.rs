@@ -16,11 +16,11 @@ use rustix::fs::{AtFlags, Mode, RenameFlags};
 use rustix::io::Errno;
 
 use crate::args::Adopt;
-use crate::copy::attributes::Rules;
+use crate::copy::attributes::AttributeRules;
 use crate::copy::comparison::{failed_at, has_files, is_copy, is_equal, names};
 use crate::copy::copier::{Copier, is_own};
-use crate::copy::node::Node;
-use crate::place::{self, Places};
+use crate::copy::node::FileNode;
+use crate::place::{self, FileSystems};
 use crate::walk::walk_names;
 
 /// Copies are here in the dataset until all of them are complete.
@@ -30,7 +30,7 @@ const NAMES_MAX: usize = 3;
 
 /// The entries of the directory.
 #[derive(Default)]
-struct Plan {
+struct TakeInPlan {
     /// The dataset has nothing of these names.
     new: Vec<OsString>,
     /// The dataset has copies: an earlier run ended before it removed these.
@@ -51,7 +51,7 @@ pub fn has_entries(dir: &Path) -> Result<bool> {
 pub fn take_in(source: &Path, target: &Path) -> Result<u64> {
     let (from, to) = (place::open(source)?, place::open(target)?);
     more_files();
-    let mut places = Places::default();
+    let mut places = FileSystems::default();
     let checked = places.check(to.meta.dev());
     checked.map_err(|trouble| other(format!("'{}': {}", target.display(), trouble.why)))?;
     let plan = plan(&from, &to, source)?;
@@ -84,8 +84,8 @@ fn cannot(what: &str, path: &Path) -> impl Fn(std::io::Error) -> Failure {
     move |error| other(format!("'{}' {what}: {error}", path.display()))
 }
 
-fn plan(from: &Node, to: &Node, source: &Path) -> Result<Plan> {
-    let mut plan = Plan::default();
+fn plan(from: &FileNode, to: &FileNode, source: &Path) -> Result<TakeInPlan> {
+    let mut plan = TakeInPlan::default();
     for name in names(from, source)? {
         let path = source.join(&name);
         let entry = from.child_on_mount(&name).map_err(failed_at(&path))?;
@@ -136,7 +136,13 @@ fn others(number: usize) -> String {
 }
 
 /// Copies entries, verifies them, and makes them durable.
-fn copy(from: &Node, to: &Node, source: &Path, places: Places, names: &[OsString]) -> Result<()> {
+fn copy(
+    from: &FileNode,
+    to: &FileNode,
+    source: &Path,
+    places: FileSystems,
+    names: &[OsString],
+) -> Result<()> {
     let stage = |error| other(format!("cannot make '{STAGE}' in the dataset: {error}"));
     rustix::fs::mkdirat(to, STAGE, Mode::RWXU).map_err(|error| stage(error.into()))?;
     let made = || {
@@ -156,7 +162,7 @@ fn copy(from: &Node, to: &Node, source: &Path, places: Places, names: &[OsString
         target: PathBuf::from(STAGE),
     };
     let signals = Interruptions::hold().map_err(|error| other(error.to_string()))?;
-    let rules = Rules {
+    let rules = AttributeRules {
         owner: true,
         privileged: rustix::process::geteuid().is_root(),
     };
@@ -177,7 +183,7 @@ fn copy(from: &Node, to: &Node, source: &Path, places: Places, names: &[OsString
 }
 
 /// Gives the copies their names in the dataset.
-fn name_copies(to: &Node, names: &[OsString]) -> Result<()> {
+fn name_copies(to: &FileNode, names: &[OsString]) -> Result<()> {
     let failed = |name: &OsStr, error: std::io::Error| {
         other(format!(
             "nothing was removed: the copy of '{}' cannot get its name: {error}; run the command again",
@@ -198,7 +204,7 @@ fn name_copies(to: &Node, names: &[OsString]) -> Result<()> {
 }
 
 /// Removes the copies of a run that did not end. Their sources are all there.
-fn clear_stage(to: &Node) -> Result<()> {
+fn clear_stage(to: &FileNode) -> Result<()> {
     let failed = |error| {
         other(format!(
             "'{STAGE}' in the dataset cannot be removed: {error}"
@@ -218,7 +224,7 @@ fn clear_stage(to: &Node) -> Result<()> {
     }
 }
 
-fn clear(dir: &Node) -> std::io::Result<()> {
+fn clear(dir: &FileNode) -> std::io::Result<()> {
     for name in dir.names()? {
         let Some(entry) = dir.child_on_mount(&name)? else {
             continue;
@@ -236,7 +242,7 @@ fn clear(dir: &Node) -> std::io::Result<()> {
 }
 
 /// Removes an entry that the dataset has, with all that is in it. What changed since it was copied is left, and named.
-fn remove(from: &Node, to: &Node, name: &OsStr, path: &Path, left: &mut Vec<String>) {
+fn remove(from: &FileNode, to: &FileNode, name: &OsStr, path: &Path, left: &mut Vec<String>) {
     let mut leave = |why: &str| left.push(format!("'{}' {why}", path.display()));
     let (entry, copy) = match (from.child_on_mount(name), to.child(name)) {
         (Ok(Some(entry)), Ok(Some(copy))) => (entry, copy),

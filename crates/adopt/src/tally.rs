@@ -13,7 +13,7 @@ use crate::trouble::Trouble;
 
 /// What became of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Done {
+pub(crate) enum EntryResult {
     File(u64),
     Directory,
     Link,
@@ -24,7 +24,7 @@ pub(crate) enum Done {
 }
 
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Tally {
+pub(crate) struct CopyTally {
     files: u64,
     bytes: u64,
     directories: u64,
@@ -42,40 +42,40 @@ pub(crate) struct Tally {
     bar: Option<ProgressBar>,
 }
 
-impl Tally {
-    pub(crate) fn new(dry_run: bool, is_verbose: bool, bar: Option<ProgressBar>) -> Tally {
-        Tally {
+impl CopyTally {
+    pub(crate) fn new(dry_run: bool, is_verbose: bool, bar: Option<ProgressBar>) -> CopyTally {
+        CopyTally {
             dry_run,
             is_verbose,
             bar,
-            ..Tally::default()
+            ..CopyTally::default()
         }
     }
 
-    pub(crate) fn add(&mut self, path: &Path, done: Done) {
+    pub(crate) fn add(&mut self, path: &Path, done: EntryResult) {
         let what = match done {
-            Done::File(bytes) => {
+            EntryResult::File(bytes) => {
                 self.files += 1;
                 self.bytes += bytes;
                 "file"
             }
-            Done::Directory => {
+            EntryResult::Directory => {
                 self.directories += 1;
                 "directory"
             }
-            Done::Link => {
+            EntryResult::Link => {
                 self.links += 1;
                 "hard link"
             }
-            Done::Symlink => {
+            EntryResult::Symlink => {
                 self.symlinks += 1;
                 "symbolic link"
             }
-            Done::Special => {
+            EntryResult::Special => {
                 self.special += 1;
                 "special file"
             }
-            Done::Equal => {
+            EntryResult::Equal => {
                 self.equal += 1;
                 return;
             }

@@ -59,13 +59,13 @@ impl Trouble {
 }
 
 /// Puts what was tried before an error.
-pub(crate) trait Context<T> {
+pub(crate) trait TroubleContext<T> {
     fn context(self, what: &str) -> Result<T>;
     /// The same, for an error of the source.
     fn of_source(self, what: &str) -> Result<T>;
 }
 
-impl<T, E: Into<io::Error>> Context<T> for std::result::Result<T, E> {
+impl<T, E: Into<io::Error>> TroubleContext<T> for std::result::Result<T, E> {
     fn context(self, what: &str) -> Result<T> {
         self.map_err(|error| Trouble::of(what, error))
     }

@@ -10,31 +10,31 @@ use rustix::fs::Mode;
 
 use crate::copy::attributes;
 use crate::copy::copier::{Copier, To, is_own, remove_unfinished};
-use crate::copy::node::{Identity, Node, version};
+use crate::copy::node::{FileId, FileNode, version};
 use crate::copy::temporary;
-use crate::place::Places;
-use crate::tally::Done;
-use crate::trouble::{Context, Result, Trouble};
+use crate::place::FileSystems;
+use crate::tally::EntryResult;
+use crate::trouble::{Result, Trouble, TroubleContext};
 
 /// A directory that is being copied.
 struct Level {
-    from: Node,
+    from: FileNode,
     /// Missing in a dry run if it would be made.
-    to: Option<Node>,
+    to: Option<FileNode>,
     names: IntoIter<OsString>,
     /// Whether the directory in the target gets the attributes of its source.
     is_given: bool,
     is_changed: bool,
 }
 
-pub(crate) struct Walk<'a> {
+pub(crate) struct TreeWalk<'a> {
     copier: Copier<'a>,
-    places: Places,
+    places: FileSystems,
     levels: Vec<Level>,
     /// Of the last level, below SOURCE and TARGET.
     path: PathBuf,
     /// None in a dry run if it would be made.
-    target: Option<Identity>,
+    target: Option<FileId>,
 }
 
 /// How deep directories may be in each other: each level has two open files.
@@ -43,11 +43,11 @@ const DEPTH_MAX: usize = 1000;
 /// Copies what is in one directory into the other, which is missing in a dry run if it would be made.
 pub(crate) fn walk<'a>(
     copier: Copier<'a>,
-    places: Places,
-    from: Node,
-    to: Option<Node>,
+    places: FileSystems,
+    from: FileNode,
+    to: Option<FileNode>,
 ) -> Copier<'a> {
-    let mut walk = Walk::new(copier, places, to.as_ref());
+    let mut walk = TreeWalk::new(copier, places, to.as_ref());
     if let Err(trouble) = walk.enter(from, to, true) {
         walk.copier.leave(Path::new(""), trouble);
     }
@@ -57,16 +57,16 @@ pub(crate) fn walk<'a>(
 /// Copies entries of one directory into the other, which keeps its attributes.
 pub(crate) fn walk_names<'a>(
     copier: Copier<'a>,
-    places: Places,
-    (from, to): (Node, Node),
+    places: FileSystems,
+    (from, to): (FileNode, FileNode),
     names: Vec<OsString>,
 ) -> Copier<'a> {
-    let mut walk = Walk::new(copier, places, Some(&to));
+    let mut walk = TreeWalk::new(copier, places, Some(&to));
     walk.enter_names(from, Some(to), false, names);
     go(walk)
 }
 
-fn go(mut walk: Walk<'_>) -> Copier<'_> {
+fn go(mut walk: TreeWalk<'_>) -> Copier<'_> {
     while let Some(level) = walk.levels.last_mut() {
         let (path, done) = match level.names.next() {
             Some(name) => {
@@ -98,24 +98,30 @@ fn go(mut walk: Walk<'_>) -> Copier<'_> {
     walk.copier
 }
 
-impl<'a> Walk<'a> {
-    fn new(copier: Copier<'a>, places: Places, to: Option<&Node>) -> Walk<'a> {
-        Walk {
+impl<'a> TreeWalk<'a> {
+    fn new(copier: Copier<'a>, places: FileSystems, to: Option<&FileNode>) -> TreeWalk<'a> {
+        TreeWalk {
             copier,
             places,
             levels: Vec::new(),
             path: PathBuf::new(),
-            target: to.map(Node::identity),
+            target: to.map(FileNode::identity),
         }
     }
 
-    fn enter(&mut self, from: Node, to: Option<Node>, is_given: bool) -> Result<()> {
+    fn enter(&mut self, from: FileNode, to: Option<FileNode>, is_given: bool) -> Result<()> {
         let names = from.names().of_source("cannot be listed")?;
         self.enter_names(from, to, is_given, names);
         Ok(())
     }
 
-    fn enter_names(&mut self, from: Node, to: Option<Node>, is_given: bool, names: Vec<OsString>) {
+    fn enter_names(
+        &mut self,
+        from: FileNode,
+        to: Option<FileNode>,
+        is_given: bool,
+        names: Vec<OsString>,
+    ) {
         self.levels.push(Level {
             from,
             to,
@@ -153,12 +159,12 @@ impl<'a> Walk<'a> {
             path,
         };
         let done = self.copier.copy(&mut from, &mut to)?;
-        level.is_changed |= done != Done::Equal;
+        level.is_changed |= done != EntryResult::Equal;
         self.copier.tally.add(path, done);
         Ok(())
     }
 
-    fn directory(&mut self, from: Node, old: Option<Node>, path: &Path) -> Result<()> {
+    fn directory(&mut self, from: FileNode, old: Option<FileNode>, path: &Path) -> Result<()> {
         if self.levels.len() >= DEPTH_MAX {
             return Err(Trouble::new(format!(
                 "more than {DEPTH_MAX} directories are in each other; nothing in it was copied"
@@ -187,7 +193,7 @@ impl<'a> Walk<'a> {
                 let is_empty_mount = Some(old.meta.dev()) != device
                     && (old.names().context("the target cannot be listed")?).is_empty();
                 let is_given = self.may_give(&from, &old, is_empty_mount)?;
-                (Some(old), Done::Equal, is_given)
+                (Some(old), EntryResult::Equal, is_given)
             }
             None => {
                 let made = match (&level.to, self.copier.args.dry_run) {
@@ -197,7 +203,7 @@ impl<'a> Walk<'a> {
                     _ => None,
                 };
                 level.is_changed = true;
-                (made, Done::Directory, true)
+                (made, EntryResult::Directory, true)
             }
         };
         self.copier.tally.add(path, done);
@@ -213,7 +219,7 @@ impl<'a> Walk<'a> {
 
     /// Whether a directory of the target may get the owner, mode and ACLs of its source. If another user owns it, this
     /// user has made it, and keeps it. A new dataset that is mounted there belongs to root until its first copy.
-    fn may_give(&self, from: &Node, old: &Node, is_empty_mount: bool) -> Result<bool> {
+    fn may_give(&self, from: &FileNode, old: &FileNode, is_empty_mount: bool) -> Result<bool> {
         if !self.copier.is_of_another(from, old) || attributes::is_marked(old) {
             return Ok(true);
         }
@@ -263,7 +269,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Makes a directory that only this process may use until it is complete.
-pub(crate) fn make(dir: &Node, path: &Path) -> io::Result<Node> {
+pub(crate) fn make(dir: &FileNode, path: &Path) -> io::Result<FileNode> {
     let name = path.file_name().unwrap_or_default();
     rustix::fs::mkdirat(dir, name, Mode::RWXU)?;
     let made = dir.child(name)?;

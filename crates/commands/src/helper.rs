@@ -18,16 +18,16 @@ const GENERATOR: &str = "strongroom-generator";
 
 /// What mount(8) wants mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Type {
+pub(crate) enum MountKind {
     Dataset,
     Stacked,
 }
 
 /// What is to be mounted, if the program was called by a name of mount(8).
-pub(crate) fn called_as(program: &OsStr) -> Option<Type> {
+pub(crate) fn called_as(program: &OsStr) -> Option<MountKind> {
     match Path::new(program).file_name()?.to_str()? {
-        "mount.strongroom" | "mount.fuse.strongroom" => Some(Type::Dataset),
-        "mount.strongroom-stack" | "mount.fuse.strongroom-stack" => Some(Type::Stacked),
+        "mount.strongroom" | "mount.fuse.strongroom" => Some(MountKind::Dataset),
+        "mount.strongroom-stack" | "mount.fuse.strongroom-stack" => Some(MountKind::Stacked),
         _ => None,
     }
 }
@@ -44,12 +44,12 @@ pub(crate) fn as_generator(args: impl Iterator<Item = OsString>) -> impl Iterato
 /// The command line that means the same: `[-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`, and what to
 /// mount where. None if there is nothing to do.
 pub(crate) fn command_line(
-    kind: Type,
+    kind: MountKind,
     args: impl Iterator<Item = OsString>,
 ) -> Result<Option<Vec<OsString>>, String> {
     let words: &[&str] = match kind {
-        Type::Dataset => &["strongroom", "mount"],
-        Type::Stacked => &["strongroom", "stack", "mount"],
+        MountKind::Dataset => &["strongroom", "mount"],
+        MountKind::Stacked => &["strongroom", "stack", "mount"],
     };
     let mut line: Vec<OsString> = words.iter().map(OsString::from).collect();
     let mut names = Vec::new();
@@ -78,14 +78,14 @@ pub(crate) fn command_line(
     let [name, dir] = <[OsString; 2]>::try_from(names)
         .map_err(|_| "name what to mount, and a directory, as mount(8) does")?;
     line.extend([OsString::from("--"), name]);
-    if !is_remount || kind == Type::Stacked {
+    if !is_remount || kind == MountKind::Stacked {
         line.push(dir);
     }
     Ok((!is_fake).then_some(line))
 }
 
 /// Adds what `-o` says. Of a stacked directory the options of `stack mount` are named there too, without `--`.
-fn add_options(line: &mut Vec<OsString>, kind: Type, options: &str) {
+fn add_options(line: &mut Vec<OsString>, kind: MountKind, options: &str) {
     let mut rest = Vec::new();
     for option in options.split(',') {
         let name = option.split('=').next().unwrap_or_default();
@@ -100,7 +100,7 @@ fn add_options(line: &mut Vec<OsString>, kind: Type, options: &str) {
             "cache",
             "allow_other",
         ];
-        if kind == Type::Stacked && of_stack.contains(&name) {
+        if kind == MountKind::Stacked && of_stack.contains(&name) {
             let option = match name {
                 "allow_other" => "allow-other",
                 _ => option,
@@ -131,14 +131,14 @@ fn is_fuses(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn line_of(kind: Type, text: &str) -> Result<Option<String>, String> {
+    fn line_of(kind: MountKind, text: &str) -> Result<Option<String>, String> {
         let args = text.split(' ').map(OsString::from);
         let joined = |line: Vec<OsString>| line.join(OsStr::new(" ")).into_string().unwrap();
         Ok(command_line(kind, args)?.map(joined))
     }
 
     fn line(text: &str) -> Result<Option<String>, String> {
-        line_of(Type::Dataset, text)
+        line_of(MountKind::Dataset, text)
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
             "/srv/my_files /mnt -o rw,nodev,key-file=/root/my_key,allow_other,private,user_id=0";
         let meant = "strongroom stack mount --key-file=/root/my_key --allow-other --private -o rw,nodev \
              -- /srv/my_files /mnt";
-        assert_eq!(line_of(Type::Stacked, text).unwrap().unwrap(), meant);
+        assert_eq!(line_of(MountKind::Stacked, text).unwrap().unwrap(), meant);
     }
 
     #[test]
@@ -188,9 +188,9 @@ mod tests {
     #[test]
     fn names_that_mount_calls() {
         let is = |name: &str| called_as(OsStr::new(name));
-        assert_eq!(is("/sbin/mount.strongroom"), Some(Type::Dataset));
-        assert_eq!(is("mount.fuse.strongroom"), Some(Type::Dataset));
-        assert_eq!(is("mount.fuse.strongroom-stack"), Some(Type::Stacked));
+        assert_eq!(is("/sbin/mount.strongroom"), Some(MountKind::Dataset));
+        assert_eq!(is("mount.fuse.strongroom"), Some(MountKind::Dataset));
+        assert_eq!(is("mount.fuse.strongroom-stack"), Some(MountKind::Stacked));
         assert_eq!(is("/usr/bin/strongroom"), None);
         assert_eq!(is(""), None);
     }

@@ -102,7 +102,7 @@ impl Session {
         secret: Secret,
     ) -> Result<Reply, Failure> {
         let client = self.connect()?;
-        let mut known = Known {
+        let mut known = FirstAnswer {
             secret: Some(secret),
             prompter: &mut self.prompter,
         };
@@ -118,8 +118,8 @@ impl Session {
         watch: &mut dyn FnMut(&MappingReencryption) -> bool,
     ) -> Result<Reply, Failure> {
         let client = Client::connect(&self.socket)?;
-        let mut known = Watched {
-            known: Known {
+        let mut known = ProgressWatcher {
+            known: FirstAnswer {
                 secret: Some(secret),
                 prompter: &mut self.prompter,
             },
@@ -157,12 +157,12 @@ impl Session {
 }
 
 /// Gives the secret that is asked for first.
-struct Known<'a> {
+struct FirstAnswer<'a> {
     secret: Option<Secret>,
     prompter: &'a mut Prompter,
 }
 
-impl Terminal for Known<'_> {
+impl Terminal for FirstAnswer<'_> {
     fn ask(&mut self, _: &Ask) -> Result<Option<Secret>, Failure> {
         Ok(self.secret.take())
     }
@@ -173,12 +173,12 @@ impl Terminal for Known<'_> {
 }
 
 /// Gives a secret, and looks at the progress.
-struct Watched<'a> {
-    known: Known<'a>,
+struct ProgressWatcher<'a> {
+    known: FirstAnswer<'a>,
     watch: &'a mut dyn FnMut(&MappingReencryption) -> bool,
 }
 
-impl Terminal for Watched<'_> {
+impl Terminal for ProgressWatcher<'_> {
     fn ask(&mut self, ask: &Ask) -> Result<Option<Secret>, Failure> {
         self.known.ask(ask)
     }

@@ -11,7 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::copy::node::{Node, mtime};
+use crate::copy::node::{FileNode, mtime};
 
 /// The longest list of names, and the longest value, of extended attributes on Linux.
 const XATTR_MAX: usize = 64 << 10;
@@ -38,7 +38,7 @@ const UNFINISHED: &[u8] = b"trusted.strongroom.unfinished";
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct AttributeResult {
     pub(crate) is_changed: bool,
     /// What could not be kept, and why.
     pub(crate) failures: Vec<String>,
@@ -46,7 +46,7 @@ pub(crate) struct Kept {
     pub(crate) other_acl: Option<String>,
 }
 
-impl Kept {
+impl AttributeResult {
     fn note(&mut self, what: impl Into<String>, done: Result<(), impl Into<io::Error>>) {
         self.is_changed = true;
         if let Err(error) = done {
@@ -58,15 +58,20 @@ impl Kept {
 
 /// What of a source its copy gets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
+pub(crate) struct AttributeRules {
     pub(crate) owner: bool,
     /// Attributes that only root gives (`trusted.`, `security.`).
     pub(crate) privileged: bool,
 }
 
 /// Gives a copy what its source has. A new copy gets the access time too.
-pub(crate) fn keep(from: &Node, to: &mut Node, is_new: bool, rules: Rules) -> Kept {
-    let mut kept = Kept::default();
+pub(crate) fn keep(
+    from: &FileNode,
+    to: &mut FileNode,
+    is_new: bool,
+    rules: AttributeRules,
+) -> AttributeResult {
+    let mut kept = AttributeResult::default();
     if let Err(error) = to.look() {
         kept.note("cannot be looked at", Err(error));
         return kept;
@@ -88,7 +93,7 @@ pub(crate) fn keep(from: &Node, to: &mut Node, is_new: bool, rules: Rules) -> Ke
     kept
 }
 
-fn owner(from: &Node, to: &Node, kept: &mut Kept) {
+fn owner(from: &FileNode, to: &FileNode, kept: &mut AttributeResult) {
     let ids = |meta: &Metadata| (meta.uid(), meta.gid());
     let (user, group) = ids(&from.meta);
     if ids(&to.meta) == (user, group) {
@@ -106,7 +111,7 @@ fn owner(from: &Node, to: &Node, kept: &mut Kept) {
     kept.note(format!("its owner {user}:{group} cannot be kept"), done);
 }
 
-fn mode(from: &Node, to: &mut Node, allowed: u32, kept: &mut Kept) {
+fn mode(from: &FileNode, to: &mut FileNode, allowed: u32, kept: &mut AttributeResult) {
     let Ok(has) = to.look().map(|meta| meta.mode() & 0o7777) else {
         return;
     };
@@ -143,7 +148,7 @@ fn times(meta: &Metadata) -> Timestamps {
 }
 
 /// That the copy now has what it was given.
-fn check(from: &Node, to: &mut Node, rules: Rules, kept: &mut Kept) {
+fn check(from: &FileNode, to: &mut FileNode, rules: AttributeRules, kept: &mut AttributeResult) {
     if !kept.failures.is_empty() || !kept.is_changed || to.look().is_err() {
         return;
     }
@@ -166,7 +171,12 @@ fn check(from: &Node, to: &mut Node, rules: Rules, kept: &mut Kept) {
 }
 
 /// Returns which bits of the mode the copy may have.
-fn extended(from: &Node, to: &Node, rules: Rules, kept: &mut Kept) -> u32 {
+fn extended(
+    from: &FileNode,
+    to: &FileNode,
+    rules: AttributeRules,
+    kept: &mut AttributeResult,
+) -> u32 {
     let (wanted, has) = match (attributes(from, rules), attributes(to, rules)) {
         (Ok(wanted), Ok(has)) => (wanted, has),
         (Err(error), _) | (_, Err(error)) => {
@@ -212,7 +222,7 @@ fn without_acl(acl: &[u8]) -> u32 {
     USER_ONLY | common << 3 | common
 }
 
-fn names(node: &Node) -> io::Result<Vec<u8>> {
+fn names(node: &FileNode) -> io::Result<Vec<u8>> {
     let mut list = Vec::with_capacity(XATTR_MAX);
     match listxattr(node.proc_path(), rustix::buffer::spare_capacity(&mut list)) {
         // It has none, and cannot have any.
@@ -223,7 +233,7 @@ fn names(node: &Node) -> io::Result<Vec<u8>> {
 }
 
 /// The name of an ACL that is none of POSIX.
-fn other_acl(node: &Node) -> Option<String> {
+fn other_acl(node: &FileNode) -> Option<String> {
     let list = names(node).ok()?;
     let mut names = list.split(|byte| *byte == 0);
     let name = names.find(|name| OTHER_ACLS.contains(name))?;
@@ -231,7 +241,10 @@ fn other_acl(node: &Node) -> Option<String> {
 }
 
 /// The extended attributes that are kept.
-pub(crate) fn attributes(node: &Node, rules: Rules) -> io::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+pub(crate) fn attributes(
+    node: &FileNode,
+    rules: AttributeRules,
+) -> io::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     let path = node.proc_path();
     let list = names(node)?;
     let mut found = BTreeMap::new();
@@ -251,7 +264,7 @@ pub(crate) fn attributes(node: &Node, rules: Rules) -> io::Result<BTreeMap<Vec<u
 }
 
 /// Labels of SELinux belong to the system, and what has another prefix to the file system.
-fn is_kept(name: &[u8], rules: Rules) -> bool {
+fn is_kept(name: &[u8], rules: AttributeRules) -> bool {
     let of_users: [&[u8]; 2] = [b"user.", b"system.posix_acl_"];
     let of_root: [&[u8]; 2] = [b"trusted.", b"security."];
     let has = |prefixes: [&[u8]; 2]| prefixes.iter().any(|prefix| name.starts_with(prefix));
@@ -260,17 +273,17 @@ fn is_kept(name: &[u8], rules: Rules) -> bool {
 }
 
 /// Marks a directory that root made and that is not finished. Nobody else can make this mark.
-pub(crate) fn mark(dir: &Node) {
+pub(crate) fn mark(dir: &FileNode) {
     // Without it, a run after an interruption leaves the directory, and names it.
     let _ = setxattr(dir.proc_path(), UNFINISHED, b"1", XattrFlags::empty());
 }
 
-pub(crate) fn is_marked(dir: &Node) -> bool {
+pub(crate) fn is_marked(dir: &FileNode) -> bool {
     getxattr(dir.proc_path(), UNFINISHED, &mut [0; 1][..]).is_ok()
 }
 
 /// Takes the mark away; whether it was there.
-pub(crate) fn unmark(dir: &Node) -> bool {
+pub(crate) fn unmark(dir: &FileNode) -> bool {
     removexattr(dir.proc_path(), UNFINISHED).is_ok()
 }
 

@@ -10,12 +10,12 @@ use console::session::other;
 use protocol::api::{Failure, FailureKind};
 use rustix::io::Errno;
 
-use crate::copy::attributes::{self, Rules};
+use crate::copy::attributes::{self, AttributeRules};
 use crate::copy::contents;
-use crate::copy::node::{Node, mtime};
+use crate::copy::node::{FileNode, mtime};
 
 /// Compares a file with its state when it was copied; of directories, whether both are one.
-pub(crate) fn is_copy(from: &Node, copy: &Node) -> bool {
+pub(crate) fn is_copy(from: &FileNode, copy: &FileNode) -> bool {
     let (a, b) = (&from.meta, &copy.meta);
     let is_same = if a.is_symlink() {
         let texts = (from.link_text(), copy.link_text());
@@ -29,10 +29,10 @@ pub(crate) fn is_copy(from: &Node, copy: &Node) -> bool {
 }
 
 /// Whether the dataset has the same file, or all that is in a directory, with the same owners, modes and attributes.
-pub(crate) fn is_equal(from: &Node, copy: &Node) -> io::Result<bool> {
+pub(crate) fn is_equal(from: &FileNode, copy: &FileNode) -> io::Result<bool> {
     let (a, b) = (&from.meta, &copy.meta);
-    let facts = |node: &Node| (node.meta.uid(), node.meta.gid(), node.meta.mode());
-    let rules = Rules {
+    let facts = |node: &FileNode| (node.meta.uid(), node.meta.gid(), node.meta.mode());
+    let rules = AttributeRules {
         owner: true,
         privileged: rustix::process::geteuid().is_root(),
     };
@@ -63,7 +63,7 @@ pub(crate) fn is_equal(from: &Node, copy: &Node) -> io::Result<bool> {
 ///
 /// # Errors
 /// Something is mounted in it, or it cannot be listed.
-pub(crate) fn has_files(dir: &Node, path: &Path) -> Result<bool> {
+pub(crate) fn has_files(dir: &FileNode, path: &Path) -> Result<bool> {
     // All of it is looked at, for mounts.
     let mut has = false;
     for name in names(dir, path)? {
@@ -76,7 +76,7 @@ pub(crate) fn has_files(dir: &Node, path: &Path) -> Result<bool> {
 }
 
 /// The names in a directory. One that the daemon closed cannot be listed by its user, and has none.
-pub(crate) fn names(dir: &Node, path: &Path) -> Result<Vec<OsString>> {
+pub(crate) fn names(dir: &FileNode, path: &Path) -> Result<Vec<OsString>> {
     match dir.names() {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::ACCESS) && dir.is_closed() => {
             Ok(Vec::new())

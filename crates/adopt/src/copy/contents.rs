@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, seek};
 use rustix::io::Errno;
 
-use crate::trouble::{Context, Result, Trouble};
+use crate::trouble::{Result, Trouble, TroubleContext};
 
 /// What is read at a time.
 const PIECE: usize = 1 << 20;

@@ -13,30 +13,30 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::args::Adopt;
-use crate::copy::attributes::{self, Rules};
+use crate::copy::attributes::{self, AttributeRules};
 use crate::copy::contents;
-use crate::copy::node::{Identity, Node, Version, mtime, version};
+use crate::copy::node::{FileId, FileNode, FileVersion, mtime, version};
 use crate::copy::temporary;
-use crate::tally::{Done, Tally};
-use crate::trouble::{Context, Result, Trouble};
+use crate::tally::{CopyTally, EntryResult};
+use crate::trouble::{Result, Trouble, TroubleContext};
 
 /// How often a file is copied that changes meanwhile.
 const TRIES: usize = 2;
 
 /// Where an entry goes: the directory, which a dry run may lack, and what has its name there.
 pub(crate) struct To<'a> {
-    pub(crate) dir: Option<&'a Node>,
-    pub(crate) old: Option<Node>,
+    pub(crate) dir: Option<&'a FileNode>,
+    pub(crate) old: Option<FileNode>,
     /// Below SOURCE and TARGET.
     pub(crate) path: &'a Path,
 }
 
 /// A file with several names: the first one, and what it is in the target.
-struct First {
+struct FirstName {
     path: PathBuf,
-    made: Option<Identity>,
+    made: Option<FileId>,
     /// Of the source, when it was copied: another file may get its number.
-    version: Version,
+    version: FileVersion,
     /// Names that were not seen yet.
     others: u64,
 }
@@ -46,27 +46,27 @@ const PATH_MAX: usize = 4096;
 
 pub(crate) struct Copier<'a> {
     pub(crate) args: &'a Adopt,
-    pub(crate) tally: Tally,
-    to_root: Node,
-    firsts: HashMap<Identity, First>,
+    pub(crate) tally: CopyTally,
+    to_root: FileNode,
+    firsts: HashMap<FileId, FirstName>,
     bar: Option<ProgressBar>,
     signals: Interruptions,
-    rules: Rules,
+    rules: AttributeRules,
     has_other_acls: bool,
 }
 
 impl<'a> Copier<'a> {
     pub(crate) fn new(
         args: &'a Adopt,
-        to_root: Node,
+        to_root: FileNode,
         bar: Option<ProgressBar>,
         signals: Interruptions,
-        rules: Rules,
+        rules: AttributeRules,
         is_verbose: bool,
     ) -> Copier<'a> {
         Copier {
             args,
-            tally: Tally::new(args.dry_run, is_verbose, bar.clone()),
+            tally: CopyTally::new(args.dry_run, is_verbose, bar.clone()),
             to_root,
             firsts: HashMap::new(),
             bar,
@@ -88,7 +88,7 @@ impl<'a> Copier<'a> {
     }
 
     /// Copies anything but a directory.
-    pub(crate) fn copy(&mut self, from: &mut Node, to: &mut To<'_>) -> Result<Done> {
+    pub(crate) fn copy(&mut self, from: &mut FileNode, to: &mut To<'_>) -> Result<EntryResult> {
         if from.meta.nlink() < 2 {
             return self.copy_one(from, to);
         }
@@ -104,7 +104,7 @@ impl<'a> Copier<'a> {
             None => None,
         };
         if to.path.as_os_str().len() < PATH_MAX {
-            let first = First {
+            let first = FirstName {
                 path: to.path.to_owned(),
                 made: made.map(|made| made.identity()),
                 version: version(&from.meta),
@@ -116,7 +116,7 @@ impl<'a> Copier<'a> {
     }
 
     /// Another name of a file was seen. After the last one, nothing needs to be known of it.
-    fn seen(&mut self, identity: Identity) {
+    fn seen(&mut self, identity: FileId) {
         if let Entry::Occupied(mut first) = self.firsts.entry(identity) {
             first.get_mut().others -= 1;
             if first.get().others == 0 {
@@ -125,13 +125,13 @@ impl<'a> Copier<'a> {
         }
     }
 
-    fn copy_one(&mut self, from: &mut Node, to: &mut To<'_>) -> Result<Done> {
+    fn copy_one(&mut self, from: &mut FileNode, to: &mut To<'_>) -> Result<EntryResult> {
         if let Some(mut old) = to.old.take() {
             if self.is_equal(from, &old)? {
                 if !self.args.dry_run && !self.is_of_another(from, &old) {
                     self.keep(from, &mut old, false, to.path);
                 }
-                return Ok(Done::Equal);
+                return Ok(EntryResult::Equal);
             }
             self.may_replace(from, &old)?;
             to.old = Some(old);
@@ -140,14 +140,14 @@ impl<'a> Copier<'a> {
         match (to.dir, self.args.dry_run) {
             (Some(dir), false) if kind.is_file() => self.file(from, dir, to),
             (Some(dir), false) => self.other(from, dir, to),
-            _ if kind.is_file() => Ok(Done::File(from.meta.len())),
-            _ if kind.is_symlink() => Ok(Done::Symlink),
-            _ => Ok(Done::Special),
+            _ if kind.is_file() => Ok(EntryResult::File(from.meta.len())),
+            _ if kind.is_symlink() => Ok(EntryResult::Symlink),
+            _ => Ok(EntryResult::Special),
         }
     }
 
     /// Whether the copy is there already. A file gets the time of its source after it was verified.
-    fn is_equal(&self, from: &Node, old: &Node) -> Result<bool> {
+    fn is_equal(&self, from: &FileNode, old: &FileNode) -> Result<bool> {
         let (a, b) = (&from.meta, &old.meta);
         // Another name of the old one may be a file that this copy has nothing to do with.
         let is_elsewhere = b.nlink() > 1 && (a.nlink() < 2 || a.uid() != b.uid());
@@ -176,12 +176,12 @@ impl<'a> Copier<'a> {
 
     /// Whether what is in the target is neither the user's in the source nor this user's. Root makes files for others, so what
     /// is root's may have been put there.
-    pub(crate) fn is_of_another(&self, from: &Node, old: &Node) -> bool {
+    pub(crate) fn is_of_another(&self, from: &FileNode, old: &FileNode) -> bool {
         let (owner, user) = (old.meta.uid(), rustix::process::geteuid());
         owner != from.meta.uid() && (user.is_root() || owner != user.as_raw())
     }
 
-    fn may_replace(&self, from: &Node, old: &Node) -> Result<()> {
+    fn may_replace(&self, from: &FileNode, old: &FileNode) -> Result<()> {
         if old.meta.is_dir() {
             return Err(Trouble::new(
                 "a directory has this name in the target; move it away",
@@ -193,7 +193,7 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    fn file(&mut self, from: &mut Node, dir: &Node, to: &To<'_>) -> Result<Done> {
+    fn file(&mut self, from: &mut FileNode, dir: &FileNode, to: &To<'_>) -> Result<EntryResult> {
         let temporary = temporary::name_for(name(to.path));
         for _ in 0..TRIES {
             let source = from.open().of_source("cannot be read")?;
@@ -213,7 +213,7 @@ impl<'a> Copier<'a> {
                 continue;
             }
             self.finish(from, dir, &temporary, Some(&made), to)?;
-            return Ok(Done::File(len));
+            return Ok(EntryResult::File(len));
         }
         remove(dir, &temporary);
         Err(Trouble::new(
@@ -222,13 +222,16 @@ impl<'a> Copier<'a> {
     }
 
     /// Copies a symbolic link or a special file.
-    fn other(&mut self, from: &Node, dir: &Node, to: &To<'_>) -> Result<Done> {
+    fn other(&mut self, from: &FileNode, dir: &FileNode, to: &To<'_>) -> Result<EntryResult> {
         let temporary = temporary::name_for(name(to.path));
         remove(dir, &temporary);
         let kind = from.meta.file_type();
         let (made, done) = if kind.is_symlink() {
             let text = from.link_text().of_source("cannot be read")?;
-            (rustix::fs::symlinkat(text, dir, &temporary), Done::Symlink)
+            (
+                rustix::fs::symlinkat(text, dir, &temporary),
+                EntryResult::Symlink,
+            )
         } else {
             let (special, rdev) = if kind.is_fifo() {
                 (FileType::Fifo, 0)
@@ -241,7 +244,7 @@ impl<'a> Copier<'a> {
             };
             let mode = Mode::RUSR | Mode::WUSR;
             let made = rustix::fs::mknodat(dir, &temporary, special, mode, rdev);
-            (made, Done::Special)
+            (made, EntryResult::Special)
         };
         made.context("the copy cannot be made")?;
         self.finish(from, dir, &temporary, None, to)?;
@@ -251,8 +254,8 @@ impl<'a> Copier<'a> {
     /// Gives what was made its attributes, and then its name.
     fn finish(
         &mut self,
-        from: &Node,
-        dir: &Node,
+        from: &FileNode,
+        dir: &FileNode,
         temporary: &OsStr,
         file: Option<&File>,
         to: &To<'_>,
@@ -270,19 +273,19 @@ impl<'a> Copier<'a> {
     }
 
     /// Makes another name of a file that was copied. None if that is not possible: then it is copied again.
-    fn link(&mut self, from: &Node, to: &To<'_>) -> Result<Option<Done>> {
+    fn link(&mut self, from: &FileNode, to: &To<'_>) -> Result<Option<EntryResult>> {
         let first = self.firsts.get(&from.identity());
         let Some(first) = first.filter(|first| first.version == version(&from.meta)) else {
             return Ok(None);
         };
         if let Some(old) = &to.old {
             if Some(old.identity()) == first.made {
-                return Ok(Some(Done::Equal));
+                return Ok(Some(EntryResult::Equal));
             }
             self.may_replace(from, old)?;
         }
         let (Some(dir), false) = (to.dir, self.args.dry_run) else {
-            return Ok(Some(Done::Link));
+            return Ok(Some(EntryResult::Link));
         };
         let made = self.to_root.child(&first.path);
         let made = made.context("its other name cannot be found")?;
@@ -295,7 +298,7 @@ impl<'a> Copier<'a> {
         match rustix::fs::linkat(CWD, made.proc_path(), dir, &temporary, flags) {
             Ok(()) => {
                 name_it(dir, &temporary, to)?;
-                Ok(Some(Done::Link))
+                Ok(Some(EntryResult::Link))
             }
             Err(Errno::XDEV) => {
                 let why = "it is in another dataset than its other name, so it is no hard link there, but a copy";
@@ -307,7 +310,13 @@ impl<'a> Copier<'a> {
     }
 
     /// Gives a copy the attributes of its source, and notes what cannot be kept.
-    pub(crate) fn keep(&mut self, from: &Node, to: &mut Node, is_new: bool, path: &Path) -> bool {
+    pub(crate) fn keep(
+        &mut self,
+        from: &FileNode,
+        to: &mut FileNode,
+        is_new: bool,
+        path: &Path,
+    ) -> bool {
         let kept = attributes::keep(from, to, is_new, self.rules);
         if !kept.failures.is_empty() {
             let why = format!("copied, but {}", kept.failures.join("; "));
@@ -343,13 +352,13 @@ fn name(path: &Path) -> &OsStr {
 }
 
 /// Whether this process made it, and it has no other name.
-pub(crate) fn is_own(node: &Node) -> bool {
+pub(crate) fn is_own(node: &FileNode) -> bool {
     let is_single = node.meta.is_dir() || node.meta.nlink() == 1;
     is_single && node.meta.uid() == rustix::process::geteuid().as_raw()
 }
 
 /// The file that a copy is written to, and whether an earlier run has begun it.
-fn begin(dir: &Node, name: &OsStr) -> std::io::Result<(File, bool)> {
+fn begin(dir: &FileNode, name: &OsStr) -> std::io::Result<(File, bool)> {
     if let Some(old) = dir.child(name)? {
         if old.meta.is_file() && is_own(&old) {
             let opened = dir.open_child(name, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty());
@@ -382,7 +391,7 @@ fn lock(file: &File) -> std::io::Result<()> {
 }
 
 /// Removes a file that an earlier run has begun, unless another command copies into it now.
-pub(crate) fn remove_unfinished(dir: &Node, name: &OsStr) {
+pub(crate) fn remove_unfinished(dir: &FileNode, name: &OsStr) {
     let begun = dir.child(name).ok().flatten();
     let file = begun.filter(|begun| begun.meta.is_file());
     let file = file.and_then(|begun| begun.open().ok());
@@ -394,12 +403,12 @@ pub(crate) fn remove_unfinished(dir: &Node, name: &OsStr) {
     }
 }
 
-fn remove(dir: &Node, name: &OsStr) {
+fn remove(dir: &FileNode, name: &OsStr) {
     let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
 }
 
 /// Gives a finished copy its name. What has the name now is replaced only if it was looked at.
-fn name_it(dir: &Node, temporary: &OsStr, to: &To<'_>) -> Result<()> {
+fn name_it(dir: &FileNode, temporary: &OsStr, to: &To<'_>) -> Result<()> {
     let name = name(to.path);
     let replace = || rustix::fs::renameat(dir, temporary, dir, name);
     let done = match to.old {

@@ -19,50 +19,50 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS);
 
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct FileNode {
     file: File,
     /// What was known of it when it was opened or looked at again.
     pub(crate) meta: Metadata,
 }
 
 /// What tells a file from all others.
-pub(crate) type Identity = (u64, u64);
+pub(crate) type FileId = (u64, u64);
 
-impl Node {
+impl FileNode {
     /// The directory at a path, which is resolved as any path is: the caller chose it.
-    pub(crate) fn root(path: &Path) -> io::Result<Node> {
+    pub(crate) fn root(path: &Path) -> io::Result<FileNode> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Node::of(rustix::fs::open(path, flags, Mode::empty())?)
+        FileNode::of(rustix::fs::open(path, flags, Mode::empty())?)
     }
 
-    fn of(fd: OwnedFd) -> io::Result<Node> {
+    fn of(fd: OwnedFd) -> io::Result<FileNode> {
         let file = File::from(fd);
         let meta = file.metadata()?;
-        Ok(Node { file, meta })
+        Ok(FileNode { file, meta })
     }
 
     /// The directory that this one is in; the root is in itself.
-    pub(crate) fn parent(&self) -> io::Result<Node> {
+    pub(crate) fn parent(&self) -> io::Result<FileNode> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.file, c"..", flags, Mode::empty())?;
-        Node::of(fd)
+        FileNode::of(fd)
     }
 
     /// What has this name, or this path, beneath this directory.
-    pub(crate) fn child(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Node>> {
+    pub(crate) fn child(&self, name: impl AsRef<OsStr>) -> io::Result<Option<FileNode>> {
         match self.open_child(name.as_ref(), OFlags::PATH, Mode::empty()) {
-            Ok(fd) => Node::of(fd.into()).map(Some),
+            Ok(fd) => FileNode::of(fd.into()).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// As [`Node::child`], but fails with `EXDEV` where something is mounted.
-    pub(crate) fn child_on_mount(&self, name: &OsStr) -> io::Result<Option<Node>> {
+    /// As [`FileNode::child`], but fails with `EXDEV` where something is mounted.
+    pub(crate) fn child_on_mount(&self, name: &OsStr) -> io::Result<Option<FileNode>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let resolve = BENEATH | ResolveFlags::NO_XDEV;
         match rustix::fs::openat2(&self.file, name, flags, Mode::empty(), resolve) {
-            Ok(fd) => Node::of(fd).map(Some),
+            Ok(fd) => FileNode::of(fd).map(Some),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -118,7 +118,7 @@ impl Node {
         Ok(&self.meta)
     }
 
-    pub(crate) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> FileId {
         (self.meta.dev(), self.meta.ino())
     }
 
@@ -129,7 +129,7 @@ impl Node {
     }
 }
 
-impl AsFd for Node {
+impl AsFd for FileNode {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -141,10 +141,10 @@ pub(crate) fn mtime(meta: &Metadata) -> (i64, i64) {
 }
 
 /// The length of a file, and when its contents and the file itself were changed.
-pub(crate) type Version = (u64, (i64, i64), (i64, i64));
+pub(crate) type FileVersion = (u64, (i64, i64), (i64, i64));
 
 /// What is different after any change.
-pub(crate) fn version(meta: &Metadata) -> Version {
+pub(crate) fn version(meta: &Metadata) -> FileVersion {
     let changed = (meta.ctime(), meta.ctime_nsec());
     (meta.len(), mtime(meta), changed)
 }

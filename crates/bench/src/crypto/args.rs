@@ -61,7 +61,7 @@ pub struct CryptoProviders {
     #[arg(long)]
     pub(crate) rate: bool,
     #[command(flatten)]
-    pub(crate) place: StateDir,
+    pub(crate) place: StateDirArgs,
 }
 
 /// Enable a provider or mechanism again, or FIPS mode
@@ -93,7 +93,7 @@ pub struct CryptoChange {
     #[arg(value_name = "PROVIDER[/MECHANISM]", required = true)]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
-    pub(crate) place: StateDir,
+    pub(crate) place: StateDirArgs,
 }
 
 /// Disable a provider or mechanism, or FIPS mode
@@ -134,7 +134,7 @@ EXIT CODES
   1 if a mechanism is wrong; the message names it.")]
 pub struct CryptoSelftest {
     #[command(flatten)]
-    pub(crate) place: StateDir,
+    pub(crate) place: StateDirArgs,
 }
 
 /// One table of `crypto bench`.
@@ -241,7 +241,7 @@ pub struct CryptoRandom {
 }
 
 #[derive(Args, Debug)]
-pub struct StateDir {
+pub struct StateDirArgs {
     /// The directory with the settings; default: that of the daemon at the socket
     #[arg(long, value_name = "DIR")]
     pub(crate) state_dir: Option<PathBuf>,

@@ -13,29 +13,29 @@ use bench::crypto::args::Crypto;
 use bench::storage::args::Bench;
 use clap::{Args, FromArgMatches, Parser, Subcommand};
 use homes::fscrypt::args::Fscrypt;
-use homes::login::args::Login;
+use homes::login::args::LoginArgs;
 use homes::pefs::args::Pefs;
 use homes::stack::args::Stack;
 
 use crate::cmd::csi::args::Csi;
 use crate::cmd::dataset::args::{
-    Allow, Cp, Create, Destroy, Get, Groupspace, Inherit, List, Properties, Rename, Set, Unallow,
-    Userspace,
+    Allow, Cp, CreateArgs, DestroyArgs, Get, Groupspace, Inherit, List, Properties, RenameArgs,
+    Set, Unallow, Userspace,
 };
 use crate::cmd::doctor::args::Doctor;
 use crate::cmd::export::args::{Iscsi, Mount, Nbd, Unmount};
 use crate::cmd::generate::args::Generate;
 use crate::cmd::ha::args::Ha;
-use crate::cmd::key::args::{Key, Keygen};
+use crate::cmd::key::args::{KeyCommand, Keygen};
 use crate::cmd::luks::args::Luks;
-use crate::cmd::pool::args::{Inspect, Pool};
+use crate::cmd::pool::args::{Inspect, PoolCommand};
 use crate::cmd::send::args::{Receive, Send};
-use crate::cmd::service::args::{Anchor, Completion, Daemon, Explain, Manual};
+use crate::cmd::service::args::{AnchorArgs, Completion, DaemonArgs, Explain, Manual};
 use crate::cmd::snapshot::args::{
-    Bookmark, Clone, Diff, Hold, Holds, Promote, Release, Rollback, Snapshot,
+    BookmarkArgs, Clone, DiffArgs, HoldArgs, Holds, Promote, Release, Rollback, Snapshot,
 };
 use crate::cmd::web::args::Web;
-use crate::cmd::zone::args::Zone;
+use crate::cmd::zone::args::ZoneCommand;
 
 macro_rules! socket_help {
     () => {
@@ -153,10 +153,10 @@ macro_rules! commands {
 
 commands! {
     #[command(subcommand)]
-    Pool(Pool),
-    Create(Create),
-    Destroy(Destroy),
-    Rename(Rename),
+    Pool(PoolCommand),
+    Create(CreateArgs),
+    Destroy(DestroyArgs),
+    Rename(RenameArgs),
     List(List),
     Get(Get),
     Set(Set),
@@ -168,21 +168,21 @@ commands! {
     Mount(Mount),
     Unmount(Unmount),
     Snapshot(Snapshot),
-    Bookmark(Bookmark),
+    Bookmark(BookmarkArgs),
     Rollback(Rollback),
     Clone(Clone),
     Promote(Promote),
-    Hold(Hold),
+    Hold(HoldArgs),
     Holds(Holds),
     Release(Release),
-    Diff(Diff),
+    Diff(DiffArgs),
     Cp(Cp),
     Adopt(Adopt),
     Send(Send),
     #[command(alias = "recv")]
     Receive(Receive),
     #[command(subcommand)]
-    Key(Key),
+    Key(KeyCommand),
     Keygen(Keygen),
     Allow(Allow),
     Unallow(Unallow),
@@ -195,7 +195,7 @@ commands! {
     #[command(subcommand)]
     Pefs(Pefs),
     #[command(subcommand)]
-    Zone(Zone),
+    Zone(ZoneCommand),
     #[command(subcommand)]
     Nbd(Nbd),
     #[command(subcommand)]
@@ -207,17 +207,17 @@ commands! {
     Explain(Explain),
     #[command(subcommand)]
     Bench(Bench),
-    Anchor(Anchor),
+    Anchor(AnchorArgs),
     #[command(subcommand)]
     Crypto(Crypto),
-    Daemon(Daemon),
+    Daemon(DaemonArgs),
     Web(Web),
     Csi(Csi),
     #[command(subcommand)]
     Generate(Generate),
     Completion(Completion),
     #[command(hide = true)]
-    Login(Login),
+    Login(LoginArgs),
     Man(Manual),
 }
 

@@ -7,9 +7,9 @@ use super::cli::Cli;
 /// The width that help is made for.
 const WIDTH: usize = 100;
 
-type Checked = Result<(), String>;
+type CheckResult = Result<(), String>;
 
-fn ensure(holds: bool, what: impl Into<String>) -> Checked {
+fn ensure(holds: bool, what: impl Into<String>) -> CheckResult {
     match holds {
         true => Ok(()),
         false => Err(what.into()),
@@ -23,7 +23,7 @@ fn is_sentence(text: &str) -> bool {
 }
 
 /// The command and every option say in a sentence what they are; the command also explains itself.
-fn explains(command: &Command) -> Checked {
+fn explains(command: &Command) -> CheckResult {
     let text = |text: Option<&clap::builder::StyledStr>| text.map(ToString::to_string);
     let about = text(command.get_about()).unwrap_or_default();
     let fits = (10..=70).contains(&about.len()) && is_sentence(&about);
@@ -42,7 +42,7 @@ fn explains(command: &Command) -> Checked {
 }
 
 /// No line that is set by hand is too long for the page.
-fn fits(command: &Command) -> Checked {
+fn fits(command: &Command) -> CheckResult {
     let page = command.clone().term_width(WIDTH).render_long_help();
     let page = page.to_string();
     for line in after_help(command).lines() {

@@ -4,11 +4,11 @@ use console::outcome::Result;
 use console::session::{other, usage};
 use console::terminal::{confirm, is_interactive};
 
-use crate::cmd::dataset::args::Destroy;
+use crate::cmd::dataset::args::DestroyArgs;
 
 /// Asks whether what a command names may go, unless it says so itself.
 pub(crate) fn may_destroy(
-    args: &Destroy,
+    args: &DestroyArgs,
     names: impl FnOnce() -> Result<Vec<String>>,
 ) -> Result<()> {
     if args.force {

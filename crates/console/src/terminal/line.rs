@@ -8,36 +8,36 @@ use rustix::io::Errno;
 use secret::Secret;
 
 /// A line that is being read.
-pub(super) struct Line {
+pub(super) struct SecretLine {
     /// One byte longer than what is kept: the place for the next byte.
     bytes: Secret,
     pub(super) len: usize,
 }
 
-pub(super) enum Step {
+pub(super) enum ReadStep {
     More,
     Whole,
     End,
 }
 
-impl Line {
-    pub(super) fn new() -> Result<Line, Failure> {
+impl SecretLine {
+    pub(super) fn new() -> Result<SecretLine, Failure> {
         // What is longer than a passphrase may be is refused later. The rest of the line is not kept.
         let bytes = Secret::zeroed(PASSPHRASE_MAX + 2).map_err(other)?;
-        Ok(Line { bytes, len: 0 })
+        Ok(SecretLine { bytes, len: 0 })
     }
 
     /// Reads a byte to where it stays.
-    pub(super) fn read(&mut self, input: impl AsFd) -> Result<Step, Errno> {
+    pub(super) fn read(&mut self, input: impl AsFd) -> Result<ReadStep, Errno> {
         let place = &mut self.bytes.expose_mut()[self.len..][..1];
         if rustix::io::read(input, &mut *place)? == 0 {
-            return Ok(Step::End);
+            return Ok(ReadStep::End);
         }
         if place[0] == b'\n' {
-            return Ok(Step::Whole);
+            return Ok(ReadStep::Whole);
         }
         self.len = (self.len + 1).min(PASSPHRASE_MAX + 1);
-        Ok(Step::More)
+        Ok(ReadStep::More)
     }
 
     pub(super) fn clear(&mut self) {

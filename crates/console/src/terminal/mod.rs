@@ -30,7 +30,7 @@ pub use bar::{bar, counter};
 pub use confirm::{ask_line, be_sure, confirm, confirm_by_name, is_interactive};
 pub use signals::Interruptions;
 
-use line::{Line, Step, other};
+use line::{ReadStep, SecretLine, other};
 use tty::Tty;
 
 /// How many tries there are to type the same passphrase twice.
@@ -149,13 +149,13 @@ fn read_from_script(input: impl AsFd, ask: &Ask) -> Result<Option<Secret>, Failu
 
 /// Reads up to and without a newline; `None` at the end of the input.
 fn read_line(input: impl AsFd) -> Result<Option<Secret>, Failure> {
-    let mut line = Line::new()?;
+    let mut line = SecretLine::new()?;
     loop {
         match line.read(&input) {
-            Ok(Step::More) | Err(Errno::INTR) => {}
-            Ok(Step::Whole) => return Ok(Some(line.take())),
-            Ok(Step::End) if line.len == 0 => return Ok(None),
-            Ok(Step::End) => return Ok(Some(line.take())),
+            Ok(ReadStep::More) | Err(Errno::INTR) => {}
+            Ok(ReadStep::Whole) => return Ok(Some(line.take())),
+            Ok(ReadStep::End) if line.len == 0 => return Ok(None),
+            Ok(ReadStep::End) => return Ok(Some(line.take())),
             Err(error) => return Err(other(format!("cannot read the standard input: {error}"))),
         }
     }

@@ -17,7 +17,7 @@ use rustix::termios::{
 };
 use secret::Secret;
 
-use super::line::{Line, Step, other};
+use super::line::{ReadStep, SecretLine, other};
 use super::signals::Signals;
 
 /// A terminal with a user at it.
@@ -51,7 +51,7 @@ impl Tty {
         timeout: Option<Duration>,
     ) -> Result<Option<Secret>, Failure> {
         let prompt = crate::show::text::printable(prompt).into_owned();
-        let mut line = Line::new()?;
+        let mut line = SecretLine::new()?;
         loop {
             let ended = self.read_quietly(&prompt, &mut line, timeout);
             if let Some(signal) = self.signals.take() {
@@ -62,9 +62,9 @@ impl Tty {
                 continue;
             }
             match ended {
-                Ok(Step::Whole) => return Ok(Some(line.take())),
-                Ok(Step::End) => return Ok(None),
-                Ok(Step::More) => {}
+                Ok(ReadStep::Whole) => return Ok(Some(line.take())),
+                Ok(ReadStep::End) => return Ok(None),
+                Ok(ReadStep::More) => {}
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     self.say("\n");
                     return Err(Failure {
@@ -81,9 +81,9 @@ impl Tty {
     fn read_quietly(
         &mut self,
         prompt: &str,
-        line: &mut Line,
+        line: &mut SecretLine,
         timeout: Option<Duration>,
-    ) -> io::Result<Step> {
+    ) -> io::Result<ReadStep> {
         let begun = Instant::now();
         line.clear();
         let _guarded = self.signals.guard();
@@ -105,13 +105,13 @@ impl Tty {
                 Err(error) => return Err(error.into()),
             }
             if self.signals.is_pending() {
-                return Ok(Step::More);
+                return Ok(ReadStep::More);
             }
             if wait[0].revents().is_empty() {
                 continue;
             }
             match line.read(&self.file) {
-                Ok(Step::More) | Err(Errno::INTR) => {}
+                Ok(ReadStep::More) | Err(Errno::INTR) => {}
                 Ok(end) => return Ok(end),
                 Err(error) => return Err(error.into()),
             }

@@ -39,7 +39,7 @@ FILES
 
 EXIT CODES
   3 if there is nothing to open; 7 if the passphrase is wrong.")]
-pub struct Login {
+pub struct LoginArgs {
     /// What to do
     #[arg(value_name = "STEP")]
     pub(crate) step: LoginStep,

@@ -188,7 +188,7 @@ JSON
 
 /// Which directory.
 #[derive(Args, Debug)]
-pub struct Place {
+pub struct PefsDirectory {
     /// DIRECTORY is the lower directory, which need not be mounted
     #[arg(short = 'f')]
     pub(crate) is_lower: bool,
@@ -253,7 +253,7 @@ pub struct ChildOf {
 #[derive(Args, Debug)]
 pub struct AddChain {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: PefsDirectory,
     #[command(flatten)]
     pub(crate) key: KeyOf,
     /// The algorithm of the key
@@ -270,7 +270,7 @@ pub struct AddChain {
 #[derive(Args, Debug)]
 pub struct DelChain {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: PefsDirectory,
     #[command(flatten)]
     pub(crate) key: KeyOf,
     /// Take away the records of all keys of the chain
@@ -285,7 +285,7 @@ pub struct DelChain {
 #[derive(Args, Debug)]
 pub struct ShowChains {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: PefsDirectory,
     #[command(flatten)]
     pub(crate) key: KeyOf,
 }
@@ -294,7 +294,7 @@ pub struct ShowChains {
 #[derive(Args, Debug)]
 pub struct RandomChain {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: PefsDirectory,
     /// The fewest records, twice
     #[arg(short = 'n', value_name = "NUMBER", default_value_t = 16)]
     pub(crate) least: u32,

@@ -9,9 +9,9 @@ use console::show::json;
 use console::show::table::{self, Column};
 
 use super::chart;
-use super::measure::{Speed, Task, gigahertz};
+use super::measure::{CipherTask, RunSpeed, gigahertz};
 use super::openssl::OpenSsl;
-use super::report::{Report, Row};
+use super::report::{CipherReport, CipherRow};
 use super::tables::{Memory, decrypt_large};
 use crate::crypto::args::{BenchTable, CryptoBench};
 
@@ -30,7 +30,7 @@ pub(super) fn run(args: &CryptoBench, json: bool) -> Result {
     }))
 }
 
-fn measure(args: &CryptoBench) -> Result<Report> {
+fn measure(args: &CryptoBench) -> Result<CipherReport> {
     let openssl = match args.alone {
         true => None,
         false => OpenSsl::find(),
@@ -43,7 +43,7 @@ fn measure(args: &CryptoBench) -> Result<Report> {
     let mut rows = Vec::new();
     for task in args.tables().into_iter().flat_map(BenchTable::tasks) {
         let mut row = measure_task(&task, args.runs, ghz, openssl.as_ref())?;
-        let is_this = |other: &&Row| {
+        let is_this = |other: &&CipherRow| {
             (&other.table, &other.name, other.size) == (&row.table, &row.name, row.size)
         };
         let there = generic
@@ -52,7 +52,7 @@ fn measure(args: &CryptoBench) -> Result<Report> {
         row.generic = there.and_then(|row| row.fast.clone());
         rows.push(row);
     }
-    Ok(Report {
+    Ok(CipherReport {
         hardware: cipher::hardware().to_string(),
         ghz,
         openssl: openssl.map(|openssl| openssl.version),
@@ -65,7 +65,12 @@ fn measure(args: &CryptoBench) -> Result<Report> {
 }
 
 /// The providers take turns, so that a change of the clock hits all alike.
-fn measure_task(task: &Task, runs: u32, ghz: f64, openssl: Option<&OpenSsl>) -> Result<Row> {
+fn measure_task(
+    task: &CipherTask,
+    runs: u32,
+    ghz: f64,
+    openssl: Option<&OpenSsl>,
+) -> Result<CipherRow> {
     let (mut fast, mut portable, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..runs {
         fast.extend(task.run(Provider::AwsLc)?);
@@ -74,20 +79,20 @@ fn measure_task(task: &Task, runs: u32, ghz: f64, openssl: Option<&OpenSsl>) -> 
             theirs.extend(openssl.speed(name, task.size));
         }
     }
-    Ok(Row {
+    Ok(CipherRow {
         table: task.table,
         name: format!("{}{}", task.name, task.layout.suffix()),
         size: task.size,
         generic: None,
-        portable: Speed::of(portable),
-        fast: Speed::of(fast),
-        openssl: Speed::of(theirs),
+        portable: RunSpeed::of(portable),
+        fast: RunSpeed::of(fast),
+        openssl: RunSpeed::of(theirs),
         limit: task.rounds.map(|rounds| ghz * 16e3 / f64::from(rounds)),
     })
 }
 
 /// Measures in a process of its own, with features of the processor switched off.
-fn without_features(args: &CryptoBench) -> Result<Report> {
+fn without_features(args: &CryptoBench) -> Result<CipherReport> {
     let failed = |why: String| other(format!("the generic path cannot be measured: {why}"));
     let output = Command::new("/proc/self/exe")
         .args(["crypto", "bench", "--alone", "--json", "--runs"])
@@ -104,7 +109,7 @@ fn without_features(args: &CryptoBench) -> Result<Report> {
     serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
 }
 
-fn show(report: &Report) -> String {
+fn show(report: &CipherReport) -> String {
     let mut out = format!("{}\nclock: {:.2} GHz\n", report.hardware, report.ghz);
     if let Some(version) = &report.openssl {
         out += &format!("{version}\n");
@@ -147,7 +152,7 @@ fn show_memory(memory: &Memory) -> String {
     )
 }
 
-fn show_table(rows: &[Row]) -> String {
+fn show_table(rows: &[CipherRow]) -> String {
     let mut columns = vec![Column::left("")];
     let headers = [
         "BYTES",
@@ -164,8 +169,8 @@ fn show_table(rows: &[Row]) -> String {
     table::show(&columns, &rows, false)
 }
 
-fn show_row(row: &Row) -> Vec<String> {
-    let median = |speed: &Option<Speed>| speed.as_ref().map(|speed| speed.median);
+fn show_row(row: &CipherRow) -> Vec<String> {
+    let median = |speed: &Option<RunSpeed>| speed.as_ref().map(|speed| speed.median);
     let number = |speed: Option<f64>| match (speed, row.table.has_times()) {
         (Some(speed), false) => format!("{speed:.0}"),
         (Some(speed), true) => format!("{:.0}", row.size as f64 / speed * 1e3),

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::measure::Speed;
-use super::report::{Report, Row};
+use super::measure::RunSpeed;
+use super::report::{CipherReport, CipherRow};
 
 const WIDTH: usize = 900;
 const LABELS: usize = 220;
@@ -12,7 +12,11 @@ const GAP: usize = 10;
 const HEAD: usize = 60;
 
 /// A series: its name, its colour, and where it is in a line.
-type Series = (&'static str, &'static str, fn(&Row) -> &Option<Speed>);
+type Series = (
+    &'static str,
+    &'static str,
+    fn(&CipherRow) -> &Option<RunSpeed>,
+);
 
 const SERIES: [Series; 4] = [
     ("generic", "#b0b7c3", |row| &row.generic),
@@ -22,8 +26,8 @@ const SERIES: [Series; 4] = [
 ];
 
 /// The chart as SVG.
-pub(super) fn draw(report: &Report) -> String {
-    let bars = |row: &Row| {
+pub(super) fn draw(report: &CipherReport) -> String {
+    let bars = |row: &CipherRow| {
         SERIES
             .iter()
             .filter(|series| series.2(row).is_some())
@@ -64,7 +68,7 @@ pub(super) fn draw(report: &Report) -> String {
     out + "</svg>\n"
 }
 
-fn draw_row(out: &mut String, row: &Row, mut y: usize, most: f64) -> usize {
+fn draw_row(out: &mut String, row: &CipherRow, mut y: usize, most: f64) -> usize {
     let table = row.table.title();
     let label = match table.split_once(' ') {
         Some((head, _)) => format!("{} {}, {}", head.trim_end_matches(','), row.name, row.size),

@@ -31,15 +31,15 @@ const LOOK: usize = 4 << 20;
 
 /// One thing to measure.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Task {
+pub(super) struct CipherTask {
     pub(super) table: BenchTable,
     pub(super) name: &'static str,
     /// The length of a sector, of a message, or of what is hashed.
     pub(super) size: usize,
     /// How much one call takes.
     pub(super) call: usize,
-    pub(super) layout: Layout,
-    pub(super) work: Work,
+    pub(super) layout: DataLayout,
+    pub(super) work: CipherWork,
     /// What `openssl speed` calls it.
     pub(super) openssl: Option<&'static [&'static str]>,
     /// How many AES rounds a block takes.
@@ -48,7 +48,7 @@ pub(super) struct Task {
 
 /// Where the data of a call lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(super) enum DataLayout {
     /// In one place, which begins where every vector may begin.
     Whole,
     /// In one place, one byte further.
@@ -57,20 +57,20 @@ pub(super) enum Layout {
     Scattered,
 }
 
-impl Layout {
+impl DataLayout {
     /// What is said of it behind a name.
     pub(super) fn suffix(self) -> &'static str {
         match self {
-            Layout::Whole => "",
-            Layout::Unaligned => ", unaligned",
-            Layout::Scattered => ", scattered",
+            DataLayout::Whole => "",
+            DataLayout::Unaligned => ", unaligned",
+            DataLayout::Scattered => ", scattered",
         }
     }
 }
 
 /// What is done.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Work {
+pub(super) enum CipherWork {
     /// Sectors of a cipher with a key of this length.
     Encrypt(&'static str, usize),
     Decrypt(&'static str, usize),
@@ -82,27 +82,27 @@ pub(super) enum Work {
 
 /// MB/s of each run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Speed {
+pub(super) struct RunSpeed {
     pub(super) median: f64,
     pub(super) runs: Vec<f64>,
 }
 
-impl Speed {
-    pub(super) fn of(runs: Vec<f64>) -> Option<Speed> {
+impl RunSpeed {
+    pub(super) fn of(runs: Vec<f64>) -> Option<RunSpeed> {
         let mut sorted = runs.clone();
         sorted.sort_by(f64::total_cmp);
         let median = *sorted.get(sorted.len() / 2)?;
-        Some(Speed { median, runs })
+        Some(RunSpeed { median, runs })
     }
 }
 
 /// Something that does the work once, over data in one or several places.
-type Call = Box<dyn FnMut(&mut [&mut [u8]])>;
+type CipherCall = Box<dyn FnMut(&mut [&mut [u8]])>;
 
 /// The length of scattered pieces: odd, and less than a sector of 4 KiB.
 const SCATTERED: usize = 4001;
 
-impl Task {
+impl CipherTask {
     /// MB/s in one run by this provider; none if it does not have it.
     pub(super) fn run(&self, provider: Provider) -> Result<Option<f64>> {
         let failed = |error: cipher::Error| other(error.to_string());
@@ -112,21 +112,23 @@ impl Task {
         Ok(Some(time(call, self.call, self.layout, RUN)))
     }
 
-    fn call(&self, provider: Provider) -> cipher::Result<Option<Call>> {
+    fn call(&self, provider: Provider) -> cipher::Result<Option<CipherCall>> {
         let has = |mechanism: Mechanism| mechanism.providers().contains(&provider);
         Ok(match self.work {
-            Work::Encrypt(name, key_len) => {
+            CipherWork::Encrypt(name, key_len) => {
                 let spec = SectorSpec::parse(name)?;
                 Some(sectors(provider, spec, key_len, self.size, true)?)
             }
-            Work::Decrypt(name, key_len) => {
+            CipherWork::Decrypt(name, key_len) => {
                 let spec = SectorSpec::parse(name)?;
                 Some(sectors(provider, spec, key_len, self.size, false)?)
             }
-            Work::Seal(algorithm) => Some(seal(provider, algorithm)?),
-            Work::Open(algorithm) => Some(open(provider, algorithm, self.call)?),
-            Work::Hash(digest) if has(Mechanism::Digest(digest)) => Some(hash(provider, digest)),
-            Work::Blake3 if has(Mechanism::Blake3) => Some(blake3()),
+            CipherWork::Seal(algorithm) => Some(seal(provider, algorithm)?),
+            CipherWork::Open(algorithm) => Some(open(provider, algorithm, self.call)?),
+            CipherWork::Hash(digest) if has(Mechanism::Digest(digest)) => {
+                Some(hash(provider, digest))
+            }
+            CipherWork::Blake3 if has(Mechanism::Blake3) => Some(blake3()),
             _ => None,
         })
     }
@@ -138,7 +140,7 @@ pub(super) fn rate(
     key_len: Option<usize>,
     provider: Provider,
 ) -> Result<Option<f64>> {
-    let call = || -> cipher::Result<Option<Call>> {
+    let call = || -> cipher::Result<Option<CipherCall>> {
         Ok(match (mechanism, key_len) {
             (Mechanism::Sector(cipher, mode), Some(len)) => {
                 let iv = if mode == SectorMode::Ecb {
@@ -163,7 +165,7 @@ pub(super) fn rate(
         })
     };
     let call = call().map_err(|error| other(format!("{mechanism}: {error}")))?;
-    Ok(call.map(|call| time(call, CALL, Layout::Whole, MOMENT)))
+    Ok(call.map(|call| time(call, CALL, DataLayout::Whole, MOMENT)))
 }
 
 fn sectors(
@@ -172,7 +174,7 @@ fn sectors(
     key_len: usize,
     size: usize,
     encrypts: bool,
-) -> cipher::Result<Call> {
+) -> cipher::Result<CipherCall> {
     let key: Vec<u8> = (0..key_len as u8).collect();
     let cipher = SectorCipher::with_provider(provider, spec, &key)?;
     Ok(Box::new(move |pieces| {
@@ -186,7 +188,7 @@ fn sectors(
     }))
 }
 
-fn seal(provider: Provider, algorithm: AeadAlgorithm) -> cipher::Result<Call> {
+fn seal(provider: Provider, algorithm: AeadAlgorithm) -> cipher::Result<CipherCall> {
     let key = vec![7; algorithm.key_len()];
     let cipher = AeadCipher::with_provider(provider, algorithm, &key)?;
     let nonce = vec![7; algorithm.nonce_len()];
@@ -200,7 +202,7 @@ fn seal(provider: Provider, algorithm: AeadAlgorithm) -> cipher::Result<Call> {
 }
 
 /// Opens in turn the ciphertext of a message and the message as a ciphertext: in counter mode each becomes the other.
-fn open(provider: Provider, algorithm: AeadAlgorithm, len: usize) -> cipher::Result<Call> {
+fn open(provider: Provider, algorithm: AeadAlgorithm, len: usize) -> cipher::Result<CipherCall> {
     let key = vec![7; algorithm.key_len()];
     let cipher = AeadCipher::with_provider(provider, algorithm, &key)?;
     let nonce = vec![7; algorithm.nonce_len()];
@@ -217,7 +219,7 @@ fn open(provider: Provider, algorithm: AeadAlgorithm, len: usize) -> cipher::Res
     }))
 }
 
-fn record(provider: Provider, suite: Suite) -> cipher::Result<Call> {
+fn record(provider: Provider, suite: Suite) -> cipher::Result<CipherCall> {
     let cipher = RecordCipher::with_provider(provider, suite, &vec![7; suite.key_len()])?;
     Ok(Box::new(move |pieces| {
         for data in pieces {
@@ -230,14 +232,14 @@ fn record(provider: Provider, suite: Suite) -> cipher::Result<Call> {
     }))
 }
 
-fn hash(provider: Provider, digest: Digest) -> Call {
+fn hash(provider: Provider, digest: Digest) -> CipherCall {
     Box::new(move |pieces| {
         let parts: Vec<&[u8]> = pieces.iter().map(|piece| &**piece).collect();
         black_box(digest.hash_by(provider, &parts).expect("is there"));
     })
 }
 
-fn blake3() -> Call {
+fn blake3() -> CipherCall {
     Box::new(|pieces| {
         for data in pieces {
             black_box(cipher::hash(data));
@@ -246,17 +248,17 @@ fn blake3() -> Call {
 }
 
 /// MB/s of calls over so many bytes, for so long.
-fn time(mut call: Call, len: usize, layout: Layout, run: Duration) -> f64 {
+fn time(mut call: CipherCall, len: usize, layout: DataLayout, run: Duration) -> f64 {
     let mut data = vec![FILL; len + 64];
     let aligned = data.as_ptr().align_offset(64);
     let begin = match layout {
-        Layout::Unaligned => aligned + 1,
-        Layout::Whole | Layout::Scattered => aligned,
+        DataLayout::Unaligned => aligned + 1,
+        DataLayout::Whole | DataLayout::Scattered => aligned,
     };
     let data = &mut data[begin..][..len];
     let piece = match layout {
-        Layout::Scattered => SCATTERED,
-        Layout::Whole | Layout::Unaligned => len,
+        DataLayout::Scattered => SCATTERED,
+        DataLayout::Whole | DataLayout::Unaligned => len,
     };
     let mut once = |data: &mut [u8]| match piece == len {
         true => call(&mut [black_box(data)]),

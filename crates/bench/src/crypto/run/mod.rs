@@ -19,7 +19,7 @@ use daemon::crypto::{Decisions, FipsCost, passed_all};
 use protocol::api::FailureKind;
 use serde_json::json;
 
-use crate::crypto::args::{Crypto, CryptoChange, StateDir};
+use crate::crypto::args::{Crypto, CryptoChange, StateDirArgs};
 
 /// Carries out the command.
 pub fn run(command: Crypto, session: &Session) -> Result {
@@ -38,7 +38,7 @@ pub fn run(command: Crypto, session: &Session) -> Result {
 }
 
 /// The settings in a chosen directory, or those of the daemon that is addressed.
-fn decisions(place: &StateDir, session: &Session) -> Result<Decisions> {
+fn decisions(place: &StateDirArgs, session: &Session) -> Result<Decisions> {
     Ok(match &place.state_dir {
         Some(dir) => Decisions::new(absolute(dir)?),
         None => Decisions::of_daemon(&session.socket)?,
@@ -117,7 +117,7 @@ fn disable(args: &CryptoChange, session: &Session) -> Result {
     Ok(Outcome::done())
 }
 
-fn selftest(place: &StateDir, session: &Session) -> Result {
+fn selftest(place: &StateDirArgs, session: &Session) -> Result {
     let decisions = decisions(place, session)?;
     let cost = decisions.begin()?;
     let tests = cipher::test_mechanisms(Policy::current());

@@ -2,31 +2,31 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::measure::Speed;
+use super::measure::RunSpeed;
 use super::tables::Memory;
 use crate::crypto::args::BenchTable;
 
 /// All that was measured.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Report {
+pub(super) struct CipherReport {
     pub(super) hardware: String,
     /// The clock while this ran.
     pub(super) ghz: f64,
     pub(super) openssl: Option<String>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<CipherRow>,
     pub(super) memory: Option<Memory>,
 }
 
 /// One line, in MB/s.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Row {
+pub(super) struct CipherRow {
     pub(super) table: BenchTable,
     pub(super) name: String,
     pub(super) size: usize,
-    pub(super) generic: Option<Speed>,
-    pub(super) portable: Option<Speed>,
-    pub(super) fast: Option<Speed>,
-    pub(super) openssl: Option<Speed>,
+    pub(super) generic: Option<RunSpeed>,
+    pub(super) portable: Option<RunSpeed>,
+    pub(super) fast: Option<RunSpeed>,
+    pub(super) openssl: Option<RunSpeed>,
     /// What one AES instruction a cycle would do.
     pub(super) limit: Option<f64>,
 }

@@ -11,8 +11,8 @@ use console::outcome::Result;
 use protocol::api::{Failure, FailureKind};
 
 use super::load::{Figures, Load, MIB};
-use super::report::{self, Measured};
-use super::work::{Server, Work, cannot, notice};
+use super::report::{self, PartFigures};
+use super::work::{Server, WorkDir, cannot, notice};
 use super::{memory, parts};
 use crate::storage::args::{BenchBlock, BenchHow};
 
@@ -39,7 +39,7 @@ pub(super) fn pool(dir: &Path, how: &BenchHow, as_json: bool) -> Result {
         let cipher = parts::records(load)?;
         let disk = parts::disk(load, work)?;
         let fuse = parts::fuse(load, work)?;
-        Ok(Measured {
+        Ok(PartFigures {
             disk,
             cipher,
             fuse,
@@ -58,7 +58,7 @@ pub(super) fn file(dir: &Path, how: &BenchHow, as_json: bool) -> Result {
         std::fs::create_dir(&small).map_err(|error| cannot(&small, &error))?;
         load.small_files(&small, &mut || Ok(()), &mut disk)?;
         let fuse = parts::fuse(load, work)?;
-        Ok(Measured {
+        Ok(PartFigures {
             disk,
             cipher,
             fuse,
@@ -83,7 +83,7 @@ pub(super) fn block(dir: &Path, how: &BenchHow, args: &BenchBlock, as_json: bool
             Ok(Arc::clone(&mapping))
         })?;
         let fuse = Figures::default();
-        Ok(Measured {
+        Ok(PartFigures {
             disk,
             cipher,
             fuse,
@@ -99,7 +99,7 @@ fn run(
     how: &BenchHow,
     needed: u64,
     as_json: bool,
-    measure: impl FnOnce(&Load<'_>, &Work) -> Result<Measured>,
+    measure: impl FnOnce(&Load<'_>, &WorkDir) -> Result<PartFigures>,
 ) -> Result {
     if let Some(page) = how
         .report
@@ -109,7 +109,7 @@ fn run(
         let message = format!("{} exists already; name a new file", page.display());
         return Err(Failure::new(FailureKind::Exists, message));
     }
-    let work = Work::new(dir, how, needed)?;
+    let work = WorkDir::new(dir, how, needed)?;
     let mut pattern = vec![0; MIB];
     let filled = SystemRandom.fill(&mut pattern);
     filled.map_err(|error| Failure::other(error.to_string()))?;
@@ -125,14 +125,14 @@ fn run(
 
 /// A pool in a file, in a daemon of its own. Both are gone when it is dropped.
 struct TestPool<'a> {
-    work: &'a Work,
+    work: &'a WorkDir,
     file: PathBuf,
     mountpoint: PathBuf,
     _daemon: Server,
 }
 
 impl<'a> TestPool<'a> {
-    fn new(work: &'a Work, size: u64) -> Result<TestPool<'a>> {
+    fn new(work: &'a WorkDir, size: u64) -> Result<TestPool<'a>> {
         let file = work.data.join("pool");
         let key = key_file(work)?;
         let state = work.near.join("state");
@@ -181,7 +181,7 @@ impl Drop for TestPool<'_> {
 
 /// A directory that is encrypted file by file, and its mount, which ends when it is dropped.
 struct TestDirectory<'a> {
-    work: &'a Work,
+    work: &'a WorkDir,
     key: PathBuf,
     lower: PathBuf,
     mountpoint: PathBuf,
@@ -189,7 +189,7 @@ struct TestDirectory<'a> {
 }
 
 impl<'a> TestDirectory<'a> {
-    fn new(work: &'a Work) -> Result<TestDirectory<'a>> {
+    fn new(work: &'a WorkDir) -> Result<TestDirectory<'a>> {
         let mut directory = TestDirectory {
             work,
             key: key_file(work)?,
@@ -261,7 +261,7 @@ impl Drop for TestDirectory<'_> {
     }
 }
 
-fn key_file(work: &Work) -> Result<PathBuf> {
+fn key_file(work: &WorkDir) -> Result<PathBuf> {
     let key = work.near.join("key");
     work.program(["keygen".as_ref(), key.as_os_str()])?;
     Ok(key)

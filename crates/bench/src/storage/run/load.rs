@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use block::BlockDevice;
 use console::outcome::Result;
 
-use super::stop::Stop;
+use super::stop::StopSignal;
 use super::work::cannot;
 
 pub(super) const MIB: usize = 1 << 20;
@@ -61,14 +61,14 @@ const UNLINK: usize = 8;
 pub(super) type Figures = [Option<f64>; MEASURES.len()];
 
 /// Where data is written and read.
-pub(super) trait Target: Sync {
+pub(super) trait LoadTarget: Sync {
     fn read(&self, at: u64, buf: &mut [u8]) -> io::Result<()>;
     fn write(&self, at: u64, data: &[u8]) -> io::Result<()>;
     /// Makes what was written durable.
     fn sync(&self) -> io::Result<()>;
 }
 
-impl Target for File {
+impl LoadTarget for File {
     fn read(&self, at: u64, buf: &mut [u8]) -> io::Result<()> {
         self.read_exact_at(buf, at)
     }
@@ -82,7 +82,7 @@ impl Target for File {
     }
 }
 
-impl Target for Arc<dyn BlockDevice> {
+impl LoadTarget for Arc<dyn BlockDevice> {
     fn read(&self, at: u64, buf: &mut [u8]) -> io::Result<()> {
         self.read_at(at, buf).map_err(io::Error::other)
     }
@@ -103,12 +103,12 @@ pub(super) struct Load<'a> {
     pub(super) time: Duration,
     /// As much as one request writes: random bytes, which nothing compresses.
     pub(super) pattern: &'a [u8],
-    pub(super) stop: &'a Stop,
+    pub(super) stop: &'a StopSignal,
 }
 
 /// Something that was repeated.
 #[derive(Clone, Copy)]
-pub(super) struct Done {
+pub(super) struct LoadRate {
     pub(super) count: u64,
     pub(super) per_second: f64,
 }
@@ -116,7 +116,7 @@ pub(super) struct Done {
 impl Load<'_> {
     /// Measures a file or device. `open` opens it again after all caches have forgotten it; `jobs` requests of the
     /// sequential measures run at a time.
-    pub(super) fn contents<T: Target>(
+    pub(super) fn contents<T: LoadTarget>(
         &self,
         jobs: usize,
         open: &mut dyn FnMut() -> Result<T>,
@@ -189,7 +189,7 @@ impl Load<'_> {
         len: usize,
         one: &(dyn Fn(u64, &mut [u8]) -> io::Result<bool> + Sync),
         end: &dyn Fn() -> io::Result<()>,
-    ) -> Result<Done> {
+    ) -> Result<LoadRate> {
         let next = AtomicU64::new(0);
         let (begin, time) = (Instant::now(), self.time * times);
         let job = || -> io::Result<u64> {
@@ -219,7 +219,7 @@ impl Load<'_> {
             .and_then(|count| end().map(|()| count))
             .map_err(failed)?;
         self.stop.check()?;
-        Ok(Done {
+        Ok(LoadRate {
             count,
             per_second: count as f64 / begin.elapsed().as_secs_f64(),
         })

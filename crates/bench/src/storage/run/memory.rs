@@ -92,7 +92,7 @@ const WORKLOADS: [Workload; 5] = [
 
 /// What was measured.
 #[derive(Serialize)]
-struct Row {
+struct WorkloadRow {
     workload: &'static str,
     plain_mb_s: f64,
     plain_p99_ns: u64,
@@ -110,13 +110,13 @@ struct Row {
 
 /// What a form did in all rounds.
 #[derive(Default)]
-struct Measured {
+struct LatencySamples {
     mb_s: Vec<f64>,
     /// How long each request took, in nanoseconds.
     times: Vec<u64>,
 }
 
-impl Measured {
+impl LatencySamples {
     fn add(&mut self, (mb_s, times): (f64, Vec<u64>)) {
         self.mb_s.push(mb_s);
         self.times.extend(times);
@@ -140,7 +140,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// What a form reached of the bound, round by round: in the middle.
-fn of_bound(form: &Measured, bounds: &[f64]) -> f64 {
+fn of_bound(form: &LatencySamples, bounds: &[f64]) -> f64 {
     let shares = form.mb_s.iter().zip(bounds);
     median(shares.map(|(mb_s, bound)| mb_s / bound).collect())
 }
@@ -167,7 +167,7 @@ pub(super) fn run(args: &BenchBlock, as_json: bool) -> Result {
     let rows = WORKLOADS
         .iter()
         .map(|workload| subject.measure(workload, time / ROUNDS));
-    let rows: Vec<Row> = rows.collect::<Result<_>>()?;
+    let rows: Vec<WorkloadRow> = rows.collect::<Result<_>>()?;
     Ok(Outcome::text(match as_json {
         true => json::show(&rows),
         false => shown(&rows),
@@ -221,9 +221,9 @@ struct Subject {
 
 impl Subject {
     /// Each for so long in turn, several times: what else the machine does disturbs all of them.
-    fn measure(&self, workload: &Workload, time: Duration) -> Result<Row> {
-        let (mut plain, mut inline) = (Measured::default(), Measured::default());
-        let (mut queued, mut switched) = (Measured::default(), Measured::default());
+    fn measure(&self, workload: &Workload, time: Duration) -> Result<WorkloadRow> {
+        let (mut plain, mut inline) = (LatencySamples::default(), LatencySamples::default());
+        let (mut queued, mut switched) = (LatencySamples::default(), LatencySamples::default());
         let (mut cryptos, mut bounds, mut switches) = (Vec::new(), Vec::new(), 0);
         for _ in 0..ROUNDS {
             plain.add(measure(&*self.device, workload, time)?);
@@ -239,7 +239,7 @@ impl Subject {
             bounds.push(plain_mb_s * crypto_mb_s / (plain_mb_s + crypto_mb_s));
             cryptos.push(crypto_mb_s);
         }
-        Ok(Row {
+        Ok(WorkloadRow {
             workload: workload.name,
             plain_mb_s: plain.mb_s(),
             plain_p99_ns: plain.p99(),
@@ -374,7 +374,7 @@ fn crypto(
     Ok(calls as f64 * workload.len as f64 / 1e6 / begin.elapsed().as_secs_f64())
 }
 
-fn shown(rows: &[Row]) -> String {
+fn shown(rows: &[WorkloadRow]) -> String {
     let columns = [
         Column::left("WORKLOAD"),
         Column::right("PLAIN"),
@@ -390,7 +390,7 @@ fn shown(rows: &[Row]) -> String {
         Column::right("QUEUED"),
     ];
     let micros = |nanos: u64| format!("{:.1} µs", nanos as f64 / 1000.0);
-    let cells = |row: &Row| {
+    let cells = |row: &WorkloadRow| {
         let share = |of_bound: f64| format!("{:.0} %", 100.0 * of_bound);
         vec![
             row.workload.to_string(),

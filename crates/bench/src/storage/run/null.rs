@@ -15,12 +15,12 @@ use vfs::{
 const READ_MAX: usize = 1 << 20;
 
 pub(super) struct Null {
-    files: RwLock<Files>,
+    files: RwLock<NullFiles>,
     ready: Bytes,
 }
 
 #[derive(Default)]
-struct Files {
+struct NullFiles {
     names: HashMap<Vec<u8>, Ino>,
     sizes: HashMap<Ino, u64>,
     last: Ino,
@@ -34,16 +34,16 @@ impl Null {
         }
     }
 
-    fn files(&self) -> RwLockReadGuard<'_, Files> {
+    fn files(&self) -> RwLockReadGuard<'_, NullFiles> {
         self.files.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn files_mut(&self) -> RwLockWriteGuard<'_, Files> {
+    fn files_mut(&self) -> RwLockWriteGuard<'_, NullFiles> {
         self.files.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Files {
+impl NullFiles {
     fn attr(&self, ino: Ino) -> Result<Attr> {
         let (kind, size) = match ino {
             ROOT => (Kind::Directory, 0),

@@ -15,7 +15,7 @@ use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 
 use super::load::{Figures, Load, MIB, RANDOM_READ, RANDOM_READ_4, READ, WRITE};
 use super::null::Null;
-use super::work::{Work, cannot};
+use super::work::{WorkDir, cannot};
 
 /// So many sequential requests a disk gets at a time.
 const QUEUE: usize = 4;
@@ -24,7 +24,7 @@ const QUEUE: usize = 4;
 const RECORD: usize = 128 << 10;
 
 /// A file on the disk, around the cache of the kernel. Nothing where its file system does not allow this.
-pub(super) fn disk(load: &Load<'_>, work: &Work) -> Result<Figures> {
+pub(super) fn disk(load: &Load<'_>, work: &WorkDir) -> Result<Figures> {
     let path = work.data.join("plain");
     let failed = |error: io::Error| cannot(&path, &error);
     let file = new_file(&path).map_err(failed)?;
@@ -65,7 +65,7 @@ pub(super) fn forget(path: &Path) -> Result<()> {
 }
 
 /// A mount that stores nothing.
-pub(super) fn fuse(load: &Load<'_>, work: &Work) -> Result<Figures> {
+pub(super) fn fuse(load: &Load<'_>, work: &WorkDir) -> Result<Figures> {
     let place = work.mountpoint("null")?;
     let fs: Arc<Null> = Arc::new(Null::new());
     let options = fuse::Options {
@@ -155,10 +155,16 @@ pub(super) fn sectors(
     by_cipher(load, len, 4 << 10, &encrypt, &decrypt)
 }
 
-type Call<'a> = &'a (dyn Fn(u64, &mut [u8]) -> io::Result<bool> + Sync);
+type LoadCall<'a> = &'a (dyn Fn(u64, &mut [u8]) -> io::Result<bool> + Sync);
 
 /// The figures of a cipher that works on `len` bytes at a time, of which a small read takes `small`.
-fn by_cipher(load: &Load<'_>, len: usize, small: usize, seal: Call, open: Call) -> Result<Figures> {
+fn by_cipher(
+    load: &Load<'_>,
+    len: usize,
+    small: usize,
+    seal: LoadCall,
+    open: LoadCall,
+) -> Result<Figures> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let run = |jobs, call| -> Result<f64> {
         let done = load.repeat(jobs, 1, len, call, &|| Ok(()))?;

@@ -16,7 +16,7 @@ use crate::storage::args::BenchHow;
 
 /// What was measured.
 #[derive(Default)]
-pub(super) struct Measured {
+pub(super) struct PartFigures {
     pub(super) disk: Figures,
     pub(super) cipher: Figures,
     pub(super) fuse: Figures,
@@ -24,15 +24,15 @@ pub(super) struct Measured {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct StorageReport {
     what: &'static str,
     place: String,
     bytes: u64,
-    rows: Vec<Row>,
+    rows: Vec<MeasureRow>,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct MeasureRow {
     measure: &'static str,
     unit: &'static str,
     disk: Option<f64>,
@@ -45,8 +45,8 @@ struct Row {
     ratio: f64,
 }
 
-impl Row {
-    fn new(at: usize, measure: &Measure, found: &Measured) -> Option<Row> {
+impl MeasureRow {
+    fn new(at: usize, measure: &Measure, found: &PartFigures) -> Option<MeasureRow> {
         let (disk, cipher, fuse) = (found.disk[at], found.cipher[at], found.fuse[at]);
         let parts = [("disk", disk), ("cipher", cipher), ("FUSE", fuse)];
         let known = parts
@@ -58,7 +58,7 @@ impl Row {
             false => least,
         };
         let reached = found.reached[at]?;
-        Some(Row {
+        Some(MeasureRow {
             measure: measure.name,
             unit: measure.unit,
             disk,
@@ -77,16 +77,16 @@ pub(super) fn outcome(
     what: &'static str,
     dir: &Path,
     how: &BenchHow,
-    found: &Measured,
+    found: &PartFigures,
     as_json: bool,
 ) -> Result {
     let rows = MEASURES.iter().enumerate();
-    let report = Report {
+    let report = StorageReport {
         what,
         place: dir.display().to_string(),
         bytes: how.size,
         rows: rows
-            .filter_map(|(at, measure)| Row::new(at, measure, found))
+            .filter_map(|(at, measure)| MeasureRow::new(at, measure, found))
             .collect(),
     };
     let mut outcome = Outcome::text(match as_json {
@@ -102,12 +102,12 @@ pub(super) fn outcome(
     Ok(outcome)
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &StorageReport) -> String {
     let headers = ["DISK", "CIPHER", "FUSE", "ALLOWED", "REACHED"].map(Column::right);
     let mut columns = vec![Column::left("MEASURE"), Column::left("UNIT")];
     columns.extend(headers);
     columns.extend([Column::right("RATIO"), Column::left("SLOWEST")]);
-    let cells = |row: &Row| {
+    let cells = |row: &MeasureRow| {
         let part = |rate: Option<f64>| rate.map_or_else(|| "-".into(), rounded);
         vec![
             row.measure.to_owned(),
@@ -139,7 +139,7 @@ const BAR: f64 = 14.0;
 const ROW: f64 = 40.0;
 
 /// A page of HTML with a chart and the table.
-fn page(report: &Report) -> String {
+fn page(report: &StorageReport) -> String {
     let height = 10.0 + ROW * report.rows.len() as f64;
     let title = format!("strongroom bench {} {}", report.what, report.place);
     let mut chart = format!(

@@ -7,16 +7,16 @@ use console::terminal::Interruptions;
 use protocol::api::Failure;
 
 /// Holds signals back while it lives.
-pub(super) struct Stop {
+pub(super) struct StopSignal {
     signals: Interruptions,
     /// Whether one came: the thread that sees it tells the others.
     came: AtomicBool,
 }
 
-impl Stop {
-    pub(super) fn new() -> Result<Stop> {
+impl StopSignal {
+    pub(super) fn new() -> Result<StopSignal> {
         let signals = Interruptions::hold().map_err(|error| Failure::other(error.to_string()))?;
-        Ok(Stop {
+        Ok(StopSignal {
             signals,
             came: AtomicBool::new(false),
         })

@@ -16,7 +16,7 @@ use protocol::api::{Failure, FailureKind};
 use protocol::client::Terminal;
 use rustix::fs::Mode;
 
-use super::stop::Stop;
+use super::stop::StopSignal;
 use crate::storage::args::BenchHow;
 
 /// What stays free on the disk.
@@ -26,17 +26,17 @@ const SPARE: u64 = 64 << 20;
 const SIZE_MIN: u64 = 16 << 20;
 
 /// Where a run works.
-pub(super) struct Work {
+pub(super) struct WorkDir {
     /// On the disk that is measured.
     pub(super) data: PathBuf,
     /// For the socket, whose path has to be short, and mountpoints.
     pub(super) near: PathBuf,
-    pub(super) stop: Stop,
+    pub(super) stop: StopSignal,
 }
 
-impl Work {
+impl WorkDir {
     /// Takes new directories, of which one is in `dir`, and says what is going to happen.
-    pub(super) fn new(dir: &Path, how: &BenchHow, needed: u64) -> Result<Work> {
+    pub(super) fn new(dir: &Path, how: &BenchHow, needed: u64) -> Result<WorkDir> {
         if !(0.01..=60.0).contains(&how.seconds) || how.size < SIZE_MIN {
             return Err(Failure::usage(
                 "a measurement takes 0.01 to 60 seconds, and a file of at least 16M",
@@ -55,7 +55,7 @@ impl Work {
             );
             return Err(Failure::new(FailureKind::NoSpace, message));
         }
-        let stop = Stop::new()?;
+        let stop = StopSignal::new()?;
         let data = new_dir(&dir)?;
         let near = new_near().inspect_err(|_| remove(&data))?;
         // Some thirty measurements; small files and the writing of data take longer.
@@ -65,7 +65,7 @@ impl Work {
             data.display(),
             5.0 + 30.0 * how.seconds,
         ));
-        Ok(Work { data, near, stop })
+        Ok(WorkDir { data, near, stop })
     }
 
     pub(super) fn socket(&self) -> PathBuf {
@@ -153,7 +153,7 @@ fn ended_early(status: ExitStatus, errors: &[u8]) -> Failure {
     })
 }
 
-impl Drop for Work {
+impl Drop for WorkDir {
     fn drop(&mut self) {
         remove(&self.near);
         remove(&self.data);

@@ -37,16 +37,16 @@ impl State {
 
 /// What was found, and what to do about it.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Check {
+pub(super) struct MachineCheck {
     pub(super) check: &'static str,
     pub(super) state: State,
     pub(super) found: String,
     pub(super) advice: Option<String>,
 }
 
-impl Check {
-    pub(super) fn ok(check: &'static str, found: impl Into<String>) -> Check {
-        Check {
+impl MachineCheck {
+    pub(super) fn ok(check: &'static str, found: impl Into<String>) -> MachineCheck {
+        MachineCheck {
             check,
             state: State::Ok,
             found: found.into(),
@@ -54,8 +54,8 @@ impl Check {
         }
     }
 
-    pub(super) fn warning(check: &'static str, found: String, advice: &str) -> Check {
-        Check {
+    pub(super) fn warning(check: &'static str, found: String, advice: &str) -> MachineCheck {
+        MachineCheck {
             check,
             state: State::Warning,
             found,
@@ -63,16 +63,16 @@ impl Check {
         }
     }
 
-    pub(super) fn problem(check: &'static str, found: String, advice: &str) -> Check {
-        Check {
+    pub(super) fn problem(check: &'static str, found: String, advice: &str) -> MachineCheck {
+        MachineCheck {
             state: State::Problem,
-            ..Check::warning(check, found, advice)
+            ..MachineCheck::warning(check, found, advice)
         }
     }
 }
 
 /// All checks of the machine.
-pub(super) fn all(machine: &Machine) -> Vec<Check> {
+pub(super) fn all(machine: &Machine) -> Vec<MachineCheck> {
     vec![
         fuse(machine),
         locked_memory(machine),
@@ -86,10 +86,10 @@ pub(super) fn all(machine: &Machine) -> Vec<Check> {
     ]
 }
 
-fn fuse(machine: &Machine) -> Check {
+fn fuse(machine: &Machine) -> MachineCheck {
     const NAME: &str = "fuse";
     if let Err(error) = machine.open_fuse() {
-        return Check::problem(
+        return MachineCheck::problem(
             NAME,
             format!("/dev/fuse does not open: {error}"),
             "load the module with 'modprobe fuse'; give a container '--device /dev/fuse'. \
@@ -97,47 +97,47 @@ fn fuse(machine: &Machine) -> Check {
         );
     }
     match machine.is_root {
-        true if !machine.has_capability(CAP_SYS_ADMIN) => Check::problem(
+        true if !machine.has_capability(CAP_SYS_ADMIN) => MachineCheck::problem(
             NAME,
             "root has no CAP_SYS_ADMIN and cannot mount".into(),
             "give the container '--cap-add SYS_ADMIN'",
         ),
-        false if !machine.has_mount_helper() => Check::problem(
+        false if !machine.has_mount_helper() => MachineCheck::problem(
             NAME,
             "fusermount3 is missing, or is not setuid root".into(),
             "install the package fuse3, so that users can mount",
         ),
-        _ => Check::ok(NAME, "datasets can be mounted"),
+        _ => MachineCheck::ok(NAME, "datasets can be mounted"),
     }
 }
 
-fn locked_memory(machine: &Machine) -> Check {
+fn locked_memory(machine: &Machine) -> MachineCheck {
     const NAME: &str = "locked-memory";
     const ADVICE: &str = "set LimitMEMLOCK=infinity in the unit of the daemon, or a 'memlock' line in \
                           /etc/security/limits.conf";
     if machine.has_capability(CAP_IPC_LOCK) {
-        return Check::ok(NAME, "no limit for keys");
+        return MachineCheck::ok(NAME, "no limit for keys");
     }
     match machine.limit("Max locked memory") {
-        Some((None, _)) => Check::ok(NAME, "no limit for keys"),
+        Some((None, _)) => MachineCheck::ok(NAME, "no limit for keys"),
         Some((Some(limit), _)) if limit >= LOCKED_MIN => {
-            Check::ok(NAME, format!("{} for keys", size::human(limit)))
+            MachineCheck::ok(NAME, format!("{} for keys", size::human(limit)))
         }
-        Some((Some(0), _)) => Check::problem(
+        Some((Some(0), _)) => MachineCheck::problem(
             NAME,
             "no memory can be locked, so no key can be loaded".into(),
             ADVICE,
         ),
-        Some((Some(limit), _)) => Check::warning(
+        Some((Some(limit), _)) => MachineCheck::warning(
             NAME,
             format!("{} for keys; many datasets need more", size::human(limit)),
             ADVICE,
         ),
-        None => Check::warning(NAME, "the limit is not known".into(), ADVICE),
+        None => MachineCheck::warning(NAME, "the limit is not known".into(), ADVICE),
     }
 }
 
-fn swap(machine: &Machine) -> Check {
+fn swap(machine: &Machine) -> MachineCheck {
     const NAME: &str = "swap";
     let swaps = machine.swaps();
     let plain: Vec<&str> = swaps
@@ -146,9 +146,9 @@ fn swap(machine: &Machine) -> Check {
         .map(|swap| swap.name.as_str())
         .collect();
     match (swaps.is_empty(), plain.is_empty()) {
-        (true, _) => Check::ok(NAME, "none"),
-        (_, true) => Check::ok(NAME, "encrypted, or in memory"),
-        _ => Check::warning(
+        (true, _) => MachineCheck::ok(NAME, "none"),
+        (_, true) => MachineCheck::ok(NAME, "encrypted, or in memory"),
+        _ => MachineCheck::warning(
             NAME,
             format!("not encrypted: {}", plain.join(", ")),
             "decrypted data of programs and of the daemon's cache can reach this disk; keys cannot. \
@@ -157,11 +157,11 @@ fn swap(machine: &Machine) -> Check {
     }
 }
 
-fn hibernation(machine: &Machine) -> Check {
+fn hibernation(machine: &Machine) -> MachineCheck {
     const NAME: &str = "hibernation";
     match machine.hibernates() {
-        false => Check::ok(NAME, "off"),
-        true => Check::warning(
+        false => MachineCheck::ok(NAME, "off"),
+        true => MachineCheck::warning(
             NAME,
             "the machine can store its memory on a disk, with loaded keys".into(),
             "unload keys before hibernation, or switch it off: 'systemctl mask hibernate.target'",
@@ -169,30 +169,30 @@ fn hibernation(machine: &Machine) -> Check {
     }
 }
 
-fn memory(machine: &Machine) -> Check {
+fn memory(machine: &Machine) -> MachineCheck {
     const NAME: &str = "memory";
     match machine.memory() {
         Some(bytes) if bytes >= MEMORY_MIN => {
-            Check::ok(NAME, format!("{} available", size::human(bytes)))
+            MachineCheck::ok(NAME, format!("{} available", size::human(bytes)))
         }
-        Some(bytes) => Check::warning(
+        Some(bytes) => MachineCheck::warning(
             NAME,
             format!("only {} available", size::human(bytes)),
             "a passphrase needs 64 MiB to be hashed; start the daemon with a small --cache-size",
         ),
-        None => Check::warning(NAME, "not known".into(), "mount /proc"),
+        None => MachineCheck::warning(NAME, "not known".into(), "mount /proc"),
     }
 }
 
-fn threads(machine: &Machine) -> Check {
+fn threads(machine: &Machine) -> MachineCheck {
     const NAME: &str = "threads";
     let user = machine.limit("Max processes").and_then(|(soft, _)| soft);
     let user = if machine.is_root { None } else { user };
     let group = machine.group_limit("pids.max");
     match user.into_iter().chain(group).min() {
-        None => Check::ok(NAME, "no limit"),
-        Some(limit) if limit >= THREADS_MIN => Check::ok(NAME, format!("up to {limit}")),
-        Some(limit) => Check::warning(
+        None => MachineCheck::ok(NAME, "no limit"),
+        Some(limit) if limit >= THREADS_MIN => MachineCheck::ok(NAME, format!("up to {limit}")),
+        Some(limit) => MachineCheck::warning(
             NAME,
             format!("up to {limit}; each mount needs 18 to 66"),
             "set TasksMax=infinity in the unit; give a container a larger '--pids-limit'",
@@ -200,33 +200,35 @@ fn threads(machine: &Machine) -> Check {
     }
 }
 
-fn files(machine: &Machine) -> Check {
+fn files(machine: &Machine) -> MachineCheck {
     const NAME: &str = "open-files";
     match machine.limit("Max open files") {
-        Some((_, None)) => Check::ok(NAME, "no limit"),
-        Some((_, Some(hard))) if hard >= FILES_MIN => Check::ok(NAME, format!("up to {hard}")),
-        Some((_, Some(hard))) => Check::warning(
+        Some((_, None)) => MachineCheck::ok(NAME, "no limit"),
+        Some((_, Some(hard))) if hard >= FILES_MIN => {
+            MachineCheck::ok(NAME, format!("up to {hard}"))
+        }
+        Some((_, Some(hard))) => MachineCheck::warning(
             NAME,
             format!("up to {hard}"),
             "set LimitNOFILE=524288 in the unit, or a 'nofile' line in /etc/security/limits.conf",
         ),
-        None => Check::warning(NAME, "not known".into(), "mount /proc"),
+        None => MachineCheck::warning(NAME, "not known".into(), "mount /proc"),
     }
 }
 
-fn processor() -> Check {
+fn processor() -> MachineCheck {
     const NAME: &str = "processor";
     let hardware = cipher::hardware();
     if !hardware.disabled.is_empty() {
-        return Check::warning(
+        return MachineCheck::warning(
             NAME,
             hardware.to_string(),
             "remove OPENSSL_ia32cap and STRONGROOM_HWCAP from the environment of the daemon",
         );
     }
     match hardware.aes {
-        true => Check::ok(NAME, hardware.to_string()),
-        false => Check::warning(
+        true => MachineCheck::ok(NAME, hardware.to_string()),
+        false => MachineCheck::warning(
             NAME,
             hardware.to_string(),
             "use encryption=xchacha20-poly1305, which needs no AES instructions; give a virtual \
@@ -236,17 +238,17 @@ fn processor() -> Check {
 }
 
 /// A clock before the time of this program is wrong.
-fn clock() -> Check {
+fn clock() -> MachineCheck {
     const NAME: &str = "clock";
     let program = std::env::current_exe().and_then(std::fs::metadata);
     let made = program.and_then(|program| program.modified());
     match made {
-        Ok(made) if made > SystemTime::now() => Check::warning(
+        Ok(made) if made > SystemTime::now() => MachineCheck::warning(
             NAME,
             "the clock is earlier than this program".into(),
             "set the clock: times of files and snapshots, and certificates of key servers, depend on it",
         ),
-        _ => Check::ok(NAME, "plausible"),
+        _ => MachineCheck::ok(NAME, "plausible"),
     }
 }
 

@@ -7,7 +7,7 @@ use console::show::table::{self, Column};
 use protocol::api::{Command, DaemonReport, Failure, FailureKind, PoolReport, command};
 
 use super::args::Doctor;
-use super::checks::{self, Check, State};
+use super::checks::{self, MachineCheck, State};
 use super::machine::Machine;
 use crate::cmd::pool::run::is_healthy;
 
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Doctor, session: &mut Session) -> Result {
 }
 
 /// A table, and below it what to do.
-fn show(found: &[Check]) -> String {
+fn show(found: &[MachineCheck]) -> String {
     if found.is_empty() {
         return "everything is ok\n".into();
     }
@@ -59,18 +59,18 @@ fn show(found: &[Check]) -> String {
 }
 
 /// The daemon of this user, if it runs, and its pools.
-fn daemon(session: &mut Session) -> Vec<Check> {
+fn daemon(session: &mut Session) -> Vec<MachineCheck> {
     const NAME: &str = "daemon";
     let report = match session.call_running(Command::DaemonStatus) {
         Ok(reply) => answer!(reply, Daemon),
         Err(failure) if failure.kind == FailureKind::NoDaemon => {
-            return vec![Check::ok(NAME, "not running; a command starts it")];
+            return vec![MachineCheck::ok(NAME, "not running; a command starts it")];
         }
         Err(failure) => Err(failure),
     };
     match report {
         Ok(report) => vec![version(&report), pools(session)],
-        Err(failure) => vec![Check::problem(
+        Err(failure) => vec![MachineCheck::problem(
             NAME,
             failure.message,
             "see 'strongroom daemon status'",
@@ -78,12 +78,12 @@ fn daemon(session: &mut Session) -> Vec<Check> {
     }
 }
 
-fn version(report: &DaemonReport) -> Check {
+fn version(report: &DaemonReport) -> MachineCheck {
     const NAME: &str = "daemon";
     let this = env!("CARGO_PKG_VERSION");
     match report.version == this {
-        true => Check::ok(NAME, format!("runs, version {this}")),
-        false => Check::warning(
+        true => MachineCheck::ok(NAME, format!("runs, version {this}")),
+        false => MachineCheck::warning(
             NAME,
             format!("runs as version {}, this program is {this}", report.version),
             "start the daemon again: 'strongroom daemon stop', or restart its service",
@@ -91,7 +91,7 @@ fn version(report: &DaemonReport) -> Check {
     }
 }
 
-fn pools(session: &mut Session) -> Check {
+fn pools(session: &mut Session) -> MachineCheck {
     const NAME: &str = "pools";
     const ADVICE: &str = "see 'strongroom pool status -x'";
     let every = command::PoolStatus::default();
@@ -104,12 +104,16 @@ fn pools(session: &mut Session) -> Check {
                 .map(|pool: &PoolReport| pool.name.as_str())
                 .collect();
             match unwell.is_empty() {
-                true => Check::ok(NAME, format!("{} imported, none has errors", pools.len())),
-                false => {
-                    Check::warning(NAME, format!("not healthy: {}", unwell.join(", ")), ADVICE)
+                true => {
+                    MachineCheck::ok(NAME, format!("{} imported, none has errors", pools.len()))
                 }
+                false => MachineCheck::warning(
+                    NAME,
+                    format!("not healthy: {}", unwell.join(", ")),
+                    ADVICE,
+                ),
             }
         }
-        Err(failure) => Check::warning(NAME, failure.message, ADVICE),
+        Err(failure) => MachineCheck::warning(NAME, failure.message, ADVICE),
     }
 }

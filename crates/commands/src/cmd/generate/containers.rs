@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use super::table::Line;
+use super::table::FieldLine;
 use super::unit::{Unit, argument, check, cleaned, name, path_name, quoted, udev_name, value};
 
 const TARGET: &str = "remote-fs.target";
 
 /// The unit of a line of crypttab.
-pub(super) fn unit(line: &Line, source: &str, program: &str) -> Result<Unit, String> {
+pub(super) fn unit(line: &FieldLine, source: &str, program: &str) -> Result<Unit, String> {
     line.fields.iter().try_for_each(|field| check(field))?;
     let (mapping, device, key) = (line.field(0), line.field(1), line.field(2));
     if device.is_empty() {

@@ -6,11 +6,11 @@
 
 use std::fmt::Write;
 
-use super::table::Line;
+use super::table::FieldLine;
 use super::unit::{Unit, check, cleaned, path_name, value};
 
 /// What a person should know of a line that has a unit: systemd takes it for a local mount that must not fail.
-pub(super) fn warning(line: &Line) -> Option<String> {
+pub(super) fn warning(line: &FieldLine) -> Option<String> {
     let options = line.options(3);
     let is_harmless = ["_netdev", "nofail", "noauto", "x-systemd.automount"];
     let is_required = !is_harmless.iter().any(|word| options.contains(word));
@@ -28,7 +28,7 @@ const TYPE: &str = "strongroom";
 const TARGET: &str = "remote-fs.target";
 
 /// The unit of a line; none if the line is for others.
-pub(super) fn unit(line: &Line, source: &str) -> Result<Option<Unit>, String> {
+pub(super) fn unit(line: &FieldLine, source: &str) -> Result<Option<Unit>, String> {
     if !matches!(line.field(2), TYPE | "fuse.strongroom") {
         return Ok(None);
     }

@@ -10,7 +10,7 @@ use console::show::text;
 use protocol::api::Failure;
 
 use super::args::{Generate, GenerateSystemd};
-use super::table::{Line, lines};
+use super::table::{FieldLine, lines};
 use super::unit::Unit;
 use super::{containers, mounts};
 
@@ -54,8 +54,8 @@ fn each(
     table: &Path,
     dir: &Path,
     failures: &mut Vec<Failure>,
-    unit: impl Fn(&Line, &str) -> std::result::Result<Option<Unit>, String>,
-    warning: impl Fn(&Line) -> Option<String>,
+    unit: impl Fn(&FieldLine, &str) -> std::result::Result<Option<Unit>, String>,
+    warning: impl Fn(&FieldLine) -> Option<String>,
 ) -> Result<()> {
     let table_text = match fs::read(table) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),

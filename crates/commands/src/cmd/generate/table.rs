@@ -2,12 +2,12 @@
 
 /// A line: its fields, without escapes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct FieldLine {
     pub(super) number: usize,
     pub(super) fields: Vec<String>,
 }
 
-impl Line {
+impl FieldLine {
     pub(super) fn field(&self, index: usize) -> &str {
         self.fields.get(index).map_or("", String::as_str)
     }
@@ -20,11 +20,11 @@ impl Line {
 }
 
 /// The lines that are no comments.
-pub(super) fn lines(text: &str) -> impl Iterator<Item = Line> {
+pub(super) fn lines(text: &str) -> impl Iterator<Item = FieldLine> {
     text.lines().enumerate().filter_map(|(index, line)| {
         let fields: Vec<String> = line.split_ascii_whitespace().map(unescaped).collect();
         let is_comment = fields.first().is_none_or(|first| first.starts_with('#'));
-        (!is_comment).then_some(Line {
+        (!is_comment).then_some(FieldLine {
             number: index + 1,
             fields,
         })
@@ -65,7 +65,7 @@ mod tests {
     fn lines_are_read_as_others_read_them() {
         let text =
             "# comment\n\n  tank/a\t/a\\040b\\134 strongroom ro,,nofail 0 0\nx \\9\\04 \\777";
-        let found: Vec<Line> = lines(text).collect();
+        let found: Vec<FieldLine> = lines(text).collect();
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].number, found[0].field(1)), (3, "/a b\\"));
         assert_eq!(found[0].options(3), ["ro", "nofail"]);

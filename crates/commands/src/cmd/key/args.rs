@@ -37,24 +37,24 @@ EXAMPLES
     strongroom keygen --format hex escrow.key
     strongroom key add -o keysource=hex,file:///root/escrow.key tank/home
     strongroom key backup tank/home home.keys")]
-pub(crate) enum Key {
+pub(crate) enum KeyCommand {
     #[command(short_flag = 'l')]
-    Load(KeyLoad),
+    Load(KeyLoadArgs),
     #[command(short_flag = 'u')]
-    Unload(KeyUnload),
-    Accept(KeyAccept),
+    Unload(KeyUnloadArgs),
+    Accept(KeyAcceptArgs),
     #[command(short_flag = 'c')]
-    Change(KeyChange),
+    Change(KeyChangeArgs),
     #[command(short_flag = 'K')]
-    Rotate(KeyRotate),
-    Generations(KeyGenerations),
-    Status(KeyStatus),
-    Add(KeyAdd),
-    Remove(KeyRemove),
-    Slots(KeySlots),
+    Rotate(KeyRotateArgs),
+    Generations(KeyGenerationsArgs),
+    Status(KeyStatusArgs),
+    Add(KeyAddArgs),
+    Remove(KeyRemoveArgs),
+    Slots(KeySlotsArgs),
     Recover(KeyRecover),
-    Backup(KeyBackup),
-    Restore(KeyRestore),
+    Backup(KeyBackupArgs),
+    Restore(KeyRestoreArgs),
 }
 
 /// Load the keys of datasets
@@ -88,7 +88,7 @@ EXIT CODES
   3 if there is no such dataset; 4 if the key is loaded already; 7 if the key is wrong; 8 if it
   cannot be read; 9 if the keyring is damaged."
 )]
-pub(crate) struct KeyLoad {
+pub(crate) struct KeyLoadArgs {
     /// For all datasets of all pools
     #[arg(short, conflicts_with = "names")]
     pub(crate) all: bool,
@@ -137,7 +137,7 @@ EXIT CODES
   3 if there is no such dataset; 5 if a dataset that uses the key is mounted; 8 if the key is not
   loaded."
 )]
-pub(crate) struct KeyUnload {
+pub(crate) struct KeyUnloadArgs {
     /// For all datasets of all pools
     #[arg(short, conflicts_with = "names")]
     pub(crate) all: bool,
@@ -171,7 +171,7 @@ EXAMPLES
 
 EXIT CODES
   3 if there is no such dataset.")]
-pub(crate) struct KeyAccept {
+pub(crate) struct KeyAcceptArgs {
     /// Also for datasets below
     #[arg(short)]
     pub(crate) recursive: bool,
@@ -211,7 +211,7 @@ EXIT CODES
   2 for a wrong keysource, two passphrases that differ, or several slots and no choice; 3 if there
   is no such dataset or slot; 4 if it inherits its key already; 8 if the key is not loaded, or the
   new one cannot be read.")]
-pub(crate) struct KeyChange {
+pub(crate) struct KeyChangeArgs {
     /// The location of the new key: `keysource=FORMAT,LOCATION`
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = keysource_option)]
     pub(crate) keysource: Option<String>,
@@ -262,7 +262,7 @@ EXAMPLES
 EXIT CODES
   1 if the dataset is not encrypted, or there is nothing to pause; 3 if there is no such dataset;
   8 if the key is not loaded; 11 if there is no space for more keys.")]
-pub(crate) struct KeyRotate {
+pub(crate) struct KeyRotateArgs {
     /// Also re-encrypt stored data with the new keys
     #[arg(long)]
     pub(crate) reencrypt: bool,
@@ -297,7 +297,7 @@ JSON
 
 EXIT CODES
   1 if the dataset is not encrypted; 3 if there is no such dataset; 9 if the keyring is damaged.")]
-pub(crate) struct KeyGenerations {
+pub(crate) struct KeyGenerationsArgs {
     /// Print no header, tabs between columns, and exact numbers
     #[arg(short = 'H')]
     pub(crate) script: bool,
@@ -327,7 +327,7 @@ JSON
 EXIT CODES
   1 if the dataset inherits its key, or all 32 slots are in use; 3 if there is no such dataset; 8
   if the key is not loaded, or the new one cannot be read.")]
-pub(crate) struct KeyAdd {
+pub(crate) struct KeyAddArgs {
     /// The location of the new key: `keysource=FORMAT,LOCATION`; default: ask for a passphrase
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = keysource_option)]
     pub(crate) keysource: Option<String>,
@@ -384,7 +384,7 @@ EXAMPLES
 EXIT CODES
   1 if it is the last slot, or the dataset inherits its key; 2 if the keysource would open no
   slot; 3 if there is no such dataset or slot; 8 if the key is not loaded.")]
-pub(crate) struct KeyRemove {
+pub(crate) struct KeyRemoveArgs {
     /// The key location from now on: `keysource=FORMAT,LOCATION`
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = keysource_option)]
     pub(crate) keysource: Option<String>,
@@ -415,7 +415,7 @@ JSON
 
 EXIT CODES
   1 if the dataset is not encrypted; 3 if there is no such dataset; 9 if the keyring is damaged.")]
-pub(crate) struct KeySlots {
+pub(crate) struct KeySlotsArgs {
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]
     pub(crate) script: bool,
@@ -471,7 +471,7 @@ EXAMPLES
 EXIT CODES
   3 if there is no such dataset; 4 if the file exists; 6 if you may not write it; 9 if the keyring
   is damaged.")]
-pub(crate) struct KeyBackup {
+pub(crate) struct KeyBackupArgs {
     /// The dataset
     #[arg(value_name = "DATASET")]
     pub(crate) name: String,
@@ -504,7 +504,7 @@ EXIT CODES
   1 if the answer was no, or keys would be missing; 2 if the backup is of other datasets, or there
   is neither a terminal nor -f; 3 if there is no such dataset or file; 5 if it is mounted; 7 if
   the key does not open the backup; 8 if the key cannot be read; 9 if the backup is damaged.")]
-pub(crate) struct KeyRestore {
+pub(crate) struct KeyRestoreArgs {
     /// Do not ask for confirmation
     #[arg(short)]
     pub(crate) force: bool,
@@ -547,7 +547,7 @@ JSON
 
 EXIT CODES
   3 if there is no such dataset.")]
-pub(crate) struct KeyStatus {
+pub(crate) struct KeyStatusArgs {
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]
     pub(crate) script: bool,

@@ -17,17 +17,17 @@ use protocol::api::{
 use protocol::client::Terminal;
 
 use crate::cmd::key::args::{
-    Key, KeyBackup, KeyFormat, KeyGenerations, KeyRecover, KeyRemove, KeyRestore, KeySlots,
-    KeyStatus, Keygen,
+    KeyBackupArgs, KeyCommand, KeyFormat, KeyGenerationsArgs, KeyRecover, KeyRemoveArgs,
+    KeyRestoreArgs, KeySlotsArgs, KeyStatusArgs, Keygen,
 };
 use crate::cmd::key::pktool::{self, NewKey};
 
 /// No backup is longer: what is, is something else.
 const BACKUP_MAX: u64 = 24 << 20;
 
-pub(crate) fn run(args: Key, session: &mut Session) -> Result {
+pub(crate) fn run(args: KeyCommand, session: &mut Session) -> Result {
     match args {
-        Key::Load(args) => {
+        KeyCommand::Load(args) => {
             session.hash_memory = args.cost.hash_memory;
             let command = command::KeyLoad {
                 names: args.names,
@@ -38,14 +38,14 @@ pub(crate) fn run(args: Key, session: &mut Session) -> Result {
             };
             call_quiet(session, command)
         }
-        Key::Accept(args) => call_quiet(
+        KeyCommand::Accept(args) => call_quiet(
             session,
             command::KeyAccept {
                 names: args.names,
                 recursive: args.recursive,
             },
         ),
-        Key::Unload(args) => call_quiet(
+        KeyCommand::Unload(args) => call_quiet(
             session,
             command::KeyUnload {
                 names: args.names,
@@ -53,7 +53,7 @@ pub(crate) fn run(args: Key, session: &mut Session) -> Result {
                 force: args.force,
             },
         ),
-        Key::Change(args) => call_quiet(
+        KeyCommand::Change(args) => call_quiet(
             session,
             command::KeyChange {
                 name: args.name,
@@ -64,7 +64,7 @@ pub(crate) fn run(args: Key, session: &mut Session) -> Result {
                 pbkdf: args.hash.pbkdf.map(Into::into),
             },
         ),
-        Key::Rotate(args) => {
+        KeyCommand::Rotate(args) => {
             let how = match (args.reencrypt, args.pause, args.resume) {
                 (true, ..) => Rotation::Reencrypt,
                 (_, true, _) => Rotation::Pause,
@@ -74,9 +74,9 @@ pub(crate) fn run(args: Key, session: &mut Session) -> Result {
             let name = args.name;
             call_quiet(session, command::KeyRotate { name, how })
         }
-        Key::Generations(args) => generations(args, session),
-        Key::Status(args) => status(args, session),
-        Key::Add(args) => {
+        KeyCommand::Generations(args) => generations(args, session),
+        KeyCommand::Status(args) => status(args, session),
+        KeyCommand::Add(args) => {
             let command = command::KeyAdd {
                 name: args.name,
                 keysource: args.keysource,
@@ -86,11 +86,11 @@ pub(crate) fn run(args: Key, session: &mut Session) -> Result {
             let slot = answer!(session.call(command)?, Slot)?;
             Ok(Outcome::text(format!("{slot}\n")))
         }
-        Key::Remove(args) => remove(args, session),
-        Key::Slots(args) => slots(args, session),
-        Key::Recover(args) => recover(args, session),
-        Key::Backup(args) => backup(args, session),
-        Key::Restore(args) => restore(args, session),
+        KeyCommand::Remove(args) => remove(args, session),
+        KeyCommand::Slots(args) => slots(args, session),
+        KeyCommand::Recover(args) => recover(args, session),
+        KeyCommand::Backup(args) => backup(args, session),
+        KeyCommand::Restore(args) => restore(args, session),
     }
 }
 
@@ -125,7 +125,7 @@ fn recover(args: KeyRecover, session: &mut Session) -> Result {
     )))
 }
 
-fn remove(args: KeyRemove, session: &mut Session) -> Result {
+fn remove(args: KeyRemoveArgs, session: &mut Session) -> Result {
     let command = command::KeyRemove {
         name: args.name,
         slot: args.slot,
@@ -135,7 +135,7 @@ fn remove(args: KeyRemove, session: &mut Session) -> Result {
     call_quiet(session, command)
 }
 
-fn slots(args: KeySlots, session: &mut Session) -> Result {
+fn slots(args: KeySlotsArgs, session: &mut Session) -> Result {
     let command = command::KeySlots { name: args.name };
     let rows = answer!(session.call(command)?, Slots)?;
     if session.json {
@@ -158,7 +158,7 @@ fn slots(args: KeySlots, session: &mut Session) -> Result {
     Ok(Outcome::text(table::show(&heads, &rows, args.script)))
 }
 
-fn generations(args: KeyGenerations, session: &mut Session) -> Result {
+fn generations(args: KeyGenerationsArgs, session: &mut Session) -> Result {
     let command = command::KeyGenerations { name: args.name };
     let rows = answer!(session.call(command)?, Generations)?;
     if session.json {
@@ -194,7 +194,7 @@ fn generations(args: KeyGenerations, session: &mut Session) -> Result {
     Ok(Outcome::text(table::show(&heads, &rows, args.script)))
 }
 
-fn backup(args: KeyBackup, session: &mut Session) -> Result {
+fn backup(args: KeyBackupArgs, session: &mut Session) -> Result {
     let command = command::KeyBackup { name: args.name };
     let digits = answer!(session.call(command)?, Backup)?;
     let bytes =
@@ -204,7 +204,7 @@ fn backup(args: KeyBackup, session: &mut Session) -> Result {
         .map_err(keygen_failure)
 }
 
-fn restore(args: KeyRestore, session: &mut Session) -> Result {
+fn restore(args: KeyRestoreArgs, session: &mut Session) -> Result {
     let bytes = read_backup(&args.file)?;
     if !args.force {
         if !terminal::is_interactive() {
@@ -242,7 +242,7 @@ fn read_backup(path: &Path) -> Result<Vec<u8>> {
     })
 }
 
-fn status(args: KeyStatus, session: &mut Session) -> Result {
+fn status(args: KeyStatusArgs, session: &mut Session) -> Result {
     let names = args.names;
     let rows = answer!(session.call(command::KeyStatus { names })?, Keys)?;
     if session.json {

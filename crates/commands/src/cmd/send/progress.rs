@@ -13,14 +13,14 @@ use protocol::api::StreamRow;
 const EACH: Duration = Duration::from_secs(1);
 
 /// How much went through, since when, and how it is told.
-pub(crate) struct Progress {
+pub(crate) struct StreamProgress {
     begin: Instant,
     bytes: u64,
-    form: Form,
+    form: ProgressForm,
 }
 
 /// How it is told meanwhile.
-enum Form {
+enum ProgressForm {
     /// Not at all.
     Quiet,
     /// By a bar on the terminal.
@@ -33,9 +33,9 @@ enum Form {
     },
 }
 
-impl Progress {
-    fn new(form: Form) -> Progress {
-        Progress {
+impl StreamProgress {
+    fn new(form: ProgressForm) -> StreamProgress {
+        StreamProgress {
             begin: Instant::now(),
             bytes: 0,
             form,
@@ -43,21 +43,21 @@ impl Progress {
     }
 
     /// Says nothing.
-    pub(crate) fn quiet() -> Progress {
-        Progress::new(Form::Quiet)
+    pub(crate) fn quiet() -> StreamProgress {
+        StreamProgress::new(ProgressForm::Quiet)
     }
 
     /// Of streams that are sent.
-    pub(crate) fn of(streams: Vec<StreamRow>, is_parsable: bool) -> Progress {
+    pub(crate) fn of(streams: Vec<StreamRow>, is_parsable: bool) -> StreamProgress {
         if !is_parsable && std::io::stderr().is_terminal() {
             let bar = bar("send");
             bar.set_length(streams.iter().map(|row| row.size).sum());
-            return Progress::new(Form::Bar(bar));
+            return StreamProgress::new(ProgressForm::Bar(bar));
         }
         if let (Some(first), false) = (streams.first(), is_parsable) {
             eprintln!("TIME        SENT   SNAPSHOT {}", first.name);
         }
-        Progress::new(Form::Lines {
+        StreamProgress::new(ProgressForm::Lines {
             streams,
             is_parsable,
             last: Instant::now(),
@@ -65,10 +65,10 @@ impl Progress {
     }
 
     /// Of streams whose size is unknown.
-    pub(crate) fn unknown() -> Progress {
+    pub(crate) fn unknown() -> StreamProgress {
         match std::io::stderr().is_terminal() {
-            true => Progress::new(Form::Bar(counter("receive"))),
-            false => Progress::quiet(),
+            true => StreamProgress::new(ProgressForm::Bar(counter("receive"))),
+            false => StreamProgress::quiet(),
         }
     }
 
@@ -76,9 +76,9 @@ impl Progress {
     pub(crate) fn add(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
         match &mut self.form {
-            Form::Quiet => {}
-            Form::Bar(bar) => bar.set_position(self.bytes),
-            Form::Lines {
+            ProgressForm::Quiet => {}
+            ProgressForm::Bar(bar) => bar.set_position(self.bytes),
+            ProgressForm::Lines {
                 streams,
                 is_parsable,
                 last,

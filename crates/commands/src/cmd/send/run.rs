@@ -12,7 +12,7 @@ use protocol::client::Data;
 use rustix::io::Errno;
 
 use crate::cmd::send::args::{Receive, Send};
-use crate::cmd::send::progress::{Progress, estimates};
+use crate::cmd::send::progress::{StreamProgress, estimates};
 
 pub(crate) fn send(args: Send, session: &mut Session) -> Result {
     let mut command = command::Send {
@@ -36,15 +36,15 @@ pub(crate) fn send(args: Send, session: &mut Session) -> Result {
         ));
     }
     let progress = match is_told {
-        false => Progress::quiet(),
+        false => StreamProgress::quiet(),
         true => {
             let streams = answer!(session.call(command.clone())?, Streams)?;
             eprint!("{}", estimates(&streams, args.parsable));
-            Progress::of(streams, args.parsable)
+            StreamProgress::of(streams, args.parsable)
         }
     };
     command.estimate = false;
-    let mut output = Output { progress };
+    let mut output = StreamOutput { progress };
     session.call_with_data(command, &mut output)?;
     if args.verbose && !args.parsable {
         output.progress.report("sent");
@@ -93,8 +93,8 @@ pub(crate) fn receive(args: Receive, session: &mut Session) -> Result {
         exclude: exclude.collect(),
     };
     let progress = match args.verbose {
-        true => Progress::unknown(),
-        false => Progress::quiet(),
+        true => StreamProgress::unknown(),
+        false => StreamProgress::quiet(),
     };
     let mut input = Input { progress };
     let reply = session.call_with_data(command, &mut input)?;
@@ -116,11 +116,11 @@ pub(crate) fn receive(args: Receive, session: &mut Session) -> Result {
 }
 
 /// The standard output takes what the daemon sends.
-struct Output {
-    progress: Progress,
+struct StreamOutput {
+    progress: StreamProgress,
 }
 
-impl Data for Output {
+impl Data for StreamOutput {
     fn take(&mut self, piece: &[u8]) -> std::result::Result<(), Failure> {
         self.progress.add(piece.len());
         // Without the buffer of lines that it has otherwise.
@@ -142,7 +142,7 @@ impl Data for Output {
 
 /// The standard input gives what the daemon is to have.
 struct Input {
-    progress: Progress,
+    progress: StreamProgress,
 }
 
 impl Data for Input {

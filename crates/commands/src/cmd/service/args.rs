@@ -37,7 +37,7 @@ EXIT CODES
   is not imported; 8 if a key is not loaded; 9 if a dataset is rolled back, forked, replaced or
   missing."
 )]
-pub(crate) struct Anchor {
+pub(crate) struct AnchorArgs {
     /// Pools and datasets, with all datasets below; default: all
     #[arg(value_name = "DATASET")]
     pub(crate) datasets: Vec<String>,
@@ -106,7 +106,7 @@ EXAMPLES
     strongroom daemon status
     strongroom daemon stop"
 )]
-pub(crate) struct Daemon {
+pub(crate) struct DaemonArgs {
     /// Start it in the background, log to the state directory, and return when it listens
     #[arg(long)]
     pub(crate) background: bool,

@@ -39,7 +39,7 @@ EXAMPLES
 EXIT CODES
   2 for a wrong argument; 3 if there is no such zone, dataset, user or group; 4 if the name is
   taken; 5 if a command of the tenant still runs; 6 if this is not allowed.")]
-pub(crate) enum Zone {
+pub(crate) enum ZoneCommand {
     Create(ZoneCreate),
     /// Change the profile of a zone
     ///

@@ -6,14 +6,16 @@ use console::show::json;
 use console::show::table::{self, Column};
 use protocol::api::{Command, ZoneProfile, ZoneRow, command};
 
-use crate::cmd::zone::args::{Zone, ZoneCreate, ZoneList};
+use crate::cmd::zone::args::{ZoneCommand, ZoneCreate, ZoneList};
 
-pub(crate) fn run(args: Zone, session: &mut Session) -> Result {
+pub(crate) fn run(args: ZoneCommand, session: &mut Session) -> Result {
     match args {
-        Zone::Create(args) => create(args, session),
-        Zone::Set { profile, name } => call_quiet(session, command::ZoneSet { name, profile }),
-        Zone::Destroy { name } => call_quiet(session, command::ZoneDestroy { name }),
-        Zone::List(args) => list(&args, session),
+        ZoneCommand::Create(args) => create(args, session),
+        ZoneCommand::Set { profile, name } => {
+            call_quiet(session, command::ZoneSet { name, profile })
+        }
+        ZoneCommand::Destroy { name } => call_quiet(session, command::ZoneDestroy { name }),
+        ZoneCommand::List(args) => list(&args, session),
     }
 }
 

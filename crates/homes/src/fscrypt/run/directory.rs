@@ -16,20 +16,20 @@ use secret::Secret;
 use stack::formats::fscrypt::KeyName;
 use stack::formats::fscrypt::tool::{Config, Descriptor, MetadataStore, ProtectedPolicy};
 
-use super::encrypted::Encrypted;
-use super::held::Held;
-use super::keyring::{self, Keyring, kernel_failure};
+use super::encrypted::PolicyDirectory;
+use super::held::OpenPath;
+use super::keyring::{self, PolicyKeyring, kernel_failure};
 use super::link;
 use super::place::{self, failure};
 use super::questions;
 use super::recovery::Recovery;
-use super::secrets::{self, Opened};
+use super::secrets::{self, OpenProtector};
 use crate::fscrypt::args::{Encrypt, Lock, Purge, Unlock};
 use crate::stack::run::Mounted;
 
 pub(super) fn unlock(args: &Unlock) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
-    let encrypted = Encrypted::find(path, &config)?;
+    let encrypted = PolicyDirectory::find(path, &config)?;
     let name = &encrypted.policy.key;
     if encrypted.keyring.status(name)? == (KernelKeyStatus::Present { is_own: true }) {
         return Err(Failure::other(format!(
@@ -55,9 +55,9 @@ pub(super) fn unlock(args: &Unlock) -> Result<String> {
 
 pub(super) fn lock(args: &Lock) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
-    let Encrypted {
+    let PolicyDirectory {
         keyring, policy, ..
-    } = Encrypted::find(path, &config)?;
+    } = PolicyDirectory::find(path, &config)?;
     let shown = path.display();
     let busy = |why: &str| Err(Failure::new(FailureKind::Busy, format!("{shown} {why}")));
     match keyring.remove(&policy.key, args.all_users)? {
@@ -80,10 +80,10 @@ pub(super) fn lock(args: &Lock) -> Result<String> {
 pub(super) fn purge(args: &Purge) -> Result<String> {
     let config = place::config()?;
     let (place, keyring) = match Mounted::find(&args.mountpoint)? {
-        Some(mounted) => (mounted.lower().to_owned(), Keyring::Mount(mounted)),
+        Some(mounted) => (mounted.lower().to_owned(), PolicyKeyring::Mount(mounted)),
         None => {
             let place = args.mountpoint.clone();
-            let keyring = Keyring::of_place(&place)?;
+            let keyring = PolicyKeyring::of_place(&place)?;
             (place, keyring)
         }
     };
@@ -117,13 +117,13 @@ pub(super) fn purge(args: &Purge) -> Result<String> {
 
 /// What was made for a directory, and goes if it is not encrypted in the end.
 #[derive(Default)]
-struct Made {
+struct NewMetadata {
     policy: Option<KeyName>,
     /// Protectors and links, and the places of their metadata.
     protectors: Vec<(PathBuf, Descriptor)>,
 }
 
-impl Made {
+impl NewMetadata {
     /// Removes it. Nothing uses it, and what cannot be removed does no harm.
     fn revert(self, store: &MetadataStore, config: &Config) {
         let _ = self.policy.map(|name| store.remove_policy(&name));
@@ -145,7 +145,7 @@ struct OpenPolicy {
 
 pub(super) fn encrypt(args: &Encrypt) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
-    let held = Held::open(path)?;
+    let held = OpenPath::open(path)?;
     let directory = held.reopen()?;
     let (keyring, place, policy) = keyring::find(&held)?;
     if policy.is_some() {
@@ -154,7 +154,7 @@ pub(super) fn encrypt(args: &Encrypt) -> Result<String> {
     }
     check_empty(&directory).map_err(|error| kernel_failure(path, error))?;
     let store = place::store(&place, Some(&config))?;
-    let mut made = Made::default();
+    let mut made = NewMetadata::default();
     let parts = (place.as_path(), &store);
     let applied = policy_of(args, &config, parts, &mut made).and_then(|open| {
         let was_present = apply(path, &keyring, &directory, &open)?;
@@ -220,7 +220,12 @@ fn write_recovery(
 }
 
 /// Gives the directory its policy, and the keyring its key. Returns whether the key was there before.
-fn apply(path: &Path, keyring: &Keyring, directory: &File, open: &OpenPolicy) -> Result<bool> {
+fn apply(
+    path: &Path,
+    keyring: &PolicyKeyring,
+    directory: &File,
+    open: &OpenPolicy,
+) -> Result<bool> {
     let policy = &open.policy;
     let was_present = keyring.status(&policy.name)? == (KernelKeyStatus::Present { is_own: true });
     // First: ordinary users may set a policy only with its key.
@@ -242,7 +247,7 @@ fn policy_of(
     args: &Encrypt,
     config: &Config,
     (place, store): (&Path, &MetadataStore),
-    made: &mut Made,
+    made: &mut NewMetadata,
 ) -> Result<OpenPolicy> {
     let Some(text) = &args.policy else {
         return new_policy(args, config, (place, store), made);
@@ -270,14 +275,14 @@ fn new_policy(
     args: &Encrypt,
     config: &Config,
     (place, store): (&Path, &MetadataStore),
-    made: &mut Made,
+    made: &mut NewMetadata,
 ) -> Result<OpenPolicy> {
     let asked = match &args.protector {
         Some(_) => None,
         None => questions::existing(place, store, config, &args.new)?,
     };
     let opened = match args.protector.as_ref().or(asked.as_ref()) {
-        Some(text) => Opened::named(text, config, &args.key)?,
+        Some(text) => OpenProtector::named(text, config, &args.key)?,
         None => {
             let new = secrets::new_protector(place, config, &args.new, &args.key)?;
             let known = (new.place.clone(), new.protector.descriptor);

@@ -7,34 +7,36 @@ use protocol::api::{Failure, FailureKind};
 use stack::formats::fscrypt::EncryptionPolicy;
 use stack::formats::fscrypt::tool::{Config, MetadataStore, Options, ProtectedPolicy};
 
-use super::held::Held;
-use super::keyring::{self, Keyring};
+use super::held::OpenPath;
+use super::keyring::{self, PolicyKeyring};
 use super::place::{self, failure};
 
 /// A directory with its policy.
-pub(super) struct Encrypted {
+pub(super) struct PolicyDirectory {
     pub(super) place: PathBuf,
-    pub(super) keyring: Keyring,
+    pub(super) keyring: PolicyKeyring,
     pub(super) policy: EncryptionPolicy,
     /// A stacked directory with a key of its own has none.
     pub(super) metadata: Option<(MetadataStore, ProtectedPolicy)>,
 }
 
-impl Encrypted {
+impl PolicyDirectory {
     /// The policy of a directory or file, which its metadata must agree with.
-    pub(super) fn find(path: &Path, config: &Config) -> Result<Encrypted> {
-        Encrypted::of(&Held::open(path)?, config)
+    pub(super) fn find(path: &Path, config: &Config) -> Result<PolicyDirectory> {
+        PolicyDirectory::of(&OpenPath::open(path)?, config)
     }
 
-    /// As [`Encrypted::find`], of what is open.
-    pub(super) fn of(held: &Held<'_>, config: &Config) -> Result<Encrypted> {
+    /// As [`PolicyDirectory::find`], of what is open.
+    pub(super) fn of(held: &OpenPath<'_>, config: &Config) -> Result<PolicyDirectory> {
         let (keyring, place, policy) = keyring::policy(held)?;
         let metadata = match (metadata(held.path(), &place, &policy, config), &keyring) {
             // A directory of a mount can have a key that nothing else opens.
-            (Err(failure), Keyring::Mount(_)) if failure.kind == FailureKind::NotFound => None,
+            (Err(failure), PolicyKeyring::Mount(_)) if failure.kind == FailureKind::NotFound => {
+                None
+            }
             (found, _) => Some(found?),
         };
-        Ok(Encrypted {
+        Ok(PolicyDirectory {
             place,
             keyring,
             policy,

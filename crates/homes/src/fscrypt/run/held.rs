@@ -16,14 +16,14 @@ use super::system_error::io;
 const PASS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// A file or directory that stays the same, whatever becomes of its name.
-pub(super) struct Held<'a> {
+pub(super) struct OpenPath<'a> {
     path: &'a Path,
     descriptor: OwnedFd,
 }
 
-impl<'a> Held<'a> {
+impl<'a> OpenPath<'a> {
     /// Opens a file or directory. Root follows no link that another user can have made.
-    pub(super) fn open(path: &'a Path) -> Result<Held<'a>> {
+    pub(super) fn open(path: &'a Path) -> Result<OpenPath<'a>> {
         let opened = match rustix::process::geteuid().is_root() {
             true => open_safely(path),
             false => rustix::fs::open(path, PASS, Mode::empty()).map_err(Error::from),
@@ -36,7 +36,7 @@ impl<'a> Held<'a> {
             ),
             _ => io(path, &error),
         })?;
-        Ok(Held { path, descriptor })
+        Ok(OpenPath { path, descriptor })
     }
 
     /// The name that the command was given.
@@ -74,7 +74,7 @@ impl<'a> Held<'a> {
     }
 }
 
-impl AsFd for Held<'_> {
+impl AsFd for OpenPath<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }

@@ -11,44 +11,44 @@ use rustix::io::Errno;
 use secret::Secret;
 use stack::formats::fscrypt::{EncryptionPolicy, KeyName};
 
-use super::held::Held;
+use super::held::OpenPath;
 use super::place::{self, specifier};
-use crate::stack::run::{Answer, MasterState, Mounted, Request};
+use crate::stack::run::{ControlAnswer, MasterState, Mounted, Request};
 
 /// The keys of a file system.
-pub(super) enum Keyring {
+pub(super) enum PolicyKeyring {
     /// The kernel has them, for the file system of this directory.
     Kernel(PathBuf, File),
     /// The process that serves the mount of a stacked directory has them.
     Mount(Mounted),
 }
 
-impl Keyring {
+impl PolicyKeyring {
     /// The one for the metadata in this place.
-    pub(super) fn of_place(place: &Path) -> Result<Keyring> {
-        let held = Held::open(place)?;
+    pub(super) fn of_place(place: &Path) -> Result<PolicyKeyring> {
+        let held = OpenPath::open(place)?;
         match Mounted::of_lower(&held.whole_path()?) {
-            Some(mounted) => Ok(Keyring::Mount(mounted)),
-            None => Keyring::of(&held),
+            Some(mounted) => Ok(PolicyKeyring::Mount(mounted)),
+            None => PolicyKeyring::of(&held),
         }
     }
 
     /// The one for what is in this directory, or is mounted on it.
-    fn of(held: &Held<'_>) -> Result<Keyring> {
+    fn of(held: &OpenPath<'_>) -> Result<PolicyKeyring> {
         Ok(match Mounted::on(held, held.path())? {
-            Some(mounted) => Keyring::Mount(mounted),
-            None => Keyring::Kernel(held.path().to_owned(), held.reopen()?),
+            Some(mounted) => PolicyKeyring::Mount(mounted),
+            None => PolicyKeyring::Kernel(held.path().to_owned(), held.reopen()?),
         })
     }
 
     /// Whether there is a key.
     pub(super) fn status(&self, name: &KeyName) -> Result<KernelKeyStatus> {
         let mounted = match self {
-            Keyring::Kernel(place, directory) => {
+            PolicyKeyring::Kernel(place, directory) => {
                 let status = kernel::key_status(directory, &specifier(name));
                 return status.map_err(|error| kernel_failure(place, error));
             }
-            Keyring::Mount(mounted) => mounted,
+            PolicyKeyring::Mount(mounted) => mounted,
         };
         let name = bytes(name);
         Ok(
@@ -62,11 +62,11 @@ impl Keyring {
 
     pub(super) fn add(&self, name: &KeyName, master: &Secret) -> Result<()> {
         match self {
-            Keyring::Kernel(place, directory) => {
+            PolicyKeyring::Kernel(place, directory) => {
                 let added = kernel::add_key(directory, &specifier(name), master);
                 added.map_err(|error| kernel_failure(place, error))
             }
-            Keyring::Mount(mounted) => {
+            PolicyKeyring::Mount(mounted) => {
                 let name = bytes(name);
                 let added = mounted.ask(&Request::AddMaster { name }, Some(master));
                 added.map(drop)
@@ -83,11 +83,11 @@ impl Keyring {
     ) -> Result<()> {
         let policy = policy.to_kernel();
         match self {
-            Keyring::Kernel(..) => {
+            PolicyKeyring::Kernel(..) => {
                 let set = kernel::set_policy(directory, &policy);
                 set.map_err(|error| kernel_failure(path, error))
             }
-            Keyring::Mount(mounted) => {
+            PolicyKeyring::Mount(mounted) => {
                 let found = directory.metadata();
                 let ino = found.map_err(|error| place::io(path, &error))?.ino();
                 let request = Request::SetPolicy { ino, policy };
@@ -99,14 +99,14 @@ impl Keyring {
     /// Takes a key away, if it is there.
     pub(super) fn remove(&self, name: &KeyName, all_users: bool) -> Result<Option<KeyRemoval>> {
         let mounted = match self {
-            Keyring::Kernel(place, directory) => {
+            PolicyKeyring::Kernel(place, directory) => {
                 return match kernel::remove_key(directory, &specifier(name), all_users) {
                     Ok(removed) => Ok(Some(removed)),
                     Err(Errno::NOKEY) => Ok(None),
                     Err(error) => Err(kernel_failure(place, error)),
                 };
             }
-            Keyring::Mount(mounted) => mounted,
+            PolicyKeyring::Mount(mounted) => mounted,
         };
         if self.status(name)? == KernelKeyStatus::Absent {
             return Ok(None);
@@ -122,25 +122,28 @@ impl Keyring {
 }
 
 /// The policy of a file or directory, and where its metadata and its key are.
-pub(super) fn policy(held: &Held<'_>) -> Result<(Keyring, PathBuf, EncryptionPolicy)> {
+pub(super) fn policy(held: &OpenPath<'_>) -> Result<(PolicyKeyring, PathBuf, EncryptionPolicy)> {
     let (keyring, place, policy) = find(held)?;
     let clear = || kernel_failure(held.path(), Errno::NODATA);
     Ok((keyring, place, policy.ok_or_else(clear)?))
 }
 
 /// As [`policy`], also of what is not encrypted.
-pub(super) fn find(held: &Held<'_>) -> Result<(Keyring, PathBuf, Option<EncryptionPolicy>)> {
+pub(super) fn find(
+    held: &OpenPath<'_>,
+) -> Result<(PolicyKeyring, PathBuf, Option<EncryptionPolicy>)> {
     let path = held.path();
     let unknown = || Failure::other(format!("{}: its policy is not known", path.display()));
     let (keyring, place, bytes) = match Mounted::on(held, path)? {
         Some(mounted) => {
             // The mount knows it while it is open.
             let ino = held.metadata()?.ino();
-            let Answer::Policy(bytes) = mounted.ask(&Request::PolicyOf { ino }, None)? else {
+            let ControlAnswer::Policy(bytes) = mounted.ask(&Request::PolicyOf { ino }, None)?
+            else {
                 return Err(unknown());
             };
             let place = mounted.lower().to_owned();
-            (Keyring::Mount(mounted), place, bytes)
+            (PolicyKeyring::Mount(mounted), place, bytes)
         }
         None => {
             let bytes = match kernel::policy(held.reopen()?) {
@@ -149,7 +152,11 @@ pub(super) fn find(held: &Held<'_>) -> Result<(Keyring, PathBuf, Option<Encrypti
                 Err(error) => return Err(kernel_failure(path, error)),
             };
             let (place, directory) = place::of_file(held)?;
-            (Keyring::Kernel(place.clone(), directory), place, bytes)
+            (
+                PolicyKeyring::Kernel(place.clone(), directory),
+                place,
+                bytes,
+            )
         }
     };
     let policy = bytes.map(|bytes| EncryptionPolicy::from_kernel(&bytes).ok_or_else(unknown));
@@ -167,9 +174,9 @@ fn bytes(name: &KeyName) -> Vec<u8> {
     }
 }
 
-fn state(answer: Answer) -> Result<MasterState> {
+fn state(answer: ControlAnswer) -> Result<MasterState> {
     match answer {
-        Answer::Master(state) => Ok(state),
+        ControlAnswer::Master(state) => Ok(state),
         _ => Err(Failure::other(
             "the process of the mount is of another version",
         )),

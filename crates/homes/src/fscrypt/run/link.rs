@@ -12,7 +12,7 @@ use stack::formats::fscrypt::tool::{
     Config, Descriptor, Error, MetadataStore, ProtectorEntry, ProtectorLink,
 };
 
-use super::keyring::Keyring;
+use super::keyring::PolicyKeyring;
 use super::place::{self, failure};
 
 /// Where login protectors are made for a place: on the root file system if the kernel encrypts at the place. The PAM
@@ -20,8 +20,8 @@ use super::place::{self, failure};
 pub(super) fn login_place(place: &Path) -> Result<PathBuf> {
     let takes_part =
         |directory: &fs::File| matches!(kernel::policy(directory), Ok(_) | Err(Errno::NODATA));
-    match Keyring::of_place(place)? {
-        Keyring::Kernel(_, directory) if takes_part(&directory) => place::root(),
+    match PolicyKeyring::of_place(place)? {
+        PolicyKeyring::Kernel(_, directory) if takes_part(&directory) => place::root(),
         _ => fs::canonicalize(place).map_err(|error| place::io(place, &error)),
     }
 }

@@ -12,7 +12,7 @@ use stack::formats::fscrypt::tool::{
     MetadataStore, ProtectedPolicy, Protector, ProtectorEntry, ProtectorSource,
 };
 
-use super::keyring::Keyring;
+use super::keyring::PolicyKeyring;
 use super::place::failure;
 use crate::stack::run::{Mounted, open_directory};
 
@@ -20,15 +20,15 @@ use crate::stack::run::{Mounted, open_directory};
 const WORK_MAX: u64 = 1 << 26;
 
 /// A login protector of a user, and the mount whose policies it opens.
-struct Login {
-    keyring: Keyring,
+struct LoginProtector {
+    keyring: PolicyKeyring,
     place: PathBuf,
     store: MetadataStore,
     protector: Protector,
 }
 
 /// The login protectors of a user, below the mounts of the user whose rights this process has.
-pub(crate) struct Logins(Vec<Login>);
+pub(crate) struct Logins(Vec<LoginProtector>);
 
 impl Logins {
     /// All of them. Metadata that cannot be read has none.
@@ -47,8 +47,8 @@ impl Logins {
                 continue;
             }
             if let Some(protector) = of_user(&store, ProtectorSource::Login(uid)) {
-                logins.push(Login {
-                    keyring: Keyring::Mount(mounted),
+                logins.push(LoginProtector {
+                    keyring: PolicyKeyring::Mount(mounted),
                     place,
                     store,
                     protector,
@@ -66,7 +66,7 @@ impl Logins {
     /// The keys of the protectors.
     fn keys(&self, passphrase: &Secret) -> Result<Vec<Key>> {
         let mut work = HashWork::new(WORK_MAX);
-        let key = |login: &Login| {
+        let key = |login: &LoginProtector| {
             let costs = login.protector.costs();
             let cost = costs.map_or(0, |costs| {
                 u64::from(costs.memory_kib) * u64::from(costs.time)
@@ -136,7 +136,7 @@ impl Logins {
     }
 }
 
-impl Login {
+impl LoginProtector {
     /// The policies that the protector opens.
     fn policies(&self) -> Result<Vec<(KeyName, ProtectedPolicy)>> {
         let mut found = Vec::new();

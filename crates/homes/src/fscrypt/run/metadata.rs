@@ -12,7 +12,7 @@ use stack::formats::fscrypt::tool::{
 use super::link;
 use super::place::{self, failure};
 use super::questions;
-use super::secrets::{self, Opened};
+use super::secrets::{self, OpenProtector};
 use crate::fscrypt::args::{
     AddProtector, ChangePassphrase, Create, Destroy, Dump, RemoveProtector,
 };
@@ -29,7 +29,7 @@ pub(super) fn create(args: &Create) -> Result<String> {
             let place = &args.mountpoint;
             let whole = std::fs::canonicalize(place).map_err(|error| place::io(place, &error))?;
             let store = place::store(&whole, Some(&config))?;
-            let opened = Opened::named(&args.protector, &config, &args.key)?;
+            let opened = OpenProtector::named(&args.protector, &config, &args.key)?;
             let owner = link_to(&opened, (&whole, &store), &config)?;
             let (protector, key) = (opened.protector, opened.key);
             let failed = |error| failure(&place.display().to_string(), error);
@@ -43,7 +43,11 @@ pub(super) fn create(args: &Create) -> Result<String> {
 }
 
 /// Has the metadata lead to a protector that is elsewhere. Returns who owns what is made for the protector.
-fn link_to(opened: &Opened, here: (&Path, &MetadataStore), config: &Config) -> Result<Option<u32>> {
+fn link_to(
+    opened: &OpenProtector,
+    here: (&Path, &MetadataStore),
+    config: &Config,
+) -> Result<Option<u32>> {
     let owner = opened.owner();
     if opened.place != here.0 {
         link::add(
@@ -119,7 +123,7 @@ pub(super) fn change_passphrase(args: &ChangePassphrase) -> Result<String> {
 
 pub(super) fn add(args: &AddProtector) -> Result<String> {
     let config = place::config()?;
-    let opened = Opened::named(&args.pair.protector, &config, &args.key)?;
+    let opened = OpenProtector::named(&args.pair.protector, &config, &args.key)?;
     let (place, store, mut policy) = place::policy(&args.pair.policy, &config)?;
     let failed = |error| failure(&place.display().to_string(), error);
     let (with, parts) = (

@@ -13,7 +13,7 @@ use stack::formats::fscrypt::tool::{
     ProtectorLink, key_name_from, parse_descriptor,
 };
 
-use super::held::Held;
+use super::held::OpenPath;
 pub(super) use super::system_error::io;
 pub(super) use crate::stack::run::metadata_failure as failure;
 use crate::stack::run::open_directory;
@@ -78,10 +78,10 @@ fn of_device(device: u64) -> Result<Option<PathBuf>> {
 }
 
 /// The mountpoint of the file system with a file, and the directory there.
-pub(super) fn of_file(held: &Held<'_>) -> Result<(PathBuf, File)> {
+pub(super) fn of_file(held: &OpenPath<'_>) -> Result<(PathBuf, File)> {
     let device = held.metadata()?.dev();
     if let Some(mountpoint) = of_device(device)? {
-        let directory = Held::open(&mountpoint)?.reopen()?;
+        let directory = OpenPath::open(&mountpoint)?.reopen()?;
         let is_it = directory
             .metadata()
             .is_ok_and(|found| found.dev() == device);
@@ -99,7 +99,7 @@ pub(super) fn of_file(held: &Held<'_>) -> Result<(PathBuf, File)> {
     let mut above = whole.ancestors();
     let found = above.find(|above| mounted.iter().any(|mounted| mounted.path == *above));
     let mountpoint = found.unwrap_or(Path::new("/")).to_owned();
-    let directory = Held::open(&mountpoint)?.reopen()?;
+    let directory = OpenPath::open(&mountpoint)?.reopen()?;
     Ok((mountpoint, directory))
 }
 

@@ -14,8 +14,8 @@ use stack::formats::fscrypt::tool::{
     Config, MetadataStore, ProtectedPolicy, Protector, ProtectorSource, descriptor_text, key_name,
 };
 
-use super::encrypted::Encrypted;
-use super::held::Held;
+use super::encrypted::PolicyDirectory;
+use super::held::OpenPath;
 use super::keyring::kernel_failure;
 use super::place::{self, failure};
 use super::secrets;
@@ -149,10 +149,10 @@ To have it not open the directory any more:
 /// Gives a directory that is encrypted already a recovery passphrase.
 pub(super) fn recover(args: &Recover) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
-    let held = Held::open(path)?;
-    let Encrypted {
+    let held = OpenPath::open(path)?;
+    let PolicyDirectory {
         place, metadata, ..
-    } = Encrypted::of(&held, &config)?;
+    } = PolicyDirectory::of(&held, &config)?;
     let Some((store, mut policy)) = metadata else {
         let message = format!("{} has a key file and no protectors", path.display());
         return Err(Failure::usage(message));

@@ -46,18 +46,18 @@ fn raw_key(key: &KeyFile) -> Result<Key> {
 }
 
 /// A protector that is open, and where it is.
-pub(super) struct Opened {
+pub(super) struct OpenProtector {
     pub(super) place: PathBuf,
     pub(super) protector: Protector,
     pub(super) key: Key,
 }
 
-impl Opened {
+impl OpenProtector {
     /// The one that is named.
-    pub(super) fn named(text: &str, config: &Config, key: &KeyFile) -> Result<Opened> {
+    pub(super) fn named(text: &str, config: &Config, key: &KeyFile) -> Result<OpenProtector> {
         let (place, protector) = place::protector(text, config)?;
         let key = open_protector(&protector, key)?;
-        Ok(Opened {
+        Ok(OpenProtector {
             place,
             protector,
             key,
@@ -79,7 +79,7 @@ pub(super) fn new_protector(
     config: &Config,
     new: &NewProtector,
     key: &KeyFile,
-) -> Result<Opened> {
+) -> Result<OpenProtector> {
     let source = source(new, config)?;
     let place = match source {
         NewSource::Login => link::login_place(place)?,
@@ -132,7 +132,7 @@ pub(super) fn new_protector(
         }
     };
     let (protector, key) = made.map_err(failed)?;
-    let opened = Opened {
+    let opened = OpenProtector {
         place: place.clone(),
         protector,
         key,

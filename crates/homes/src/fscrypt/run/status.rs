@@ -14,14 +14,14 @@ use stack::formats::fscrypt::tool::{
     Config, Descriptor, MetadataStore, Options, ProtectedPolicy, descriptor_text, key_name,
 };
 
-use super::encrypted::Encrypted;
-use super::keyring::Keyring;
+use super::encrypted::PolicyDirectory;
+use super::keyring::PolicyKeyring;
 use super::place::{self, failure};
 use super::questions;
 use crate::fscrypt::args::Status;
 
 #[derive(Serialize)]
-struct FileSystem {
+struct FileSystemRow {
     mountpoint: String,
     #[serde(rename = "type")]
     kind: String,
@@ -30,7 +30,7 @@ struct FileSystem {
 }
 
 #[derive(Serialize)]
-struct Place {
+struct MetadataReport {
     protectors: Vec<ProtectorRow>,
     policies: Vec<PolicyRow>,
 }
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Status, as_json: bool) -> Result<String> {
             false => show_place(&found),
         });
     }
-    let found = Encrypted::find(path, &config)?;
+    let found = PolicyDirectory::find(path, &config)?;
     let row = match &found.metadata {
         Some((store, policy)) => policy_row(&found.place, store, policy, &config),
         None => PolicyRow {
@@ -83,9 +83,9 @@ pub(super) fn run(args: &Status, as_json: bool) -> Result<String> {
 }
 
 /// File systems that could take part.
-fn file_systems() -> Result<Vec<FileSystem>> {
+fn file_systems() -> Result<Vec<FileSystemRow>> {
     let kinds = ["ext4", "f2fs", "ubifs", "btrfs", "ceph", "xfs", "lustre"];
-    let mut rows: Vec<FileSystem> = Vec::new();
+    let mut rows: Vec<FileSystemRow> = Vec::new();
     for mounted in place::mounted()? {
         let fscrypt = place::is_place(&mounted.path);
         let takes_part = kinds.contains(&&mounted.kind[..]);
@@ -95,7 +95,7 @@ fn file_systems() -> Result<Vec<FileSystem>> {
         let Ok(directory) = File::open(&mounted.path) else {
             continue;
         };
-        rows.push(FileSystem {
+        rows.push(FileSystemRow {
             mountpoint: mounted.path.display().to_string(),
             kind: mounted.kind,
             encryption: match kernel::policy(directory) {
@@ -109,7 +109,7 @@ fn file_systems() -> Result<Vec<FileSystem>> {
     Ok(rows)
 }
 
-fn of_place(place: &Path, store: &MetadataStore, config: &Config) -> Result<Place> {
+fn of_place(place: &Path, store: &MetadataStore, config: &Config) -> Result<MetadataReport> {
     let failed = |error| failure(&place.display().to_string(), error);
     let descriptors = store.protectors().map_err(failed)?;
     let row = |descriptor| protector_row(place, store, descriptor, config);
@@ -127,7 +127,7 @@ fn of_place(place: &Path, store: &MetadataStore, config: &Config) -> Result<Plac
             },
         });
     }
-    Ok(Place {
+    Ok(MetadataReport {
         protectors,
         policies,
     })
@@ -161,13 +161,14 @@ fn policy_row(
     let row = |descriptor| protector_row(place, store, &descriptor, config);
     PolicyRow {
         policy: key_name(&policy.name),
-        unlocked: Keyring::of_place(place).map_or("unknown", |keys| unlocked(&keys, &policy.name)),
+        unlocked: PolicyKeyring::of_place(place)
+            .map_or("unknown", |keys| unlocked(&keys, &policy.name)),
         options: options(&policy.options),
         protectors: policy.protectors().map(row).collect(),
     }
 }
 
-fn unlocked(keyring: &Keyring, name: &KeyName) -> &'static str {
+fn unlocked(keyring: &PolicyKeyring, name: &KeyName) -> &'static str {
     match keyring.status(name) {
         Ok(KernelKeyStatus::Present { .. }) => "yes",
         Ok(KernelKeyStatus::Absent) => "no",
@@ -188,7 +189,7 @@ pub(super) fn options(options: &Options) -> String {
     )
 }
 
-fn show_file_systems(rows: &[FileSystem]) -> String {
+fn show_file_systems(rows: &[FileSystemRow]) -> String {
     let mut shown = format!(
         "{:<14} {:<8} {:<8} MOUNTPOINT\n",
         "ENCRYPTION", "FSCRYPT", "TYPE"
@@ -205,7 +206,7 @@ fn show_file_systems(rows: &[FileSystem]) -> String {
     shown
 }
 
-fn show_place(place: &Place) -> String {
+fn show_place(place: &MetadataReport) -> String {
     let mut shown = show_protectors(&place.protectors);
     if !place.policies.is_empty() {
         shown.push_str("\nPOLICY                            UNLOCKED   PROTECTORS\n");

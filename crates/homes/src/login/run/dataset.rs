@@ -9,7 +9,7 @@ use protocol::api::{Ask, Command, Failure, FailureKind, HomeRow, HomeStep, Reply
 use protocol::client::{Client, SYSTEM_SOCKET, Terminal};
 use secret::Secret;
 
-use crate::login::args::Login;
+use crate::login::args::LoginArgs;
 
 /// How the note of a session begins that has opened a dataset. The guid follows.
 const NOTE: &str = "dataset ";
@@ -17,14 +17,14 @@ const NOTE: &str = "dataset ";
 /// A dataset whose mountpoint is a home, and whose key a passphrase opens. The daemon decides which datasets may be.
 #[derive(Debug)]
 pub(super) struct Home<'a> {
-    args: &'a Login,
+    args: &'a LoginArgs,
     row: HomeRow,
 }
 
 impl<'a> Home<'a> {
     /// The dataset that may be the home; with `dataset`, only the one with this guid. Asks the daemon of root. Without
     /// a daemon there are no datasets.
-    pub(super) fn find(args: &'a Login, dataset: Option<u64>) -> Result<Option<Home<'a>>> {
+    pub(super) fn find(args: &'a LoginArgs, dataset: Option<u64>) -> Result<Option<Home<'a>>> {
         match call(args, HomeStep::Find, dataset, &[]) {
             Ok(row) => Ok(Some(Home { args, row })),
             Err(failure) => match failure.kind {
@@ -35,7 +35,7 @@ impl<'a> Home<'a> {
     }
 
     /// The dataset of the note of a session, whatever its name is now.
-    pub(super) fn of_note(args: &'a Login, note: &str) -> Option<Home<'a>> {
+    pub(super) fn of_note(args: &'a LoginArgs, note: &str) -> Option<Home<'a>> {
         let dataset = note.strip_prefix(NOTE)?.parse().ok()?;
         let row = HomeRow {
             name: format!("with the guid {dataset}"),
@@ -88,7 +88,7 @@ impl<'a> Home<'a> {
 
 /// Has the daemon of root do a step. It gets these passphrases when it asks.
 fn call(
-    args: &Login,
+    args: &LoginArgs,
     step: HomeStep,
     dataset: Option<u64>,
     passphrases: &[&Secret],
@@ -103,7 +103,7 @@ fn call(
     let client = Client::connect(Path::new(SYSTEM_SOCKET))?;
     let copies = passphrases.iter().map(|secret| secret.try_clone());
     let copies: std::result::Result<_, _> = copies.collect();
-    let mut known = Known {
+    let mut known = QueuedAnswers {
         secrets: copies.map_err(Failure::from)?,
     };
     match client.call(Command::from(home), &mut known)? {
@@ -112,11 +112,11 @@ fn call(
     }
 }
 
-struct Known {
+struct QueuedAnswers {
     secrets: VecDeque<Secret>,
 }
 
-impl Terminal for Known {
+impl Terminal for QueuedAnswers {
     fn ask(&mut self, _: &Ask) -> std::result::Result<Option<Secret>, Failure> {
         Ok(self.secrets.pop_front())
     }

@@ -5,25 +5,25 @@ use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
 use super::passphrases;
-use super::worker::{self, Rights, Work};
+use super::worker::{self, ProcessRights, WorkerStep};
 use crate::fscrypt::run::Logins;
-use crate::login::args::{Login, LoginPart, LoginStep};
+use crate::login::args::{LoginArgs, LoginPart, LoginStep};
 use crate::stack::run::Mounted;
 
 /// The login protectors of a user below mounts of one user.
 #[derive(Debug)]
 pub(super) struct Protectors<'a> {
-    args: &'a Login,
-    rights: Rights,
+    args: &'a LoginArgs,
+    rights: ProcessRights,
 }
 
 impl<'a> Protectors<'a> {
     /// Those below mounts of the user, and those below mounts of root.
-    pub(super) fn find(args: &'a Login) -> Result<Vec<Protectors<'a>>> {
+    pub(super) fn find(args: &'a LoginArgs) -> Result<Vec<Protectors<'a>>> {
         let mut found = Vec::new();
-        let mut all = vec![Rights::of_user(args)];
+        let mut all = vec![ProcessRights::of_user(args)];
         if args.uid != 0 {
-            all.push(Rights::ROOT);
+            all.push(ProcessRights::ROOT);
         }
         for rights in all {
             if Mounted::of_user(rights.uid).is_empty() {
@@ -48,7 +48,7 @@ impl<'a> Protectors<'a> {
 
     /// Has a process do a step.
     pub(super) fn run(&self, step: LoginStep, passphrases: &[&Secret]) -> Result<()> {
-        let work = Work {
+        let work = WorkerStep {
             part: LoginPart::Fscrypt,
             step,
             lower: None,
@@ -60,7 +60,7 @@ impl<'a> Protectors<'a> {
 }
 
 /// A step, in the process that has the rights.
-pub(super) fn work(args: &Login) -> Result<()> {
+pub(super) fn work(args: &LoginArgs) -> Result<()> {
     let logins = Logins::find(args.uid);
     if logins.is_empty() {
         let message = "there is no login protector".to_owned();

@@ -6,21 +6,21 @@ use secret::Secret;
 use super::dataset;
 use super::fscrypt::Protectors;
 use super::pefs::PefsHome;
-use crate::login::args::{Login, LoginStep};
+use crate::login::args::{LoginArgs, LoginStep};
 
 /// One thing that a passphrase opens.
 #[derive(Debug)]
-pub(super) enum Part<'a> {
+pub(super) enum HomePart<'a> {
     Pefs(PefsHome<'a>),
     Dataset(dataset::Home<'a>),
     Fscrypt(Protectors<'a>),
 }
 
-impl<'a> Part<'a> {
+impl<'a> HomePart<'a> {
     /// All that the user has. A session opens the dataset whose passphrase its authentication has checked, and closes
     /// the datasets that sessions have opened (`notes`).
-    pub(super) fn all(args: &'a Login, notes: &[String]) -> Result<Vec<Part<'a>>> {
-        let pefs = PefsHome::find(args)?.map(Part::Pefs);
+    pub(super) fn all(args: &'a LoginArgs, notes: &[String]) -> Result<Vec<HomePart<'a>>> {
+        let pefs = PefsHome::find(args)?.map(HomePart::Pefs);
         let dataset: Vec<_> = match (args.step, args.dataset) {
             (LoginStep::Close, _) => notes
                 .iter()
@@ -29,25 +29,25 @@ impl<'a> Part<'a> {
             (LoginStep::Open, None) => Vec::new(),
             (_, chosen) => dataset::Home::find(args, chosen)?.into_iter().collect(),
         };
-        let dataset = dataset.into_iter().map(Part::Dataset);
-        let fscrypt = Protectors::find(args)?.into_iter().map(Part::Fscrypt);
+        let dataset = dataset.into_iter().map(HomePart::Dataset);
+        let fscrypt = Protectors::find(args)?.into_iter().map(HomePart::Fscrypt);
         Ok(pefs.into_iter().chain(dataset).chain(fscrypt).collect())
     }
 
     /// What it is called.
     pub(super) fn name(&self) -> String {
         match self {
-            Part::Pefs(_) => "pefs".to_owned(),
-            Part::Dataset(home) => format!("dataset {}", home.name()),
-            Part::Fscrypt(protectors) => protectors.name().to_owned(),
+            HomePart::Pefs(_) => "pefs".to_owned(),
+            HomePart::Dataset(home) => format!("dataset {}", home.name()),
+            HomePart::Fscrypt(protectors) => protectors.name().to_owned(),
         }
     }
 
     /// The note of a session that opens it.
     pub(super) fn note(&self) -> String {
         match self {
-            Part::Dataset(home) => home.note(),
-            Part::Pefs(_) | Part::Fscrypt(_) => self.name(),
+            HomePart::Dataset(home) => home.note(),
+            HomePart::Pefs(_) | HomePart::Fscrypt(_) => self.name(),
         }
     }
 
@@ -55,28 +55,28 @@ impl<'a> Part<'a> {
     /// Returns the guid of the dataset that it opens.
     pub(super) fn check(&self, step: LoginStep, passphrase: &Secret) -> Result<Option<u64>> {
         match self {
-            Part::Pefs(home) => home.run(step, &[passphrase], false).map(|()| None),
-            Part::Dataset(home) => home.check(passphrase).map(Some),
-            Part::Fscrypt(protectors) => protectors.run(step, &[passphrase]).map(|()| None),
+            HomePart::Pefs(home) => home.run(step, &[passphrase], false).map(|()| None),
+            HomePart::Dataset(home) => home.check(passphrase).map(Some),
+            HomePart::Fscrypt(protectors) => protectors.run(step, &[passphrase]).map(|()| None),
         }
     }
 
     /// Whether it is open already, by whatever opened it.
     pub(super) fn is_open(&self) -> bool {
         match self {
-            Part::Pefs(home) => home.is_mounted(),
-            Part::Dataset(home) => home.is_open(),
+            HomePart::Pefs(home) => home.is_mounted(),
+            HomePart::Dataset(home) => home.is_open(),
             // `delkeys` alone decides what becomes of keys.
-            Part::Fscrypt(_) => true,
+            HomePart::Fscrypt(_) => true,
         }
     }
 
     /// Opens it.
     pub(super) fn open(&self, passphrase: &Secret) -> Result<()> {
         match self {
-            Part::Pefs(home) => home.run(LoginStep::Open, &[passphrase], false),
-            Part::Dataset(home) => home.open(passphrase),
-            Part::Fscrypt(protectors) => protectors.run(LoginStep::Open, &[passphrase]),
+            HomePart::Pefs(home) => home.run(LoginStep::Open, &[passphrase], false),
+            HomePart::Dataset(home) => home.open(passphrase),
+            HomePart::Fscrypt(protectors) => protectors.run(LoginStep::Open, &[passphrase]),
         }
     }
 
@@ -84,26 +84,28 @@ impl<'a> Part<'a> {
     /// the first session.
     pub(super) fn close(&self, is_own: bool, delkeys: bool) -> Result<bool> {
         match self {
-            Part::Pefs(home) if delkeys => home.run(LoginStep::Close, &[], is_own).map(|()| true),
-            Part::Fscrypt(protectors) if delkeys => {
+            HomePart::Pefs(home) if delkeys => {
+                home.run(LoginStep::Close, &[], is_own).map(|()| true)
+            }
+            HomePart::Fscrypt(protectors) if delkeys => {
                 protectors.run(LoginStep::Close, &[]).map(|()| true)
             }
-            Part::Dataset(home) if is_own => home.close().map(|()| true),
-            Part::Pefs(_) | Part::Dataset(_) | Part::Fscrypt(_) => Ok(!is_own),
+            HomePart::Dataset(home) if is_own => home.close().map(|()| true),
+            HomePart::Pefs(_) | HomePart::Dataset(_) | HomePart::Fscrypt(_) => Ok(!is_own),
         }
     }
 
     /// Whether it takes a passphrase that it had before.
     pub(super) fn changes_back(&self) -> bool {
-        !matches!(self, Part::Pefs(_))
+        !matches!(self, HomePart::Pefs(_))
     }
 
     /// Has the new passphrase open it, and the old one no longer.
     pub(super) fn change(&self, old: &Secret, new: &Secret) -> Result<()> {
         match self {
-            Part::Pefs(home) => home.run(LoginStep::Password, &[old, new], false),
-            Part::Dataset(home) => home.change(old, new),
-            Part::Fscrypt(protectors) => protectors.run(LoginStep::Password, &[old, new]),
+            HomePart::Pefs(home) => home.run(LoginStep::Password, &[old, new], false),
+            HomePart::Dataset(home) => home.change(old, new),
+            HomePart::Fscrypt(protectors) => protectors.run(LoginStep::Password, &[old, new]),
         }
     }
 }

@@ -8,35 +8,35 @@ use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
 use super::passphrases;
-use super::worker::{self, Rights, Work};
-use crate::login::args::{Login, LoginPart, LoginStep};
+use super::worker::{self, ProcessRights, WorkerStep};
+use crate::login::args::{LoginArgs, LoginPart, LoginStep};
 use crate::pefs::run::Home;
-use crate::stack::run::{Covered, Mounted};
+use crate::stack::run::{CoveredDirectory, Mounted};
 
 /// A home of pefs, as root sees it.
 #[derive(Debug)]
 pub(super) struct PefsHome<'a> {
-    args: &'a Login,
-    rights: Rights,
+    args: &'a LoginArgs,
+    rights: ProcessRights,
     lower: PathBuf,
     /// Holds `lower` open.
-    _covered: Option<Covered>,
+    _covered: Option<CoveredDirectory>,
 }
 
 impl<'a> PefsHome<'a> {
     /// The home, if it is one. Files are read with the rights of the user, or of root if root has mounted the home.
-    pub(super) fn find(args: &'a Login) -> Result<Option<PefsHome<'a>>> {
+    pub(super) fn find(args: &'a LoginArgs) -> Result<Option<PefsHome<'a>>> {
         let mounted = Mounted::at(&args.home);
         let rights = match mounted.as_ref().map(Mounted::user) {
-            None => Rights::of_user(args),
-            Some(user) if user == args.uid => Rights::of_user(args),
-            Some(0) => Rights::ROOT,
+            None => ProcessRights::of_user(args),
+            Some(user) if user == args.uid => ProcessRights::of_user(args),
+            Some(0) => ProcessRights::ROOT,
             // Not the user's: it could be anything.
             Some(_) => return Ok(None),
         };
         let (lower, covered) = match &mounted {
             Some(mounted) if is_same(mounted.lower(), &args.home) => {
-                let covered = Covered::below(&args.home)
+                let covered = CoveredDirectory::below(&args.home)
                     .map_err(|error| other(format!("{}: {error}", args.home.display())))?;
                 (covered.path(), Some(covered))
             }
@@ -67,7 +67,7 @@ impl<'a> PefsHome<'a> {
         passphrases: &[&Secret],
         unmounts: bool,
     ) -> Result<()> {
-        let work = Work {
+        let work = WorkerStep {
             part: LoginPart::Pefs,
             step,
             lower: Some(&self.lower),
@@ -83,7 +83,7 @@ fn is_same(lower: &Path, home: &Path) -> bool {
 }
 
 /// A step, in the process that has the rights.
-pub(super) fn work(args: &Login) -> Result<()> {
+pub(super) fn work(args: &LoginArgs) -> Result<()> {
     let lower = args.lower.as_deref().unwrap_or(&args.home);
     let nothing = || {
         let message = "there is no home of pefs";

@@ -8,16 +8,16 @@ use protocol::api::{Failure, FailureKind};
 use protocol::client::SYSTEM_DIR;
 use secret::Secret;
 
-use super::parts::Part;
+use super::parts::HomePart;
 use super::sessions::Sessions;
 use super::{fscrypt, passphrases, pefs};
-use crate::login::args::{Login, LoginPart, LoginStep};
+use crate::login::args::{LoginArgs, LoginPart, LoginStep};
 
 /// The directory with the sessions, in the one of root's processes.
 const SESSIONS: &str = "logins";
 
 /// Carries out the command.
-pub fn run(args: &Login) -> Result {
+pub fn run(args: &LoginArgs) -> Result {
     match args.part {
         Some(LoginPart::Pefs) => {
             pefs::work(args)?;
@@ -42,7 +42,7 @@ pub fn run(args: &Login) -> Result {
         LoginStep::Find | LoginStep::Auth | LoginStep::Check => None,
     };
     let notes = sessions.as_ref().map(|sessions| &sessions.opened[..]);
-    let parts = Part::all(args, notes.unwrap_or_default())?;
+    let parts = HomePart::all(args, notes.unwrap_or_default())?;
     match (args.step, sessions) {
         (LoginStep::Open, Some(sessions)) => open(args, &parts, sessions),
         (LoginStep::Close, Some(sessions)) => close(args, &parts, sessions),
@@ -53,7 +53,7 @@ pub fn run(args: &Login) -> Result {
 }
 
 /// Fails if there is nothing.
-fn found(parts: &[Part<'_>]) -> Result<()> {
+fn found(parts: &[HomePart<'_>]) -> Result<()> {
     match parts.is_empty() {
         true => Err(Failure::new(
             FailureKind::NotFound,
@@ -64,7 +64,7 @@ fn found(parts: &[Part<'_>]) -> Result<()> {
 }
 
 /// The passphrase opens all of them: a user could add one that any passphrase opens.
-fn check(step: LoginStep, parts: &[Part<'_>]) -> Result {
+fn check(step: LoginStep, parts: &[HomePart<'_>]) -> Result {
     found(parts)?;
     let passphrase = passphrases::next(&mut passphrases::read()?)?;
     for part in parts {
@@ -77,7 +77,7 @@ fn check(step: LoginStep, parts: &[Part<'_>]) -> Result {
     Ok(Outcome::done())
 }
 
-fn open(args: &Login, parts: &[Part<'_>], mut sessions: Sessions) -> Result {
+fn open(args: &LoginArgs, parts: &[HomePart<'_>], mut sessions: Sessions) -> Result {
     found(parts)?;
     let process = process(args)?;
     let passphrase = passphrases::next(&mut passphrases::read()?)?;
@@ -99,7 +99,7 @@ fn open(args: &Login, parts: &[Part<'_>], mut sessions: Sessions) -> Result {
     Ok(outcome)
 }
 
-fn close(args: &Login, parts: &[Part<'_>], mut sessions: Sessions) -> Result {
+fn close(args: &LoginArgs, parts: &[HomePart<'_>], mut sessions: Sessions) -> Result {
     sessions.remove(process(args)?);
     let mut outcome = Outcome::done();
     if sessions.is_empty() {
@@ -121,16 +121,16 @@ fn close(args: &Login, parts: &[Part<'_>], mut sessions: Sessions) -> Result {
     Ok(outcome)
 }
 
-fn sessions(args: &Login) -> Result<Sessions> {
+fn sessions(args: &LoginArgs) -> Result<Sessions> {
     Sessions::open(&Path::new(SYSTEM_DIR).join(SESSIONS), args.uid)
 }
 
-fn process(args: &Login) -> Result<i32> {
+fn process(args: &LoginArgs) -> Result<i32> {
     args.process
         .ok_or_else(|| usage("--process is missing: a session belongs to a process"))
 }
 
-fn change(parts: &[Part<'_>]) -> Result {
+fn change(parts: &[HomePart<'_>]) -> Result {
     found(parts)?;
     let mut lines = passphrases::read()?;
     let (old, new) = (
@@ -144,7 +144,7 @@ fn change(parts: &[Part<'_>]) -> Result {
     }
     // Those that can be changed back come first.
     let (back, last): (Vec<_>, Vec<_>) = parts.iter().partition(|part| part.changes_back());
-    let mut changed: Vec<&Part<'_>> = Vec::new();
+    let mut changed: Vec<&HomePart<'_>> = Vec::new();
     for part in back.into_iter().chain(last) {
         if let Err(failure) = part.change(&old, &new) {
             return Ok(undo(&changed, (&old, &new), of(part, failure)));
@@ -155,7 +155,7 @@ fn change(parts: &[Part<'_>]) -> Result {
 }
 
 /// Gives what was changed its old passphrase again, after a failure. Says so, and what has the new one.
-fn undo(changed: &[&Part<'_>], (old, new): (&Secret, &Secret), failure: Failure) -> Outcome {
+fn undo(changed: &[&HomePart<'_>], (old, new): (&Secret, &Secret), failure: Failure) -> Outcome {
     let mut outcome = Outcome::failed(failure);
     for part in changed.iter().rev() {
         if let Err(failure) = part.change(new, old) {
@@ -175,7 +175,7 @@ fn undo(changed: &[&Part<'_>], (old, new): (&Secret, &Secret), failure: Failure)
 }
 
 /// A failure, with the part that it is about.
-fn of(part: &Part<'_>, failure: Failure) -> Failure {
+fn of(part: &HomePart<'_>, failure: Failure) -> Failure {
     Failure {
         message: format!("{}: {}", part.name(), failure.message),
         ..failure

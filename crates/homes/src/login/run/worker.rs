@@ -12,20 +12,20 @@ use protocol::api::{Failure, FailureKind};
 use rustix::pipe::{PipeFlags, pipe_with};
 use secret::Secret;
 
-use crate::login::args::{Login, LoginPart, LoginStep};
+use crate::login::args::{LoginArgs, LoginPart, LoginStep};
 
 /// Whose rights a process has.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rights {
+pub(super) struct ProcessRights {
     pub(super) uid: u32,
     pub(super) gid: u32,
 }
 
-impl Rights {
-    pub(super) const ROOT: Rights = Rights { uid: 0, gid: 0 };
+impl ProcessRights {
+    pub(super) const ROOT: ProcessRights = ProcessRights { uid: 0, gid: 0 };
 
-    pub(super) fn of_user(args: &Login) -> Rights {
-        Rights {
+    pub(super) fn of_user(args: &LoginArgs) -> ProcessRights {
+        ProcessRights {
             uid: args.uid,
             gid: args.gid,
         }
@@ -33,7 +33,7 @@ impl Rights {
 }
 
 /// What a process is to do.
-pub(super) struct Work<'a> {
+pub(super) struct WorkerStep<'a> {
     pub(super) part: LoginPart,
     pub(super) step: LoginStep,
     /// Where the encrypted files of the home are.
@@ -44,7 +44,7 @@ pub(super) struct Work<'a> {
 }
 
 /// Does it. The process says itself what fails.
-pub(super) fn run(args: &Login, rights: Rights, work: &Work<'_>) -> Result<()> {
+pub(super) fn run(args: &LoginArgs, rights: ProcessRights, work: &WorkerStep<'_>) -> Result<()> {
     let failed = |error: std::io::Error| other(format!("a process for the user: {error}"));
     let word = |value: Option<clap::builder::PossibleValue>| {
         value

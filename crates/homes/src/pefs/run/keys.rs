@@ -15,16 +15,16 @@ use stack::formats::pefs::{Algorithm, KeyId, PefsMasterKey};
 use super::key;
 use super::place::{Lower, default_algorithm, failure, other_version};
 use crate::pefs::args::{AddKey, ChainOf, DelKey, GetKey, KeyOf, OfMount, SetKey, ShowKeys};
-use crate::stack::run::{Answer, KeyLine, Mounted, Request};
+use crate::stack::run::{ControlAnswer, KeyLine, Mounted, Request};
 
 /// The exit code if a key cannot be added.
 const NOT_ADDED: u8 = 255;
 
 /// A key, and its algorithm.
-type Keyed = (PefsMasterKey, Algorithm);
+type KeyAndAlgorithm = (PefsMasterKey, Algorithm);
 
 /// A key, and its algorithm if anything says it.
-type Named = (PefsMasterKey, Option<Algorithm>);
+type KeyChoice = (PefsMasterKey, Option<Algorithm>);
 
 pub(super) fn add(args: &AddKey) -> Result {
     let of = &args.of;
@@ -144,7 +144,7 @@ pub(super) fn get(args: &GetKey, is_json: bool) -> Result {
     }))
 }
 
-pub(super) fn add_one(mounted: &Mounted, (key, algorithm): &Keyed) -> Result<()> {
+pub(super) fn add_one(mounted: &Mounted, (key, algorithm): &KeyAndAlgorithm) -> Result<()> {
     let algorithm = algorithm.to_string();
     let request = Request::Add { algorithm };
     mounted.ask(&request, Some(key.secret())).map(drop)
@@ -156,7 +156,7 @@ fn keys(
     key: &KeyOf,
     chain: &ChainOf,
     algorithm: Option<&str>,
-) -> Result<Vec<Named>> {
+) -> Result<Vec<KeyChoice>> {
     let lower = Lower::at(mounted.lower())?;
     let config = lower.config()?;
     let algorithm = key::algorithm(algorithm, &config)?;
@@ -187,8 +187,8 @@ fn keys(
 }
 
 /// The keys, with the default for those whose algorithm nothing says.
-fn with_algorithms(mounted: &Mounted, keys: Vec<Named>) -> Result<Vec<Keyed>> {
-    let with = |(key, algorithm): Named| {
+fn with_algorithms(mounted: &Mounted, keys: Vec<KeyChoice>) -> Result<Vec<KeyAndAlgorithm>> {
+    let with = |(key, algorithm): KeyChoice| {
         let algorithm = algorithm.map_or_else(|| default_algorithm(mounted), Ok)?;
         Ok((key, algorithm))
     };
@@ -202,9 +202,9 @@ pub(super) fn no_record(id: KeyId, lower: &Lower) -> Failure {
     Failure::new(FailureKind::WrongKey, message)
 }
 
-pub(super) fn lines(answer: Answer) -> Result<Vec<KeyLine>> {
+pub(super) fn lines(answer: ControlAnswer) -> Result<Vec<KeyLine>> {
     match answer {
-        Answer::Keys(keys) => Ok(keys),
+        ControlAnswer::Keys(keys) => Ok(keys),
         _ => Err(other_version()),
     }
 }

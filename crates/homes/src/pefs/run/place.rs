@@ -15,8 +15,10 @@ use stack::formats::pefs::{
 };
 use vfs::Error;
 
-use crate::pefs::args::Place;
-use crate::stack::run::{Answer, Covered, Mounted, Request, SUBTYPE, is_credible, open_directory};
+use crate::pefs::args::PefsDirectory;
+use crate::stack::run::{
+    ControlAnswer, CoveredDirectory, Mounted, Request, SUBTYPE, is_credible, open_directory,
+};
 
 /// The new file until it is whole.
 const TEMPORARY: &str = ".pefs.db.new";
@@ -26,12 +28,12 @@ pub(super) struct Lower {
     path: PathBuf,
     dir: Entry,
     /// Holds it open below a mount over itself.
-    _covered: Option<Covered>,
+    _covered: Option<CoveredDirectory>,
 }
 
 impl Lower {
     /// The directory that a command names, by itself or by its mount.
-    pub(super) fn open(place: &Place) -> Result<Lower> {
+    pub(super) fn open(place: &PefsDirectory) -> Result<Lower> {
         let Some(mount) = mount_at(&place.dir) else {
             return match place.is_lower {
                 true => Lower::named(&place.dir),
@@ -61,7 +63,7 @@ impl Lower {
 
     /// The lower directory of a mount over itself.
     fn covered(path: &Path) -> Result<Lower> {
-        let covered = Covered::below(path).map_err(|error| {
+        let covered = CoveredDirectory::below(path).map_err(|error| {
             let message = format!(
                 "{} is mounted over itself: unmount it first ({error})",
                 path.display()
@@ -192,7 +194,7 @@ pub(super) fn default_algorithm(mounted: &Mounted) -> Result<Algorithm> {
         return Ok(Algorithm::default());
     }
     let algorithm = match mounted.ask(&Request::DefaultAlgorithm, None)? {
-        Answer::Algorithm(name) => Algorithm::from_name(&name),
+        ControlAnswer::Algorithm(name) => Algorithm::from_name(&name),
         _ => None,
     };
     algorithm.ok_or_else(other_version)

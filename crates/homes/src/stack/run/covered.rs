@@ -9,13 +9,13 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 
 /// A directory that a mount covers.
 #[derive(Debug)]
-pub(crate) struct Covered {
+pub(crate) struct CoveredDirectory {
     dir: OwnedFd,
 }
 
-impl Covered {
+impl CoveredDirectory {
     /// The directory below the mount on `path`.
-    pub(crate) fn below(path: &Path) -> std::io::Result<Covered> {
+    pub(crate) fn below(path: &Path) -> std::io::Result<CoveredDirectory> {
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(std::io::ErrorKind::InvalidInput.into());
         };
@@ -26,7 +26,7 @@ impl Covered {
         let dir = rustix::fs::openat(&above, name, flags, Mode::empty())?;
         // Processes of this one get it.
         rustix::io::fcntl_setfd(dir.as_fd(), FdFlags::empty())?;
-        Ok(Covered { dir })
+        Ok(CoveredDirectory { dir })
     }
 
     /// Its path, for this process and those that it starts.

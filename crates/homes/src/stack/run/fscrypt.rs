@@ -21,7 +21,7 @@ use stack::formats::fscrypt::{
 };
 use stack::{Entry, StackedDirectory};
 
-use super::control::{Answer, Control, Controlled, MasterState, Request};
+use super::control::{Control, ControlAnswer, KeyOwner, MasterState, Request};
 use super::lower;
 use crate::stack::args::StackKey;
 
@@ -226,7 +226,7 @@ pub(super) fn control(
     view: Arc<StackedDirectory<FscryptFormat>>,
     mount: &Arc<FuseMount>,
 ) -> Result<Option<Control>> {
-    let keys = MountedKeys {
+    let keys = FscryptMountKeys {
         view,
         mount: Arc::downgrade(mount),
     };
@@ -234,13 +234,13 @@ pub(super) fn control(
 }
 
 /// The keys of a mount.
-struct MountedKeys {
+struct FscryptMountKeys {
     view: Arc<StackedDirectory<FscryptFormat>>,
     mount: Weak<FuseMount>,
 }
 
-impl Controlled for MountedKeys {
-    fn control(&self, request: Request, secret: Option<Secret>) -> Result<Answer> {
+impl KeyOwner for FscryptMountKeys {
+    fn control(&self, request: Request, secret: Option<Secret>) -> Result<ControlAnswer> {
         let name = |bytes: &[u8]| {
             let unknown = || Failure::usage("such a key is not known here");
             key_name(bytes).ok_or_else(unknown)
@@ -251,7 +251,7 @@ impl Controlled for MountedKeys {
                     .view
                     .with_node(ino, |node| node.policy().map(|policy| policy.to_kernel()));
                 match policy {
-                    Ok(policy) => Ok(Answer::Policy(policy.ok())),
+                    Ok(policy) => Ok(ControlAnswer::Policy(policy.ok())),
                     Err(error) => Err(Failure::other(error.to_string())),
                 }
             }
@@ -266,23 +266,23 @@ impl Controlled for MountedKeys {
                     .view
                     .change_directory(ino, |entry, node| format.encrypt(entry, node, &policy));
                 set.map_err(|error| lower::failure(Path::new("the directory"), error))?;
-                Ok(Answer::Done)
+                Ok(ControlAnswer::Done)
             }
             _ => Err(Failure::other("the mount is one of fscrypt")),
         }
     }
 }
 
-impl MountedKeys {
-    fn state(&self, name: &KeyName) -> Answer {
-        Answer::Master(match self.view.format().key_state(name) {
+impl FscryptMountKeys {
+    fn state(&self, name: &KeyName) -> ControlAnswer {
+        ControlAnswer::Master(match self.view.format().key_state(name) {
             KeyState::Absent => MasterState::Absent,
             KeyState::Present => MasterState::Present,
             KeyState::Leaving => MasterState::Leaving,
         })
     }
 
-    fn add(&self, name: KeyName, secret: Option<Secret>) -> Result<Answer> {
+    fn add(&self, name: KeyName, secret: Option<Secret>) -> Result<ControlAnswer> {
         let key = secret.and_then(FscryptMasterKey::new);
         let key = key.ok_or_else(|| Failure::usage("a key has 16 to 64 bytes"))?;
         right(&key, &name, Path::new("the directory"))?;
@@ -292,12 +292,12 @@ impl MountedKeys {
         self.view.sweep(|node| node.is_under(&name), |_| ());
         self.forget_contents(&name);
         self.outlive_names();
-        Ok(Answer::Done)
+        Ok(ControlAnswer::Done)
     }
 
     /// Takes a key away. Files that are open keep theirs, and nothing that was read of others stays in the
     /// kernel.
-    fn remove(&self, name: &KeyName) -> Result<Answer> {
+    fn remove(&self, name: &KeyName) -> Result<ControlAnswer> {
         if let Some(mount) = self.mount.upgrade() {
             mount.settle();
         }

@@ -24,8 +24,8 @@ use stack::formats::gocryptfs::{Config, ContentCipher};
 
 use crate::stack::args::{Stack, StackCipher, StackFormat, StackInit, StackSpace, StackStatus};
 pub(crate) use background::start;
-pub(crate) use control::{Answer, KeyLine, MasterState, Mounted, Request, is_credible};
-pub(crate) use covered::Covered;
+pub(crate) use control::{ControlAnswer, KeyLine, MasterState, Mounted, Request, is_credible};
+pub(crate) use covered::CoveredDirectory;
 pub(crate) use fscrypt::metadata_failure;
 pub(crate) use lower::open as open_directory;
 pub use mount::{more_files, show_gocryptfs};

@@ -16,7 +16,7 @@ pub(crate) const SUBTYPE: &str = "strongroom-stack";
 
 /// A line of `stack list`.
 #[derive(Serialize)]
-struct Row {
+struct MountedDirectoryRow {
     lower: String,
     mountpoint: PathBuf,
     user: u32,
@@ -25,7 +25,7 @@ struct Row {
 
 pub(crate) fn list(args: &StackList, as_json: bool) -> Outcome {
     let mounts = fuse::listed(SUBTYPE).into_iter();
-    let rows: Vec<Row> = mounts.map(row).collect();
+    let rows: Vec<MountedDirectoryRow> = mounts.map(row).collect();
     if as_json {
         return Outcome::text(json::show(&rows));
     }
@@ -41,7 +41,7 @@ pub(crate) fn list(args: &StackList, as_json: bool) -> Outcome {
         Column::right("USER"),
         Column::left("ACCESS"),
     ];
-    let cells = |row: &Row| {
+    let cells = |row: &MountedDirectoryRow| {
         let access = if row.read_only {
             "read-only"
         } else {
@@ -58,8 +58,8 @@ pub(crate) fn list(args: &StackList, as_json: bool) -> Outcome {
     Outcome::text(table::show(&columns, &rows, args.script))
 }
 
-fn row(listed: ListedMount) -> Row {
-    Row {
+fn row(listed: ListedMount) -> MountedDirectoryRow {
+    MountedDirectoryRow {
         lower: listed.source,
         user: listed.user,
         read_only: listed.options.iter().any(|option| option == "ro"),

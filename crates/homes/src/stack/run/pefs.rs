@@ -17,19 +17,19 @@ use stack::formats::pefs::{
 use stack::{Entry, StackedDirectory};
 use vfs::Error;
 
-use super::control::{Answer, Control, Controlled, KeyLine, Request};
+use super::control::{Control, ControlAnswer, KeyLine, KeyOwner, Request};
 use super::{gocryptfs, lower};
 use crate::stack::args::StackKey;
 
 /// What a directory says about its keys.
-pub(super) struct Keys {
+pub(super) struct PefsKeys {
     pub(super) config: Config,
     /// The file with key chains.
     database: Option<Vec<u8>>,
 }
 
 /// What a directory says about its keys, if it is one of pefs and says anything.
-pub(super) fn keys(dir: &Path, lower: &Entry) -> Result<Option<Keys>> {
+pub(super) fn keys(dir: &Path, lower: &Entry) -> Result<Option<PefsKeys>> {
     let target = lower.entry(CONFIG_NAME.as_bytes());
     let config = match target.and_then(|link| link.target()) {
         Ok(target) => Some(Config::decode(&target).map_err(|error| failure(dir, error))?),
@@ -44,11 +44,11 @@ pub(super) fn keys(dir: &Path, lower: &Entry) -> Result<Option<Keys>> {
     };
     let is_pefs = config.is_some() || database.is_some();
     let config = config.unwrap_or_default();
-    Ok(is_pefs.then_some(Keys { config, database }))
+    Ok(is_pefs.then_some(PefsKeys { config, database }))
 }
 
 /// The format of a directory, with the keys that the given one leads to. Without one: as it is stored.
-pub(super) fn open(dir: &Path, keys: &Keys, key: Option<&StackKey>) -> Result<PefsFormat> {
+pub(super) fn open(dir: &Path, keys: &PefsKeys, key: Option<&StackKey>) -> Result<PefsFormat> {
     let format = without_keys();
     let Some(key) = key else {
         return Ok(format);
@@ -91,7 +91,7 @@ pub(super) fn control(
     view: Arc<StackedDirectory<PefsFormat>>,
     mount: &Arc<FuseMount>,
 ) -> Result<Option<Control>> {
-    let keys = MountedKeys {
+    let keys = PefsMountKeys {
         view,
         mount: Arc::downgrade(mount),
     };
@@ -99,13 +99,13 @@ pub(super) fn control(
 }
 
 /// The keys of a mount.
-struct MountedKeys {
+struct PefsMountKeys {
     view: Arc<StackedDirectory<PefsFormat>>,
     mount: Weak<FuseMount>,
 }
 
-impl Controlled for MountedKeys {
-    fn control(&self, request: Request, secret: Option<Secret>) -> Result<Answer> {
+impl KeyOwner for PefsMountKeys {
+    fn control(&self, request: Request, secret: Option<Secret>) -> Result<ControlAnswer> {
         let format = self.view.format();
         match request {
             Request::Keys => Ok(answer(&format.keys())),
@@ -115,7 +115,7 @@ impl Controlled for MountedKeys {
                 let algorithm = self.view.with_lower(settle).map_err(|error| {
                     Failure::new(FailureKind::Device, format!("{CONFIG_NAME}: {error}"))
                 })?;
-                Ok(Answer::Algorithm(algorithm.to_string()))
+                Ok(ControlAnswer::Algorithm(algorithm.to_string()))
             }
             Request::Add { algorithm } => {
                 let algorithm = Algorithm::from_name(&algorithm);
@@ -128,14 +128,14 @@ impl Controlled for MountedKeys {
                 let id = key.id();
                 format.add_key(key).map_err(|error| refused(id, error))?;
                 self.outlive_names();
-                Ok(Answer::Done)
+                Ok(ControlAnswer::Done)
             }
             Request::Delete { id } => self.delete(KeyId(id)),
             Request::Flush => {
                 for key in format.keys() {
                     self.delete(key.id())?;
                 }
-                Ok(Answer::Done)
+                Ok(ControlAnswer::Done)
             }
             Request::KeyOf { ino } => {
                 let key = self.view.with_node(ino, |node| node.key().cloned());
@@ -147,17 +147,17 @@ impl Controlled for MountedKeys {
                 self.view
                     .remake_directory(parent, &name, |node| format.under_key(node, id, &name))
                     .map_err(|error| refused(id, error))?;
-                Ok(Answer::Done)
+                Ok(ControlAnswer::Done)
             }
             _ => Err(Failure::other("the mount is one of pefs")),
         }
     }
 }
 
-impl MountedKeys {
+impl PefsMountKeys {
     /// Takes a key away. What programs have written is written before, and nothing that was read with it
     /// stays in the kernel.
-    fn delete(&self, id: KeyId) -> Result<Answer> {
+    fn delete(&self, id: KeyId) -> Result<ControlAnswer> {
         let forget = || {
             let inodes = self.view.with_contents(|node| node.is_under(id));
             if let Some(mount) = self.mount.upgrade() {
@@ -169,7 +169,7 @@ impl MountedKeys {
         removed.map_err(|error| refused(id, error))?;
         forget();
         self.outlive_names();
-        Ok(Answer::Done)
+        Ok(ControlAnswer::Done)
     }
 
     /// Names are others under other keys.
@@ -180,12 +180,12 @@ impl MountedKeys {
     }
 }
 
-fn answer(keys: &[Arc<PefsKey>]) -> Answer {
+fn answer(keys: &[Arc<PefsKey>]) -> ControlAnswer {
     let line = |key: &Arc<PefsKey>| KeyLine {
         id: key.id().to_string(),
         algorithm: key.algorithm().to_string(),
     };
-    Answer::Keys(keys.iter().map(line).collect())
+    ControlAnswer::Keys(keys.iter().map(line).collect())
 }
 
 fn refused(id: KeyId, error: Error) -> Failure {
@@ -202,7 +202,7 @@ fn refused(id: KeyId, error: Error) -> Failure {
 }
 
 /// The key of a file, or of a passphrase.
-fn master_key(dir: &Path, keys: &Keys, key: &StackKey) -> Result<PefsMasterKey> {
+fn master_key(dir: &Path, keys: &PefsKeys, key: &StackKey) -> Result<PefsMasterKey> {
     let iterations = keys.config.iterations.unwrap_or(DEFAULT_ITERATIONS);
     let (files, passphrase): (Vec<Secret>, _) = match lower::one_key_file(key)? {
         Some(path) => (vec![key_file(path)?], None),

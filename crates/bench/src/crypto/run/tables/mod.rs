@@ -4,7 +4,7 @@ mod memory;
 
 use cipher::{AeadAlgorithm, Digest};
 
-use super::measure::{CALL, Layout, Task, Work};
+use super::measure::{CALL, CipherTask, CipherWork, DataLayout};
 use crate::crypto::args::BenchTable;
 pub(super) use memory::{Memory, decrypt_large};
 
@@ -43,7 +43,7 @@ impl BenchTable {
     }
 
     /// Its lines.
-    pub(super) fn tasks(self) -> Vec<Task> {
+    pub(super) fn tasks(self) -> Vec<CipherTask> {
         match self {
             BenchTable::Modes => modes(),
             BenchTable::Layout => layouts(),
@@ -51,19 +51,27 @@ impl BenchTable {
             BenchTable::Sha256 => hashes(
                 self,
                 &HASHED,
-                &[("SHA-256", Work::Hash(Digest::Sha256), Some(&["sha256"]))],
+                &[(
+                    "SHA-256",
+                    CipherWork::Hash(Digest::Sha256),
+                    Some(&["sha256"]),
+                )],
             ),
             BenchTable::Hashes => hashes(
                 self,
                 &[1 << 10, 4 << 10, 16 << 10, CALL],
                 &[
-                    ("SHA-512", Work::Hash(Digest::Sha512), Some(&["sha512"])),
+                    (
+                        "SHA-512",
+                        CipherWork::Hash(Digest::Sha512),
+                        Some(&["sha512"]),
+                    ),
                     (
                         "SHA3-256",
-                        Work::Hash(Digest::Sha3_256),
+                        CipherWork::Hash(Digest::Sha3_256),
                         Some(&["sha3-256"]),
                     ),
-                    ("BLAKE3", Work::Blake3, None),
+                    ("BLAKE3", CipherWork::Blake3, None),
                 ],
             ),
             BenchTable::Memory => Vec::new(),
@@ -72,55 +80,55 @@ impl BenchTable {
 }
 
 /// A name, what is done, and what `openssl speed` calls it.
-type Line = (&'static str, Work, Option<&'static [&'static str]>);
+type TableLine = (&'static str, CipherWork, Option<&'static [&'static str]>);
 
-const MODES: [Line; 8] = [
+const MODES: [TableLine; 8] = [
     (
         "ECB encrypt",
-        Work::Encrypt("aes-ecb", 16),
+        CipherWork::Encrypt("aes-ecb", 16),
         Some(&["aes-128-ecb"]),
     ),
     (
         "ECB decrypt",
-        Work::Decrypt("aes-ecb", 16),
+        CipherWork::Decrypt("aes-ecb", 16),
         Some(&["aes-128-ecb", "-decrypt"]),
     ),
     (
         "CTR encrypt",
-        Work::Encrypt("aes-ctr-plain64", 16),
+        CipherWork::Encrypt("aes-ctr-plain64", 16),
         Some(&["aes-128-ctr"]),
     ),
     (
         "CTR decrypt",
-        Work::Decrypt("aes-ctr-plain64", 16),
+        CipherWork::Decrypt("aes-ctr-plain64", 16),
         Some(&["aes-128-ctr", "-decrypt"]),
     ),
     (
         "CBC encrypt",
-        Work::Encrypt("aes-cbc-plain64", 16),
+        CipherWork::Encrypt("aes-cbc-plain64", 16),
         Some(&["aes-128-cbc"]),
     ),
     (
         "CBC decrypt",
-        Work::Decrypt("aes-cbc-plain64", 16),
+        CipherWork::Decrypt("aes-cbc-plain64", 16),
         Some(&["aes-128-cbc", "-decrypt"]),
     ),
-    ("GCM encrypt", Work::Seal(GCM), Some(&["aes-128-gcm"])),
+    ("GCM encrypt", CipherWork::Seal(GCM), Some(&["aes-128-gcm"])),
     (
         "GCM decrypt",
-        Work::Open(GCM),
+        CipherWork::Open(GCM),
         Some(&["aes-128-gcm", "-decrypt"]),
     ),
 ];
 
-fn modes() -> Vec<Task> {
-    let line = |(name, work, openssl): Line| {
-        MESSAGES.map(|size| Task {
+fn modes() -> Vec<CipherTask> {
+    let line = |(name, work, openssl): TableLine| {
+        MESSAGES.map(|size| CipherTask {
             table: BenchTable::Modes,
             name,
             size,
             call: size,
-            layout: Layout::Whole,
+            layout: DataLayout::Whole,
             work,
             openssl,
             rounds: Some(10),
@@ -130,14 +138,27 @@ fn modes() -> Vec<Task> {
 }
 
 /// OpenSSL measures aligned data in one place only.
-fn layouts() -> Vec<Task> {
+fn layouts() -> Vec<CipherTask> {
     let lines = [
-        ("CBC decrypt", Work::Decrypt("aes-cbc-plain64", 16), 4096),
-        ("XTS encrypt", Work::Encrypt("aes-xts-plain64", 32), 4096),
-        ("GCM encrypt", Work::Seal(GCM), CALL),
+        (
+            "CBC decrypt",
+            CipherWork::Decrypt("aes-cbc-plain64", 16),
+            4096,
+        ),
+        (
+            "XTS encrypt",
+            CipherWork::Encrypt("aes-xts-plain64", 32),
+            4096,
+        ),
+        ("GCM encrypt", CipherWork::Seal(GCM), CALL),
     ];
     let line = |(name, work, size)| {
-        [Layout::Whole, Layout::Unaligned, Layout::Scattered].map(|layout| Task {
+        [
+            DataLayout::Whole,
+            DataLayout::Unaligned,
+            DataLayout::Scattered,
+        ]
+        .map(|layout| CipherTask {
             table: BenchTable::Layout,
             name,
             size,
@@ -151,13 +172,13 @@ fn layouts() -> Vec<Task> {
     lines.into_iter().flat_map(line).collect()
 }
 
-fn xts() -> Vec<Task> {
+fn xts() -> Vec<CipherTask> {
     const XTS: &str = "aes-xts-plain64";
-    let lines: [(Line, u32); 4] = [
+    let lines: [(TableLine, u32); 4] = [
         (
             (
                 "AES-256 encrypt",
-                Work::Encrypt(XTS, 64),
+                CipherWork::Encrypt(XTS, 64),
                 Some(&["aes-256-xts"]),
             ),
             14,
@@ -165,7 +186,7 @@ fn xts() -> Vec<Task> {
         (
             (
                 "AES-256 decrypt",
-                Work::Decrypt(XTS, 64),
+                CipherWork::Decrypt(XTS, 64),
                 Some(&["aes-256-xts", "-decrypt"]),
             ),
             14,
@@ -173,7 +194,7 @@ fn xts() -> Vec<Task> {
         (
             (
                 "AES-128 encrypt",
-                Work::Encrypt(XTS, 32),
+                CipherWork::Encrypt(XTS, 32),
                 Some(&["aes-128-xts"]),
             ),
             10,
@@ -181,19 +202,19 @@ fn xts() -> Vec<Task> {
         (
             (
                 "AES-128 decrypt",
-                Work::Decrypt(XTS, 32),
+                CipherWork::Decrypt(XTS, 32),
                 Some(&["aes-128-xts", "-decrypt"]),
             ),
             10,
         ),
     ];
-    let sizes = |((name, work, openssl), rounds): (Line, u32)| {
-        [512, 4096].map(|size| Task {
+    let sizes = |((name, work, openssl), rounds): (TableLine, u32)| {
+        [512, 4096].map(|size| CipherTask {
             table: BenchTable::Xts,
             name,
             size,
             call: CALL,
-            layout: Layout::Whole,
+            layout: DataLayout::Whole,
             work,
             openssl,
             rounds: Some(rounds),
@@ -202,15 +223,15 @@ fn xts() -> Vec<Task> {
     lines.into_iter().flat_map(sizes).collect()
 }
 
-fn hashes(table: BenchTable, sizes: &[usize], lines: &[Line]) -> Vec<Task> {
-    let line = |(name, work, openssl): &Line| {
+fn hashes(table: BenchTable, sizes: &[usize], lines: &[TableLine]) -> Vec<CipherTask> {
+    let line = |(name, work, openssl): &TableLine| {
         let (name, work, openssl) = (*name, *work, *openssl);
-        sizes.iter().map(move |size| Task {
+        sizes.iter().map(move |size| CipherTask {
             table,
             name,
             size: *size,
             call: *size,
-            layout: Layout::Whole,
+            layout: DataLayout::Whole,
             work,
             openssl,
             rounds: None,

@@ -67,7 +67,7 @@ EXIT CODES
 )]
 pub(crate) struct Allow {
     #[command(flatten)]
-    pub(crate) how: Delegated,
+    pub(crate) how: DelegationScope,
     /// Users or groups, permissions, and a dataset; a dataset alone shows its permissions
     #[arg(value_name = "WHO|PERMISSION|DATASET", num_args = 1..=3, required = true)]
     pub(crate) words: Vec<String>,
@@ -97,7 +97,7 @@ EXIT CODES
 )]
 pub(crate) struct Unallow {
     #[command(flatten)]
-    pub(crate) how: Delegated,
+    pub(crate) how: DelegationScope,
     /// Users or groups, permissions, and a dataset
     #[arg(value_name = "WHO|PERMISSION|DATASET", num_args = 1..=3, required = true)]
     pub(crate) words: Vec<String>,
@@ -105,7 +105,7 @@ pub(crate) struct Unallow {
 
 /// Whom, and where.
 #[derive(Args, Debug)]
-pub(crate) struct Delegated {
+pub(crate) struct DelegationScope {
     /// Only on the dataset itself
     #[arg(short)]
     pub(crate) local: bool,

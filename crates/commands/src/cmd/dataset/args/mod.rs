@@ -10,7 +10,7 @@ use console::show::properties as shown;
 use console::values::{self, TableStyle};
 
 pub(crate) use copy::Cp;
-pub(crate) use delegation::{Allow, Delegated, Unallow};
+pub(crate) use delegation::{Allow, DelegationScope, Unallow};
 pub(crate) use properties::Properties;
 pub(crate) use userspace::{AccountField, Accounts, Groupspace, Userspace};
 
@@ -55,7 +55,7 @@ JSON
 EXIT CODES
   2 for a wrong value; 3 if there is no such property, or the dataset above does not exist; 4 if the
   name is taken; 8 if the key cannot be read; 11 if there is not enough free space to reserve.")]
-pub(crate) struct Create {
+pub(crate) struct CreateArgs {
     /// Create the datasets above it too; no error if it exists
     #[arg(short)]
     pub(crate) parents: bool,
@@ -141,7 +141,7 @@ EXIT CODES
   1 if the answer was no; 2 if there is neither a terminal nor -f, or --shred names a dataset that
   is not encrypted; 3 if there is no such dataset or snapshot; 5 if it is in use or held, needs -r
   or -R, or shares its newest data keys; 12 if a device is missing or fails.")]
-pub(crate) struct Destroy {
+pub(crate) struct DestroyArgs {
     /// With its snapshots and all datasets below; for a snapshot, also snapshots of this name below
     #[arg(short)]
     pub(crate) recursive: bool,
@@ -191,7 +191,7 @@ EXAMPLES
 EXIT CODES
   3 if there is no such dataset or snapshot; 4 if the new name is taken, with -r that of any of the
   snapshots; 5 if it is in use.")]
-pub(crate) struct Rename {
+pub(crate) struct RenameArgs {
     /// Unmount datasets even if they are in use
     #[arg(short)]
     pub(crate) force: bool,
@@ -211,7 +211,7 @@ pub(crate) struct Rename {
 
 /// What `list` and `get` can be restricted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Type {
+pub(crate) enum DatasetType {
     #[value(alias = "fs")]
     Filesystem,
     #[value(alias = "vol")]
@@ -272,7 +272,7 @@ pub(crate) struct List {
     pub(crate) depth: Option<u32>,
     /// Only these types; default: file systems, volumes and named snapshots
     #[arg(short = 't', value_name = "TYPE,...", value_delimiter = ',')]
-    pub(crate) types: Vec<Type>,
+    pub(crate) types: Vec<DatasetType>,
     #[command(flatten)]
     pub(crate) table: TableStyle,
     /// Columns to print
@@ -366,7 +366,7 @@ pub(crate) struct Get {
     pub(crate) sources: Vec<SourceKind>,
     /// Only these types
     #[arg(short = 't', value_name = "TYPE,...", value_delimiter = ',')]
-    pub(crate) types: Vec<Type>,
+    pub(crate) types: Vec<DatasetType>,
     /// Properties with commas between them, or `all`
     #[arg(value_name = "all|PROPERTY,...")]
     pub(crate) props: String,

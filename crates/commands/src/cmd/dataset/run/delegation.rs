@@ -8,7 +8,7 @@ use console::show::json;
 use console::show::text::in_a_cell;
 use protocol::api::{PermissionRow, WhoKind, command};
 
-use crate::cmd::dataset::args::{Allow, Delegated, Unallow};
+use crate::cmd::dataset::args::{Allow, DelegationScope, Unallow};
 
 /// A heading is as long as `zfs` makes it.
 const WIDTH: usize = 70;
@@ -28,7 +28,7 @@ pub(crate) fn unallow(args: Unallow, session: &mut Session) -> Result {
 
 /// What the words mean: the dataset is the last, and everyone needs no name.
 fn change(
-    how: Delegated,
+    how: DelegationScope,
     mut words: Vec<String>,
     remove: bool,
 ) -> Result<command::ChangePermissions> {
@@ -121,8 +121,8 @@ fn text(rows: &[PermissionRow]) -> String {
 mod tests {
     use super::*;
 
-    fn how(everyone: bool, local: bool) -> Delegated {
-        Delegated {
+    fn how(everyone: bool, local: bool) -> DelegationScope {
+        DelegationScope {
             local,
             descendent: false,
             user: false,

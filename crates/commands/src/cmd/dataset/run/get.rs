@@ -8,7 +8,7 @@ use console::show::{json, value};
 use protocol::api::{DatasetRow, PropertyRow, Source};
 
 use super::select::Selection;
-use crate::cmd::dataset::args::{Get, GetField, SourceKind, Type};
+use crate::cmd::dataset::args::{DatasetType, Get, GetField, SourceKind};
 
 pub(crate) fn run(args: Get, session: &mut Session) -> Result {
     let props = wanted(&args.props)?;
@@ -17,7 +17,7 @@ pub(crate) fn run(args: Get, session: &mut Session) -> Result {
         args.recursive,
         args.depth,
         &args.types,
-        Type::All,
+        DatasetType::All,
     );
     let mut rows = selection.fetch(session, props)?;
     for row in &mut rows {

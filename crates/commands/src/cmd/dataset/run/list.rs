@@ -10,7 +10,7 @@ use console::show::{json, value};
 use protocol::api::{DatasetRow, Value};
 
 use super::select::Selection;
-use crate::cmd::dataset::args::{List, Type};
+use crate::cmd::dataset::args::{DatasetType, List};
 
 /// What `-o space` stands for.
 const SPACE: [&str; 7] = [
@@ -49,7 +49,7 @@ pub(crate) fn run(args: List, session: &mut Session) -> Result {
         args.recursive,
         args.depth,
         &args.types,
-        Type::Filesystem,
+        DatasetType::Filesystem,
     );
     let mut rows = selection.fetch(session, props)?;
     if !order.is_empty() {

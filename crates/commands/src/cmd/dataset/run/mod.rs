@@ -16,10 +16,10 @@ use console::show::{json, size};
 use console::values::property;
 use protocol::api::{NewVolume, Props, command};
 
-use crate::cmd::dataset::args::{Create, Destroy, Inherit, Rename, Set};
+use crate::cmd::dataset::args::{CreateArgs, DestroyArgs, Inherit, RenameArgs, Set};
 use crate::cmd::sure::may_destroy;
 
-pub(crate) fn create(args: Create, session: &mut Session) -> Result {
+pub(crate) fn create(args: CreateArgs, session: &mut Session) -> Result {
     let command = command::Create {
         name: args.name.clone(),
         props: args.props,
@@ -66,7 +66,7 @@ fn created(
     Outcome::text(text)
 }
 
-pub(crate) fn destroy(args: Destroy, session: &mut Session) -> Result {
+pub(crate) fn destroy(args: DestroyArgs, session: &mut Session) -> Result {
     if args.name.contains('#') {
         if args.shred || args.recursive || args.clones || args.dry_run || args.defer {
             return Err(usage(
@@ -111,7 +111,7 @@ pub(crate) fn destroy(args: Destroy, session: &mut Session) -> Result {
     }
 }
 
-fn destroy_later(args: &Destroy, session: &mut Session) -> Result {
+fn destroy_later(args: &DestroyArgs, session: &mut Session) -> Result {
     let ask = |session: &mut Session, dry_run| {
         let command = command::DestroyLater {
             name: args.name.clone(),
@@ -156,7 +156,7 @@ fn lines(names: &[String], what: &str) -> String {
         .collect()
 }
 
-pub(crate) fn rename(args: Rename, session: &mut Session) -> Result {
+pub(crate) fn rename(args: RenameArgs, session: &mut Session) -> Result {
     let command = command::Rename {
         to: renamed(&args.from, args.to),
         from: args.from,

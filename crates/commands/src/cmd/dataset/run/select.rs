@@ -9,7 +9,7 @@ use console::outcome::Result;
 use console::session::{Session, answer};
 use protocol::api::{DatasetRow, command};
 
-use crate::cmd::dataset::args::Type;
+use crate::cmd::dataset::args::DatasetType;
 
 /// A selection.
 pub(super) struct Selection {
@@ -30,19 +30,19 @@ impl Selection {
         names: Vec<String>,
         recursive: bool,
         depth: Option<u32>,
-        types: &[Type],
-        default: Type,
+        types: &[DatasetType],
+        default: DatasetType,
     ) -> Selection {
-        let has = |wanted: Type| {
-            let of = |kind: &Type| *kind == wanted || *kind == Type::All;
+        let has = |wanted: DatasetType| {
+            let of = |kind: &DatasetType| *kind == wanted || *kind == DatasetType::All;
             match types {
                 [] => of(&default),
                 types => types.iter().any(of),
             }
         };
-        let (filesystems, snapshots) = (has(Type::Filesystem), has(Type::Snapshot));
-        let bookmarks = has(Type::Bookmark);
-        let volumes = has(Type::Volume) || types.is_empty() && filesystems;
+        let (filesystems, snapshots) = (has(DatasetType::Filesystem), has(DatasetType::Snapshot));
+        let bookmarks = has(DatasetType::Bookmark);
+        let volumes = has(DatasetType::Volume) || types.is_empty() && filesystems;
         let depth = match depth {
             Some(depth) => Some(depth),
             None if recursive || names.is_empty() => None,
@@ -129,10 +129,10 @@ mod tests {
         names: &[&str],
         recursive: bool,
         depth: Option<u32>,
-        types: &[Type],
+        types: &[DatasetType],
     ) -> Vec<String> {
         let names = names.iter().map(ToString::to_string).collect();
-        let selection = Selection::new(names, recursive, depth, types, Type::Filesystem);
+        let selection = Selection::new(names, recursive, depth, types, DatasetType::Filesystem);
         let row = |name: &str| DatasetRow {
             name: name.into(),
             kind: match name {
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn names_depth_and_types() {
-        use Type::{All, Filesystem, Snapshot, Volume};
+        use DatasetType::{All, Filesystem, Snapshot, Volume};
         let all = [
             "tank",
             "tank/home",

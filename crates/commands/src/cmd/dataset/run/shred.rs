@@ -8,7 +8,7 @@ use console::show::text::in_a_cell;
 use console::show::{json, size};
 use protocol::api::{ShredReport, Survivor, command};
 
-use crate::cmd::dataset::args::Destroy;
+use crate::cmd::dataset::args::DestroyArgs;
 use crate::cmd::sure::may_destroy;
 
 /// What no program can know.
@@ -20,7 +20,7 @@ Cannot be known from here:
   names, properties and the history of the pool stay where they are, and are not secret
 ";
 
-pub(super) fn run(args: &Destroy, session: &mut Session) -> Result {
+pub(super) fn run(args: &DestroyArgs, session: &mut Session) -> Result {
     let mut ask = |dry_run| {
         let command = command::Shred {
             name: args.name.clone(),

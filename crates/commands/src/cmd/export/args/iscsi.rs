@@ -24,8 +24,8 @@ EXIT CODES
   2 for a wrong argument; 3 if there is no such file or target; 4 if the name is taken; 5 if the
   device, the port or the target is in use.")]
 pub(crate) enum Iscsi {
-    Export(IscsiExport),
-    Unexport(IscsiUnexport),
+    Export(IscsiExportArgs),
+    Unexport(IscsiUnexportArgs),
     List(IscsiList),
     Sessions(IscsiSessions),
 }
@@ -80,7 +80,7 @@ EXAMPLES
 EXIT CODES
   2 for a wrong argument or name, or a short secret; 3 if there is no such file; 4 if the name or
   the identity is taken; 5 if the device or the port is in use; 8 if a secret cannot be read.")]
-pub(crate) struct IscsiExport {
+pub(crate) struct IscsiExportArgs {
     /// The name of the target; default: made of the name of the device
     #[arg(long, value_name = "IQN")]
     pub(crate) name: Option<String>,
@@ -137,7 +137,7 @@ EXAMPLES
 
 EXIT CODES
   3 if there is no such target; 5 if initiators use it.")]
-pub(crate) struct IscsiUnexport {
+pub(crate) struct IscsiUnexportArgs {
     /// End sessions
     #[arg(short, long)]
     pub(crate) force: bool,

@@ -4,6 +4,6 @@ mod iscsi;
 mod mount;
 mod nbd;
 
-pub(crate) use iscsi::{Iscsi, IscsiExport};
+pub(crate) use iscsi::{Iscsi, IscsiExportArgs};
 pub(crate) use mount::{Mount, Unmount};
-pub(crate) use nbd::{Nbd, NbdAttach, NbdDetach, NbdExport, NbdList};
+pub(crate) use nbd::{Nbd, NbdAttachArgs, NbdDetachArgs, NbdExportArgs, NbdList};

@@ -33,10 +33,10 @@ EXIT CODES
   2 for a wrong argument; 3 if there is no such file or export; 4 if the name is taken; 5 if the
   device or the export is in use.")]
 pub(crate) enum Nbd {
-    Export(NbdExport),
-    Unexport(NbdUnexport),
-    Attach(NbdAttach),
-    Detach(NbdDetach),
+    Export(NbdExportArgs),
+    Unexport(NbdUnexportArgs),
+    Attach(NbdAttachArgs),
+    Detach(NbdDetachArgs),
     List(NbdList),
 }
 
@@ -78,7 +78,7 @@ EXAMPLES
 EXIT CODES
   2 for a wrong argument, or certificates that cannot be used; 3 if there is no such file; 4 if
   the name is taken; 5 if the device or the port is in use.")]
-pub(crate) struct NbdExport {
+pub(crate) struct NbdExportArgs {
     /// The name for clients; default: the last part of the path
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
@@ -113,7 +113,7 @@ EXAMPLES
 
 EXIT CODES
   3 if there is no such export; 5 if clients use it.")]
-pub(crate) struct NbdUnexport {
+pub(crate) struct NbdUnexportArgs {
     /// Disconnect clients
     #[arg(short, long)]
     pub(crate) force: bool,
@@ -149,7 +149,7 @@ EXIT CODES
   1 if the kernel has no network block devices; 2 for a wrong argument; 3 if there is no such
   volume; 4 if it is attached or exported already; 5 if the volume or /dev/nbdN is in use; 6 if
   the daemon may not attach; 8 if the key is not loaded.")]
-pub(crate) struct NbdAttach {
+pub(crate) struct NbdAttachArgs {
     /// Do not let the kernel change it
     #[arg(long)]
     pub(crate) read_only: bool,
@@ -175,7 +175,7 @@ EXAMPLES
 
 EXIT CODES
   3 if it is not attached; 5 if it is mounted.")]
-pub(crate) struct NbdDetach {
+pub(crate) struct NbdDetachArgs {
     /// Also while it is mounted
     #[arg(short, long)]
     pub(crate) force: bool,

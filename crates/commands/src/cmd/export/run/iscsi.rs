@@ -7,7 +7,7 @@ use console::show::table::{self, Column};
 use protocol::api::{Command, SessionRow, command};
 
 use super::nbd::{device_name, show_exports};
-use crate::cmd::export::args::{Iscsi, IscsiExport};
+use crate::cmd::export::args::{Iscsi, IscsiExportArgs};
 
 pub(crate) fn run(args: Iscsi, session: &mut Session) -> Result {
     match args {
@@ -29,7 +29,7 @@ pub(crate) fn run(args: Iscsi, session: &mut Session) -> Result {
     }
 }
 
-fn export(args: IscsiExport, session: &mut Session) -> Result {
+fn export(args: IscsiExportArgs, session: &mut Session) -> Result {
     let mut portals = args.portals.into_iter();
     let new = command::IscsiExport {
         device: device_name(args.device)?,

@@ -9,7 +9,7 @@ use console::show::size;
 use console::show::table::{self, Column};
 use protocol::api::{Command, ExportRow, command};
 
-use crate::cmd::export::args::{Nbd, NbdAttach, NbdDetach, NbdExport, NbdList};
+use crate::cmd::export::args::{Nbd, NbdAttachArgs, NbdDetachArgs, NbdExportArgs, NbdList};
 
 pub(crate) fn run(args: Nbd, session: &mut Session) -> Result {
     match args {
@@ -24,7 +24,7 @@ pub(crate) fn run(args: Nbd, session: &mut Session) -> Result {
     }
 }
 
-fn export(args: NbdExport, session: &mut Session) -> Result {
+fn export(args: NbdExportArgs, session: &mut Session) -> Result {
     // A relative path would mean something else to the daemon.
     let listen = match args.listen {
         Some(text) => Some(match text.strip_prefix("unix:") {
@@ -45,7 +45,7 @@ fn export(args: NbdExport, session: &mut Session) -> Result {
     call_quiet(session, new)
 }
 
-fn attach(args: NbdAttach, session: &mut Session) -> Result {
+fn attach(args: NbdAttachArgs, session: &mut Session) -> Result {
     let new = command::NbdAttach {
         device: device_name(args.device)?,
         kernel: args.kernel,
@@ -59,7 +59,7 @@ fn attach(args: NbdAttach, session: &mut Session) -> Result {
     Ok(Outcome::text(lines.collect::<String>()))
 }
 
-fn detach(args: NbdDetach, session: &mut Session) -> Result {
+fn detach(args: NbdDetachArgs, session: &mut Session) -> Result {
     let (device, force) = (device_name(args.device)?, args.force);
     call_quiet(session, command::NbdDetach { device, force })
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 const PREFIX: &str = "take-in-";
 
 #[derive(Serialize)]
-struct Moved {
+struct MoveReport {
     moved: u64,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn mount(mount: command::Mount, session: &mut Session) -> Result {
     };
     call_quiet(session, mount)?;
     Ok(Outcome::text(match session.json {
-        true => json::show(&Moved { moved }),
+        true => json::show(&MoveReport { moved }),
         false if moved == 1 => format!("moved 1 entry into {name}\n"),
         false => format!("moved {moved} entries into {name}\n"),
     }))

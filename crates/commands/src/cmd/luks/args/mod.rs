@@ -17,10 +17,10 @@ pub(crate) use change::{
 pub(crate) use format::LuksFormat;
 pub(crate) use look::{LuksBenchmark, LuksDump, LuksIsLuks, LuksUuid};
 pub(crate) use open::{
-    LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksResume, LuksServing,
-    LuksStatus, LuksSuspend,
+    LuksCloseArgs, LuksOpenArgs, LuksOpenType, LuksPlain, LuksRefreshArgs, LuksResizeArgs,
+    LuksResumeArgs, LuksServing, LuksStatusArgs, LuksSuspendArgs,
 };
-pub(crate) use reencrypt::{LuksReencrypt, LuksResilience};
+pub(crate) use reencrypt::{LuksReencryptArgs, LuksResilience};
 pub(crate) use shared::{LuksContainer, LuksKdf, LuksKey, LuksTokenChoice};
 
 /// Create, open and change LUKS containers, as cryptsetup does
@@ -69,13 +69,13 @@ EXIT CODES
   space.")]
 pub(crate) enum Luks {
     Format(LuksFormat),
-    Open(LuksOpen),
-    Close(LuksClose),
-    Status(LuksStatus),
-    Refresh(LuksRefresh),
-    Resize(LuksResize),
-    Suspend(LuksSuspend),
-    Resume(LuksResume),
+    Open(LuksOpenArgs),
+    Close(LuksCloseArgs),
+    Status(LuksStatusArgs),
+    Refresh(LuksRefreshArgs),
+    Resize(LuksResizeArgs),
+    Suspend(LuksSuspendArgs),
+    Resume(LuksResumeArgs),
     Dump(LuksDump),
     AddKey(LuksAddKey),
     ChangeKey(LuksChangeKey),
@@ -91,7 +91,7 @@ pub(crate) enum Luks {
     #[command(name = "is-luks")]
     Is(LuksIsLuks),
     Convert(LuksConvert),
-    Reencrypt(LuksReencrypt),
+    Reencrypt(LuksReencryptArgs),
     Repair(LuksRepair),
     Benchmark(LuksBenchmark),
 }

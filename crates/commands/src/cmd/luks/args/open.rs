@@ -91,7 +91,7 @@ EXIT CODES
   in use; 7 if the passphrase opens no key slot; 8 if the key cannot be read, or no key slot can be
   used; 9 if the header or key material is damaged; 10 if the header has features that are unknown
   here.")]
-pub(crate) struct LuksOpen {
+pub(crate) struct LuksOpenArgs {
     /// The type of the device
     #[arg(long = "type", value_enum, default_value = "luks")]
     pub(crate) kind: LuksOpenType,
@@ -208,7 +208,7 @@ EXAMPLES
 
 EXIT CODES
   3 if there is no such mapping; 5 if an export, a pool or another mapping uses it.")]
-pub(crate) struct LuksClose {
+pub(crate) struct LuksCloseArgs {
     /// The mapping
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
@@ -250,7 +250,7 @@ JSON
 EXIT CODES
   2 if a mapping has no line of a table, or keys would not go to a terminal; 3 if there is no such
   mapping; 7 if the passphrase opens no key slot.")]
-pub(crate) struct LuksStatus {
+pub(crate) struct LuksStatusArgs {
     /// Print the line of `dmsetup table`
     #[arg(long)]
     pub(crate) table: bool,
@@ -281,7 +281,7 @@ EXAMPLES
 EXIT CODES
   2 if the provider does not have the cipher; 3 if there is no such mapping; 5 if it is
   suspended, or requests do not end.")]
-pub(crate) struct LuksRefresh {
+pub(crate) struct LuksRefreshArgs {
     #[command(flatten)]
     pub(crate) serving: LuksServing,
     /// The mapping
@@ -311,7 +311,7 @@ EXAMPLES
 EXIT CODES
   2 if it cannot be suspended; 3 if there is no such mapping; 5 if a request does not end, or
   another command changes the header.")]
-pub(crate) struct LuksSuspend {
+pub(crate) struct LuksSuspendArgs {
     /// The mapping
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
@@ -332,7 +332,7 @@ EXIT CODES
   2 if it is not suspended, or the header is another one; 3 if there is no such mapping; 7 if the
   passphrase opens no key slot; 8 if no key slot can be used; 9 if the header or key material is
   damaged.")]
-pub(crate) struct LuksResume {
+pub(crate) struct LuksResumeArgs {
     /// Try only this key slot
     #[arg(short = 'S', long, value_name = "SLOT")]
     pub(crate) key_slot: Option<u32>,
@@ -359,7 +359,7 @@ EXAMPLES
 EXIT CODES
   2 if the size is no whole number of sectors; 3 if there is no such mapping; 11 if the device is
   smaller.")]
-pub(crate) struct LuksResize {
+pub(crate) struct LuksResizeArgs {
     /// The new size, such as 1G
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     pub(crate) device_size: Option<u64>,

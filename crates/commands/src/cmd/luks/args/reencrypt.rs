@@ -78,7 +78,7 @@ EXIT CODES
   to encrypt is a container; 5 if another command changes it; 7 if the passphrase is wrong; 9 if the
   header is damaged or was changed; 10 if the container cannot be
   re-encrypted; 11 if the header or the device has no free space.")]
-pub(crate) struct LuksReencrypt {
+pub(crate) struct LuksReencryptArgs {
     /// Encrypt a device that is not encrypted
     #[arg(long, conflicts_with_all = ["decrypt", "resume_only"])]
     pub(crate) encrypt: bool,

@@ -41,7 +41,7 @@ const CIPHERS: [(&str, usize); 14] = [
     ("twofish-xts", 512),
 ];
 
-struct Speed {
+struct CipherSpeed {
     name: String,
     bits: usize,
     encrypt: f64,
@@ -60,7 +60,7 @@ pub(super) fn run(args: &LuksBenchmark, as_json: bool) -> Result {
         None => kdfs()?,
     };
     let measure = |(name, bits): (String, usize)| speed(&name, bits, args.sector_size);
-    let ciphers: Vec<Speed> = chosen.into_iter().map(measure).collect::<Result<_>>()?;
+    let ciphers: Vec<CipherSpeed> = chosen.into_iter().map(measure).collect::<Result<_>>()?;
     Ok(Outcome::text(match as_json {
         true => as_json_text(&kdfs, &ciphers, args.sector_size),
         false => text(&kdfs, &ciphers),
@@ -87,7 +87,7 @@ fn kdfs() -> Result<Vec<(String, Kdf)>> {
     Ok(found)
 }
 
-fn speed(name: &str, bits: usize, sector: usize) -> Result<Speed> {
+fn speed(name: &str, bits: usize, sector: usize) -> Result<CipherSpeed> {
     let failed = |error: cipher::Error| other(format!("{name} with {bits} bits: {error}"));
     let spec = SectorSpec::parse(name).map_err(failed)?;
     // XTS requires two keys that differ.
@@ -109,7 +109,7 @@ fn speed(name: &str, bits: usize, sector: usize) -> Result<Speed> {
         let mib = (calls * BUFFER as u64) as f64 / f64::from(1 << 20);
         Ok(mib / begin.elapsed().as_secs_f64())
     };
-    Ok(Speed {
+    Ok(CipherSpeed {
         name: name.trim_end_matches("-plain64").into(),
         bits,
         encrypt: measure(true)?,
@@ -117,7 +117,7 @@ fn speed(name: &str, bits: usize, sector: usize) -> Result<Speed> {
     })
 }
 
-fn text(kdfs: &[(String, Kdf)], ciphers: &[Speed]) -> String {
+fn text(kdfs: &[(String, Kdf)], ciphers: &[CipherSpeed]) -> String {
     let mut lines = vec!["# Tests are approximate using memory only (no storage IO).".to_owned()];
     for (name, kdf) in kdfs {
         lines.push(match kdf {
@@ -132,7 +132,7 @@ fn text(kdfs: &[(String, Kdf)], ciphers: &[Speed]) -> String {
         });
     }
     lines.push("#     Algorithm |       Key |      Encryption |      Decryption".into());
-    for Speed {
+    for CipherSpeed {
         name,
         bits,
         encrypt,
@@ -146,7 +146,7 @@ fn text(kdfs: &[(String, Kdf)], ciphers: &[Speed]) -> String {
     lines.join("\n") + "\n"
 }
 
-fn as_json_text(kdfs: &[(String, Kdf)], ciphers: &[Speed], sector: usize) -> String {
+fn as_json_text(kdfs: &[(String, Kdf)], ciphers: &[CipherSpeed], sector: usize) -> String {
     let kdfs = kdfs.iter().map(|(name, kdf)| match kdf {
         Kdf::Pbkdf2 { iterations, .. } => {
             json!({"name": name, "iterations": iterations, "key_size": KEY_BITS})

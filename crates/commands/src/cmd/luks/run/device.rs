@@ -12,7 +12,7 @@ use luks::Container;
 use protocol::api::{Borrowing, Failure, FailureKind};
 use protocol::device_name::DeviceName;
 
-use super::remote_device::Borrowed;
+use super::remote_device::BorrowedStorage;
 use crate::cmd::luks::args::LuksContainer;
 
 /// So long a command waits for others that change the same header.
@@ -37,7 +37,7 @@ impl OwnDevice {
         }
     }
 
-    fn borrowed(device: Borrowed) -> OwnDevice {
+    fn borrowed(device: BorrowedStorage) -> OwnDevice {
         OwnDevice {
             device: Arc::new(device),
             file: None,
@@ -65,32 +65,37 @@ pub(super) fn device(
 }
 
 /// Why there is no device.
-enum Refused {
+enum DeviceRefusal {
     /// Another process has locked it, perhaps for a moment only.
     Locked(Failure),
     Failed(Failure),
 }
 
-impl Refused {
-    fn failed(failure: impl Into<Failure>) -> Refused {
-        Refused::Failed(failure.into())
+impl DeviceRefusal {
+    fn failed(failure: impl Into<Failure>) -> DeviceRefusal {
+        DeviceRefusal::Failed(failure.into())
     }
 }
 
 /// Tries again while another process has it, for no longer than `limit`.
-fn wait<T>(limit: Duration, attempt: impl Fn() -> std::result::Result<T, Refused>) -> Result<T> {
+fn wait<T>(
+    limit: Duration,
+    attempt: impl Fn() -> std::result::Result<T, DeviceRefusal>,
+) -> Result<T> {
     let begun = Instant::now();
     let mut is_told = false;
     loop {
         match attempt() {
             Ok(done) => return Ok(done),
-            Err(Refused::Locked(failure)) if begun.elapsed() < limit => {
+            Err(DeviceRefusal::Locked(failure)) if begun.elapsed() < limit => {
                 if !std::mem::replace(&mut is_told, true) {
                     eprintln!("strongroom: {}; waiting", failure.message);
                 }
                 std::thread::sleep(STEP);
             }
-            Err(Refused::Locked(failure) | Refused::Failed(failure)) => return Err(failure),
+            Err(DeviceRefusal::Locked(failure) | DeviceRefusal::Failed(failure)) => {
+                return Err(failure);
+            }
         }
     }
 }
@@ -99,12 +104,12 @@ fn device_now(
     path: &Path,
     how: Borrowing,
     session: &Session,
-) -> std::result::Result<OwnDevice, Refused> {
+) -> std::result::Result<OwnDevice, DeviceRefusal> {
     let name = DeviceName::parse(path).supported();
-    if name.map_err(Refused::failed)?.is_lent() {
-        let name = device_path(path).map_err(Refused::failed)?;
-        let borrowed = session.borrow(&name, how).map_err(Refused::failed)?;
-        return Ok(OwnDevice::borrowed(Borrowed(borrowed)));
+    if name.map_err(DeviceRefusal::failed)?.is_lent() {
+        let name = device_path(path).map_err(DeviceRefusal::failed)?;
+        let borrowed = session.borrow(&name, how).map_err(DeviceRefusal::failed)?;
+        return Ok(OwnDevice::borrowed(BorrowedStorage(borrowed)));
     }
     let access = match how {
         Borrowing::Look => DeviceAccess::ReadOnly,
@@ -113,14 +118,14 @@ fn device_now(
     let busy = match FileDevice::open(path, access) {
         Ok(opened) => return Ok(OwnDevice::of_file(opened)),
         Err(error @ block::Error::Busy { .. }) => error,
-        Err(error) => return Err(Refused::failed(error)),
+        Err(error) => return Err(DeviceRefusal::failed(error)),
     };
-    let path = absolute(path).map_err(Refused::failed)?;
+    let path = absolute(path).map_err(DeviceRefusal::failed)?;
     match session.borrow_running(&path, how) {
-        Ok(device) => Ok(OwnDevice::borrowed(Borrowed(device))),
-        Err(failure) if failure.kind == FailureKind::Busy => Err(Refused::failed(failure)),
+        Ok(device) => Ok(OwnDevice::borrowed(BorrowedStorage(device))),
+        Err(failure) if failure.kind == FailureKind::Busy => Err(DeviceRefusal::failed(failure)),
         // It is not the daemon that has it.
-        Err(_) => Err(Refused::Locked(busy.into())),
+        Err(_) => Err(DeviceRefusal::Locked(busy.into())),
     }
 }
 
@@ -152,16 +157,16 @@ mod tests {
     #[test]
     fn waiting_has_an_end_and_other_failures_are_not_waited_for() {
         let tried = Cell::new(0);
-        let fails = |why: fn(Failure) -> Refused| {
+        let fails = |why: fn(Failure) -> DeviceRefusal| {
             tried.set(tried.get() + 1);
             Err::<(), _>(why(Failure::other("no")))
         };
-        assert!(wait(Duration::ZERO, || fails(Refused::Locked)).is_err());
+        assert!(wait(Duration::ZERO, || fails(DeviceRefusal::Locked)).is_err());
         assert_eq!(tried.get(), 1);
-        assert!(wait(PATIENCE, || fails(Refused::Failed)).is_err());
+        assert!(wait(PATIENCE, || fails(DeviceRefusal::Failed)).is_err());
         assert_eq!(tried.get(), 2);
         let second = wait(PATIENCE, || match tried.get() {
-            2 => fails(Refused::Locked),
+            2 => fails(DeviceRefusal::Locked),
             _ => Ok(()),
         });
         assert!(second.is_ok() && tried.get() == 3);

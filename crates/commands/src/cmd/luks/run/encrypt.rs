@@ -19,10 +19,10 @@ use super::device::{OwnDevice, own};
 use super::format::{header_file, new_uuid};
 use super::key::{key_len, passphrase, slot_choice};
 use super::reencrypt_options::{check_size, pace, protection, under_way};
-use crate::cmd::luks::args::{LuksReencrypt, LuksResilience};
+use crate::cmd::luks::args::{LuksReencryptArgs, LuksResilience};
 
 /// What was begun.
-pub(super) struct Begun {
+pub(super) struct EncryptionStart {
     pub(super) container: Container,
     /// The device of the header, which may be that of the data.
     pub(super) header: OwnDevice,
@@ -31,7 +31,7 @@ pub(super) struct Begun {
 }
 
 /// Begins to encrypt a device that is not encrypted.
-pub(super) fn encrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> {
+pub(super) fn encrypt(args: &LuksReencryptArgs, session: &Session) -> Result<EncryptionStart> {
     let data = own(&args.container.device, session)?;
     check_plain(&*data.device, args)?;
     pace(args).check(data.device.size(), args.sector_size.unwrap_or(512))?;
@@ -60,11 +60,11 @@ pub(super) fn encrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> 
 }
 
 fn encrypt_in_place(
-    args: &LuksReencrypt,
+    args: &LuksReencryptArgs,
     data: OwnDevice,
     format: &ContainerFormat,
     reduced: u64,
-) -> Result<Begun> {
+) -> Result<EncryptionStart> {
     if !matches!(args.resilience, None | Some(LuksResilience::Datashift)) {
         return Err(Failure::usage(
             "data that moves to make space for a header has the resilience datashift",
@@ -75,7 +75,7 @@ fn encrypt_in_place(
     let on = Arc::clone(&data.device);
     let begun = luks::begin_encryption_in_place(on, reduced, format, &passphrase, random);
     let (container, keys) = begun?;
-    Ok(Begun {
+    Ok(EncryptionStart {
         container,
         header: data.clone(),
         data,
@@ -84,12 +84,12 @@ fn encrypt_in_place(
 }
 
 fn encrypt_beside(
-    args: &LuksReencrypt,
+    args: &LuksReencryptArgs,
     data: OwnDevice,
     format: &ContainerFormat,
     path: &Path,
     session: &Session,
-) -> Result<Begun> {
+) -> Result<EncryptionStart> {
     let protection = protection(args)?;
     let passphrase = new_passphrase(args)?;
     let (header, made) = header_file(path, format, session)?;
@@ -112,7 +112,7 @@ fn encrypt_beside(
         let _ = std::fs::remove_file(made);
     }
     let (container, keys) = begun?;
-    Ok(Begun {
+    Ok(EncryptionStart {
         container,
         header,
         data,
@@ -121,7 +121,7 @@ fn encrypt_beside(
 }
 
 /// Refuses to encrypt what is encrypted.
-fn check_plain(data: &dyn BlockDevice, args: &LuksReencrypt) -> Result<()> {
+fn check_plain(data: &dyn BlockDevice, args: &LuksReencryptArgs) -> Result<()> {
     if HeaderStage::find(data)?.is_some() {
         return Err(under_way(args));
     }
@@ -138,7 +138,7 @@ fn check_plain(data: &dyn BlockDevice, args: &LuksReencrypt) -> Result<()> {
     }
 }
 
-fn new_passphrase(args: &LuksReencrypt) -> Result<Secret> {
+fn new_passphrase(args: &LuksReencryptArgs) -> Result<Secret> {
     match &args.key.key_file {
         Some(path) => args.key.part().read(path),
         None => ask(&args.container.device, true),
@@ -146,7 +146,7 @@ fn new_passphrase(args: &LuksReencrypt) -> Result<Secret> {
 }
 
 /// Begins to decrypt a container. A header that is before its data is exported to a new file first.
-pub(super) fn decrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> {
+pub(super) fn decrypt(args: &LuksReencryptArgs, session: &Session) -> Result<EncryptionStart> {
     let Some(path) = &args.container.header else {
         return Err(Failure::usage(
             "name the file of the header with --header, or a new file, to which the header is exported",
@@ -187,7 +187,7 @@ pub(super) fn decrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> 
     let (pace, random) = (pace(args), &SystemRandom);
     let on = &*data.device;
     let keys = container.begin_decryption(on, &protection, pace, unlocked, &choice, random)?;
-    Ok(Begun {
+    Ok(EncryptionStart {
         container,
         header,
         data,
@@ -203,7 +203,7 @@ fn moves() -> Failure {
 }
 
 /// What is kept of the data, or of its first part if the others move.
-fn decrypting_protection(args: &LuksReencrypt) -> Result<Protection> {
+fn decrypting_protection(args: &LuksReencryptArgs) -> Result<Protection> {
     let hash = args.resilience_hash.as_deref().unwrap_or("sha256");
     match args.resilience {
         Some(LuksResilience::DatashiftChecksum) => Ok(Protection::Checksum(hash.into())),

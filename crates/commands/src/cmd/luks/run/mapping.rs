@@ -19,11 +19,11 @@ use super::key::{key_len, unlock};
 use super::table;
 use super::token_open::open_by_token;
 use crate::cmd::luks::args::{
-    LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksResume, LuksServing,
-    LuksStatus, LuksSuspend,
+    LuksCloseArgs, LuksOpenArgs, LuksOpenType, LuksPlain, LuksRefreshArgs, LuksResizeArgs,
+    LuksResumeArgs, LuksServing, LuksStatusArgs, LuksSuspendArgs,
 };
 
-pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
+pub(super) fn open(args: LuksOpenArgs, session: &mut Session) -> Result {
     if args.test_passphrase {
         return test_passphrase(&args, session);
     }
@@ -81,7 +81,7 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
 }
 
 /// Where the daemon finds the key when it starts.
-fn key_place(args: &LuksOpen) -> Result<MappingKeyPlace> {
+fn key_place(args: &LuksOpenArgs) -> Result<MappingKeyPlace> {
     let key = &args.key;
     if let Some(uri) = key.key_file.as_deref().and_then(token_uri) {
         return match &key.pkcs11_list {
@@ -128,7 +128,7 @@ fn call_with_key(
 }
 
 /// Tries a passphrase, and no more: without the daemon.
-fn test_passphrase(args: &LuksOpen, session: &mut Session) -> Result {
+fn test_passphrase(args: &LuksOpenArgs, session: &mut Session) -> Result {
     if args.kind == LuksOpenType::Plain {
         let why = "a device without a header has nothing to test a passphrase with";
         return Err(Failure::usage(why));
@@ -209,11 +209,11 @@ fn plain(args: &LuksPlain) -> Result<PlainMapping> {
     })
 }
 
-pub(super) fn close(args: LuksClose, session: &mut Session) -> Result {
+pub(super) fn close(args: LuksCloseArgs, session: &mut Session) -> Result {
     call_quiet(session, command::LuksClose { name: args.name })
 }
 
-pub(super) fn refresh(args: LuksRefresh, session: &mut Session) -> Result {
+pub(super) fn refresh(args: LuksRefreshArgs, session: &mut Session) -> Result {
     let change = serving(&args.serving);
     let command = command::LuksRefresh {
         name: args.name,
@@ -223,16 +223,16 @@ pub(super) fn refresh(args: LuksRefresh, session: &mut Session) -> Result {
     call_quiet(session, command)
 }
 
-pub(super) fn resize(args: LuksResize, session: &mut Session) -> Result {
+pub(super) fn resize(args: LuksResizeArgs, session: &mut Session) -> Result {
     let (name, size) = (args.name, args.device_size);
     call_quiet(session, command::LuksResize { name, size })
 }
 
-pub(super) fn suspend(args: LuksSuspend, session: &mut Session) -> Result {
+pub(super) fn suspend(args: LuksSuspendArgs, session: &mut Session) -> Result {
     call_quiet(session, command::LuksSuspend { name: args.name })
 }
 
-pub(super) fn resume(args: LuksResume, session: &mut Session) -> Result {
+pub(super) fn resume(args: LuksResumeArgs, session: &mut Session) -> Result {
     session.hash_memory = args.cost.hash_memory;
     args.key.limit(session.prompter());
     let key_file = args.key.key_file.as_deref();
@@ -246,7 +246,7 @@ pub(super) fn resume(args: LuksResume, session: &mut Session) -> Result {
     call_with_key(session, command, key_file)
 }
 
-pub(super) fn status(args: LuksStatus, session: &mut Session) -> Result {
+pub(super) fn status(args: LuksStatusArgs, session: &mut Session) -> Result {
     let names = args.names.clone();
     let rows = answer!(session.call(command::LuksStatus { names })?, Mappings)?;
     if args.table {

@@ -15,7 +15,7 @@ const USUAL: Duration = Duration::from_millis(500);
 /// Shows progress.
 pub(super) struct Reporter {
     device: String,
-    form: Form,
+    form: ReportForm,
     begun: Instant,
     /// The first that was shown: what was done before does not count for the rate.
     first: Option<ReencryptionProgress>,
@@ -23,7 +23,7 @@ pub(super) struct Reporter {
     printed: Option<Instant>,
 }
 
-enum Form {
+enum ReportForm {
     Nothing,
     Bar(ProgressBar),
     Lines { every: Duration, as_json: bool },
@@ -34,9 +34,9 @@ impl Reporter {
     pub(super) fn new(device: &Path, frequency: Option<u64>, as_json: bool) -> Reporter {
         let every = frequency.map(Duration::from_secs);
         let form = match (every, as_json) {
-            (None, false) if std::io::stderr().is_terminal() => Form::Bar(bar("re-encrypt")),
-            (None, false) => Form::Nothing,
-            (every, as_json) => Form::Lines {
+            (None, false) if std::io::stderr().is_terminal() => ReportForm::Bar(bar("re-encrypt")),
+            (None, false) => ReportForm::Nothing,
+            (every, as_json) => ReportForm::Lines {
                 every: every.unwrap_or(USUAL),
                 as_json,
             },
@@ -56,15 +56,15 @@ impl Reporter {
         let is_first = self.first.is_none();
         let first = *self.first.get_or_insert(progress);
         match &self.form {
-            Form::Nothing => {}
-            Form::Bar(bar) => {
+            ReportForm::Nothing => {}
+            ReportForm::Bar(bar) => {
                 bar.set_length(progress.total);
                 bar.set_position(progress.done);
                 if is_first {
                     bar.reset_eta();
                 }
             }
-            Form::Lines { every, as_json } => {
+            ReportForm::Lines { every, as_json } => {
                 let since = self.printed.unwrap_or(self.begun);
                 if since.elapsed() >= *every {
                     self.printed = Some(Instant::now());
@@ -82,7 +82,7 @@ impl Reporter {
 
     /// All is done: the last line says so.
     pub(super) fn end(self) {
-        let (Form::Lines { as_json, .. }, Some(first), Some(last)) =
+        let (ReportForm::Lines { as_json, .. }, Some(first), Some(last)) =
             (&self.form, self.first, self.last)
         else {
             return;

@@ -12,14 +12,14 @@ use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
 use super::device::own;
-use super::encrypt::{Begun, decrypt, encrypt};
+use super::encrypt::{EncryptionStart, decrypt, encrypt};
 use super::key::{passphrase, unlock};
 use super::progress::Reporter;
 use super::reencrypt_open;
 use super::reencrypt_options::{begins, check_size, kept, options, pace, paused, under_way};
-use crate::cmd::luks::args::LuksReencrypt;
+use crate::cmd::luks::args::LuksReencryptArgs;
 
-pub(super) fn run(args: &LuksReencrypt, session: &mut Session) -> Result {
+pub(super) fn run(args: &LuksReencryptArgs, session: &mut Session) -> Result {
     if args.encrypt || args.decrypt {
         let begun = match args.encrypt {
             true => encrypt(args, session)?,
@@ -57,7 +57,7 @@ pub(super) fn run(args: &LuksReencrypt, session: &mut Session) -> Result {
         false => begin(&mut container, &*data.device, args)?,
     };
     end(
-        Begun {
+        EncryptionStart {
             container,
             header,
             data,
@@ -75,7 +75,7 @@ fn end_without_key(mut container: Container, data: &dyn BlockDevice) -> Result {
 }
 
 /// Puts the header in place of an encryption that was interrupted before that.
-fn complete_stage(data: &dyn BlockDevice, args: &LuksReencrypt) -> Result<()> {
+fn complete_stage(data: &dyn BlockDevice, args: &LuksReencryptArgs) -> Result<()> {
     let stage = match &args.container.header {
         None => HeaderStage::find(data)?,
         Some(_) => None,
@@ -91,11 +91,11 @@ fn complete_stage(data: &dyn BlockDevice, args: &LuksReencrypt) -> Result<()> {
 }
 
 /// Does the work. Other programs read the header meanwhile; the lock of the re-encryption keeps them from the data.
-fn end(begun: Begun, args: &LuksReencrypt) -> Result {
+fn end(begun: EncryptionStart, args: &LuksReencryptArgs) -> Result {
     if args.init_only {
         return Ok(Outcome::done());
     }
-    let Begun {
+    let EncryptionStart {
         mut container,
         header,
         data,
@@ -114,7 +114,7 @@ fn end(begun: Begun, args: &LuksReencrypt) -> Result {
 }
 
 /// The keys of a re-encryption that is under way.
-fn resume(container: &Container, args: &LuksReencrypt) -> Result<BothKeys> {
+fn resume(container: &Container, args: &LuksReencryptArgs) -> Result<BothKeys> {
     if begins(args) {
         return Err(under_way(args));
     }
@@ -125,7 +125,7 @@ fn resume(container: &Container, args: &LuksReencrypt) -> Result<BothKeys> {
 fn begin(
     container: &mut Container,
     data: &dyn BlockDevice,
-    args: &LuksReencrypt,
+    args: &LuksReencryptArgs,
 ) -> Result<BothKeys> {
     let how = options(container, args)?;
     // Before passphrases are asked for in vain.
@@ -139,7 +139,7 @@ fn go_on(
     container: &mut Container,
     data: &dyn BlockDevice,
     keys: &BothKeys,
-    args: &LuksReencrypt,
+    args: &LuksReencryptArgs,
 ) -> Result {
     let signals = Interruptions::hold().map_err(|error| Failure::other(error.to_string()))?;
     let device = &args.container.device;

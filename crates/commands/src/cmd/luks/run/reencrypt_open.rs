@@ -20,10 +20,10 @@ use super::device::device;
 use super::key::passphrase;
 use super::progress::Reporter;
 use super::reencrypt_options::{begins, kept, options, paused, under_way};
-use crate::cmd::luks::args::LuksReencrypt;
+use crate::cmd::luks::args::LuksReencryptArgs;
 
 /// The open mapping that is meant, if there is one.
-pub(super) fn find(args: &LuksReencrypt, session: &mut Session) -> Result<Option<MappingRow>> {
+pub(super) fn find(args: &LuksReencryptArgs, session: &mut Session) -> Result<Option<MappingRow>> {
     let given = &args.container.device;
     let names = Vec::new();
     // Without a daemon nothing is open.
@@ -47,7 +47,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one == other || real(one) == real(other)
 }
 
-pub(super) fn run(args: &LuksReencrypt, row: &MappingRow, session: &mut Session) -> Result {
+pub(super) fn run(args: &LuksReencryptArgs, row: &MappingRow, session: &mut Session) -> Result {
     check(args, row)?;
     let header = row.header.as_ref().unwrap_or(&row.device);
     let header = device(Path::new(header), Borrowing::ChangeHeader, session)?;
@@ -67,7 +67,7 @@ pub(super) fn run(args: &LuksReencrypt, row: &MappingRow, session: &mut Session)
     go_on(args, row, given, session)
 }
 
-fn check(args: &LuksReencrypt, row: &MappingRow) -> Result<()> {
+fn check(args: &LuksReencryptArgs, row: &MappingRow) -> Result<()> {
     let refuse = |what: &str| Err(Failure::usage(format!("the mapping '{}' {what}", row.name)));
     if row.kind == "PLAIN" {
         return refuse("has no header, and without one there is no re-encryption");
@@ -90,7 +90,7 @@ fn check(args: &LuksReencrypt, row: &MappingRow) -> Result<()> {
 }
 
 /// Lets the header say that a re-encryption is under way. Returns a passphrase of both keys.
-fn begin(container: &mut Container, row: &MappingRow, args: &LuksReencrypt) -> Result<Secret> {
+fn begin(container: &mut Container, row: &MappingRow, args: &LuksReencryptArgs) -> Result<Secret> {
     let data = OpenData {
         name: row.device.clone(),
         size: row.offset + row.size,
@@ -104,7 +104,12 @@ fn begin(container: &mut Container, row: &MappingRow, args: &LuksReencrypt) -> R
     Ok(given)
 }
 
-fn go_on(args: &LuksReencrypt, row: &MappingRow, given: Secret, session: &mut Session) -> Result {
+fn go_on(
+    args: &LuksReencryptArgs,
+    row: &MappingRow,
+    given: Secret,
+    session: &mut Session,
+) -> Result {
     let signals = Interruptions::hold().map_err(|error| Failure::other(error.to_string()))?;
     let device = PathBuf::from(&row.device);
     let mut reporter = Reporter::new(&device, args.progress_frequency, args.progress_json);

@@ -13,10 +13,10 @@ use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
 use super::key::{key_len, slot_choice, unlock};
-use crate::cmd::luks::args::{LuksReencrypt, LuksResilience};
+use crate::cmd::luks::args::{LuksReencryptArgs, LuksResilience};
 
 /// The failure if another re-encryption was begun before.
-pub(super) fn under_way(args: &LuksReencrypt) -> Failure {
+pub(super) fn under_way(args: &LuksReencryptArgs) -> Failure {
     let name = args.container.device.display();
     Failure::new(
         FailureKind::Exists,
@@ -28,7 +28,7 @@ pub(super) fn under_way(args: &LuksReencrypt) -> Failure {
 }
 
 /// How much is encrypted anew, and how much at once.
-pub(super) fn pace(args: &LuksReencrypt) -> ReencryptionPace {
+pub(super) fn pace(args: &LuksReencryptArgs) -> ReencryptionPace {
     ReencryptionPace {
         zone: args.hotzone_size,
         device_size: args.device_size,
@@ -37,7 +37,7 @@ pub(super) fn pace(args: &LuksReencrypt) -> ReencryptionPace {
 
 /// Refuses a size of the device that does not fit its data, before anything is changed.
 pub(super) fn check_size(
-    args: &LuksReencrypt,
+    args: &LuksReencryptArgs,
     data: &dyn BlockDevice,
     segment: &Segment,
 ) -> Result<()> {
@@ -47,7 +47,7 @@ pub(super) fn check_size(
 }
 
 /// What is kept of data that does not move.
-pub(super) fn protection(args: &LuksReencrypt) -> Result<Protection> {
+pub(super) fn protection(args: &LuksReencryptArgs) -> Result<Protection> {
     let hash = args.resilience_hash.as_deref().unwrap_or("sha256");
     match args.resilience.unwrap_or(LuksResilience::Checksum) {
         LuksResilience::Checksum => Ok(Protection::Checksum(hash.into())),
@@ -62,7 +62,7 @@ pub(super) fn protection(args: &LuksReencrypt) -> Result<Protection> {
 }
 
 /// Whether there are options of a new re-encryption.
-pub(super) fn begins(args: &LuksReencrypt) -> bool {
+pub(super) fn begins(args: &LuksReencryptArgs) -> bool {
     args.init_only
         || args.cipher.is_some()
         || args.key_size.is_some()
@@ -73,7 +73,10 @@ pub(super) fn begins(args: &LuksReencrypt) -> bool {
 }
 
 /// How data is to be encrypted, with a new key.
-pub(super) fn options(container: &Container, args: &LuksReencrypt) -> Result<ReencryptionChoice> {
+pub(super) fn options(
+    container: &Container,
+    args: &LuksReencryptArgs,
+) -> Result<ReencryptionChoice> {
     Ok(ReencryptionChoice {
         cipher: args.cipher.clone(),
         key_len: args.key_size.map(key_len).transpose()?,
@@ -86,7 +89,7 @@ pub(super) fn options(container: &Container, args: &LuksReencrypt) -> Result<Ree
 /// The present key, and the passphrases that open the container afterwards, each with its slot of today.
 pub(super) fn kept(
     container: &Container,
-    args: &LuksReencrypt,
+    args: &LuksReencryptArgs,
 ) -> Result<(Secret, Vec<(u32, Secret)>)> {
     let name = args.container.device.display();
     let slots = container.data_slots()?;
@@ -119,7 +122,7 @@ pub(super) fn kept(
 }
 
 /// The failure that says that it is paused.
-pub(super) fn paused(progress: ReencryptionProgress, args: &LuksReencrypt) -> Failure {
+pub(super) fn paused(progress: ReencryptionProgress, args: &LuksReencryptArgs) -> Failure {
     let device = &args.container.device;
     let (done, total) = (progress.done >> 20, progress.total >> 20);
     let header = args.container.header.as_ref();

@@ -6,9 +6,9 @@ use block::{BlockDevice, SectorSizes};
 use protocol::client::RemoteDevice;
 
 /// A volume of a pool, or the header of a container that is open.
-pub(super) struct Borrowed(pub(super) RemoteDevice);
+pub(super) struct BorrowedStorage(pub(super) RemoteDevice);
 
-impl Borrowed {
+impl BorrowedStorage {
     fn failed(
         &self,
         operation: &'static str,
@@ -25,7 +25,7 @@ impl Borrowed {
     }
 }
 
-impl BlockDevice for Borrowed {
+impl BlockDevice for BorrowedStorage {
     block::plain_device!();
 
     fn size(&self) -> u64 {

@@ -13,10 +13,10 @@ use secret::Secret;
 
 use super::device::look;
 use super::key::unlock;
-use crate::cmd::luks::args::{LuksContainer, LuksStatus};
+use crate::cmd::luks::args::{LuksContainer, LuksStatusArgs};
 
 /// The lines of these mappings; with their names if there are several.
-pub(super) fn show(args: &LuksStatus, rows: &[MappingRow], session: &Session) -> Result {
+pub(super) fn show(args: &LuksStatusArgs, rows: &[MappingRow], session: &Session) -> Result {
     if session.json {
         return Err(Failure::usage(
             "a line of a table is not JSON; leave out --json or --table",
@@ -113,7 +113,7 @@ fn device(name: &str) -> String {
 }
 
 /// The key of a container, in hexadecimal digits, by a passphrase. The daemon tells no key.
-fn key(args: &LuksStatus, row: &MappingRow, session: &Session) -> Result<String> {
+fn key(args: &LuksStatusArgs, row: &MappingRow, session: &Session) -> Result<String> {
     if row.uuid.is_none() {
         return Err(Failure::usage(format!(
             "the mapping '{}' has no header, so nothing is there to read its key from",

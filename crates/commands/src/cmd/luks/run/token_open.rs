@@ -28,13 +28,13 @@ pub(super) fn open_by_token<T>(
     };
     let device = container.header_device();
     let open = |found| open(found, session);
-    container_tokens::open_by_token(choice, &header, device, &mut Holder(device), open)
+    container_tokens::open_by_token(choice, &header, device, &mut TokenUser(device), open)
 }
 
 /// The person with an authenticator or the PIN for this device.
-struct Holder<'a>(&'a Path);
+struct TokenUser<'a>(&'a Path);
 
-impl TokenHolder for Holder<'_> {
+impl TokenHolder for TokenUser<'_> {
     fn pin(&mut self) -> Result<Secret> {
         ask_pin(self.0)
     }
@@ -44,7 +44,7 @@ impl TokenHolder for Holder<'_> {
     }
 }
 
-impl keys::FidoHolder for Holder<'_> {
+impl keys::FidoHolder for TokenUser<'_> {
     type Error = Failure;
 
     fn pin(&mut self) -> Result<Secret> {

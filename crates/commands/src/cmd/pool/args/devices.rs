@@ -349,7 +349,7 @@ EXAMPLES
 EXIT CODES
   2 if a group is no mirror, a device does not hold all data, or a resilver, a scrub or a removal
   runs; 3 if there is no such pool or device; 4 if a pool of the new name is imported.")]
-pub(crate) struct PoolSplit {
+pub(crate) struct PoolSplitArgs {
     /// Split nothing; show the new pool, or why it cannot be
     #[arg(short = 'n')]
     pub(crate) dry_run: bool,
@@ -389,7 +389,7 @@ EXAMPLES
 EXIT CODES
   2 if a device is not online, or synced writes wait for a key; 3 if there is no such pool; 5 if a
   dataset in it is in use; 12 if a device fails.")]
-pub(crate) struct PoolReguid {
+pub(crate) struct PoolReguidArgs {
     /// Load the keys again that need no typing
     #[arg(short)]
     pub(crate) load_keys: bool,
@@ -415,7 +415,7 @@ EXAMPLES
 EXIT CODES
   3 if there is no such device, or no label on it; 5 if a pool has it or may need it; 9 if no copy
   of the label is whole, so that it is not known where the keys are: overwrite the device.")]
-pub(crate) struct PoolLabelClear {
+pub(crate) struct PoolLabelClearArgs {
     /// Accept a device of a pool that is not imported
     #[arg(short)]
     pub(crate) force: bool,

@@ -11,15 +11,16 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use console::values::{self, HashCost, TableStyle};
 use devices::{
-    PoolAdd, PoolAttach, PoolClear, PoolDetach, PoolLabelClear, PoolOffline, PoolOnline,
+    PoolAdd, PoolAttach, PoolClear, PoolDetach, PoolLabelClearArgs, PoolOffline, PoolOnline,
     PoolRemove, PoolReopen, PoolReplace,
 };
 
-pub(crate) use devices::{PoolReguid, PoolSplit};
+pub(crate) use devices::{PoolReguidArgs, PoolSplitArgs};
 pub(crate) use inspect::Inspect;
 pub(crate) use properties::{PoolGet, PoolSet};
 pub(crate) use scans::{
-    Activity, PoolCheckpoint, PoolEvents, PoolInitialize, PoolScrub, PoolTrim, PoolWait, SweepArgs,
+    Activity, PoolCheckpointArgs, PoolEventsArgs, PoolInitialize, PoolScrubArgs, PoolTrim,
+    PoolWait, SweepArgs,
 };
 pub(crate) use stamp::{Stamp, StampForm};
 
@@ -37,20 +38,20 @@ EXAMPLES
   Take it to another machine:
     strongroom pool export tank
     strongroom pool import -d /dev tank")]
-pub(crate) enum Pool {
-    Create(PoolCreate),
-    Import(PoolImport),
-    Export(PoolExport),
+pub(crate) enum PoolCommand {
+    Create(PoolCreateArgs),
+    Import(PoolImportArgs),
+    Export(PoolExportArgs),
     List(PoolList),
-    Status(PoolStatus),
+    Status(PoolStatusArgs),
     Get(PoolGet),
     Set(PoolSet),
     Iostat(PoolIostat),
-    Sync(PoolSync),
-    Scrub(PoolScrub),
+    Sync(PoolSyncArgs),
+    Scrub(PoolScrubArgs),
     Trim(PoolTrim),
     Initialize(PoolInitialize),
-    Checkpoint(PoolCheckpoint),
+    Checkpoint(PoolCheckpointArgs),
     Wait(PoolWait),
     Add(PoolAdd),
     Attach(PoolAttach),
@@ -61,14 +62,14 @@ pub(crate) enum Pool {
     Remove(PoolRemove),
     Clear(PoolClear),
     Reopen(PoolReopen),
-    Split(PoolSplit),
-    Reguid(PoolReguid),
+    Split(PoolSplitArgs),
+    Reguid(PoolReguidArgs),
     #[command(name = "labelclear")]
-    LabelClear(PoolLabelClear),
-    History(PoolHistory),
-    Events(PoolEvents),
+    LabelClear(PoolLabelClearArgs),
+    History(PoolHistoryArgs),
+    Events(PoolEventsArgs),
     Upgrade(PoolUpgrade),
-    Destroy(PoolDestroy),
+    Destroy(PoolDestroyArgs),
 }
 
 /// Make all writes so far durable
@@ -84,7 +85,7 @@ EXAMPLES
 
 EXIT CODES
   3 if there is no such pool; 12 if a device fails.")]
-pub(crate) struct PoolSync {
+pub(crate) struct PoolSyncArgs {
     /// Pools; all pools if none is named
     #[arg(value_name = "POOL")]
     pub(crate) pools: Vec<String>,
@@ -132,7 +133,7 @@ EXIT CODES
   2 for a property that a new pool does not take, a wrong value or a device that is too small; 3 if
   there is no such property; 4 if a pool of that name exists, or a device belongs to a pool; 5 if a
   device is in use; 11 if there is no space for a new file.")]
-pub(crate) struct PoolCreate {
+pub(crate) struct PoolCreateArgs {
     /// Use devices even if they hold data, which is lost; accept groups of different redundancy
     #[arg(short)]
     pub(crate) force: bool,
@@ -213,7 +214,7 @@ EXIT CODES
   daemon uses it; 9 if it is damaged; 10 if a newer version wrote it; 12 if required devices are
   missing, or a log device with synced writes is (see -m), or two devices were used apart from
   each other.")]
-pub(crate) struct PoolImport {
+pub(crate) struct PoolImportArgs {
     /// Look here: a device, a directory of devices, or an address as nbd://host/disk; may be repeated
     #[arg(short, value_name = "PATH")]
     pub(crate) dirs: Vec<PathBuf>,
@@ -300,7 +301,7 @@ EXAMPLES
 
 EXIT CODES
   3 if there is no such pool; 5 if a dataset in it is in use.")]
-pub(crate) struct PoolExport {
+pub(crate) struct PoolExportArgs {
     /// Export all pools
     #[arg(short, conflicts_with = "pools")]
     pub(crate) all: bool,
@@ -428,7 +429,7 @@ JSON
 
 EXIT CODES
   3 if there is no such pool. A pool with problems is no failure of this command.")]
-pub(crate) struct PoolStatus {
+pub(crate) struct PoolStatusArgs {
     /// Only pools with problems
     #[arg(short = 'x')]
     pub(crate) unhealthy: bool,
@@ -506,7 +507,7 @@ JSON
 
 EXIT CODES
   3 if there is no such pool.")]
-pub(crate) struct PoolHistory {
+pub(crate) struct PoolHistoryArgs {
     /// Also show the steps of the pool, with their transaction groups
     #[arg(short)]
     pub(crate) internal: bool,
@@ -575,7 +576,7 @@ EXAMPLES
 EXIT CODES
   1 if the name was not typed; 2 if there is neither a terminal nor -f; 3 if there is no such
   pool; 5 if a dataset in it is in use.")]
-pub(crate) struct PoolDestroy {
+pub(crate) struct PoolDestroyArgs {
     /// Do not ask, and unmount datasets even if they are in use
     #[arg(short)]
     pub(crate) force: bool,

@@ -32,7 +32,7 @@ EXIT CODES
   3 if there is no such pool, or no scrub to pause or stop; 5 if a scrub is running already (-w
   then waits for that one); with -w also 9 if data could not be repaired, and 1 if the scrub was
   paused or stopped.")]
-pub(crate) struct PoolScrub {
+pub(crate) struct PoolScrubArgs {
     /// Stop the scrub, also a paused one
     #[arg(short, conflicts_with_all = ["wait", "pause"])]
     pub(crate) stop: bool,
@@ -72,7 +72,7 @@ EXIT CODES
   1 if a device lacks data or is being removed, or a dataset with synced data waits for its key;
   3 if there is no such pool, or no checkpoint to discard; 4 if there is a checkpoint already; 11
   if there is no free space.")]
-pub(crate) struct PoolCheckpoint {
+pub(crate) struct PoolCheckpointArgs {
     /// Discard the checkpoint. Its space is free when the command returns
     #[arg(short)]
     pub(crate) discard: bool,
@@ -254,7 +254,7 @@ JSON
 
 EXIT CODES
   0 also if there is no event.")]
-pub(crate) struct PoolEvents {
+pub(crate) struct PoolEventsArgs {
     /// Follow: wait for new events
     #[arg(short, conflicts_with = "clear")]
     pub(crate) follow: bool,

@@ -4,9 +4,9 @@ use console::outcome::{Result, call_quiet};
 use console::session::Session;
 use protocol::api::command;
 
-use crate::cmd::pool::args::PoolCheckpoint;
+use crate::cmd::pool::args::PoolCheckpointArgs;
 
-pub(super) fn run(args: PoolCheckpoint, session: &mut Session) -> Result {
+pub(super) fn run(args: PoolCheckpointArgs, session: &mut Session) -> Result {
     let command = command::PoolCheckpoint {
         pool: args.pool,
         discard: args.discard,

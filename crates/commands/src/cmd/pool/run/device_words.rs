@@ -22,7 +22,7 @@ const WORDS: [&str; 8] = [
 
 /// The part of the pool that a section of words describes.
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum PoolSection {
     Data,
     Log,
     Cache,
@@ -33,7 +33,7 @@ enum Part {
 enum Word {
     /// A group with so many devices of parity; a mirror has none.
     Group(usize),
-    Part(Part),
+    PoolSection(PoolSection),
 }
 
 fn meaning(word: &Path) -> Option<Word> {
@@ -42,9 +42,9 @@ fn meaning(word: &Path) -> Option<Word> {
         "raidz" | "raidz1" => Word::Group(1),
         "raidz2" => Word::Group(2),
         "raidz3" => Word::Group(3),
-        "log" => Word::Part(Part::Log),
-        "cache" => Word::Part(Part::Cache),
-        "spare" => Word::Part(Part::Spare),
+        "log" => Word::PoolSection(PoolSection::Log),
+        "cache" => Word::PoolSection(PoolSection::Cache),
+        "spare" => Word::PoolSection(PoolSection::Spare),
         _ => return None,
     })
 }
@@ -53,7 +53,7 @@ fn meaning(word: &Path) -> Option<Word> {
 struct Section {
     /// None before the first word.
     word: Option<String>,
-    part: Part,
+    part: PoolSection,
     /// The parity, if the devices are one group.
     group: Option<usize>,
     devices: Vec<PathBuf>,
@@ -63,15 +63,17 @@ impl Section {
     /// The section that `word` begins after this one.
     fn next(&self, word: &Path, meaning: Word) -> Result<Self> {
         let (part, group) = match meaning {
-            Word::Part(part) => (part, None),
+            Word::PoolSection(part) => (part, None),
             // Spares have no groups, so a group after them is of data again.
-            Word::Group(parity) if self.part == Part::Spare => (Part::Data, Some(parity)),
-            Word::Group(_) if self.part == Part::Cache => {
+            Word::Group(parity) if self.part == PoolSection::Spare => {
+                (PoolSection::Data, Some(parity))
+            }
+            Word::Group(_) if self.part == PoolSection::Cache => {
                 return Err(usage(
                     "cache devices are single ones; name groups before them",
                 ));
             }
-            Word::Group(1..) if self.part == Part::Log => {
+            Word::Group(1..) if self.part == PoolSection::Log => {
                 return Err(usage("log devices must be single devices or mirrors"));
             }
             Word::Group(parity) => (self.part, Some(parity)),
@@ -114,10 +116,10 @@ impl Section {
     /// Puts the devices where they belong.
     fn put(self, all: &mut PoolDevices) {
         let groups = match self.part {
-            Part::Data => &mut all.groups,
-            Part::Log => &mut all.logs,
-            Part::Cache => return all.caches.extend(self.devices),
-            Part::Spare => return all.spares.extend(self.devices),
+            PoolSection::Data => &mut all.groups,
+            PoolSection::Log => &mut all.logs,
+            PoolSection::Cache => return all.caches.extend(self.devices),
+            PoolSection::Spare => return all.spares.extend(self.devices),
         };
         let Some(parity) = self.group else {
             let single = |device| DeviceGroup {
@@ -139,7 +141,7 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
     let mut devices = PoolDevices::default();
     let mut section = Section {
         word: None,
-        part: Part::Data,
+        part: PoolSection::Data,
         group: None,
         devices: Vec::new(),
     };

@@ -8,16 +8,16 @@ use protocol::api::{
     DeviceChange, DeviceGroup, DeviceRow, Failure, FailureKind, PoolDevices, PoolReport, command,
 };
 
-use crate::cmd::pool::args::{Activity, Pool};
+use crate::cmd::pool::args::{Activity, PoolCommand};
 use crate::cmd::pool::run::device_words::{device, devices, member};
 use crate::cmd::pool::run::layout::layout_of;
 use crate::cmd::pool::run::wait::{self, INCOMPLETE, until_ended};
 
 /// Has the devices of a pool changed.
-pub(super) fn run(args: Pool, session: &mut Session) -> Result {
+pub(super) fn run(args: PoolCommand, session: &mut Session) -> Result {
     let awaited = match &args {
-        Pool::Attach(args) if args.wait => Some(Activity::Resilver),
-        Pool::Replace(args) if args.wait => Some(Activity::Resilver),
+        PoolCommand::Attach(args) if args.wait => Some(Activity::Resilver),
+        PoolCommand::Replace(args) if args.wait => Some(Activity::Resilver),
         _ => None,
     };
     let (pool, change) = change(args)?;
@@ -90,9 +90,9 @@ fn present(pool: &PoolReport) -> PoolDevices {
     present
 }
 
-fn change(args: Pool) -> Result<(String, DeviceChange)> {
+fn change(args: PoolCommand) -> Result<(String, DeviceChange)> {
     Ok(match args {
-        Pool::Add(args) => {
+        PoolCommand::Add(args) => {
             let change = DeviceChange::Add {
                 devices: Box::new(devices(&args.words, false)?),
                 force: args.force,
@@ -100,7 +100,7 @@ fn change(args: Pool) -> Result<(String, DeviceChange)> {
             };
             (args.pool, change)
         }
-        Pool::Attach(args) => {
+        PoolCommand::Attach(args) => {
             let change = DeviceChange::Attach {
                 device: member(&args.device)?,
                 new: device(&args.new)?,
@@ -108,12 +108,12 @@ fn change(args: Pool) -> Result<(String, DeviceChange)> {
             };
             (args.pool, change)
         }
-        Pool::Detach(args) => {
+        PoolCommand::Detach(args) => {
             let device = member(&args.device)?;
             let force = args.force;
             (args.pool, DeviceChange::Detach { device, force })
         }
-        Pool::Replace(args) => {
+        PoolCommand::Replace(args) => {
             let change = DeviceChange::Replace {
                 device: member(&args.device)?,
                 new: args.new.as_deref().map(device).transpose()?,
@@ -121,24 +121,24 @@ fn change(args: Pool) -> Result<(String, DeviceChange)> {
             };
             (args.pool, change)
         }
-        Pool::Offline(args) => {
+        PoolCommand::Offline(args) => {
             let change = DeviceChange::Offline {
                 device: member(&args.device)?,
                 temporary: args.temporary,
             };
             (args.pool, change)
         }
-        Pool::Online(args) => {
+        PoolCommand::Online(args) => {
             let (device, expand) = (member(&args.device)?, args.expand);
             (args.pool, DeviceChange::Online { device, expand })
         }
-        Pool::Remove(args) => {
+        PoolCommand::Remove(args) => {
             let wait = args.wait;
             let device = args.device.as_deref().map(member).transpose()?;
             let remove = |device| DeviceChange::Remove { device, wait };
             (args.pool, device.map_or(DeviceChange::StopRemove, remove))
         }
-        Pool::Clear(args) => {
+        PoolCommand::Clear(args) => {
             let device = args.device.as_deref().map(member).transpose()?;
             (args.pool, DeviceChange::Clear { device })
         }

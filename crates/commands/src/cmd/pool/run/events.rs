@@ -7,11 +7,11 @@ use console::session::{Session, answer, other};
 use console::show::{json, text, time};
 use protocol::api::{EventRow, command};
 
-use crate::cmd::pool::args::PoolEvents;
+use crate::cmd::pool::args::PoolEventsArgs;
 
 const POLL: Duration = Duration::from_millis(500);
 
-pub(super) fn run(args: PoolEvents, session: &mut Session) -> Result {
+pub(super) fn run(args: PoolEventsArgs, session: &mut Session) -> Result {
     if args.clear {
         let (after, clear) = (0, true);
         return call_quiet(session, command::PoolEvents { after, clear });
@@ -82,14 +82,14 @@ fn show(out: &str) -> Result<bool> {
     }
 }
 
-fn header(args: &PoolEvents) -> String {
+fn header(args: &PoolEventsArgs) -> String {
     match args.script {
         true => String::new(),
         false => format!("{:<19}  {:<15}  POOL\n", "TIME", "CLASS"),
     }
 }
 
-fn lines(events: &[EventRow], args: &PoolEvents) -> String {
+fn lines(events: &[EventRow], args: &PoolEventsArgs) -> String {
     let line = |event: &EventRow| {
         let (pool, what) = (text::in_a_cell(&event.pool), text::in_a_cell(&event.text));
         let (when, class) = (time::history(event.time), &event.class);

@@ -7,7 +7,7 @@ use console::show::{json, size};
 use protocol::api::{PoolReport, command};
 
 use super::repeat;
-use super::tree::{self, Line};
+use super::tree::{self, TreeLine};
 use crate::cmd::pool::args::{PoolColumn, PoolList};
 
 pub(super) fn run(args: PoolList, session: &mut Session) -> Result {
@@ -49,7 +49,7 @@ fn listed(pools: &[PoolReport], args: &PoolList) -> String {
 }
 
 /// A group or a device, in the columns of pools: what it has of them.
-fn part(line: &Line<'_>, columns: &[PoolColumn], exact: bool) -> Vec<String> {
+fn part(line: &TreeLine<'_>, columns: &[PoolColumn], exact: bool) -> Vec<String> {
     let cell = |column: &PoolColumn| match column {
         PoolColumn::Name => line.indented(),
         PoolColumn::Health => line.state.to_owned(),

@@ -32,52 +32,53 @@ use protocol::api::{
 use protocol::property::{is_of_pools, of_pools};
 
 use crate::cmd::pool::args::{
-    ImportOption, Pool, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolSplit,
+    ImportOption, PoolCommand, PoolCreateArgs, PoolDestroyArgs, PoolExportArgs, PoolHistoryArgs,
+    PoolImportArgs, PoolSplitArgs,
 };
 pub(crate) use status::is_healthy;
 
-pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
+pub(crate) fn run(args: PoolCommand, session: &mut Session) -> Result {
     match args {
-        Pool::Create(args) => create(args, session),
-        Pool::Import(args) => import(args, session),
-        Pool::Export(args) => export(args, session),
-        Pool::List(args) => list::run(args, session),
-        Pool::Status(args) => status::run(args, session),
-        Pool::Get(args) => properties::get(args, session),
-        Pool::Set(args) => properties::set(args, session),
-        Pool::Iostat(args) => iostat::run(args, session),
-        Pool::Scrub(args) => scrub::run(args, session),
-        Pool::Trim(args) => sweep::run(args.sweep, Sweep::Trim, session),
-        Pool::Initialize(args) => sweep::run(args.sweep, Sweep::Initialize, session),
-        Pool::Checkpoint(args) => checkpoint::run(args, session),
-        Pool::Wait(args) => wait::run(args, session),
-        args @ (Pool::Add(_)
-        | Pool::Attach(_)
-        | Pool::Detach(_)
-        | Pool::Replace(_)
-        | Pool::Offline(_)
-        | Pool::Online(_)
-        | Pool::Remove(_)
-        | Pool::Clear(_)) => devices::run(args, session),
-        Pool::Reopen(args) => reopen(args.pools, session),
-        Pool::Split(args) => split(args, session),
-        Pool::Reguid(args) => {
+        PoolCommand::Create(args) => create(args, session),
+        PoolCommand::Import(args) => import(args, session),
+        PoolCommand::Export(args) => export(args, session),
+        PoolCommand::List(args) => list::run(args, session),
+        PoolCommand::Status(args) => status::run(args, session),
+        PoolCommand::Get(args) => properties::get(args, session),
+        PoolCommand::Set(args) => properties::set(args, session),
+        PoolCommand::Iostat(args) => iostat::run(args, session),
+        PoolCommand::Scrub(args) => scrub::run(args, session),
+        PoolCommand::Trim(args) => sweep::run(args.sweep, Sweep::Trim, session),
+        PoolCommand::Initialize(args) => sweep::run(args.sweep, Sweep::Initialize, session),
+        PoolCommand::Checkpoint(args) => checkpoint::run(args, session),
+        PoolCommand::Wait(args) => wait::run(args, session),
+        args @ (PoolCommand::Add(_)
+        | PoolCommand::Attach(_)
+        | PoolCommand::Detach(_)
+        | PoolCommand::Replace(_)
+        | PoolCommand::Offline(_)
+        | PoolCommand::Online(_)
+        | PoolCommand::Remove(_)
+        | PoolCommand::Clear(_)) => devices::run(args, session),
+        PoolCommand::Reopen(args) => reopen(args.pools, session),
+        PoolCommand::Split(args) => split(args, session),
+        PoolCommand::Reguid(args) => {
             let (pool, load_keys) = (args.pool, args.load_keys);
             call_quiet(session, command::PoolReguid { pool, load_keys })
         }
-        Pool::LabelClear(args) => {
+        PoolCommand::LabelClear(args) => {
             let (device, force) = (device_words::device(&args.device)?, args.force);
             call_quiet(session, command::PoolLabelClear { device, force })
         }
-        Pool::Sync(args) => call_quiet(session, command::PoolSync { pools: args.pools }),
-        Pool::History(args) => history(args, session),
-        Pool::Events(args) => events::run(args, session),
-        Pool::Upgrade(args) => upgrade::run(args, session),
-        Pool::Destroy(args) => destroy(args, session),
+        PoolCommand::Sync(args) => call_quiet(session, command::PoolSync { pools: args.pools }),
+        PoolCommand::History(args) => history(args, session),
+        PoolCommand::Events(args) => events::run(args, session),
+        PoolCommand::Upgrade(args) => upgrade::run(args, session),
+        PoolCommand::Destroy(args) => destroy(args, session),
     }
 }
 
-fn create(args: PoolCreate, session: &mut Session) -> Result {
+fn create(args: PoolCreateArgs, session: &mut Session) -> Result {
     let devices = device_words::devices(&args.words, args.size.is_some())?;
     let mut props = args.props;
     if let Some(mountpoint) = args.mountpoint {
@@ -123,7 +124,7 @@ fn absolute(root: Option<PathBuf>) -> Result<Option<PathBuf>> {
     }
 }
 
-fn split(args: PoolSplit, session: &mut Session) -> Result {
+fn split(args: PoolSplitArgs, session: &mut Session) -> Result {
     let devices = args.devices.iter();
     let devices: Result<Vec<String>> = devices.map(|device| device_words::member(device)).collect();
     let command = command::PoolSplit {
@@ -164,7 +165,7 @@ fn reopen(pools: Vec<String>, session: &mut Session) -> Result {
     Ok(outcome)
 }
 
-fn import(args: PoolImport, session: &mut Session) -> Result {
+fn import(args: PoolImportArgs, session: &mut Session) -> Result {
     session.hash_memory = args.cost.hash_memory;
     let search: Result<Vec<PathBuf>> = args.dirs.iter().map(|path| device_path(path)).collect();
     let search = search?;
@@ -251,7 +252,7 @@ fn last_use(pool: &ImportablePool) -> String {
 }
 
 /// All of them, even if some fail.
-fn export(args: PoolExport, session: &mut Session) -> Result {
+fn export(args: PoolExportArgs, session: &mut Session) -> Result {
     let force = args.force;
     let pools = match args.all {
         true => pool_names(session)?,
@@ -271,7 +272,7 @@ fn pool_names(session: &mut Session) -> Result<Vec<String>> {
     Ok(pools.into_iter().map(|pool| pool.name).collect())
 }
 
-fn history(args: PoolHistory, session: &mut Session) -> Result {
+fn history(args: PoolHistoryArgs, session: &mut Session) -> Result {
     let pools = match args.pools.is_empty() {
         true => pool_names(session)?,
         false => args.pools,
@@ -322,7 +323,7 @@ fn history_line(row: &HistoryRow, long: bool) -> String {
     out + "\n"
 }
 
-fn destroy(args: PoolDestroy, session: &mut Session) -> Result {
+fn destroy(args: PoolDestroyArgs, session: &mut Session) -> Result {
     let pool = args.pool;
     if !args.force {
         if !terminal::is_interactive() {

@@ -5,11 +5,11 @@ use console::session::{Session, other};
 use console::show::json;
 use protocol::api::{Failure, FailureKind, PoolReport, ScrubRow, command};
 
-use crate::cmd::pool::args::{Activity, PoolScrub};
+use crate::cmd::pool::args::{Activity, PoolScrubArgs};
 use crate::cmd::pool::run::wait::until_ended;
 
 /// All of them, even if some fail.
-pub(super) fn run(args: PoolScrub, session: &mut Session) -> Result {
+pub(super) fn run(args: PoolScrubArgs, session: &mut Session) -> Result {
     let mut outcome = Outcome::done();
     let mut begun = Vec::new();
     for pool in args.pools {

@@ -10,11 +10,11 @@ use protocol::api::{DeviceRow, PoolReport, RemovalRow, ScrubRow, SweepRow, comma
 use protocol::pages::Page;
 
 use super::repeat;
-use super::tree::{self, Line};
+use super::tree::{self, TreeLine};
 use super::wait::INCOMPLETE;
-use crate::cmd::pool::args::PoolStatus;
+use crate::cmd::pool::args::PoolStatusArgs;
 
-pub(super) fn run(args: PoolStatus, session: &mut Session) -> Result {
+pub(super) fn run(args: PoolStatusArgs, session: &mut Session) -> Result {
     let (pools, again) = repeat::split(args.words)?;
     let named = pools.clone();
     repeat::run(again, args.stamp.checked(session)?, |made| {
@@ -341,7 +341,7 @@ fn config(pool: &PoolReport, verbose: bool) -> String {
         Column::right("SIZE"),
     ];
     heads.extend(verbose.then(|| Column::left("IO")));
-    let row = |line: &Line<'_>| {
+    let row = |line: &TreeLine<'_>| {
         let sum = |count: fn(&DeviceRow) -> u64| {
             let sum: u64 = line.devices.iter().map(|device| count(device)).sum();
             sum.to_string()

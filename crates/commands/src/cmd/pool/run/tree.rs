@@ -3,7 +3,7 @@
 use protocol::api::{DeviceRow, PoolReport};
 
 /// A line of the tree.
-pub(super) struct Line<'a> {
+pub(super) struct TreeLine<'a> {
     depth: usize,
     pub(super) name: String,
     pub(super) state: &'a str,
@@ -13,7 +13,7 @@ pub(super) struct Line<'a> {
     pub(super) size: Option<u64>,
 }
 
-impl Line<'_> {
+impl TreeLine<'_> {
     /// The name, behind spaces.
     pub(super) fn indented(&self) -> String {
         format!("{:1$}{2}", "", 2 * self.depth, self.name)
@@ -21,8 +21,8 @@ impl Line<'_> {
 }
 
 /// The pool, its groups and devices, logs and caches. Not the spares.
-pub(super) fn lines(pool: &PoolReport) -> Vec<Line<'_>> {
-    let mut lines = vec![Line {
+pub(super) fn lines(pool: &PoolReport) -> Vec<TreeLine<'_>> {
+    let mut lines = vec![TreeLine {
         depth: 0,
         name: pool.name.clone(),
         state: &pool.health,
@@ -59,18 +59,18 @@ pub(super) fn spares(pool: &PoolReport) -> impl Iterator<Item = &DeviceRow> {
 }
 
 /// The line of a spare.
-pub(super) fn spare(spare: &DeviceRow) -> Line<'_> {
+pub(super) fn spare(spare: &DeviceRow) -> TreeLine<'_> {
     one(1, format!("{} (spare)", spare.path), spare)
 }
 
-fn add_group<'a>(lines: &mut Vec<Line<'a>>, number: u16, group: &'a [DeviceRow]) {
+fn add_group<'a>(lines: &mut Vec<TreeLine<'a>>, number: u16, group: &'a [DeviceRow]) {
     let mut depth = 1;
     if group.len() > 1 {
         let are_all = |state: &str| group.iter().all(|device| device.state == state);
         let well = ["ONLINE", "REMOVING"]
             .into_iter()
             .find(|state| are_all(state));
-        lines.push(Line {
+        lines.push(TreeLine {
             depth,
             name: format!("{}-{number}", kind(group)),
             state: well.unwrap_or("DEGRADED"),
@@ -82,8 +82,8 @@ fn add_group<'a>(lines: &mut Vec<Line<'a>>, number: u16, group: &'a [DeviceRow])
     lines.extend(group.iter().map(|device| one(depth, name(device), device)));
 }
 
-fn heading(name: &str) -> Line<'static> {
-    Line {
+fn heading(name: &str) -> TreeLine<'static> {
+    TreeLine {
         depth: 0,
         name: name.into(),
         state: "",
@@ -92,8 +92,8 @@ fn heading(name: &str) -> Line<'static> {
     }
 }
 
-fn one(depth: usize, name: String, device: &DeviceRow) -> Line<'_> {
-    Line {
+fn one(depth: usize, name: String, device: &DeviceRow) -> TreeLine<'_> {
+    TreeLine {
         depth,
         name,
         state: &device.state,

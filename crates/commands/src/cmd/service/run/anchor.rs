@@ -12,7 +12,7 @@ use protocol::api::{Anchor, AnchorDoubt, AnchorOutcome, AnchorRow, Failure, Fail
 
 use crate::cmd::service::args;
 
-pub(crate) fn run(args: args::Anchor, session: &mut Session) -> Result {
+pub(crate) fn run(args: args::AnchorArgs, session: &mut Session) -> Result {
     match args.command {
         None => print(args.datasets, session),
         Some(args::AnchorCommand::Verify { file }) => verify(file.as_deref(), session),

@@ -15,9 +15,9 @@ use daemon::ServeOptions;
 use protocol::api::{Command, DaemonReport, Failure, FailureKind};
 use protocol::client::{Client, start_daemon};
 
-use crate::cmd::service::args::{Daemon, DaemonCommand};
+use crate::cmd::service::args::{DaemonArgs, DaemonCommand};
 
-pub(crate) fn run(args: Daemon, session: &mut Session) -> Result {
+pub(crate) fn run(args: DaemonArgs, session: &mut Session) -> Result {
     match args.command {
         Some(DaemonCommand::Status) => status(session),
         Some(DaemonCommand::Stop { force }) => {
@@ -31,7 +31,7 @@ pub(crate) fn run(args: Daemon, session: &mut Session) -> Result {
     }
 }
 
-fn serve(args: Daemon, session: &Session) -> Result {
+fn serve(args: DaemonArgs, session: &Session) -> Result {
     let pools: Result<Vec<PathBuf>> = args.pools.iter().map(|path| device_path(path)).collect();
     let options = ServeOptions {
         socket: session.socket.clone(),

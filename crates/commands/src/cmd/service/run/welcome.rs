@@ -8,9 +8,9 @@ use protocol::api::{Command, Failure, FailureKind, PoolReport, command};
 use crate::cmd::pool::run::is_healthy;
 
 /// A command, and what it is for.
-type Step = (&'static str, &'static str);
+type WelcomeStep = (&'static str, &'static str);
 
-const FIRST: [Step; 3] = [
+const FIRST: [WelcomeStep; 3] = [
     ("strongroom doctor", "check this machine"),
     (
         "strongroom pool create -s 4G tank FILE",
@@ -41,7 +41,7 @@ pub(crate) fn run(session: &mut Session) -> Result {
 
 fn without_pools(head: &str, state: &str) -> String {
     let import = ("strongroom pool import", "list pools that can be imported");
-    let steps: Vec<Step> = FIRST.into_iter().chain([import]).collect();
+    let steps: Vec<WelcomeStep> = FIRST.into_iter().chain([import]).collect();
     format!("{head}: {state}\n\n{}", next(&steps))
 }
 
@@ -80,7 +80,7 @@ fn with_pools(head: &str, pools: &[PoolReport]) -> String {
     out + "\n" + &next(&steps)
 }
 
-fn next(steps: &[Step]) -> String {
+fn next(steps: &[WelcomeStep]) -> String {
     let width = steps.iter().map(|(line, _)| line.len()).max().unwrap_or(0);
     let lines = steps
         .iter()

@@ -30,7 +30,7 @@ JSON
 EXIT CODES
   2 if the first is no earlier snapshot of the second, or too much has changed to compare it in the
   memory of this user; 3 if there is no such snapshot; 9 if data is damaged.")]
-pub(crate) struct Diff {
+pub(crate) struct DiffArgs {
     /// Show the type of each file: / directory, F file, @ symbolic link, | FIFO, = socket, B and C devices
     #[arg(short = 'F')]
     pub(crate) kinds: bool,

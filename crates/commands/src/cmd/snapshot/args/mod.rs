@@ -5,7 +5,7 @@ mod diff;
 use clap::Args;
 use console::values;
 
-pub(crate) use diff::Diff;
+pub(crate) use diff::DiffArgs;
 
 /// Create snapshots
 ///
@@ -82,7 +82,7 @@ EXAMPLES
 EXIT CODES
   2 if the bookmark and the snapshot name different datasets; 3 if there is no such snapshot; 4 if
   the name is taken.")]
-pub(crate) struct Bookmark {
+pub(crate) struct BookmarkArgs {
     /// The snapshot, or a bookmark to copy
     #[arg(value_name = "SNAPSHOT")]
     pub(crate) of: String,
@@ -229,14 +229,14 @@ EXAMPLES
 
 EXIT CODES
   3 if there is no such snapshot; 4 if it has the tag already.")]
-pub(crate) struct Hold {
+pub(crate) struct HoldArgs {
     #[command(flatten)]
-    pub(crate) tagged: Tagged,
+    pub(crate) tagged: HoldTagArgs,
 }
 
 /// A tag, and the snapshots that have it or get it.
 #[derive(Args, Debug)]
-pub(crate) struct Tagged {
+pub(crate) struct HoldTagArgs {
     /// Also snapshots of the same name in datasets below
     #[arg(short)]
     pub(crate) recursive: bool,
@@ -261,7 +261,7 @@ EXIT CODES
   2 if it has no such tag; 3 if there is no such snapshot.")]
 pub(crate) struct Release {
     #[command(flatten)]
-    pub(crate) tagged: Tagged,
+    pub(crate) tagged: HoldTagArgs,
 }
 
 /// List the holds on snapshots

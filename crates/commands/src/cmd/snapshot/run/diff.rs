@@ -7,9 +7,9 @@ use console::session::{Session, answer};
 use console::show::json;
 use protocol::api::{DiffReport, DiffRow, command};
 
-use crate::cmd::snapshot::args::Diff;
+use crate::cmd::snapshot::args::DiffArgs;
 
-pub(crate) fn run(args: Diff, session: &mut Session) -> Result {
+pub(crate) fn run(args: DiffArgs, session: &mut Session) -> Result {
     let command = command::Diff {
         from: args.from.clone(),
         to: args.to.clone(),
@@ -26,7 +26,7 @@ pub(crate) fn run(args: Diff, session: &mut Session) -> Result {
 }
 
 /// As `zfs diff` writes it.
-fn row(file: &DiffRow, args: &Diff) -> String {
+fn row(file: &DiffRow, args: &DiffArgs) -> String {
     let mut row = String::new();
     if args.times {
         // Into a string, which takes everything.

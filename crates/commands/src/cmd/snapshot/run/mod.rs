@@ -9,7 +9,7 @@ use console::show::{json, time};
 use protocol::api::{HoldRow, command};
 
 use crate::cmd::snapshot::args::{
-    Bookmark, Clone, Hold, Holds, Promote, Release, Rollback, Snapshot,
+    BookmarkArgs, Clone, HoldArgs, Holds, Promote, Release, Rollback, Snapshot,
 };
 
 pub(crate) fn snapshot(args: Snapshot, session: &mut Session) -> Result {
@@ -23,7 +23,7 @@ pub(crate) fn snapshot(args: Snapshot, session: &mut Session) -> Result {
     call_quiet(session, command)
 }
 
-pub(crate) fn bookmark(args: Bookmark, session: &mut Session) -> Result {
+pub(crate) fn bookmark(args: BookmarkArgs, session: &mut Session) -> Result {
     let dataset = args.of.split(['@', '#']).next().unwrap_or_default();
     let name = match args.name.starts_with('#') {
         true => format!("{dataset}{}", args.name),
@@ -76,7 +76,7 @@ pub(crate) fn promote(args: Promote, session: &mut Session) -> Result {
     call_quiet(session, command::Promote { name: args.name })
 }
 
-pub(crate) fn hold(Hold { tagged }: Hold, session: &mut Session) -> Result {
+pub(crate) fn hold(HoldArgs { tagged }: HoldArgs, session: &mut Session) -> Result {
     let command = command::Hold {
         names: tagged.names,
         tag: tagged.tag,

@@ -15,8 +15,8 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use secret::Secret;
 
-use super::messages::{ANSWER_MAX, Answer, DIRECTORY, PATIENCE, Request, socket_name};
-use crate::stack::run::Covered;
+use super::messages::{ANSWER_MAX, ControlAnswer, DIRECTORY, PATIENCE, Request, socket_name};
+use crate::stack::run::CoveredDirectory;
 use crate::stack::run::mounts::{SUBTYPE, resolved};
 
 /// How long an answer may take: what programs have written is written back before a key goes.
@@ -31,7 +31,7 @@ pub(crate) fn is_credible(listed: &ListedMount) -> bool {
 
 fn owner_of_lower(listed: &ListedMount) -> Option<u32> {
     if Path::new(&listed.source) == listed.path {
-        let covered = Covered::below(&listed.path).ok()?;
+        let covered = CoveredDirectory::below(&listed.path).ok()?;
         return Some(rustix::fs::stat(covered.path()).ok()?.st_uid);
     }
     Some(rustix::fs::stat(&listed.source[..]).ok()?.st_uid)
@@ -128,14 +128,14 @@ impl Mounted {
     }
 
     /// Has the process of the mount do something.
-    pub(crate) fn ask(&self, request: &Request, secret: Option<&Secret>) -> Result<Answer> {
+    pub(crate) fn ask(&self, request: &Request, secret: Option<&Secret>) -> Result<ControlAnswer> {
         let lost = |error: std::io::Error| {
             let place = self.listed.path.display();
             Failure::other(format!("the process of the mount on {place}: {error}"))
         };
         let receive =
             |talk: &mut TimedStream| match wire::receive_up_to(talk, ANSWER_MAX).map_err(lost)? {
-                Answer::Failed(failure) => Err(failure),
+                ControlAnswer::Failed(failure) => Err(failure),
                 answer => Ok(answer),
             };
         let mut talk = self.connect()?;

@@ -58,7 +58,7 @@ impl Request {
 
 /// What the process answers.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub(crate) enum ControlAnswer {
     Done,
     Keys(Vec<KeyLine>),
     Algorithm(String),

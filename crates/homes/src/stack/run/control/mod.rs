@@ -11,5 +11,5 @@ mod messages;
 mod server;
 
 pub(crate) use client::{Mounted, is_credible};
-pub(crate) use messages::{Answer, KeyLine, MasterState, Request};
-pub(super) use server::{Control, Controlled};
+pub(crate) use messages::{ControlAnswer, KeyLine, MasterState, Request};
+pub(super) use server::{Control, KeyOwner};

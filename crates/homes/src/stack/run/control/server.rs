@@ -11,15 +11,17 @@ use protocol::api::{Failure, FailureKind};
 use protocol::wire;
 use secret::Secret;
 
-use super::messages::{Answer, DIRECTORY, KEY_MAX, PATIENCE, REQUEST_MAX, Request, socket_name};
+use super::messages::{
+    ControlAnswer, DIRECTORY, KEY_MAX, PATIENCE, REQUEST_MAX, Request, socket_name,
+};
 
 /// How long to wait for a descriptor, if there is none for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What has keys that come and go.
-pub(crate) trait Controlled: Send + 'static {
+pub(crate) trait KeyOwner: Send + 'static {
     /// Does what is asked.
-    fn control(&self, request: Request, secret: Option<Secret>) -> Result<Answer>;
+    fn control(&self, request: Request, secret: Option<Secret>) -> Result<ControlAnswer>;
 }
 
 /// A socket that is listened at. It goes with this.
@@ -30,7 +32,7 @@ pub(crate) struct Control {
 
 impl Control {
     /// Begins to listen, for the mount on this device.
-    pub(crate) fn start(device: u32, controlled: impl Controlled) -> Result<Control> {
+    pub(crate) fn start(device: u32, controlled: impl KeyOwner) -> Result<Control> {
         let dir = protocol::client::runtime_dir().join(DIRECTORY);
         let (listener, socket) = listen_privately(&dir.join(socket_name(device)))?;
         // It ends with the process.
@@ -40,7 +42,7 @@ impl Control {
     }
 }
 
-fn listen(listener: &UnixListener, controlled: &impl Controlled) {
+fn listen(listener: &UnixListener, controlled: &impl KeyOwner) {
     for stream in listener.incoming() {
         match stream {
             // A client that is gone hears nothing.
@@ -50,7 +52,7 @@ fn listen(listener: &UnixListener, controlled: &impl Controlled) {
     }
 }
 
-fn serve(stream: UnixStream, controlled: &impl Controlled) -> std::io::Result<()> {
+fn serve(stream: UnixStream, controlled: &impl KeyOwner) -> std::io::Result<()> {
     let peer = rustix::net::sockopt::socket_peercred(&stream)?;
     let mut talk = TimedStream {
         stream,
@@ -59,9 +61,9 @@ fn serve(stream: UnixStream, controlled: &impl Controlled) -> std::io::Result<()
     if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
         let why = "only root and the user who mounted it change its keys";
         let refused = Failure::new(FailureKind::Permission, why);
-        return wire::send(&mut talk, &Answer::Failed(refused));
+        return wire::send(&mut talk, &ControlAnswer::Failed(refused));
     }
-    wire::send(&mut talk, &Answer::Done)?;
+    wire::send(&mut talk, &ControlAnswer::Done)?;
     let request: Request = wire::receive_up_to(&mut talk, REQUEST_MAX)?;
     let secret = match request.has_secret() {
         true => wire::receive_secret(&mut talk, KEY_MAX)?,
@@ -70,5 +72,5 @@ fn serve(stream: UnixStream, controlled: &impl Controlled) -> std::io::Result<()
     let answer = controlled.control(request, secret);
     // Writing back what programs have written takes its time.
     talk.until = Instant::now() + PATIENCE;
-    wire::send(&mut talk, &answer.unwrap_or_else(Answer::Failed))
+    wire::send(&mut talk, &answer.unwrap_or_else(ControlAnswer::Failed))
 }
