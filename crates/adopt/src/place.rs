@@ -1,4 +1,4 @@
-//! Where is copied to: a mounted dataset or stacked directory, and nothing inside of the source.
+//! The target of a copy: a mounted dataset or stacked directory, and nothing inside of the source.
 
 use std::collections::HashMap;
 use std::io;

@@ -25,7 +25,7 @@ use crate::walk::walk_names;
 
 /// Copies are here in the dataset until all of them are complete.
 const STAGE: &str = ".strongroom-take-in";
-/// So many names are told.
+/// The most names that a message has.
 const NAMES_MAX: usize = 3;
 
 /// The entries of the directory.
@@ -39,7 +39,7 @@ struct TakeInPlan {
     conflicts: Vec<OsString>,
 }
 
-/// Whether a directory that is to be taken in has any entries. A directory that is closed has none.
+/// Returns whether a directory that is to be taken in has any entries. A directory that is closed has none.
 pub fn has_entries(dir: &Path) -> Result<bool> {
     match place::open(dir) {
         Err(missing) if missing.kind == FailureKind::NotFound => Ok(false),

@@ -1,4 +1,4 @@
-//! What was copied, and what was left.
+//! Counts of what was copied and what was left out.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::trouble::Trouble;
 
-/// What became of an entry.
+/// The result for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryResult {
     File(u64),
@@ -19,7 +19,7 @@ pub(crate) enum EntryResult {
     Link,
     Symlink,
     Special,
-    /// It was there already.
+    /// The target had an equal entry already.
     Equal,
 }
 
@@ -96,7 +96,7 @@ impl CopyTally {
         }
     }
 
-    /// Something is left.
+    /// Counts an entry that is left out.
     pub(crate) fn leave(&mut self, path: &Path, trouble: &Trouble) {
         self.left += 1;
         self.is_full |= trouble.kind == FailureKind::NoSpace;

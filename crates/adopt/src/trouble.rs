@@ -1,16 +1,16 @@
-//! Why a file is left.
+//! The reason why a file is left out.
 
 use std::io;
 
 use protocol::api::FailureKind;
 use rustix::io::Errno;
 
-/// Why something is left.
+/// The reason why an entry is left out.
 #[derive(Debug)]
 pub(crate) struct Trouble {
     pub(crate) why: String,
     pub(crate) kind: FailureKind,
-    /// Nothing else can be copied either.
+    /// The reason holds for all other files too.
     pub(crate) is_end: bool,
 }
 

@@ -22,7 +22,7 @@ struct Level {
     /// Missing in a dry run if it would be made.
     to: Option<FileNode>,
     names: IntoIter<OsString>,
-    /// Whether the directory in the target gets the attributes of its source.
+    /// True if the directory in the target gets the attributes of its source.
     is_given: bool,
     is_changed: bool,
 }
@@ -31,13 +31,13 @@ pub(crate) struct TreeWalk<'a> {
     copier: Copier<'a>,
     places: FileSystems,
     levels: Vec<Level>,
-    /// Of the last level, below SOURCE and TARGET.
+    /// The path of the last level, below SOURCE and TARGET.
     path: PathBuf,
     /// None in a dry run if it would be made.
     target: Option<FileId>,
 }
 
-/// How deep directories may be in each other: each level has two open files.
+/// The greatest depth of directories: each level has two open files.
 const DEPTH_MAX: usize = 1000;
 
 /// Copies what is in one directory into the other, which is missing in a dry run if it would be made.
@@ -217,8 +217,9 @@ impl<'a> TreeWalk<'a> {
         }
     }
 
-    /// Whether a directory of the target may get the owner, mode and ACLs of its source. If another user owns it, this
-    /// user has made it, and keeps it. A new dataset that is mounted there belongs to root until its first copy.
+    /// Returns whether a directory of the target may get the owner, mode and ACLs of its source. If another user owns
+    /// it, this user has made it, and keeps it. A new dataset that is mounted there belongs to root until its first
+    /// copy.
     fn may_give(&self, from: &FileNode, old: &FileNode, is_empty_mount: bool) -> Result<bool> {
         if !self.copier.is_of_another(from, old) || attributes::is_marked(old) {
             return Ok(true);

@@ -65,7 +65,7 @@ const BASH: &str = r#"_strongroom() {
 complete -o bashdefault -o default -F _strongroom strongroom
 "#;
 
-/// What an argument can be completed with.
+/// The completions of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Pools,

@@ -8,22 +8,22 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// What mount(8) takes for a wrong call.
+/// The exit code of mount(8) for a wrong call.
 pub(crate) const WRONG_CALL: u8 = 1;
-/// What mount(8) takes for a mount that failed.
+/// The exit code of mount(8) for a mount that failed.
 pub(crate) const MOUNT_FAILED: u8 = 32;
 
 /// The name under which systemd calls the program.
 const GENERATOR: &str = "strongroom-generator";
 
-/// What mount(8) wants mounted.
+/// The kind of mount that mount(8) asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MountKind {
     Dataset,
     Stacked,
 }
 
-/// What is to be mounted, if the program was called by a name of mount(8).
+/// The kind of mount, if the program was called by a name of mount(8).
 pub(crate) fn called_as(program: &OsStr) -> Option<MountKind> {
     match Path::new(program).file_name()?.to_str()? {
         "mount.strongroom" | "mount.fuse.strongroom" => Some(MountKind::Dataset),
@@ -115,7 +115,7 @@ fn add_options(line: &mut Vec<OsString>, kind: MountKind, options: &str) {
     }
 }
 
-/// Whether an option is one that the kernel lists of every FUSE mount, and mount(8) repeats.
+/// Returns whether an option is one that the kernel lists of every FUSE mount, and mount(8) repeats.
 fn is_fuses(name: &str) -> bool {
     let names = [
         "user_id",

@@ -76,7 +76,7 @@ fn understood(setting: &str) -> (Vec<String>, Vec<&str>) {
     (features, ignored)
 }
 
-/// Whether a command measures, tests or shows ciphers, in its own process.
+/// Returns whether a command measures, tests or shows ciphers, in its own process.
 fn computes_ciphers(command: &[OsString]) -> bool {
     match command {
         [crypto, ..] if crypto == "crypto" => true,

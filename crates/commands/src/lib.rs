@@ -81,7 +81,7 @@ pub fn main() -> ExitCode {
     code
 }
 
-/// Whether the command line is the name of the program and nothing else.
+/// Returns whether the command line is the name of the program and nothing else.
 fn is_bare_call() -> bool {
     std::env::args_os().len() == 1
 }

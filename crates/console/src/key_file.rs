@@ -21,11 +21,11 @@ const KEY_FILE_MAX: usize = protocol::wire::KEY_FILE_MAX as usize;
 pub struct KeyFilePart {
     /// The list of PKCS#11 modules, if it is not the usual one.
     pub list: Option<PathBuf>,
-    /// How many bytes come before it.
+    /// The number of bytes that come before it.
     pub offset: u64,
-    /// How many bytes it has; as many as there are if not said.
+    /// The number of bytes that it has; as many as there are if not said.
     pub len: Option<usize>,
-    /// How many bytes are taken of a file that may have fewer or more.
+    /// The number of bytes that are taken of a file that may have fewer or more.
     pub at_most: Option<usize>,
 }
 

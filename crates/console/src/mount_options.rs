@@ -82,7 +82,7 @@ impl MountOption {
     }
 }
 
-/// Whether an option of fstab is not for the file system.
+/// Returns whether an option of fstab is not for the file system.
 fn is_ignored(option: &str) -> bool {
     let words = [
         "defaults", "auto", "noauto", "nofail", "_netdev", "async", "nouser",

@@ -6,24 +6,24 @@ use protocol::pages::ExitCode;
 use crate::session::{Session, answer, unexpected};
 use crate::show::json;
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// For the standard output.
     pub text: String,
-    /// What failed; the first decides the exit code.
+    /// The failures; the first decides the exit code.
     pub failures: Vec<Failure>,
     /// The exit code, if the kind of the first failure does not say it.
     pub exit_code: Option<u8>,
 }
 
 impl Outcome {
-    /// It is done, and there is nothing to say.
+    /// An outcome without output.
     pub fn done() -> Outcome {
         Outcome::default()
     }
 
-    /// It is done, and this is to be printed.
+    /// An outcome with output.
     pub fn text(text: impl Into<String>) -> Outcome {
         Outcome {
             text: text.into(),
@@ -46,7 +46,7 @@ impl Outcome {
         (self.exit_code.is_none() && code.is_explained()).then_some(code.code)
     }
 
-    /// This outcome with an exit code of another program, whose options the command takes.
+    /// Returns this outcome with an exit code of another program, whose options the command takes.
     pub fn with_exit_code(self, code: u8) -> Outcome {
         Outcome {
             exit_code: Some(code),
@@ -55,7 +55,7 @@ impl Outcome {
     }
 }
 
-/// What a command does: its outcome, or why it failed.
+/// The outcome of a command, or why it failed.
 pub type Result<T = Outcome> = std::result::Result<T, Failure>;
 
 /// Has something done that has nothing to show, but as JSON the names that it was done to.

@@ -11,17 +11,17 @@ use secret::Secret;
 
 use crate::terminal::Prompter;
 
-/// What a command needs to be carried out.
+/// The state that commands share: the socket, the output format, the prompter.
 pub struct Session {
-    /// Where the daemon listens, absolute: a daemon that is started has another directory.
+    /// The socket of the daemon, absolute: a daemon that is started has another directory.
     pub socket: PathBuf,
-    /// Whether a daemon is started if none listens there: not at a socket that was typed, which may be
+    /// True if a daemon is started if none listens there: not at a socket that was typed, which may be
     /// mistyped.
     starts: bool,
-    /// Whether to print JSON.
+    /// The output is JSON.
     pub json: bool,
     prompter: Prompter,
-    /// How much memory a password hash of the daemon may take, in MiB, if that was typed.
+    /// The amount that memory a password hash of the daemon may take, in MiB, if that was typed.
     pub hash_memory: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Session {
         })
     }
 
-    /// Who asks for secrets.
+    /// The prompter that asks for secrets.
     pub fn prompter(&mut self) -> &mut Prompter {
         &mut self.prompter
     }
@@ -73,8 +73,8 @@ impl Session {
         reply.map_err(|failure| self.name_system_daemon(failure))
     }
 
-    /// What this user's own daemon does not know, root's may: users with permissions there find the way. A socket that the
-    /// environment names was chosen.
+    /// Names the daemon of root, which may know what this user's daemon does not: users with permissions there find
+    /// the way. A socket that the environment names was chosen.
     fn name_system_daemon(&self, failure: Failure) -> Failure {
         let is_chosen = !self.starts || socket_of_environment().is_some();
         if is_chosen
@@ -241,7 +241,7 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// As [`absolute`], of a device; other names are spelled as the daemon remembers them.
+/// The absolute path of a device; other names are spelled as the daemon remembers them.
 pub fn device_path(name: &Path) -> Result<PathBuf, Failure> {
     let device = DeviceName::parse(name).supported()?;
     match device.is_lent() {
@@ -250,7 +250,7 @@ pub fn device_path(name: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Whether this is the name of a file or a disk.
+/// Returns whether this is the name of a file or a disk.
 pub fn is_path(name: &Path) -> bool {
     DeviceName::parse(name).is_path()
 }

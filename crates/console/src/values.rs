@@ -19,7 +19,7 @@ pub fn property(text: &str) -> Result<(String, String), String> {
     Ok((properties::canonical(name).into(), value.into()))
 }
 
-/// Whether this is a source of keys without the name of the property, as Solaris takes it: `raw,file:///key`.
+/// Returns whether this is a source of keys without the name of the property, as Solaris takes it: `raw,file:///key`.
 pub fn is_keysource(text: &str) -> bool {
     let formats = ["raw,", "hex,", "passphrase,"];
     formats.iter().any(|format| text.starts_with(format))
@@ -48,7 +48,7 @@ mod tests {
     }
 }
 
-/// How a table is printed.
+/// The style of a table.
 #[derive(Args, Debug)]
 pub struct TableStyle {
     /// Print no header, and tabs between columns
@@ -59,7 +59,7 @@ pub struct TableStyle {
     pub parsable: bool,
 }
 
-/// What the hash of a passphrase may cost.
+/// The greatest cost of the hash of a passphrase.
 #[derive(Args, Debug)]
 pub struct HashCost {
     /// Let the hash of a passphrase take so many MiB of memory, more than the daemon gives all hashes

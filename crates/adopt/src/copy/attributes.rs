@@ -25,7 +25,7 @@ const ACL_HEADER: usize = 4;
 const ACL_ENTRY: usize = 8;
 const ACL_USER_OBJ: u8 = 0x01;
 const ACL_OTHER: u8 = 0x20;
-/// Of NFSv4, CIFS, NTFS and file systems with rich ACLs.
+/// The ACLs of NFSv4, CIFS, NTFS and file systems with rich ACLs.
 const OTHER_ACLS: [&[u8]; 6] = [
     b"system.nfs4_acl",
     b"system.nfs4acl",
@@ -36,11 +36,11 @@ const OTHER_ACLS: [&[u8]; 6] = [
 ];
 const UNFINISHED: &[u8] = b"trusted.strongroom.unfinished";
 
-/// What came of it.
+/// The result of keeping attributes.
 #[derive(Debug, Default)]
 pub(crate) struct AttributeResult {
     pub(crate) is_changed: bool,
-    /// What could not be kept, and why.
+    /// The attributes that could not be kept, and why.
     pub(crate) failures: Vec<String>,
     /// The name of an ACL of another kind, which is not kept.
     pub(crate) other_acl: Option<String>,
@@ -56,7 +56,7 @@ impl AttributeResult {
     }
 }
 
-/// What of a source its copy gets.
+/// The attributes of a source that its copy gets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttributeRules {
     pub(crate) owner: bool,
@@ -147,7 +147,7 @@ fn times(meta: &Metadata) -> Timestamps {
     }
 }
 
-/// That the copy now has what it was given.
+/// Checks that the copy has the attributes that it was given.
 fn check(from: &FileNode, to: &mut FileNode, rules: AttributeRules, kept: &mut AttributeResult) {
     if !kept.failures.is_empty() || !kept.is_changed || to.look().is_err() {
         return;

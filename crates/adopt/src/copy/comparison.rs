@@ -28,7 +28,8 @@ pub(crate) fn is_copy(from: &FileNode, copy: &FileNode) -> bool {
     a.file_type() == b.file_type() && is_same
 }
 
-/// Whether the dataset has the same file, or all that is in a directory, with the same owners, modes and attributes.
+/// Returns whether the dataset has the same file, or all that is in a directory, with the same owners, modes and
+/// attributes.
 pub(crate) fn is_equal(from: &FileNode, copy: &FileNode) -> io::Result<bool> {
     let (a, b) = (&from.meta, &copy.meta);
     let facts = |node: &FileNode| (node.meta.uid(), node.meta.gid(), node.meta.mode());
@@ -59,7 +60,7 @@ pub(crate) fn is_equal(from: &FileNode, copy: &FileNode) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether anything but directories is in a directory.
+/// Returns whether anything but directories is in a directory.
 ///
 /// # Errors
 /// Something is mounted in it, or it cannot be listed.
@@ -85,7 +86,7 @@ pub(crate) fn names(dir: &FileNode, path: &Path) -> Result<Vec<OsString>> {
     }
 }
 
-/// Why something at a path cannot be looked at.
+/// The failure of looking at a path.
 pub(crate) fn failed_at(path: &Path) -> impl Fn(io::Error) -> Failure {
     move |error| match Errno::from_io_error(&error) {
         Some(Errno::XDEV) => Failure::new(

@@ -10,16 +10,16 @@ use rustix::io::Errno;
 
 use crate::trouble::{Result, Trouble, TroubleContext};
 
-/// What is read at a time.
+/// The bytes that one read takes.
 const PIECE: usize = 1 << 20;
 
-/// What is called for each piece that was read, with its length. It may end the copy.
+/// A function that is called for each piece that was read, with its length. It may end the copy.
 pub(crate) type Tick<'a> = dyn FnMut(usize) -> Result<()> + 'a;
 
-/// How many pieces are copied before they are verified.
+/// The number of pieces that are copied before they are verified.
 const WINDOW: usize = if cfg!(test) { 2 } else { 1 << 14 };
 
-/// What was copied: the hash of each piece of data. Between them are holes.
+/// The copied contents: the hash of each piece of data. Between them are holes.
 type Pieces = Vec<(Range<u64>, [u8; 32])>;
 
 /// Copies a file of this length, and verifies the copy. A copy that was begun before keeps what is right in it.
@@ -92,7 +92,7 @@ fn differs() -> Trouble {
     Trouble::new("the copy differs from what was written; it was discarded")
 }
 
-/// Whether two files of the same length have the same contents.
+/// Returns whether two files of the same length have the same contents.
 ///
 /// # Errors
 /// If one of them cannot be read.
@@ -158,7 +158,7 @@ fn make_hole(file: &File, range: Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// That nothing but zeros is in a part of a copy.
+/// Checks that a part of a copy has only zeros.
 fn check_hole(file: &File, range: Range<u64>, buffer: &mut [u8]) -> Result<()> {
     let mut at = range.start;
     while at < range.end {
@@ -198,7 +198,7 @@ mod tests {
         source
     }
 
-    /// What comes of a copy when something happens after so many pieces, which `act` may answer.
+    /// The result of a copy when something happens after so many pieces, which `act` may answer.
     fn after(
         pieces: u32,
         (from, to): (&File, &File),

@@ -20,10 +20,10 @@ use crate::copy::temporary;
 use crate::tally::{CopyTally, EntryResult};
 use crate::trouble::{Result, Trouble, TroubleContext};
 
-/// How often a file is copied that changes meanwhile.
+/// The number of times that a file is copied that changes meanwhile.
 const TRIES: usize = 2;
 
-/// Where an entry goes: the directory, which a dry run may lack, and what has its name there.
+/// The target of an entry: the directory, which a dry run may lack, and what has its name there.
 pub(crate) struct To<'a> {
     pub(crate) dir: Option<&'a FileNode>,
     pub(crate) old: Option<FileNode>,
@@ -35,7 +35,7 @@ pub(crate) struct To<'a> {
 struct FirstName {
     path: PathBuf,
     made: Option<FileId>,
-    /// Of the source, when it was copied: another file may get its number.
+    /// The version of the source when it was copied: another file may get its number.
     version: FileVersion,
     /// Names that were not seen yet.
     others: u64,
@@ -76,7 +76,7 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// So many bytes were read. Ends the copy if the user wants that.
+    /// Counts bytes that were read. Ends the copy if the user wants that.
     pub(crate) fn tick(&self, bytes: usize) -> Result<()> {
         if let Some(bar) = &self.bar {
             bar.inc(bytes as u64);
@@ -146,7 +146,7 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Whether the copy is there already. A file gets the time of its source after it was verified.
+    /// Returns whether the copy is there already. A file gets the time of its source after it was verified.
     fn is_equal(&self, from: &FileNode, old: &FileNode) -> Result<bool> {
         let (a, b) = (&from.meta, &old.meta);
         // Another name of the old one may be a file that this copy has nothing to do with.
@@ -174,8 +174,8 @@ impl<'a> Copier<'a> {
         contents::is_same(&from, &old, a.len(), &mut |bytes| self.tick(bytes))
     }
 
-    /// Whether what is in the target is neither the user's in the source nor this user's. Root makes files for others, so what
-    /// is root's may have been put there.
+    /// Returns whether what is in the target is neither the user's in the source nor this user's. Root makes files
+    /// for others, so what is root's may have been put there.
     pub(crate) fn is_of_another(&self, from: &FileNode, old: &FileNode) -> bool {
         let (owner, user) = (old.meta.uid(), rustix::process::geteuid());
         owner != from.meta.uid() && (user.is_root() || owner != user.as_raw())
@@ -333,7 +333,7 @@ impl<'a> Copier<'a> {
         kept.is_changed
     }
 
-    /// Something is left, or not as in the source.
+    /// Reports something that is left out, or that differs from the source.
     pub(crate) fn leave(&mut self, path: &Path, trouble: Trouble) {
         let path = self.source_path(path);
         self.tally.leave(&path, &trouble);
@@ -351,7 +351,7 @@ fn name(path: &Path) -> &OsStr {
     path.file_name().unwrap_or_default()
 }
 
-/// Whether this process made it, and it has no other name.
+/// Returns whether this process made it, and it has no other name.
 pub(crate) fn is_own(node: &FileNode) -> bool {
     let is_single = node.meta.is_dir() || node.meta.nlink() == 1;
     is_single && node.meta.uid() == rustix::process::geteuid().as_raw()

@@ -21,11 +21,11 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
 #[derive(Debug)]
 pub(crate) struct FileNode {
     file: File,
-    /// What was known of it when it was opened or looked at again.
+    /// The metadata of the file when it was opened or looked at again.
     pub(crate) meta: Metadata,
 }
 
-/// What tells a file from all others.
+/// The device and inode number, which tell a file from all others.
 pub(crate) type FileId = (u64, u64);
 
 impl FileNode {
@@ -48,7 +48,7 @@ impl FileNode {
         FileNode::of(fd)
     }
 
-    /// What has this name, or this path, beneath this directory.
+    /// Opens the entry of this name, or this path, beneath this directory.
     pub(crate) fn child(&self, name: impl AsRef<OsStr>) -> io::Result<Option<FileNode>> {
         match self.open_child(name.as_ref(), OFlags::PATH, Mode::empty()) {
             Ok(fd) => FileNode::of(fd.into()).map(Some),
@@ -57,7 +57,7 @@ impl FileNode {
         }
     }
 
-    /// As [`FileNode::child`], but fails with `EXDEV` where something is mounted.
+    /// Opens a child as [`FileNode::child`] does, but fails with `EXDEV` where something is mounted.
     pub(crate) fn child_on_mount(&self, name: &OsStr) -> io::Result<Option<FileNode>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let resolve = BENEATH | ResolveFlags::NO_XDEV;
@@ -68,7 +68,8 @@ impl FileNode {
         }
     }
 
-    /// Whether this is a directory with the mode of a mountpoint that the daemon closed (`fuse::MountDirectory`).
+    /// Returns whether this is a directory with the mode of a mountpoint that the daemon closed
+    /// (`fuse::MountDirectory`).
     pub(crate) fn is_closed(&self) -> bool {
         let mode = self.meta.mode() & 0o7777;
         let is_own = self.meta.uid() == rustix::process::geteuid().as_raw();
@@ -106,7 +107,7 @@ impl FileNode {
         Ok(names)
     }
 
-    /// Where this symbolic link points to.
+    /// The target of this symbolic link.
     pub(crate) fn link_text(&self) -> io::Result<OsString> {
         let text = rustix::fs::readlinkat(&self.file, c"", Vec::new())?;
         Ok(OsStr::from_bytes(text.to_bytes()).to_owned())
@@ -135,7 +136,7 @@ impl AsFd for FileNode {
     }
 }
 
-/// When it was changed, to the nanosecond.
+/// The time of modification, to the nanosecond.
 pub(crate) fn mtime(meta: &Metadata) -> (i64, i64) {
     (meta.mtime(), meta.mtime_nsec())
 }
@@ -143,7 +144,7 @@ pub(crate) fn mtime(meta: &Metadata) -> (i64, i64) {
 /// The length of a file, and when its contents and the file itself were changed.
 pub(crate) type FileVersion = (u64, (i64, i64), (i64, i64));
 
-/// What is different after any change.
+/// The version of a file, which is different after any change.
 pub(crate) fn version(meta: &Metadata) -> FileVersion {
     let changed = (meta.ctime(), meta.ctime_nsec());
     (meta.len(), mtime(meta), changed)

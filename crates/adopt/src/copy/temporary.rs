@@ -13,7 +13,7 @@ pub(crate) fn name_for(name: &OsStr) -> OsString {
     format!("{PREFIX}{}", encoding::hex(hash)).into()
 }
 
-/// Whether a file of this name was not finished.
+/// Returns whether a file of this name was not finished.
 pub(crate) fn is_one(name: &OsStr) -> bool {
     let rest = name.as_bytes().strip_prefix(PREFIX.as_bytes());
     rest.is_some_and(|rest| rest.len() == 2 * HASHED && rest.iter().all(u8::is_ascii_hexdigit))

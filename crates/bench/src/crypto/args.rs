@@ -137,7 +137,7 @@ pub struct CryptoSelftest {
     pub(crate) place: StateDirArgs,
 }
 
-/// One table of `crypto bench`.
+/// A table of `crypto bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BenchTable {
@@ -156,7 +156,7 @@ pub enum BenchTable {
 }
 
 impl BenchTable {
-    /// Its name in the command.
+    /// The name of the table in the command.
     pub(crate) fn name(self) -> String {
         let value = self.to_possible_value();
         value

@@ -150,7 +150,7 @@ pub struct BenchBlock {
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// How long and how much is measured.
+/// The time and the amount of a measurement.
 #[derive(Args, Clone, Debug)]
 pub struct BenchHow {
     /// The time of each measurement

@@ -1,4 +1,4 @@
-//! How fast this machine is, and how fast Strongroom on it.
+//! The speed of this machine, and of Strongroom on it.
 
 #[expect(missing_docs, reason = "a comment there is a help text")]
 pub mod args;

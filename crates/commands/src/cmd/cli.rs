@@ -285,7 +285,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// What is built for one command is what the whole definition has.
+    /// The definition of one command is the same as in the whole definition.
     #[test]
     fn a_command_alone_is_the_same() {
         fn same(alone: &clap::Command, whole: &clap::Command) {

@@ -16,7 +16,7 @@ fn ensure(holds: bool, what: impl Into<String>) -> CheckResult {
     }
 }
 
-/// Whether this is a sentence without its full stop. A word of the command line may begin it.
+/// Returns whether this is a sentence without its full stop. A word of the command line may begin it.
 fn is_sentence(text: &str) -> bool {
     let begins = text.starts_with(|c: char| c.is_uppercase() || matches!(c, '`' | '-'));
     begins && text.contains(' ') && !text.ends_with(['.', ' ', ','])
@@ -97,7 +97,7 @@ fn path_of(words: &[String]) -> Result<Vec<String>, clap::Error> {
     Ok(path)
 }
 
-/// What the examples show can be typed, and one of them is of this command. Counts them.
+/// Checks that the examples can be typed, and one of them is of this command. Counts them.
 fn shows(command: &Command, path: &[String]) -> Result<usize, String> {
     let text = after_help(command).replace("\\\n", " ");
     let examples = text.lines().skip_while(|line| *line != "EXAMPLES");

@@ -28,7 +28,7 @@ use protocol::api::OwnerKind;
 
 use crate::cmd::cli::Command;
 
-/// Whether `help` explains this word as `explain` does.
+/// Returns whether `help` explains this word as `explain` does.
 pub(crate) fn is_topic(word: &str) -> bool {
     service::run::explain::is_topic(word)
 }

@@ -4,7 +4,7 @@
 use protocol::api::DatasetRow;
 use serde::Serialize;
 
-/// Something that the daemon answered, as it is, but for guids.
+/// Shows an answer of the daemon as it is, but for guids.
 pub fn show<T: Serialize>(what: &T) -> String {
     text(&protocol::json::value(what))
 }

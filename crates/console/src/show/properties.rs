@@ -40,13 +40,13 @@ fn rows<'a>(rows: impl Iterator<Item = (&'a Property, String)>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What the reference says of all properties, for a page.
+/// The reference of all properties, for a page.
 pub fn reference() -> String {
     let pages = PROPERTIES.iter().map(page);
     pages.collect::<Vec<_>>().join("\n\n")
 }
 
-/// What the reference says of one property, in lines.
+/// The reference of one property, in lines.
 pub fn page(property: &Property) -> String {
     let known = Known::of(property);
     let mut page = match known.short == known.name {

@@ -5,9 +5,9 @@ use super::text;
 /// The head of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// What stands above it.
+    /// The heading.
     pub header: String,
-    /// Whether its cells are aligned to the right, as numbers are.
+    /// True if its cells are aligned to the right, as numbers are.
     pub right: bool,
 }
 

@@ -31,7 +31,7 @@ fn ratio(hundredths: u64) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-/// Where a value comes from, as the last column of `get`.
+/// The source of a value, as the last column of `get`.
 pub fn source(source: &Source) -> String {
     match source {
         Source::None => "-".into(),

@@ -13,7 +13,7 @@ pub fn bar(what: &str) -> ProgressBar {
         .with_finish(ProgressFinish::AndClear)
 }
 
-/// As [`bar`], of bytes whose number is unknown.
+/// A counter of bytes whose number is unknown.
 pub fn counter(what: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(&format!(
         "{what} {{spinner}} {{binary_bytes}}, {{binary_bytes_per_sec}}"

@@ -6,7 +6,7 @@ use protocol::api::{Failure, Result};
 
 use crate::show::text;
 
-/// Whether there is a terminal to ask at.
+/// Returns whether there is a terminal to ask at.
 pub fn is_interactive() -> bool {
     io::stdin().is_terminal()
 }

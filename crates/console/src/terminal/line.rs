@@ -9,7 +9,7 @@ use secret::Secret;
 
 /// A line that is being read.
 pub(super) struct SecretLine {
-    /// One byte longer than what is kept: the place for the next byte.
+    /// The line, and the space for one byte more.
     bytes: Secret,
     pub(super) len: usize,
 }

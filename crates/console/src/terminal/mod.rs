@@ -33,13 +33,13 @@ pub use signals::Interruptions;
 use line::{ReadStep, SecretLine, other};
 use tty::Tty;
 
-/// How many tries there are to type the same passphrase twice.
+/// The number of tries that there are to type the same passphrase twice.
 const TRIES: u32 = 3;
 
-/// Whether the standard input is data, and so no place to read secrets from.
+/// True if the standard input is data, and so no place to read secrets from.
 static INPUT_IS_DATA: AtomicBool = AtomicBool::new(false);
 
-/// Whether a person has typed a secret that exists, so that another one is asked for in other words.
+/// True if a person has typed a secret that exists, so that another one is asked for in other words.
 static EXISTING_IS_TYPED: AtomicBool = AtomicBool::new(false);
 
 /// From now on no secret is read from the standard input: a command reads data there.
@@ -51,10 +51,10 @@ pub fn input_is_data() {
 #[derive(Default)]
 pub struct Prompter {
     tty: Option<Tty>,
-    /// How often a person may type a secret that is wrong; as often as it is asked for if not said.
+    /// The number of times that a person may type a secret that is wrong; as often as it is asked for if not said.
     tries: Option<u32>,
     wrong: u32,
-    /// How long a person may take for a line.
+    /// The time that a person may take for a line.
     timeout: Option<Duration>,
 }
 

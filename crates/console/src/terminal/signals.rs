@@ -15,7 +15,7 @@ use signal_hook::{flag, low_level};
 
 const SIGNALS: [i32; 5] = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP];
 
-/// Whether signals do what they always do.
+/// True if signals do what they always do.
 static DEFAULT: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
 
 /// Handlers, which stay once they are installed.
@@ -26,7 +26,7 @@ pub(super) struct Signals {
     wakeup: UnixStream,
 }
 
-/// Whether this process was started to go on when its terminal is closed, as by nohup(1).
+/// Returns whether this process was started to go on when its terminal is closed, as by nohup(1).
 fn is_from_nohup(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -54,12 +54,12 @@ impl Signals {
         Guard
     }
 
-    /// What to wait for besides the terminal.
+    /// The descriptor to wait for besides the terminal.
     pub(super) fn wakeup(&self) -> &UnixStream {
         &self.wakeup
     }
 
-    /// Whether a signal came during a prompt.
+    /// Returns whether a signal came during a prompt.
     pub(super) fn is_pending(&self) -> bool {
         self.caught.load(Ordering::SeqCst) != 0
     }
@@ -102,12 +102,12 @@ impl Interruptions {
         Ok(Interruptions { signals, _held })
     }
 
-    /// Whether a signal came that [`Interruptions::came`] has not seen yet.
+    /// Returns whether a signal came that [`Interruptions::came`] has not seen yet.
     pub fn is_pending(&self) -> bool {
         self.signals.is_pending()
     }
 
-    /// Whether the work is to pause. A signal to stop the process is obeyed here: then this returns when it
+    /// Returns whether the work is to pause. A signal to stop the process is obeyed here: then this returns when it
     /// continues.
     pub fn came(&self) -> bool {
         loop {

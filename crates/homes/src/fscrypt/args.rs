@@ -434,7 +434,7 @@ pub struct Pair {
     pub(crate) policy: String,
 }
 
-/// What a new protector is.
+/// The kind and the name of a new protector.
 #[derive(Args, Debug)]
 pub struct NewProtector {
     /// Where the secret of a new protector comes from; default: as the configuration says

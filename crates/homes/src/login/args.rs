@@ -110,7 +110,7 @@ pub enum LoginStep {
     Password,
 }
 
-/// What is done in a process of its own, with the rights of the user.
+/// The part of a login that is done in a process of its own, with the rights of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LoginPart {
     /// A home of pefs

@@ -1,4 +1,4 @@
-//! What `pam_strongroom.so` starts: encrypted homes at login and logout.
+//! The command that `pam_strongroom.so` starts: encrypted homes at login and logout.
 
 pub mod args;
 pub mod run;

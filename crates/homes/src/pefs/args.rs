@@ -186,7 +186,7 @@ EXAMPLES
 JSON
   An array of names.";
 
-/// Which directory.
+/// A directory of pefs.
 #[derive(Args, Debug)]
 pub struct PefsDirectory {
     /// DIRECTORY is the lower directory, which need not be mounted
@@ -214,7 +214,7 @@ pub struct KeyOf {
     pub(crate) key_files: Vec<PathBuf>,
 }
 
-/// What is done with the chain of a key.
+/// The use of the chain of a key.
 #[derive(Args, Debug)]
 pub struct ChainOf {
     /// Refuse a key that has no record
@@ -334,7 +334,7 @@ pub struct PefsUnmount {
     pub(crate) mountpoint: PathBuf,
 }
 
-/// Where something is mounted.
+/// The mountpoint of a command.
 #[derive(Args, Debug)]
 pub struct OfMount {
     /// Where it is mounted

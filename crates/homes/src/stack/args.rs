@@ -333,7 +333,7 @@ pub struct StackStatus {
     pub(crate) dir: PathBuf,
 }
 
-/// What opens a directory.
+/// The key that opens a directory.
 #[derive(Args, Debug)]
 pub struct StackKey {
     /// With fscrypt: read the key from this file, of 32 to 64 bytes, or 16 for AES-128; with pefs, of any length; - is the
@@ -354,7 +354,7 @@ pub enum StackFormat {
     Gocryptfs,
 }
 
-/// How long a mount believes what it knows of attributes and directories.
+/// The trust of a mount in attributes and directories that it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CacheMode {
     /// A second, if only this machine changes the lower file system

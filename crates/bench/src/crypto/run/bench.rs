@@ -15,7 +15,7 @@ use super::report::{CipherReport, CipherRow};
 use super::tables::{Memory, decrypt_large};
 use crate::crypto::args::{BenchTable, CryptoBench};
 
-/// What the generic path does without.
+/// The processor features that the generic path does not use.
 const GENERIC: &str = "-aes,-pclmul,-ssse3,-sha";
 
 pub(super) fn run(args: &CryptoBench, json: bool) -> Result {

@@ -1,4 +1,4 @@
-//! What this process computes in a second.
+//! Measurements of ciphers in this process.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -13,40 +13,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::crypto::args::BenchTable;
 
-/// How long one run goes on at least, in time of this thread: what others do on the machine does not
+/// The time that one run goes on at least, in time of this thread: what others do on the machine does not
 /// count.
 const RUN: Duration = Duration::from_millis(60);
 
-/// How long `crypto providers --rate` measures each.
+/// The time that `crypto providers --rate` measures each.
 const MOMENT: Duration = Duration::from_millis(15);
 
 /// The largest call, and the usual one.
 pub(super) const CALL: usize = 128 << 10;
 
-/// What data is filled with.
+/// The byte that data is filled with.
 const FILL: u8 = 0x5a;
 
-/// How much is done between two looks at the clock, each of which takes as long as 4 KiB of AES.
+/// The bytes between two looks at the clock, each of which takes as long as 4 KiB of AES.
 const LOOK: usize = 4 << 20;
 
-/// One thing to measure.
+/// A measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CipherTask {
     pub(super) table: BenchTable,
     pub(super) name: &'static str,
     /// The length of a sector, of a message, or of what is hashed.
     pub(super) size: usize,
-    /// How much one call takes.
+    /// The bytes of a call.
     pub(super) call: usize,
     pub(super) layout: DataLayout,
     pub(super) work: CipherWork,
-    /// What `openssl speed` calls it.
+    /// The names in `openssl speed`.
     pub(super) openssl: Option<&'static [&'static str]>,
-    /// How many AES rounds a block takes.
+    /// The number of AES that rounds a block takes.
     pub(super) rounds: Option<u32>,
 }
 
-/// Where the data of a call lies.
+/// The position of the data of a call in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DataLayout {
     /// In one place, which begins where every vector may begin.
@@ -58,7 +58,7 @@ pub(super) enum DataLayout {
 }
 
 impl DataLayout {
-    /// What is said of it behind a name.
+    /// The suffix of a name.
     pub(super) fn suffix(self) -> &'static str {
         match self {
             DataLayout::Whole => "",
@@ -68,7 +68,7 @@ impl DataLayout {
     }
 }
 
-/// What is done.
+/// The operation that is measured.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CipherWork {
     /// Sectors of a cipher with a key of this length.
@@ -96,7 +96,7 @@ impl RunSpeed {
     }
 }
 
-/// Something that does the work once, over data in one or several places.
+/// A function that does the work once, over data in one or several places.
 type CipherCall = Box<dyn FnMut(&mut [&mut [u8]])>;
 
 /// The length of scattered pieces: odd, and less than a sector of 4 KiB.
@@ -279,7 +279,7 @@ fn time(mut call: CipherCall, len: usize, layout: DataLayout, run: Duration) -> 
     bytes / (thread_time() - begin).as_secs_f64() / 1e6
 }
 
-/// How long this thread has been running.
+/// The time that this thread has been running.
 fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

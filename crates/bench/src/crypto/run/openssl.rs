@@ -1,4 +1,4 @@
-//! What the program `openssl` measures of itself.
+//! Measurements by the program `openssl`.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 /// The program, and what a run of it costs that does nothing.
 pub(super) struct OpenSsl {
-    /// What it says of itself.
+    /// The version that it prints.
     pub(super) version: String,
     start: Duration,
 }
@@ -43,7 +43,7 @@ impl OpenSsl {
     }
 }
 
-/// What a command prints, on both ways out, and the time that it had a processor, if the kernel counts it.
+/// The output of a command, standard output and error, and the time that it had a processor, if the kernel counts it.
 fn run(command: &mut Command) -> Option<(String, Option<Duration>)> {
     let mut child = command
         .stdin(Stdio::null())
@@ -60,7 +60,7 @@ fn run(command: &mut Command) -> Option<(String, Option<Duration>)> {
     Some((text.filter(|_| is_done)?, took))
 }
 
-/// Both are shorter than a pipe.
+/// Reads both outputs, which are shorter than a pipe.
 fn output(child: &mut Child) -> Option<String> {
     let mut text = String::new();
     child.stdout.take()?.read_to_string(&mut text).ok()?;

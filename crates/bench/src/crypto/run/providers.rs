@@ -1,4 +1,4 @@
-//! Which provider serves each mechanism with each length of keys, and why.
+//! The provider that serves each mechanism with each length of keys, and why.
 
 use cipher::{Error, Mechanism, Policy, Provider};
 use console::outcome::Result;
@@ -79,7 +79,7 @@ impl Choice {
         }
     }
 
-    /// Who would take over, in this order.
+    /// The providers that would take over, in this order.
     fn others(&self, policy: &Policy) -> String {
         let others = self.providers.iter().filter(|other| {
             let is_free = other.is_available() && !policy.is_disabled(**other, self.mechanism);

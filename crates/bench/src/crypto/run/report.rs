@@ -1,4 +1,4 @@
-//! What was measured.
+//! The results.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub(super) struct CipherReport {
     pub(super) memory: Option<Memory>,
 }
 
-/// One line, in MB/s.
+/// A line of a table, in MB/s.
 #[derive(Serialize, Deserialize)]
 pub(super) struct CipherRow {
     pub(super) table: BenchTable,
@@ -27,6 +27,6 @@ pub(super) struct CipherRow {
     pub(super) portable: Option<RunSpeed>,
     pub(super) fast: Option<RunSpeed>,
     pub(super) openssl: Option<RunSpeed>,
-    /// What one AES instruction a cycle would do.
+    /// The bound of one AES instruction a cycle.
     pub(super) limit: Option<f64>,
 }

@@ -19,13 +19,13 @@ use crate::storage::args::{BenchBlock, BenchHow};
 /// A pool has space for this besides the data that is written over.
 const POOL: u64 = 512 << 20;
 
-/// How much of the data is written over before its space is free again: some groups of transactions.
+/// The part of the data that is written over before its space is free again: some groups of transactions.
 const COPIES: u64 = 4;
 
 /// The cache of the daemon, smaller than the data: reads are to be cold.
 const CACHE: &str = "--cache-size=64M";
 
-/// So much of a device is encrypted by one call.
+/// The bytes of a device that one call encrypts.
 const BLOCKS: usize = 128 << 10;
 
 const DATASET: &str = "bench/data";

@@ -16,18 +16,18 @@ use super::work::cannot;
 
 pub(super) const MIB: usize = 1 << 20;
 const SMALL: usize = 4 << 10;
-/// So that a file can be read around the cache of the kernel.
+/// The alignment with which a file can be read around the cache of the kernel.
 const ALIGNED: usize = 4 << 10;
-/// How many small files there are at most.
+/// The number of small that files there are at most.
 const FILES: u64 = 5000;
 /// A prime, so it has no factor in common with a smaller number of places.
 const STEP: u64 = 1_425_089_352_415_399_777;
 
-/// One thing that is measured.
+/// A measure.
 pub(super) struct Measure {
     pub(super) name: &'static str,
     pub(super) unit: &'static str,
-    /// Whether each request waits for the one before, so that the times of the parts add up.
+    /// True if each request waits for the one before, so that the times of the parts add up.
     pub(super) waits: bool,
 }
 
@@ -57,10 +57,10 @@ const CREATE: usize = 6;
 const STAT: usize = 7;
 const UNLINK: usize = 8;
 
-/// What was measured, in the order of [`MEASURES`].
+/// The results, in the order of [`MEASURES`].
 pub(super) type Figures = [Option<f64>; MEASURES.len()];
 
-/// Where data is written and read.
+/// A file or device that data is written to and read from.
 pub(super) trait LoadTarget: Sync {
     fn read(&self, at: u64, buf: &mut [u8]) -> io::Result<()>;
     fn write(&self, at: u64, data: &[u8]) -> io::Result<()>;
@@ -97,16 +97,16 @@ impl LoadTarget for Arc<dyn BlockDevice> {
     }
 }
 
-/// How much is measured, and for how long.
+/// The amount of data, and the time of a measurement.
 pub(super) struct Load<'a> {
     pub(super) size: u64,
     pub(super) time: Duration,
-    /// As much as one request writes: random bytes, which nothing compresses.
+    /// The data of one request: random bytes, which nothing compresses.
     pub(super) pattern: &'a [u8],
     pub(super) stop: &'a StopSignal,
 }
 
-/// Something that was repeated.
+/// The count and the rate of repeated requests.
 #[derive(Clone, Copy)]
 pub(super) struct LoadRate {
     pub(super) count: u64,
@@ -241,8 +241,8 @@ fn in_turn(n: u64, most: u64, one: impl FnOnce(u64) -> io::Result<()>) -> io::Re
     }
 }
 
-/// Where the `n`th small request goes, in so many bytes: each place comes once before the first comes again, and none is
-/// near the one before.
+/// The address of the `n`th small request, in so many bytes: each place comes once before the first comes again, and
+/// none is near the one before.
 fn place(n: u64, size: u64) -> u64 {
     let places = size / SMALL as u64;
     let step = STEP % places;

@@ -22,7 +22,7 @@ const SIZE_MIN: u64 = 64 << 20;
 /// Each form is measured so often, in turn with the others.
 const ROUNDS: u32 = 5;
 
-/// How long a form is served in before the other, where it is switched while requests run.
+/// The time that a form is served in before the other, where it is switched while requests run.
 const SWITCH: Duration = Duration::from_millis(2);
 
 const INLINE: MappingFlags = MappingFlags {
@@ -42,13 +42,13 @@ const QUEUED: MappingFlags = MappingFlags {
     ..INLINE
 };
 
-/// What is done to a device.
+/// The kind of requests to a device.
 struct Workload {
     name: &'static str,
     len: usize,
     threads: usize,
     random: bool,
-    /// Of ten requests, so many are writes.
+    /// The number of writes among ten requests.
     writes: u64,
 }
 
@@ -90,7 +90,7 @@ const WORKLOADS: [Workload; 5] = [
     },
 ];
 
-/// What was measured.
+/// The results.
 #[derive(Serialize)]
 struct WorkloadRow {
     workload: &'static str,
@@ -108,11 +108,11 @@ struct WorkloadRow {
     switches: u64,
 }
 
-/// What a form did in all rounds.
+/// The samples of a form in all rounds.
 #[derive(Default)]
 struct LatencySamples {
     mb_s: Vec<f64>,
-    /// How long each request took, in nanoseconds.
+    /// The time that each request took, in nanoseconds.
     times: Vec<u64>,
 }
 
@@ -122,7 +122,7 @@ impl LatencySamples {
         self.times.extend(times);
     }
 
-    /// What 99 of 100 requests took at most, in nanoseconds.
+    /// The latency that 99 of 100 requests keep, in nanoseconds.
     fn p99(&mut self) -> u64 {
         self.times.sort_unstable();
         let at = self.times.len() * 99 / 100;
@@ -139,7 +139,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// What a form reached of the bound, round by round: in the middle.
+/// The share of the bound that a form reached, round by round: in the middle.
 fn of_bound(form: &LatencySamples, bounds: &[f64]) -> f64 {
     let shares = form.mb_s.iter().zip(bounds);
     median(shares.map(|(mb_s, bound)| mb_s / bound).collect())
@@ -204,14 +204,14 @@ pub(super) fn mapping(
     )?)
 }
 
-/// Its cipher alone.
+/// The cipher of the device alone.
 pub(super) fn cipher(args: &BenchBlock, key: &Secret) -> Result<SectorCipher> {
     let wrong = |error: cipher::Error| Failure::usage(error.to_string());
     let spec = SectorSpec::parse(&args.cipher).map_err(wrong)?;
     SectorCipher::new(spec, key.expose()).map_err(wrong)
 }
 
-/// What is measured.
+/// The measurement.
 struct Subject {
     device: Arc<dyn BlockDevice>,
     mapping: Mapping,
@@ -306,7 +306,7 @@ fn measure(
     Ok((mb_s, times))
 }
 
-/// How long each request of one thread took, in nanoseconds.
+/// The time that each request of one thread took, in nanoseconds.
 fn requests(
     device: &dyn BlockDevice,
     workload: &Workload,

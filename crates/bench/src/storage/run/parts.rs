@@ -1,4 +1,4 @@
-//! What the parts allow that Strongroom is made of: the disk, the cipher and FUSE, each alone.
+//! The speed of the parts of Strongroom: the disk, the cipher and FUSE, each alone.
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
@@ -17,7 +17,7 @@ use super::load::{Figures, Load, MIB, RANDOM_READ, RANDOM_READ_4, READ, WRITE};
 use super::null::Null;
 use super::work::{WorkDir, cannot};
 
-/// So many sequential requests a disk gets at a time.
+/// The number of sequential requests that a disk gets at a time.
 const QUEUE: usize = 4;
 
 /// The length of a record of a dataset.

@@ -1,4 +1,4 @@
-//! What came out: a table, JSON, and a page with a chart.
+//! The output: a table, JSON, and a page with a chart.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -14,7 +14,7 @@ use super::load::{Figures, MEASURES, Measure};
 use super::work::cannot;
 use crate::storage::args::BenchHow;
 
-/// What was measured.
+/// The results.
 #[derive(Default)]
 pub(super) struct PartFigures {
     pub(super) disk: Figures,

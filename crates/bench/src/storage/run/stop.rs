@@ -9,7 +9,7 @@ use protocol::api::Failure;
 /// Holds signals back while it lives.
 pub(super) struct StopSignal {
     signals: Interruptions,
-    /// Whether one came: the thread that sees it tells the others.
+    /// True if one came: the thread that sees it tells the others.
     came: AtomicBool,
 }
 
@@ -22,7 +22,7 @@ impl StopSignal {
         })
     }
 
-    /// Whether the measurement is to end. Costs nothing while no signal came.
+    /// Returns whether the measurement is to end. Costs nothing while no signal came.
     pub(super) fn came(&self) -> bool {
         if self.signals.is_pending() && self.signals.came() {
             self.came.store(true, Ordering::Relaxed);

@@ -19,13 +19,13 @@ use rustix::fs::Mode;
 use super::stop::StopSignal;
 use crate::storage::args::BenchHow;
 
-/// What stays free on the disk.
+/// The bytes that stay free on the disk.
 const SPARE: u64 = 64 << 20;
 
 /// The least that is measured: each measurement has different places.
 const SIZE_MIN: u64 = 16 << 20;
 
-/// Where a run works.
+/// The directories of a run.
 pub(super) struct WorkDir {
     /// On the disk that is measured.
     pub(super) data: PathBuf,
@@ -218,7 +218,7 @@ fn remove(dir: &Path) {
     }
 }
 
-/// Why a file or directory cannot be used.
+/// The failure for a file or directory that cannot be used.
 pub(super) fn cannot(path: &Path, error: &io::Error) -> Failure {
     let kind = match error.kind() {
         io::ErrorKind::NotFound => FailureKind::NotFound,

@@ -1,4 +1,4 @@
-//! What is checked, and what to do about it.
+//! The checks of the machine, and advice.
 
 use std::time::SystemTime;
 
@@ -16,7 +16,7 @@ const THREADS_MIN: u64 = 512;
 /// Open files for a few mounts, exports and connections.
 const FILES_MIN: u64 = 4096;
 
-/// How something is.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum State {
@@ -35,7 +35,7 @@ impl State {
     }
 }
 
-/// What was found, and what to do about it.
+/// The finding of a check, and advice.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct MachineCheck {
     pub(super) check: &'static str,

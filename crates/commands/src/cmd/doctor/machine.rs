@@ -15,7 +15,7 @@ const MOUNT_HELPER: &str = "fusermount3";
 pub(super) struct Machine {
     /// `/`, or a copy of such files.
     root: PathBuf,
-    /// Whether the user is root.
+    /// True if the user is root.
     pub(super) is_root: bool,
     /// The directories with programs.
     programs: Vec<PathBuf>,
@@ -25,12 +25,12 @@ pub(super) struct Machine {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Swap {
     pub(super) name: String,
-    /// Whether it is encrypted, or in memory.
+    /// True if it is encrypted, or in memory.
     pub(super) is_safe: bool,
 }
 
 impl Machine {
-    /// This machine, and the user of this process.
+    /// The machine, and the user of this process.
     pub(super) fn this() -> Machine {
         let programs = std::env::var_os("PATH").unwrap_or_default();
         Machine {
@@ -55,7 +55,7 @@ impl Machine {
         how.open(self.path("/dev/fuse")).map(drop)
     }
 
-    /// Whether a user without privileges can mount: the helper is installed, and runs as root.
+    /// Returns whether a user without privileges can mount: the helper is installed, and runs as root.
     pub(super) fn has_mount_helper(&self) -> bool {
         let is_setuid = |dir: &PathBuf| {
             let dir = dir.strip_prefix("/").unwrap_or(dir);
@@ -65,7 +65,7 @@ impl Machine {
         self.programs.iter().any(is_setuid)
     }
 
-    /// Whether this process has a capability.
+    /// Returns whether this process has a capability.
     pub(super) fn has_capability(&self, bit: u32) -> bool {
         let status = self.read("/proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -85,7 +85,7 @@ impl Machine {
         Some((value()?, value()?))
     }
 
-    /// Where memory is swapped out to.
+    /// The devices that memory is swapped out to.
     pub(super) fn swaps(&self) -> Vec<Swap> {
         let swaps = self.read("/proc/swaps").unwrap_or_default();
         let names = swaps.lines().skip(1).filter_map(|line| {
@@ -112,7 +112,7 @@ impl Machine {
         device.starts_with("zram") || uuid.is_some_and(|uuid| uuid.starts_with("CRYPT-"))
     }
 
-    /// Whether the machine can store its memory on a disk and switch itself off.
+    /// Returns whether the machine can store its memory on a disk and switch itself off.
     pub(super) fn hibernates(&self) -> bool {
         let states = self.read("/sys/power/state").unwrap_or_default();
         let device = self.read("/sys/power/resume").unwrap_or_default();

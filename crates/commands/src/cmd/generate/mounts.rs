@@ -9,7 +9,7 @@ use std::fmt::Write;
 use super::table::FieldLine;
 use super::unit::{Unit, check, cleaned, path_name, value};
 
-/// What a person should know of a line that has a unit: systemd takes it for a local mount that must not fail.
+/// The advice about a line that has a unit: systemd takes it for a local mount that must not fail.
 pub(super) fn warning(line: &FieldLine) -> Option<String> {
     let options = line.options(3);
     let is_harmless = ["_netdev", "nofail", "noauto", "x-systemd.automount"];

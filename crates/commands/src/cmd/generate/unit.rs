@@ -76,7 +76,7 @@ pub(super) fn cleaned(path: &str) -> String {
     }
 }
 
-/// Why a field cannot be in a unit: a line end or another control character begins a directive of its own.
+/// The reason why a field cannot be in a unit: a line end or another control character begins a directive of its own.
 pub(super) fn check(field: &str) -> Result<(), String> {
     match field.chars().any(char::is_control) || field.ends_with('\\') {
         true => Err("a control character, or a backslash at the end of a field".into()),
@@ -88,7 +88,7 @@ pub(super) fn check(field: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// What `systemd-escape` 252 prints.
+    /// Names that `systemd-escape` 252 prints.
     #[test]
     fn names_are_those_of_systemd() {
         for (path, wanted) in [

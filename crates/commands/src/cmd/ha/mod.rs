@@ -1,4 +1,4 @@
-//! What a pool serves by its `ha.toml`.
+//! The targets that a pool serves by its `ha.toml`.
 
 pub(super) mod args;
 pub(super) mod run;

@@ -556,7 +556,7 @@ pub(crate) struct KeyStatusArgs {
     pub(crate) names: Vec<String>,
 }
 
-/// How `keygen` writes a key down.
+/// The form in which `keygen` writes a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KeyFormat {
     /// The bytes as they are
@@ -565,7 +565,7 @@ pub(crate) enum KeyFormat {
     Hex,
 }
 
-/// How long a key is.
+/// The length of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KeyBits {
     /// For the suites aes-128-gcm and aes-128-ccm

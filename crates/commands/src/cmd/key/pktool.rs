@@ -7,7 +7,7 @@ use protocol::api::Failure;
 
 use crate::cmd::key::args::{KeyBits, Keygen};
 
-/// What is to be made.
+/// The object to make.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NewKey {
     /// A file, or a `pkcs11:` URI.

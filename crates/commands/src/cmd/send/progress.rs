@@ -1,4 +1,4 @@
-//! How far a stream is, and how large it will be, in the words of `zfs send -v` and `-P`.
+//! The progress of a stream, and how large it will be, in the words of `zfs send -v` and `-P`.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use protocol::api::StreamRow;
 /// A line says how far a stream is, so often.
 const EACH: Duration = Duration::from_secs(1);
 
-/// How much went through, since when, and how it is told.
+/// The bytes that went through, since when, and how it is told.
 pub(crate) struct StreamProgress {
     begin: Instant,
     bytes: u64,
     form: ProgressForm,
 }
 
-/// How it is told meanwhile.
+/// The form of reports.
 enum ProgressForm {
-    /// Not at all.
+    /// No report is printed.
     Quiet,
     /// By a bar on the terminal.
     Bar(ProgressBar),
@@ -47,7 +47,7 @@ impl StreamProgress {
         StreamProgress::new(ProgressForm::Quiet)
     }
 
-    /// Of streams that are sent.
+    /// Reports streams that are sent.
     pub(crate) fn of(streams: Vec<StreamRow>, is_parsable: bool) -> StreamProgress {
         if !is_parsable && std::io::stderr().is_terminal() {
             let bar = bar("send");
@@ -64,7 +64,7 @@ impl StreamProgress {
         })
     }
 
-    /// Of streams whose size is unknown.
+    /// Reports streams whose size is unknown.
     pub(crate) fn unknown() -> StreamProgress {
         match std::io::stderr().is_terminal() {
             true => StreamProgress::new(ProgressForm::Bar(counter("receive"))),
@@ -72,7 +72,7 @@ impl StreamProgress {
         }
     }
 
-    /// So many more bytes went through.
+    /// Counts bytes that went through.
     pub(crate) fn add(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
         match &mut self.form {
@@ -119,7 +119,7 @@ fn reached(streams: &[StreamRow], bytes: u64) -> (&str, u64) {
     (last, bytes - before)
 }
 
-/// What will be sent, one line for each stream, and one for all.
+/// The streams that will be sent, one line for each stream, and one for all.
 pub(crate) fn estimates(streams: &[StreamRow], is_parsable: bool) -> String {
     let mut lines = String::new();
     for StreamRow { name, from, size } in streams {

@@ -56,7 +56,7 @@ fn serve(args: &Web, session: &mut Session) -> Result {
     Ok(Outcome::done())
 }
 
-/// What is served on the network, if anything is.
+/// The addresses that are served on the network.
 fn site(args: &Web) -> Result<Option<web::Network>> {
     let (Some(listen), Some(certificate), Some(key)) =
         (&args.listen, &args.tls_cert, &args.tls_key)

@@ -115,7 +115,7 @@ pub(super) fn purge(args: &Purge) -> Result<String> {
     }
 }
 
-/// What was made for a directory, and goes if it is not encrypted in the end.
+/// Metadata that was made for a directory, and is removed if it is not encrypted in the end.
 #[derive(Default)]
 struct NewMetadata {
     policy: Option<KeyName>,

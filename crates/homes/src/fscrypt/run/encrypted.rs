@@ -26,7 +26,7 @@ impl PolicyDirectory {
         PolicyDirectory::of(&OpenPath::open(path)?, config)
     }
 
-    /// As [`PolicyDirectory::find`], of what is open.
+    /// Finds the policy of an open file or directory, as [`PolicyDirectory::find`] does.
     pub(super) fn of(held: &OpenPath<'_>, config: &Config) -> Result<PolicyDirectory> {
         let (keyring, place, policy) = keyring::policy(held)?;
         let metadata = match (metadata(held.path(), &place, &policy, config), &keyring) {

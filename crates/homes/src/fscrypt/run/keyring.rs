@@ -1,4 +1,4 @@
-//! Where the keys of policies are.
+//! The keyrings that hold keys of policies.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -41,7 +41,7 @@ impl PolicyKeyring {
         })
     }
 
-    /// Whether there is a key.
+    /// Returns whether there is a key.
     pub(super) fn status(&self, name: &KeyName) -> Result<KernelKeyStatus> {
         let mounted = match self {
             PolicyKeyring::Kernel(place, directory) => {
@@ -128,7 +128,7 @@ pub(super) fn policy(held: &OpenPath<'_>) -> Result<(PolicyKeyring, PathBuf, Enc
     Ok((keyring, place, policy.ok_or_else(clear)?))
 }
 
-/// As [`policy`], also of what is not encrypted.
+/// The policy of a file or directory; none if it is not encrypted.
 pub(super) fn find(
     held: &OpenPath<'_>,
 ) -> Result<(PolicyKeyring, PathBuf, Option<EncryptionPolicy>)> {

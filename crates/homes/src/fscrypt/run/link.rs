@@ -15,8 +15,8 @@ use stack::formats::fscrypt::tool::{
 use super::keyring::PolicyKeyring;
 use super::place::{self, failure};
 
-/// Where login protectors are made for a place: on the root file system if the kernel encrypts at the place. The PAM
-/// module of the tool looks for them there.
+/// The location of new login protectors for a place: on the root file system if the kernel encrypts at the place. The
+/// PAM module of the tool looks for them there.
 pub(super) fn login_place(place: &Path) -> Result<PathBuf> {
     let takes_part =
         |directory: &fs::File| matches!(kernel::policy(directory), Ok(_) | Err(Errno::NODATA));

@@ -16,7 +16,7 @@ use super::keyring::PolicyKeyring;
 use super::place::failure;
 use crate::stack::run::{Mounted, open_directory};
 
-/// What one passphrase may cost at all protectors, in KiB of memory times passes: 64 GiB.
+/// The greatest cost of a passphrase at all protectors, in KiB of memory times passes: 64 GiB.
 const WORK_MAX: u64 = 1 << 26;
 
 /// A login protector of a user, and the mount whose policies it opens.
@@ -58,7 +58,7 @@ impl Logins {
         Logins(logins)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -88,7 +88,8 @@ fn setup(args: &Setup) -> Result<String> {
     Ok(format!("{} is written", path.display()))
 }
 
-/// Whether metadata of root or of this user is in this directory, or in the lower directory that is mounted there.
+/// Returns whether metadata of root or of this user is in this directory, or in the lower directory that is mounted
+/// there.
 fn is_prepared(place: &Path) -> bool {
     let users = [0, rustix::process::geteuid().as_raw()];
     let has = |place: &Path| {

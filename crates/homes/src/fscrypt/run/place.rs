@@ -1,4 +1,4 @@
-//! Where metadata is: file systems, and the references to what is on them.
+//! The location of metadata: file systems, and the references to what is on them.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -110,7 +110,7 @@ pub(super) fn root() -> Result<PathBuf> {
     fs::canonicalize(&path).map_err(|error| io(&path, &error))
 }
 
-/// Whether metadata is in this directory.
+/// Returns whether metadata is in this directory.
 pub(super) fn is_place(path: &Path) -> bool {
     path.join(DIRECTORY_NAME).is_dir()
 }
@@ -222,7 +222,7 @@ fn target(link: &ProtectorLink) -> Result<PathBuf> {
     })
 }
 
-/// What the kernel calls a key.
+/// The name of a key in the kernel.
 pub(super) fn specifier(name: &KeyName) -> kernel::Specifier {
     match *name {
         KeyName::Descriptor(descriptor) => kernel::Specifier::Descriptor(descriptor),

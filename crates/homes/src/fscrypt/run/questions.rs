@@ -25,7 +25,7 @@ const SOURCES: [(NewSource, &str, &str); 3] = [
     (NewSource::RawKey, "raw_key", "A raw 256-bit key"),
 ];
 
-/// What a protector is called where it is asked for.
+/// The name of a protector in questions.
 pub(super) fn label(protector: &Protector) -> String {
     match protector.source {
         ProtectorSource::Login(uid) => format!("login protector of user {uid}"),

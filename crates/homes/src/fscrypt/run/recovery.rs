@@ -196,7 +196,7 @@ fn random_letters() -> Result<Secret> {
     Ok(letters)
 }
 
-/// What the tool calls such a protector, with the first number that is free.
+/// The name that the tool gives such a protector, with the first number that is free.
 fn free_name(place: &Path, store: &MetadataStore, directory: &Path) -> Result<String> {
     let whole = std::fs::canonicalize(directory).map_err(|error| place::io(directory, &error))?;
     let last = whole.file_name().unwrap_or_default().to_string_lossy();

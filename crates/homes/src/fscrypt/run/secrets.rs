@@ -64,7 +64,7 @@ impl OpenProtector {
         })
     }
 
-    /// Who owns what is made for it, if root makes it for another user.
+    /// The owner of what is made for it, if root makes it for another user.
     pub(super) fn owner(&self) -> Option<u32> {
         match self.protector.source {
             ProtectorSource::Login(uid) if rustix::process::geteuid().is_root() => Some(uid),
@@ -142,7 +142,7 @@ pub(super) fn new_protector(
     Ok(opened)
 }
 
-/// Where the secret of a new protector comes from.
+/// The source of the secret of a new protector.
 fn source(new: &NewProtector, config: &Config) -> Result<NewSource> {
     let asked = match new.source {
         Some(source) => Some(source),

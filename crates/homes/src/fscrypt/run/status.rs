@@ -1,4 +1,4 @@
-//! What is encrypted, by what it opens, and whether it is unlocked.
+//! The report of policies, their protectors, and whether they are unlocked.
 
 use std::fmt::Write;
 use std::fs::File;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use protocol::api::{Failure, FailureKind};
 
-/// What an error of the kernel means to a command.
+/// The failure for an error of the kernel.
 pub(super) fn io(path: &Path, error: &std::io::Error) -> Failure {
     use rustix::io::Errno;
     let why = match Errno::from_io_error(error) {

@@ -11,7 +11,7 @@ use secret::Secret;
 
 use crate::login::args::LoginArgs;
 
-/// How the note of a session begins that has opened a dataset. The guid follows.
+/// The beginning of the note of a session that has opened a dataset. The guid follows.
 const NOTE: &str = "dataset ";
 
 /// A dataset whose mountpoint is a home, and whose key a passphrase opens. The daemon decides which datasets may be.
@@ -50,7 +50,7 @@ impl<'a> Home<'a> {
         format!("{NOTE}{}", self.row.dataset)
     }
 
-    /// What it is called in messages.
+    /// The name of the dataset in messages.
     pub(super) fn name(&self) -> &str {
         &self.row.name
     }

@@ -18,7 +18,7 @@ pub(super) struct Protectors<'a> {
 }
 
 impl<'a> Protectors<'a> {
-    /// Those below mounts of the user, and those below mounts of root.
+    /// The protectors below mounts of the user, and those below mounts of root.
     pub(super) fn find(args: &'a LoginArgs) -> Result<Vec<Protectors<'a>>> {
         let mut found = Vec::new();
         let mut all = vec![ProcessRights::of_user(args)];

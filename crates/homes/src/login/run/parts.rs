@@ -1,4 +1,4 @@
-//! Everything of a user that a passphrase opens at login, behind one interface.
+//! All homes of a user that a passphrase opens at login, behind one interface.
 
 use console::outcome::Result;
 use secret::Secret;
@@ -8,7 +8,7 @@ use super::fscrypt::Protectors;
 use super::pefs::PefsHome;
 use crate::login::args::{LoginArgs, LoginStep};
 
-/// One thing that a passphrase opens.
+/// A home that a passphrase opens.
 #[derive(Debug)]
 pub(super) enum HomePart<'a> {
     Pefs(PefsHome<'a>),
@@ -34,7 +34,7 @@ impl<'a> HomePart<'a> {
         Ok(pefs.into_iter().chain(dataset).chain(fscrypt).collect())
     }
 
-    /// What it is called.
+    /// The name of the part.
     pub(super) fn name(&self) -> String {
         match self {
             HomePart::Pefs(_) => "pefs".to_owned(),
@@ -61,7 +61,7 @@ impl<'a> HomePart<'a> {
         }
     }
 
-    /// Whether it is open already, by whatever opened it.
+    /// Returns whether it is open already, by whatever opened it.
     pub(super) fn is_open(&self) -> bool {
         match self {
             HomePart::Pefs(home) => home.is_mounted(),
@@ -95,7 +95,7 @@ impl<'a> HomePart<'a> {
         }
     }
 
-    /// Whether it takes a passphrase that it had before.
+    /// Returns whether it takes a passphrase that it had before.
     pub(super) fn changes_back(&self) -> bool {
         !matches!(self, HomePart::Pefs(_))
     }

@@ -41,7 +41,7 @@ impl Process {
 pub(super) struct Sessions {
     path: PathBuf,
     processes: Vec<Process>,
-    /// What was opened, by the names of parts.
+    /// The names of opened parts.
     pub(super) opened: Vec<String>,
     _lock: File,
 }
@@ -83,7 +83,7 @@ impl Sessions {
         })
     }
 
-    /// One session more, of this process.
+    /// Adds a session, of this process.
     pub(super) fn add(&mut self, pid: i32) -> Result<()> {
         let found = Process::find(pid);
         let gone = || Failure::other(format!("the process {pid} of the session has ended"));
@@ -91,7 +91,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// One session less, of this process.
+    /// Removes a session, of this process.
     pub(super) fn remove(&mut self, pid: i32) {
         let own = |process: &Process| process.pid == pid;
         if let Some(at) = self.processes.iter().position(own) {
@@ -99,7 +99,7 @@ impl Sessions {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.processes.is_empty()
     }

@@ -14,7 +14,7 @@ use secret::Secret;
 
 use crate::login::args::{LoginArgs, LoginPart, LoginStep};
 
-/// Whose rights a process has.
+/// The user and group of a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProcessRights {
     pub(super) uid: u32,
@@ -32,11 +32,11 @@ impl ProcessRights {
     }
 }
 
-/// What a process is to do.
+/// The task of a process.
 pub(super) struct WorkerStep<'a> {
     pub(super) part: LoginPart,
     pub(super) step: LoginStep,
-    /// Where the encrypted files of the home are.
+    /// The directory with the encrypted files of the home.
     pub(super) lower: Option<&'a Path>,
     pub(super) passphrases: &'a [&'a Secret],
     /// Unmount what a login has mounted.

@@ -11,7 +11,7 @@ use stack::formats::pefs::{Algorithm, Config, DEFAULT_ITERATIONS, PefsMasterKey}
 use super::place::{Lower, failure};
 use crate::pefs::args::{ChildOf, KeyOf};
 
-/// So many key files make one key at most.
+/// The most key files that make one key.
 const KEY_FILES_MAX: usize = 16;
 /// The longest passphrase, in bytes.
 const PASSPHRASE_MAX: usize = 1023;
@@ -59,9 +59,9 @@ pub(super) fn child(lower: &Lower, key: &ChildOf, config: &Config) -> Result<Pef
     how.read()
 }
 
-/// What a key is made of.
+/// The parts that make a key.
 struct How<'a> {
-    /// What the question for the passphrase names.
+    /// The name in the question for the passphrase.
     place: PathBuf,
     no_passphrase: bool,
     iterations: Option<u32>,

@@ -195,7 +195,7 @@ fn with_algorithms(mounted: &Mounted, keys: Vec<KeyChoice>) -> Result<Vec<KeyAnd
     keys.into_iter().map(with).collect()
 }
 
-/// What a chain says that is not there.
+/// The failure for a missing chain.
 pub(super) fn no_record(id: KeyId, lower: &Lower) -> Failure {
     let place = lower.path().display();
     let message = format!("the key {id} has no record in {place}");
@@ -219,7 +219,7 @@ fn held(path: &Path) -> Result<(OwnedFd, Stat)> {
     held.map_err(|error| unusable(path, &error.into()))
 }
 
-/// Nothing but an exit code.
+/// An outcome with only an exit code.
 fn silent(is_so: bool, code: u8) -> Outcome {
     match is_so {
         true => Outcome::done(),

@@ -102,14 +102,14 @@ impl Lower {
         &self.path
     }
 
-    /// Whether there is a `.pefs.db`, or a `.pefs.conf` that says something.
+    /// Returns whether there is a `.pefs.db`, or a `.pefs.conf` that says something.
     pub(super) fn is_pefs(&self) -> bool {
         let database = self.dir.entry(DATABASE_NAME.as_bytes());
         let link = self.dir.entry(CONFIG_NAME.as_bytes());
         database.is_ok() || link.and_then(|link| link.target()).is_ok()
     }
 
-    /// What `.pefs.conf` says, if it is a link.
+    /// The settings in `.pefs.conf`, if it is a link.
     pub(super) fn config(&self) -> Result<Config> {
         let link = self.dir.entry(CONFIG_NAME.as_bytes());
         match link.and_then(|link| link.target()) {
@@ -200,7 +200,7 @@ pub(super) fn default_algorithm(mounted: &Mounted) -> Result<Algorithm> {
     algorithm.ok_or_else(other_version)
 }
 
-/// Why an answer of a mount is not understood.
+/// The failure for an answer of a mount that is not understood.
 pub(super) fn other_version() -> Failure {
     Failure::other("the process of the mount is of another version")
 }
@@ -231,7 +231,7 @@ fn lower_failure(path: &Path, error: Error) -> Failure {
     Failure::new(kind, format!("{}: {error}", path.display()))
 }
 
-/// What an error of a key or a chain means.
+/// The failure for an error of a key or a chain.
 pub(super) fn failure(place: &Path, error: KeyError) -> Failure {
     let kind = match &error {
         KeyError::NoInput => FailureKind::Usage,

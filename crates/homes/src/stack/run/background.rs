@@ -9,7 +9,7 @@ use protocol::api::Failure;
 
 use crate::stack::args::{CacheMode, StackMount};
 
-/// What the process says when the mount answers.
+/// The message of the process when the mount answers.
 const READY: &str = "ready";
 
 /// Starts the process, and returns when the mount answers. The process asks for the passphrase itself, and

@@ -29,7 +29,7 @@ impl CoveredDirectory {
         Ok(CoveredDirectory { dir })
     }
 
-    /// Its path, for this process and those that it starts.
+    /// The path of the directory, for this process and those that it starts.
     pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.dir.as_raw_fd()).into()
     }

@@ -25,10 +25,10 @@ use super::control::{Control, ControlAnswer, KeyOwner, MasterState, Request};
 use super::lower;
 use crate::stack::args::StackKey;
 
-/// How long a try at a new passphrase takes.
+/// The time that a try at a new passphrase takes.
 const TRY: Duration = Duration::from_secs(1);
 
-/// What one passphrase may cost at all protectors, in KiB of memory times passes: 256 GiB.
+/// The greatest cost of a passphrase at all protectors, in KiB of memory times passes: 256 GiB.
 const WORK_MAX: u64 = 1 << 28;
 
 fn failed(dir: &Path, error: Error) -> Failure {
@@ -86,7 +86,7 @@ pub(super) fn init(
     done
 }
 
-/// Whether the directory has metadata of the tool.
+/// Returns whether the directory has metadata of the tool.
 pub(super) fn has_metadata(root: &Entry) -> bool {
     root.entry(DIRECTORY_NAME.as_bytes()).is_ok()
 }
@@ -185,7 +185,7 @@ fn metadata(
     Ok((store, policy))
 }
 
-/// Where contexts are, unless something else is asked for.
+/// The default location of contexts.
 pub(super) fn usual_space() -> XattrNamespace {
     match rustix::process::geteuid().is_root() {
         true => XattrNamespace::Trusted,
@@ -339,7 +339,7 @@ fn key_name(bytes: &[u8]) -> Option<KeyName> {
     descriptor().or_else(identifier)
 }
 
-/// What an error of metadata means to a command.
+/// The failure for an error of metadata.
 pub(crate) fn metadata_failure(place: &str, error: Error) -> Failure {
     use vfs::Error as Lower;
     let kind = match error {

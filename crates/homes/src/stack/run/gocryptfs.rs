@@ -50,7 +50,7 @@ pub(super) fn open(dir: &Path, config: &Config, key: &StackKey) -> Result<Gocryp
         .map_err(|error| failure(dir, error))
 }
 
-/// What encrypts a plain directory, opened by its passphrase.
+/// The keys that encrypt a plain directory, opened by its passphrase.
 pub(super) fn open_reverse(dir: &Path, lower: &Entry, key: &StackKey) -> Result<Reverse> {
     let Some(config) = reverse_config(dir, lower)? else {
         let message = format!(

@@ -104,7 +104,7 @@ pub(super) fn passphrase_in(dir: &Path, passfile: Option<&Path>, new: bool) -> R
     }
 }
 
-/// What an error of the lower directory means to a command.
+/// The failure for an error of the lower directory.
 pub(super) fn failure(dir: &Path, error: Error) -> Failure {
     let dir = dir.display();
     let (kind, why) = match error {

@@ -145,7 +145,7 @@ pub enum Encrypted {
     Other(&'static str),
 }
 
-/// Whether the files of a directory are encrypted.
+/// Returns whether the files of a directory are encrypted.
 pub fn encrypted(dir: &Path) -> Result<Option<Encrypted>> {
     let lower = lower::open(dir)?;
     Ok(if gocryptfs::config(dir, &lower)?.is_some() {
@@ -160,7 +160,7 @@ pub fn encrypted(dir: &Path) -> Result<Option<Encrypted>> {
     })
 }
 
-/// What `stack status` shows.
+/// The output of `stack status`.
 #[derive(Serialize)]
 struct Status {
     format: &'static str,
@@ -171,7 +171,7 @@ struct Status {
     policy: Option<PolicyStatus>,
 }
 
-/// What only fscrypt has.
+/// The fields that only fscrypt has.
 #[derive(Serialize)]
 struct PolicyStatus {
     version: u8,

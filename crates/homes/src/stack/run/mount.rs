@@ -141,7 +141,7 @@ where
     serve_view(view, args, hears, control)
 }
 
-/// Whether an index of names is asked for, or refused.
+/// Returns whether an index of names is asked for, or refused.
 fn name_index(args: &StackMount) -> Option<bool> {
     let mut options = args.options.iter().rev();
     options.find_map(|option| match option {
@@ -156,7 +156,7 @@ fn no_index() -> Failure {
     )
 }
 
-/// Why a directory cannot be used together with others.
+/// The failure for a directory that cannot be used together with others.
 fn refused(dir: &Path, refusal: ClientRefusal) -> Failure {
     let kind = match refusal {
         ClientRefusal::Lower(error) => return lower::failure(dir, error),
@@ -166,7 +166,7 @@ fn refused(dir: &Path, refusal: ClientRefusal) -> Failure {
     Failure::new(kind, format!("{}: {refusal}", dir.display()))
 }
 
-/// Whether nothing is changed by this mount.
+/// Returns whether nothing is changed by this mount.
 fn is_read_only(args: &StackMount) -> bool {
     let last = args.options.iter().rev().find_map(|option| match option {
         MountOption::ReadOnly(is) => Some(*is),
@@ -175,7 +175,7 @@ fn is_read_only(args: &StackMount) -> bool {
     last.unwrap_or(args.read_only)
 }
 
-/// What other machines change is seen when a file is opened, and what they are to see is there when it is
+/// Changes by other machines are seen when a file is opened, and what they are to see is there when it is
 /// closed.
 fn hears(args: &StackMount, dir: &Entry) -> OpenReports {
     match args.private {
@@ -288,7 +288,7 @@ pub fn show_gocryptfs(dir: &Path, passfile: Option<&Path>, place: &Path) -> Resu
     Ok(FuseMount::new(Arc::new(view), place, &options)?)
 }
 
-/// How the lower directory is used.
+/// The access to the lower directory.
 fn lower_options(args: &StackMount, dir: &Entry) -> Options {
     let (noatime, nodiratime) = no_times(args);
     Options {
@@ -302,7 +302,7 @@ fn lower_options(args: &StackMount, dir: &Entry) -> Options {
     }
 }
 
-/// Whether access times stay, of everything and of directories.
+/// Returns whether access times stay, of everything and of directories.
 fn no_times(args: &StackMount) -> (bool, bool) {
     let has = |option: MountOption| args.options.contains(&option);
     (
@@ -311,7 +311,7 @@ fn no_times(args: &StackMount) -> (bool, bool) {
     )
 }
 
-/// Whether a mount that exists is to follow the options.
+/// Returns whether a mount that exists is to follow the options.
 pub(super) fn is_remount(args: &StackMount) -> bool {
     args.options.contains(&MountOption::Remount)
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::stack::args::StackList;
 
-/// What the kernel calls these mounts.
+/// The type of these mounts in the kernel.
 pub(crate) const SUBTYPE: &str = "strongroom-stack";
 
 /// A line of `stack list`.

@@ -21,14 +21,14 @@ use super::control::{Control, ControlAnswer, KeyLine, KeyOwner, Request};
 use super::{gocryptfs, lower};
 use crate::stack::args::StackKey;
 
-/// What a directory says about its keys.
+/// The settings and key chains of a directory.
 pub(super) struct PefsKeys {
     pub(super) config: Config,
     /// The file with key chains.
     database: Option<Vec<u8>>,
 }
 
-/// What a directory says about its keys, if it is one of pefs and says anything.
+/// Reads the settings and key chains of a directory, if it is one of pefs and says anything.
 pub(super) fn keys(dir: &Path, lower: &Entry) -> Result<Option<PefsKeys>> {
     let target = lower.entry(CONFIG_NAME.as_bytes());
     let config = match target.and_then(|link| link.target()) {
@@ -72,7 +72,7 @@ pub(super) fn open(dir: &Path, keys: &PefsKeys, key: Option<&StackKey>) -> Resul
     Ok(format)
 }
 
-/// That a directory is none of another format.
+/// Checks that a directory is of no other format.
 pub(super) fn check_free(dir: &Path, lower: &Entry) -> Result<()> {
     let has_config = gocryptfs::config(dir, lower)?.is_some();
     match has_config || matches!(XattrNamespace::of(lower), Ok(Some(_))) {

@@ -15,7 +15,7 @@ const LEN: u64 = 4 << 30;
 const KEY: [u8; 16] = [7; 16];
 const NONCE: [u8; 12] = [7; 12];
 
-/// What it took to decrypt a message.
+/// The time to decrypt a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Memory {
     /// The length of the message, in bytes.
@@ -64,7 +64,7 @@ fn kib(name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// What AES-GCM makes of zeros, computed where it is read: it encrypts in counter mode, from 2 on.
+/// The output of AES-GCM for zeros, computed where it is read: it encrypts in counter mode, from 2 on.
 struct Ciphertext {
     counter: SectorCipher,
     at: u64,

@@ -1,4 +1,4 @@
-//! What `crypto bench` measures: the tables of the articles with which this began, and more.
+//! The measurements of `crypto bench`: the tables of the articles with which this began, and more.
 
 mod memory;
 
@@ -37,12 +37,12 @@ impl BenchTable {
         }
     }
 
-    /// Whether people read times in it, and not rates.
+    /// Returns whether people read times in it, and not rates.
     pub(super) fn has_times(self) -> bool {
         self == BenchTable::Sha256
     }
 
-    /// Its lines.
+    /// The lines of the table.
     pub(super) fn tasks(self) -> Vec<CipherTask> {
         match self {
             BenchTable::Modes => modes(),

@@ -1,4 +1,4 @@
-//! Who may do what: what `zfs allow` does.
+//! Permissions of users and groups, as of `zfs allow`.
 
 use clap::Args;
 
@@ -103,7 +103,7 @@ pub(crate) struct Unallow {
     pub(crate) words: Vec<String>,
 }
 
-/// Whom, and where.
+/// The users or groups, and the datasets.
 #[derive(Args, Debug)]
 pub(crate) struct DelegationScope {
     /// Only on the dataset itself

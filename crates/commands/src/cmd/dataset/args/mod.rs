@@ -209,7 +209,7 @@ pub(crate) struct RenameArgs {
     pub(crate) to: String,
 }
 
-/// What `list` and `get` can be restricted to.
+/// The types that `list` and `get` can be restricted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DatasetType {
     #[value(alias = "fs")]
@@ -303,7 +303,7 @@ pub(crate) enum GetField {
     Source,
 }
 
-/// Where a value comes from, as `get -s` takes it.
+/// The source of a value, as `get -s` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SourceKind {
     Local,

@@ -1,4 +1,4 @@
-//! What users and groups have: what `zfs userspace` does.
+//! Space of users and groups, as of `zfs userspace`.
 
 use clap::{Args, ValueEnum};
 use console::values::TableStyle;
@@ -65,7 +65,7 @@ pub(crate) enum AccountField {
     Objquota,
 }
 
-/// What is shown, and how.
+/// The columns and the order of accounts.
 #[derive(Args, Debug)]
 pub(crate) struct Accounts {
     #[command(flatten)]

@@ -50,7 +50,7 @@ fn open_source(path: &Path) -> Result<(File, Metadata)> {
     }
 }
 
-/// Both are in the same dataset. Nothing is made before that is known.
+/// Checks that both are in the same dataset, before anything is made.
 fn check_place(from: &Path, source: &Metadata, to: &Path) -> Result<()> {
     let kind = mount_type::of_device(source.dev())
         .map_err(|error| failed("cannot read", Path::new(mount_type::LIST), &error))?;
@@ -116,7 +116,7 @@ fn open_target(path: &Path, source: &Metadata, force: bool) -> Result<(File, boo
     Ok((file, false))
 }
 
-/// One answer may be shorter than what was asked for.
+/// Copies in several calls, because one may copy less than requested.
 fn copy(from: &File, to: &File, len: u64) -> io::Result<()> {
     let mut done = 0;
     while done < len {

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Permissions of users and groups.
 
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ pub(crate) fn unallow(args: Unallow, session: &mut Session) -> Result {
     call_quiet(session, change)
 }
 
-/// What the words mean: the dataset is the last, and everyone needs no name.
+/// The meaning of the words: the dataset is the last, and everyone needs no name.
 fn change(
     how: DelegationScope,
     mut words: Vec<String>,
@@ -77,7 +77,7 @@ fn show(name: &str, session: &mut Session) -> Result {
     }))
 }
 
-/// As `zfs allow` shows it.
+/// Shows permissions as `zfs allow` does.
 fn text(rows: &[PermissionRow]) -> String {
     let mut out = String::new();
     let mut shown: Vec<&str> = Vec::new();

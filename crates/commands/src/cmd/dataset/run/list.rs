@@ -12,7 +12,7 @@ use protocol::api::{DatasetRow, Value};
 use super::select::Selection;
 use crate::cmd::dataset::args::{DatasetType, List};
 
-/// What `-o space` stands for.
+/// The columns of `-o space`.
 const SPACE: [&str; 7] = [
     "name",
     "available",
@@ -85,7 +85,7 @@ fn columns(given: &[String]) -> Result<Vec<String>> {
     Ok(columns)
 }
 
-/// What every row says without being asked.
+/// The columns of every row.
 fn is_of_row(name: &str) -> bool {
     name == "name" || name == "type"
 }

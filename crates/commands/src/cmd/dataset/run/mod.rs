@@ -41,7 +41,7 @@ pub(crate) fn create(args: CreateArgs, session: &mut Session) -> Result {
     })
 }
 
-/// What was created, or would be, as `zfs create -v` and `-P` say it.
+/// Prints what was created, or would be, as `zfs create -v` and `-P` say it.
 fn created(
     names: &[String],
     props: &Props,

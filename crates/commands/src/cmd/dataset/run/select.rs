@@ -1,4 +1,4 @@
-//! Which datasets and snapshots `list` and `get` are about.
+//! The datasets and snapshots that `list` and `get` select.
 //!
 //! As for `zfs`: a snapshot counts as one level below its dataset, so `-d 1` takes a dataset's own
 //! snapshots and not those of its children; and a dataset with `-t snapshot` stands for its snapshots.
@@ -14,18 +14,18 @@ use crate::cmd::dataset::args::DatasetType;
 /// A selection.
 pub(super) struct Selection {
     names: Vec<String>,
-    /// How many levels below the names; `None` is all.
+    /// The number of levels below the names; `None` is all.
     depth: Option<u32>,
     filesystems: bool,
     volumes: bool,
     snapshots: bool,
     bookmarks: bool,
-    /// Whether types were chosen, so that they hold for what is named too.
+    /// True if types were chosen, so that they hold for what is named too.
     typed: bool,
 }
 
 impl Selection {
-    /// What the options of a command select; `default` are the types without `-t`.
+    /// The selection by the options of a command; `default` are the types without `-t`.
     pub(super) fn new(
         names: Vec<String>,
         recursive: bool,
@@ -97,7 +97,7 @@ impl Selection {
                 .is_some_and(|level| self.depth.is_none_or(|depth| level <= depth))
     }
 
-    /// How many levels a name is below the nearest that was given, or below its pool if none was.
+    /// The number of levels that a name is below the nearest that was given, or below its pool if none was.
     fn level(&self, name: &str) -> Option<u32> {
         let below = |top: &str| -> Option<u32> {
             let rest = name.strip_prefix(top)?;

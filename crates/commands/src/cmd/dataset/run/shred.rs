@@ -11,7 +11,7 @@ use protocol::api::{ShredReport, Survivor, command};
 use crate::cmd::dataset::args::DestroyArgs;
 use crate::cmd::sure::may_destroy;
 
-/// What no program can know.
+/// A warning about what no program can know.
 const UNKNOWN: &str = "\
 Cannot be known from here:
   copies of the devices from before (backups, snapshots of what is below them, devices that left the

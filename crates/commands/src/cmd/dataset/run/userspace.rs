@@ -1,4 +1,4 @@
-//! What users and groups have.
+//! The space that users and groups use.
 
 use std::cmp::Ordering;
 

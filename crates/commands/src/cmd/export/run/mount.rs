@@ -77,7 +77,7 @@ fn mounts(session: &mut Session) -> Result {
     }
 }
 
-/// As `zfs mount` prints it: no header.
+/// Prints mounts as `zfs mount` does: no header.
 fn report(rows: &[MountRow]) -> String {
     let mut out = String::new();
     for row in rows {

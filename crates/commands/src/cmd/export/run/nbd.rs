@@ -64,7 +64,7 @@ fn detach(args: NbdDetachArgs, session: &mut Session) -> Result {
     call_quiet(session, command::NbdDetach { device, force })
 }
 
-/// What the daemon calls a device: a relative path would mean something else to it.
+/// The name of a device in the daemon: a relative path would mean something else to it.
 pub(super) fn device_name(typed: String) -> Result<String> {
     match typed.starts_with(['/', '.']) {
         true => text_of(&absolute(Path::new(&typed))?),

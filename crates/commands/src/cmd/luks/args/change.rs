@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::shared::{LuksContainer, LuksKdf, LuksKey, LuksVersion};
 
-/// When a key slot is tried.
+/// The priority of a key slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LuksPriority {
     Ignore,

@@ -5,7 +5,7 @@ use console::values::{self, HashCost};
 
 use super::shared::{LuksContainer, LuksKey, LuksTokenChoice};
 
-/// What is opened.
+/// The type of a container to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LuksOpenType {
     Luks,
@@ -134,7 +134,7 @@ pub(crate) struct LuksOpenArgs {
     pub(crate) plain: LuksPlain,
 }
 
-/// How a mapping is served.
+/// The options of a mapping.
 #[derive(Args, Debug)]
 pub(crate) struct LuksServing {
     /// Serve reads by a workqueue
@@ -169,7 +169,7 @@ pub(crate) struct LuksServing {
     pub(crate) provider: Option<String>,
 }
 
-/// What a header would say.
+/// The encryption of a device without a header.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "For --type plain")]
 pub(crate) struct LuksPlain {

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::shared::{LuksContainer, LuksKdf, LuksKey, size};
 
-/// What is kept of data while it is written.
+/// The protection of data while it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LuksResilience {
     Checksum,

@@ -17,13 +17,13 @@ pub(crate) struct LuksContainer {
 }
 
 impl LuksContainer {
-    /// What the header is on.
+    /// The device of the header.
     pub(crate) fn header_device(&self) -> &Path {
         self.header.as_ref().unwrap_or(&self.device)
     }
 }
 
-/// How what opens a container is given.
+/// The source of the passphrase of a container.
 #[derive(Args, Debug)]
 pub(crate) struct LuksKey {
     /// Read the passphrase from this whole file; - is the standard input, pkcs11:URI an object in a token
@@ -47,7 +47,7 @@ pub(crate) struct LuksKey {
     pub(crate) timeout: u64,
 }
 
-/// Which tokens open the container.
+/// The tokens that open the container.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Tokens")]
 pub(crate) struct LuksTokenChoice {
@@ -82,7 +82,7 @@ impl LuksVersion {
     }
 }
 
-/// What a guess at a new passphrase costs.
+/// The cost of a guess at a new passphrase.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Cost of a guess")]
 pub(crate) struct LuksKdf {

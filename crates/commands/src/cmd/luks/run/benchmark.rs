@@ -1,4 +1,4 @@
-//! How fast password hashes and sector ciphers are here, in the form of `cryptsetup benchmark`.
+//! The speed of password hashes and sector ciphers, in the form of `cryptsetup benchmark`.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,16 @@ use serde_json::json;
 use super::key::key_len;
 use crate::cmd::luks::args::LuksBenchmark;
 
-/// What is encrypted in one call: large enough for the call to cost nothing, small enough for a cache.
+/// The bytes that one call encrypts: large enough for the call to cost nothing, small enough for a cache.
 const BUFFER: usize = 64 << 10;
 
-/// How long each direction of a cipher is measured.
+/// The time that each direction of a cipher is measured.
 const CIPHER_TIME: Duration = Duration::from_millis(400);
 
-/// How long a hash is aimed at: PBKDF2 counts what it does in this.
+/// The time that a hash is aimed at: PBKDF2 counts what it does in this.
 const KDF_TIME: Duration = Duration::from_secs(1);
 
-/// What a second passphrase of cryptsetup is made with unless said otherwise, in bits.
+/// The defaults of cryptsetup for a passphrase, unless said otherwise, in bits.
 const KEY_BITS: usize = 256;
 
 const CIPHERS: [(&str, usize); 14] = [

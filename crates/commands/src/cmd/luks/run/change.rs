@@ -208,7 +208,7 @@ fn read_backup(path: &Path) -> Result<Container> {
         .map_err(|error| Failure::from(error).context(format_args!("the backup {file}")))
 }
 
-/// Where the old header is until the backup is restored: beside the backup. A file that is there is left
+/// The location of the old header until the backup is restored: beside the backup. A file that is there is left
 /// from a restore that was cut off, and stays.
 fn name_for_old(backup: &Path) -> PathBuf {
     let name = |n: u32| {

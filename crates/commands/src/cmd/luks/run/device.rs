@@ -15,10 +15,10 @@ use protocol::device_name::DeviceName;
 use super::remote_device::BorrowedStorage;
 use crate::cmd::luks::args::LuksContainer;
 
-/// So long a command waits for others that change the same header.
+/// The time that a command waits for others that change the same header.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often it looks whether they are done.
+/// The number of times that it looks whether they are done.
 const STEP: Duration = Duration::from_millis(50);
 
 /// A device, and the file behind it unless it is borrowed.
@@ -64,7 +64,7 @@ pub(super) fn device(
     wait(patience, || device_now(path, how, session)).map(|opened| opened.device)
 }
 
-/// Why there is no device.
+/// The reason why there is no device.
 enum DeviceRefusal {
     /// Another process has locked it, perhaps for a moment only.
     Locked(Failure),

@@ -21,7 +21,7 @@ use super::key::{key_len, passphrase, slot_choice};
 use super::reencrypt_options::{check_size, pace, protection, under_way};
 use crate::cmd::luks::args::{LuksReencryptArgs, LuksResilience};
 
-/// What was begun.
+/// An encryption that was begun.
 pub(super) struct EncryptionStart {
     pub(super) container: Container,
     /// The device of the header, which may be that of the data.
@@ -202,7 +202,7 @@ fn moves() -> Failure {
     )
 }
 
-/// What is kept of the data, or of its first part if the others move.
+/// The protection of the data, or of its first part if the others move.
 fn decrypting_protection(args: &LuksReencryptArgs) -> Result<Protection> {
     let hash = args.resilience_hash.as_deref().unwrap_or("sha256");
     match args.resilience {

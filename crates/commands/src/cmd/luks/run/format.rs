@@ -79,7 +79,7 @@ pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
     Ok(Outcome::done())
 }
 
-/// What the header calls the integrity.
+/// The name of the integrity in the header.
 fn integrity(args: &LuksFormat) -> Result<Option<String>> {
     let option = args.integrity.as_deref();
     let kind = option.map(luks::integrity_type).transpose()?;
@@ -99,7 +99,7 @@ fn wipe(container: &Container, key: &Secret, signals: &Interruptions) -> luks::R
     })
 }
 
-/// As large as what the device writes as one, if it is made of such.
+/// The sector size that the device writes as one, if it is made of such.
 fn sector_size(device: &dyn BlockDevice, version: luks::ContainerVersion) -> u32 {
     let suits = device.sector_sizes().physical >= 4096 && device.size().is_multiple_of(4096);
     match version == luks::ContainerVersion::V2 && suits {

@@ -11,7 +11,7 @@ use secret::Secret;
 
 use crate::cmd::luks::args::{LuksContainer, LuksKdf, LuksKey};
 
-/// What opens the container.
+/// Reads or asks for the passphrase of the container.
 pub(super) fn passphrase(key: &LuksKey, container: &LuksContainer) -> Result<Secret> {
     match &key.key_file {
         Some(path) => key.part().read(path),
@@ -19,7 +19,8 @@ pub(super) fn passphrase(key: &LuksKey, container: &LuksContainer) -> Result<Sec
     }
 }
 
-/// What opens the container, and what `open` makes of it. A person who typed a wrong passphrase is asked again.
+/// Unlocks the container. Returns the passphrase, and what `open` makes of it. A person who typed a wrong passphrase
+/// is asked again.
 pub(super) fn unlock<T>(
     key: &LuksKey,
     container: &LuksContainer,
@@ -80,7 +81,7 @@ impl LuksKey {
     }
 }
 
-/// What a guess at a new passphrase costs.
+/// The cost of a guess at a new passphrase.
 pub(super) fn slot_choice(
     kdf: &LuksKdf,
     version: luks::ContainerVersion,

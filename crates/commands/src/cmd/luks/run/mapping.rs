@@ -80,7 +80,7 @@ pub(super) fn open(args: LuksOpenArgs, session: &mut Session) -> Result {
     call_with_key(session, command, key_file)
 }
 
-/// Where the daemon finds the key when it starts.
+/// The location of the key when the daemon starts.
 fn key_place(args: &LuksOpenArgs) -> Result<MappingKeyPlace> {
     let key = &args.key;
     if let Some(uri) = key.key_file.as_deref().and_then(token_uri) {
@@ -151,7 +151,7 @@ fn test_passphrase(args: &LuksOpenArgs, session: &mut Session) -> Result {
     Ok(Outcome::done())
 }
 
-/// What is said about how a mapping is served.
+/// The options that tell how a mapping is served.
 fn serving(args: &LuksServing) -> MappingChange {
     let change = |yes, no| match (yes, no) {
         (true, _) => Some(true),

@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use luks::ReencryptionProgress;
 use serde_json::json;
 
-/// How often a line is printed if it is not said.
+/// The number of times that a line is printed if it is not said.
 const USUAL: Duration = Duration::from_millis(500);
 
 /// Shows progress.
@@ -30,7 +30,7 @@ enum ReportForm {
 }
 
 impl Reporter {
-    /// As lines of text or JSON if that is asked for, or else as a bar if there is a terminal.
+    /// Reports by lines of text or JSON if that is asked for, or else as a bar if there is a terminal.
     pub(super) fn new(device: &Path, frequency: Option<u64>, as_json: bool) -> Reporter {
         let every = frequency.map(Duration::from_secs);
         let form = match (every, as_json) {
@@ -121,7 +121,7 @@ fn rate(now: ReencryptionProgress, first: ReencryptionProgress, time: Duration) 
     )
 }
 
-/// As cryptsetup prints it.
+/// A line as cryptsetup prints it.
 fn json_line(
     device: &str,
     now: ReencryptionProgress,

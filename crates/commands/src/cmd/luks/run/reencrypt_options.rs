@@ -27,7 +27,7 @@ pub(super) fn under_way(args: &LuksReencryptArgs) -> Failure {
     )
 }
 
-/// How much is encrypted anew, and how much at once.
+/// The amount that is encrypted anew, and the amount at once.
 pub(super) fn pace(args: &LuksReencryptArgs) -> ReencryptionPace {
     ReencryptionPace {
         zone: args.hotzone_size,
@@ -46,7 +46,7 @@ pub(super) fn check_size(
     Ok(pace(args).check(segment.len.unwrap_or(there), sector)?)
 }
 
-/// What is kept of data that does not move.
+/// The protection of data that does not move.
 pub(super) fn protection(args: &LuksReencryptArgs) -> Result<Protection> {
     let hash = args.resilience_hash.as_deref().unwrap_or("sha256");
     match args.resilience.unwrap_or(LuksResilience::Checksum) {
@@ -61,7 +61,7 @@ pub(super) fn protection(args: &LuksReencryptArgs) -> Result<Protection> {
     }
 }
 
-/// Whether there are options of a new re-encryption.
+/// Returns whether there are options of a new re-encryption.
 pub(super) fn begins(args: &LuksReencryptArgs) -> bool {
     args.init_only
         || args.cipher.is_some()
@@ -72,7 +72,7 @@ pub(super) fn begins(args: &LuksReencryptArgs) -> bool {
         || args.resilience_hash.is_some()
 }
 
-/// How data is to be encrypted, with a new key.
+/// The encryption of data with a new key.
 pub(super) fn options(
     container: &Container,
     args: &LuksReencryptArgs,

@@ -65,7 +65,7 @@ impl BlockDevice for BorrowedStorage {
         flushed.map_err(|error| self.failed("flush", (0, 0), error))
     }
 
-    /// Nothing that is written to a header is discarded.
+    /// A discard of a header changes no data.
     fn discard(&self, _: u64, _: u64) -> block::Result<()> {
         Ok(())
     }

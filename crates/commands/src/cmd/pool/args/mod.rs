@@ -263,7 +263,7 @@ pub(crate) struct PoolImportArgs {
     pub(crate) new_name: Option<String>,
 }
 
-/// What `-o` says of an import.
+/// An option of an import, after `-o`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImportOption {
     ReadOnly(bool),

@@ -147,7 +147,7 @@ pub(crate) struct PoolInitialize {
     pub(crate) sweep: SweepArgs,
 }
 
-/// What work on free space is told.
+/// The arguments of work on free space.
 #[derive(Args, Debug)]
 pub(crate) struct SweepArgs {
     /// End the work, also if it is paused

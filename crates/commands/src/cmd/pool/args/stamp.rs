@@ -10,7 +10,7 @@ pub(crate) struct Stamp {
     pub(crate) stamp: Option<StampForm>,
 }
 
-/// How a time is written.
+/// The form of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StampForm {
     /// Seconds since 1970.

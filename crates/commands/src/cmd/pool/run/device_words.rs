@@ -221,7 +221,7 @@ fn check_path(word: &Path) -> Result<()> {
     }))
 }
 
-/// How many letters have to be changed, left out or put in to make one word of another.
+/// The number of letters that have to be changed, left out or put in to make one word of another.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -50,7 +50,7 @@ pub(super) fn run(args: PoolCommand, session: &mut Session) -> Result {
     Ok(would_be.map_or(done, Outcome::text))
 }
 
-/// What `pool add -n` says: the devices of the pool, then the new ones.
+/// The output of `pool add -n`: the devices of the pool, then the new ones.
 fn added(pool: &str, new: &PoolDevices, session: &mut Session) -> Result<String> {
     let report = wait::report(pool, session)?;
     let mut all = present(&report);

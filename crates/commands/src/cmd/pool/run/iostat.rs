@@ -31,7 +31,7 @@ pub(super) fn run(mut args: PoolIostat, session: &mut Session) -> Result {
     })
 }
 
-/// What happened since an earlier look, if the pool was there then.
+/// The difference to an earlier look, if the pool was there then.
 fn pool_since(now: &PoolIo, before: &[PoolIo]) -> PoolIo {
     let mut pool = now.clone();
     if let Some(before) = before.iter().find(|pool| pool.name == now.name) {
@@ -105,7 +105,7 @@ fn report(pools: &[PoolIo], args: &PoolIostat, made: u64) -> String {
     }
 }
 
-/// As wide as any number below them, so that later lines stand below these too.
+/// Headings as wide as any number below them, so that later lines stand below these too.
 fn heads(latencies: bool) -> Vec<Column> {
     let numbers = ["ALLOC", " FREE", "READS", "WRITES", "RBYTES", "WBYTES"];
     let times = ["RWAIT", "WWAIT", "FWAIT"];
@@ -115,7 +115,7 @@ fn heads(latencies: bool) -> Vec<Column> {
     std::iter::once(Column::left("NAME")).chain(right).collect()
 }
 
-/// One line, of devices together.
+/// A line of devices together.
 fn row(
     name: &str,
     space: Option<(u64, u64)>,
@@ -158,7 +158,7 @@ fn count(number: u64, exact: bool) -> String {
     }
 }
 
-/// How long one took as an average: `85us`, `1.2ms`, `3.4s`.
+/// The time that one took as an average: `85us`, `1.2ms`, `3.4s`.
 fn wait(kinds: impl Iterator<Item = Io>, exact: bool) -> String {
     let (operations, nanos) = kinds.fold((0, 0), |(operations, nanos), io| {
         (operations + io.operations, nanos + io.nanos)

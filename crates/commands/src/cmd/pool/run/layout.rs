@@ -5,7 +5,7 @@ use std::fmt::Write;
 use console::show::text;
 use protocol::api::{DeviceGroup, PoolDevices};
 
-/// What `pool create -n` says.
+/// The output of `pool create -n`.
 pub(super) fn layout(pool: &str, devices: &PoolDevices) -> String {
     let begin = format!("would create '{pool}' with the following layout:\n\n\t{pool}\n");
     begin + &layout_of(devices)

@@ -298,7 +298,7 @@ fn history(args: PoolHistoryArgs, session: &mut Session) -> Result {
     Ok(Outcome::text(texts.collect::<Vec<_>>().join("\n")))
 }
 
-/// As `zpool history` of Solaris writes it, new keys among it.
+/// Writes history as `zpool history` of Solaris does, new keys among it.
 fn history_line(row: &HistoryRow, long: bool) -> String {
     const KEYS: &str = "encryption key create";
     let mut out = time::history(row.time);
@@ -345,7 +345,7 @@ fn destroy(args: PoolDestroyArgs, session: &mut Session) -> Result {
 mod tests {
     use super::*;
 
-    /// As the article on what is on disk shows it.
+    /// Shows devices as the article on what is on disk does.
     #[test]
     fn new_keys_are_in_the_history() {
         let row = |text: &str, who: &str| HistoryRow {

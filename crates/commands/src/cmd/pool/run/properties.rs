@@ -120,7 +120,7 @@ fn value(pool: &PoolReport, name: &str) -> Value {
     }
 }
 
-/// What is stored with the root dataset.
+/// The properties that are stored with the root dataset.
 fn settings(
     pool: &PoolReport,
     wanted: Vec<String>,

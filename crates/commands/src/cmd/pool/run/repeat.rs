@@ -8,7 +8,7 @@ use console::show::time;
 
 use crate::cmd::pool::args::{Stamp, StampForm};
 
-/// How often, and how many times; for ever if that is not said.
+/// The interval and the count of reports; without a count they never end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Repeat {
     interval: Duration,

@@ -43,7 +43,7 @@ pub(super) fn run(args: PoolScrubArgs, session: &mut Session) -> Result {
     Ok(outcome)
 }
 
-/// What was wrong, if something was.
+/// The errors of the scrub, if there were any.
 fn failure(report: &PoolReport) -> Option<Failure> {
     let ScrubRow {
         state,

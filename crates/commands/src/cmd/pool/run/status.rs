@@ -38,13 +38,13 @@ pub(super) fn run(args: PoolStatusArgs, session: &mut Session) -> Result {
     })
 }
 
-/// Whether there is nothing to do about a pool.
+/// Returns whether there is nothing to do about a pool.
 pub(crate) fn is_healthy(pool: &PoolReport) -> bool {
     let errors = errors_of(pool);
     pool.health == "ONLINE" && pool.trouble.is_none() && errors == 0
 }
 
-/// What `-x` says if there is nothing to do.
+/// The output of `-x` if there is nothing to do.
 fn well(named: &[String]) -> String {
     match named {
         [] => "all pools are healthy".into(),
@@ -65,7 +65,7 @@ fn reports(pools: &[PoolReport], verbose: bool) -> String {
     reports.join("\n")
 }
 
-/// One pool, at a time in seconds since 1970.
+/// Shows a pool, at a time in seconds since 1970.
 fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
     let mut out = String::new();
     let mut line = |label: &str, text: &str| {
@@ -144,7 +144,7 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
     out
 }
 
-/// What is under way, or what was done last.
+/// The activity that is under way, or was done last.
 fn scans(pool: &PoolReport, now: u64) -> Vec<String> {
     let (scrub, resilver) = (&pool.scrub, &pool.resilver);
     let is_newer = resilver.ended > scrub.ended && scrub.state != "running";

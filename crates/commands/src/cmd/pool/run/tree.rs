@@ -7,7 +7,7 @@ pub(super) struct TreeLine<'a> {
     depth: usize,
     pub(super) name: String,
     pub(super) state: &'a str,
-    /// What is counted in it; nothing of a pool.
+    /// The devices that are counted in it; none of a pool.
     pub(super) devices: Vec<&'a DeviceRow>,
     /// Bytes; none of a heading.
     pub(super) size: Option<u64>,

@@ -114,7 +114,7 @@ pub(super) fn until_ended(
     }
 }
 
-/// What a pool is like now.
+/// The present state of a pool.
 pub(super) fn report(pool: &str, session: &mut Session) -> Result<PoolReport> {
     let command = command::PoolStatus {
         pools: vec![pool.into()],
@@ -159,7 +159,7 @@ fn is_under_way(activity: Activity, pool: &PoolReport) -> bool {
     }
 }
 
-/// What is left, in bytes as far as they are counted; `-` of what is not under way.
+/// The remaining work, in bytes as far as they are counted; `-` of what is not under way.
 fn left(activity: Activity, pool: &PoolReport, exact: bool) -> String {
     if !is_under_way(activity, pool) {
         return "-".into();

@@ -145,7 +145,7 @@ fn report(rows: &[AnchorRow]) -> String {
     table::show(&columns, &cells, false)
 }
 
-/// Why nothing is proved, and what is not under the seal.
+/// The reasons why nothing is proved, and what is not under the seal.
 fn why(row: &AnchorRow) -> String {
     let unsealed = row.unsealed.join(", ");
     let unsealed = (!unsealed.is_empty()).then(|| format!("changed without its key: {unsealed}"));

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::cmd::service::args::Explain;
 
-/// What fits into a narrow terminal, too.
+/// A width that fits into a narrow terminal, too.
 const WIDTH: usize = 80;
 
 pub(crate) fn run(args: &Explain, is_json: bool) -> Result {
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Explain, is_json: bool) -> Result {
     Ok(Outcome::text(page::plain(&topic.text(), WIDTH)))
 }
 
-/// Whether there is such a topic.
+/// Returns whether there is such a topic.
 pub(crate) fn is_topic(word: &str) -> bool {
     Topic::find(word).is_some()
 }
@@ -36,7 +36,7 @@ fn unknown(word: &str) -> Failure {
     }
 }
 
-/// Something that the guide explains.
+/// A topic that the guide explains.
 enum Topic {
     Page(&'static Page),
     Code(ExitCode),

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Manual) -> Result {
     Ok(Outcome::done())
 }
 
-/// Where `strongroom(1)` sends a reader who wants to know more.
+/// The section of `strongroom(1)` for a reader who wants to know more.
 const GUIDE: &str = concat!(
     "The guide, with a chapter for each task and a page for each alert and exit code: ",
     env!("CARGO_PKG_REPOSITORY"),
@@ -53,7 +53,7 @@ fn write_pages(command: &Command, dir: &Path) -> io::Result<()> {
     fs::write(dir.join(man.get_filename()), page)
 }
 
-/// One page. The sections below the options (examples, exit codes) become sections of the page, and keep
+/// A page. The sections below the options (examples, exit codes) become sections of the page, and keep
 /// their lines.
 fn render(command: &Command, man: &Man, page: &mut Vec<u8>) -> io::Result<()> {
     man.render_title(page)?;
@@ -174,7 +174,7 @@ fn option(arg: &Arg) -> String {
     }
 }
 
-/// What is typed as it stands is bold, what stands for something else is italic.
+/// Formats a usage line: what is typed as it stands is bold, what stands for something else is italic.
 fn typeset(line: &str) -> Vec<Inline> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let mut parts = Vec::new();

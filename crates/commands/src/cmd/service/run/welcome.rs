@@ -1,4 +1,4 @@
-//! What `strongroom` alone prints: how things are, and what to do next.
+//! The output of `strongroom` alone: how things are, and what to do next.
 
 use console::outcome::{Outcome, Result};
 use console::session::{Session, answer};

@@ -25,7 +25,7 @@ pub(crate) fn run(args: DiffArgs, session: &mut Session) -> Result {
     Ok(Outcome::text(rows.collect::<String>()))
 }
 
-/// As `zfs diff` writes it.
+/// Writes a row as `zfs diff` does.
 fn row(file: &DiffRow, args: &DiffArgs) -> String {
     let mut row = String::new();
     if args.times {

@@ -19,11 +19,11 @@ use super::messages::{ANSWER_MAX, ControlAnswer, DIRECTORY, PATIENCE, Request, s
 use crate::stack::run::CoveredDirectory;
 use crate::stack::run::mounts::{SUBTYPE, resolved};
 
-/// How long an answer may take: what programs have written is written back before a key goes.
+/// The time that an answer may take: what programs have written is written back before a key goes.
 const WORK: Duration = Duration::from_secs(300);
 
-/// Whether a mount shows the lower directory that it names: it is of root or of this user, or of the owner of that
-/// directory. Every user can make a mount with this type and any source.
+/// Returns whether a mount shows the lower directory that it names: it is of root or of this user, or of the owner of
+/// that directory. Every user can make a mount with this type and any source.
 pub(crate) fn is_credible(listed: &ListedMount) -> bool {
     let is_trusted = [0, rustix::process::geteuid().as_raw()].contains(&listed.user);
     is_trusted || owner_of_lower(listed) == Some(listed.user)
@@ -117,7 +117,7 @@ impl Mounted {
         Err(failed(path, FailureKind::Permission, &why))
     }
 
-    /// Whether nothing can be changed in it.
+    /// Returns whether nothing can be changed in it.
     pub(crate) fn is_read_only(&self) -> bool {
         self.listed.options.iter().any(|option| option == "ro")
     }
@@ -176,7 +176,7 @@ impl Mounted {
         ))
     }
 
-    /// Where the sockets of the user who mounted can be.
+    /// The possible locations of sockets of the user who mounted.
     fn directories(&self) -> Vec<PathBuf> {
         let user = self.listed.user;
         if user == 0 {

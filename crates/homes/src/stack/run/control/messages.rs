@@ -1,4 +1,4 @@
-//! What both sides say.
+//! The messages of both sides.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ pub(super) const REQUEST_MAX: u32 = 4 << 10;
 pub(super) const ANSWER_MAX: u32 = 1 << 20;
 /// The longest key, in bytes.
 pub(super) const KEY_MAX: u32 = 64;
-/// How long one side waits for the other to end its words.
+/// The time that one side waits for the other to end its words.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a command asks of the process of a mount.
+/// A request of a command to the process of a mount.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// The keys that there are.
@@ -25,7 +25,7 @@ pub(crate) enum Request {
     DefaultAlgorithm,
     /// Another key, which follows as a secret.
     Add { algorithm: String },
-    /// One key less.
+    /// Removes a key.
     Delete { id: [u8; 8] },
     /// No keys any more.
     Flush,
@@ -50,30 +50,30 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// Whether a secret follows.
+    /// Returns whether a secret follows.
     pub(super) fn has_secret(&self) -> bool {
         matches!(self, Request::Add { .. } | Request::AddMaster { .. })
     }
 }
 
-/// What the process answers.
+/// The answer of the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ControlAnswer {
     Done,
     Keys(Vec<KeyLine>),
     Algorithm(String),
-    /// As the kernel has policies; nothing for what is not encrypted.
+    /// A policy in the form of the kernel; none for a file that is not encrypted.
     Policy(Option<Vec<u8>>),
     Master(MasterState),
     Failed(Failure),
 }
 
-/// Whether there is a master key.
+/// True if there is a master key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum MasterState {
     Absent,
     Present,
-    /// It was removed while files were open.
+    /// The key was removed while files were open.
     Leaving,
 }
 

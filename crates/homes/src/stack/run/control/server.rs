@@ -15,10 +15,10 @@ use super::messages::{
     ControlAnswer, DIRECTORY, KEY_MAX, PATIENCE, REQUEST_MAX, Request, socket_name,
 };
 
-/// How long to wait for a descriptor, if there is none for a connection.
+/// The time that to wait for a descriptor, if there is none for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What has keys that come and go.
+/// An owner of keys that can be added and removed.
 pub(crate) trait KeyOwner: Send + 'static {
     /// Does what is asked.
     fn control(&self, request: Request, secret: Option<Secret>) -> Result<ControlAnswer>;
