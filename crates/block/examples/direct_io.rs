@@ -1,4 +1,4 @@
-//! What a pool does to a device, through the cache of the system and past it, in turns.
+//! The requests of a pool to a device, through the cache of the system and past it, in turns.
 //!
 //! ```text
 //! cargo run --release -p strongroom-block --example direct_io -- PATH [MIB [ROUNDS]]

@@ -8,7 +8,7 @@ use failure::FailureKind;
 /// The result of a device operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// How this machine lost the reservation of a disk.
+/// The way in which this machine lost the reservation of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// Another machine or program has the disk, or ended the registration.
@@ -28,7 +28,7 @@ impl fmt::Display for Loss {
     }
 }
 
-/// Why a device operation failed.
+/// The reason why a device operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -37,7 +37,7 @@ pub enum Error {
     Open {
         /// The device's path.
         path: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// Another process holds the device.
@@ -53,7 +53,7 @@ pub enum Error {
     Reserved {
         /// The device's name.
         device: String,
-        /// Who has the reservation, if that is known.
+        /// The holder of the reservation, if it is known.
         holder: String,
     },
     /// The device cannot be reserved.
@@ -61,15 +61,15 @@ pub enum Error {
     NoReservations {
         /// The device's name.
         device: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// This machine has lost its reservation of the disk.
+    /// The reservation of the disk by this machine is lost.
     #[error("the reservation of {device} is lost: {loss}")]
     ClaimLost {
         /// The device's name.
         device: String,
-        /// How it was lost.
+        /// The way in which it was lost.
         loss: Loss,
     },
     /// The path is neither a regular file nor a block device.
@@ -77,7 +77,7 @@ pub enum Error {
     NotADevice {
         /// The path.
         path: String,
-        /// What it is instead.
+        /// The kind of file that it is instead.
         what: &'static str,
     },
     /// The file system does not allow a file of this size.
@@ -120,16 +120,16 @@ pub enum Error {
         /// The device's name.
         device: String,
     },
-    /// What is stored is not what was written, which the device can tell.
+    /// The stored bytes are not those that were written, and the device detects that.
     #[error(
         "{device}: the {len} bytes at {offset} are not authentic: they were changed, damaged, or never written"
     )]
     Unauthentic {
         /// The device's name.
         device: String,
-        /// Where.
+        /// The offset in bytes.
         offset: u64,
-        /// How much.
+        /// The length in bytes.
         len: u64,
     },
     /// The device failed.
@@ -137,13 +137,13 @@ pub enum Error {
     Io {
         /// The device's name.
         device: String,
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
-        /// Where.
+        /// The offset in bytes.
         offset: u64,
-        /// How much.
+        /// The length in bytes.
         len: u64,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -161,7 +161,7 @@ fn of_limit(limit: Option<u64>) -> String {
 }
 
 impl Error {
-    /// Whether the backing store itself has no free space (a sparse file on a full file system).
+    /// Returns whether the backing store itself has no free space (a sparse file on a full file system).
     pub fn is_no_space(&self) -> bool {
         matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
     }

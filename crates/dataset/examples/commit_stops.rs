@@ -1,4 +1,4 @@
-//! How long commits stop writers.
+//! Measures how long commits stop writers.
 //!
 //! ```text
 //! cargo run --release -p strongroom-dataset --example commit_stops [file=PATH] [threads=N] [dirty=MIB] [SECONDS]

@@ -1,4 +1,4 @@
-//! What a commit costs while many datasets are open.
+//! Measures the cost of a commit while many datasets are open.
 //!
 //! ```text
 //! cargo run --release -p strongroom-dataset --example many_open [COUNT]

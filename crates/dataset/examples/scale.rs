@@ -1,5 +1,5 @@
-//! What an operation on a file costs in datasets of 10^4, 10^5 and 10^6 files, and how long a pool
-//! with so many takes to be opened.
+//! Measures an operation on a file in datasets of 10^4, 10^5 and 10^6 files, and the time in which a pool
+//! with so many is opened.
 //!
 //! ```text
 //! cargo run --release -p strongroom-dataset --example scale [flat] [accounts] [cache=MIB] [bytes=N] [file=PATH] [COUNT...]
@@ -74,7 +74,7 @@ fn main() {
     println!("microseconds of processor time for each operation (readdir: each entry)");
 }
 
-/// What the files are, and where.
+/// The kind and the place of the files.
 #[derive(Default)]
 struct How {
     flat: bool,

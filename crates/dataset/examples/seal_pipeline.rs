@@ -1,4 +1,4 @@
-//! How fast records are sealed on their way into the pool, beside the parts of that work alone.
+//! Measures how fast records are sealed on their way into the pool, beside the parts of that work alone.
 //!
 //! `cargo run --release -p strongroom-dataset --example seal_pipeline`
 //!

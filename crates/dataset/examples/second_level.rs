@@ -1,4 +1,4 @@
-//! What a cache device saves: random reads of 4 KiB from a pool on a device that takes a while for each,
+//! Measures a cache device: random reads of 4 KiB from a pool on a device that takes a while for each,
 //! without a cache device, with an empty one, and with one that has what is read.
 //!
 //! ```text
@@ -108,7 +108,7 @@ fn write_file(files: &Arc<Dataset>) -> Ino {
     ino
 }
 
-/// How many a second.
+/// Returns the number of reads a second.
 fn random_reads(files: &Arc<Dataset>, ino: Ino, reads: u64, seed: u64) -> f64 {
     let mut state = seed;
     let begin = Instant::now();

@@ -24,7 +24,7 @@ use vfs::{FileSystem, Ino, Kind, NewNode, ROOT};
 const PIECE: usize = 1 << 20;
 const SMALL: usize = 4096;
 
-/// What both can do.
+/// The operations of both.
 trait Bytes: Sync {
     fn read(&self, offset: u64, buf: &mut [u8]);
     fn write(&self, offset: u64, data: &[u8]);
@@ -75,7 +75,7 @@ fn random(n: u64) -> u64 {
     z ^ (z >> 27)
 }
 
-/// One kind of request, `count` times by each of some threads.
+/// A kind of request, `count` times by each of some threads.
 struct Work<'a> {
     name: &'a str,
     threads: u64,

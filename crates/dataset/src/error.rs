@@ -15,7 +15,7 @@ pub struct LostEntries {
 }
 
 impl LostEntries {
-    /// What the history of a pool says of them; `None` if nothing is lost.
+    /// Returns the note in the history of a pool; `None` if nothing is lost.
     pub(crate) fn what(&self) -> Option<String> {
         (self.entries > 0).then(|| format!("gave up {self}"))
     }
@@ -27,7 +27,7 @@ impl std::fmt::Display for LostEntries {
     }
 }
 
-/// Why a dataset operation failed.
+/// The reason why a dataset operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -77,7 +77,7 @@ pub enum Error {
         dataset: String,
         /// The number of entries before it.
         good: u64,
-        /// It and what comes after it.
+        /// The entry and those after it.
         lost: LostEntries,
     },
     /// A part of a dataset is damaged, or is not authentic.

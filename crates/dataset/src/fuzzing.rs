@@ -7,14 +7,14 @@ use crate::core::history::page::{PAGE_BYTES as SEAL_PAGE, SealPage};
 use crate::core::io::slots::extents::decode_dead;
 use crate::fs::acl::Acl;
 use crate::layout::{
-    AttrValue, FileExtent, NameEntry, SharedRun, XattrValue, decode_names, encode_names,
+    AttrValue, NameEntry, RecordExtent, SharedRun, XattrValue, decode_names, encode_names,
 };
 use crate::seal::{Compression, Sealer, fuzzing};
 use crate::tree::Header;
 use crate::tree::owners::OwnerAccount;
 use crate::tree::{CELL_MAX, PAGE, PageKind, TreePage};
 
-/// How many decoders [`value`] knows.
+/// The number of decoders in [`value`].
 pub const VALUES: u8 = 11;
 
 /// Decodes a value of the tree, or the header, and uses what comes out.
@@ -35,7 +35,7 @@ pub fn value(kind: u8, bytes: &[u8]) {
                 return;
             };
             let record = u64::from_le_bytes(*record);
-            if let Some(extent) = FileExtent::decode(record, value) {
+            if let Some(extent) = RecordExtent::decode(record, value) {
                 assert!(extent.slot_of(extent.end() - 1) < pool::SLOT_LIMIT);
                 let _ = extent.part(record, extent.end());
             }
@@ -187,7 +187,7 @@ pub fn pointer(bytes: &[u8]) {
 pub fn value_samples() -> Vec<(u8, Vec<u8>)> {
     let now = vfs::Time { secs: 5, nanos: 6 };
     let attr = AttrValue::new(vfs::Kind::File, 0o644, 131_072, now);
-    let extent = FileExtent {
+    let extent = RecordExtent {
         record: 1,
         slot: 2,
         count: 3,

@@ -30,13 +30,13 @@ pub(crate) const DATASET: Ino = 0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum KeyKind {
-    /// Of the dataset: an inode without links that a program may still have open.
+    /// An inode of the dataset without links that a program may still have open.
     Orphan = 0x01,
-    /// Of the dataset: slots of `data` to be emptied.
+    /// Slots of `data` of the dataset that are to be emptied.
     Dead = 0x02,
-    /// Of the dataset: slots of `data` that several files share.
+    /// Slots of `data` of the dataset that several files share.
     Shared = 0x03,
-    /// Of the dataset: the account of a user or group.
+    /// The account of a user or group in the dataset.
     Owner = 0x04,
     /// Attributes.
     Attr = 0x10,
@@ -126,11 +126,11 @@ pub(crate) fn dataset_number(key: &[u8], kind: KeyKind) -> Option<u64> {
 
 /// A file's contents are in the tree.
 pub(crate) const FLAG_INLINE: u8 = 1;
-/// There are extended attributes.
+/// The inode has extended attributes.
 pub(crate) const FLAG_XATTR: u8 = 2;
 /// A directory has a default ACL.
 pub(crate) const FLAG_DEFAULT_ACL: u8 = 4;
-/// There is an access ACL.
+/// The inode has an access ACL.
 pub(crate) const FLAG_ACCESS_ACL: u8 = 8;
 
 /// The file is immutable (`chattr +i`).
@@ -189,7 +189,7 @@ pub(crate) struct AttrValue {
     pub(crate) size: U64,
     /// Bytes of records that are not holes.
     pub(crate) allocated: U64,
-    /// Of a directory: its parent. Of another file: the directory in which it was made, or to which it was last moved.
+    /// The parent of a directory; for another file, the directory in which it was made, or to which it was last moved.
     pub(crate) parent: U64,
     /// Names in a directory.
     pub(crate) entries: U64,
@@ -331,11 +331,11 @@ impl AttrValue {
 
 /// A run of records of a file, and the run of their slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileExtent {
+pub(crate) struct RecordExtent {
     pub(crate) record: u64,
     pub(crate) slot: u64,
     pub(crate) count: u64,
-    /// Whether other files may share the slots. Keys of [`KeyKind::Shared`] list the shared ones.
+    /// True if other files may share the slots. Keys of [`KeyKind::Shared`] list the shared ones.
     pub(crate) shared: bool,
 }
 
@@ -348,14 +348,14 @@ struct ExtentValue {
     reserved: U32,
 }
 
-impl FileExtent {
+impl RecordExtent {
     /// Decodes an extent. The first record is in its key.
-    pub(crate) fn decode(record: u64, value: &[u8]) -> Option<FileExtent> {
+    pub(crate) fn decode(record: u64, value: &[u8]) -> Option<RecordExtent> {
         let value = ExtentValue::read_from_bytes(value).ok()?;
         let (slot, count) = (value.slot.get(), value.count.get());
         let ends = slot.checked_add(count)?;
         record.checked_add(count)?;
-        (count > 0 && ends <= pool::SLOT_LIMIT).then_some(FileExtent {
+        (count > 0 && ends <= pool::SLOT_LIMIT).then_some(RecordExtent {
             record,
             slot,
             count,
@@ -384,8 +384,8 @@ impl FileExtent {
     }
 
     /// The part for these records. The extent must cover them.
-    pub(crate) fn part(&self, from: u64, to: u64) -> FileExtent {
-        FileExtent {
+    pub(crate) fn part(&self, from: u64, to: u64) -> RecordExtent {
+        RecordExtent {
             record: from,
             slot: self.slot_of(from),
             count: to - from,

@@ -198,7 +198,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Whether bytes from `offset` on are a hole or data, and how many; at most up to `end`.
+    /// Returns whether bytes from `offset` on are a hole or data, and how many; at most up to `end`.
     fn status(&self, offset: u64, end: u64) -> Result<RangeStatus> {
         let block_size = u64::from(self.block_size());
         let (first, last) = (offset / block_size, end.div_ceil(block_size));
@@ -234,7 +234,7 @@ impl Volume {
     }
 
     /// The outcome of a change, once the change is as durable as the property `sync` requires.
-    fn changed(&self, what: Asked, result: Result<()>) -> block::Result<()> {
+    fn changed(&self, what: VolumeRequest, result: Result<()>) -> block::Result<()> {
         let result = result.and_then(|()| match self.dataset.settings().sync {
             SyncMode::Always => self.dataset.sync_file(VOLUME_INO),
             SyncMode::Standard | SyncMode::Disabled => Ok(()),
@@ -243,8 +243,8 @@ impl Volume {
     }
 
     /// The outcome of a request, as a result of a block device.
-    fn told<T>(&self, what: Asked, result: Result<T>) -> block::Result<T> {
-        let Asked {
+    fn told<T>(&self, what: VolumeRequest, result: Result<T>) -> block::Result<T> {
+        let VolumeRequest {
             operation,
             offset,
             len,
@@ -269,7 +269,7 @@ impl Volume {
 
 /// A request to a volume.
 #[derive(Clone, Copy)]
-struct Asked {
+struct VolumeRequest {
     operation: &'static str,
     offset: u64,
     len: u64,
@@ -302,7 +302,7 @@ impl BlockDevice for Volume {
         let read = self.dataset.read_blocks(self.in_block(), offset, buf);
         let operation = "read";
         self.told(
-            Asked {
+            VolumeRequest {
                 operation,
                 offset,
                 len,
@@ -321,7 +321,7 @@ impl BlockDevice for Volume {
                 &joined
             }
         };
-        let what = Asked {
+        let what = VolumeRequest {
             operation: "write",
             offset,
             len: data.len() as u64,
@@ -333,7 +333,7 @@ impl BlockDevice for Volume {
     /// Writes all changes to the intent log, and flushes it if there is no write cache. Threads that call this at the same
     /// time share entries. Does nothing with `sync=disabled` and for a volatile cache.
     fn settle(&self) -> block::Result<()> {
-        let what = Asked {
+        let what = VolumeRequest {
             operation: "log",
             offset: 0,
             len: self.size(),
@@ -357,7 +357,7 @@ impl BlockDevice for Volume {
     }
 
     fn flush(&self) -> block::Result<()> {
-        let what = Asked {
+        let what = VolumeRequest {
             operation: "flush",
             offset: 0,
             len: self.size(),
@@ -374,7 +374,7 @@ impl BlockDevice for Volume {
     }
 
     fn zero(&self, offset: u64, len: u64) -> block::Result<()> {
-        let what = Asked {
+        let what = VolumeRequest {
             operation: "zero",
             offset,
             len,
@@ -388,7 +388,7 @@ impl BlockDevice for Volume {
     }
 
     fn status_at(&self, offset: u64, len: u64) -> block::Result<RangeStatus> {
-        let what = Asked {
+        let what = VolumeRequest {
             operation: "look at",
             offset,
             len,

@@ -14,7 +14,7 @@ pub const BUCKETS: usize = 25;
 /// The first bucket ends at two to this power, in nanoseconds; each next one at twice as much.
 const FIRST_BITS: u32 = 10;
 
-/// Where a bucket ends, in nanoseconds: 1,024 of the first, 17 seconds of the last.
+/// Returns the end of a bucket in nanoseconds: 1,024 of the first, 17 seconds of the last.
 pub const fn bucket_end(bucket: usize) -> u64 {
     1 << (FIRST_BITS + bucket as u32)
 }
@@ -32,7 +32,7 @@ impl LogCount {
     }
 }
 
-/// How long something took, by powers of two.
+/// The durations of operations, counted by powers of two.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS + 1],
@@ -49,7 +49,7 @@ impl Histogram {
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// What was counted up to now.
+    /// Returns the counts up to now.
     pub fn totals(&self) -> Times {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Times {
@@ -59,17 +59,17 @@ impl Histogram {
     }
 }
 
-/// What a [`Histogram`] has counted.
+/// The counts of a [`Histogram`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// How many in each bucket; the last has no end.
+    /// The number of operations in each bucket; the last bucket has no end.
     pub buckets: [u64; BUCKETS + 1],
     /// All of them together, in nanoseconds.
     pub nanos: u64,
 }
 
 impl Times {
-    /// How many.
+    /// The number of operations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
@@ -95,7 +95,7 @@ impl Times {
     }
 }
 
-/// One kind of operation: how many, how large, how long, and how many failed. It has cache lines of
+/// A kind of operation: how many, how large, how long, and how many failed. It has cache lines of
 /// its own, so that counting one kind does not slow down counting another.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -120,7 +120,7 @@ impl OperationMeter {
         self.errors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was counted up to now.
+    /// Returns the counts up to now.
     pub fn totals(&self) -> Totals {
         Totals {
             times: self.times.totals(),
@@ -130,18 +130,18 @@ impl OperationMeter {
     }
 }
 
-/// What an [`OperationMeter`] has counted.
+/// The counts of an [`OperationMeter`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// How long they took, also those that failed.
+    /// The durations of all operations, also of those that failed.
     pub times: Times,
     /// Bytes that were moved.
     pub bytes: u64,
-    /// How many failed.
+    /// The number of operations that failed.
     pub errors: u64,
 }
 
-/// How often what was looked for in a cache was there.
+/// The hits and misses of lookups in a cache.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Lookups {
@@ -160,7 +160,7 @@ impl Lookups {
         found
     }
 
-    /// What was counted up to now, with the bytes that the cache holds and may hold.
+    /// Returns the counts up to now, with the bytes that the cache holds and may hold.
     pub fn totals(&self, bytes: u64, capacity: u64) -> CacheTotals {
         CacheTotals {
             bytes,
@@ -171,16 +171,16 @@ impl Lookups {
     }
 }
 
-/// What a cache holds, and how often what was looked for was there.
+/// The contents of a cache, and its hits and misses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheTotals {
     /// Bytes that it holds.
     pub bytes: u64,
     /// Bytes that it may hold.
     pub capacity: u64,
-    /// How often something was found.
+    /// The number of lookups that found their entry.
     pub hits: u64,
-    /// How often something was not.
+    /// The number of lookups that did not.
     pub misses: u64,
 }
 

@@ -5,7 +5,7 @@ use failure::FailureKind;
 /// The result of a store operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a store operation failed.
+/// The reason why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -23,7 +23,7 @@ pub enum Error {
     Unanswered {
         /// The device's name.
         device: String,
-        /// How long it was waited for.
+        /// The time that was waited, in milliseconds.
         millis: u64,
     },
     /// The device has not answered requests that were given up.
@@ -39,9 +39,9 @@ pub enum Error {
     Stalled {
         /// The device's name.
         device: String,
-        /// What the write failed with.
+        /// The error of the write.
         reason: String,
-        /// Whether the file system of the device is full.
+        /// True if the file system of the device is full.
         is_full: bool,
     },
     /// The device has the label of none or of another pool, where it had that of this one.
@@ -50,7 +50,7 @@ pub enum Error {
         /// The device's name.
         device: String,
     },
-    /// There is no label.
+    /// The device has no label.
     #[error("{device} holds no Strongroom pool")]
     NotAPool {
         /// The device's name.
@@ -61,7 +61,7 @@ pub enum Error {
     InUse {
         /// The device's name.
         device: String,
-        /// What it holds.
+        /// The kind of contents.
         what: String,
     },
     /// The device is not the cache device that it was.
@@ -72,7 +72,7 @@ pub enum Error {
         /// The device's name.
         device: String,
     },
-    /// Both labels are damaged.
+    /// The labels are both damaged.
     #[error("{device}: both copies of its label are damaged")]
     DamagedLabel {
         /// The device's name.
@@ -112,28 +112,28 @@ pub enum Error {
         /// Bytes there must be.
         minimum: u64,
     },
-    /// Of some groups no device is there that holds everything.
+    /// Groups have no device that holds all segments.
     #[error("the pool cannot be opened without these missing devices: {missing}; connect them")]
     MissingDevices {
-        /// Which, as far as is known.
+        /// The missing devices, as far as they are known.
         missing: String,
     },
     /// A group has no member that can be read.
     #[error("no device of group {group} can be read")]
     NoMember {
-        /// Which group.
+        /// The number of the group.
         group: u32,
     },
-    /// There is no such device in the pool.
+    /// The pool has no such device.
     #[error("the device {guid} of the pool is missing")]
     NoSuchMember {
-        /// Its guid.
+        /// The guid.
         guid: u64,
     },
     /// Two devices say that they are the same one.
     #[error("{first} and {second} are copies of the same device; name the one to use")]
     Duplicate {
-        /// One of them.
+        /// The name of the first of them.
         first: String,
         /// The other.
         second: String,
@@ -150,7 +150,7 @@ pub enum Error {
     /// No copy of a key block can be read.
     #[error("key block {index} is damaged in every copy")]
     DamagedKeyBlock {
-        /// Which one.
+        /// The number of the key block.
         index: u32,
     },
     /// A thread that made a request panicked.
@@ -163,9 +163,9 @@ pub enum Error {
         group: u16,
         /// Index of the segment in its group.
         index: u32,
-        /// Where in the segment.
+        /// The offset in the segment.
         offset: u32,
-        /// How much.
+        /// The length in bytes.
         len: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What a pool and its store tell each other about devices.
+//! Reports about devices that a pool and its store exchange.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use block::{BlockDevice, IoMode};
 
 use crate::Error;
 
-/// What a device of a pool is good for.
+/// The state of a device of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MemberState {
-    /// It holds everything that its group does.
+    /// The device holds all segments of its group.
     Online = 0,
-    /// It gets what is written, and lacks some of what was written before.
+    /// The device gets new writes, and lacks some of the earlier ones.
     Resilvering = 1,
-    /// It failed. It is neither written nor read.
+    /// The device failed. It is neither written nor read.
     Faulted = 2,
     /// The administrator took it offline.
     Offline = 3,
@@ -31,7 +31,7 @@ impl MemberState {
     }
 }
 
-/// How often a device failed.
+/// The numbers of failures of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorCounts {
     /// Reads that failed.
@@ -45,42 +45,42 @@ pub struct ErrorCounts {
 /// A device of a pool that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberInfo {
-    /// Which device.
+    /// The guid of the device.
     pub guid: u64,
-    /// Its path.
+    /// The path of the device.
     pub name: String,
     /// The group it belongs to, by its label.
     pub group: u16,
-    /// Which column of a group with parity it holds; else 0.
+    /// The column that the device holds in a group with parity; else 0.
     pub column: u16,
     /// Bytes that the pool uses of it.
     pub size: u64,
     /// Bytes that it has, as of [`crate::Store::refresh_sizes`].
     pub present: u64,
-    /// How many segments there is space for in the bytes that the pool uses.
+    /// The number of segments in the bytes that the pool uses.
     pub segments: u32,
-    /// How many there would be space for after [`crate::Store::extend`].
+    /// The number of segments after [`crate::Store::extend`].
     pub segments_extended: u32,
-    /// Whether it is labelled as a spare.
+    /// True if it is labelled as a spare.
     pub is_spare: bool,
-    /// What it is good for.
+    /// The state of the device.
     pub state: MemberState,
-    /// How often it failed.
+    /// The failures of the device.
     pub errors: ErrorCounts,
     /// See [`BlockDevice::io_mode`].
     pub io_mode: Option<IoMode>,
-    /// Whether it has not answered requests that were given up.
+    /// True if it has not answered requests that were given up.
     pub is_slow: bool,
-    /// How many requests were given up since the pool was opened.
+    /// The number of requests that were given up since the pool was opened.
     pub given_up: u64,
 }
 
 /// The newest superblock of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Newest {
-    /// Which device.
+    /// The guid of the device.
     pub guid: u64,
-    /// Its path.
+    /// The path of the device.
     pub name: String,
     /// The superblock, if one is whole.
     pub superblock: Option<(u64, Vec<u8>)>,
@@ -89,40 +89,40 @@ pub struct Newest {
 /// A device that failed and is not used any more.
 #[derive(Debug)]
 pub struct DeviceFault {
-    /// Which device.
+    /// The guid of the device.
     pub guid: u64,
-    /// Its path.
+    /// The path of the device.
     pub name: String,
-    /// What failed.
+    /// The error.
     pub error: Error,
 }
 
-/// What a device is, as the pool says.
+/// The state that the pool assigns to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceAssignment {
-    /// Which device.
+    /// The guid of the device.
     pub guid: u64,
-    /// What it is good for.
+    /// The state of the device.
     pub state: MemberState,
-    /// How often it failed before.
+    /// The earlier failures of the device.
     pub errors: ErrorCounts,
 }
 
-/// Where a device joins a pool.
+/// The position at which a device joins a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joins {
-    /// As one more member of a group.
+    /// Another member of a group.
     Group {
-        /// Which group.
+        /// The number of the group.
         group: u16,
-        /// Which of its columns it is to hold; 0 without parity.
+        /// The column that the device is to hold; 0 without parity.
         column: u16,
     },
-    /// As a spare.
+    /// A spare.
     Spares,
 }
 
-/// What was found in the headers of a pool's devices.
+/// The result of a check of the headers of a pool's devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeaderCheck {
     /// Bytes read.

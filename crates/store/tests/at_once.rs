@@ -14,7 +14,7 @@ use store::{SegmentId, Store};
 /// Devices whose writes go on only when all of them have one under way.
 #[derive(Default)]
 struct Meeting {
-    /// How many devices meet; none do if this is 0.
+    /// The number of devices that meet; 0 if none do.
     of: Mutex<usize>,
     come: Mutex<usize>,
     complete: Condvar,

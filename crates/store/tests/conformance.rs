@@ -1,4 +1,4 @@
-//! What every store must do, whatever it is made of.
+//! Requirements of every store, of whatever devices it is made.
 
 mod common;
 
@@ -16,7 +16,7 @@ const SIZE: u64 = 12 << 20;
 struct Backend {
     name: &'static str,
     devices: Box<dyn Fn() -> Vec<Arc<dyn BlockDevice>>>,
-    /// How many members each group has, and how many of them are parity.
+    /// The number of members of each group, and the number of them that are parity.
     groups: &'static [(usize, usize)],
     reopen: bool,
 }
@@ -312,7 +312,7 @@ fn erased_devices_belong_to_no_pool() {
     });
 }
 
-/// What a device that refuses to make holes is asked to do.
+/// A device that refuses to make holes.
 struct NoHoles(block::MemoryDevice);
 
 impl block::BlockDevice for NoHoles {

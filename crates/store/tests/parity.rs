@@ -21,7 +21,7 @@ fn read_nth(store: &Store, nth: usize, offset: u32, len: usize) -> store::Result
     store.read_nth(nth, PLACE, offset, &mut buf).map(|()| buf)
 }
 
-/// How a group is tried: columns and parity.
+/// The tested shapes of groups: columns and parity.
 const SHAPES: [(usize, usize); 6] = [(3, 1), (4, 1), (7, 1), (3, 2), (4, 2), (6, 2)];
 
 /// Every set of up to `most` columns.
@@ -215,7 +215,7 @@ fn a_member_is_replaced_in_its_column() {
     }
 }
 
-/// It is asked only where nothing else is left.
+/// A stale member is read only where no other is left.
 #[test]
 fn a_stale_member_is_left_out_first() {
     let devices = devices(5);

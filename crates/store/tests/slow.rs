@@ -242,7 +242,7 @@ fn heartbeats_go_on_when_one_device_does_not_answer() {
 
 type Act = fn(&Store) -> store::Result<()>;
 
-/// What a pool does to headers, to free space and for repairs.
+/// Operations of a pool on headers, on free space and for repairs.
 const OTHERS: [(&str, Act); 10] = [
     ("write a key", |store| store.write_key_block(1, b"key")),
     ("wipe a key", |store| store.wipe_key_block(0)),

@@ -5,7 +5,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 macro_rules! errors {
     ($($(#[$doc:meta])* $name:ident = $errno:literal, $text:literal;)*) => {
-        /// Why a file system operation failed. Each variant is one `errno` of Linux.
+        /// The reason why a file system operation failed. Each variant is one `errno` of Linux.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
         #[non_exhaustive]
         pub enum Error {

@@ -18,7 +18,7 @@ pub use types::{
 /// The pieces of a read, in order; their total length is what was read.
 pub type ReadPieces = Vec<bytes::Bytes>;
 
-/// How long what a front end was told may be believed.
+/// The time for which a front end may rely on an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// Until it is changed through this front end: there is no other way to change it.
@@ -59,7 +59,7 @@ pub trait FileSystem: Send + Sync {
         Vec::new()
     }
 
-    /// How long a front end may keep the names in `ino`, and its attributes.
+    /// Returns for how long a front end may keep the names in `ino`, and its attributes.
     fn trust(&self, _ino: Ino) -> Trust {
         Trust::Lasting
     }
@@ -96,7 +96,8 @@ pub trait FileSystem: Send + Sync {
     /// `Stale` if there is no such inode, `Io`.
     fn getattr(&self, ino: Ino) -> Result<Attr>;
 
-    /// As [`FileSystem::getattr`], for a caller who looks only at kind, mode and owner: it is asked before many
+    /// Does the same as [`FileSystem::getattr`], for a caller who looks only at kind, mode and owner: it is asked
+    /// before many
     /// changes, and need not count blocks.
     ///
     /// # Errors
@@ -112,7 +113,7 @@ pub trait FileSystem: Send + Sync {
     /// `ReadOnly`, `Stale`, `Io`.
     fn setattr(&self, caller: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr>;
 
-    /// What a file or directory is marked with.
+    /// Returns the flags of a file or directory.
     ///
     /// # Errors
     /// `NotImplemented` if nothing can be marked, `Stale`, `Io`.

@@ -23,7 +23,7 @@ pub struct Time {
     pub nanos: u32,
 }
 
-/// What an inode is.
+/// The kind of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A named pipe.
@@ -76,7 +76,7 @@ impl Kind {
 pub struct Attr {
     /// Inode number.
     pub ino: Ino,
-    /// What it is.
+    /// The kind of the inode.
     pub kind: Kind,
     /// Permission bits with set-user-ID, set-group-ID and sticky: `0o7777`.
     pub mode: u16,
@@ -92,7 +92,7 @@ pub struct Attr {
     pub size: u64,
     /// Allocated, in units of 512 bytes.
     pub blocks: u64,
-    /// Whether `blocks` is about to change without a change of the file: a front end asks again each time.
+    /// True if `blocks` is about to change without a change of the file: a front end asks again each time.
     pub is_passing: bool,
     /// The best size for I/O, in bytes.
     pub blksize: u32,
@@ -120,11 +120,11 @@ pub struct Caller {
 pub enum SetTime {
     /// The present.
     Now,
-    /// This time.
+    /// A given time.
     At(Time),
 }
 
-/// Which attributes to change, and to what.
+/// The attributes to change, and their new values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttr {
     /// Permission bits, `0o7777`.
@@ -149,7 +149,7 @@ pub struct SetAttr {
 /// A node to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewNode {
-    /// What to make.
+    /// The kind of the new node.
     pub kind: Kind,
     /// Permission bits before the umask, `0o7777`.
     pub mode: u16,
@@ -171,7 +171,7 @@ impl NewNode {
     }
 }
 
-/// How `rename` treats the new name.
+/// The treatment of an existing file with the new name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RenameMode {
     /// Replace it.
@@ -186,7 +186,7 @@ pub enum RenameMode {
     Whiteout(Caller),
 }
 
-/// What `fallocate` does with a range.
+/// The change of a range by `fallocate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallocate {
     /// Make sure there is space; extend the file unless `keep_size`.
@@ -203,7 +203,7 @@ pub enum Fallocate {
     },
 }
 
-/// What `seek` looks for.
+/// The kind of range that `seek` looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// `SEEK_DATA`
@@ -212,7 +212,7 @@ pub enum Seek {
     Hole,
 }
 
-/// How `setxattr` treats an existing value.
+/// The treatment of an existing value by `setxattr`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetXattr {
     /// `XATTR_CREATE`: fail if it exists.
@@ -223,10 +223,10 @@ pub struct SetXattr {
     pub kill_sgid: bool,
 }
 
-/// What `chattr` marks a file or directory with.
+/// The flags that `chattr` sets on a file or directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileFlags {
-    /// Nothing changes it, and it gets and loses no names (`i`).
+    /// The inode is never changed, and gets and loses no names (`i`).
     pub immutable: bool,
     /// Contents are only added to a file, and names to a directory (`a`).
     pub append_only: bool,
@@ -234,18 +234,18 @@ pub struct FileFlags {
     pub no_dump: bool,
 }
 
-/// One entry of a directory.
+/// An entry of a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct DirEntry<'a> {
-    /// Its inode.
+    /// The inode.
     pub ino: Ino,
-    /// What it is.
+    /// The kind of the inode.
     pub kind: Kind,
-    /// Its name.
+    /// The name.
     pub name: &'a [u8],
-    /// Where to continue after it.
+    /// The cookie of the next entry.
     pub cookie: u64,
-    /// Its attributes, where asked for.
+    /// The attributes, if they were requested.
     pub attr: Option<Attr>,
 }
 

@@ -39,18 +39,18 @@ impl FaultClock {
 /// A fault to produce. Event numbers are the clock's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Everything fails from this event on, as if the device had been pulled.
+    /// All events from this one on fail, as if the device had been pulled.
     DeadFrom(u64),
     /// The write with this number fails after its first `written` bytes.
     ShortWrite {
-        /// Which event.
+        /// The number of the event.
         event: u64,
-        /// How many bytes arrive.
+        /// The number of bytes that arrive.
         written: usize,
     },
     /// The flush with this number fails, and all later ones until [`BlockDevice::begin_anew`].
     FailFlush(u64),
-    /// As [`Fault::FailFlush`], and what was written since the last one is not on the medium. Reads
+    /// The same as [`Fault::FailFlush`], and what was written since the last one is not on the medium. Reads
     /// see it until [`BlockDevice::drop_cached`], as they do in the cache of a system.
     LoseFlush(u64),
     /// Reads that touch these bytes fail.
@@ -64,7 +64,7 @@ pub enum Fault {
     FullAfter(u64),
 }
 
-/// What becomes of writes that were not flushed before a power cut.
+/// The fate of writes that were not flushed before a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
     /// All arrive.
@@ -80,7 +80,7 @@ enum Event {
     Flush,
 }
 
-/// What a device went through since it was made.
+/// The history of a device since it was made.
 pub struct Journal {
     base: Vec<u8>,
     events: Vec<(u64, Event)>,
@@ -92,7 +92,7 @@ impl Journal {
         self.events.iter().map(|(time, _)| *time).collect()
     }
 
-    /// What the medium holds after a power cut just before event `cut`.
+    /// Returns the bytes of the medium after a power cut just before event `cut`.
     pub fn image(&self, cut: u64, survival: Survival) -> Vec<u8> {
         let mut image = self.base.clone();
         let past: Vec<&Event> = self
@@ -123,7 +123,7 @@ impl Journal {
 }
 
 impl Journal {
-    /// What was not flushed never happened.
+    /// Removes the changes that were not flushed.
     fn lose_unflushed(&mut self) {
         let is_flush = |(_, event): &(u64, Event)| matches!(event, Event::Flush);
         let flushed = self.events.iter().rposition(is_flush);
@@ -136,7 +136,7 @@ fn put(image: &mut [u8], offset: u64, data: &[u8]) {
     image[start..start + data.len()].copy_from_slice(data);
 }
 
-/// What becomes of an image when the power fails before these writes, offsets and bytes in the order
+/// Changes an image as a power cut does before these writes, offsets and bytes in the order
 /// in which they were made, are flushed.
 pub fn survive(image: &mut [u8], mut pending: Vec<(u64, &[u8])>, survival: Survival) {
     let seed = match survival {
@@ -240,7 +240,7 @@ impl FaultDevice {
         self.lock().faults.clear();
     }
 
-    /// Whether it fails, or is going to.
+    /// Returns whether it fails, or is going to.
     pub fn has_faults(&self) -> bool {
         !self.lock().faults.is_empty()
     }
@@ -250,17 +250,17 @@ impl FaultDevice {
         self.lock().current[offset as usize] ^= mask;
     }
 
-    /// What reads see now.
+    /// Returns the bytes that reads see now.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.lock().current.clone()
     }
 
-    /// How many bytes were written in all.
+    /// Returns the number of bytes that were written in all.
     pub fn written(&self) -> u64 {
         self.lock().written
     }
 
-    /// How many bytes were discarded in all.
+    /// Returns the number of bytes that were discarded in all.
     pub fn discarded(&self) -> u64 {
         self.lock().discarded
     }
@@ -310,7 +310,7 @@ impl FaultDevice {
 }
 
 impl State {
-    /// How many bytes of a write of `len` arrive, and why no more.
+    /// Returns the number of bytes of a write of `len` that arrive, and the reason if fewer do.
     fn admit(&self, event: u64, len: usize) -> (usize, Option<io::ErrorKind>) {
         for fault in &self.faults {
             match fault {
@@ -433,7 +433,7 @@ impl BlockDevice for FaultDevice {
         Ok(())
     }
 
-    /// What it held is overwritten with noise, so that a later use of it is noticed.
+    /// Overwrites the range with noise, so that a later use of it is noticed.
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         check_range(self, offset, len)?;
         let mut state = self.lock();

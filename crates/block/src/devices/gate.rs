@@ -18,7 +18,7 @@ impl DeviceGate {
         *self.lock() = true;
     }
 
-    /// What was held up goes on.
+    /// Lets requests go on.
     pub fn open(&self) {
         *self.lock() = false;
         self.changed.notify_all();

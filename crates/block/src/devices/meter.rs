@@ -9,7 +9,7 @@ use meter::OperationMeter;
 
 use crate::{BlockDevice, Result, total};
 
-/// What was done to a device.
+/// Counts of the operations on a device.
 #[derive(Debug, Default)]
 pub struct DeviceMeter {
     /// Reads, and bytes read.
@@ -40,7 +40,7 @@ static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 #[derive(Debug, Default)]
 struct OpenOperations {
     count: AtomicUsize,
-    /// When it answered one, or the first of them began, in nanoseconds.
+    /// The time of the last answer, or of the beginning of the first operation, in nanoseconds.
     last: AtomicU64,
 }
 

@@ -16,7 +16,7 @@ pub struct SharedDisk(Arc<DiskMedium>);
 
 struct DiskMedium {
     memory: MemoryDevice,
-    /// Whether it refuses to say who is registered.
+    /// True if it refuses to say who is registered.
     is_silent: AtomicBool,
     is_read_only: AtomicBool,
     state: Mutex<State>,
@@ -34,7 +34,7 @@ struct State {
 pub struct DiskView {
     disk: SharedDisk,
     machine: u32,
-    /// Whether it is a multipath device: if a path has the key already, all registrations of the machine end.
+    /// True if it is a multipath device: if a path has the key already, all registrations of the machine end.
     is_multipath: bool,
 }
 

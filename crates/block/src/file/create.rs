@@ -58,7 +58,7 @@ pub(super) fn limit(path: &Path, size: u64) -> Option<u64> {
     (allowed > 0).then_some(allowed)
 }
 
-/// Whether a file system does not allow files of this size.
+/// Returns whether a file system does not allow files of this size.
 pub(super) fn is_too_large(error: &io::Error, size: u64) -> bool {
     let is_no_size = i64::try_from(size).is_err();
     match error.kind() {
@@ -68,7 +68,7 @@ pub(super) fn is_too_large(error: &io::Error, size: u64) -> bool {
     }
 }
 
-/// Whether that cannot be done on a file system, or before Linux 6.10 by an ordinary user.
+/// Returns whether that cannot be done on a file system, or before Linux 6.10 by an ordinary user.
 fn has_no_unnamed_files(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     // If the directory is missing, the other way says so too.

@@ -17,10 +17,10 @@ use rustix::io::{Errno, ReadWriteFlags};
 const MEMORY_ALIGN: usize = 4096;
 /// The bytes of a buffer. Longer ranges are cut.
 const BUFFER: usize = 1 << 20;
-/// So many buffers are kept for later, for all devices together.
+/// The largest number of buffers that stay in memory, for all devices together.
 const KEPT_MAX: usize = 4;
 
-/// How ranges have to lie.
+/// The required alignment of ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Alignment {
     range: usize,
@@ -57,7 +57,7 @@ impl Alignment {
         self.range as u32
     }
 
-    /// Whether a range is made of whole blocks.
+    /// Returns whether a range is made of whole blocks.
     pub(super) fn has_whole_blocks(&self, offset: u64, len: u64) -> bool {
         (offset | len).is_multiple_of(self.range as u64)
     }
@@ -161,7 +161,7 @@ impl Alignment {
     }
 }
 
-/// Whether memory can be used without a buffer.
+/// Returns whether memory can be used without a buffer.
 pub(super) fn suits(memory: &[u8]) -> bool {
     memory.as_ptr().addr().is_multiple_of(MEMORY_ALIGN)
 }
@@ -189,7 +189,7 @@ struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// It holds anything. Nobody waits for one: a device may lie on others, which need some too.
+    /// Takes a buffer with any contents. No caller waits for one: a device may lie on others, which need some too.
     fn take() -> AlignedBuffer {
         let kept = kept().pop();
         let memory = kept.unwrap_or_else(|| vec![0; BUFFER + MEMORY_ALIGN]);

@@ -5,7 +5,7 @@ use std::process::Command;
 use super::*;
 use crate::ownership::loop_device::{Loop, no_starts, run};
 
-/// What a test writes.
+/// Returns the bytes that a test writes.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 4096) as u8).collect()
 }

@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, RwLock};
 
-/// What a flush fails with after another one has failed.
+/// The error of a flush after another one has failed.
 const EARLIER: &str =
     "a flush failed before, and writes may be lost; close the device and open it again";
 
@@ -22,7 +22,7 @@ pub(super) struct Flushes {
 
 #[derive(Default)]
 struct State {
-    /// How many have begun.
+    /// The number of flushes that have begun.
     begun: u64,
     /// The last one that succeeded.
     succeeded: u64,

@@ -23,7 +23,7 @@ use crate::{
     total,
 };
 
-/// How a device is opened.
+/// The way in which a device is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceAccess {
     /// To look, while other processes may have it open.
@@ -42,14 +42,14 @@ pub struct FileDevice {
     size: AtomicU64,
     sectors: SectorSizes,
     access: DeviceAccess,
-    /// How transfers past the cache have to be aligned; none if they go through it.
+    /// The alignment of transfers past the cache; `None` if they go through the cache.
     direct: Option<Alignment>,
     flushes: Flushes,
-    /// Whether other owners are kept out without `flock`.
+    /// True if other owners are kept out without `flock`.
     pub(crate) is_owned: bool,
     /// Keeps out owners of the file below a loop device.
     _backing: BackingLocks,
-    /// What making a hole fails with.
+    /// The error that making a hole fails with.
     #[cfg(test)]
     refuses_holes: std::sync::Mutex<Option<rustix::io::Errno>>,
 }
@@ -183,12 +183,12 @@ impl FileDevice {
         })
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is a file, or a loop device, whose data lie in one.
+    /// Returns whether it is a file, or a loop device, whose data lie in one.
     pub fn lies_in_a_file(&self) -> bool {
         const LOOP: u32 = 7;
         let metadata = self.file.metadata();
@@ -254,7 +254,7 @@ fn describe(kind: std::fs::FileType) -> &'static str {
     }
 }
 
-/// Whether a disk is a part of another one.
+/// Returns whether a disk is a part of another one.
 fn is_partition(device: u64) -> bool {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists()
@@ -486,7 +486,7 @@ impl FileDevice {
     }
 }
 
-/// Whether a file system or disk cannot make holes, rather than having failed to.
+/// Returns whether a file system or disk cannot make holes, rather than having failed to.
 fn is_unsupported(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let refusals = [

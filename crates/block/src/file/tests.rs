@@ -235,7 +235,7 @@ fn a_file_cut_short_behind_our_back_is_an_error() {
     ));
 }
 
-/// Who only looks at the medium forgives nothing.
+/// A read of the medium alone does not forgive a failed flush.
 #[test]
 fn a_failed_flush_is_forgiven_only_by_beginning_anew() {
     let (_dir, device) = temp(8192);

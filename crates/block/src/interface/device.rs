@@ -16,25 +16,25 @@ pub struct SectorSizes {
 }
 
 impl SectorSizes {
-    /// What most disks have.
+    /// The sizes of most disks.
     pub const COMMON: SectorSizes = SectorSizes {
         logical: 512,
         physical: 4096,
     };
 }
 
-/// What a device knows of a range without reading it.
+/// The facts that a device knows of a range without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeStatus {
-    /// How long the range is, in bytes.
+    /// The length of the range in bytes.
     pub len: u64,
-    /// Nothing is stored for it: writing there takes new space.
+    /// True if nothing is stored for the range: a write there takes new space.
     pub is_hole: bool,
-    /// It reads as zeros.
+    /// True if the range reads as zeros.
     pub is_zero: bool,
 }
 
-/// How a device reads and writes.
+/// The way in which a device reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoMode {
     /// Between the memory of this process and the medium.
@@ -60,7 +60,7 @@ impl IoMode {
 /// A method has a default only if the default is right for a device around another one too, though perhaps
 /// slow. Methods without one are passed on with [`delegate!`], or answered with [`crate::plain_device!`].
 pub trait BlockDevice: Send + Sync {
-    /// How many bytes there are.
+    /// Returns the size in bytes.
     fn size(&self) -> u64;
 
     /// Looks how many bytes there are now, where that may change behind the device's back, as a file
@@ -128,15 +128,16 @@ pub trait BlockDevice: Send + Sync {
         self.write_at(offset, &[IoSlice::new(data)])
     }
 
-    /// Whether a write waits for a network or a medium, so that a caller that writes to several devices gains
+    /// Returns whether a write waits for a network or a medium, so that a caller that writes to several devices gains
     /// from a thread for each. A write to a file does not wait: it goes to the system's cache.
     fn waits_on_write(&self) -> bool;
 
-    /// Whether a read or a write of a range would wait now for work on that part, and others would not. It may change at
+    /// Returns whether a read or a write of a range would wait now for work on that part, and others would not. It
+    /// may change at
     /// once: this is for a caller that has other requests to carry out meanwhile.
     fn would_wait(&self, offset: u64, len: u64, is_write: bool) -> bool;
 
-    /// How it reads and writes, if it is a file or a disk of this system.
+    /// Returns how the device reads and writes, if it is a file or a disk of this system.
     fn io_mode(&self) -> Option<IoMode>;
 
     /// Makes every change that has returned outlive this process, though perhaps no power cut. A server calls this before
@@ -180,7 +181,7 @@ pub trait BlockDevice: Send + Sync {
         self.overwrite(offset, len)
     }
 
-    /// As [`BlockDevice::zero`], if that is faster than writing; otherwise nothing is done, and this is
+    /// Does the same as [`BlockDevice::zero`], if that is faster than writing; otherwise nothing is done, and this is
     /// false.
     ///
     /// # Errors
@@ -201,7 +202,7 @@ pub trait BlockDevice: Send + Sync {
         Ok(bytes.iter().all(|byte| *byte == 0))
     }
 
-    /// What is known of a range of at most `len` bytes that begins at `offset`. Both lie on the device,
+    /// Returns the facts about a range of at most `len` bytes that begins at `offset`. Both lie on the device,
     /// and `len` is not 0; nor is what is returned.
     ///
     /// # Errors

@@ -78,7 +78,7 @@ fn file_below(device: &File, extent: LockExtent) -> Option<(File, LockExtent)> {
     Some((file, extent.within(status.extent)))
 }
 
-/// Where on its disk a partition lies.
+/// Returns the range of a partition on its disk.
 fn partition(dir: &Path) -> Option<LockExtent> {
     let number = |name| {
         let text = std::fs::read_to_string(dir.join(name)).ok()?;

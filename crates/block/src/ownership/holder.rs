@@ -1,4 +1,4 @@
-//! Which process uses a file or disk that cannot be opened, for the error message.
+//! Finds the process that uses a file or disk which cannot be opened, for the error message.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -37,13 +37,13 @@ fn owner(place: &str) -> Option<u32> {
     })
 }
 
-/// As a lock on this file is written in `/proc`.
+/// Returns the file in the notation of locks in `/proc`.
 fn place(file: &Metadata) -> String {
     let (major, minor, inode) = (major(file.dev()), minor(file.dev()), file.ino());
     format!("{major:02x}:{minor:02x}:{inode}")
 }
 
-/// Who keeps the kernel from opening a disk exclusively.
+/// Names the user of a disk which the kernel does not open exclusively.
 pub(crate) fn of_disk(disk: &Metadata) -> String {
     let numbers = format!("{}:{}", major(disk.rdev()), minor(disk.rdev()));
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

@@ -24,7 +24,7 @@ use crate::{Error, Result};
 const BYTE: i64 = 0x7fff_ffff_5352_4f4d;
 /// The first of the bytes that stand for the sectors of a file. The owner of a part of it locks some of them.
 const SECTORS: i64 = 0x7f00_0000_0000_0000;
-/// As many sectors has the largest file.
+/// The number of sectors in the largest file.
 const SECTORS_MAX: u64 = 1 << 54;
 const SECTOR: u64 = 512;
 
@@ -152,7 +152,7 @@ pub(crate) fn release(file: &File) {
     let _ = set_lock(file, libc::F_UNLCK, ALL);
 }
 
-/// Why it cannot be locked: another process has it.
+/// The error for a file that another process has locked.
 fn busy(file: &File, path: &Path) -> Error {
     let holder = file.metadata().map(|metadata| holder::of_file(&metadata));
     Error::Busy {

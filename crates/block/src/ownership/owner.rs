@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::ownership::lock::{share_flock, take_flock, unlock};
 use crate::{Error, FileDevice, Result};
 
-/// How often a lock that others have is tried again.
+/// The interval between attempts at a lock that other processes have.
 const STEP: Duration = Duration::from_millis(20);
 
 /// A file that other programs do not lock meanwhile.

@@ -1,4 +1,4 @@
-//! How a machine takes a disk, and learns that another one has taken it.
+//! Claims of disks: a machine takes a disk, and learns that another one has taken it.
 
 use std::io;
 use std::sync::OnceLock;
@@ -45,7 +45,7 @@ impl Claimant {
         self.key
     }
 
-    /// Whether a key is from the same machine. It may be from an earlier boot, or for another pool.
+    /// Returns whether a key is from the same machine. It may be from an earlier boot, or for another pool.
     pub fn is_self(&self, key: u64) -> bool {
         key & HOST == self.key & HOST
     }
@@ -103,7 +103,7 @@ impl Claim {
         })
     }
 
-    /// How the claim was lost, if the disk says so.
+    /// Returns how the claim was lost, if the disk says so.
     fn look(&self) -> Option<Loss> {
         let Ok(RegistrarAnswer::Conflict) = self.disk.reserve(self.key) else {
             return None;

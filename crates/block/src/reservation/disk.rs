@@ -207,7 +207,7 @@ impl Registrar for Disk {
     }
 }
 
-/// Why the kernel did not pass PERSISTENT RESERVE IN to the disk.
+/// The error for a PERSISTENT RESERVE IN that the kernel did not pass to the disk.
 fn not_read(error: io::Error) -> io::Error {
     let (kind, reason) = match error.raw_os_error() {
         // The registrations of an NVMe disk cannot be read this way, and the kernel has no request that ends one.

@@ -9,13 +9,13 @@ use std::io;
 /// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegistrarAnswer {
-    /// It is done.
+    /// The request is done.
     Done,
     /// Another machine has the reservation, or the key is not the one that this machine has registered.
     Conflict,
 }
 
-/// Who is registered with a disk.
+/// The machines that are registered with a disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registrations {
     /// The keys, one for each path.
@@ -44,7 +44,7 @@ pub trait Registrar: Send + Sync {
     /// See [`Registrar::register`].
     fn preempt(&self, own: u64, other: u64) -> io::Result<RegistrarAnswer>;
 
-    /// Who is registered.
+    /// Returns the registered machines.
     ///
     /// # Errors
     /// See [`Registrar::register`].

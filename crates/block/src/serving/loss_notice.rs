@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// As many clients are remembered. Then all are told again.
+/// The number of clients that are remembered. If there are more, all are told again.
 const CLIENTS_MAX: usize = 4096;
 
 /// The notice that changes may be lost which were answered and not flushed, with the clients that know.

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 /// A shorter buffer is not worth keeping for the next transfer.
 const KEPT_LEAST: usize = 64 << 10;
-/// So many buffers are kept for the next transfers, with this size at most.
+/// The number of buffers that stay in memory for the next transfers, and their largest size.
 const KEPT_MAX: usize = 16;
 const KEPT_SIZE: usize = 2 << 20;
 
-/// Where a client comes from: an IPv4 address, or the network of an IPv6 address. `None` is this machine.
+/// The origin of a client: an IPv4 address, or the network of an IPv6 address. `None` is this machine.
 pub type TransferOrigin = Option<IpAddr>;
 
 /// A total of memory that the clients of a protocol share.
@@ -50,7 +50,7 @@ pub struct TransferClaim {
 /// A buffer of a [`TransferPool`]. Its contents have no meaning at first.
 #[derive(Debug, Default)]
 pub struct TransferBuffer {
-    /// It may be longer.
+    /// The memory, which may be longer.
     bytes: Vec<u8>,
     /// `None` for a buffer without bytes.
     claim: Option<TransferClaim>,
@@ -130,7 +130,7 @@ impl TransferShare {
         is_taken.then(|| self.claimed(len))
     }
 
-    /// As [`TransferShare::claim`]; waits for others to free memory, but no longer than `patience`.
+    /// Does the same as [`TransferShare::claim`]; waits for others to free memory, but no longer than `patience`.
     pub fn await_claim(&self, len: usize, patience: Duration) -> Option<TransferClaim> {
         let pool = &self.pool;
         let misses = |taken: &mut MemoryUse| !taken.take(self.origin, len, pool.total);

@@ -206,22 +206,22 @@ impl Dataset {
         self.this.upgrade().expect("it is being used")
     }
 
-    /// Its full name when it was opened.
+    /// Returns the full name at the time of opening.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its id in the pool.
+    /// Returns the id in the pool.
     pub fn id(&self) -> u64 {
         self.open.id()
     }
 
-    /// Whether it can be changed: it is not a snapshot, and its pool is not read-only.
+    /// Returns whether it can be changed: it is not a snapshot, and its pool is not read-only.
     pub fn is_writable(&self) -> bool {
         self.open.is_writable()
     }
 
-    /// Its present settings.
+    /// Returns the present settings.
     pub fn settings(&self) -> Settings {
         *self.settings.read()
     }
@@ -263,7 +263,7 @@ impl Dataset {
         self.engine.clock.now()
     }
 
-    /// Its present settings, if it can be changed.
+    /// Returns the present settings, if the dataset can be changed.
     pub(crate) fn check_writable(&self) -> Result<Settings> {
         let settings = self.settings();
         if !self.open.is_writable() || settings.read_only {
@@ -309,7 +309,7 @@ impl Dataset {
         self.change_in(Scope::Names, why, operation, then)
     }
 
-    /// As [`Dataset::change_and`]. `scope` determines how the change reaches the log.
+    /// Does the same as [`Dataset::change_and`]. `scope` determines how the change reaches the log.
     pub(crate) fn change_in<T, R>(
         &self,
         scope: Scope,
@@ -322,7 +322,7 @@ impl Dataset {
         self.change_within(reserved, scope, operation, then)
     }
 
-    /// As [`Dataset::change_in`], even if the settings of the dataset refuse changes.
+    /// Does the same as [`Dataset::change_in`], even if the settings of the dataset refuse changes.
     pub(crate) fn change_always<T, R>(
         &self,
         scope: Scope,
@@ -334,7 +334,7 @@ impl Dataset {
         self.change_within(reserved, scope, operation, then)
     }
 
-    /// As [`Dataset::change_always`], with space that the caller has reserved.
+    /// Does the same as [`Dataset::change_always`], with space that the caller has reserved.
     pub(crate) fn change_within<T, R>(
         &self,
         reserved: Reservation,
@@ -358,7 +358,7 @@ impl Dataset {
         }
     }
 
-    /// One try under a hold. Returns the value and the number of pages that became dirty, or the page to fetch.
+    /// A try under a hold. Returns the value and the number of pages that became dirty, or the page to fetch.
     pub(crate) fn try_change<T>(
         &self,
         hold: &Hold<'_>,
@@ -397,7 +397,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Whether there are too many dirty bytes.
+    /// Returns whether there are too many dirty bytes.
     pub(crate) fn has_to_wait(&self) -> bool {
         self.engine.is_full(&self.dirty) || self.tree.dirty_pages() > self.engine.tree_pages
     }

@@ -125,7 +125,7 @@ impl Engine {
         self.dirty.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Whether there are so many dirty bytes that a writer has to wait for a commit of this pool.
+    /// Returns whether there are so many dirty bytes that a writer has to wait for a commit of this pool.
     ///
     /// A pool with less than its share does not wait, because its commit would free little. So if a slow or suspended
     /// pool has most of the dirty bytes, writes to other pools do not each cause a commit. All pools together stay

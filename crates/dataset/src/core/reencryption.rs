@@ -10,9 +10,9 @@ pub struct ReencryptionReport {
     pub seen: u64,
     /// The number of records that could not be opened. They stay as they are.
     pub damaged: u64,
-    /// Whether all records that can be opened are sealed with the newest keys.
+    /// True if all records that can be opened are sealed with the newest keys.
     pub is_done: bool,
-    /// Whether it waits for free space. It continues with the first step that finds some.
+    /// True if it waits for free space. It continues with the first step that finds some.
     pub waits: bool,
 }
 

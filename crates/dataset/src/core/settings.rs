@@ -5,12 +5,12 @@ use pool::{DEDUP_SPACE, OpenDataset, SecondaryCache};
 use super::log::SyncMode;
 use crate::seal::Compression;
 
-/// When reading a file changes its access time.
+/// The rule by which reading a file changes its access time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Atime {
     /// Never.
     Off,
-    /// When the access time is older than the last change, or older than a day.
+    /// Reading changes an access time that is older than the last change, or older than a day.
     #[default]
     Relative,
     /// Always.
@@ -25,36 +25,36 @@ pub enum PrimaryCache {
     All,
     /// Metadata only.
     Metadata,
-    /// Nothing: contents and metadata leave memory as soon as they are not in use.
+    /// No caching: contents and metadata leave memory as soon as they are not in use.
     None,
 }
 
 /// Properties that an open dataset follows; they can change while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How records are compressed.
+    /// The compression of records.
     pub compression: Compression,
     /// The bytes of a full record of new files: a power of two, 4 KiB to 1 MiB.
     pub record_size: u32,
-    /// When reading changes the access time.
+    /// The rule by which reading changes the access time.
     pub atime: Atime,
     /// The plaintext that stays in memory.
     pub primary_cache: PrimaryCache,
     /// The sealed records that the cache devices of the pool may hold.
     pub secondary_cache: SecondaryCache,
-    /// Whether equal records are stored once, for new data.
+    /// True if equal records are stored once, for new data.
     pub dedup: bool,
     /// The number of copies of new data in the pool: 1 or 2.
     pub copies: u8,
     /// Refuse changes.
     pub read_only: bool,
-    /// When changes are durable.
+    /// The time at which changes are durable.
     pub sync: SyncMode,
-    /// Where an answered change of a served volume is.
+    /// The location of an answered change of a served volume.
     pub write_cache: WriteCache,
-    /// Whether quotas or reservations of the pool limit the dataset.
+    /// True if quotas or reservations of the pool limit the dataset.
     pub limited: bool,
-    /// Whether opening the dataset gives up the entries of its log that are not of its present state.
+    /// True if opening the dataset gives up the entries of its log that are not of its present state.
     pub gives_up_log: bool,
 }
 
@@ -77,7 +77,7 @@ impl Default for Settings {
     }
 }
 
-/// Where a change of a served volume is when its client is told that it is done.
+/// The location of a change of a served volume when its client is told that it is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteCache {
     /// In the intent log on the devices, which may have it in their caches.

@@ -11,11 +11,11 @@ use vfs::Ino;
 
 use super::view::StateView;
 use crate::error::Result;
-use crate::layout::{FileExtent, KeyKind, ROOT_SLOT, XattrValue};
+use crate::layout::{KeyKind, ROOT_SLOT, RecordExtent, XattrValue};
 use crate::seal::Sealer;
 use crate::tree::{PageKind, PageSource, TreePage};
 
-/// What to search, and how far.
+/// The records to search, and the limits of the search.
 pub struct RecordSearch<'a> {
     /// Ranges of slots of records.
     pub records: &'a [Range<u64>],
@@ -25,7 +25,7 @@ pub struct RecordSearch<'a> {
     pub pages_max: u64,
     /// The number of files to find.
     pub files_max: usize,
-    /// Whether there is time to go on.
+    /// True if there is time to go on.
     pub has_time: &'a dyn Fn() -> bool,
 }
 
@@ -46,7 +46,7 @@ pub struct RecordFile {
 pub struct FoundFiles {
     /// The files, by range and inode.
     pub files: Vec<RecordFile>,
-    /// Whether the whole dataset was searched.
+    /// True if the whole dataset was searched.
     pub is_whole: bool,
 }
 
@@ -131,7 +131,7 @@ fn slots_of(key: &[u8], value: &[u8]) -> Option<(Range<u64>, Ino)> {
     let ino = Ino::from_be_bytes(*ino);
     if *kind == KeyKind::Extent as u8 {
         let record = u64::from_be_bytes(rest.try_into().ok()?);
-        let extent = FileExtent::decode(record, value)?;
+        let extent = RecordExtent::decode(record, value)?;
         let end = extent.slot.saturating_add(extent.count);
         return Some((extent.slot..end, ino));
     }

@@ -219,7 +219,7 @@ impl Finder {
     }
 }
 
-/// Whether two states of an inode are of the same file. After a rollback, inode numbers are used again.
+/// Returns whether two states of an inode are of the same file. After a rollback, inode numbers are used again.
 fn is_same(old: &AttrValue, new: &AttrValue) -> bool {
     old.btime == new.btime && old.kind() == new.kind()
 }

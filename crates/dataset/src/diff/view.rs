@@ -1,4 +1,4 @@
-//! One state of a dataset, for a comparison: attributes, and paths of inodes.
+//! A state of a dataset, for a comparison: attributes, and paths of inodes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ pub(super) struct StateView {
     name: String,
     open: Arc<OpenDataset>,
     sealer: Arc<Sealer>,
-    /// Whether the comparison has to stop.
+    /// True if the comparison has to stop.
     ended: Arc<AtomicBool>,
-    /// How many more pages may be read.
+    /// The number of pages that may still be read.
     left: AtomicU64,
-    /// How many more bytes a comparison may keep in memory.
+    /// The number of bytes that a comparison may still keep in memory.
     memory: Arc<AtomicU64>,
     /// `None` if the dataset was never written.
     tree: Option<MetadataTree>,

@@ -107,7 +107,7 @@ impl Acl {
         perm(USER_OBJ) << 6 | perm(self.group_class()) << 3 | perm(OTHER)
     }
 
-    /// Whether the mode can express this ACL completely.
+    /// Returns whether the mode can express this ACL completely.
     pub(crate) fn is_just_mode(&self) -> bool {
         self.entries.len() == 3
     }

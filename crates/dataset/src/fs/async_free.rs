@@ -17,7 +17,7 @@ use crate::layout::{
 };
 use crate::tree::{TreeStep, TreeView, TreeWriter};
 
-/// One transaction group empties at most this many slots of one list entry.
+/// A transaction group empties at most this many slots of one list entry.
 const SLOTS_AT_ONCE: usize = 1024;
 
 /// The first entry of one of the dataset's lists from a number on.
@@ -72,7 +72,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Whether there are unlinked inodes.
+    /// Returns whether there are unlinked inodes.
     pub(crate) fn has_orphans(&self) -> Result<bool> {
         Ok(self.next_of(KeyKind::Orphan, orphan_key(0))?.is_some())
     }
@@ -109,7 +109,7 @@ impl Dataset {
         })
     }
 
-    /// Whether there are dead slots that can be emptied now.
+    /// Returns whether there are dead slots that can be emptied now.
     pub fn has_dead(&self) -> bool {
         let committed = self.pool.committed_txg();
         let first = self.next_of(KeyKind::Dead, dead_key(0));

@@ -26,7 +26,7 @@ pub(crate) fn hash(name_key: &[u8; 32], name: &[u8]) -> u64 {
     cipher::keyed_hash64(name_key, name) >> (u64::BITS - HASH_BITS)
 }
 
-/// Whether `names` names with this hash can all have cookies.
+/// Returns whether `names` names with this hash can all have cookies.
 pub(crate) fn can_be(hash: u64, names: usize) -> bool {
     hash < 1 << HASH_BITS && names <= 1 << PLACE_BITS
 }

@@ -29,7 +29,7 @@ pub struct Miscount {
 }
 
 impl Dataset {
-    /// Whether the use of users and groups is counted.
+    /// Returns whether the use of users and groups is counted.
     pub fn counts_owners(&self) -> bool {
         self.tree.counts_owners()
     }

@@ -89,15 +89,15 @@ fn values_round_trip_and_decoding_is_total() {
             assert_eq!(decode_names(&bytes[..len]), None, "{len}");
         }
     }
-    let extent = FileExtent {
+    let extent = RecordExtent {
         record: 1,
         slot: 2,
         count: 3,
         shared: true,
     };
-    assert_eq!(FileExtent::decode(1, &extent.encode()), Some(extent));
-    assert_eq!(FileExtent::decode(u64::MAX, &extent.encode()), None);
-    assert_eq!(FileExtent::decode(1, &[0xff; 24]), None);
+    assert_eq!(RecordExtent::decode(1, &extent.encode()), Some(extent));
+    assert_eq!(RecordExtent::decode(u64::MAX, &extent.encode()), None);
+    assert_eq!(RecordExtent::decode(1, &[0xff; 24]), None);
     let run = SharedRun {
         slot: 1,
         count: 2,

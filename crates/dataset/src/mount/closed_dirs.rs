@@ -59,7 +59,7 @@ impl ClosedDirs {
         }
     }
 
-    /// As [`ClosedDirs::refuse_new`], for a directory.
+    /// Does the same as [`ClosedDirs::refuse_new`], for a directory.
     pub(crate) fn refuse_new_dir(&self, parent: Ino, name: &[u8]) -> Result<()> {
         self.refuse_new(parent)
             .or_else(|error| match self.is_own(parent, name) {

@@ -37,17 +37,17 @@ pub type OpenSnapshot = Box<dyn Fn(&Entry) -> crate::Result<Arc<Dataset>> + Send
 pub struct SnapshotDirFs {
     head: Arc<Dataset>,
     open_snapshot: OpenSnapshot,
-    /// Whether listings of the root show `.snapshot`.
+    /// True if listings of the root show `.snapshot`.
     visible: AtomicBool,
     snapshots: OpenSnapshots,
     closed: ClosedDirs,
 }
 
 /// The place of an inode.
-enum InodeLocation {
+enum MountedInode {
     /// In the dataset.
     Head(Ino),
-    /// It is `.snapshot`.
+    /// The directory `.snapshot`.
     Control,
     /// In a snapshot, with the upper bits of its inode numbers.
     Snapshot(Arc<Dataset>, Ino, u64),
@@ -99,12 +99,12 @@ impl SnapshotDirFs {
         self.snapshots.close_all();
     }
 
-    fn place(&self, ino: Ino) -> Result<InodeLocation> {
+    fn place(&self, ino: Ino) -> Result<MountedInode> {
         let (tree, own) = (ino >> TREE_BITS, ino & (INO_LIMIT - 1));
         match tree {
-            HEAD => Ok(InodeLocation::Head(own)),
-            CONTROL => Ok(InodeLocation::Control),
-            _ => Ok(InodeLocation::Snapshot(
+            HEAD => Ok(MountedInode::Head(own)),
+            CONTROL => Ok(MountedInode::Control),
+            _ => Ok(MountedInode::Snapshot(
                 self.snapshots.get(tree)?,
                 own,
                 tree << TREE_BITS,
@@ -115,8 +115,8 @@ impl SnapshotDirFs {
     /// The inode in the dataset. Refuses inodes of snapshots, because they cannot be changed.
     fn head_ino(&self, ino: Ino) -> Result<Ino> {
         match self.place(ino)? {
-            InodeLocation::Head(ino) => Ok(ino),
-            InodeLocation::Control | InodeLocation::Snapshot(..) => Err(Error::ReadOnly),
+            MountedInode::Head(ino) => Ok(ino),
+            MountedInode::Control | MountedInode::Snapshot(..) => Err(Error::ReadOnly),
         }
     }
 
@@ -235,12 +235,12 @@ impl FileSystem for SnapshotDirFs {
             return self.control_attr();
         }
         match self.place(parent)? {
-            InodeLocation::Head(ino) => self.head.lookup(ino, name),
-            InodeLocation::Control if name == b"." => self.control_attr(),
-            InodeLocation::Control if name == b".." => self.head.lookup(ROOT, b"."),
-            InodeLocation::Control => self.lookup_snapshot(name),
-            InodeLocation::Snapshot(_, ROOT, _) if name == b".." => self.control_attr(),
-            InodeLocation::Snapshot(dataset, ino, tree) => {
+            MountedInode::Head(ino) => self.head.lookup(ino, name),
+            MountedInode::Control if name == b"." => self.control_attr(),
+            MountedInode::Control if name == b".." => self.head.lookup(ROOT, b"."),
+            MountedInode::Control => self.lookup_snapshot(name),
+            MountedInode::Snapshot(_, ROOT, _) if name == b".." => self.control_attr(),
+            MountedInode::Snapshot(dataset, ino, tree) => {
                 Ok(in_tree(dataset.lookup(ino, name)?, tree))
             }
         }
@@ -287,16 +287,16 @@ impl FileSystem for SnapshotDirFs {
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
         match self.place(ino)? {
-            InodeLocation::Head(ino) => self.head.getattr(ino),
-            InodeLocation::Control => self.control_attr(),
-            InodeLocation::Snapshot(dataset, ino, tree) => Ok(in_tree(dataset.getattr(ino)?, tree)),
+            MountedInode::Head(ino) => self.head.getattr(ino),
+            MountedInode::Control => self.control_attr(),
+            MountedInode::Snapshot(dataset, ino, tree) => Ok(in_tree(dataset.getattr(ino)?, tree)),
         }
     }
 
     fn owner(&self, ino: Ino) -> Result<Attr> {
         match self.place(ino)? {
-            InodeLocation::Head(ino) => self.head.owner(ino),
-            InodeLocation::Control | InodeLocation::Snapshot(..) => self.getattr(ino),
+            MountedInode::Head(ino) => self.head.owner(ino),
+            MountedInode::Control | MountedInode::Snapshot(..) => self.getattr(ino),
         }
     }
 
@@ -306,9 +306,9 @@ impl FileSystem for SnapshotDirFs {
 
     fn flags(&self, ino: Ino) -> Result<FileFlags> {
         match self.place(ino)? {
-            InodeLocation::Head(ino) => self.head.flags(ino),
-            InodeLocation::Control => Ok(FileFlags::default()),
-            InodeLocation::Snapshot(dataset, ino, _) => dataset.flags(ino),
+            MountedInode::Head(ino) => self.head.flags(ino),
+            MountedInode::Control => Ok(FileFlags::default()),
+            MountedInode::Snapshot(dataset, ino, _) => dataset.flags(ino),
         }
     }
 
@@ -318,9 +318,9 @@ impl FileSystem for SnapshotDirFs {
 
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         match self.place(ino)? {
-            InodeLocation::Head(ino) => self.head.readlink(ino),
-            InodeLocation::Control => Err(Error::Invalid),
-            InodeLocation::Snapshot(dataset, ino, _) => dataset.readlink(ino),
+            MountedInode::Head(ino) => self.head.readlink(ino),
+            MountedInode::Control => Err(Error::Invalid),
+            MountedInode::Snapshot(dataset, ino, _) => dataset.readlink(ino),
         }
     }
 
@@ -395,9 +395,9 @@ impl FileSystem for SnapshotDirFs {
 
     fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces> {
         match self.place(ino)? {
-            InodeLocation::Head(ino) => self.head.read(ino, offset, len),
-            InodeLocation::Control => Err(Error::IsDirectory),
-            InodeLocation::Snapshot(dataset, ino, _) => dataset.read(ino, offset, len),
+            MountedInode::Head(ino) => self.head.read(ino, offset, len),
+            MountedInode::Control => Err(Error::IsDirectory),
+            MountedInode::Snapshot(dataset, ino, _) => dataset.read(ino, offset, len),
         }
     }
 
@@ -408,8 +408,8 @@ impl FileSystem for SnapshotDirFs {
 
     fn fsync(&self, ino: Ino, datasync: bool) -> Result<()> {
         match self.place(ino)? {
-            InodeLocation::Head(ino) => self.head.fsync(ino, datasync),
-            InodeLocation::Control | InodeLocation::Snapshot(..) => Ok(()),
+            MountedInode::Head(ino) => self.head.fsync(ino, datasync),
+            MountedInode::Control | MountedInode::Snapshot(..) => Ok(()),
         }
     }
 
@@ -423,9 +423,9 @@ impl FileSystem for SnapshotDirFs {
 
     fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
         match self.place(ino)? {
-            InodeLocation::Head(ino) => self.head.seek(ino, offset, what),
-            InodeLocation::Control => Err(Error::Invalid),
-            InodeLocation::Snapshot(dataset, ino, _) => dataset.seek(ino, offset, what),
+            MountedInode::Head(ino) => self.head.seek(ino, offset, what),
+            MountedInode::Control => Err(Error::Invalid),
+            MountedInode::Snapshot(dataset, ino, _) => dataset.seek(ino, offset, what),
         }
     }
 
@@ -439,10 +439,8 @@ impl FileSystem for SnapshotDirFs {
     ) -> Result<u64> {
         let to = self.head_ino(to)?;
         match self.place(from)? {
-            InodeLocation::Head(from) => {
-                self.head.copy_range(from, from_offset, to, to_offset, len)
-            }
-            InodeLocation::Control | InodeLocation::Snapshot(..) => Err(Error::CrossDevice),
+            MountedInode::Head(from) => self.head.copy_range(from, from_offset, to, to_offset, len),
+            MountedInode::Control | MountedInode::Snapshot(..) => Err(Error::CrossDevice),
         }
     }
 
@@ -454,10 +452,10 @@ impl FileSystem for SnapshotDirFs {
         emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
     ) -> Result<()> {
         match self.place(ino)? {
-            InodeLocation::Head(ROOT) => self.list_root(cookie, attrs, emit),
-            InodeLocation::Head(ino) => self.head.readdir(ino, cookie, attrs, emit),
-            InodeLocation::Control => self.list_control(cookie, emit),
-            InodeLocation::Snapshot(dataset, ino, tree) => {
+            MountedInode::Head(ROOT) => self.list_root(cookie, attrs, emit),
+            MountedInode::Head(ino) => self.head.readdir(ino, cookie, attrs, emit),
+            MountedInode::Control => self.list_control(cookie, emit),
+            MountedInode::Snapshot(dataset, ino, tree) => {
                 dataset.readdir(ino, cookie, attrs, &mut |entry| {
                     let up = ino == ROOT && entry.name == b"..";
                     emit(&DirEntry {
@@ -480,17 +478,17 @@ impl FileSystem for SnapshotDirFs {
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         match self.place(ino)? {
-            InodeLocation::Head(ino) => self.head.getxattr(ino, name),
-            InodeLocation::Control => Err(Error::NoAttribute),
-            InodeLocation::Snapshot(dataset, ino, _) => dataset.getxattr(ino, name),
+            MountedInode::Head(ino) => self.head.getxattr(ino, name),
+            MountedInode::Control => Err(Error::NoAttribute),
+            MountedInode::Snapshot(dataset, ino, _) => dataset.getxattr(ino, name),
         }
     }
 
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         match self.place(ino)? {
-            InodeLocation::Head(ino) => self.head.listxattr(ino),
-            InodeLocation::Control => Ok(Vec::new()),
-            InodeLocation::Snapshot(dataset, ino, _) => dataset.listxattr(ino),
+            MountedInode::Head(ino) => self.head.listxattr(ino),
+            MountedInode::Control => Ok(Vec::new()),
+            MountedInode::Snapshot(dataset, ino, _) => dataset.listxattr(ino),
         }
     }
 

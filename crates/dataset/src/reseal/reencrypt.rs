@@ -13,7 +13,7 @@ use crate::core::reencryption::{ReencryptionReport, ReencryptionWalk, Rewritten}
 use crate::error::Result;
 use crate::seal::{Nonces, SealOutput};
 
-/// One step passes over at most this many records that are done.
+/// A step passes over at most this many records that are done.
 const PASSED_MAX: usize = 50_000;
 
 /// Re-encryption leaves 1 / this of a pool to writers. Otherwise it would fill the pool if a snapshot keeps the old

@@ -50,7 +50,7 @@ impl Resealer {
         self.seal_as_newest(new)
     }
 
-    /// Whether `seal` is valid for a head in this state.
+    /// Returns whether `seal` is valid for a head in this state.
     pub fn seals_head(&self, input: &SealInput, seal: &[u8; 32]) -> bool {
         self.0.head_seal(input, seal) == HeadSeal::Right
     }

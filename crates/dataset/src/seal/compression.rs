@@ -12,10 +12,10 @@ pub(super) const UNIT: usize = 4096;
 /// A compressed payload begins with its length.
 const LENGTH: usize = 4;
 
-/// How records are compressed before they are sealed.
+/// The compression of records before they are sealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     Off,
     /// LZ4: fast, with moderate compression.
     #[default]
@@ -86,7 +86,8 @@ const SAMPLED: usize = 8 << 10;
 const SHORTEST_SAMPLE: usize = 1024;
 const LONGEST_SAMPLE: usize = 4096;
 
-/// Whether samples of a record show that LZ4 would not compress it, for example because it is compressed already. Data that
+/// Returns whether samples of a record show that LZ4 would not compress it, for example because it is compressed
+/// already. Data that
 /// compress a little are slow to compress, and not worth storing so.
 fn looks_random(plain: &[u8]) -> bool {
     if plain.len() < SAMPLED {

@@ -92,7 +92,7 @@ impl GenerationSet {
         self.all.insert(new.number, new.keys);
     }
 
-    /// Whether the generation that seals heads is missing, or its seal key.
+    /// Returns whether the generation that seals heads is missing, or its seal key.
     fn is_cut(&self) -> bool {
         let (number, newest) = self.newest();
         number < self.floor || newest.seal.is_none()
@@ -145,7 +145,7 @@ pub(crate) struct SealOutput {
     pub(crate) identity: Identity,
     /// Whole units.
     pub(crate) bytes: Vec<u8>,
-    /// Whether the nonce is a hash of the contents, so that the record may be shared.
+    /// True if the nonce is a hash of the contents, so that the record may be shared.
     pub(crate) nonce_is_of_contents: bool,
 }
 
@@ -182,14 +182,14 @@ impl<'a> Nonces<'a> {
     }
 }
 
-/// Why a record could not be opened.
+/// The reason why a record could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenError {
-    /// It names a generation or suite that the keyring does not have.
+    /// The record names a generation or suite that the keyring does not have.
     NoSuchKey,
-    /// It is not the record that was sealed.
+    /// The record is not the one that was sealed.
     Unauthentic,
-    /// It is not authenticated, and cannot be decompressed.
+    /// The record is not authenticated, and cannot be decompressed.
     Malformed,
 }
 
@@ -293,7 +293,7 @@ impl Sealer {
         self.keys.as_ref().map(|keys| Arc::clone(&keys.read()))
     }
 
-    /// Whether records are encrypted.
+    /// Returns whether records are encrypted.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.keys.is_some()
     }
@@ -436,7 +436,8 @@ impl Sealer {
         unpack(identity.compression, &payload, len).ok_or(OpenError::Malformed)
     }
 
-    /// As [`Sealer::authenticate`], for a record in an array. Who has the data key can make another ciphertext with the
+    /// Does the same as [`Sealer::authenticate`], for a record in an array. Who has the data key can make another
+    /// ciphertext with the
     /// same tag, but not one with the hash that the pointer has too. The hash takes longer than the tag. So it is compared
     /// only for generations that seal no heads: there a reader may have the data key and not the seal key.
     fn authenticate_record(
@@ -496,7 +497,7 @@ impl Sealer {
         seal.map_or([0; 32], |key| dataset_seal(key, input))
     }
 
-    /// Whether the keyring lacks the keys that seal heads: the generations after this one.
+    /// Returns whether the keyring lacks the keys that seal heads: the generations after this one.
     pub(crate) fn cut_after(&self) -> Option<u32> {
         let keys = self.keys()?;
         keys.is_cut().then(|| keys.newest().0)
@@ -516,7 +517,8 @@ impl Sealer {
         Some(dataset_seal(key, input))
     }
 
-    /// Whether any generation of the keyring made the seal over a snapshot. A snapshot from before a rotation has the
+    /// Returns whether any generation of the keyring made the seal over a snapshot. A snapshot from before a rotation
+    /// has the
     /// seal of an older generation.
     pub(crate) fn is_sealed(&self, input: &SealInput, seal: &[u8; 32]) -> bool {
         self.keys.is_none() || self.sealed_by(input, seal).is_some()

@@ -384,7 +384,7 @@ fn same_tag(sealer: &Sealer, sealed: &SealOutput, plain: &[u8]) -> Vec<u8> {
     unreachable!("a tag has 128 bits");
 }
 
-/// What a rotation adds to the keys of [`sealer`].
+/// Returns the keys that a rotation adds to those of [`sealer`].
 fn next_generation() -> NewGeneration {
     let random = SeededRandom::new(8);
     let material = KeyMaterial::Key(Key::from_bytes(&[1; 32]).unwrap());

@@ -25,9 +25,9 @@ pub(crate) struct Header {
     pub(crate) inodes: u64,
     /// The key of the hash that orders names.
     pub(crate) name_key: [u8; 32],
-    /// Whether the tree has accounts of users and groups.
+    /// True if the tree has accounts of users and groups.
     pub(crate) counts_owners: bool,
-    /// Whether inodes may have flags that forbid changes.
+    /// True if inodes may have flags that forbid changes.
     pub(crate) has_file_flags: bool,
     /// The slots of the history of seals.
     pub(crate) seal_runs: SealRuns,

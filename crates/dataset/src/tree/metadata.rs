@@ -34,7 +34,7 @@ pub(crate) struct MetadataTree {
     pub(super) state: RwLock<State>,
     /// The largest number of clean pages in memory.
     pages_max: usize,
-    /// Whether clean pages leave memory as soon as no thread uses the tree.
+    /// True if clean pages leave memory as soon as no thread uses the tree.
     is_uncached: AtomicBool,
     /// The number of threads that use an uncached tree.
     users: AtomicUsize,
@@ -71,7 +71,7 @@ pub(crate) struct FrozenTree {
     /// Slots to empty.
     pub(crate) freed: Vec<u64>,
     pub(crate) header: Header,
-    /// Whether the header changed.
+    /// True if the header changed.
     pub(crate) is_header_new: bool,
 }
 
@@ -253,7 +253,7 @@ impl MetadataTree {
         &self.name_key
     }
 
-    /// Whether the tree has accounts of users and groups.
+    /// Returns whether the tree has accounts of users and groups.
     pub(crate) fn counts_owners(&self) -> bool {
         self.counts_owners.load(Ordering::Relaxed)
     }

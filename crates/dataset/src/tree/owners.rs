@@ -117,12 +117,12 @@ impl OwnerAccount {
         numbers.as_bytes().to_vec()
     }
 
-    /// Whether use and quotas are 0.
+    /// Returns whether use and quotas are 0.
     pub(crate) fn is_empty(&self) -> bool {
         *self == OwnerAccount::default()
     }
 
-    /// Whether a quota forbids a change. A decrease is always allowed.
+    /// Returns whether a quota forbids a change. A decrease is always allowed.
     fn forbids(&self, change: UsageChange) -> bool {
         let after = self.used.changed(change);
         let over = |change: i64, limit: u64, after: u64| change > 0 && limit > 0 && after > limit;

@@ -200,7 +200,7 @@ impl TreePage {
         self.len() * OFFSET + (PAGE - self.u16(FLOOR)) - self.u16(GARBAGE)
     }
 
-    /// Whether a cell of this size would fit.
+    /// Returns whether a cell of this size would fit.
     pub(crate) fn fits(&self, key: &[u8], value: &[u8]) -> bool {
         self.used() + OFFSET + CELL_HEAD + key.len() + value.len() <= PAGE - HEAD
     }

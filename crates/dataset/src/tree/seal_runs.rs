@@ -36,7 +36,7 @@ impl SealRuns {
         }
     }
 
-    /// Whether all runs lie behind the root of the tree and before `next_page`.
+    /// Returns whether all runs lie behind the root of the tree and before `next_page`.
     pub(super) fn are_below(&self, next_page: u64) -> bool {
         let used = (0..).zip(&self.starts).filter(|(_, start)| **start != 0);
         let mut ends =

@@ -99,7 +99,7 @@ impl State {
         );
     }
 
-    /// If there are more than `max` clean pages, drops an eighth of them, first the pages that were not used since the
+    /// Drops an eighth of the clean pages if there are more than `max`, first those that were not used since the
     /// last call.
     pub(super) fn evict(&mut self, max: usize) {
         let clean = self

@@ -1,6 +1,6 @@
 //! The outcomes of an operation on the tree.
 
-/// Why an operation on the tree stopped.
+/// The reason why an operation on the tree stopped.
 #[derive(Debug)]
 pub(crate) enum TreeStop {
     /// A page is not in memory.
@@ -22,11 +22,11 @@ pub(crate) type TreeStep<T> = std::result::Result<T, TreeStop>;
 pub(crate) enum TreeAttempt<T> {
     /// The operation is done.
     Done {
-        /// What the operation returned.
+        /// The result of the operation.
         value: T,
-        /// Whether it changed anything.
+        /// True if it changed anything.
         changed: bool,
-        /// How many pages became dirty.
+        /// The number of pages that became dirty.
         dirtied: usize,
     },
     /// A page must be read first.

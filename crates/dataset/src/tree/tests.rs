@@ -70,7 +70,7 @@ fn key(n: u64) -> Vec<u8> {
     key
 }
 
-/// Everything, a few entries at a time: a scan needs its pages in memory all at once.
+/// Returns all entries, read in small pieces: a scan needs its pages in memory all at once.
 fn all(tree: &MetadataTree, shelf: &Shelf) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut from = Vec::new();

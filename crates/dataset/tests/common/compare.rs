@@ -4,14 +4,14 @@ use vfs::{FileSystem, Ino, Kind};
 
 use super::model::Picture;
 
-/// How an attempt to read everything went.
+/// The result of an attempt to read everything.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What was found.
+    /// The number of files that were visited.
     pub visited: usize,
-    /// Of these, what is as it was.
+    /// The number of them that are as they were.
     pub whole: usize,
-    /// What could not be read.
+    /// The number that could not be read.
     pub failed: usize,
 }
 

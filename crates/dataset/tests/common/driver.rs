@@ -54,7 +54,7 @@ impl Driver {
         }
     }
 
-    /// One random operation, after which model and file system agree about its outcome.
+    /// A random operation, after which model and file system agree about its outcome.
     ///
     /// # Errors
     /// The file system had no free space, or a device failed. The model is then as if all had gone well.

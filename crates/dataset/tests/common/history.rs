@@ -1,4 +1,4 @@
-//! What a file system may be found to hold after it went out of use without being closed.
+//! The states that a file system may have after it went out of use without being closed.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use super::model::{Id, Model, Picture};
 #[derive(Clone)]
 struct Moment {
     model: Model,
-    /// Whether the operation before it took several steps.
+    /// True if the operation before it took several steps.
     took_steps: bool,
-    /// What was durable from then on.
+    /// The files that were durable from then on.
     synced: Option<Synced>,
 }
 
@@ -21,7 +21,7 @@ pub enum Synced {
     All,
     /// Names, owners and the like.
     Names,
-    /// These, and what a file contains.
+    /// The names, and the contents of a file.
     File(Id),
 }
 
@@ -48,7 +48,7 @@ impl History {
         self.0.len()
     }
 
-    /// Whether there is any doubt.
+    /// Returns whether there is any doubt.
     pub fn is_settled(&self) -> bool {
         self.0.len() == 1
     }
@@ -61,7 +61,7 @@ impl History {
         });
     }
 
-    /// Something of the present is durable.
+    /// Notes that something of the present is durable.
     pub fn mark(&mut self, synced: Synced) {
         let model = self.now().clone();
         self.0.push(Moment {
@@ -76,7 +76,7 @@ impl History {
         self.0.drain(..self.0.len() - 1);
     }
 
-    /// What the arrays may hold, without what was logged.
+    /// Returns the states that the arrays may hold, without the logged changes.
     pub fn without_log(&self) -> History {
         let mut history = self.clone();
         for moment in &mut history.0 {
@@ -90,7 +90,7 @@ impl History {
         self.0.extend(other.0.iter().cloned());
     }
 
-    /// Which state was found; none if it can be none. Where nothing was logged it is one of them.
+    /// Returns the state that was found; `None` if it is none of them. Where nothing was logged it is one of them.
     /// Otherwise names are those of one moment, of the last sync or later, and what each file holds
     /// is of a moment since it was synced itself.
     pub fn settle(&self, found: &Picture) -> Option<Model> {
@@ -154,7 +154,7 @@ impl History {
     }
 }
 
-/// Whether a file held this at one of these moments, or between two of them.
+/// Returns whether a file held this at one of these moments, or between two of them.
 fn held(moments: &[Moment], id: Id, contents: &[u8]) -> bool {
     let states = || {
         let nodes = moments
@@ -167,7 +167,7 @@ fn held(moments: &[Moment], id: Id, contents: &[u8]) -> bool {
             && is_between(states().collect::<Vec<_>>().as_slice(), contents)
 }
 
-/// Whether contents are put together from parts of others.
+/// Returns whether contents are put together from parts of others.
 pub fn is_between(states: &[&[u8]], contents: &[u8]) -> bool {
     const PART: usize = 512;
     let zeros = [0; PART];

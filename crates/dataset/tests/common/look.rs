@@ -11,7 +11,7 @@ pub fn look(fs: &dyn FileSystem) -> Result<Picture> {
     look_from(fs, ROOT)
 }
 
-/// As [`look`], at what is below a directory.
+/// Does the same as [`look`], at what is below a directory.
 pub fn look_from(fs: &dyn FileSystem, dir: Ino) -> Result<Picture> {
     let mut picture = Picture::new();
     look_below(fs, dir, b"", &mut picture)?;
@@ -102,7 +102,7 @@ pub fn list(fs: &dyn FileSystem, ino: Ino) -> Result<BTreeMap<Vec<u8>, Ino>> {
     }
 }
 
-/// What `seek` calls a hole reads as zeros, and data and holes cover the file.
+/// Checks that holes of `seek` read as zeros, and that data and holes cover the file.
 fn check_holes(fs: &dyn FileSystem, ino: Ino, contents: &[u8]) -> Result<()> {
     let size = contents.len() as u64;
     let mut at = 0;

@@ -36,14 +36,14 @@ impl Node {
     }
 }
 
-/// What should be there. Copies share what they have in common.
+/// The expected files. Copies share what they have in common.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub nodes: BTreeMap<Id, Arc<Node>>,
     next: Id,
 }
 
-/// Everything that can be seen of a file system, by path.
+/// The visible facts of a file system, by path.
 pub type Picture = BTreeMap<Vec<u8>, Seen>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ impl Model {
         dir.nlink -= u32::from(was_dir);
     }
 
-    /// Everything by path, directories before what is in them.
+    /// Returns all inodes by path, directories before their entries.
     pub fn paths(&self) -> Vec<(Id, Vec<u8>)> {
         fn collect(model: &Model, id: Id, path: &mut Vec<u8>, paths: &mut Vec<(Id, Vec<u8>)>) {
             paths.push((id, path.clone()));
@@ -189,7 +189,7 @@ impl Model {
         self.paths().into_iter().map(see).collect()
     }
 
-    /// Whether this is what is seen in a picture.
+    /// Returns whether this is what is seen in a picture.
     pub fn is_seen_as(&self, picture: &Picture) -> bool {
         let paths = self.paths();
         let is_same = |(id, path): &(Id, Vec<u8>)| {

@@ -20,7 +20,7 @@ fn settings(copies: u8) -> Settings {
     }
 }
 
-/// What a record of this number contains: found nowhere else.
+/// Returns the contents of the record of this number, which are found nowhere else.
 fn contents(number: u8) -> Vec<u8> {
     (0..16u32 << 10)
         .map(|at| (at * 7 / 3) as u8 ^ number)
@@ -37,7 +37,7 @@ fn write(files: &Dataset, name: &str, records: std::ops::Range<u8>) -> Ino {
     ino
 }
 
-/// Where the contents of a record are on the device.
+/// Returns the addresses of the contents of a record on the device.
 fn places(device: &FaultDevice, number: u8) -> Vec<u64> {
     let (bytes, wanted) = (device.to_bytes(), contents(number));
     let units = (0..bytes.len() as u64).step_by(4096);
@@ -50,7 +50,7 @@ fn referenced(pool: &Pool) -> u64 {
     pool.entry(pool.top().unwrap().id).unwrap().referenced
 }
 
-/// What is on a device now, opened anew.
+/// Opens the present contents of a device anew.
 fn reopened(device: &FaultDevice) -> (Arc<FaultDevice>, Pool, Arc<Dataset>) {
     let device = Arc::new(FaultDevice::from_bytes(
         device.to_bytes(),

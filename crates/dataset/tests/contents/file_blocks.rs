@@ -85,7 +85,7 @@ impl World {
         assert_eq!(self.files.check_blocks().unwrap(), []);
     }
 
-    /// What all of it takes on the devices.
+    /// Returns the space of all of it on the devices.
     fn referenced(&self) -> u64 {
         self.pool
             .entry(self.pool.top().unwrap().id)

@@ -34,7 +34,7 @@ const HOW: SetXattr = SetXattr {
     replace: false,
     kill_sgid: false,
 };
-/// Of one user, as a mode has it.
+/// An ACL with one user, with the rights of a mode.
 const ACL: &[u8] = b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x04\0\x04\0\xff\xff\xff\xff\x20\0\x04\0\xff\xff\xff\xff";
 /// Larger than what lies in the tree.
 const LONG: [u8; 5000] = [7; 5000];

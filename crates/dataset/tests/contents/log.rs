@@ -213,7 +213,7 @@ fn fill_rest(pool: &Pool) {
     files.sync_all().unwrap();
 }
 
-/// They are there once, and no commit has them; and until the log is replayed nothing takes their place.
+/// Large contents are stored once, and no commit has them; until the log is replayed nothing takes their place.
 #[test]
 fn large_contents_go_where_they_stay_and_the_log_points_there() {
     for (suite, threads) in [

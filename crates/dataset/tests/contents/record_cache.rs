@@ -1,4 +1,4 @@
-//! Which plaintext stays in memory once it is in the pool: what was changed here and there does,
+//! Tests which plaintext stays in memory once it is in the pool: changes here and there do,
 //! what was streamed through does not.
 
 use std::sync::Arc;

@@ -92,7 +92,7 @@ fn looking_up_and_forgetting_do_not_disturb_each_other() {
     });
 }
 
-/// What file handles are made of: they name an inode, and tell apart what its number has been.
+/// File handles name an inode, and tell apart the earlier uses of its number.
 #[test]
 fn inodes_are_found_by_number_and_generations_tell_them_apart() {
     let (pool, mounted) = mounted();

@@ -27,7 +27,7 @@ fn read_all(files: &Dataset, ino: Ino) -> Vec<u8> {
     crate::common::look::read_all(files, ino, 0, size).unwrap()
 }
 
-/// One thread's work in a directory of its own, and a file that all rename over each other.
+/// A thread's work in a directory of its own, and a file that all rename over each other.
 fn work(files: &Dataset, thread: u64) -> Vec<(u64, u64, usize)> {
     let mut dice = Dice(thread);
     let name = format!("dir{thread}");

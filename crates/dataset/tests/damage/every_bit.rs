@@ -1,4 +1,4 @@
-//! One bit of a small closed pool flipped, for each bit there is: the data as it was, or an error;
+//! A bit of a small closed pool flipped, for each bit there is: the data as it was, or an error;
 //! never anything else. And a scrub repairs it, or names the damage.
 //!
 //! A bit that is not read changes nothing, since all else is the same in each attempt. So the bits
@@ -152,7 +152,7 @@ fn read(device: Arc<dyn BlockDevice>, expected: &Picture) -> Outcome {
     outcome
 }
 
-/// What a scrub finds, repairs and leaves.
+/// Returns the numbers of faults that a scrub finds, repairs and leaves.
 fn scrub(mut image: Vec<u8>, at: usize, mask: u8) -> (u64, u64) {
     image[at] ^= mask;
     let device = Arc::new(MemoryDevice::from_bytes(image));

@@ -14,7 +14,7 @@ use vfs::ROOT;
 
 const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
 
-/// What labels, superblocks and key area take at either end at most.
+/// The largest size of labels, superblocks and key area at either end.
 const HEADER: usize = 384 << 10;
 
 /// A pool with a dataset of random files, closed, and what is in it.
@@ -61,7 +61,7 @@ fn try_flips(seed: u64, image: &[u8], expected: &Picture, flips: &[(usize, u8)])
         .unwrap_or_else(|_| panic!("seed {seed}: bits {flips:x?} flipped"))
 }
 
-/// Where the device holds anything.
+/// Returns the offsets at which the device holds anything.
 fn used(image: &[u8]) -> Vec<usize> {
     let blocks = image.chunks(512).enumerate();
     blocks

@@ -27,14 +27,14 @@ pub(crate) fn number(bytes: &[u8], at: usize, len: usize) -> usize {
     u64::from_le_bytes(number) as usize
 }
 
-/// Where an address leads.
+/// Returns the range that an address points to.
 pub(crate) fn run_of(image: &[u8], addr: &[u8]) -> Range<usize> {
     let (segment_size, header_size) = (number(image, 12, 4), number(image, 48, 8));
     let start = header_size + number(addr, 0, 4) * segment_size + number(addr, 8, 4);
     start..start + number(addr, 12, 4)
 }
 
-/// Where the newest superblock is, in both headers.
+/// Returns the offsets of the newest superblock in both headers.
 fn superblocks(image: &[u8]) -> [usize; 2] {
     let back = image.len() - (33 + number(image, 44, 4)) * UNIT;
     [UNIT, back].map(|ring| {
@@ -66,7 +66,7 @@ fn slot_at(slot: usize, level: u8) -> usize {
     slot >> (5 * (level - 1)) & (FANOUT - 1)
 }
 
-/// As [`entry`], for the record that a pointer leads to by these children. `change` gets the image too.
+/// Does the same as [`entry`], for the record that a pointer leads to by these children. `change` gets the image too.
 pub(crate) fn below(
     image: &mut [u8],
     pointer: &mut [u8],
@@ -128,7 +128,7 @@ pub(crate) fn load<'a>(image: &'a [u8], pointer: &[u8]) -> &'a [u8] {
     &image[run_of(image, &pointer[..16])]
 }
 
-/// How many levels are below a pointer.
+/// Returns the number of levels below a pointer.
 pub(crate) fn level(pointer: &[u8]) -> u8 {
     pointer[LEVEL]
 }

@@ -19,12 +19,12 @@ use vfs::{FileSystem, Ino, SetAttr};
 const SUITE: Suite = Suite::Xaes256Gcm;
 const SIZE: usize = 8832 << 10;
 
-/// Where parts of a dataset's entry are.
+/// The positions of parts of a dataset's entry.
 const SEQUENCE: Range<usize> = 64..72;
 const SEAL: Range<usize> = 144..176;
 const LOG: Range<usize> = 560..816;
 
-/// What was on the device at a moment, and what was durable then.
+/// The bytes on the device at a moment, and the durable files then.
 struct Moment {
     image: Vec<u8>,
     durable: Picture,
@@ -76,7 +76,7 @@ fn moments() -> Vec<Moment> {
     all
 }
 
-/// What a program shows that has the key.
+/// Returns the files that a program with the key shows.
 fn open(image: Vec<u8>) -> Option<Picture> {
     let pool = open_image(image).ok()?;
     let id = pool.top().ok()?.id;

@@ -65,7 +65,7 @@ fn snapshot(pool: &Pool) {
     pool.snapshot(&names, false, &origin()).unwrap();
 }
 
-/// What a file of this name contains.
+/// Returns the contents of a file of this name.
 fn contents(name: &str) -> Option<Vec<u8>> {
     Some(name.as_bytes().repeat(5000))
 }

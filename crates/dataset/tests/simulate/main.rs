@@ -1,4 +1,4 @@
-//! Everything at once, from one seed: programs that change files and sync them, commands on datasets,
+//! Simulates everything at once, from one seed: programs that change files and sync them, commands on datasets,
 //! snapshots, clones, streams, keys and devices, on devices that fail, rot, come back late and lose their power at any
 //! write; beside a model of what must be there after all of it.
 //!

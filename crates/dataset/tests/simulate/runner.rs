@@ -30,11 +30,11 @@ pub struct Run {
 }
 
 thread_local! {
-    /// What the last panic of this thread said.
+    /// The message of the last panic of this thread.
     static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// How a run failed.
+/// A failed run.
 struct Failure {
     message: String,
     log: String,
@@ -94,7 +94,7 @@ impl Run {
     }
 }
 
-/// Where in the source a panic was.
+/// Returns the position in the source at which a panic was.
 fn place(message: &str) -> &str {
     message.lines().next().unwrap_or_default()
 }
@@ -159,7 +159,7 @@ pub fn run_all(first: u64, count: u64) {
     found.into_inner().unwrap().sum_up(&seeds);
 }
 
-/// What came of the seeds so far.
+/// The results of the seeds so far.
 #[derive(Default)]
 struct Found {
     done: u64,
@@ -176,7 +176,7 @@ impl Found {
         }
     }
 
-    /// How many of how many.
+    /// Returns the number of seeds that ran, and of all.
     fn of(&self, seeds: &Range<u64>) -> String {
         match seeds.end {
             u64::MAX => format!("{} seeds", self.done),

@@ -22,7 +22,7 @@ use crate::programs::volumes::AllInUse;
 /// Keys that are loaded, by the guid of their key root.
 pub type Keys = Arc<Mutex<BTreeMap<u64, WrappingKey>>>;
 
-/// Whether a command is to be refused.
+/// True if a command is to be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     None,
@@ -40,10 +40,10 @@ impl From<bool> for Refusal {
     }
 }
 
-/// How often it happened what a run is for.
+/// The number of times that the subjects of a run happened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Something was found on a cache device.
+    /// Records that were found on a cache device.
     pub hits: u64,
     /// A group of devices had more space than before.
     pub grown: u64,
@@ -67,7 +67,7 @@ pub struct Sim {
     pub power: Arc<Power>,
     /// Every device there ever was.
     pub devices: Vec<Arc<SimDevice>>,
-    /// Whose bits were flipped, or that are about to fail, since they were last whole.
+    /// The devices with flipped bits, or that are about to fail, since they were last whole.
     pub rotten: BTreeSet<u64>,
     pub pool: Option<Pool>,
     engine: Arc<Engine>,
@@ -78,19 +78,19 @@ pub struct Sim {
     /// The checkpoint of the pool.
     pub kept: Kept,
     pub guids: Guids,
-    /// What may be instead, if the last command was cut short.
+    /// The worlds that may be instead, if the last command was cut short.
     maybe: Vec<World>,
-    /// Something failed that no redundancy covers: this life is over.
+    /// True if a failure happened that no redundancy covers: this life is over.
     pub is_over: bool,
     /// Reads fail where nothing else can be read.
     pub is_hostile: bool,
     /// Devices that may be away at the next import.
     may_be_away: Vec<u64>,
-    /// Those of them that were there for logs.
+    /// The devices among them that were there for logs.
     logs: Vec<u64>,
     /// Cache devices that may hold or do something wrong.
     pub spoilt: BTreeSet<u64>,
-    /// Those that may have lost their label.
+    /// The devices that may have lost their label.
     pub unlabelled: BTreeSet<u64>,
     pub tally: Tally,
     next: u64,
@@ -174,7 +174,7 @@ impl Sim {
         self.log.push(what.into());
     }
 
-    /// What was done lately, the oldest first.
+    /// Returns the latest steps, the oldest first.
     pub fn log(&self) -> String {
         let from = self.log.len().saturating_sub(60);
         self.log[from..].join("\n")
@@ -190,7 +190,7 @@ impl Sim {
         hash.finalize()
     }
 
-    /// One step. Each has dice of its own, so that some can be left out.
+    /// A step. Each has dice of its own, so that some can be left out.
     pub fn step(&mut self, number: u64) {
         self.dice = Dice(Dice(self.seed ^ number << 32).below(u64::MAX));
         self.say(format!("-- {number}"));
@@ -265,12 +265,12 @@ impl Sim {
         self.power.is_off() || pool.suspended().is_some()
     }
 
-    /// Whether what fails now has a reason.
+    /// Returns whether what fails now has a reason.
     pub fn may_fail(&self) -> bool {
         self.is_hostile || self.pool.as_ref().is_none_or(|pool| self.is_failing(pool))
     }
 
-    /// What a pool answered; none if it could not, for a reason that is known.
+    /// Returns the answer of a pool; `None` if it failed for a known reason.
     pub fn survive<T>(&mut self, result: pool::Result<T>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -292,7 +292,7 @@ impl Sim {
         }
     }
 
-    /// As [`Sim::survive`], of a dataset.
+    /// Does the same as [`Sim::survive`], of a dataset.
     pub fn survive_dataset<T>(&mut self, result: dataset::Result<T>) -> Option<T> {
         match result {
             Err(dataset::Error::Pool(error)) => self.survive(Err(error)),
@@ -318,7 +318,7 @@ impl Sim {
         is_done
     }
 
-    /// As [`Sim::command`], of one that may be refused.
+    /// Does the same as [`Sim::command`], of one that may be refused.
     pub fn command_or_refusal<T>(
         &mut self,
         after: World,
@@ -338,14 +338,14 @@ impl Sim {
         }
     }
 
-    /// What a command makes of the world has happened.
+    /// Takes over the world that a command makes.
     pub fn enter(&mut self, after: World) {
         self.world = after;
         self.world.learn(&self.pool());
         self.committed();
     }
 
-    /// What a command makes of the world may have happened.
+    /// Adds the world that a command may have made.
     pub fn may_be(&mut self, mut after: World) {
         after.committed(|guid| self.mounted.contains_key(&guid));
         self.maybe.push(after);
@@ -443,7 +443,7 @@ impl Sim {
         self.devices.iter().filter(logs).filter(|d| d.has_faults())
     }
 
-    /// Whether what waits in a log may be on a device that is not to be read now.
+    /// Returns whether what waits in a log may be on a device that is not to be read now.
     fn lacks_logs(&self) -> bool {
         let devices = self.pool.as_ref().map(|pool| pool.devices());
         let mut logs = devices.into_iter().flatten();
@@ -451,12 +451,12 @@ impl Sim {
         is_away || self.failed_logs().next().is_some()
     }
 
-    /// They are brought back; false if there are none.
+    /// Brings the log devices back; returns false if there are none.
     fn mend_logs(&self) -> bool {
         self.failed_logs().inspect(|device| device.repair()).count() > 0
     }
 
-    /// Which of the worlds that may be it is.
+    /// Finds the world that is the present one.
     fn find_world(&mut self) {
         let pool = self.pool();
         let found = shape_of(&pool);

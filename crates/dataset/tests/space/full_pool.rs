@@ -42,7 +42,7 @@ fn fill(files: &Dataset, dice: &mut Dice, prefix: &str, size: usize) -> Vec<Stri
     }
 }
 
-/// What goes on beside the deletes.
+/// The work that goes on beside the deletes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Nothing,
@@ -114,7 +114,7 @@ fn every_file_can_be_deleted_one_by_one() {
     assert_clean(&pool);
 }
 
-/// Of small files the metadata is a large part, and the reserve grows with it.
+/// The metadata of small files is large, and the reserve grows with it.
 #[test]
 fn small_files_can_be_deleted_by_many_threads_while_another_writes() {
     let (_device, pool, files) = opened(32 << 20, SUITE, 2);
@@ -134,7 +134,7 @@ fn a_pool_with_parity_is_no_different() {
     assert_clean(&pool);
 }
 
-/// Of a full pool, what is shown as free can be written, and what is not shown cannot.
+/// The free space that a full pool shows can be written, and no more.
 #[test]
 fn what_is_shown_as_free_can_be_used() {
     let (_device, pool, files) = opened(32 << 20, SUITE, 2);

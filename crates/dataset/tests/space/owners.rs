@@ -1,4 +1,4 @@
-//! What users and groups have is what their files take, whatever happens; and quotas are kept to.
+//! The use of users and groups is what their files take; and quotas are kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn assert_right(files: &Dataset, when: &str) {
     assert_eq!(files.check_owners().unwrap(), [], "{when}");
 }
 
-/// How many inodes are found by walking the directories; links are counted once.
+/// Returns the number of inodes found by walking the directories; links are counted once.
 fn walked(files: &Dataset) -> BTreeMap<Owner, u64> {
     let mut all: BTreeMap<Owner, u64> = BTreeMap::new();
     let mut seen = Vec::new();

@@ -11,7 +11,7 @@ use vfs::{Fallocate, FileSystem, Kind, NewNode, ROOT, RenameMode, SetAttr, SetXa
 
 const SUITE: Option<Suite> = Some(Suite::Aes256Gcm);
 const RECORD: u64 = 128 << 10;
-/// What the engine of these tests allows, in bytes.
+/// The limit of the engine of these tests, in bytes.
 const DIRTY_MAX: u64 = 4 << 20;
 
 fn open(engine: &Arc<Engine>, pool: &Pool, settings: Settings) -> Arc<Dataset> {

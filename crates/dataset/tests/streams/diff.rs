@@ -1,4 +1,4 @@
-//! What differs between snapshots is what two whole listings say, and is found without reading what does not.
+//! Differences between snapshots: they match two whole listings, and are found without reading the equal parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use vfs::{Attr, FileSystem, Ino, Kind, NewNode, ROOT};
 const MEMORY: u64 = 1 << 30;
 const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
 
-/// Everything in a snapshot: by inode its attributes and paths.
+/// The listing of a snapshot: by inode its attributes and paths.
 type Listing = BTreeMap<Ino, (Attr, BTreeSet<Vec<u8>>)>;
 
 fn listing(pool: &Pool, entry: &Entry) -> Listing {
@@ -81,7 +81,7 @@ fn names(all: &Listing) -> BTreeMap<Vec<u8>, (Ino, Ino)> {
         .collect()
 }
 
-/// What has to be told of names: those of which the last part, the directory or the inode is another one.
+/// Returns the expected differences of names: those of which the last part, the directory or the inode is another one.
 fn expected(old: &Listing, new: &Listing) -> BTreeSet<(DifferenceKind, Vec<u8>)> {
     let last = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().unwrap().to_vec();
     let key = |(path, (dir, ino)): (&Vec<u8>, &(Ino, Ino))| (*dir, last(path), *ino);

@@ -19,7 +19,7 @@ use pool::{
     Begin, NewClone, Pool, Position, ReceiveInto, ReceivePolicy, SealInput, Sealing, SendOf,
 };
 
-/// Where something travels, and what it is there.
+/// A destination of a stream, and the dataset there.
 struct Copy<'a> {
     pool: &'a Pool,
     name: &'static str,

@@ -61,7 +61,7 @@ fn contents(dice: &mut Dice, len: usize) -> Vec<u8> {
     words.take(len).collect()
 }
 
-/// One random request, of both.
+/// A random request, of both.
 fn request(volume: &Volume, model: &mut [u8], dice: &mut Dice) -> block::Result<()> {
     let size = model.len() as u64;
     let offset = match dice.below(3) {
@@ -463,7 +463,7 @@ fn threads_do_not_disturb_each_other() {
     assert_clean(&pool);
 }
 
-/// What follows a sequential read is in the cache before it is asked for.
+/// The blocks after a sequential read are in the cache before they are requested.
 #[test]
 fn sequential_reads_are_read_ahead() {
     const STEP: usize = 64 << 10;

@@ -11,15 +11,16 @@ use crate::Result;
 use crate::group::member::Member;
 use crate::group::mirror::{Groups, StoreLayout};
 
-/// What goes to one member, in this order.
+/// The writes to one member, in this order.
 pub(crate) struct MemberBatch {
     member: Arc<Member>,
     writes: Vec<(u64, Arc<[u8]>)>,
-    /// How many of them are made.
+    /// The number of writes that are made.
     made: AtomicUsize,
 }
 
-/// Whether other threads write to some members: they gain from being written to at the same time, or the caller may
+/// Returns whether other threads write to some members: they gain from being written to at the same time, or the
+/// caller may
 /// have to do without one that does not answer.
 pub(crate) fn is_worthwhile(layout: &StoreLayout, members: &[Arc<Member>]) -> bool {
     let mut active = members.iter().filter(|member| member.is_active());
@@ -71,7 +72,7 @@ pub(crate) fn bytes_of(pieces: &[IoSlice<'_>]) -> Arc<[u8]> {
 }
 
 impl Groups {
-    /// As [`Groups::write`], to several members at the same time.
+    /// Does the same as [`Groups::write`], to several members at the same time.
     pub(crate) fn write_batches(&self, layout: &StoreLayout, batches: &[Arc<MemberBatch>]) {
         let task = |batch: &Arc<MemberBatch>| (Arc::clone(&batch.member), Arc::clone(batch));
         let tasks: Vec<_> = batches.iter().map(task).collect();

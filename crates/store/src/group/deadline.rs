@@ -17,7 +17,8 @@ type TaskOutcome = Option<Result<()>>;
 type MemberTask<T> = (Arc<Member>, Arc<T>);
 
 impl Groups {
-    /// As [`Groups::on_all`]. The caller itself does it to members whose devices do not wait: that costs less.
+    /// Does the same as [`Groups::on_all`]. The caller itself does it to members whose devices do not wait: that
+    /// costs less.
     pub(crate) fn on_some<T: Send + Sync + 'static>(
         &self,
         layout: &StoreLayout,

@@ -1,4 +1,4 @@
-//! One device of a pool: its label, and the blocks of its two headers.
+//! A device of a pool: its label, and the blocks of its two headers.
 
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::{Error, ErrorCounts, MemberInfo, MemberState, Result, UNIT};
 
 pub(crate) type HeaderBlock = [u8; BLOCK];
 
-/// What failed.
+/// The operation that failed.
 #[derive(Clone, Copy)]
 pub(crate) enum MemberFailure {
     Read,
@@ -38,15 +38,15 @@ pub(crate) struct Member {
     condition: Arc<Condition>,
 }
 
-/// What becomes of a device while it is in use. It stays when the device gets another size.
+/// The changing state of a device in use. It stays when the device gets another size.
 struct Condition {
-    /// Whether something that was written may not be flushed yet.
+    /// True if something that was written may not be flushed yet.
     dirty: AtomicBool,
     /// Held while the device flushes: a flush that finds nothing dirty must not overtake it.
     flushing: Mutex<()>,
     /// A flush has failed, and what was written before it may be lost.
     has_lost: AtomicBool,
-    /// Whether there are debts.
+    /// True if there are debts.
     is_stalled: AtomicBool,
     debts: RwLock<Debts>,
     /// Keeps other machines from the device.
@@ -56,7 +56,7 @@ struct Condition {
     state: AtomicU8,
     /// Failed reads, failed writes, and contents that were not what they should be.
     errors: [AtomicU64; 3],
-    /// How promptly it answers.
+    /// The response times of the device.
     pace: Arc<Pace>,
 }
 
@@ -148,12 +148,12 @@ impl Member {
         self.label.device_guid.get()
     }
 
-    /// How its group lays out what it holds.
+    /// Returns the layout of the group.
     pub(crate) fn shape(&self) -> Shape {
         self.label.shape()
     }
 
-    /// Which column of the group it holds.
+    /// Returns the column of the group that the device holds.
     pub(crate) fn column(&self) -> usize {
         self.label.column.get().into()
     }
@@ -176,12 +176,12 @@ impl Member {
         self.condition.state.store(state as u8, Ordering::Release);
     }
 
-    /// Whether it holds everything that its group does.
+    /// Returns whether it holds everything that its group does.
     pub(crate) fn is_complete(&self) -> bool {
         self.state() == MemberState::Online
     }
 
-    /// Whether it is written to.
+    /// Returns whether it is written to.
     pub(crate) fn is_active(&self) -> bool {
         matches!(self.state(), MemberState::Online | MemberState::Resilvering)
     }
@@ -313,7 +313,7 @@ impl Member {
         found.into_iter().map(|(txg, _)| txg).max()
     }
 
-    /// Whether both can be what their labels say, for all that is known without the pool. Of a group that
+    /// Returns whether both can be what their labels say, for all that is known without the pool. Of a group that
     /// has grown, each label says how many segments there were when its device joined.
     pub(crate) fn can_be_beside(&self, other: &Member) -> bool {
         self.label.group != other.label.group
@@ -368,7 +368,7 @@ impl Member {
         Ok(())
     }
 
-    /// Whether both copies of a key block hold nothing but zeros.
+    /// Returns whether both copies of a key block hold nothing but zeros.
     pub(crate) fn key_block_is_blank(&self, index: u32) -> Result<bool> {
         let mut block = [0; BLOCK];
         for copy in COPIES {
@@ -393,12 +393,12 @@ impl Member {
         Ok(())
     }
 
-    /// Whether it did not take something that is kept in memory for it.
+    /// Returns whether it did not take something that is kept in memory for it.
     pub(crate) fn is_stalled(&self) -> bool {
         self.condition.is_stalled.load(Ordering::Acquire)
     }
 
-    /// What the device failed with, if there is something that it did not take.
+    /// Returns the error of the device, if there is a write that it refused.
     pub(crate) fn stall(&self) -> Option<Error> {
         self.condition.debts.read().stall(self.device.name())
     }
@@ -482,12 +482,12 @@ impl Member {
         }
     }
 
-    /// Whether a flush has failed, and what was written before may be lost.
+    /// Returns whether a flush has failed, and what was written before may be lost.
     pub(crate) fn may_have_lost(&self) -> bool {
         self.condition.has_lost.load(Ordering::Acquire)
     }
 
-    /// It is known what was lost.
+    /// Trusts the device again: the lost writes are known.
     pub(crate) fn trust(&self) {
         self.condition.has_lost.store(false, Ordering::Release);
     }
@@ -508,7 +508,7 @@ impl Member {
         Ok(self.device.discard(at, len)?)
     }
 
-    /// Whether [`Member::flush`] would have to wait for the device.
+    /// Returns whether [`Member::flush`] would have to wait for the device.
     pub(crate) fn is_dirty(&self) -> bool {
         self.condition.dirty.load(Ordering::Acquire) || self.condition.flushing.is_locked()
     }
@@ -596,7 +596,7 @@ pub(crate) fn read_label(device: &dyn BlockDevice) -> Result<Label> {
     }
 }
 
-/// What a device that is to join a pool holds already, if anything.
+/// Describes the present contents of a device that is to join a pool, if it has any.
 pub(crate) fn contents(device: &dyn BlockDevice) -> Result<Option<String>> {
     match read_label(device) {
         Ok(label) => {

@@ -21,7 +21,7 @@ use crate::{DeviceFault, Error, MemberState, Result, SegmentId, UNIT};
 /// Neighbouring places are read from the same member, up to this many bytes.
 const STRIPE: u32 = 1 << 20;
 
-/// How long a member may take for a write or flush, unless the pool says otherwise. Disks give up a bad sector after 7 s
+/// The time of a member for a write or flush, unless the pool sets another. Disks give up a bad sector after 7 s
 /// if they are made for mirrors; the system resets a disk after 30 s.
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -29,9 +29,9 @@ const DEADLINE: Duration = Duration::from_secs(10);
 #[derive(Clone, Default)]
 pub(crate) struct Group {
     pub(crate) members: Vec<Arc<Member>>,
-    /// How many segments the pool says there are, parity included. Until it has, the labels count.
+    /// The number of segments that the pool states, parity included. Before that, the labels count.
     pub(crate) segments: Option<u32>,
-    /// Of a group that the pool can do without: how many segments it has, also while none of its members
+    /// The number of segments of a group that the pool can do without, also while none of its members
     /// is there.
     pub(crate) dispensable: Option<u32>,
 }
@@ -51,7 +51,7 @@ impl Group {
         self.members.first().map_or(Shape::WHOLE, |m| m.shape())
     }
 
-    /// How many segments each of its devices has space for, and its shape.
+    /// Returns the number of segments that each device has space for, and the shape of the group.
     pub(crate) fn per_column(&self) -> (u32, Shape) {
         let shape = self.shape();
         let segments = match (self.segments, self.members.first()) {
@@ -107,7 +107,7 @@ impl Group {
         Ok(())
     }
 
-    /// Whether so many members hold everything as are needed for that.
+    /// Returns whether so many members hold everything as are needed for that.
     pub(crate) fn works(&self) -> bool {
         let complete = |column| {
             let mut members = self.members.iter().filter(|m| m.column() == column);
@@ -117,13 +117,13 @@ impl Group {
         columns.count() >= self.shape().needed()
     }
 
-    /// How many segments there are, parity included.
+    /// Returns the number of segments, parity included.
     pub(crate) fn segments(&self) -> u32 {
         let (segments, shape) = self.per_column();
         segments.saturating_mul(shape.columns() as u32)
     }
 
-    /// How many columns there are that hold everything without these members.
+    /// Returns the number of columns that hold all segments without these members.
     fn columns_without(&self, guids: &BTreeSet<u64>) -> usize {
         let complete = |column| {
             let mut members = self.members.iter().filter(|m| m.column() == column);
@@ -218,12 +218,12 @@ impl Group {
     }
 }
 
-/// How many units so many bytes need.
+/// Returns the number of units for so many bytes.
 pub(crate) fn units_of(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(UNIT as usize)).unwrap_or(u32::MAX)
 }
 
-/// Where a place in a segment is on a member of a group without parity.
+/// Returns the address, on a member of a group without parity, of an offset in a segment.
 pub(crate) fn at(member: &Member, segment: SegmentId, offset: u32) -> u64 {
     member.geometry.segment(segment.index()) + u64::from(offset)
 }
@@ -367,12 +367,12 @@ impl StoreLayout {
         }
     }
 
-    /// Whether the others of its group hold everything.
+    /// Returns whether the others of its group hold everything.
     pub(crate) fn can_spare(&self, member: &Member) -> bool {
         self.can_do_without(member, &BTreeSet::from([member.guid()]))
     }
 
-    /// Whether the group of a member holds everything without some members.
+    /// Returns whether the group of a member holds everything without some members.
     fn can_do_without(&self, member: &Member, guids: &BTreeSet<u64>) -> bool {
         let group = self.groups.get(usize::from(member.label.group.get()));
         // A spare holds nothing but its label.
@@ -387,7 +387,7 @@ impl StoreLayout {
 /// The layout as it is now, and what failed in it.
 pub(crate) struct Groups {
     layout: RwLock<Arc<StoreLayout>>,
-    /// How many milliseconds a member may take for a write or flush; see `deadline`.
+    /// The time in milliseconds that a member has for a write or flush; see `deadline`.
     deadline: AtomicU64,
     faults: Mutex<Vec<DeviceFault>>,
     /// A device that this machine has lost, and how. The pool is lost with it.
@@ -520,7 +520,7 @@ impl Groups {
         }
     }
 
-    /// What comes of an operation on several members, of which these are the outcomes; one that failed is faulted.
+    /// Combines the outcomes of an operation on several members. A member that failed is faulted.
     pub(crate) fn outcome<'a>(
         &self,
         layout: &StoreLayout,

@@ -23,15 +23,15 @@ const READ_MIN: Duration = Duration::from_millis(50);
 const READ_MAX: Duration = Duration::from_secs(10);
 /// No device gets more requests while so many that were given up are not answered.
 const UNANSWERED_MAX: usize = 64;
-/// What direct devices want memory to be aligned to.
+/// The alignment of memory that direct devices require.
 const ALIGN: usize = 4096;
 /// A limit is waited for in so many parts. A process that was stopped for a while has used up only one of them.
 const PARTS: u32 = 8;
 
-/// How promptly a device answers.
+/// The response times of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// How long a read takes, in nanoseconds, on average. 0 before the first one.
+    /// The average time of a read in nanoseconds; 0 before the first one.
     usual: AtomicU64,
     /// Requests that were given up, and are not answered yet.
     unanswered: AtomicUsize,
@@ -40,12 +40,12 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Whether a request that was given up is not answered yet.
+    /// Returns whether a request that was given up is not answered yet.
     pub(crate) fn is_slow(&self) -> bool {
         self.unanswered.load(Ordering::Acquire) > 0
     }
 
-    /// Whether so many requests are not answered that no more are made, unless a caller waits for them.
+    /// Returns whether so many requests are not answered that no more are made, unless a caller waits for them.
     pub(crate) fn is_full(&self) -> bool {
         self.unanswered.load(Ordering::Acquire) >= UNANSWERED_MAX
     }
@@ -54,12 +54,12 @@ impl Pace {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    /// How long a read takes on average; 0 before the first one.
+    /// Returns the average time of a read; 0 before the first one.
     pub(crate) fn usual(&self) -> Duration {
         Duration::from_nanos(self.usual.load(Ordering::Relaxed))
     }
 
-    /// How long a read may take.
+    /// Returns the time limit of a read.
     pub(crate) fn read_limit(&self) -> Duration {
         (self.usual() * READ_FACTOR).clamp(READ_MIN, READ_MAX)
     }
@@ -78,13 +78,13 @@ impl Pace {
 
 /// A device that may still carry out requests which were given up.
 pub struct LateDevice {
-    /// Its name.
+    /// The name of the device.
     pub name: String,
     pub(crate) pace: Arc<Pace>,
 }
 
 impl LateDevice {
-    /// Whether it has answered all of them by now.
+    /// Returns whether it has answered all of them by now.
     pub fn has_answered(&self) -> bool {
         !self.pace.is_slow()
     }
@@ -192,7 +192,7 @@ impl ReadBuffer {
     }
 }
 
-/// How much of a limit is left.
+/// The rest of a time limit.
 pub(crate) struct TimeBudget {
     part: Duration,
     parts: u32,
@@ -210,7 +210,7 @@ impl TimeBudget {
         self.parts == 0
     }
 
-    /// What comes next; nothing if the limit is over first. Each call spends whole parts.
+    /// Returns the next message, or `None` if the limit is over first. Each call spends whole parts.
     pub(crate) fn next<R>(&mut self, told: &Receiver<R>) -> Option<R> {
         while !self.is_over() {
             match told.recv_timeout(self.part) {

@@ -27,7 +27,7 @@ const CHOICES_MAX: usize = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadWay {
     without: Columns,
-    /// Which members are read where several hold a column.
+    /// The members that are read where several hold a column.
     choice: usize,
 }
 
@@ -36,7 +36,7 @@ impl ReadWay {
         self.without & 1 << column != 0
     }
 
-    /// Which of the members of each column is read, if it has so many. The numbers of those that have
+    /// Chooses the member of each column that is read. The numbers of columns with
     /// one do not matter.
     fn choose(&self, counts: &[usize]) -> Vec<usize> {
         let mut rest = self.choice;
@@ -50,7 +50,7 @@ impl ReadWay {
     }
 }
 
-/// What a column gets: from which row on, and what.
+/// The share of a column: the first row, and the bytes from there on.
 type ColumnShare<'a> = (u64, Cow<'a, [u8]>);
 
 impl Group {
@@ -87,7 +87,7 @@ impl Group {
         (missing, stale)
     }
 
-    /// Whether the way that is tried `nth` reads only members that hold everything.
+    /// Returns whether the way that is tried `nth` reads only members that hold everything.
     pub(crate) fn is_trusted_way(&self, nth: usize) -> bool {
         let (_, stale) = self.incomplete();
         // The first choice are those members.
@@ -211,7 +211,7 @@ impl Group {
         }
     }
 
-    /// What each column gets of some stripes, in the order of its rows.
+    /// Returns the share of each column in some stripes, in the order of its rows.
     fn share<'a>(
         &self,
         segment: SegmentId,
@@ -257,7 +257,7 @@ fn ways_without(shape: Shape, missing: Columns, stale: Columns, members: &[usize
         .collect()
 }
 
-/// What the parts of a stripe hold, parity first. The last unit is filled up with zeros.
+/// Returns the contents of the parts of a stripe, parity first. The last unit is filled up with zeros.
 fn contents<'a>(stripe: &GroupStripe, data: &'a [u8]) -> Vec<Cow<'a, [u8]>> {
     let part = |range: std::ops::Range<usize>| match data.get(range.clone()) {
         Some(bytes) => Cow::Borrowed(bytes),
@@ -289,15 +289,15 @@ fn gather(stripe: &GroupStripe, mut found: Vec<Option<Vec<u8>>>, buf: &mut [u8])
     true
 }
 
-/// What the members of a group hold of a place, as far as they could be read.
+/// The bytes of all members of a group at an address, as far as they could be read.
 pub struct ColumnParts {
     stripe: GroupStripe,
     len: usize,
-    /// Of each member its guid, which part it holds, and the bytes.
+    /// The guid of each member, the number of its part, and the bytes.
     found: Vec<(u64, usize, Option<Vec<u8>>)>,
-    /// How many could be read of each column.
+    /// The number of readable copies of each column.
     counts: Vec<usize>,
-    /// How they can be put together, with parity.
+    /// The ways to put the columns together, with parity.
     ways: Vec<ReadWay>,
 }
 
@@ -357,7 +357,7 @@ impl ColumnParts {
         }
     }
 
-    /// How many bytes were read, or tried to.
+    /// Returns the number of bytes that were read or attempted.
     pub fn bytes(&self) -> usize {
         let parts = self.found.iter();
         parts
@@ -373,7 +373,7 @@ impl ColumnParts {
         }
     }
 
-    /// What comes out in one of these ways, if anything does.
+    /// Returns the data that this way gives, if it gives any.
     pub fn whole(&self, way: usize) -> Option<Vec<u8>> {
         if self.stripe.parity().is_empty() {
             let (_, _, bytes) = self.found.get(way)?;
@@ -414,13 +414,13 @@ impl ColumnParts {
         read.map(|(guid, _, _)| *guid)
     }
 
-    /// Whether a member was read.
+    /// Returns whether a member was read.
     pub fn was_read(&self, guid: u64) -> bool {
         self.members().any(|member| member == guid)
     }
 }
 
-/// What a member holds of a place with these contents: at which byte of it, and what.
+/// Returns the bytes that a member holds of such contents, and their offset.
 pub(crate) fn part_of<'a>(
     group: &Group,
     member: &Member,

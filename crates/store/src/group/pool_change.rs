@@ -31,7 +31,7 @@ impl Label {
         label
     }
 
-    /// What the label of a device is to be, if that of another one in the same pool has changed already.
+    /// Returns the new label of a device, if that of another one in the same pool has changed already.
     pub(crate) fn beside(&self, changed: &Label) -> Option<Label> {
         let (own, changes_from) = (self.pool_guid, changed.other_guid);
         match (changed.change(), self.change()) {
@@ -63,7 +63,7 @@ impl Member {
         }
     }
 
-    /// Whether a superblock names the pool of the label, and not the one before.
+    /// Returns whether a superblock names the pool of the label, and not the one before.
     pub(crate) fn has_own_superblock(&self) -> bool {
         let settled = self.with_label(self.label.settled());
         settled.newest_txg().is_some()

@@ -15,7 +15,7 @@ use crate::{Error, Result, SegmentId};
 const WORTH_A_THREAD: Duration = Duration::from_millis(1);
 
 impl Member {
-    /// As [`Member::read`], for a caller that can do without this device.
+    /// Does the same as [`Member::read`], for a caller that can do without this device.
     ///
     /// # Errors
     /// As [`Member::read`]. [`Error::Unanswered`] if the device takes much longer than usual; the late answer is thrown
@@ -39,7 +39,7 @@ impl Member {
         Ok(())
     }
 
-    /// As [`Member::read_key_block`], if the device answers soon.
+    /// Does the same as [`Member::read_key_block`], if the device answers soon.
     pub(crate) fn read_key_block_soon(
         self: &Arc<Member>,
         index: u32,

@@ -1,4 +1,5 @@
-//! What a device did not take, and was not done without: it stays in memory until the device takes it.
+//! Writes that a device refused although no other member replaces it. They stay in memory until the device accepts
+//! them.
 
 use std::collections::BTreeMap;
 use std::io::IoSlice;
@@ -10,9 +11,9 @@ use crate::Error;
 pub(crate) struct Debts {
     /// Runs of bytes that do not overlap, by where they begin.
     runs: BTreeMap<u64, Vec<u8>>,
-    /// What the first write failed with. While there is one the device is not written to.
+    /// The error of the first write. While there is one, the device is not written to.
     pub(crate) reason: Option<String>,
-    /// Whether that was a full file system.
+    /// True if that was a full file system.
     is_full: bool,
 }
 
@@ -25,7 +26,7 @@ impl Debts {
         }
     }
 
-    /// What the device, of this name, failed with.
+    /// Returns the error of the device, which has this name.
     pub(crate) fn stall(&self, device: String) -> Option<Error> {
         Some(Error::Stalled {
             device,

@@ -41,7 +41,7 @@ pub const KEY_BLOCK_MAGIC: [u8; 8] = *b"SR-KEYBL";
 /// Opens the label of a cache device.
 pub const CACHE_MAGIC: [u8; 8] = *b"SR-CACHE";
 
-/// What a device says of itself. Written when the device joins the pool, twice: in the first block
+/// The identity of a device. Written when the device joins the pool, twice: in the first block
 /// of the device and in the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -54,7 +54,7 @@ pub struct Label {
     pub segment_size: U32,
     /// The pool.
     pub pool_guid: U64,
-    /// This device.
+    /// The guid of the device.
     pub device_guid: U64,
     /// The group of devices that hold the same segments; [`NO_GROUP`] of a spare.
     pub group: U16,
@@ -62,9 +62,9 @@ pub struct Label {
     pub member: U16,
     /// 1
     pub width: U16,
-    /// How the group places segments: [`POLICY_WHOLE`], or [`POLICY_SPARE`] if the device holds none.
+    /// The role in the group: [`POLICY_WHOLE`], or [`POLICY_SPARE`] if the device holds no segments.
     pub policy: U16,
-    /// How many segments the group holds; with parity, how many times the columns of it.
+    /// The number of segments of the group; with parity, multiplied by the number of its columns.
     pub segments: U32,
     /// Blocks in the key area.
     pub key_blocks: U32,
@@ -72,32 +72,32 @@ pub struct Label {
     pub header_size: U64,
     /// Bytes of the device that the pool uses, a multiple of [`BLOCK`].
     pub device_size: U64,
-    /// When the device joined, seconds since 1970.
+    /// The time when the device joined, in seconds since 1970.
     pub created: U64,
-    /// Of a group with parity: which of its columns the device is.
+    /// The column of the device in a group with parity.
     pub column: U16,
-    /// How many columns the group has; 0 without parity.
+    /// The number of columns of the group; 0 without parity.
     pub columns: U16,
-    /// How many columns of a stripe are parity.
+    /// The number of parity columns in a stripe.
     pub parity: U16,
     /// A [`PoolChange`].
     pub change: U16,
     /// The other pool that the device belonged to, or will belong to, while it changes; else 0.
     pub other_guid: U64,
-    /// Of a device that is being split off: the commit that does it; else 0.
+    /// The commit that splits off the device; 0 if none does.
     pub since: U64,
-    /// Of a device that is being split off, or was: the name of the new pool, filled with zeros; else zeros.
+    /// The name of the new pool of a device that is or was split off, filled with zeros; else zeros.
     pub new_name: [u8; NAME_BYTES],
 }
 
 /// The name of a pool in a label takes so many bytes.
 const NAME_BYTES: usize = 256;
 
-/// How the pool of a device is changing.
+/// The change of the pool of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum PoolChange {
-    /// Not at all.
+    /// No change.
     None = 0,
     /// The device is to be split off, and belongs to its pool until the commit that does it.
     Splitting = 1,
@@ -111,7 +111,7 @@ pub enum PoolChange {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct FrameHead {
-    /// What it is.
+    /// The magic number of the kind of frame.
     pub magic: [u8; 8],
     /// The pool.
     pub pool_guid: U64,
@@ -127,16 +127,16 @@ const _: () = assert!(size_of::<Label>() == 352);
 const _: () = assert!(size_of::<FrameHead>() == 32);
 const _: () = assert!(PAYLOAD_MAX + size_of::<FrameHead>() + CHECKSUM == BLOCK);
 
-/// Why a block was not taken.
+/// The reason why a block is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
-    /// It is not one of ours.
+    /// The block is of another program.
     Foreign,
-    /// It is ours, and changed since it was written.
+    /// The block is ours, and changed since it was written.
     Damaged,
-    /// It is ours, whole, and newer than this program.
+    /// The block is ours, whole, and newer than this program.
     TooNew(u32),
-    /// It is ours and whole, and says what cannot be.
+    /// The block is ours and whole, and has impossible values.
     Inconsistent,
 }
 
@@ -235,7 +235,7 @@ impl Label {
         }
     }
 
-    /// How the pool of the device is changing.
+    /// Returns the change of the pool of the device.
     pub fn change(&self) -> PoolChange {
         match self.change.get() {
             1 => PoolChange::Splitting,
@@ -245,7 +245,7 @@ impl Label {
         }
     }
 
-    /// Whether frames of the other pool that the label names count too.
+    /// Returns whether frames of the other pool that the label names count too.
     pub(crate) fn takes_frames_of_other(&self) -> bool {
         matches!(self.change(), PoolChange::SplitOff | PoolChange::Renumbered)
     }
@@ -290,13 +290,13 @@ impl Label {
         }
     }
 
-    /// How the group lays out what it holds.
+    /// Returns the layout of the group.
     pub fn shape(&self) -> Shape {
         let (columns, parity) = (self.columns.get(), self.parity.get());
         Shape::new(columns.into(), parity.into()).unwrap_or(Shape::WHOLE)
     }
 
-    /// Whether the device is a spare.
+    /// Returns whether the device is a spare.
     pub fn is_spare(&self) -> bool {
         self.policy.get() == POLICY_SPARE
     }

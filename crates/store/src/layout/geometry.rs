@@ -1,4 +1,4 @@
-//! How a device is divided into header, segments and the second header.
+//! The division of a device into header, segments and the second header.
 //!
 //! ```text
 //! | label | superblock ring | key area | pad | segment 0 | ... | segment n-1 | ... | ring | keys | label |
@@ -17,12 +17,12 @@ const SEGMENTS_WANTED: u64 = 128;
 /// Fewer segments than this cannot keep classes of records apart.
 const SEGMENTS_MIN: u64 = 8;
 
-/// Where the parts of a device are. All in bytes but the counts.
+/// The positions of the parts of a device. All values are bytes, except the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
     /// Bytes in a segment.
     pub(crate) segment_size: u32,
-    /// How many segments.
+    /// The number of segments.
     pub(crate) segments: u32,
     /// Blocks in the key area.
     pub(crate) key_blocks: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Geometry {
     pub(crate) device_size: u64,
 }
 
-/// Which of the two headers.
+/// The two headers of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderSide {
     /// At the start of the device.
@@ -41,7 +41,7 @@ pub(crate) enum HeaderSide {
     Back,
 }
 
-/// Both headers.
+/// The sides of both headers.
 pub(crate) const COPIES: [HeaderSide; 2] = [HeaderSide::Front, HeaderSide::Back];
 
 /// The sizes that all devices of a pool share, chosen by the smallest.
@@ -82,7 +82,7 @@ impl Geometry {
         })
     }
 
-    /// How many segments a device of this size has space for. Its group may have fewer.
+    /// Returns the number of segments that a device of this size has space for. Its group may have fewer.
     pub(crate) fn segments_max(&self) -> u32 {
         let between = self.device_size.saturating_sub(2 * self.header_size);
         u32::try_from(between / u64::from(self.segment_size)).unwrap_or(u32::MAX)

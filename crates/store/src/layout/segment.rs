@@ -13,12 +13,12 @@ impl SegmentId {
         SegmentId((group as u64) << 32 | index as u64)
     }
 
-    /// Its group. Ids beyond the range of groups yield a group that does not exist.
+    /// Returns the number of the group. Ids beyond the range of groups yield a group that does not exist.
     pub const fn group(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// Its index in the group.
+    /// Returns the index in the group.
     pub const fn index(self) -> u32 {
         self.0 as u32
     }

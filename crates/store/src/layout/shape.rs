@@ -1,4 +1,4 @@
-//! How a group lays out what it holds.
+//! The layout of segments on the columns of a group.
 //!
 //! The space of a group is one row of units, dealt out to its *columns* in turn: of `n` columns, unit
 //! `u` lies in column `u mod n`, in row `u / n`. A column is a device, or several that hold the same.
@@ -37,7 +37,7 @@ pub fn columns_min(parity: usize) -> usize {
 /// Space is counted by what records of so many units make of it.
 const TYPICAL_UNITS: u32 = (128 << 10) / UNIT;
 
-/// How many columns a group has, and how many of each stripe are parity.
+/// The number of columns of a group, and the number of parity columns in each stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     columns: u8,
@@ -63,22 +63,22 @@ impl Shape {
         })
     }
 
-    /// How many columns.
+    /// Returns the number of columns.
     pub fn columns(self) -> usize {
         usize::from(self.columns)
     }
 
-    /// How many columns of a stripe are parity: so many may be lost.
+    /// Returns the number of parity columns in a stripe: so many may be lost.
     pub fn parity(self) -> usize {
         usize::from(self.parity)
     }
 
-    /// Whether there is parity.
+    /// Returns whether there is parity.
     pub fn has_parity(self) -> bool {
         self.parity > 0
     }
 
-    /// So many columns must hold everything.
+    /// Returns the number of columns that must be readable.
     pub fn needed(self) -> usize {
         self.columns() - self.parity()
     }
@@ -99,7 +99,7 @@ impl Shape {
         u32::try_from(all).unwrap_or(u32::MAX)
     }
 
-    /// How many stripes of one unit fit into what a stripe of so many takes.
+    /// Returns the number of stripes of one unit in the space of a stripe of `units`.
     pub fn singles(self, units: u32) -> u32 {
         self.taken(units) / self.cell()
     }
@@ -110,7 +110,7 @@ impl Shape {
         units * u64::from(data) / u64::from(all)
     }
 
-    /// Where a stripe lies that begins at unit `start` of the group and has so many units of data.
+    /// Returns the stripe that begins at unit `start` of the group and has so many units of data.
     pub(crate) fn stripe(self, start: u64, units: u32) -> GroupStripe {
         let (columns, parity) = (self.columns() as u64, u32::from(self.parity));
         let (full_rows, rest) = (units / self.needed() as u32, units % self.needed() as u32);
@@ -147,11 +147,11 @@ pub(crate) struct GroupStripe {
     pub(crate) parts: Vec<StripePart>,
 }
 
-/// What of a stripe is in one column.
+/// The part of a stripe in one column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StripePart {
     pub(crate) column: usize,
-    /// Its first row.
+    /// The first row.
     pub(crate) row: u64,
     pub(crate) units: u32,
     /// The first unit of the data that it holds; of parity none.
@@ -163,7 +163,7 @@ impl StripePart {
         self.units as usize * UNIT as usize
     }
 
-    /// Which bytes of the data it holds.
+    /// Returns the range of the data that the part holds.
     pub(crate) fn bytes(&self) -> std::ops::Range<usize> {
         let from = self.first as usize * UNIT as usize;
         from..from + self.len()

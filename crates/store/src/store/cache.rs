@@ -15,14 +15,14 @@ use crate::layout::frames::{BLOCK, CACHE_MAGIC, decode_frame, encode_frame};
 use crate::store::devices::refuse_contents;
 use crate::{Error, NewMember, Result, UNIT};
 
-/// Where the range begins: behind what tells programs that a device holds something.
+/// The beginning of the range, behind the block that shows other programs that the device is in use.
 pub(crate) const START: u64 = 128 << 10;
 /// A read waits for no more than this: the devices of the pool have the same data.
 const READ_MAX: Duration = Duration::from_secs(1);
 /// A device for less than this is not worth its label.
 const UNITS_MIN: u32 = 256;
 
-/// Whether a device has the label of a cache device.
+/// Returns whether a device has the label of a cache device.
 pub(crate) fn is_cache(device: &dyn BlockDevice) -> Result<bool> {
     if device.size() < START {
         return Ok(false);
@@ -135,7 +135,7 @@ impl CacheRange {
         self.device.io_mode()
     }
 
-    /// How many units of [`UNIT`] bytes there are.
+    /// Returns the number of units of [`UNIT`] bytes.
     pub fn units(&self) -> u32 {
         self.units
     }
@@ -148,7 +148,7 @@ impl CacheRange {
         Ok(self.device.read_at(START + at(unit), buf)?)
     }
 
-    /// As [`CacheRange::read`], but no longer than a second. The late answer is thrown away.
+    /// Does the same as [`CacheRange::read`], but no longer than a second. The late answer is thrown away.
     ///
     /// # Errors
     /// [`Error::Device`] if the device fails, [`Error::Unanswered`].
@@ -164,12 +164,12 @@ impl CacheRange {
         Ok(())
     }
 
-    /// Whether a read was given up, and is not answered yet.
+    /// Returns whether a read was given up, and is not answered yet.
     pub fn is_slow(&self) -> bool {
         self.pace.is_slow()
     }
 
-    /// How many reads were given up.
+    /// Returns the number of reads that were given up.
     pub fn given_up(&self) -> u64 {
         self.pace.given_up()
     }

@@ -14,7 +14,8 @@ use crate::store::devices::Store;
 const RELEASE_MAX: Duration = Duration::from_secs(2);
 
 impl Store {
-    /// As [`Store::open`], but reserves all devices before it reads anything. It passes over devices that cannot be
+    /// Does the same as [`Store::open`], but reserves all devices before it reads anything. It passes over devices
+    /// that cannot be
     /// reserved, as long as one can.
     ///
     /// # Errors
@@ -100,7 +101,7 @@ impl Store {
         });
     }
 
-    /// Whether the devices are reserved.
+    /// Returns whether the devices are reserved.
     pub fn is_claimed(&self) -> bool {
         self.claimant.lock().is_some()
     }

@@ -14,12 +14,12 @@ use crate::layout::geometry::{Geometry, choose};
 use crate::layout::shape::{COLUMNS_MAX, Shape, columns_min};
 use crate::{Error, Joins, MemberInfo, MemberState, NewMember, Result};
 
-/// What a new pool is to be.
+/// The options of a new pool.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
     /// Names the pool for ever.
     pub pool_guid: u64,
-    /// One for each device: those of the groups in order, then the spares.
+    /// A for each device: those of the groups in order, then the spares.
     pub device_guids: Vec<u64>,
     /// Seconds since 1970.
     pub created: u64,
@@ -30,9 +30,9 @@ pub struct CreateOptions {
 /// A group of a new pool.
 #[derive(Clone)]
 pub struct NewGroup {
-    /// Its devices.
+    /// The devices.
     pub devices: Vec<Arc<dyn BlockDevice>>,
-    /// How many of them may be lost in a group with parity; 0: all hold the same.
+    /// The number of devices that may be lost in a group with parity; 0: all hold the same.
     pub parity: usize,
 }
 
@@ -42,31 +42,32 @@ impl From<Vec<Arc<dyn BlockDevice>>> for NewGroup {
     }
 }
 
-/// What a device says of itself, for finding pools.
+/// The facts in the label of a device that identify its pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceIdentity {
     /// The pool it belongs to.
     pub pool_guid: u64,
-    /// Which of the pool's devices it is.
+    /// The guid of the device.
     pub device_guid: u64,
-    /// Its group; of a spare, none that there is.
+    /// The number of the group; for a spare, the number of no group.
     pub group: u16,
-    /// How its pool is changing, and the other pool.
+    /// The change of the pool, and the other pool.
     pub change: PoolChange,
     /// 0 without a change.
     pub other_guid: u64,
-    /// Whether it is shorter than its label says.
+    /// True if it is shorter than its label says.
     pub is_cut: bool,
 }
 
 impl DeviceIdentity {
-    /// Whether it belongs to the pool with this guid, or will when the change of that pool's guid is complete.
+    /// Returns whether it belongs to the pool with this guid, or will when the change of that pool's guid is complete.
     pub fn is_of(&self, pool_guid: u64) -> bool {
         self.pool_guid == pool_guid
             || self.change == PoolChange::Renumbered && self.other_guid == pool_guid
     }
 
-    /// Whether it belongs to the pool of `other`, and only a power cut kept it from getting a label like that of
+    /// Returns whether it belongs to the pool of `other`, and only a power cut kept it from getting a label like that
+    /// of
     /// `other`. A spare has nothing of the pool but its label, so it proves nothing for other devices.
     pub fn changes_with(&self, other: &DeviceIdentity) -> bool {
         match (self.change, other.change) {
@@ -115,7 +116,7 @@ pub struct Store {
     pub(crate) key_blocks: u32,
     pub(crate) groups: Groups,
     pub(crate) passed_over: Vec<String>,
-    /// Who has the devices reserved.
+    /// The machine that holds the reservation of the devices.
     pub(crate) claimant: Mutex<Option<Claimant>>,
     /// Devices that do not belong to the pool any more, and whose labels say that they are being split off.
     pub(crate) split_before: Mutex<Vec<Arc<Member>>>,
@@ -159,7 +160,8 @@ impl Store {
         Store::create_by(groups, spares, options, None)
     }
 
-    /// As [`Store::create_groups`]. If `by` is given, the devices are reserved before anything is written.
+    /// Does the same as [`Store::create_groups`]. If `by` is given, the devices are reserved before anything is
+    /// written.
     ///
     /// # Errors
     /// As [`Store::create_groups`] and [`Store::claim`].
@@ -233,7 +235,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Why devices were passed over when the store was put together.
+    /// Returns the reasons why devices were passed over when the store was assembled.
     pub fn passed_over(&self) -> &[String] {
         &self.passed_over
     }
@@ -248,7 +250,7 @@ impl Store {
         self.segment_size
     }
 
-    /// How many segments each group holds, parity included.
+    /// Returns the number of segments of each group, parity included.
     pub fn groups(&self) -> Vec<u32> {
         self.groups
             .now()
@@ -258,17 +260,17 @@ impl Store {
             .collect()
     }
 
-    /// How many segments a device of so many bytes has space for.
+    /// Returns the number of segments in a device of so many bytes.
     pub fn segments_in(&self, size: u64) -> u32 {
         self.template().segments_in(size)
     }
 
-    /// How a group lays out what it holds.
+    /// Returns the layout of a group.
     pub fn shape(&self, group: u32) -> Shape {
         self.groups.now().group(group).shape()
     }
 
-    /// How many key blocks there are.
+    /// Returns the number of key blocks.
     pub fn key_blocks(&self) -> u32 {
         self.key_blocks
     }
@@ -348,7 +350,7 @@ fn plan(
     Ok((template, labelled))
 }
 
-/// What all devices of a pool have in common.
+/// The values that all devices of a pool have in common.
 pub(crate) struct Template {
     pool_guid: u64,
     segment_size: u32,
@@ -356,7 +358,7 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// How many segments a device has space for.
+    /// Returns the number of segments that a device has space for.
     pub(crate) fn segments(&self, new: &NewMember) -> Result<u32> {
         let device = &new.device;
         let whole = Geometry::new(
@@ -459,7 +461,7 @@ impl Template {
         }
     }
 
-    /// How many segments a device of so many bytes has space for.
+    /// Returns the number of segments in a device of so many bytes.
     pub(crate) fn segments_in(&self, size: u64) -> u32 {
         let whole = Geometry::new("", size, self.segment_size, self.key_blocks);
         whole.map_or(0, |whole| whole.segments)

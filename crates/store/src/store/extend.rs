@@ -142,7 +142,7 @@ impl Member {
         self.flush()
     }
 
-    /// Where the header begins that was to end the device, if a power cut came before the front label said
+    /// Returns the beginning of a new last header whose move was cut off before the front label said
     /// so.
     fn unfinished_end(&self) -> Result<Option<u64>> {
         let Some(size) = self.extended() else {

@@ -138,7 +138,7 @@ impl Store {
             .on_members(&layout, layout.active(), index, wipe)
     }
 
-    /// Whether a key block holds nothing but zeros on every device.
+    /// Returns whether a key block holds nothing but zeros on every device.
     ///
     /// # Errors
     /// `Error::DamagedKeyBlock` if there is no such block. A device that cannot be read, or does not answer, counts as

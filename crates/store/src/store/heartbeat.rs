@@ -13,13 +13,14 @@ use crate::layout::geometry::{COPIES, HeaderSide};
 use crate::store::devices::Store;
 use crate::{Error, Result};
 
-/// What begins a heartbeat.
+/// The magic number of a heartbeat.
 const MAGIC: [u8; 8] = *b"SR-BEAT_";
 /// Devices that take longer for a heartbeat are not waited for, if another one has it.
 const WAIT: Duration = Duration::from_secs(1);
 
 impl Store {
-    /// Whether the headers of all devices have blocks for heartbeats. With a few sizes of the key area they have none.
+    /// Returns whether the headers of all devices have blocks for heartbeats. With a few sizes of the key area they
+    /// have none.
     pub fn has_heartbeat_block(&self) -> bool {
         let layout = self.groups.now();
         layout

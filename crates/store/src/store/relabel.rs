@@ -119,7 +119,7 @@ impl Store {
         name
     }
 
-    /// Whether labels name another pool still.
+    /// Returns whether labels name another pool still.
     pub fn is_changing(&self) -> bool {
         let layout = self.groups.now();
         layout.all().any(names_other)

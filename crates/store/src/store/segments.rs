@@ -96,7 +96,7 @@ impl Store {
         }
     }
 
-    /// As [`Store::read_nth`], from stripes of one unit each.
+    /// Does the same as [`Store::read_nth`], from stripes of one unit each.
     ///
     /// # Errors
     /// As [`Store::read_nth`].
@@ -255,7 +255,7 @@ impl Store {
         self.discard_on(None, segment, offset, len)
     }
 
-    /// As [`Store::discard`], on one device of the group only, if one is named.
+    /// Does the same as [`Store::discard`], on one device of the group only, if one is named.
     ///
     /// # Errors
     /// As [`Store::discard`].
@@ -370,7 +370,7 @@ impl Store {
         self.flush_members(&layout, members.iter())
     }
 
-    /// Why no flush would succeed: a device did not take what was written to a segment, and it is in memory only.
+    /// Returns why no flush would succeed: a device refused a write to a segment, which is in memory only.
     pub fn stall(&self) -> Option<Error> {
         let layout = self.groups.now();
         let stalled = layout.active().find(|member| member.is_stalled())?;
@@ -393,12 +393,12 @@ impl Store {
         Ok(!lost.is_empty())
     }
 
-    /// Whether a group has members that hold everything together.
+    /// Returns whether a group has members that hold everything together.
     pub fn works(&self, group: u32) -> bool {
         self.groups.now().group(group).works()
     }
 
-    /// Whether the way to read that is `nth` trusts only members that hold everything.
+    /// Returns whether the way to read that is `nth` trusts only members that hold everything.
     pub fn is_trusted(&self, group: u32, nth: usize) -> bool {
         let layout = self.groups.now();
         let group = layout.group(group);

@@ -1,4 +1,4 @@
-//! What tests of groups share.
+//! Helpers of the tests of groups.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub fn unit(text: &[u8]) -> Vec<u8> {
     unit
 }
 
-/// One group of all devices; their guids count from 100.
+/// A group of all devices; their guids count from 100.
 pub fn group(devices: &[Arc<FaultDevice>], parity: usize) -> Store {
     let store = new_group(dynamic(devices), parity);
     store.write_superblock(1, b"first").unwrap();

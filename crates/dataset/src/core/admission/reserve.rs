@@ -9,7 +9,7 @@ use crate::core::dataset::{Dataset, PAGE_SPACE};
 use crate::core::settings::Settings;
 use crate::error::Result;
 
-/// One operation changes about this many pages.
+/// An operation changes about this many pages.
 const OPERATION_SPACE: u64 = 4 * PAGE_SPACE;
 
 /// A delete that finds too little space fails once commits have changed nothing for this time. Threads with

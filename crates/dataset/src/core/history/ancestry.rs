@@ -8,21 +8,21 @@ use crate::core::sealed_state::{check_seal, read_header};
 use crate::error::Result;
 use crate::seal::Sealer;
 
-/// How often a state is read again after a commit has replaced it.
+/// The number of times that a state is read again after a commit has replaced it.
 const TRIES: usize = 32;
 
-/// How the present state of a dataset relates to an earlier state.
+/// The relation of the present state of a dataset to an earlier state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ancestry {
-    /// It is this state.
+    /// The present state is the earlier state.
     Same,
-    /// It grew from this state: its history has the seal.
+    /// The present state grew from the earlier state: its history has the seal.
     Later,
-    /// It is older than this state.
+    /// The present state is older than the other state.
     RolledBack,
-    /// Its history has another seal in the place of this state, or none.
+    /// The history has another seal in the place of the earlier state, or none.
     Forked,
-    /// Its history begins after this state.
+    /// The history begins after the earlier state.
     BeginsLater,
     /// A part of its history is damaged.
     Unreadable,
@@ -115,13 +115,13 @@ fn compare(pool: &Pool, entry: &Entry, sealer: &Sealer, earlier: &SealedState) -
     })
 }
 
-/// What pages have about a state.
+/// The facts about a state in the pages of a history.
 enum StoredSeal {
-    /// Its seal.
+    /// The seal of the state.
     Found,
     /// Another seal for its sequence, or none although the history has older ones.
     Other,
-    /// Nothing, because the history begins after it.
+    /// No seal, because the history begins after the state.
     None,
     /// A page cannot be read.
     Damaged,

@@ -16,9 +16,9 @@ struct HistoryEnd {
 /// The history of an open dataset.
 #[derive(Debug, Default)]
 pub(crate) struct SealHistory {
-    /// As of the last commit.
+    /// The end after the last commit.
     end: HistoryEnd,
-    /// As of the commit that is under way.
+    /// The end after the commit that is under way.
     next: Option<HistoryEnd>,
 }
 

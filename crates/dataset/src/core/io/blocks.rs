@@ -15,17 +15,17 @@ use crate::error::Result;
 /// The only inode of a volume.
 pub(crate) const VOLUME_INO: Ino = 1;
 
-/// One call empties at most this many blocks in one transaction group.
+/// A call empties at most this many blocks in one transaction group.
 const EMPTIED_AT_ONCE: usize = 1024;
-/// If more blocks than this were emptied, the log does not list them, and `flush` commits instead.
+/// The largest number of emptied blocks that the log lists. After more, `flush` commits instead.
 const EMPTIED_LOGGED: u64 = 256;
 
 /// A part of a range that lies in one block.
 pub(crate) struct InBlock {
     pub(crate) block: u64,
-    /// Its offset in the block.
+    /// The offset in the block.
     pub(crate) start: usize,
-    /// Its offset in the range.
+    /// The offset in the range.
     pub(crate) at: usize,
     pub(crate) len: usize,
 }

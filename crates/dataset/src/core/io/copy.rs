@@ -13,12 +13,12 @@ use crate::core::io::slots::share::{Runs, let_go};
 use crate::core::io::write::SIZE_MAX;
 use crate::core::{Dataset, Settings, attr_of};
 use crate::error::Result;
-use crate::layout::{AttrValue, FLAG_INLINE, FileExtent, attr_key, extent_key};
+use crate::layout::{AttrValue, FLAG_INLINE, RecordExtent, attr_key, extent_key};
 use crate::tree::{TreeStep, TreeWriter};
 
-/// One call copies at most this many bytes that cannot be shared.
+/// A call copies at most this many bytes that cannot be shared.
 const COPY_MAX: u64 = 8 << 20;
-/// One step shares at most this many extents.
+/// A step shares at most this many extents.
 const EXTENTS_MAX: usize = 256;
 
 /// Records to share: `count` records, from `from` on in the source, from `to` on in the target.
@@ -195,7 +195,7 @@ impl Dataset {
     }
 }
 
-fn part_in(extent: &FileExtent, range: &RecordRun) -> FileExtent {
+fn part_in(extent: &RecordExtent, range: &RecordRun) -> RecordExtent {
     let from = extent.record.max(range.from);
     extent.part(from, extent.end().min(range.from + range.count))
 }
@@ -216,7 +216,7 @@ fn share(
         runs.acquire(part.slot, part.count);
         // Even if the extent is already marked: the note for the log must name the source too, because its contents may
         // be newer than the log.
-        let marked = FileExtent {
+        let marked = RecordExtent {
             shared: true,
             ..*extent
         };
@@ -230,7 +230,7 @@ fn share(
     runs.store(w);
     for extent in &sources {
         let part = part_in(extent, range);
-        let copy = FileExtent {
+        let copy = RecordExtent {
             record: range.to + (part.record - range.from),
             shared: true,
             ..part

@@ -11,7 +11,7 @@ use crate::core::io::slots::extents;
 use crate::core::log::Scope;
 use crate::core::{Atime, Dataset, PrimaryCache, attr_of};
 use crate::error::Result;
-use crate::layout::{AttrValue, FLAG_INLINE, FileExtent, attr_key, inline_key};
+use crate::layout::{AttrValue, FLAG_INLINE, RecordExtent, attr_key, inline_key};
 use crate::tree::{TreeReader, TreeStep, TreeView, TreeWriter};
 
 /// A read always updates an access time that is older than this.
@@ -173,7 +173,7 @@ impl Dataset {
         }
     }
 
-    /// Whether a record exists, and up to which record the answer is the same.
+    /// Returns whether a record exists, and up to which record the answer is the same.
     fn data_run(&self, ino: Ino, record: u64, last: u64) -> Result<(bool, u64)> {
         let inode = self.inodes.find(ino);
         let dirty = |from: u64| {
@@ -208,10 +208,10 @@ impl Dataset {
 /// The facts in the tree about a file that is read.
 struct FileFacts {
     attr: AttrValue,
-    /// Its contents, if they are in the tree.
+    /// The contents, if they are in the tree.
     inline: Vec<u8>,
     /// The extents of the requested records.
-    extents: Vec<FileExtent>,
+    extents: Vec<RecordExtent>,
 }
 
 impl FileFacts {

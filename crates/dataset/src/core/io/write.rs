@@ -22,26 +22,27 @@ use crate::tree::{TreeView, TreeWriter};
 /// The largest file.
 pub(crate) const SIZE_MAX: u64 = i64::MAX as u64;
 
-/// What is to become of one record.
+/// The new contents of a part of a record.
 pub(super) struct RecordPart<'a> {
     pub(super) record: u64,
-    /// Where in the record.
+    /// The offset in the record.
     start: usize,
     data: &'a [u8],
-    /// How long the record will be.
+    /// The new length of the record.
     pub(super) len: usize,
-    /// How long it is now; 0 for a hole.
+    /// The present length of the record; 0 for a hole.
     old_len: usize,
     base: Base,
-    /// How often the record will be stored.
+    /// The number of copies that are stored.
     copies: usize,
-    /// What is set aside for it, unless the record in memory has as much: so many bytes.
+    /// The reserved space, unless the record in memory has as much already.
     reserved: Option<Reservation>,
     held: u64,
 }
 
 impl RecordPart<'_> {
-    /// Whether the record has left memory since it was to be changed there, or a commit has taken over the space
+    /// Returns whether the record has left memory since it was to be changed there, or a commit has taken over the
+    /// space
     /// that it had.
     fn is_outdated(&self, records: &BTreeMap<u64, DirtyRecord>) -> bool {
         let lacks_reserved =
@@ -50,12 +51,12 @@ impl RecordPart<'_> {
         matches!(self.base, Base::InMemory) && dirty.is_none_or(lacks_reserved)
     }
 
-    /// Whether the record is written up to its end.
+    /// Returns whether the record is written up to its end.
     pub(super) fn is_to_the_end(&self, record_size: usize) -> bool {
         self.start + self.data.len() == record_size
     }
 
-    /// What of the record the log has to say.
+    /// Returns the range that the log has to note.
     fn range(&self, txg: u64) -> ChangedRange {
         ChangedRange {
             txg,
@@ -68,11 +69,11 @@ impl RecordPart<'_> {
     }
 }
 
-/// What a changed record is made from.
+/// The base of a changed record.
 enum Base {
-    /// It is in memory already, and is changed there.
+    /// The record is in memory already, and is changed there.
     InMemory,
-    /// It is here, changed and complete.
+    /// The record is here, changed and complete.
     Ready(RecordBuffer),
 }
 
@@ -251,7 +252,7 @@ impl Dataset {
         })
     }
 
-    /// How long a record in the pool is, 0 for a hole, and if it is none its slot and pointer.
+    /// Returns the length of a record in the pool, 0 for a hole, and otherwise its slot and pointer.
     fn stored(&self, ino: Ino, record: u64) -> Result<(usize, Option<(u64, RecordPtr)>)> {
         let Some(slot) = self.slot_of(ino, record)? else {
             return Ok((0, None));
@@ -493,7 +494,7 @@ impl Dataset {
         inode.stored.forget();
     }
 
-    /// How often a record of this length is stored, and space for that.
+    /// Returns the number of copies of a record of this length, and the space for them.
     pub(crate) fn record_space(
         &self,
         settings: &Settings,
@@ -512,11 +513,11 @@ pub(super) struct WritePiece<'a> {
     pub(super) record: u64,
     pub(super) start: usize,
     pub(super) data: &'a [u8],
-    /// How far the record may have contents now.
+    /// The end of the bytes that may have contents now.
     pub(super) filled: usize,
 }
 
-/// What a write does to the attributes.
+/// The effects of a write on the attributes.
 struct AttrUpdate {
     ino: Ino,
     end: u64,

@@ -102,7 +102,7 @@ impl Dataset {
         });
     }
 
-    /// As [`Dataset::seal_record`], for several records and the numbers of their copies.
+    /// Does the same as [`Dataset::seal_record`], for several records and the numbers of their copies.
     fn seal_records(&self, records: &[(&RecordBuffer, usize)]) -> Vec<Result<Placed>> {
         let settings = self.settings();
         let alone = || {

@@ -27,7 +27,7 @@ pub(crate) struct ChangeJournal {
 struct JournalState {
     /// The first transaction group that is noted completely; `None` if nothing is noted.
     since: Option<u64>,
-    /// Whether noting begins with the next transaction group.
+    /// True if noting begins with the next transaction group.
     is_wanted: bool,
     /// Commits since the last `fsync`.
     idle: u32,
@@ -55,7 +55,7 @@ pub(crate) struct ChangedRange {
     pub(crate) record: u64,
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Whether the whole record was replaced, also by a hole.
+    /// True if the whole record was replaced, also by a hole.
     pub(crate) is_whole: bool,
 }
 

@@ -24,10 +24,10 @@ pub(crate) mod writer;
 
 use vfs::Ino;
 
-/// When changes are durable.
+/// The time at which changes are durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyncMode {
-    /// When a program asks for it.
+    /// Changes are durable when a program asks for it.
     #[default]
     Standard,
     /// Before each change returns.
@@ -36,15 +36,15 @@ pub enum SyncMode {
     Disabled,
 }
 
-/// How a change of the tree reaches the log.
+/// The way of a change of the tree into the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// With the next entry, whichever file that is for.
     Names,
     /// With the contents of this file.
     Contents(Ino),
-    /// Not at all: if the change is lost, the program makes it again.
+    /// The change is not logged: if it is lost, the program makes it again.
     Upkeep,
-    /// Not at all. Until the next commit, later changes are not logged either.
+    /// The change is not logged. Until the next commit, later changes are not logged either.
     Unlogged,
 }

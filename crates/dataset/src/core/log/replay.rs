@@ -14,12 +14,12 @@ use crate::error::{Error, LostEntries, Result};
 use crate::layout::{INO_LIMIT, KeyKind, attr_ino};
 use crate::tree::TreeView;
 
-/// What a log has.
+/// The result of a check of a log.
 #[derive(Clone, Copy, Debug, Default)]
 struct LogCheck {
     /// The number of entries that can be applied.
     good: u64,
-    /// What comes after them.
+    /// The entries after them.
     lost: LostEntries,
 }
 
@@ -108,7 +108,7 @@ impl Dataset {
         Ok(checked)
     }
 
-    /// Whether an entry continues this log, with steps and records that can be applied.
+    /// Returns whether an entry continues this log, with steps and records that can be applied.
     fn is_right(&self, head: &LogHead, entry: &LogEntry) -> Result<bool> {
         let Some(payload) = self.open_log_entry(head, entry) else {
             return Ok(false);
@@ -274,7 +274,7 @@ fn later_steps<'a>(
     })
 }
 
-/// Whether a step can be from the log of a volume: blocks in its only inode.
+/// Returns whether a step can be from the log of a volume: blocks in its only inode.
 fn is_of_volume(step: &LogStep<'_>, shape: VolumeShape) -> bool {
     let block_size = shape.block_size();
     let (ino, record, len) = match step {
@@ -292,7 +292,7 @@ fn is_of_volume(step: &LogStep<'_>, shape: VolumeShape) -> bool {
     ino == VOLUME_INO && record < pool::SLOT_LIMIT && len <= block_size
 }
 
-/// Whether edits may change the slots of records.
+/// Returns whether edits may change the slots of records.
 fn moves_slots(edits: &KeyChanges<'_>) -> bool {
     let kinds = [KeyKind::Extent, KeyKind::Shared, KeyKind::Dead];
     edits

@@ -20,7 +20,7 @@ const EMPTY: u8 = 4;
 const DELETED: u32 = u32::MAX;
 /// The largest record of a file.
 const RECORD_MAX: usize = pool::RECORD_MAX as usize;
-/// One step has at most this many keys, so that it can be applied with little memory.
+/// A step has at most this many keys, so that it can be applied with little memory.
 const KEYS_MAX: usize = 64;
 
 /// Changes of the tree.
@@ -66,7 +66,7 @@ pub(crate) struct ContentsStep<'a> {
     pub(crate) record: u64,
     /// Their offset in the record.
     pub(crate) start: usize,
-    /// Whether they replace the whole record.
+    /// True if they replace the whole record.
     pub(crate) is_whole: bool,
     pub(crate) bytes: &'a [u8],
 }

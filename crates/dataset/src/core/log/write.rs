@@ -16,10 +16,11 @@ use crate::core::Dataset;
 use crate::core::io::memory::inode::Inode;
 use crate::error::Result;
 
-/// If more bytes of contents than this changed, the records are written to their final places, and the log only points
+/// The largest number of changed bytes that go into the log. Beyond it, records get their final places, and the log
+/// only points
 /// to them.
 const LARGE: usize = 64 << 10;
-/// If an entry needs more bytes than this, besides pointers, a commit writes the changes instead.
+/// The largest number of bytes of an entry, besides pointers. Beyond it, a commit writes the changes instead.
 const STEPS_MAX: usize = 256 << 10;
 const _: () = assert!(STEPS_MAX < ENTRY_STEPS_MAX && ENTRY_STEPS_MAX < pool::RECORD_MAX as usize);
 
@@ -103,8 +104,8 @@ impl Dataset {
         })
     }
 
-    /// If so much of a file changed that its entry should only point to records, writes these records to their final
-    /// places. Leaves out records of which less than half changed.
+    /// Writes the records of a file to their final places, if so much changed that its entry should only point to
+    /// them. Leaves out records of which less than half changed.
     fn place_ahead(&self, inode: &Arc<Inode>) {
         let committed = self.pool.committed_txg();
         let ranges = self.journal.ranges(inode.ino, committed);

@@ -28,7 +28,7 @@ struct LogQueue {
     written: u64,
     /// The ticket of the last request that is durable.
     durable: u64,
-    /// Whether a thread is writing or flushing.
+    /// True if a thread is writing or flushing.
     is_writing: bool,
 }
 
@@ -132,7 +132,7 @@ impl LogQueue {
         }
     }
 
-    /// As many requests as fit into one entry, but at least one.
+    /// Returns as many requests as fit into one entry, but at least one.
     fn some(&self) -> Vec<Arc<LogRequest>> {
         let (mut steps, mut places) = (0, 0);
         let fits = |request: &&Arc<LogRequest>| {

@@ -6,12 +6,12 @@ use crate::common::origin;
 use crate::model::world::World;
 use crate::sim::Sim;
 
-/// What is known of the checkpoint of the pool.
+/// The known facts about the checkpoint of the pool.
 #[derive(Default)]
 pub struct Kept {
-    /// What the pool had when it was made.
+    /// The world when the checkpoint was made.
     world: Option<World>,
-    /// What it had when one was made that may not be there.
+    /// The world when a checkpoint was made that may not be there.
     maybe: Option<World>,
     /// A command that would end it was cut short.
     ending: Option<Ending>,
@@ -23,7 +23,7 @@ enum Ending {
     Rewind,
 }
 
-/// Whether a command was refused because there is a checkpoint.
+/// Returns whether a command was refused because there is a checkpoint.
 pub fn is_refusal(error: &pool::Error) -> bool {
     matches!(error, pool::Error::Refused { .. }) && error.to_string().contains("pool checkpoint -d")
 }
@@ -69,7 +69,7 @@ impl Sim {
         self.kept.world.is_some()
     }
 
-    /// What the next import does with it.
+    /// Returns the treatment of the checkpoint by the next import.
     pub fn at_checkpoint(&mut self) -> AtCheckpoint {
         if self.kept.world.is_none() || self.dice.below(4) > 0 {
             return AtCheckpoint::Keep;

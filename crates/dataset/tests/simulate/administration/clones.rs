@@ -11,7 +11,7 @@ use crate::common::origin;
 use crate::model::world::ModelDataset;
 use crate::sim::{Refusal, Sim};
 
-/// So many datasets there are at most.
+/// The largest number of datasets.
 pub const DATASETS_MAX: usize = 9;
 
 impl Sim {
@@ -84,7 +84,7 @@ impl Sim {
         }
     }
 
-    /// What makes the keyring of a clone, and its seal, and whether it gets a generation of its own, as of a snapshot
+    /// Makes the keyring of a clone, and its seal, and whether it gets a generation of its own, as of a snapshot
     /// from before a rotation; none if what is there cannot be read.
     fn clone_keys(
         &mut self,

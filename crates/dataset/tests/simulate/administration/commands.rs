@@ -1,4 +1,4 @@
-//! What an administrator does with datasets.
+//! Commands of an administrator on datasets.
 
 use std::sync::Arc;
 

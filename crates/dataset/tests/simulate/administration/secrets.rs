@@ -77,7 +77,7 @@ impl Sim {
         loaded.get(&root).map(|key| key.try_clone().unwrap())
     }
 
-    /// Whether what is made below a dataset finds the key that it may inherit.
+    /// Returns whether what is made below a dataset finds the key that it may inherit.
     pub fn can_inherit(&self, above: &str) -> bool {
         let root = self.world.datasets[above].key_root;
         root == 0 || self.key(root).is_some()

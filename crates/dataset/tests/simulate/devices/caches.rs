@@ -9,7 +9,7 @@ use store::ErrorCounts;
 use crate::common::origin;
 use crate::sim::Sim;
 
-/// What is not a place for records on a cache device.
+/// The size of the part of a cache device that is not for records.
 const HEADER: u64 = 128 << 10;
 const CACHES_MAX: usize = 3;
 
@@ -28,7 +28,7 @@ impl Sim {
         }
     }
 
-    /// What was read is written to the cache devices, sooner or later. Often they are full.
+    /// Lets records that were read be written to the cache devices. Often they are full.
     pub fn feed_caches(&mut self) {
         if self.dice.below(4) == 0
             && let Some(pool) = &self.pool
@@ -155,7 +155,7 @@ impl Sim {
         }
     }
 
-    /// Nothing is on any of them as it was written: nothing is found there.
+    /// Spoils all of them, so that nothing is found there.
     fn spoil_all_caches(&mut self) {
         let pool = self.pool();
         pool.drain_caches();

@@ -46,7 +46,7 @@ impl Sim {
         }
     }
 
-    /// As with autoexpand=on: the pool uses whatever it can use.
+    /// Lets the pool use all the space that it can, like autoexpand=on.
     pub fn use_what_was_gained(&mut self) {
         for guid in self.pool().expandable().iter().map(|found| found.guid) {
             let members = self.members();

@@ -10,9 +10,9 @@ use crate::sim::{Sim, dynamic};
 
 /// The guids of the pool.
 pub struct Guids {
-    /// That it has.
+    /// The guid of the pool.
     pub now: u64,
-    /// That it may have instead.
+    /// The guid that it may have instead.
     next: Option<u64>,
 }
 
@@ -21,7 +21,7 @@ impl Guids {
 }
 
 impl Sim {
-    /// Whether all devices would get the new guid. That cache devices get it is no matter of the pool.
+    /// Returns whether all devices would get the new guid. That cache devices get it is no matter of the pool.
     pub fn may_be_renumbered(&self) -> bool {
         let pool = self.pool();
         let is_there = |state| matches!(state, DeviceState::Online | DeviceState::Spare);
@@ -44,7 +44,7 @@ impl Sim {
         }
     }
 
-    /// Those of some devices that an import takes for devices of the pool, or that it cannot read.
+    /// Returns the devices that an import takes for devices of the pool, or that it cannot read.
     pub fn own(&self, there: &[Arc<SimDevice>]) -> Vec<Arc<SimDevice>> {
         let probed = there.iter().filter_map(|device| {
             let found = probe(device.as_ref()).ok()?;

@@ -11,7 +11,7 @@ use crate::common::{assert_clean, open_devices, origin};
 use crate::model::device::SimDevice;
 use crate::sim::Sim;
 
-/// What is not in a header of a device.
+/// The size of the header of a device.
 const HEADER: u64 = 320 << 10;
 
 impl Sim {
@@ -203,7 +203,7 @@ impl Sim {
         self.pick(logs)
     }
 
-    /// It can be written to no more, now or soon. What it holds can be read again later.
+    /// Makes a log device refuse writes, now or soon. Its contents can be read again later.
     fn hurt_log_device(&mut self) {
         let Some(info) = self.pick_log_device() else {
             return;

@@ -13,7 +13,7 @@ use block::{BlockDevice, Error, Result, SectorSizes};
 
 use crate::common::Dice;
 
-/// What all devices of a machine hang on.
+/// The power supply of all devices of a machine.
 pub struct Power {
     writes: AtomicU64,
     /// The write at which it fails.
@@ -55,14 +55,14 @@ impl Power {
     }
 }
 
-/// How a device fails.
+/// The faults of a device.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Everything fails after so many writes.
+    /// The number of writes after which all requests fail.
     pub dead_after: Option<u64>,
-    /// One write fails after so many; half of it arrives.
+    /// A write fails after so many; half of it arrives.
     pub short_after: Option<u64>,
-    /// One flush fails after so many. What was not durable may never be, although it can be read for
+    /// A flush fails after so many. What was not durable may never be, although it can be read for
     /// now.
     pub bad_flush_after: Option<u64>,
     /// Reads that touch these bytes fail.
@@ -85,7 +85,7 @@ struct State {
     pending: Vec<(u64, Vec<u8>)>,
     faults: Faults,
     dice: Dice,
-    /// Of everything that was ever written.
+    /// The hash of all bytes that were ever written.
     hash: blake3::Hasher,
 }
 
@@ -174,7 +174,7 @@ impl SimDevice {
         }
     }
 
-    /// It has so many bytes more.
+    /// Adds so many bytes to the device.
     pub fn grow(&self, bytes: usize) {
         let mut state = self.lock();
         let size = state.current.len() + bytes;
@@ -190,7 +190,7 @@ impl SimDevice {
         }
     }
 
-    /// Whether something that fails after so many writes fails now.
+    /// Returns whether something that fails after so many writes fails now.
     fn is_due(after: &mut Option<u64>) -> bool {
         match after {
             Some(0) => true,
@@ -280,7 +280,7 @@ impl BlockDevice for SimDevice {
         Ok(())
     }
 
-    /// What it held becomes noise, so that a later use of it fails.
+    /// Replaces the range by noise, so that a later use of it fails.
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.write(offset, vec![0xdd; len as usize])
     }

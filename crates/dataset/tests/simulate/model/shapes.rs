@@ -1,11 +1,11 @@
-//! What pools are made of.
+//! The shapes of pools.
 
 /// Devices of each group, and spares.
 pub struct Shape {
-    /// How many members each group has, and how many of them are parity.
+    /// The number of members of each group, and the number of them that are parity.
     pub groups: &'static [(usize, usize)],
     pub spares: usize,
-    /// How many members the group for logs has; 0: there is none.
+    /// The number of members of the group for logs; 0: there is none.
     pub logs: usize,
 }
 

@@ -7,7 +7,7 @@ use crate::programs::volumes::InUse;
 use crate::sim::Sim;
 
 impl Sim {
-    /// Nothing is lost, and nothing used twice.
+    /// Checks that nothing is lost, and nothing used twice.
     pub fn check(&mut self) {
         if self.may_fail() {
             return;
@@ -28,7 +28,7 @@ impl Sim {
         self.verify_counts(guid);
     }
 
-    /// What users and groups have in a dataset, if that is counted, is what counting anew finds, and the blocks of each file
+    /// Checks that the counts of users and groups are those of counting anew, and that the blocks of each file
     /// are those of its records.
     fn verify_counts(&mut self, guid: u64) {
         if self.is_over || matches!(self.mounted[&guid], InUse::Volume(_)) {

@@ -1,4 +1,4 @@
-//! What a pool should hold.
+//! The expected contents of a pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +17,13 @@ pub struct ModelDataset {
     pub suite: Option<Suite>,
     /// The guid of the dataset whose secret opens it; 0 if it is clear.
     pub key_root: u64,
-    /// Of a key root: the secret that opens it, or those that may.
+    /// The secret that opens a key root, or those that may.
     pub secrets: Vec<u64>,
-    /// What has the same has the same data keys; 0 while the pool has not said.
+    /// The family: datasets of the same family have the same data keys; 0 while the pool has not said.
     pub family: u64,
     /// The data keys in its keyring, each by a number that no others have; none if it is clear.
     pub generations: Vec<u64>,
-    /// Whether there may be others too.
+    /// True if there may be others too.
     pub may_be_rotated: bool,
     pub props: BTreeMap<String, String>,
     /// Bytes of a block, if it is a volume.
@@ -31,9 +31,9 @@ pub struct ModelDataset {
     pub history: History,
     /// The oldest first.
     pub snapshots: Vec<Snapshot>,
-    /// Of a clone: the snapshot that it was made of.
+    /// The snapshot from which a clone was made.
     pub origin: Option<SnapshotId>,
-    /// It was not in use since its newest snapshot.
+    /// True if the dataset was not in use since its newest snapshot.
     pub is_untouched: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct Snapshot {
     pub guid: u64,
     /// The first of those that are sealed as it is.
     pub sealed_as: SnapshotId,
-    /// What it is to a stream in the clear. One that was sealed anew and then sent as it was sealed is another.
+    /// The snapshot that it is to a stream in the clear. A copy that was sealed anew and then sent sealed is another.
     pub lineage: SnapshotId,
     /// The data keys that it needs.
     pub generations: Vec<u64>,
@@ -80,15 +80,15 @@ impl ModelDataset {
     }
 }
 
-/// What came of a stream that was broken off.
+/// The received part of a stream that was broken off.
 #[derive(Clone)]
 pub struct Partial {
     /// The guids of the snapshots that it brings, and that it goes on from, or 0.
     pub to: u64,
     pub from: u64,
-    /// What it goes on from, where it came.
+    /// The snapshot from which the stream goes on, on the receiving side.
     pub base: Option<SnapshotId>,
-    /// How what it brings was sealed.
+    /// The snapshot as which its records were sealed.
     pub sealed_as: SnapshotId,
 }
 
@@ -104,7 +104,7 @@ pub struct World {
     pub caches: BTreeSet<u64>,
 }
 
-/// What can be seen of a pool without a key: of each dataset the guid, that of its key root, and its
+/// The visible facts of a pool without a key: of each dataset the guid, that of its key root, and its
 /// properties; of snapshots, of what was received in part, and of cache devices, that they are there.
 pub type Shape = BTreeMap<String, (u64, u64, BTreeMap<String, String>)>;
 
@@ -146,7 +146,7 @@ impl World {
         line
     }
 
-    /// Where what comes into a dataset waits.
+    /// Returns the place at which received records of a dataset wait.
     pub fn place(&self, target: &str) -> Place {
         match target.rsplit_once('/') {
             Some((above, last)) => (self.datasets[above].guid, last.into()),
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Whether something that stays was made of one of these snapshots, or goes on from one.
+    /// Returns whether something that stays was made of one of these snapshots, or goes on from one.
     pub fn are_needed(
         &self,
         snapshots: &[Snapshot],
@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    /// Everything that has happened is durable. What waits in logs is as unknown as before.
+    /// Notes that all changes are durable. Changes that wait in logs are as unknown as before.
     pub fn committed(&mut self, is_in_use: impl Fn(u64) -> bool) {
         for dataset in self
             .datasets
@@ -294,14 +294,14 @@ impl World {
     }
 }
 
-/// What was received in part, which is not shown.
+/// Returns the parts of streams that were received, which are not shown.
 fn partials(pool: &Pool) -> impl Iterator<Item = std::sync::Arc<Entry>> {
     const IDS: u64 = 10_000;
     let all = (1..IDS).filter_map(|id| pool.entry(id).ok());
     all.filter(|entry| entry.is_partial())
 }
 
-/// As [`World::shape`], of a pool.
+/// Does the same as [`World::shape`], of a pool.
 pub fn shape_of(pool: &Pool) -> Shape {
     let listed = pool.list(pool.top().unwrap().id).unwrap();
     let see = |listed: pool::Listed| {

@@ -1,4 +1,4 @@
-//! What programs do with files, and how it becomes durable.
+//! Programs that use files, and how their changes become durable.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::common::model::{Model, assert_same};
 use crate::programs::volumes::InUse;
 use crate::sim::Sim;
 
-/// So many states are remembered before a commit makes one of them.
+/// The number of states that are remembered before a commit makes one of them.
 const MOMENTS_MAX: usize = 60;
 
-/// Whether contents are those after a copy as far as that came, to any byte, and from there on those before it.
+/// Returns whether contents are those after a copy as far as that came, to any byte, and from there on those before it.
 fn has_begun([before, after]: [&[u8]; 2], contents: &[u8]) -> bool {
     let common = |a: &[u8], b: &[u8]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let done = common(contents, after);
@@ -98,7 +98,7 @@ impl Sim {
         }
     }
 
-    /// There was no free space: nothing has happened, or a part of what takes several steps.
+    /// Handles a lack of free space: nothing has happened, or a part of several steps.
     fn refused(&mut self, guid: u64, fs: &SnapshotDirFs, before: Model, driver: Driver) {
         self.say("   no free space");
         let mut model = before.clone();

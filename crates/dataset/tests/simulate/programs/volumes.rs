@@ -41,7 +41,7 @@ impl InUse {
         }
     }
 
-    /// Everything that can be seen in it.
+    /// Returns all that can be seen in it.
     pub fn look(&self) -> vfs::Result<Picture> {
         match self {
             InUse::Files(mounted) => look(mounted.as_ref()),
@@ -93,7 +93,7 @@ impl ModelDataset {
 }
 
 impl Sim {
-    /// One request to a volume in use.
+    /// A request to a volume in use.
     pub fn request(&mut self, guid: u64, volume: &Volume) {
         let mut after = self.dataset_mut(guid).history.now().clone();
         let contents = &mut after.node_mut(FILE).contents;
@@ -149,7 +149,7 @@ impl Sim {
         }
     }
 
-    /// Nothing has happened, or a part of what takes several steps.
+    /// Handles a lack of free space: nothing has happened, or a part of several steps.
     fn had_no_space(&mut self, guid: u64, volume: &Volume, after: Model) {
         self.say("   no free space");
         let Ok(found) = picture(volume) else {
@@ -173,7 +173,7 @@ impl Sim {
         }
     }
 
-    /// Whether changes were written to the devices.
+    /// Returns whether changes were written to the devices.
     fn survive_sync(&mut self, written: block::Result<()>) -> bool {
         match written {
             Ok(()) => return true,
@@ -241,5 +241,5 @@ impl Sim {
     }
 }
 
-/// What is in use, by guid.
+/// The datasets in use, by guid.
 pub type AllInUse = BTreeMap<u64, InUse>;

@@ -1,4 +1,4 @@
-//! Who receives streams: which keys and properties what they make has.
+//! Receivers of streams, and the keys and properties of the datasets that they make.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::administration::commands::settings;
 use crate::sim::Sim;
 use crate::streams::transfer::Stream;
 
-/// Who receives.
+/// A receiver.
 pub struct Taker {
     engine: Arc<Engine>,
     random: Arc<dyn Random>,
     settings: Settings,
-    /// How a dataset is encrypted that comes in the clear: its suite, its key, and how that is wrapped.
+    /// The encryption of a dataset that comes in the clear: its suite, its key, and how that is wrapped.
     seal: Option<(Suite, WrappingKey, WrappingKeyAccess)>,
     /// The keyring of one that is there.
     keyring: Option<Keyring>,
 }
 
 impl ReceivePolicy for Taker {
-    /// What it has stays, and what is new comes behind it.
+    /// Returns the keyring with the new entries behind the present ones.
     fn keyring(&self, begin: &Begin, now: Option<&[u8]>) -> Result<Option<Vec<u8>>, String> {
         let Some(now) = now else {
             return Ok(Some(begin.keyring.clone()));
@@ -88,7 +88,7 @@ impl ReceivePolicy for Taker {
     fn received(&self, _: &str) {}
 }
 
-/// How a new dataset is opened.
+/// The way in which a new dataset is opened.
 pub struct Secrets {
     pub suite: Option<Suite>,
     /// The guid of its key root; 0 if it is one, or clear.
@@ -97,7 +97,7 @@ pub struct Secrets {
 }
 
 impl Sim {
-    /// Who receives a stream, and which secrets open what it makes; none if a key cannot be read.
+    /// Returns the receiver of a stream, and the secrets that open its dataset; `None` if a key cannot be read.
     pub fn taker(&mut self, stream: &Stream, target: &str) -> Option<(Taker, Secrets)> {
         let mut taker = Taker {
             engine: Arc::clone(self.engine()),

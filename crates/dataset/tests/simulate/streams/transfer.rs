@@ -19,19 +19,19 @@ use crate::streams::taker::Secrets;
 pub struct Stream {
     bytes: Vec<u8>,
     pub is_plain: bool,
-    /// Where it begins; not with what a receiver has already.
+    /// True if the stream begins after the records that a receiver has already.
     is_rest: bool,
     pub snapshot: Snapshot,
     /// The snapshot that it goes on from.
     base: Option<Snapshot>,
     pub suite: Option<Suite>,
     family: u64,
-    /// Whether it is not known which data keys it needs.
+    /// True if it is not known which data keys it needs.
     may_be_rotated: bool,
-    /// Whether its keyring lacks the generations that seal what it makes. A later stream brings them.
+    /// True if its keyring lacks the generations that seal what it makes. A later stream brings them.
     seals_no_heads: bool,
     block_size: Option<u64>,
-    /// What may open it.
+    /// The secrets that may open it.
     pub secrets: Vec<u64>,
 }
 
@@ -42,16 +42,16 @@ impl Stream {
     }
 }
 
-/// What happens on the way.
+/// The events on the way.
 enum Fate {
     Arrives,
-    /// Nothing comes after so many bytes.
+    /// The stream ends after so many bytes.
     BreaksOff(usize),
     /// A bit of this byte is another.
     Changes(usize),
 }
 
-/// What comes, while others commit.
+/// The bytes that arrive, while others commit.
 struct Way<'a> {
     rest: &'a [u8],
     /// After so many bytes more.
@@ -401,7 +401,7 @@ impl Sim {
         }
     }
 
-    /// What is left of a stream that was not received: nothing, or what was to be kept.
+    /// Finds the rest of a stream that was not received: nothing, or the part that was to be kept.
     fn find_part(&mut self, part: World, (goes_on, resumable): (bool, bool), place: &Place) {
         let mut without = self.world.clone();
         without.partials.remove(place);
@@ -430,7 +430,7 @@ impl Sim {
         stream.base.is_some() && !self.world.datasets.contains_key(target)
     }
 
-    /// Of what becomes a clone, with a suite: one of several equal snapshots is its origin.
+    /// Returns why a clone with a suite is refused: one of several equal snapshots is its origin.
     fn refusal_of_clone(&self, stream: &Stream, target: &str, suite: Option<Suite>) -> Refusal {
         let from = stream.base.as_ref().expect("it has one");
         let all = self.world.datasets.values().flat_map(|dataset| {

@@ -45,7 +45,7 @@ impl RecordCache {
         self.lookups.count(self.entries.get(&(dataset, *checksum)))
     }
 
-    /// Its contents and hits.
+    /// Returns the contents and hits.
     pub(crate) fn totals(&self) -> CacheTotals {
         self.lookups
             .totals(self.entries.weight(), self.entries.capacity())

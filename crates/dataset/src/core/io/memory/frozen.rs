@@ -17,7 +17,7 @@ pub(crate) struct FrozenFiles {
     pub(crate) freed: Vec<u64>,
     /// The header, if the dataset has files.
     pub(crate) header: Option<Header>,
-    /// Whether the header changed.
+    /// True if the header changed.
     pub(crate) is_header_new: bool,
     /// Space for the pages, released once all have places.
     pub(crate) page_reservations: Vec<Reservation>,

@@ -29,14 +29,14 @@ pub(crate) struct Inode {
 
 /// A record in memory that is newer than the pool's.
 pub(crate) struct DirtyRecord {
-    /// Its plaintext, up to the end of the file.
+    /// The plaintext, up to the end of the file.
     pub(crate) buffer: Arc<RecordBuffer>,
-    /// Its slot in `data`.
+    /// The slot in `data`.
     pub(crate) slot: u64,
     pub(crate) stage: RecordStage,
     /// The end of the part that was written sequentially from the beginning; 0 if it was written in another order.
     pub(crate) run: usize,
-    /// Whether sequential writes have filled it. Then it is not likely to be changed or read again soon.
+    /// True if sequential writes have filled it. Then it is not likely to be changed or read again soon.
     pub(crate) is_streamed: bool,
     /// The number of copies to store.
     pub(crate) copies: usize,
@@ -57,7 +57,7 @@ impl Inode {
 pub(crate) struct FileSpace {
     /// `None` if computing it would take too long.
     pub(crate) bytes: Option<u64>,
-    /// Whether the answer is valid until the file changes.
+    /// True if the answer is valid until the file changes.
     pub(crate) is_settled: bool,
 }
 
@@ -99,7 +99,7 @@ impl StoredCache {
 /// The progress of a dirty record.
 #[derive(Clone)]
 pub(crate) enum RecordStage {
-    /// It waits for a commit.
+    /// The record waits for a commit.
     Dirty,
     /// A worker seals it ahead of the commit.
     Sealing(Arc<SealJob>),
@@ -110,9 +110,9 @@ pub(crate) enum RecordStage {
 /// The work of one worker on one record.
 #[derive(Default)]
 pub(crate) struct SealJob {
-    /// Whether a commit waits for the job.
+    /// True if a commit waits for the job.
     pub(crate) frozen: AtomicBool,
-    /// Whether a worker, or the waiting commit, has begun the job.
+    /// True if a worker, or the waiting commit, has begun the job.
     begun: AtomicBool,
     /// Held until the record is in the open transaction group, or the waiting commit has it.
     pub(crate) under_way: RunningJobs,
@@ -199,7 +199,7 @@ impl Inodes {
         (changes, self.all_changed.load(Ordering::Acquire))
     }
 
-    /// As [`Inodes::with`], with `None` if the inode is not in memory.
+    /// Does the same as [`Inodes::with`], with `None` if the inode is not in memory.
     pub(crate) fn with_known<R>(&self, ino: Ino, look: impl FnOnce(Option<&Inode>) -> R) -> R {
         let Some(inode) = self.find(ino) else {
             return look(None);
@@ -231,7 +231,7 @@ impl Inodes {
         self.lookups.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the inode has lookups.
+    /// Returns whether the inode has lookups.
     pub(crate) fn is_looked_up(&self, ino: Ino) -> bool {
         self.find(ino)
             .is_some_and(|inode| *inode.lookups.lock() > 0)
@@ -248,7 +248,7 @@ impl Inodes {
         known
     }
 
-    /// Whether any inode has lookups.
+    /// Returns whether any inode has lookups.
     pub(crate) fn are_looked_up(&self) -> bool {
         self.lookups.load(Ordering::Relaxed) > 0
     }

@@ -12,7 +12,7 @@ use crate::core::Dataset;
 use crate::core::io::memory::inode::{FileSpace, Inode};
 use crate::core::io::slots::extents;
 use crate::error::Result;
-use crate::layout::{AttrValue, FLAG_INLINE, FileExtent, attr_ino, attr_key};
+use crate::layout::{AttrValue, FLAG_INLINE, RecordExtent, attr_ino, attr_key};
 use crate::tree::{TreeStep, TreeView};
 
 /// A file with more extents, or more extents over the same slots, or more records that wait in memory, shows its size
@@ -27,7 +27,7 @@ impl Dataset {
         Ok(self.shown_as(ino, self.attr(ino)?))
     }
 
-    /// As [`Dataset::shown`], for an inode with these attributes.
+    /// Does the same as [`Dataset::shown`], for an inode with these attributes.
     pub(crate) fn shown_as(&self, ino: Ino, attr: AttrValue) -> Attr {
         let has_records = attr.kind() == Kind::File && !attr.has(FLAG_INLINE);
         if !has_records || attr.allocated.get() == 0 {
@@ -95,7 +95,7 @@ impl Dataset {
 
 /// The slots of extents, in rows of ranges that ascend and do not overlap. There is more than one row if a file shares
 /// records with itself.
-fn rows(extents: &[FileExtent]) -> Vec<Vec<Range<u64>>> {
+fn rows(extents: &[RecordExtent]) -> Vec<Vec<Range<u64>>> {
     let slots = extents
         .iter()
         .map(|extent| extent.slot..extent.slot + extent.count);

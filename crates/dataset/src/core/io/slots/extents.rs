@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use vfs::Ino;
 
-use crate::layout::{FileExtent, KeyKind, dead_key, extent_key, suffix_number};
+use crate::layout::{KeyKind, RecordExtent, dead_key, extent_key, suffix_number};
 use crate::tree::{TreeStep, TreeView, TreeWriter};
 
 /// Runs grow up to this many slots.
@@ -17,23 +17,23 @@ const RUN_MAX: u64 = 1 << 14;
 const ALIGN: u64 = pool::FANOUT as u64;
 
 /// The extent with a record.
-pub(crate) fn find(view: &dyn TreeView, ino: Ino, record: u64) -> TreeStep<Option<FileExtent>> {
+pub(crate) fn find(view: &dyn TreeView, ino: Ino, record: u64) -> TreeStep<Option<RecordExtent>> {
     let Some((key, value)) = view.floor(&extent_key(ino, record))? else {
         return Ok(None);
     };
     let Some(first) = suffix_number(key, ino, KeyKind::Extent) else {
         return Ok(None);
     };
-    let extent = FileExtent::decode(first, value).ok_or(vfs::Error::Io)?;
+    let extent = RecordExtent::decode(first, value).ok_or(vfs::Error::Io)?;
     Ok((record < extent.end()).then_some(extent))
 }
 
 /// The first extent that begins at or after a record.
-fn next(view: &dyn TreeView, ino: Ino, record: u64) -> TreeStep<Option<FileExtent>> {
+fn next(view: &dyn TreeView, ino: Ino, record: u64) -> TreeStep<Option<RecordExtent>> {
     let mut found = None;
     view.scan(&extent_key(ino, record), &mut |key, value| {
-        found =
-            suffix_number(key, ino, KeyKind::Extent).map(|first| FileExtent::decode(first, value));
+        found = suffix_number(key, ino, KeyKind::Extent)
+            .map(|first| RecordExtent::decode(first, value));
         false
     })?;
     Ok(found
@@ -48,14 +48,14 @@ pub(crate) fn overlapping(
     from: u64,
     to: u64,
     most: usize,
-) -> TreeStep<Vec<FileExtent>> {
-    let mut extents: Vec<FileExtent> = find(view, ino, from)?.into_iter().collect();
+) -> TreeStep<Vec<RecordExtent>> {
+    let mut extents: Vec<RecordExtent> = find(view, ino, from)?.into_iter().collect();
     let mut bad = false;
     view.scan(
         &extent_key(ino, from.saturating_add(1)),
         &mut |key, value| match suffix_number(key, ino, KeyKind::Extent) {
             Some(first) if first < to && extents.len() < most => {
-                match FileExtent::decode(first, value) {
+                match RecordExtent::decode(first, value) {
                     Some(extent) => extents.push(extent),
                     None => bad = true,
                 }
@@ -72,8 +72,12 @@ pub(crate) fn overlapping(
 }
 
 /// The extents of a range of records. Reads only the pages of the tree that can have these extents.
-pub(crate) fn of(view: &dyn TreeView, ino: Ino, records: Range<u64>) -> TreeStep<Vec<FileExtent>> {
-    let mut extents: Vec<FileExtent> = Vec::new();
+pub(crate) fn of(
+    view: &dyn TreeView,
+    ino: Ino,
+    records: Range<u64>,
+) -> TreeStep<Vec<RecordExtent>> {
+    let mut extents: Vec<RecordExtent> = Vec::new();
     for record in records {
         if extents.last().is_none_or(|last| last.end() <= record) {
             extents.extend(find(view, ino, record)?);
@@ -83,26 +87,26 @@ pub(crate) fn of(view: &dyn TreeView, ino: Ino, records: Range<u64>) -> TreeStep
 }
 
 /// The slot of a record, if one of these ascending extents has it.
-pub(crate) fn slot_in(extents: &[FileExtent], record: u64) -> Option<u64> {
+pub(crate) fn slot_in(extents: &[RecordExtent], record: u64) -> Option<u64> {
     let at = extents.partition_point(|extent| extent.end() <= record);
     let extent = extents.get(at).filter(|extent| extent.record <= record);
     extent.map(|extent| extent.slot_of(record))
 }
 
 /// Gives a record without a slot an extent, with more slots for later records.
-pub(crate) fn add(w: &mut TreeWriter<'_>, ino: Ino, record: u64) -> TreeStep<FileExtent> {
+pub(crate) fn add(w: &mut TreeWriter<'_>, ino: Ino, record: u64) -> TreeStep<RecordExtent> {
     let (mut start, mut end) = run_for(record);
     if record > 0
         && let Some((key, value)) = w.floor(&extent_key(ino, record - 1))?
         && let Some(first) = suffix_number(key, ino, KeyKind::Extent)
     {
-        let before = FileExtent::decode(first, value).ok_or(vfs::Error::Io)?;
+        let before = RecordExtent::decode(first, value).ok_or(vfs::Error::Io)?;
         start = start.max(before.end());
     }
     if let Some(after) = next(w, ino, record)? {
         end = end.min(after.record);
     }
-    let extent = FileExtent {
+    let extent = RecordExtent {
         record: start,
         slot: take_slots(w, end - start)?,
         count: end - start,
@@ -139,10 +143,10 @@ pub(crate) fn take_slots(w: &mut TreeWriter<'_>, count: u64) -> TreeStep<u64> {
 pub(crate) fn cut(
     w: &mut TreeWriter<'_>,
     ino: Ino,
-    extent: &FileExtent,
+    extent: &RecordExtent,
     from: u64,
     to: u64,
-) -> FileExtent {
+) -> RecordExtent {
     let (from, to) = (from.max(extent.record), to.min(extent.end()));
     w.delete(extent_key(ino, extent.record));
     if from > extent.record {

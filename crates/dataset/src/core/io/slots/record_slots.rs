@@ -4,7 +4,7 @@ use vfs::Ino;
 
 use crate::core::io::slots::extents;
 use crate::core::io::slots::share::Runs;
-use crate::layout::{FileExtent, extent_key};
+use crate::layout::{RecordExtent, extent_key};
 use crate::tree::{TreeStep, TreeWriter};
 
 /// A slot for each of these records, which ascend: the one it has if it is its own, else a new one.
@@ -15,7 +15,7 @@ pub(crate) fn map_records(
 ) -> TreeStep<Vec<u64>> {
     let mut slots = Vec::new();
     let mut runs = Runs::default();
-    let mut current: Option<FileExtent> = None;
+    let mut current: Option<RecordExtent> = None;
     for record in records {
         let extent = match current.filter(|extent| (extent.record..extent.end()).contains(&record))
         {
@@ -50,11 +50,11 @@ pub(crate) fn map_records(
 fn own_slot(
     w: &mut TreeWriter<'_>,
     ino: Ino,
-    extent: &FileExtent,
+    extent: &RecordExtent,
     record: u64,
-) -> TreeStep<(u64, Option<FileExtent>)> {
+) -> TreeStep<(u64, Option<RecordExtent>)> {
     extents::cut(w, ino, extent, record, record + 1);
-    let own = FileExtent {
+    let own = RecordExtent {
         record,
         slot: extents::take_slots(w, 1)?,
         count: 1,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::layout::{FileExtent, KeyKind, SharedRun, dataset_number, shared_key};
+use crate::layout::{KeyKind, RecordExtent, SharedRun, dataset_number, shared_key};
 use crate::tree::{TreeStep, TreeView, TreeWriter};
 
 /// The shared runs around some slots, during an operation.
@@ -155,7 +155,7 @@ impl Runs {
 
 /// Releases a part of a file's slots, and lists the slots without another owner for emptying. The caller stores `runs`
 /// after the last part.
-pub(crate) fn let_go(w: &mut TreeWriter<'_>, runs: &mut Runs, part: &FileExtent) -> TreeStep<()> {
+pub(crate) fn let_go(w: &mut TreeWriter<'_>, runs: &mut Runs, part: &RecordExtent) -> TreeStep<()> {
     if !part.shared {
         crate::core::io::slots::extents::bury(w, part.slot, part.count);
         return Ok(());

@@ -11,7 +11,8 @@ use common::*;
 use parking_lot::RwLock;
 use store::{CreateOptions, Error, Store, UNIT};
 
-/// As an export of a server that can be reached or not, and says with its first flush afterwards that it may have lost
+/// A device like the export of a server that can be reached or not, and says with its first flush afterwards that it
+/// may have lost
 /// writes.
 struct Remote {
     medium: RwLock<Arc<MemoryDevice>>,
