@@ -19,7 +19,8 @@ pub const fn bucket_end(bucket: usize) -> u64 {
     1 << (FIRST_BITS + bucket as u32)
 }
 
-/// Counts what others can cause again and again, and picks what gets a line in the log: the first one, and each that
+/// Counts what others can cause again and again, and picks those that get a line in the log. These are the first one,
+/// and each that
 /// doubles the count.
 #[derive(Debug, Default)]
 pub struct LogCount(AtomicU64);

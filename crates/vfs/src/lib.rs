@@ -49,7 +49,7 @@ pub trait FileSystem: Send + Sync {
     /// Gives back `count` lookups of `ino`.
     fn forget(&self, ino: Ino, count: u64);
 
-    /// Gives back every lookup there is: the front end has gone, without saying for each inode what
+    /// Gives back every lookup there is. The front end has gone, without saying for each inode what
     /// it still held (the kernel does not when a file system is unmounted).
     fn forget_all(&self) {}
 
@@ -64,7 +64,7 @@ pub trait FileSystem: Send + Sync {
         Trust::Lasting
     }
 
-    /// A number that tells the things apart which an inode number has been, one after the other: a front end gives
+    /// A number that tells the things apart which an inode number has been, one after the other. A front end gives
     /// errors for what it knows by another one.
     fn generation(&self, _found: &Attr) -> u64 {
         0
@@ -96,7 +96,7 @@ pub trait FileSystem: Send + Sync {
     /// `Stale` if there is no such inode, `Io`.
     fn getattr(&self, ino: Ino) -> Result<Attr>;
 
-    /// Does the same as [`FileSystem::getattr`], for a caller who looks only at kind, mode and owner: it is asked
+    /// Does the same as [`FileSystem::getattr`], for a caller who looks only at kind, mode and owner. It is asked
     /// before many
     /// changes, and need not count blocks.
     ///

@@ -16,7 +16,7 @@ const MERGE_BELOW: usize = PAGE / 4;
 const MERGED_MAX: usize = PAGE / 4 * 3;
 
 /// The result of a split: the least key of the new page, and its slot.
-type PageSibling = Option<(Vec<u8>, u64)>;
+type SplitPage = Option<(Vec<u8>, u64)>;
 
 impl State {
     fn resident(&self, slot: u64) -> &TreePage {
@@ -114,7 +114,7 @@ impl State {
         }
     }
 
-    fn put_below(&mut self, slot: u64, key: &[u8], value: &[u8]) -> PageSibling {
+    fn put_below(&mut self, slot: u64, key: &[u8], value: &[u8]) -> SplitPage {
         let page = self.resident(slot);
         if page.kind() == PageKind::Leaf {
             return match page.search(key) {
@@ -134,14 +134,14 @@ impl State {
         self.insert_cell(slot, index + 1, &separator, &new.to_le_bytes())
     }
 
-    fn replace(&mut self, slot: u64, index: usize, key: &[u8], value: &[u8]) -> PageSibling {
+    fn replace(&mut self, slot: u64, index: usize, key: &[u8], value: &[u8]) -> SplitPage {
         if self.resident(slot).value(index) == value || self.change(slot).replace(index, value) {
             return None;
         }
         self.insert_cell(slot, index, key, value)
     }
 
-    fn insert_cell(&mut self, slot: u64, index: usize, key: &[u8], value: &[u8]) -> PageSibling {
+    fn insert_cell(&mut self, slot: u64, index: usize, key: &[u8], value: &[u8]) -> SplitPage {
         let page = self.change(slot);
         if page.fits(key, value) {
             page.insert(index, key, value);

@@ -19,7 +19,7 @@ pub(crate) struct MemberBatch {
     made: AtomicUsize,
 }
 
-/// Returns whether other threads write to some members: they gain from being written to at the same time, or the
+/// Returns whether other threads write to some members. They gain from being written to at the same time, or the
 /// caller may
 /// have to do without one that does not answer.
 pub(crate) fn is_worthwhile(layout: &StoreLayout, members: &[Arc<Member>]) -> bool {

@@ -1,7 +1,7 @@
 //! Operations on several members at the same time, which do without members that do not answer.
 //!
 //! After the deadline a member without an answer is faulted, as if its device had failed, if the others of its group
-//! hold everything and have answered. Otherwise it is waited for: a device without redundancy is never given up, and of
+//! hold everything and have answered. Otherwise it is waited for. A device without redundancy is never given up, and of
 //! a group none of whose members answers no member is worse than the others.
 
 use std::collections::BTreeSet;

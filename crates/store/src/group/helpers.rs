@@ -1,6 +1,6 @@
 //! Threads that do something on one device while their caller does it on another.
 //!
-//! They stay for a moment: a program that waits for one flush often waits for another soon, and to start a thread
+//! They stay for a moment. A program that waits for one flush often waits for another soon, and to start a thread
 //! can take longer than a flush.
 
 use std::sync::mpsc::{Sender, channel};

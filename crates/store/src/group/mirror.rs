@@ -1,7 +1,7 @@
 //! Groups: devices that hold segments together.
 //!
 //! What is written goes to every member of a group that is online or being resilvered. A member that
-//! fails is faulted as long as enough online ones are left: what it missed makes it worthless until it
+//! fails is faulted as long as enough online ones are left. The writes that it missed makes it worthless until it
 //! has been resilvered. One that the others cannot do without stays, and its failure is the
 //! operation's.
 
@@ -22,7 +22,7 @@ use crate::{DeviceFault, Error, MemberState, Result, SegmentId, UNIT};
 const STRIPE: u32 = 1 << 20;
 
 /// The time of a member for a write or flush, unless the pool sets another. Disks give up a bad sector after 7 s
-/// if they are made for mirrors; the system resets a disk after 30 s.
+/// if they are made for mirrors. The system resets a disk after 30 s.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The members of one group.

@@ -2,7 +2,7 @@
 //!
 //! A *way* of reading is a set of columns to do without; what they hold is got back from the parity.
 //! Missing columns are in all of them. The others are tried one after the other until the reader
-//! accepts the result: nothing here says which column is wrong. Of a column that two
+//! accepts the result. Nothing here says which column is wrong. Of a column that two
 //! members hold, while one takes the other's place, both are tried.
 
 use std::borrow::Cow;

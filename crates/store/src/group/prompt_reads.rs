@@ -11,7 +11,8 @@ use crate::group::pace::{self, ReadBuffer, Request};
 use crate::group::parity::ReadWay;
 use crate::{Error, Result, SegmentId};
 
-/// A disk of this machine that usually answers faster is read by the caller: another thread would cost too much of that.
+/// A disk of this machine that usually answers faster is read by the caller. Another thread would cost too much of
+/// that.
 const WORTH_A_THREAD: Duration = Duration::from_millis(1);
 
 impl Member {

@@ -5,7 +5,7 @@
 //! A group without parity has one column.
 //!
 //! What is written at once is a *stripe*. It takes whole units of its own, also for its parity, and
-//! shares none with another stripe. So a stripe is never changed in part: what a power cut tears has
+//! shares none with another stripe. So a stripe is never changed in part. What a power cut tears has
 //! not been in use yet, and there is no moment at which parity and data of something in use disagree.
 //!
 //! ```text

@@ -102,13 +102,13 @@ pub fn probe(device: &dyn BlockDevice) -> Result<DeviceIdentity> {
 /// was written.
 ///
 /// The members of a group hold the same, or each a column of a group with parity (see [`Shape`]). What
-/// is written goes to all of them that are online or being resilvered; one that fails is not used any
+/// is written goes to all of them that are online or being resilvered. One that fails is not used any
 /// more, which [`Store::take_faults`] tells, and the operation succeeds as long as enough online
 /// members of the group have done it. What a member does not take that its group cannot do without is kept in
-/// memory, and read from there: the write succeeds, and no flush does ([`Store::stall`], [`Store::retry`]).
+/// memory, and read from there. The write succeeds, and no flush does ([`Store::stall`], [`Store::retry`]).
 ///
 /// A place is the beginning of a stripe, with the bytes that were written there at once. In a group
-/// without parity any part of it can be read and written too; in one with parity only
+/// without parity any part of it can be read and written too. In one with parity only
 /// [`Store::write_each`] and [`Store::read_units`] allow for that, for what is written unit by unit.
 pub struct Store {
     pub(crate) pool_guid: u64,

@@ -17,7 +17,7 @@ use crate::store::devices::Store;
 use crate::{Error, Result};
 
 impl Store {
-    /// Has the pool use all of a device that became larger: the header at its end moves to its new end. It
+    /// Has the pool use all of a device that became larger. The header at its end moves to its new end. It
     /// gets the key blocks named and the newest superblock. Durable when this returns; a power cut leaves
     /// the old size or the new one. False if too little is gained. Nothing else may write to the headers
     /// meanwhile.

@@ -183,7 +183,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Makes the devices ones that belong to no pool: labels, superblocks and key areas are written
+    /// Makes the devices ones that belong to no pool. Labels, superblocks and key areas are written
     /// over with zeros, in every copy on every device.
     ///
     /// # Errors
@@ -207,7 +207,7 @@ impl Store {
         outcomes.collect::<Vec<_>>().into_iter().collect()
     }
 
-    /// Brings labels and key area of a member up to date: the blocks named are as on the others, all
+    /// Brings labels and key area of a member up to date. The blocks named are as on the others, all
     /// others are overwritten with zeros. Flushes. Nothing else may write to the headers meanwhile.
     ///
     /// # Errors

@@ -145,7 +145,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Writes the labels that name another pool too: of a change that a power cut interrupted, some devices may not
+    /// Writes the labels that name another pool too. Of a change that a power cut interrupted, some devices may not
     /// have theirs. What is written as this pool counts only where the label names it, so this comes before all other
     /// writes. Durable when this returns. A device that does not take its label is faulted; returns why.
     ///

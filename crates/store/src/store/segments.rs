@@ -66,7 +66,7 @@ impl Store {
         member.read(mirror::at(member, segment, offset), buf)
     }
 
-    /// Fills `buf` from a place, in the way that answers first: a device that takes much longer than usual is done
+    /// Fills `buf` from a place, in the way that answers first. A device that takes much longer than usual is done
     /// without, if the others have the data. False if that is not the first of the ways of [`Store::read_nth`].
     ///
     /// # Errors
@@ -306,7 +306,7 @@ impl Store {
     }
 
     /// Does something to the part of a range that each device in use has of it, or one of them, in pieces of at most so
-    /// many bytes. One that does not answer, and can be done without, is faulted: a late request may land on what is
+    /// many bytes. One that does not answer, and can be done without, is faulted. A late request may land on what is
     /// written next.
     fn on_parts(
         &self,
@@ -378,7 +378,7 @@ impl Store {
     }
 
     /// Has devices that failed and could not be done without take what they did not, and flushes all. True
-    /// if a flush had failed: then only reading tells which writes since the last good one are there, and reads
+    /// if a flush had failed. Then only reading tells which writes since the last good one are there, and reads
     /// are of the medium. Nothing may be written meanwhile.
     ///
     /// # Errors

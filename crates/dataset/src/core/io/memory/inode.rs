@@ -70,13 +70,13 @@ impl FileSpace {
 }
 
 /// A state of a file: the number of its own changes, and the number of changes to all files at once.
-type FileVersion = (u64, u64);
+type InodeVersion = (u64, u64);
 
 /// The last computed space of a file on the devices, and the number of changes of the file.
 #[derive(Default)]
 pub(crate) struct StoredCache {
     changes: AtomicU64,
-    found: Mutex<Option<(FileVersion, FileSpace)>>,
+    found: Mutex<Option<(InodeVersion, FileSpace)>>,
 }
 
 impl StoredCache {
@@ -86,12 +86,12 @@ impl StoredCache {
     }
 
     /// The space in this state of the file, if it was computed.
-    pub(crate) fn found(&self, version: FileVersion) -> Option<FileSpace> {
+    pub(crate) fn found(&self, version: InodeVersion) -> Option<FileSpace> {
         let (then, found) = (*self.found.lock())?;
         (then == version).then_some(found)
     }
 
-    pub(crate) fn keep(&self, version: FileVersion, found: FileSpace) {
+    pub(crate) fn keep(&self, version: InodeVersion, found: FileSpace) {
         *self.found.lock() = Some((version, found));
     }
 }
@@ -194,7 +194,7 @@ impl Inodes {
     }
 
     /// The present state of a file. Call it before reading the file.
-    pub(crate) fn version_of(&self, inode: &Inode) -> FileVersion {
+    pub(crate) fn version_of(&self, inode: &Inode) -> InodeVersion {
         let changes = inode.stored.changes.load(Ordering::Acquire);
         (changes, self.all_changed.load(Ordering::Acquire))
     }
