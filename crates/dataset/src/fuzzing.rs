@@ -1,6 +1,6 @@
 //! The decoders of a dataset's plaintext, for `fuzz/`.
 
-use pool::{ArrayKind, Identity, PastSeal, RecordPtr};
+use pool::{ArrayKind, PastSeal, RecordIdentity, RecordPtr};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::core::history::page::{PAGE_BYTES as SEAL_PAGE, SealPage};
@@ -155,7 +155,7 @@ pub fn record(bytes: &[u8]) {
     payload.resize(payload.len().next_multiple_of(4096), 0);
     let mut ptr = RecordPtr::EMPTY;
     let tag = fuzzing::tag(family, ArrayKind::Data, how, len, &payload);
-    ptr.identity = Identity::record([0; 24], tag, 0, 0, how, len);
+    ptr.identity = RecordIdentity::record([0; 24], tag, 0, 0, how, len);
     let sealer = Sealer::clear(family);
     if let Ok(buffer) = sealer.open(ArrayKind::Data, &ptr, &payload) {
         assert_eq!(buffer.len(), len as usize);

@@ -15,7 +15,10 @@ use cipher::{SeededRandom, Suite};
 use common::*;
 use dataset::{Compression, Dataset, RecordSealer, Settings};
 use keys::{Argon2Params, DataKeys, KeyGeneration, KeyMaterial, Keyring, WrappingKeyAccess};
-use pool::{ArrayKind, Identity, NewDataset, Position, RecordPtr, SealInput, SealRecords, SendOf};
+use pool::{
+    ArrayKind, NewDataset, RecordIdentity, RecordPtr, SealInput, SealRecords, SendOf,
+    StreamPosition,
+};
 use secret::{Key, Secret};
 use serde_json::{Value, json};
 use vfs::{FileSystem, ROOT};
@@ -195,7 +198,7 @@ fn seals() -> Value {
     let key = hex(keys[0].seal.as_ref().unwrap().expose());
     let settings = Settings::default();
     let sealer = RecordSealer::new(&engine(1, 0), FAMILY, Some(keys), &settings).unwrap();
-    let roots = [3, 5].map(|byte| Identity::read_from_bytes(&[byte; 64]).unwrap());
+    let roots = [3, 5].map(|byte| RecordIdentity::read_from_bytes(&[byte; 64]).unwrap());
     let empty = RecordPtr::EMPTY.identity;
     let facts = hex(&[0x2f; 136]);
     let cases = [
@@ -314,7 +317,7 @@ fn streams() -> Value {
     let what = SendOf {
         to: snapshot.id,
         from: None,
-        start: Position::START,
+        start: StreamPosition::START,
         keyring: encoded,
         keys_txg: snapshot.keys_txg(),
         props: BTreeMap::from([("compression".into(), "lz4".into())]),

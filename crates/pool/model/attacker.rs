@@ -1,14 +1,17 @@
 //! The model of an attacker, who can put everything on the devices, and the claims that the attacker must not break.
 
 use super::reader::{follows_anchor, may_seal_head, open, proves_itself, takes_entry};
-use super::world::{Entry, Files, Generation, Head, Keyring, Keys, Record, Step, World};
+use super::world::{
+    Entry, ModelFiles, ModelGeneration, ModelHead, ModelKeyring, ModelKeys, ModelRecord, ModelStep,
+    World,
+};
 
 /// Contents that only an attacker writes.
 const FORGED: u8 = 200;
 
 /// A sentence of README or THREATS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Claim {
+pub(crate) enum ReadmeClaim {
     /// Without a key, devices show states that existed, or an error.
     NoMixture,
     /// The key of a clone does not change what its origin or a snapshot of that holds, unless the keyring of before the
@@ -23,43 +26,43 @@ pub(crate) enum Claim {
 }
 
 /// The claims that do not hold in a world.
-pub(crate) fn broken(world: &World) -> Vec<Claim> {
+pub(crate) fn broken(world: &World) -> Vec<ReadmeClaim> {
     let mut broken = Vec::new();
-    if !shows_what_existed(world, &world.keyrings, &Keys::default()) {
-        broken.push(Claim::NoMixture);
+    if !shows_what_existed(world, &world.keyrings, &ModelKeys::default()) {
+        broken.push(ReadmeClaim::NoMixture);
     } else if let Some(keys) = &world.clone_keys
         && !shows_what_existed(world, &world.keyrings[world.since_clone..], keys)
     {
-        broken.push(Claim::CloneCannotWrite);
+        broken.push(ReadmeClaim::CloneCannotWrite);
     }
     // Devices that were put back may have the keys of before the clone, in the hands of a program that cannot know.
     let is_put_back = world
         .steps
         .iter()
-        .any(|step| matches!(step, Step::PutBack(_)));
+        .any(|step| matches!(step, ModelStep::PutBack(_)));
     let newest = world.now.keyring.newest;
-    let reads = |keys: &Keys| keys.data.contains(&newest);
+    let reads = |keys: &ModelKeys| keys.data.contains(&newest);
     if world.clone_keys.as_ref().is_some_and(reads) && !is_put_back {
-        broken.push(Claim::CloneCannotRead);
+        broken.push(ReadmeClaim::CloneCannotRead);
     }
     let head = &world.now.head;
     let is_ancestor =
-        |anchor: &Head| anchor.seal == head.seal || head.history.contains(&anchor.seal);
+        |anchor: &ModelHead| anchor.seal == head.seal || head.history.contains(&anchor.seal);
     let mut anchors = world.heads.iter();
     if anchors.any(|anchor| follows_anchor(world.rules, anchor, head) && !is_ancestor(anchor)) {
-        broken.push(Claim::AnchorProvesAncestry);
+        broken.push(ReadmeClaim::AnchorProvesAncestry);
     }
     if !streams_prove_themselves(world) {
-        broken.push(Claim::StreamProvesItself);
+        broken.push(ReadmeClaim::StreamProvesItself);
     }
     broken
 }
 
 /// Returns whether each choice of old and forged parts is refused, or shows contents that were durable once.
-fn shows_what_existed(world: &World, keyrings: &[Keyring], keys: &Keys) -> bool {
-    let is_known = |files: Files| world.durable.contains(&files);
+fn shows_what_existed(world: &World, keyrings: &[ModelKeyring], keys: &ModelKeys) -> bool {
+    let is_known = |files: ModelFiles| world.durable.contains(&files);
     keyrings.iter().all(|keyring| {
-        let forges_head = |from: Generation| {
+        let forges_head = |from: ModelGeneration| {
             let mut generations = from..=keyring.newest;
             generations.any(|of| keys.seal.contains(&of) && keys.data.contains(&of))
         };
@@ -85,14 +88,22 @@ fn shows_what_existed(world: &World, keyrings: &[Keyring], keys: &Keys) -> bool 
 }
 
 /// Returns the contents that a head may show without its log, with each record that was ever stored or can be forged.
-fn contents(world: &World, keyring: Keyring, keys: &Keys, head: &Head) -> Vec<Files> {
+fn contents(
+    world: &World,
+    keyring: ModelKeyring,
+    keys: &ModelKeys,
+    head: &ModelHead,
+) -> Vec<ModelFiles> {
     let plaintexts = head.identities.each_ref().map(|identity| {
-        let forged = keys.data.contains(&identity.generation).then_some(Record {
-            generation: identity.generation,
-            tag: identity.tag,
-            plaintext: FORGED,
-            is_authentic: true,
-        });
+        let forged = keys
+            .data
+            .contains(&identity.generation)
+            .then_some(ModelRecord {
+                generation: identity.generation,
+                tag: identity.tag,
+                plaintext: FORGED,
+                is_authentic: true,
+            });
         let records = world.records.iter().chain(&forged);
         records
             .filter_map(|record| open(keyring, identity, record))
@@ -106,10 +117,10 @@ fn contents(world: &World, keyring: Keyring, keys: &Keys, head: &Head) -> Vec<Fi
 /// Returns whether every log that can be put beside a head replays to contents that were durable once.
 fn replays_to_known(
     world: &World,
-    keys: &Keys,
-    (keyring, head): (Keyring, &Head),
+    keys: &ModelKeys,
+    (keyring, head): (ModelKeyring, &ModelHead),
     number: u8,
-    files: Files,
+    files: ModelFiles,
 ) -> bool {
     let rules = world.rules;
     let can_forge = (keyring.floor..=keyring.newest)
@@ -131,12 +142,12 @@ fn replays_to_known(
 /// Returns whether a stream of the present state with a flipped bit is refused without a key, if it cannot be read with
 /// it.
 fn streams_prove_themselves(world: &World) -> bool {
-    let Head { identities, .. } = &world.now.head;
+    let ModelHead { identities, .. } = &world.now.head;
     identities
         .iter()
         .zip(&world.now.records)
         .all(|(identity, record)| {
-            let flipped = Record {
+            let flipped = ModelRecord {
                 is_authentic: false,
                 ..record.clone()
             };

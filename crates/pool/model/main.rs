@@ -17,9 +17,9 @@ mod world;
 
 use std::collections::BTreeMap;
 
-use attacker::{Claim, broken};
+use attacker::{ReadmeClaim, broken};
 use reader::{follows_anchor, may_seal_head, open, takes_entry};
-use world::{Entry, Files, Moment, Rules, Step, World};
+use world::{Entry, FormatRules, ModelFiles, ModelStep, Moment, World};
 
 /// Returns the length of the runs.
 fn steps() -> usize {
@@ -40,8 +40,8 @@ fn visit(world: &World, steps: usize, see: &mut impl FnMut(&World)) {
 }
 
 /// For each claim that does not hold, one of the shortest runs that break it.
-fn findings(rules: Rules) -> BTreeMap<Claim, Vec<Step>> {
-    let mut found: BTreeMap<Claim, Vec<Step>> = BTreeMap::new();
+fn findings(rules: FormatRules) -> BTreeMap<ReadmeClaim, Vec<ModelStep>> {
+    let mut found: BTreeMap<ReadmeClaim, Vec<ModelStep>> = BTreeMap::new();
     visit(&World::new(rules), steps(), &mut |world| {
         for claim in broken(world) {
             let run = found.entry(claim).or_insert_with(|| world.steps.clone());
@@ -53,68 +53,71 @@ fn findings(rules: Rules) -> BTreeMap<Claim, Vec<Step>> {
     found
 }
 
-fn claims(rules: Rules) -> Vec<Claim> {
+fn claims(rules: FormatRules) -> Vec<ReadmeClaim> {
     findings(rules).into_keys().collect()
 }
 
 #[test]
 fn the_rules_before_break_all_claims() {
-    let found = findings(Rules::BEFORE);
+    let found = findings(FormatRules::BEFORE);
     let all = [
-        Claim::NoMixture,
-        Claim::CloneCannotWrite,
-        Claim::CloneCannotRead,
-        Claim::AnchorProvesAncestry,
-        Claim::StreamProvesItself,
+        ReadmeClaim::NoMixture,
+        ReadmeClaim::CloneCannotWrite,
+        ReadmeClaim::CloneCannotRead,
+        ReadmeClaim::AnchorProvesAncestry,
+        ReadmeClaim::StreamProvesItself,
     ];
     assert!(found.keys().eq(&all), "{found:?}");
     // An older tree with a newer entry of the log.
-    assert_eq!(found[&Claim::NoMixture].len(), 2, "{found:?}");
+    assert_eq!(found[&ReadmeClaim::NoMixture].len(), 2, "{found:?}");
     // The origin goes on with keys that the clone has.
-    assert_eq!(found[&Claim::CloneCannotWrite], [Step::Clone]);
+    assert_eq!(found[&ReadmeClaim::CloneCannotWrite], [ModelStep::Clone]);
 }
 
 #[test]
 fn the_present_rules_break_none() {
-    assert_eq!(findings(Rules::PRESENT), BTreeMap::new());
+    assert_eq!(findings(FormatRules::PRESENT), BTreeMap::new());
 }
 
 #[test]
 fn each_rule_is_needed() {
-    let all = Rules::PRESENT;
-    let without = |leave_out: fn(&mut Rules)| {
+    let all = FormatRules::PRESENT;
+    let without = |leave_out: fn(&mut FormatRules)| {
         let mut rules = all;
         leave_out(&mut rules);
         claims(rules)
     };
     assert_eq!(
         without(|rules| rules.identity_has_checksum = false),
-        [Claim::CloneCannotWrite, Claim::StreamProvesItself]
+        [
+            ReadmeClaim::CloneCannotWrite,
+            ReadmeClaim::StreamProvesItself
+        ]
     );
     for leave_out in [
-        (|rules| rules.entry_names_state = false) as fn(&mut Rules),
+        (|rules| rules.entry_names_state = false) as fn(&mut FormatRules),
         |rules| rules.open_begins_log = false,
     ] {
-        assert_eq!(without(leave_out), [Claim::NoMixture]);
+        assert_eq!(without(leave_out), [ReadmeClaim::NoMixture]);
     }
     assert_eq!(
         without(|rules| rules.clone_rotates_origin = false),
-        [Claim::CloneCannotWrite, Claim::CloneCannotRead]
+        [ReadmeClaim::CloneCannotWrite, ReadmeClaim::CloneCannotRead]
     );
     assert_eq!(
         without(|rules| rules.seal_has_history = false),
-        [Claim::AnchorProvesAncestry]
+        [ReadmeClaim::AnchorProvesAncestry]
     );
     for leave_out in [
-        (|rules| rules.entry_has_seal = false) as fn(&mut Rules),
+        (|rules| rules.entry_has_seal = false) as fn(&mut FormatRules),
         |rules| rules.clone_lacks_seal_keys = false,
     ] {
-        assert_eq!(without(leave_out), [Claim::CloneCannotWrite]);
+        assert_eq!(without(leave_out), [ReadmeClaim::CloneCannotWrite]);
     }
 }
 
 /// Returns the contents that a program shows after it mounts honest devices with so much of the log.
-fn mounted(rules: Rules, moment: &Moment, entries: &[Entry]) -> Option<Files> {
+fn mounted(rules: FormatRules, moment: &Moment, entries: &[Entry]) -> Option<ModelFiles> {
     let (keyring, head) = (moment.keyring, &moment.head);
     let mut files = [0, 1].map(|file| open(keyring, &head.identities[file], &moment.records[file]));
     for (number, entry) in (head.first_entry..).zip(entries) {
@@ -133,7 +136,7 @@ fn mounted(rules: Rules, moment: &Moment, entries: &[Entry]) -> Option<Files> {
 
 #[test]
 fn honest_devices_and_power_cuts_are_accepted() {
-    for rules in [Rules::BEFORE, Rules::PRESENT] {
+    for rules in [FormatRules::BEFORE, FormatRules::PRESENT] {
         visit(&World::new(rules), steps(), &mut |world| {
             let (now, run) = (&world.now, &world.steps);
             for count in 0..=now.entries.len() {

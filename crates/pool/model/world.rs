@@ -1,17 +1,17 @@
 //! An encrypted dataset, its devices, and everything that was ever on them.
 
 /// A generation of keys.
-pub(crate) type Generation = u8;
+pub(crate) type ModelGeneration = u8;
 
 /// The contents of two files.
-pub(crate) type Files = [u8; 2];
+pub(crate) type ModelFiles = [u8; 2];
 
 /// A hash or tag that only one value has.
-pub(crate) type Digest = u16;
+pub(crate) type ModelDigest = u16;
 
 /// Rules of the format. Each can be left out, to see what it is for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
+pub(crate) struct FormatRules {
     /// The identity of a record has a checksum of its ciphertext.
     pub(crate) identity_has_checksum: bool,
     /// A log entry names the seal of the state that was durable when it was written.
@@ -28,9 +28,9 @@ pub(crate) struct Rules {
     pub(crate) clone_rotates_origin: bool,
 }
 
-impl Rules {
+impl FormatRules {
     /// The rules before records had hashes, and logs states.
-    pub(crate) const BEFORE: Rules = Rules {
+    pub(crate) const BEFORE: FormatRules = FormatRules {
         identity_has_checksum: false,
         entry_names_state: false,
         open_begins_log: false,
@@ -41,7 +41,7 @@ impl Rules {
     };
 
     /// The rules of the format.
-    pub(crate) const PRESENT: Rules = Rules {
+    pub(crate) const PRESENT: FormatRules = FormatRules {
         identity_has_checksum: true,
         entry_names_state: true,
         open_begins_log: true,
@@ -54,10 +54,10 @@ impl Rules {
 
 /// A sealed record, as a device stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub(crate) generation: Generation,
+pub(crate) struct ModelRecord {
+    pub(crate) generation: ModelGeneration,
     /// Nonce and tag. A holder of the data key can make other ciphertexts with the same.
-    pub(crate) tag: Digest,
+    pub(crate) tag: ModelDigest,
     pub(crate) plaintext: u8,
     /// True if the tag fits the ciphertext.
     pub(crate) is_authentic: bool,
@@ -65,67 +65,67 @@ pub(crate) struct Record {
 
 /// The part of a record pointer that the seal covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub(crate) generation: Generation,
-    pub(crate) tag: Digest,
+pub(crate) struct ModelIdentity {
+    pub(crate) generation: ModelGeneration,
+    pub(crate) tag: ModelDigest,
     /// A hash of the ciphertext, here the record itself.
-    pub(crate) checksum: Option<Record>,
+    pub(crate) checksum: Option<ModelRecord>,
 }
 
 /// An entry of the log: a file that `fsync` made durable.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// The name of the log.
-    pub(crate) log: Digest,
+    pub(crate) log: ModelDigest,
     pub(crate) number: u8,
     pub(crate) txg: u8,
-    pub(crate) generation: Generation,
+    pub(crate) generation: ModelGeneration,
     pub(crate) file: usize,
     pub(crate) contents: u8,
     /// The seal that was durable when the entry was written.
-    pub(crate) state: Digest,
+    pub(crate) state: ModelDigest,
 }
 
 /// A sealed state: what one commit made durable.
 #[derive(Clone, Debug)]
-pub(crate) struct Head {
-    pub(crate) seal: Digest,
-    pub(crate) generation: Generation,
+pub(crate) struct ModelHead {
+    pub(crate) seal: ModelDigest,
+    pub(crate) generation: ModelGeneration,
     pub(crate) sequence: u8,
     /// The state has all changes up to this transaction group.
     pub(crate) base: u8,
     /// The name of the log.
-    pub(crate) log: Digest,
+    pub(crate) log: ModelDigest,
     /// The number of the first log entry that the state does not contain.
     pub(crate) first_entry: u8,
-    pub(crate) identities: [Identity; 2],
+    pub(crate) identities: [ModelIdentity; 2],
     /// The seals before this one, the newest last.
-    pub(crate) history: Vec<Digest>,
+    pub(crate) history: Vec<ModelDigest>,
 }
 
 /// The keyring on the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Keyring {
-    pub(crate) newest: Generation,
+pub(crate) struct ModelKeyring {
+    pub(crate) newest: ModelGeneration,
     /// A head needs the seal of this generation or a later one.
-    pub(crate) floor: Generation,
+    pub(crate) floor: ModelGeneration,
 }
 
 /// The contents of the devices at one moment, and the program in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
-    pub(crate) keyring: Keyring,
-    pub(crate) head: Head,
-    pub(crate) records: [Record; 2],
+    pub(crate) keyring: ModelKeyring,
+    pub(crate) head: ModelHead,
+    pub(crate) records: [ModelRecord; 2],
     /// The log since the head.
     pub(crate) entries: Vec<Entry>,
-    pub(crate) files: Files,
+    pub(crate) files: ModelFiles,
     txg: u8,
 }
 
 /// A step of the program, or of the attacker who puts devices back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ModelStep {
     /// A file is written, and a commit makes it durable.
     Commit(usize),
     /// A file is written, and `fsync` logs it.
@@ -141,42 +141,42 @@ pub(crate) enum Step {
 
 /// The keys that a clone's key opens.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Keys {
-    pub(crate) data: Vec<Generation>,
-    pub(crate) seal: Vec<Generation>,
+pub(crate) struct ModelKeys {
+    pub(crate) data: Vec<ModelGeneration>,
+    pub(crate) seal: Vec<ModelGeneration>,
 }
 
 /// A dataset with all of its past.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
-    pub(crate) rules: Rules,
+    pub(crate) rules: FormatRules,
     pub(crate) now: Moment,
     /// The devices before each step.
     pub(crate) past: Vec<Moment>,
-    pub(crate) steps: Vec<Step>,
-    pub(crate) heads: Vec<Head>,
-    pub(crate) records: Vec<Record>,
+    pub(crate) steps: Vec<ModelStep>,
+    pub(crate) heads: Vec<ModelHead>,
+    pub(crate) records: Vec<ModelRecord>,
     pub(crate) entries: Vec<Entry>,
-    pub(crate) keyrings: Vec<Keyring>,
+    pub(crate) keyrings: Vec<ModelKeyring>,
     /// The keyrings from the clone on.
     pub(crate) since_clone: usize,
     /// The contents that were durable at some time.
-    pub(crate) durable: Vec<Files>,
-    pub(crate) clone_keys: Option<Keys>,
-    last_digest: Digest,
+    pub(crate) durable: Vec<ModelFiles>,
+    pub(crate) clone_keys: Option<ModelKeys>,
+    last_digest: ModelDigest,
     last_contents: u8,
 }
 
 impl World {
-    pub(crate) fn new(rules: Rules) -> World {
-        let record = |tag| Record {
+    pub(crate) fn new(rules: FormatRules) -> World {
+        let record = |tag| ModelRecord {
             generation: 1,
             tag,
             plaintext: 0,
             is_authentic: true,
         };
         let records = [record(1), record(2)];
-        let head = Head {
+        let head = ModelHead {
             seal: 3,
             generation: 1,
             sequence: 1,
@@ -186,7 +186,7 @@ impl World {
             identities: records.each_ref().map(|record| identity(rules, record)),
             history: Vec::new(),
         };
-        let keyring = Keyring {
+        let keyring = ModelKeyring {
             newest: 1,
             floor: 1,
         };
@@ -215,35 +215,35 @@ impl World {
     }
 
     /// The steps that can be next.
-    pub(crate) fn next_steps(&self) -> Vec<Step> {
+    pub(crate) fn next_steps(&self) -> Vec<ModelStep> {
         let mut steps = vec![
-            Step::Commit(0),
-            Step::Commit(1),
-            Step::Fsync(0),
-            Step::Fsync(1),
-            Step::FsyncInCommit,
-            Step::Rotate,
+            ModelStep::Commit(0),
+            ModelStep::Commit(1),
+            ModelStep::Fsync(0),
+            ModelStep::Fsync(1),
+            ModelStep::FsyncInCommit,
+            ModelStep::Rotate,
         ];
         if self.clone_keys.is_none() {
-            steps.push(Step::Clone);
+            steps.push(ModelStep::Clone);
         }
-        steps.extend((0..self.past.len()).map(Step::PutBack));
+        steps.extend((0..self.past.len()).map(ModelStep::PutBack));
         steps
     }
 
-    pub(crate) fn take(&mut self, step: Step) {
+    pub(crate) fn take(&mut self, step: ModelStep) {
         self.past.push(self.now.clone());
         self.steps.push(step);
         match step {
-            Step::Commit(file) => {
+            ModelStep::Commit(file) => {
                 self.write(file);
                 self.commit(&[]);
             }
-            Step::Fsync(file) => {
+            ModelStep::Fsync(file) => {
                 self.write(file);
                 self.log(file);
             }
-            Step::FsyncInCommit => {
+            ModelStep::FsyncInCommit => {
                 let before = self.now.files;
                 self.write(0);
                 let committed = self.now.files;
@@ -258,10 +258,10 @@ impl World {
                 self.commit(&[logged]);
                 self.now.files = files;
             }
-            Step::Rotate => self.rotate(),
-            Step::Clone => {
-                let all: Vec<Generation> = (1..=self.now.keyring.newest).collect();
-                self.clone_keys = Some(Keys {
+            ModelStep::Rotate => self.rotate(),
+            ModelStep::Clone => {
+                let all: Vec<ModelGeneration> = (1..=self.now.keyring.newest).collect();
+                self.clone_keys = Some(ModelKeys {
                     seal: if self.rules.clone_lacks_seal_keys {
                         Vec::new()
                     } else {
@@ -274,7 +274,7 @@ impl World {
                 }
                 self.since_clone = self.keyrings.len() - 1;
             }
-            Step::PutBack(number) => {
+            ModelStep::PutBack(number) => {
                 self.now = self.past[number].clone();
                 // The program opens the dataset again.
                 if self.rules.open_begins_log {
@@ -286,7 +286,7 @@ impl World {
         self.durable.push(self.now.files);
     }
 
-    fn digest(&mut self) -> Digest {
+    fn digest(&mut self) -> ModelDigest {
         self.last_digest += 1;
         self.last_digest
     }
@@ -318,7 +318,7 @@ impl World {
         self.now.txg += 1;
         for file in 0..2 {
             if self.now.records[file].plaintext != self.now.files[file] {
-                let record = Record {
+                let record = ModelRecord {
                     generation: self.now.keyring.newest,
                     tag: self.digest(),
                     plaintext: self.now.files[file],
@@ -331,7 +331,7 @@ impl World {
         let contained = self.now.entries.len() - kept.len();
         let last = self.now.entries[..contained].last();
         let before = &self.now.head;
-        let mut head = Head {
+        let mut head = ModelHead {
             seal: 0,
             generation: self.now.keyring.newest,
             sequence: before.sequence + 1,
@@ -355,7 +355,7 @@ impl World {
     /// Gives the dataset new keys; heads need their seal from now on.
     fn rotate(&mut self) {
         let newest = self.now.keyring.newest + 1;
-        self.now.keyring = Keyring {
+        self.now.keyring = ModelKeyring {
             newest,
             floor: newest,
         };
@@ -364,8 +364,8 @@ impl World {
     }
 }
 
-fn identity(rules: Rules, record: &Record) -> Identity {
-    Identity {
+fn identity(rules: FormatRules, record: &ModelRecord) -> ModelIdentity {
+    ModelIdentity {
         generation: record.generation,
         tag: record.tag,
         checksum: rules.identity_has_checksum.then(|| record.clone()),

@@ -69,7 +69,7 @@ pub enum Error {
         /// The first failure.
         reason: String,
         /// The event that ends the suspension.
-        until: Until,
+        until: SuspensionEnd,
     },
     /// Another host uses the pool, by its heartbeats.
     #[error(
@@ -210,18 +210,18 @@ pub enum Error {
 
 /// The event that ends the suspension of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum SuspensionEnd {
     /// The devices work again, see [`Pool::resume`](crate::Pool::resume).
     Cleared,
     /// An import, and nothing else.
     Imported,
 }
 
-impl std::fmt::Display for Until {
+impl std::fmt::Display for SuspensionEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Until::Cleared => "run 'strongroom pool clear' when the device works",
-            Until::Imported => "export the pool, repair the device, and import the pool",
+            SuspensionEnd::Cleared => "run 'strongroom pool clear' when the device works",
+            SuspensionEnd::Imported => "export the pool, repair the device, and import the pool",
         })
     }
 }

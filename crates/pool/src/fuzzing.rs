@@ -5,19 +5,19 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::engine::dedup;
 use crate::engine::frees::deadlist;
-use crate::format::datasets::bookmark::Bookmark;
+use crate::format::datasets::bookmark::SnapshotBookmark;
 use crate::format::datasets::entry::Entry;
 use crate::format::jobs::free_job::FreeJob;
 use crate::format::logs::log_head::LogHead;
-use crate::format::records::extent::Extent;
-use crate::format::records::node::Node;
-use crate::format::records::pointer::{Addr, Place, RecordPtr};
+use crate::format::records::extent::StoredExtent;
+use crate::format::records::node::ArrayNode;
+use crate::format::records::pointer::{Addr, RecordLocation, RecordPtr};
 use crate::format::stream::{Begin, Package, ResumeToken};
 use crate::format::superblock::config::Config;
 use crate::format::superblock::history_line;
 use crate::format::superblock::root::PoolRoot;
 use crate::storage::gang::{Bounds, CHECKSUM, Gang, MAP_LEN, mark_of};
-use crate::storage::remap::Page;
+use crate::storage::remap::RemapPage;
 use crate::storage::space::{Bitmap, SegmentEntry};
 use crate::{DatasetName, check_pool_name};
 
@@ -79,7 +79,7 @@ pub fn decode(kind: u8, bytes: &[u8]) {
 }
 
 fn node(bytes: &[u8]) {
-    let Ok((node, _)) = Node::read_from_prefix(bytes) else {
+    let Ok((node, _)) = ArrayNode::read_from_prefix(bytes) else {
         return;
     };
     for child in &node.children {
@@ -96,9 +96,9 @@ fn remap_page(bytes: &[u8]) {
         groups: vec![(8, store::Shape::WHOLE); 2],
         units: 256,
     };
-    if let Some(page) = Page::decode(bytes, &bounds) {
+    if let Some(page) = RemapPage::decode(bytes, &bounds) {
         let again = page.encode(&bounds).expect("pieces of the pool");
-        assert_eq!(Page::decode(&again, &bounds), Some(page));
+        assert_eq!(RemapPage::decode(&again, &bounds), Some(page));
     }
 }
 
@@ -110,7 +110,7 @@ fn gang_map(bytes: &[u8]) {
     let sum = blake3::hash(&map);
     map.extend_from_slice(sum.as_bytes());
     let addr = [0, 1].map(|index| Addr::new(SegmentId::new(0, index), 0, units * UNIT));
-    let place = Place::new(addr, 1, [0; 16]).with_gang_mark(Some(mark_of(&map)));
+    let place = RecordLocation::new(addr, 1, [0; 16]).with_gang_mark(Some(mark_of(&map)));
     let bounds = Bounds {
         groups: vec![(8, store::Shape::WHOLE); 2],
         units: 256,
@@ -162,7 +162,7 @@ pub fn stream(kind: u8, bytes: &[u8]) {
             if let Some(token) = ResumeToken::parse(text) {
                 assert_eq!(ResumeToken::parse(&token.to_string()), Some(token));
             }
-            if let Some(bookmark) = Bookmark::decode(text) {
+            if let Some(bookmark) = SnapshotBookmark::decode(text) {
                 assert_eq!(bookmark.encode(), text);
             }
         }
@@ -176,7 +176,7 @@ pub fn stream_samples() -> Vec<(u8, Vec<u8>)> {
         to_guid: 1,
         from_guid: 2,
         name: "tank/a@s".into(),
-        next: crate::Position::START,
+        next: crate::StreamPosition::START,
         plain: false,
     };
     let plain = ResumeToken {
@@ -234,7 +234,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         },
         props: [("compression".into(), "zstd-3".into())].into(),
     };
-    let piece = |index, start, units| Extent {
+    let piece = |index, start, units| StoredExtent {
         segment: SegmentId::new(0, index),
         start,
         units,
@@ -259,7 +259,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         text: "strongroom create tank".into(),
     };
     let job = FreeJob {
-        what: crate::format::jobs::free_job::ToFree::Tree { min_birth: 3 },
+        what: crate::format::jobs::free_job::FreeTarget::Tree { min_birth: 3 },
         root: RecordPtr::EMPTY,
         cursor: 9,
     };
@@ -268,7 +268,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let bitmap = [&[7, 9], &map.to_bytes()[..]].concat();
     vec![
         (0, entry.encode()),
-        (1, Node::empty().as_bytes().to_vec()),
+        (1, ArrayNode::empty().as_bytes().to_vec()),
         (2, line.encode()),
         (3, Config::default().encode()),
         (4, job.encode()),
@@ -281,6 +281,6 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         (11, gang_map),
         (12, crate::format::logs::log_entry::fuzzing::sample_entry()),
         (13, dedup::sample_bucket()),
-        (14, Page::sample().encode(&bounds).expect("few pieces")),
+        (14, RemapPage::sample().encode(&bounds).expect("few pieces")),
     ]
 }

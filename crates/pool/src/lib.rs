@@ -45,21 +45,21 @@ mod names;
 mod ops;
 mod storage;
 
-pub use engine::context::Hold;
-pub use engine::datasets::facts::Unsealed;
+pub use engine::context::TxgHold;
+pub use engine::datasets::facts::UnsealedFacts;
 pub use engine::datasets::open_dataset::{DatasetHooks, OpenDataset};
-pub use engine::datasets::placed_record::Placed;
+pub use engine::datasets::placed_record::PlacedRecord;
 pub use engine::datasets::reseal::Reseal;
-pub use engine::datasets::stored_space::Stored;
+pub use engine::datasets::stored_space::StoredSpace;
 pub use engine::dedup::SPACE as DEDUP_SPACE;
 pub use engine::history::Origin;
-pub use engine::limits::counts::Counts;
+pub use engine::limits::counts::DatasetCounts;
 pub use engine::limits::quota::Limits;
 pub use engine::limits::quota::{Quota, QuotaKind};
 pub use engine::log::{Durability, LogEnd, LogEntry, LogReader};
 pub use env::{CacheHash, Env};
-pub use error::{Error, Result, Until};
-pub use format::datasets::bookmark::Bookmark;
+pub use error::{Error, Result, SuspensionEnd};
+pub use format::datasets::bookmark::SnapshotBookmark;
 pub use format::datasets::entry::{DatasetKind, Entry, KeyringRef, PROPERTY_MAX};
 pub use format::datasets::past_seal::PastSeal;
 pub use format::datasets::seal_input::SealInput;
@@ -68,13 +68,17 @@ pub use format::datasets::volume_shape::VolumeShape;
 pub use format::jobs::removal_status::{RemovalPhase, RemovalStatus};
 pub use format::jobs::resilver_status::ResilverStatus;
 pub use format::jobs::scrub_status::{Damage, ScrubPhase, ScrubStatus};
-pub use format::logs::log_entry::{EntryPlace, LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX};
+pub use format::logs::log_entry::{LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX, LogPosition};
 pub use format::logs::log_head::LogHead;
 pub use format::records::array_kind::ArrayKind;
 pub use format::records::extent::Class;
 pub use format::records::node::FANOUT;
-pub use format::records::pointer::{Addr, Identity, Place, RECORD_MAX, RecordPtr, SLOT_LIMIT};
-pub use format::stream::{Begin, Lineage, Package, PackedDataset, Position, ResumeToken, Sender};
+pub use format::records::pointer::{
+    Addr, RECORD_MAX, RecordIdentity, RecordLocation, RecordPtr, SLOT_LIMIT,
+};
+pub use format::stream::{
+    Begin, Lineage, Package, PackedDataset, ResumeToken, Sender, StreamPosition,
+};
 pub use format::superblock::config::{DeviceState, Purpose};
 pub use format::superblock::features::{FEATURES, Feature};
 pub use format::superblock::history_line::HistoryLine;
@@ -86,24 +90,24 @@ pub use ops::datasets::create::{MakeKeyring, NewDataset, NewKeyring, NewKeys};
 pub use ops::datasets::destroy::Reach;
 pub use ops::datasets::log::{ShownEntry, ShownLog};
 pub use ops::devices::caches::{CacheInfo, CacheState};
-pub use ops::devices::sweep::{Sweep, SweepStatus};
-pub use ops::devices::{DeviceInfo, Expandable, Gained};
-pub use ops::info::{Listed, SpaceInfo, Superblock};
+pub use ops::devices::sweep::{SweepKind, SweepStatus};
+pub use ops::devices::{DeviceInfo, Expandable, PoolGrowth};
+pub use ops::info::{DatasetListing, SpaceInfo, Superblock};
 pub use ops::lifecycle::checkpoint::CheckpointInfo;
 pub use ops::lifecycle::import::{AtCheckpoint, strangers};
 pub use ops::lifecycle::multihost::{
-    INTERVAL as HEARTBEAT_INTERVAL, Passing, await_no_other, watch_other,
+    INTERVAL as HEARTBEAT_INTERVAL, ImportWait, await_no_other, watch_other,
 };
 pub use ops::lifecycle::pool_division::NewPool;
 pub use ops::pool::Pool;
-pub use ops::snapshots::bookmarks::Marked;
+pub use ops::snapshots::bookmarks::NamedBookmark;
 pub use ops::snapshots::deferral::Deferral;
-pub use ops::snapshots::holds::Hold as SnapshotHold;
+pub use ops::snapshots::holds::SnapshotHold;
 pub use ops::snapshots::prune::DatasetWith;
 pub use ops::streams::receive::{
-    DryRun, Incoming, ReceiveInto, ReceivePolicy, SealRecords, SealedRecord, Sealing,
+    DryRun, IncomingStreams, ReceiveInto, ReceivePolicy, SealRecords, SealedRecord, StreamSealer,
 };
-pub use ops::streams::send::{OpenRecords, SendOf, Sending};
+pub use ops::streams::send::{OpenRecords, OutgoingStream, SendOf};
 pub use storage::cache_device::SecondaryCache;
-pub use storage::space::{Reservation, ReserveFor, TurnToFree};
+pub use storage::space::{FreeingTurn, ReserveFor, SpaceReservation};
 pub use storage::writer::txg::TxgWriter;

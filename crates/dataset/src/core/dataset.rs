@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use keys::DataKeys;
 use parking_lot::{Mutex, RwLock};
 use pool::{
-    ArrayKind, DatasetHooks, Entry, Hold, OpenDataset, Pool, RecordPtr, Reservation, ReserveFor,
-    VolumeShape,
+    ArrayKind, DatasetHooks, Entry, OpenDataset, Pool, RecordPtr, ReserveFor, SpaceReservation,
+    TxgHold, VolumeShape,
 };
 use vfs::{Caller, Ino, Time};
 
@@ -58,7 +58,7 @@ pub struct Dataset {
     pub(crate) inodes: Arc<Inodes>,
     pub(crate) unlinked: OrphanFiles,
     /// Space in the pool for the dirty pages.
-    pub(crate) page_reservations: Mutex<Vec<Reservation>>,
+    pub(crate) page_reservations: Mutex<Vec<SpaceReservation>>,
     pub(crate) frozen: Mutex<FrozenFiles>,
     pub(crate) history: Mutex<SealHistory>,
     /// Records that workers are sealing.
@@ -304,7 +304,7 @@ impl Dataset {
         &self,
         why: ReserveFor,
         operation: impl FnMut(&mut TreeWriter<'_>) -> TreeStep<T>,
-        then: impl FnOnce(&Hold<'_>, T) -> R,
+        then: impl FnOnce(&TxgHold<'_>, T) -> R,
     ) -> Result<R> {
         self.change_in(Scope::Names, why, operation, then)
     }
@@ -315,7 +315,7 @@ impl Dataset {
         scope: Scope,
         why: ReserveFor,
         operation: impl FnMut(&mut TreeWriter<'_>) -> TreeStep<T>,
-        then: impl FnOnce(&Hold<'_>, T) -> R,
+        then: impl FnOnce(&TxgHold<'_>, T) -> R,
     ) -> Result<R> {
         let settings = self.check_writable()?;
         let reserved = self.reserve_operation(&settings, why)?;
@@ -328,7 +328,7 @@ impl Dataset {
         scope: Scope,
         why: ReserveFor,
         operation: impl FnMut(&mut TreeWriter<'_>) -> TreeStep<T>,
-        then: impl FnOnce(&Hold<'_>, T) -> R,
+        then: impl FnOnce(&TxgHold<'_>, T) -> R,
     ) -> Result<R> {
         let reserved = self.reserve_operation(&self.settings(), why)?;
         self.change_within(reserved, scope, operation, then)
@@ -337,10 +337,10 @@ impl Dataset {
     /// Does the same as [`Dataset::change_always`], with space that the caller has reserved.
     pub(crate) fn change_within<T, R>(
         &self,
-        reserved: Reservation,
+        reserved: SpaceReservation,
         scope: Scope,
         mut operation: impl FnMut(&mut TreeWriter<'_>) -> TreeStep<T>,
-        then: impl FnOnce(&Hold<'_>, T) -> R,
+        then: impl FnOnce(&TxgHold<'_>, T) -> R,
     ) -> Result<R> {
         let _use = self.tree.begin_use();
         loop {
@@ -361,7 +361,7 @@ impl Dataset {
     /// A try under a hold. Returns the value and the number of pages that became dirty, or the page to fetch.
     pub(crate) fn try_change<T>(
         &self,
-        hold: &Hold<'_>,
+        hold: &TxgHold<'_>,
         scope: Scope,
         operation: &mut dyn FnMut(&mut TreeWriter<'_>) -> TreeStep<T>,
     ) -> Result<std::result::Result<(T, usize), (u64, u64)>> {
@@ -384,7 +384,7 @@ impl Dataset {
         })
     }
 
-    pub(crate) fn mark_changed(&self, hold: &Hold<'_>) {
+    pub(crate) fn mark_changed(&self, hold: &TxgHold<'_>) {
         self.open.mark_changed(hold);
         self.last_change.fetch_max(hold.txg(), Ordering::AcqRel);
     }

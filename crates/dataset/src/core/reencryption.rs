@@ -1,7 +1,7 @@
 //! The position of a re-encryption, and its records for the next commit.
 
 use parking_lot::Mutex;
-use pool::{ArrayKind, Placed, RecordPtr, Reservation};
+use pool::{ArrayKind, PlacedRecord, RecordPtr, SpaceReservation};
 
 /// The progress of the re-encryption of a dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +37,6 @@ pub(crate) struct Rewritten {
     pub(crate) array: ArrayKind,
     pub(crate) slot: u64,
     pub(crate) was: RecordPtr,
-    pub(crate) placed: Placed,
-    pub(crate) _reserved: Reservation,
+    pub(crate) placed: PlacedRecord,
+    pub(crate) _reserved: SpaceReservation,
 }

@@ -3,7 +3,7 @@
 //! Deleting a file takes a few changes of the tree, however large the file is: its extents go to the list of dead
 //! slots. Each piece of the list is freed in its own transaction group. After a crash the work continues.
 
-use pool::{ArrayKind, Reservation, ReserveFor};
+use pool::{ArrayKind, ReserveFor, SpaceReservation};
 use vfs::{Ino, Kind};
 
 use crate::core::io::slots::extents::{bury, decode_dead, overlapping};
@@ -187,7 +187,7 @@ impl Dataset {
         &self,
         slots: &mut Vec<u64>,
         next: &mut u64,
-    ) -> Result<Reservation> {
+    ) -> Result<SpaceReservation> {
         loop {
             let bytes = self.open.punch_space(ArrayKind::Data, slots);
             match self.pool.reserve_to_free(bytes) {

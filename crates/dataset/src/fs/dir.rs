@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pool::{Hold, ReserveFor};
+use pool::{ReserveFor, TxgHold};
 use vfs::{Attr, Caller, Ino, Kind, NewNode, ROOT, RenameMode, Time};
 use zerocopy::IntoBytes;
 
@@ -303,7 +303,7 @@ impl Dataset {
     }
 
     /// Drops the records in memory of an inode without users.
-    fn after_unlink(&self, _hold: &Hold<'_>, ino: Ino) {
+    fn after_unlink(&self, _hold: &TxgHold<'_>, ino: Ino) {
         self.unlinked.add();
         if let Some(inode) = self.inodes.find(ino)
             && !self.inodes.is_looked_up(ino)

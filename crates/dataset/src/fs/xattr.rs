@@ -1,6 +1,6 @@
 //! Extended attributes: small values in the tree, large ones in records of their own.
 
-use pool::{ArrayKind, Hold, Placed, ReserveFor};
+use pool::{ArrayKind, PlacedRecord, ReserveFor, TxgHold};
 use vfs::{Ino, SetXattr};
 use zerocopy::IntoBytes;
 
@@ -71,7 +71,7 @@ impl Dataset {
         )
     }
 
-    fn put_placed(&self, hold: &Hold<'_>, slot: u64, placed: Option<Placed>) {
+    fn put_placed(&self, hold: &TxgHold<'_>, slot: u64, placed: Option<PlacedRecord>) {
         if let Some(placed) = placed {
             self.open.put(hold, ArrayKind::Data, slot, placed);
         }

@@ -6,7 +6,9 @@
 
 use std::cell::RefCell;
 
-use pool::{ArrayKind, Pool, RecordPtr, Reservation, ReserveFor, SLOT_LIMIT, SealInput, TxgWriter};
+use pool::{
+    ArrayKind, Pool, RecordPtr, ReserveFor, SLOT_LIMIT, SealInput, SpaceReservation, TxgWriter,
+};
 
 use crate::core::Dataset;
 use crate::core::reencryption::{ReencryptionReport, ReencryptionWalk, Rewritten};
@@ -118,7 +120,7 @@ impl Dataset {
         array: ArrayKind,
         slot: u64,
         copies: usize,
-        reserved: Reservation,
+        reserved: SpaceReservation,
     ) -> Result<bool> {
         // Taken and not borrowed: the device below may be a volume, and then this thread comes here again.
         let mut buf = SEALED.take();

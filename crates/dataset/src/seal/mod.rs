@@ -16,7 +16,7 @@ use std::sync::Arc;
 use cipher::{Mac, Random, RecordCipher};
 use keys::{DataKeys, Heads};
 use parking_lot::RwLock;
-use pool::{ArrayKind, Identity, RecordPtr, SealInput};
+use pool::{ArrayKind, RecordIdentity, RecordPtr, SealInput};
 use secret::{Key, LockedBox};
 
 pub use compression::Compression;
@@ -142,7 +142,7 @@ impl From<ArrayKind> for Kind {
 
 /// A record as the pool stores it.
 pub(crate) struct SealOutput {
-    pub(crate) identity: Identity,
+    pub(crate) identity: RecordIdentity,
     /// Whole units.
     pub(crate) bytes: Vec<u8>,
     /// True if the nonce is a hash of the contents, so that the record may be shared.
@@ -372,7 +372,7 @@ impl Sealer {
         associated: &[u8],
         payload: &mut [u8],
         random: &dyn Random,
-    ) -> cipher::Result<Identity> {
+    ) -> cipher::Result<RecordIdentity> {
         let head = RecordHead::of_log(payload.len());
         let Some(keys) = self.keys() else {
             let aad = [&head.aad(self.family, 0, 0), associated].concat();
@@ -393,7 +393,7 @@ impl Sealer {
     /// record.
     pub(crate) fn open_log(
         &self,
-        identity: &Identity,
+        identity: &RecordIdentity,
         associated: Option<&[u8]>,
         sealed: &[u8],
     ) -> Result<Vec<u8>, OpenError> {
@@ -457,7 +457,7 @@ impl Sealer {
     fn authenticate(
         &self,
         head: &RecordHead,
-        identity: &Identity,
+        identity: &RecordIdentity,
         associated: Option<&[u8]>,
         sealed: &[u8],
         out: &mut [u8],
@@ -565,8 +565,14 @@ impl RecordHead {
         aad
     }
 
-    fn identity(&self, nonce: [u8; 24], tag: [u8; 16], generation: u32, suite: u8) -> Identity {
-        Identity::record(
+    fn identity(
+        &self,
+        nonce: [u8; 24],
+        tag: [u8; 16],
+        generation: u32,
+        suite: u8,
+    ) -> RecordIdentity {
+        RecordIdentity::record(
             nonce,
             tag,
             generation,

@@ -39,7 +39,7 @@ fn generations(seed: u64, suite: Suite, family: u64) -> Vec<DataKeys> {
     vec![make(1), make(2)]
 }
 
-fn ptr(identity: Identity) -> RecordPtr {
+fn ptr(identity: RecordIdentity) -> RecordPtr {
     RecordPtr {
         identity,
         ..RecordPtr::EMPTY
@@ -152,7 +152,7 @@ fn everything_that_is_bound_is_checked() {
             // A node's identity covers these.
             let flags = [46, 47].contains(&byte);
             let bad = RecordPtr {
-                identity: Identity::read_from_bytes(identity.as_bytes()).unwrap(),
+                identity: RecordIdentity::read_from_bytes(identity.as_bytes()).unwrap(),
                 ..checked
             };
             let opened = own.open(ArrayKind::Data, &bad, &sealed.bytes);
@@ -227,7 +227,7 @@ fn the_dataset_seal_binds_all_its_input() {
         guid: 1,
         sequence: 2,
         roots: [
-            Identity::record([1; 24], [2; 16], 0, 0, 0, 0),
+            RecordIdentity::record([1; 24], [2; 16], 0, 0, 0, 0),
             RecordPtr::EMPTY.identity,
         ],
         log: [0; 3],

@@ -16,7 +16,8 @@ use cipher::Suite;
 use dataset::{Compression, Dataset, RecordOpener, RecordSealer, Resealer, Settings};
 use forged::fitting;
 use pool::{
-    Begin, NewClone, Pool, Position, ReceiveInto, ReceivePolicy, SealInput, Sealing, SendOf,
+    Begin, NewClone, Pool, ReceiveInto, ReceivePolicy, SealInput, SendOf, StreamPosition,
+    StreamSealer,
 };
 
 /// A destination of a stream, and the dataset there.
@@ -46,7 +47,7 @@ impl Copy<'_> {
         look(files.unwrap().as_ref()).unwrap()
     }
 
-    fn stream(&self, how: How, to: &str, from: Option<&str>, start: Position) -> Vec<u8> {
+    fn stream(&self, how: How, to: &str, from: Option<&str>, start: StreamPosition) -> Vec<u8> {
         let id = |snapshot: &str| {
             let name = match snapshot.contains('@') {
                 true => snapshot.to_owned(),
@@ -92,10 +93,16 @@ impl ReceivePolicy for Copy<'_> {
         Ok(now.is_none().then(|| begin.keyring.clone()))
     }
 
-    fn sealing(&self, _: &Begin, family: u64, _: u64, _: Option<&[u8]>) -> Result<Sealing, String> {
+    fn sealing(
+        &self,
+        _: &Begin,
+        family: u64,
+        _: u64,
+        _: Option<&[u8]>,
+    ) -> Result<StreamSealer, String> {
         let engine = engine(9, 0);
         let records = RecordSealer::new(&engine, family, self.keys(), &self.settings);
-        Ok(Sealing {
+        Ok(StreamSealer {
             records: Arc::new(records.map_err(|error| error.to_string())?),
             suite: self.suite.map_or(0, |suite| suite.id()),
             keyring: self.suite.map(|_| vec![7; 100]),
@@ -119,7 +126,7 @@ enum How {
 /// Brings a snapshot, broken off on its way now and then.
 fn carry(how: How, from: &Copy<'_>, to: &Copy<'_>, step: (&str, Option<&str>), dice: &mut Dice) {
     let (snapshot, base) = step;
-    let mut bytes = from.stream(how, snapshot, base, Position::START);
+    let mut bytes = from.stream(how, snapshot, base, StreamPosition::START);
     if dice.below(2) == 0 {
         let cut = dice.below(bytes.len() as u64) as usize;
         to.receive(&bytes[..cut], true).unwrap_err();
@@ -288,7 +295,7 @@ fn clones() {
             settings,
         };
         let (tank, clone) = (of(&source, "tank", suite), of(&source, "tank/clone", suite));
-        let start = Position::START;
+        let start = StreamPosition::START;
         for (how, whole, from_first) in [
             (How::Sealed, "tank/a", "tank/b"),
             (How::Plain, "tank/c", "tank/d"),
@@ -326,7 +333,7 @@ fn what_is_not_the_key_holders_is_not_sent() {
     let what = SendOf {
         to: id,
         from: None,
-        start: Position::START,
+        start: StreamPosition::START,
         keyring: Vec::new(),
         keys_txg: 0,
         props: BTreeMap::new(),
@@ -359,7 +366,7 @@ fn a_seal_that_was_made_up_is_noticed() {
         settings: Settings::default(),
     };
     let (from, to) = (of(&source, "tank"), of(&other, "tank/b"));
-    let whole = from.stream(How::Sealed, "a", None, Position::START);
+    let whole = from.stream(How::Sealed, "a", None, StreamPosition::START);
     let seal = source.find("tank@a").unwrap().seal;
     let at = whole.windows(32).position(|bytes| *bytes == seal).unwrap();
     let mut forged = whole;
@@ -378,7 +385,7 @@ fn a_seal_that_was_made_up_is_noticed() {
     let opened = Dataset::open(&engine(8, 0), &other, id, to.keys(), settings, &ROOT_USER);
     damaged(opened.map(drop));
     // Nor is it what something goes on from.
-    let next = from.stream(How::Sealed, "b", Some("a"), Position::START);
+    let next = from.stream(How::Sealed, "b", Some("a"), StreamPosition::START);
     to.receive(&next, false).unwrap();
     let next = other.find("tank/b@b").unwrap().id;
     RecordOpener::new(&other, next, None, to.keys()).unwrap();

@@ -8,7 +8,7 @@ use crate::engine::datasets::keyarea;
 use crate::engine::datasets::table::{DatasetTable, head_id};
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
-use crate::format::jobs::scrub_status::Position;
+use crate::format::jobs::scrub_status::ScrubPosition;
 use crate::format::records::pointer::RecordPtr;
 use crate::format::superblock::config::{Config, DeviceState};
 use crate::storage::writer::txg::TxgWriter;
@@ -115,7 +115,7 @@ impl DatasetTable {
             // Its position is from the abandoned state.
             self.config.restart_resilver();
         }
-        self.config.scrub.position = Position::default();
+        self.config.scrub.position = ScrubPosition::default();
         self.config_dirty = true;
         Ok(())
     }

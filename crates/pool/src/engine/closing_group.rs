@@ -2,20 +2,20 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::engine::commit::Synced;
-use crate::engine::datasets::open_dataset::{DatasetHooks, OpenDataset, Part};
-use crate::format::records::extent::Extent;
-use crate::format::records::pointer::{Place, RecordPtr};
+use crate::engine::commit::SyncedDataset;
+use crate::engine::datasets::open_dataset::{CommitDataset, DatasetHooks, OpenDataset};
+use crate::format::records::extent::StoredExtent;
+use crate::format::records::pointer::{RecordLocation, RecordPtr};
 use crate::format::superblock::root::PoolRoot;
 
 /// A commit that has written everything but its superblock.
-pub(crate) struct Closing {
+pub(crate) struct ClosingGroup {
     pub(crate) txg: u64,
     pub(crate) root: PoolRoot,
     /// Space that can be used again after the group is durable.
-    pub(crate) freed: Vec<Extent>,
+    pub(crate) freed: Vec<StoredExtent>,
     /// Places to free later.
-    pub(crate) unread: Vec<Place>,
+    pub(crate) unread: Vec<RecordLocation>,
     /// True if a command in the group changed devices or keys. Their state in memory then depends on the result of the
     /// commit.
     pub(crate) is_bound: bool,
@@ -24,17 +24,17 @@ pub(crate) struct Closing {
     holders: Vec<Weak<dyn DatasetHooks>>,
 }
 
-impl Closing {
+impl ClosingGroup {
     pub(crate) fn new(
-        (freed, unread): (Vec<Extent>, Vec<Place>),
+        (freed, unread): (Vec<StoredExtent>, Vec<RecordLocation>),
         (txg, root): (u64, PoolRoot),
-        parts: &[Part],
-        synced: &[Synced],
+        parts: &[CommitDataset],
+        synced: &[SyncedDataset],
         is_bound: bool,
-    ) -> Closing {
-        let dataset = |synced: &Synced| (Arc::downgrade(&synced.part.dataset), synced.roots);
+    ) -> ClosingGroup {
+        let dataset = |synced: &SyncedDataset| (Arc::downgrade(&synced.part.dataset), synced.roots);
         let holders = parts.iter().filter_map(|part| part.holder.as_ref());
-        Closing {
+        ClosingGroup {
             txg,
             root,
             freed,

@@ -11,8 +11,8 @@ use parking_lot::RwLock;
 use zerocopy::IntoBytes;
 
 use crate::engine::datasets::facts;
-use crate::engine::datasets::open_dataset::{DatasetHooks, OpenDataset, Part};
-use crate::engine::datasets::placed_record::Placed;
+use crate::engine::datasets::open_dataset::{CommitDataset, DatasetHooks, OpenDataset};
+use crate::engine::datasets::placed_record::PlacedRecord;
 use crate::engine::datasets::table::DatasetTable;
 use crate::engine::frees::async_free;
 use crate::engine::frees::deadlist::{self, Dead};
@@ -22,12 +22,12 @@ use crate::format::datasets::entry::Entry;
 use crate::format::datasets::seal_input::SealInput;
 use crate::format::records::array_kind::ArrayKind;
 use crate::format::records::extent::Class;
-use crate::format::records::node::Node;
-use crate::format::records::pointer::{Identity, RecordPtr};
+use crate::format::records::node::ArrayNode;
+use crate::format::records::pointer::{RecordIdentity, RecordPtr};
 use crate::storage::array::Overlay;
-use crate::storage::array::update::{Target, relevel, update};
+use crate::storage::array::update::{UpdateTarget, relevel, update};
 use crate::storage::space::{ENTRIES_PER_PAGE, SegmentEntry};
-use crate::storage::writer::batch::Piece;
+use crate::storage::writer::batch::BatchPiece;
 use crate::storage::writer::txg::TxgWriter;
 
 impl TxgWriter<'_> {
@@ -41,14 +41,16 @@ impl TxgWriter<'_> {
         dataset: &OpenDataset,
         array: ArrayKind,
         slot: u64,
-        identity: Identity,
+        identity: RecordIdentity,
         bytes: Vec<u8>,
     ) -> Result<()> {
         let placed = dataset.allocate(array, identity, &bytes)?;
         self.core
             .disk
             .hold_unwritten_map(&placed.place(), placed.allotted());
-        let writes = placed.allotted().pieces(&Piece::Bytes(Arc::new(bytes)));
+        let writes = placed
+            .allotted()
+            .pieces(&BatchPiece::Bytes(Arc::new(bytes)));
         self.write_later(writes)?;
         self.put_placed(dataset, array, slot, placed);
         Ok(())
@@ -78,7 +80,7 @@ impl TxgWriter<'_> {
         dataset: &OpenDataset,
         array: ArrayKind,
         slot: u64,
-        placed: Placed,
+        placed: PlacedRecord,
     ) -> RecordPtr {
         let ptr = placed.into_ptr(self.txg);
         dataset.put_syncing(self.txg, array, slot, ptr);
@@ -88,12 +90,12 @@ impl TxgWriter<'_> {
     /// Calls each key holder to put its changes into the arrays. Then writes the changed nodes.
     pub(crate) fn sync_datasets(
         &self,
-        parts: &[Part],
+        parts: &[CommitDataset],
         state: &RwLock<DatasetTable>,
-    ) -> Result<Vec<Synced>> {
+    ) -> Result<Vec<SyncedDataset>> {
         let mut all = Vec::new();
         for part in parts.iter().filter(|part| part.dataset.is_writable()) {
-            let Part { dataset, holder } = part;
+            let CommitDataset { dataset, holder } = part;
             if let Some(holder) = holder {
                 holder.sync(self)?;
             }
@@ -112,7 +114,7 @@ impl TxgWriter<'_> {
             let pages_root = update(disk, &pages_root, &pages.edits(), &mut target)?;
             target.array = ArrayKind::Data;
             let data_root = update(disk, &data_root, &data.edits(), &mut target)?;
-            all.push(Synced {
+            all.push(SyncedDataset {
                 part: part.clone(),
                 roots: [pages_root, data_root],
                 delta: target.delta,
@@ -256,16 +258,16 @@ impl TxgWriter<'_> {
 }
 
 /// A dataset whose changes are already in new nodes.
-pub(crate) struct Synced {
-    pub(crate) part: Part,
+pub(crate) struct SyncedDataset {
+    pub(crate) part: CommitDataset,
     pub(crate) roots: [RecordPtr; 2],
     pub(crate) delta: Delta,
 }
 
-impl Synced {
+impl SyncedDataset {
     /// Updates the dataset's entry, with a new seal.
     pub(crate) fn enter(&self, commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
-        let Part { dataset, holder } = &self.part;
+        let CommitDataset { dataset, holder } = &self.part;
         let entry = state.edit(dataset.id)?;
         entry.roots = self.roots;
         entry.sequence = entry.sequence.max(entry.sequence_past).saturating_add(1);
@@ -318,7 +320,7 @@ impl<'a> DatasetTarget<'a> {
     }
 }
 
-impl Target for DatasetTarget<'_> {
+impl UpdateTarget for DatasetTarget<'_> {
     fn born(&mut self, ptr: &RecordPtr) {
         let bytes = ptr.place.allocated() as i64;
         self.delta.referenced += bytes;
@@ -339,7 +341,7 @@ impl Target for DatasetTarget<'_> {
         Ok(())
     }
 
-    fn place_node(&mut self, node: Node, level: u8) -> Result<RecordPtr> {
+    fn place_node(&mut self, node: ArrayNode, level: u8) -> Result<RecordPtr> {
         match self.array {
             ArrayKind::Pages => self.commit.place_node(Class::Meta, node, level),
             ArrayKind::Data => self.commit.place_summed_node(node, level),

@@ -11,18 +11,18 @@ use crate::engine::datasets::table::DatasetTable;
 use crate::engine::dedup::Dedup;
 use crate::engine::devices::heart::Heart;
 use crate::engine::suspension::Suspension;
-use crate::error::{Error, Result, Until};
+use crate::error::{Error, Result, SuspensionEnd};
 use crate::format::records::pointer::RecordPtr;
 use crate::storage::core::Core;
 
 /// The part of a pool that its open datasets use.
-pub(crate) struct Context {
+pub(crate) struct PoolContext {
     pub(crate) core: Arc<Core>,
     pub(crate) state: RwLock<DatasetTable>,
     pub(crate) read_only: bool,
     /// Notified when an open dataset is closed.
     pub(crate) closed: Condvar,
-    pub(crate) gate: RwLock<Gate>,
+    pub(crate) gate: RwLock<TxgGate>,
     /// True if the open transaction group has changes.
     pub(crate) dirty: AtomicBool,
     /// The ids of the open datasets that the next commit visits: datasets that changed, and datasets with a log.
@@ -40,7 +40,7 @@ pub(crate) struct Context {
     pub(crate) faults: Mutex<Faults>,
 }
 
-impl Deref for Context {
+impl Deref for PoolContext {
     type Target = Core;
 
     fn deref(&self) -> &Core {
@@ -49,18 +49,18 @@ impl Deref for Context {
 }
 
 /// The open transaction group. A thread that makes a change holds the gate; a commit closes it.
-pub(crate) struct Gate {
+pub(crate) struct TxgGate {
     pub(crate) txg: u64,
 }
 
 /// The right to change something in the open transaction group. The group cannot close while a `Hold` exists. So
 /// hold it for a short time, and do not wait for a device meanwhile.
-pub struct Hold<'a> {
-    gate: RwLockReadGuard<'a, Gate>,
-    context: &'a Context,
+pub struct TxgHold<'a> {
+    gate: RwLockReadGuard<'a, TxgGate>,
+    context: &'a PoolContext,
 }
 
-impl Hold<'_> {
+impl TxgHold<'_> {
     /// The open transaction group.
     pub fn txg(&self) -> u64 {
         self.gate.txg
@@ -81,13 +81,13 @@ pub(crate) struct Faults {
     pub(crate) are_entering: bool,
 }
 
-impl Context {
-    pub(crate) fn new(core: Core, state: DatasetTable, read_only: bool) -> Context {
-        Context {
+impl PoolContext {
+    pub(crate) fn new(core: Core, state: DatasetTable, read_only: bool) -> PoolContext {
+        PoolContext {
             core: Arc::new(core),
             read_only,
             closed: Condvar::new(),
-            gate: RwLock::new(Gate { txg: state.txg + 1 }),
+            gate: RwLock::new(TxgGate { txg: state.txg + 1 }),
             dirty: AtomicBool::new(false),
             to_visit: Mutex::default(),
             dedup: Dedup::new(&state.root),
@@ -101,9 +101,9 @@ impl Context {
     }
 
     /// Joins the open transaction group, to change something in it.
-    pub(crate) fn enter(&self) -> Result<Hold<'_>> {
+    pub(crate) fn enter(&self) -> Result<TxgHold<'_>> {
         self.check_writable()?;
-        Ok(Hold {
+        Ok(TxgHold {
             gate: self.gate.read(),
             context: self,
         })
@@ -112,19 +112,19 @@ impl Context {
     /// Suspends the pool, and remembers the first failure. The pool refuses changes until
     /// [`Pool::resume`](crate::Pool::resume).
     pub(crate) fn suspend(&self, error: Error) -> Error {
-        self.end_changes(error, Until::Cleared)
+        self.end_changes(error, SuspensionEnd::Cleared)
     }
 
     /// Suspends the pool until the next import: the state in memory differs from what should have become durable.
     pub(crate) fn suspend_for_good(&self, error: Error) -> Error {
-        self.end_changes(error, Until::Imported)
+        self.end_changes(error, SuspensionEnd::Imported)
     }
 
-    fn end_changes(&self, error: Error, until: Until) -> Error {
+    fn end_changes(&self, error: Error, until: SuspensionEnd) -> Error {
         // If another host has a device, failures that follow from it suspend the pool until the next import too.
         let until = match self.disk.store.check_lost() {
             Ok(()) => until,
-            Err(_) => Until::Imported,
+            Err(_) => SuspensionEnd::Imported,
         };
         if self.suspension.begin(&error, until) {
             // The committing thread may still hold this lock.

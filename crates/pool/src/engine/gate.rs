@@ -11,10 +11,10 @@ use store::MemberState;
 use zerocopy::IntoBytes;
 
 use crate::engine::checkpoint::check_layout;
-use crate::engine::closing_group::Closing;
-use crate::engine::context::Context;
+use crate::engine::closing_group::ClosingGroup;
+use crate::engine::context::PoolContext;
 use crate::engine::datasets::keyarea;
-use crate::engine::datasets::open_dataset::{OpenDataset, Part};
+use crate::engine::datasets::open_dataset::{CommitDataset, OpenDataset};
 use crate::engine::datasets::table::DatasetTable;
 use crate::engine::devices::membership;
 use crate::engine::devices::removal::Removal;
@@ -28,12 +28,12 @@ use crate::engine::log::Claims;
 use crate::engine::sweep::Sweeps;
 use crate::error::{Error, Result};
 use crate::storage::core::Core;
-use crate::storage::space::{Reservation, Turn};
+use crate::storage::space::{FreeTurn, SpaceReservation};
 use crate::storage::writer::txg::TxgWriter;
 
 /// The part of a pool that commits. All operations of the pool use it.
-pub(crate) struct Engine {
-    pub(crate) context: Arc<Context>,
+pub(crate) struct CommitEngine {
+    pub(crate) context: Arc<PoolContext>,
     /// Open datasets, by id.
     pub(crate) open: Mutex<BTreeMap<u64, Weak<OpenDataset>>>,
     committing: Mutex<()>,
@@ -50,34 +50,39 @@ pub(crate) struct Engine {
     /// The work on the free space of the pool.
     pub(crate) sweeps: Sweeps,
     /// Reserved for rewriting the remap table.
-    remap_reserved: Mutex<Reservation>,
-    pub(crate) freeing: Turn,
+    remap_reserved: Mutex<SpaceReservation>,
+    pub(crate) freeing: FreeTurn,
     /// A transaction group that is written, but that the devices could not make durable yet.
-    waiting: Mutex<Option<Closing>>,
+    waiting: Mutex<Option<ClosingGroup>>,
     /// Held while the pool is resumed after a failure.
     pub(crate) resuming: Mutex<()>,
     pub(crate) claims: Claims,
     /// The engine that reads the checkpoint, once it was opened.
-    pub(crate) kept: Mutex<Option<Arc<Engine>>>,
+    pub(crate) kept: Mutex<Option<Arc<CommitEngine>>>,
 }
 
-impl Deref for Engine {
-    type Target = Context;
+impl Deref for CommitEngine {
+    type Target = PoolContext;
 
-    fn deref(&self) -> &Context {
+    fn deref(&self) -> &PoolContext {
         &self.context
     }
 }
 
-impl Engine {
+impl CommitEngine {
     /// The engine of a pool that was made or imported, with this state.
-    pub(crate) fn new(core: Core, state: DatasetTable, claims: Claims, read_only: bool) -> Engine {
+    pub(crate) fn new(
+        core: Core,
+        state: DatasetTable,
+        claims: Claims,
+        read_only: bool,
+    ) -> CommitEngine {
         let txg = state.txg;
         let space = Arc::clone(&core.space);
         space.note_referenced(state.referenced());
         let remap_pages = state.root.remap_pages.get();
-        let engine = Engine {
-            context: Arc::new(Context::new(core, state, read_only)),
+        let engine = CommitEngine {
+            context: Arc::new(PoolContext::new(core, state, read_only)),
             open: Mutex::default(),
             committing: Mutex::new(()),
             committed: Mutex::new(txg),
@@ -88,7 +93,7 @@ impl Engine {
             removal: Mutex::new(Removal::new(space.nothing())),
             sweeps: Sweeps::default(),
             remap_reserved: Mutex::new(space.nothing()),
-            freeing: Turn::default(),
+            freeing: FreeTurn::default(),
             waiting: Mutex::default(),
             resuming: Mutex::default(),
             claims,
@@ -117,7 +122,7 @@ impl Engine {
         self.commit_holding(&self.lock_commits(), task)
     }
 
-    /// Does the same as [`Engine::commit_with`]. The task also fails if its changes exceed a quota or a reservation.
+    /// Does the same as [`CommitEngine::commit_with`]. The task also fails if its changes exceed a quota or a reservation.
     pub(crate) fn commit_within_limits<R>(
         self: &Arc<Self>,
         task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
@@ -125,7 +130,7 @@ impl Engine {
         self.commit_within_limits_holding(&self.lock_commits(), task)
     }
 
-    /// Does the same as [`Engine::commit_within_limits`], for a caller that holds [`Engine::lock_commits`].
+    /// Does the same as [`CommitEngine::commit_within_limits`], for a caller that holds [`CommitEngine::lock_commits`].
     pub(crate) fn commit_within_limits_holding<R>(
         self: &Arc<Self>,
         committing: &MutexGuard<'_, ()>,
@@ -141,7 +146,7 @@ impl Engine {
         })
     }
 
-    /// Does the same as [`Engine::commit_with`], for a caller that holds [`Engine::lock_commits`].
+    /// Does the same as [`CommitEngine::commit_with`], for a caller that holds [`CommitEngine::lock_commits`].
     pub(crate) fn commit_holding<R>(
         self: &Arc<Self>,
         _committing: &MutexGuard<'_, ()>,
@@ -171,7 +176,7 @@ impl Engine {
     }
 
     /// Closes the open transaction group for the datasets that changed in it, and opens the next group.
-    fn close_group(&self) -> (u64, Vec<Part>) {
+    fn close_group(&self) -> (u64, Vec<CommitDataset>) {
         // Dropped after the gate: closing a dataset enters the gate.
         let found: Vec<Arc<OpenDataset>>;
         let open = self.open.lock();
@@ -203,9 +208,9 @@ impl Engine {
     fn collect<R>(
         self: &Arc<Self>,
         commit: TxgWriter<'_>,
-        parts: &[Part],
+        parts: &[CommitDataset],
         task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
-    ) -> Result<(Closing, Result<R>)> {
+    ) -> Result<(ClosingGroup, Result<R>)> {
         self.is_collecting.store(true, Ordering::Release);
         let collected = self.collect_parts(commit, parts, task);
         self.is_collecting.store(false, Ordering::Release);
@@ -215,9 +220,9 @@ impl Engine {
     fn collect_parts<R>(
         self: &Arc<Self>,
         commit: TxgWriter<'_>,
-        parts: &[Part],
+        parts: &[CommitDataset],
         task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
-    ) -> Result<(Closing, Result<R>)> {
+    ) -> Result<(ClosingGroup, Result<R>)> {
         let txg = commit.txg;
         let synced = commit.sync_datasets(parts, &self.state)?;
         let mut state = self.state.write();
@@ -241,12 +246,12 @@ impl Engine {
         // The rest waits for devices. The state is final, and other threads can read it meanwhile.
         drop(state);
         commit.write_rest()?;
-        let closing = Closing::new(commit.into_freed(), (txg, root), parts, &synced, is_bound);
+        let closing = ClosingGroup::new(commit.into_freed(), (txg, root), parts, &synced, is_bound);
         Ok((closing, outcome))
     }
 
     /// Makes a written transaction group durable. After a failure this can be tried again.
-    pub(crate) fn make_durable(self: &Arc<Self>, closing: Closing) -> Result<()> {
+    pub(crate) fn make_durable(self: &Arc<Self>, closing: ClosingGroup) -> Result<()> {
         if let Err(error) = self.write_root(&closing) {
             return Err(self.wait_for_devices(closing, error));
         }
@@ -277,7 +282,7 @@ impl Engine {
         wiped.map_err(|error| self.suspend(error))
     }
 
-    fn write_root(&self, closing: &Closing) -> Result<()> {
+    fn write_root(&self, closing: &ClosingGroup) -> Result<()> {
         let store = &self.disk.store;
         store.flush()?;
         self.check_lease()?;
@@ -295,7 +300,7 @@ impl Engine {
     }
 
     /// Called when devices fail while a transaction group becomes durable. Most groups can be made durable later.
-    fn wait_for_devices(&self, closing: Closing, error: Error) -> Error {
+    fn wait_for_devices(&self, closing: ClosingGroup, error: Error) -> Error {
         if closing.is_bound {
             // The command that changed devices or keys reports the failure, so the change must not come later.
             return self.suspend_for_good(error);
@@ -305,7 +310,7 @@ impl Engine {
     }
 
     /// The transaction group that waits for the devices.
-    pub(crate) fn take_waiting(&self) -> Option<Closing> {
+    pub(crate) fn take_waiting(&self) -> Option<ClosingGroup> {
         self.waiting.lock().take()
     }
 
@@ -328,7 +333,7 @@ impl Engine {
 }
 
 /// Suspends the pool if a commit panics, because it is unknown which changes the commit had collected.
-struct SuspendOnPanic<'a>(&'a Engine);
+struct SuspendOnPanic<'a>(&'a CommitEngine);
 
 impl Drop for SuspendOnPanic<'_> {
     fn drop(&mut self) {

@@ -2,18 +2,18 @@
 
 use parking_lot::Mutex;
 
-use crate::error::{Error, Result, Until};
+use crate::error::{Error, Result, SuspensionEnd};
 
 /// The state in which the pool refuses changes, and the reason.
 #[derive(Default)]
-pub(crate) struct Suspension(Mutex<Option<First>>);
+pub(crate) struct Suspension(Mutex<Option<FirstFailure>>);
 
 /// The first failure.
-struct First {
+struct FirstFailure {
     reason: String,
     /// The name of the device that failed, if it was one.
     device: Option<String>,
-    until: Until,
+    until: SuspensionEnd,
     /// True if a flush has failed. Data written since the last commit then has to be read back before a commit relies
     /// on it.
     is_doubtful: bool,
@@ -21,15 +21,15 @@ struct First {
 
 impl Suspension {
     /// Remembers a failure. True if it is the first one.
-    pub(crate) fn begin(&self, error: &Error, until: Until) -> bool {
+    pub(crate) fn begin(&self, error: &Error, until: SuspensionEnd) -> bool {
         let mut current = self.0.lock();
         if let Some(first) = current.as_mut() {
-            if until == Until::Imported {
+            if until == SuspensionEnd::Imported {
                 first.until = until;
             }
             return false;
         }
-        *current = Some(First {
+        *current = Some(FirstFailure {
             reason: error.to_string(),
             device: error.device().map(str::to_owned),
             until,
@@ -58,7 +58,7 @@ impl Suspension {
     }
 
     /// Returns why the pool refuses changes, and until when.
-    pub(crate) fn now(&self) -> Option<(String, Until)> {
+    pub(crate) fn now(&self) -> Option<(String, SuspensionEnd)> {
         let current = self.0.lock();
         let first = current.as_ref()?;
         Some((first.reason.clone(), first.until))

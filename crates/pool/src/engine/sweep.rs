@@ -6,7 +6,7 @@ use crate::format::jobs::scrub_status::ScrubPhase;
 
 /// A kind of work on all free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sweep {
+pub enum SweepKind {
     /// Discards free space on the devices.
     Trim,
     /// Writes a pattern to free space.
@@ -18,7 +18,7 @@ pub enum Sweep {
 pub(crate) struct Sweeps([Mutex<SweepStatus>; 2]);
 
 impl Sweeps {
-    pub(crate) fn of(&self, what: Sweep) -> &Mutex<SweepStatus> {
+    pub(crate) fn of(&self, what: SweepKind) -> &Mutex<SweepStatus> {
         &self.0[what as usize]
     }
 }

@@ -4,13 +4,13 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Takes values off the front of bytes.
-pub(crate) struct Reader<'a> {
+pub(crate) struct ValueReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { rest: bytes }
+impl<'a> ValueReader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> ValueReader<'a> {
+        ValueReader { rest: bytes }
     }
 
     pub(crate) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
@@ -59,34 +59,34 @@ impl<'a> Reader<'a> {
 
 /// Puts values behind each other.
 #[derive(Default)]
-pub(crate) struct Writer {
+pub(crate) struct ValueWriter {
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Writer {
-    pub(crate) fn value<T: IntoBytes + Immutable>(&mut self, value: &T) -> &mut Writer {
+impl ValueWriter {
+    pub(crate) fn value<T: IntoBytes + Immutable>(&mut self, value: &T) -> &mut ValueWriter {
         self.bytes.extend_from_slice(value.as_bytes());
         self
     }
 
-    pub(crate) fn u8(&mut self, value: u8) -> &mut Writer {
+    pub(crate) fn u8(&mut self, value: u8) -> &mut ValueWriter {
         self.value(&value)
     }
 
-    pub(crate) fn u16(&mut self, value: u16) -> &mut Writer {
+    pub(crate) fn u16(&mut self, value: u16) -> &mut ValueWriter {
         self.value(&value.to_le_bytes())
     }
 
-    pub(crate) fn u32(&mut self, value: u32) -> &mut Writer {
+    pub(crate) fn u32(&mut self, value: u32) -> &mut ValueWriter {
         self.value(&value.to_le_bytes())
     }
 
-    pub(crate) fn u64(&mut self, value: u64) -> &mut Writer {
+    pub(crate) fn u64(&mut self, value: u64) -> &mut ValueWriter {
         self.value(&value.to_le_bytes())
     }
 
     /// A text, which is shorter than 64 KiB.
-    pub(crate) fn text(&mut self, text: &str) -> &mut Writer {
+    pub(crate) fn text(&mut self, text: &str) -> &mut ValueWriter {
         debug_assert!(text.len() <= usize::from(u16::MAX));
         self.u16(text.len() as u16);
         self.bytes.extend_from_slice(text.as_bytes());

@@ -13,11 +13,11 @@ use crate::engine::dedup;
 use crate::engine::frees::deadlist::{self, DeadEntry};
 use crate::error::Result;
 use crate::format::datasets::entry::Entry;
-use crate::format::jobs::free_job::ToFree;
+use crate::format::jobs::free_job::FreeTarget;
 use crate::format::records::array_kind::ArrayKind;
-use crate::format::records::extent::Extent;
-use crate::format::records::node::Node;
-use crate::format::records::pointer::{Place, RecordPtr, Share};
+use crate::format::records::extent::StoredExtent;
+use crate::format::records::node::ArrayNode;
+use crate::format::records::pointer::{RecordLocation, RecordPtr, ShareId};
 use crate::ops::pool::Pool;
 use crate::storage::array::walk::{self, Visit};
 use crate::storage::space::Bitmap;
@@ -169,7 +169,7 @@ impl Pool {
 
     fn check_state(&self) -> Result<CheckReport> {
         let units = self.engine.disk.store.segment_size() / UNIT;
-        let mut check = Check {
+        let mut check = PoolCheck {
             pool: self,
             claims: HashMap::new(),
             shared: HashMap::new(),
@@ -186,11 +186,11 @@ impl Pool {
     }
 }
 
-struct Check<'a> {
+struct PoolCheck<'a> {
     pool: &'a Pool,
     claims: HashMap<SegmentId, Bitmap>,
     /// The number of pointers to each shared record.
-    shared: HashMap<Share, u64>,
+    shared: HashMap<ShareId, u64>,
     units: u32,
     /// The records and nodes that may still be visited: twice the number that the pool can have, so that units with
     /// two owners are found.
@@ -198,8 +198,8 @@ struct Check<'a> {
     report: CheckReport,
 }
 
-impl Check<'_> {
-    fn claim(&mut self, what: &str, place: &Place) {
+impl PoolCheck<'_> {
+    fn claim(&mut self, what: &str, place: &RecordLocation) {
         if let Some(share) = place.share() {
             // The dedup table claims it, once.
             return *self.shared.entry(share).or_default() += 1;
@@ -216,7 +216,7 @@ impl Check<'_> {
         self.claim_extents(what, extents);
     }
 
-    fn claim_extents(&mut self, what: &str, extents: impl IntoIterator<Item = Extent>) {
+    fn claim_extents(&mut self, what: &str, extents: impl IntoIterator<Item = StoredExtent>) {
         let numbering = self.pool.engine.space.numbering();
         let remap = &self.pool.engine.disk.remap;
         let mut places = Vec::new();
@@ -283,7 +283,7 @@ impl Check<'_> {
         }
     }
 
-    fn compare_stored(&mut self, what: &str, ptr: &RecordPtr, node: &Node) {
+    fn compare_stored(&mut self, what: &str, ptr: &RecordPtr, node: &ArrayNode) {
         let found = node.stored();
         if let Some(says) = ptr.stored()
             && found != Some(says)
@@ -423,11 +423,11 @@ impl Check<'_> {
         }
         for job in jobs.values() {
             let min_birth = match job.what {
-                ToFree::Tree { min_birth } => min_birth,
-                ToFree::DeadRecords | ToFree::ListOnly => 0,
+                FreeTarget::Tree { min_birth } => min_birth,
+                FreeTarget::DeadRecords | FreeTarget::ListOnly => 0,
             };
             self.array(what, &job.root, (job.cursor, min_birth), |check, ptr| {
-                if job.what == ToFree::DeadRecords {
+                if job.what == FreeTarget::DeadRecords {
                     let chunk = check.pool.engine.disk.clear_record(ptr)?;
                     for dead in deadlist::decode_chunk(&chunk)? {
                         check.claim(what, &dead.place());
@@ -460,7 +460,7 @@ impl Check<'_> {
         }
     }
 
-    fn compare_shared(&mut self, share: &Share, pointers: u64, listed: u64) {
+    fn compare_shared(&mut self, share: &ShareId, pointers: u64, listed: u64) {
         if pointers != listed {
             self.report.find(Finding::Shared {
                 segment: share.addr.segment(),

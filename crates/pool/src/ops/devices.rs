@@ -22,10 +22,10 @@ use store::{
     BlockDevice, DeviceAssignment, ErrorCounts, Joins, LateDevice, MemberState, NewMember,
 };
 
-use crate::engine::devices::device_changes::Replaced;
+use crate::engine::devices::device_changes::ReplacedMembers;
 use crate::engine::devices::membership;
 use crate::engine::devices::membership::shapes;
-use crate::engine::gate::Engine;
+use crate::engine::gate::CommitEngine;
 use crate::engine::history::{Origin, log, log_own};
 use crate::error::{Error, Result};
 use crate::format::jobs::resilver_status::ResilverStatus;
@@ -34,7 +34,7 @@ use crate::format::superblock::config::{ConfigDevice, DeviceState, Purpose, Role
 use crate::format::superblock::root::DEVICES_MAX;
 use crate::ops::devices::logs::LOG_SEGMENTS_MAX;
 use crate::ops::pool::Pool;
-pub use expand::{Expandable, Gained};
+pub use expand::{Expandable, PoolGrowth};
 pub use info::DeviceInfo;
 
 impl Pool {
@@ -276,7 +276,7 @@ impl Pool {
     /// [`Error::Device`] if no resilver ended that copied what could be copied; as [`Pool::commit`].
     pub fn give_up_device(&self, guid: u64, origin: &Origin) -> Result<()> {
         let engine = &self.engine;
-        let Replaced { devices, spares } = engine.commit_with(|commit, state| {
+        let ReplacedMembers { devices, spares } = engine.commit_with(|commit, state| {
             let named = state.device(guid)?.clone();
             let config = &mut state.config;
             let present = commit.core.disk.store.members();
@@ -493,7 +493,7 @@ impl Pool {
             log_own(commit, state, text);
             Ok(Some(done))
         })?;
-        let Some(Replaced { devices, spares }) = replaced else {
+        let Some(ReplacedMembers { devices, spares }) = replaced else {
             return Ok(true);
         };
         engine.release(&devices, false)?;
@@ -502,7 +502,7 @@ impl Pool {
     }
 }
 
-impl Engine {
+impl CommitEngine {
     /// Writes keys and the newest superblock to devices that are about to be listed. Then an import recognizes
     /// them, even if the power fails while the commit that lists them is on some devices only.
     fn bring_headers(&self, guids: &[u64]) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::engine::datasets::table::DatasetTable;
 use crate::engine::frees::deadlist;
 use crate::engine::history;
 use crate::engine::limits::reservation::{received_into, taken_by};
-use crate::error::{Result, Until};
+use crate::error::{Result, SuspensionEnd};
 use crate::format::datasets::entry::Entry;
 use crate::format::records::array_kind::ArrayKind;
 use crate::format::records::pointer::RecordPtr;
@@ -18,14 +18,14 @@ use crate::format::superblock::history_line::HistoryLine;
 use crate::format::superblock::root::{DedupInfo, Host, PoolRoot, PoolState};
 use crate::ops::pool::Pool;
 use crate::storage::array::walk;
-use crate::storage::space::{Reservation, ReserveFor};
+use crate::storage::space::{ReserveFor, SpaceReservation};
 
 /// The records that are shown while commits wait.
 pub(crate) const PIECE: usize = 8192;
 
 /// A dataset or snapshot, and its counters.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct DatasetListing {
     /// The whole name of the dataset or snapshot.
     pub name: String,
     /// The entry of the dataset or snapshot.
@@ -46,9 +46,9 @@ pub struct Listed {
     pub written: u64,
 }
 
-impl Listed {
-    pub(crate) fn uncounted(state: &DatasetTable, entry: &Arc<Entry>) -> Listed {
-        Listed {
+impl DatasetListing {
+    pub(crate) fn uncounted(state: &DatasetTable, entry: &Arc<Entry>) -> DatasetListing {
+        DatasetListing {
             name: state.name_of(entry),
             entry: Arc::clone(entry),
             used: 0,
@@ -163,12 +163,12 @@ impl Pool {
     /// # Errors
     /// As [`Pool::entry`]; [`Error::Damaged`](crate::Error::Damaged) if the list of what a snapshot alone holds
     /// cannot be read.
-    pub fn list(&self, id: u64) -> Result<Vec<Listed>> {
+    pub fn list(&self, id: u64) -> Result<Vec<DatasetListing>> {
         self.read_deadlists_of_clones(id)?;
         self.list_now(id)
     }
 
-    fn list_now(&self, id: u64) -> Result<Vec<Listed>> {
+    fn list_now(&self, id: u64) -> Result<Vec<DatasetListing>> {
         let state = self.engine.state.read();
         let entry = state.entry(id)?;
         if entry.is_snapshot() {
@@ -197,7 +197,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::entry`].
-    pub fn list_uncounted(&self, id: u64) -> Result<Vec<Listed>> {
+    pub fn list_uncounted(&self, id: u64) -> Result<Vec<DatasetListing>> {
         let state = self.engine.state.read();
         let entry = state.entry(id)?;
         let heads = match entry.is_snapshot() {
@@ -206,10 +206,10 @@ impl Pool {
         };
         let mut all = Vec::new();
         for head in &heads {
-            all.push(Listed::uncounted(&state, head));
+            all.push(DatasetListing::uncounted(&state, head));
             if !head.is_snapshot() {
                 let snapshots = state.snapshots(head).into_iter().rev();
-                all.extend(snapshots.map(|snapshot| Listed::uncounted(&state, &snapshot)));
+                all.extend(snapshots.map(|snapshot| DatasetListing::uncounted(&state, &snapshot)));
             }
         }
         Ok(all)
@@ -220,7 +220,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Suspended`](crate::Error::Suspended); as [`Pool::list`].
-    pub fn list_durable(&self, id: u64) -> Result<(u64, Vec<Listed>)> {
+    pub fn list_durable(&self, id: u64) -> Result<(u64, Vec<DatasetListing>)> {
         self.read_deadlists_of_clones(id)?;
         let _committing = self.engine.lock_commits();
         self.engine.suspension.check()?;
@@ -242,13 +242,13 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::list`].
-    pub fn listed_one(&self, id: u64) -> Result<Listed> {
+    pub fn listed_one(&self, id: u64) -> Result<DatasetListing> {
         let state = self.engine.state.read();
         self.listed(&state, state.entry(id)?)
     }
 
-    fn listed(&self, state: &DatasetTable, entry: &Arc<Entry>) -> Result<Listed> {
-        let mut listed = Listed::uncounted(state, entry);
+    fn listed(&self, state: &DatasetTable, entry: &Arc<Entry>) -> Result<DatasetListing> {
+        let mut listed = DatasetListing::uncounted(state, entry);
         listed.written = state.own_bytes(entry);
         if entry.is_snapshot() {
             let next = state.entry(entry.next)?;
@@ -417,7 +417,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::NoSpace`](crate::Error::NoSpace) if fewer are free for this purpose.
-    pub fn reserve(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+    pub fn reserve(&self, bytes: u64, why: ReserveFor) -> Result<SpaceReservation> {
         self.engine.space.reserve(bytes, why)
     }
 
@@ -471,7 +471,7 @@ impl Pool {
     }
 
     /// Returns the event that ends the suspension.
-    pub fn suspended_until(&self) -> Option<Until> {
+    pub fn suspended_until(&self) -> Option<SuspensionEnd> {
         self.engine.suspension.now().map(|(_, until)| until)
     }
 

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::engine::context::Hold;
-use crate::engine::gate::Engine;
+use crate::engine::context::TxgHold;
+use crate::engine::gate::CommitEngine;
 use crate::error::Result;
 
 /// An imported pool.
 #[derive(Clone)]
 pub struct Pool {
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) engine: Arc<CommitEngine>,
 }
 
 impl Pool {
-    pub(crate) fn new(engine: Engine) -> Pool {
+    pub(crate) fn new(engine: CommitEngine) -> Pool {
         Pool {
             engine: Arc::new(engine),
         }
@@ -23,7 +23,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::check_writable`].
-    pub fn enter(&self) -> Result<Hold<'_>> {
+    pub fn enter(&self) -> Result<TxgHold<'_>> {
         self.engine.enter()
     }
 
@@ -32,7 +32,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Suspended`](crate::Error::Suspended); [`Error::ReadOnly`](crate::Error::ReadOnly) if there is
     /// something to commit. If a device fails ([`Error::Store`](crate::Error::Store)), a dataset cannot be
-    /// sealed ([`Error::Sealing`](crate::Error::Sealing)), or the pool's own data cannot be read, the error is
+    /// sealed ([`Error::StreamSealer`](crate::Error::Sealing)), or the pool's own data cannot be read, the error is
     /// that of the cause, and the pool is suspended.
     pub fn commit(&self) -> Result<()> {
         // In this order: without work now, everything is in groups that are closed by then.

@@ -20,7 +20,7 @@ use store::SegmentId;
 use crate::engine::datasets::table::head_id;
 use crate::error::{Error, Result};
 use crate::format::records::array_kind::ArrayKind;
-use crate::format::records::extent::Extent;
+use crate::format::records::extent::StoredExtent;
 use crate::format::records::node::coverage;
 use crate::format::records::pointer::RecordPtr;
 use crate::ops::pool::Pool;
@@ -28,7 +28,7 @@ use crate::storage::array::walk::{self, Visit};
 use crate::storage::in_flight::Ticket;
 use crate::storage::space::Space;
 
-use crate::format::jobs::scrub_status::{Damage, Position, ScrubPhase, ScrubStatus};
+use crate::format::jobs::scrub_status::{Damage, ScrubPhase, ScrubPosition, ScrubStatus};
 
 /// Damage beyond this many records is only counted.
 const DAMAGE_MAX: usize = 256;
@@ -71,7 +71,7 @@ impl Pool {
             if status.phase == ScrubPhase::Running {
                 status.phase = ScrubPhase::Paused;
                 // Without a position, only this distinguishes it from a stopped scrub.
-                let has_begun = status.position != Position::default();
+                let has_begun = status.position != ScrubPosition::default();
                 status.ended = if has_begun { now } else { 0 };
             }
         })
@@ -87,7 +87,7 @@ impl Pool {
             if matches!(status.phase, ScrubPhase::Running | ScrubPhase::Paused) {
                 status.phase = ScrubPhase::Stopped;
                 status.ended = now.max(1);
-                status.position = Position::default();
+                status.position = ScrubPosition::default();
             }
         })
     }
@@ -117,9 +117,9 @@ impl Pool {
         if status.phase != ScrubPhase::Running || has_to_wait {
             return Ok(false);
         }
-        let mut step = Step {
+        let mut step = VisitStep {
             pool: self,
-            task: Task::Repair,
+            task: VisitTask::Repair,
             left: budget,
             in_use: None,
             status: &mut status,
@@ -151,18 +151,18 @@ impl Pool {
 }
 
 /// The work on each record and node.
-pub(crate) enum Task {
+pub(crate) enum VisitTask {
     /// Read every copy, on every member that holds everything, and repair bad ones.
     Repair,
     /// Write it to the members that lack it.
-    Fill(Filling),
+    Fill(ResilverMembers),
     /// Copy it to other groups if it is in this group.
-    Evacuate(Evacuated),
+    Evacuate(EvacuatedCopies),
 }
 
 /// The result for a record or node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Examined {
+pub(crate) enum RecordFinding {
     /// The work of this step is done.
     Good,
     /// Every copy was read, and none is good.
@@ -171,18 +171,18 @@ pub(crate) enum Examined {
     Unreadable,
 }
 
-impl Examined {
+impl RecordFinding {
     /// The result for a record or node that could not be read with this error.
-    pub(crate) fn of_loss(error: &Error) -> Examined {
+    pub(crate) fn of_loss(error: &Error) -> RecordFinding {
         match error {
-            Error::Unreadable { .. } => Examined::Unreadable,
-            _ => Examined::Damaged,
+            Error::Unreadable { .. } => RecordFinding::Unreadable,
+            _ => RecordFinding::Damaged,
         }
     }
 }
 
 /// The members that a resilver brings up to date.
-pub(crate) struct Filling {
+pub(crate) struct ResilverMembers {
     /// The members, each with a transaction group: it may lack data that was born later.
     members: Vec<(u64, u64)>,
     /// Members that lack data of which no good copy was found.
@@ -191,9 +191,9 @@ pub(crate) struct Filling {
     missed: Vec<u64>,
 }
 
-impl Filling {
-    pub(crate) fn new(members: Vec<(u64, u64)>, lacking: BTreeSet<u64>) -> Filling {
-        Filling {
+impl ResilverMembers {
+    pub(crate) fn new(members: Vec<(u64, u64)>, lacking: BTreeSet<u64>) -> ResilverMembers {
+        ResilverMembers {
             members,
             lacking,
             missed: Vec::new(),
@@ -212,17 +212,17 @@ impl Filling {
 }
 
 /// The copies from a group that are not in the remap table yet.
-pub(crate) struct Evacuated {
+pub(crate) struct EvacuatedCopies {
     group: u16,
-    pub(crate) copies: Vec<(Extent, Vec<Extent>)>,
+    pub(crate) copies: Vec<(StoredExtent, Vec<StoredExtent>)>,
     seen: HashSet<(SegmentId, u32)>,
     /// The copies are in no tree: a resilver waits for them.
     _ticket: Ticket,
 }
 
-impl Evacuated {
-    pub(crate) fn new(group: u16, ticket: Ticket) -> Evacuated {
-        Evacuated {
+impl EvacuatedCopies {
+    pub(crate) fn new(group: u16, ticket: Ticket) -> EvacuatedCopies {
+        EvacuatedCopies {
             group,
             copies: Vec::new(),
             seen: HashSet::new(),
@@ -232,9 +232,9 @@ impl Evacuated {
 }
 
 /// A part of a scrub or resilver.
-pub(crate) struct Step<'a> {
+pub(crate) struct VisitStep<'a> {
     pub(crate) pool: &'a Pool,
-    pub(crate) task: Task,
+    pub(crate) task: VisitTask,
     /// Bytes to read before it ends.
     pub(crate) left: u64,
     /// Records and nodes that this space has are skipped.
@@ -242,10 +242,10 @@ pub(crate) struct Step<'a> {
     pub(crate) status: &'a mut ScrubStatus,
 }
 
-impl Step<'_> {
+impl VisitStep<'_> {
     /// True at the end of the pool.
     fn run(&mut self) -> Result<bool> {
-        if self.status.position == Position::default() {
+        if self.status.position == ScrubPosition::default() {
             self.headers()?;
             self.pool_arrays()?;
             self.logs()?;
@@ -279,14 +279,14 @@ impl Step<'_> {
 
     fn go_to(&mut self, dataset: u64, array: u8, slot: u64) {
         self.status.position = if array < 2 {
-            Position {
+            ScrubPosition {
                 dataset,
                 array,
                 slot,
             }
         } else {
             // The next id, which need not exist.
-            Position {
+            ScrubPosition {
                 dataset: dataset + 1,
                 array: 0,
                 slot: 0,
@@ -295,7 +295,7 @@ impl Step<'_> {
     }
 
     /// The array at a position, as the last commit left it.
-    fn current_root(&self, at: Position) -> Option<(u64, u64, RecordPtr)> {
+    fn current_root(&self, at: ScrubPosition) -> Option<(u64, u64, RecordPtr)> {
         let state = self.pool.engine.state.read();
         let entry = state.get(at.dataset)?;
         Some((
@@ -334,7 +334,7 @@ impl Step<'_> {
             let pool = self.pool;
             let current = || is_current(pool, id, kind, slot, ptr);
             let found = self.examine(&ptr.place, &current)?;
-            if found != Examined::Good && current()? {
+            if found != RecordFinding::Good && current()? {
                 self.report(found, id, Some(kind), (slot, ptr.level()));
             }
             Ok(ControlFlow::Continue(()))
@@ -342,7 +342,7 @@ impl Step<'_> {
         match result {
             // The records below a node that cannot be read are unknown. Continue after it.
             Err(error) if error.is_loss() => {
-                let found = Examined::of_loss(&error);
+                let found = RecordFinding::of_loss(&error);
                 Ok(self.skip_damage(found, (id, kind), root, last))
             }
             other => other,
@@ -353,7 +353,7 @@ impl Step<'_> {
     /// behind `at`, or not at all, unless the tree is another one.
     fn skip_damage(
         &mut self,
-        found: Examined,
+        found: RecordFinding,
         (id, kind): (u64, ArrayKind),
         seen: &RecordPtr,
         at: u64,
@@ -388,7 +388,7 @@ impl Step<'_> {
 
     /// Notes damage below a node: it is unknown which members lack the data.
     pub(crate) fn forget_missed(&mut self) {
-        if let Task::Fill(filling) = &mut self.task {
+        if let VisitTask::Fill(filling) = &mut self.task {
             filling.missed.clear();
         }
     }
@@ -396,13 +396,13 @@ impl Step<'_> {
     /// Counts a record or node without a good copy, with its place and its level.
     pub(crate) fn report(
         &mut self,
-        found: Examined,
+        found: RecordFinding,
         dataset: u64,
         array: Option<ArrayKind>,
         (slot, level): (u64, u8),
     ) {
-        let is_unreadable = found == Examined::Unreadable;
-        if let Task::Fill(filling) = &mut self.task {
+        let is_unreadable = found == RecordFinding::Unreadable;
+        if let VisitTask::Fill(filling) = &mut self.task {
             filling.note_missed();
         }
         self.status.errors = self.status.errors.saturating_add(1);

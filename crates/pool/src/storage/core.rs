@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::env::Env;
-use crate::format::records::pointer::{Identity, Place, Share};
+use crate::format::records::pointer::{RecordIdentity, RecordLocation, ShareId};
 use crate::format::superblock::features::{
     FEATURE_BOUND_LOGS, FEATURE_CHECKED_RECORDS, FEATURE_FILE_FLAGS, FEATURE_LOG,
     FEATURE_LOG_PLACES, FEATURE_OWNERS, FEATURE_QUICK_LOG, FEATURE_SCATTERED, FEATURE_SEAL_HISTORY,
@@ -26,9 +26,9 @@ pub(crate) struct Core {
     features: AtomicU64,
     /// The places that the two running transaction groups replaced among their own records. The index is the last
     /// bit of the group's number.
-    freed: [Mutex<Vec<Place>>; 2],
+    freed: [Mutex<Vec<RecordLocation>>; 2],
     /// Places that the last commit could not free, because a device failed to read the list of their units.
-    pub(crate) unread: Mutex<Vec<Place>>,
+    pub(crate) unread: Mutex<Vec<RecordLocation>>,
 }
 
 impl Core {
@@ -74,7 +74,7 @@ impl Core {
     }
 
     /// Notes that a record has the hash of its ciphertext in its identity.
-    pub(crate) fn note_checked(&self, identity: &Identity) {
+    pub(crate) fn note_checked(&self, identity: &RecordIdentity) {
         if identity.is_checked() {
             self.note(FEATURE_CHECKED_RECORDS);
         }
@@ -91,20 +91,20 @@ impl Core {
     }
 
     /// Notes a place that the transaction group no longer needs. The commit of the group frees it.
-    pub(crate) fn free_later(&self, txg: u64, place: &Place) {
+    pub(crate) fn free_later(&self, txg: u64, place: &RecordLocation) {
         self.freed[(txg % 2) as usize].lock().push(*place);
     }
 
     /// The shared ones among the places that a transaction group no longer needs.
-    pub(crate) fn take_unshared(&self, txg: u64) -> Vec<Share> {
+    pub(crate) fn take_unshared(&self, txg: u64) -> Vec<ShareId> {
         let mut freed = self.freed[(txg % 2) as usize].lock();
-        let shares = freed.iter().filter_map(Place::share).collect();
+        let shares = freed.iter().filter_map(RecordLocation::share).collect();
         freed.retain(|place| !place.is_shared());
         shares
     }
 
     /// The places that a transaction group no longer needs.
-    pub(crate) fn take_freed(&self, txg: u64) -> Vec<Place> {
+    pub(crate) fn take_freed(&self, txg: u64) -> Vec<RecordLocation> {
         std::mem::take(&mut *self.freed[(txg % 2) as usize].lock())
     }
 

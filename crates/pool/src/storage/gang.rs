@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use store::{SegmentId, Shape, Store, UNIT};
 
-use crate::format::codec::{Reader, Writer};
-use crate::format::records::extent::Extent;
-use crate::format::records::pointer::{Addr, GangMark, Place};
-use crate::storage::writer::batch::Piece;
+use crate::format::codec::{ValueReader, ValueWriter};
+use crate::format::records::extent::StoredExtent;
+use crate::format::records::pointer::{Addr, GangMark, RecordLocation};
+use crate::storage::writer::batch::BatchPiece;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SR-SCATT");
 pub(crate) const MAP_LEN: usize = UNIT as usize;
@@ -58,7 +58,7 @@ impl Bounds {
     }
 
     /// A piece in the form of the map, or `None` if its number is too large for a map.
-    pub(crate) fn pack(&self, piece: &Extent) -> Option<u64> {
+    pub(crate) fn pack(&self, piece: &StoredExtent) -> Option<u64> {
         let unit = self.number(piece.segment, piece.start);
         let fits = unit < UNIT_LIMIT && (1..=PIECE_UNITS).contains(&piece.units);
         let group = u64::from(piece.segment.group());
@@ -66,7 +66,7 @@ impl Bounds {
     }
 
     /// The piece that a number in a map means, if it lies in a segment of the pool.
-    pub(crate) fn unpack(&self, packed: u64) -> Option<Extent> {
+    pub(crate) fn unpack(&self, packed: u64) -> Option<StoredExtent> {
         let group = (packed >> 48) as u16;
         let unit = (packed >> 8) & (UNIT_LIMIT - 1);
         let units = (packed & 0xff) as u32 + 1;
@@ -74,7 +74,7 @@ impl Bounds {
         let start = (unit % u64::from(self.units)) as u32;
         let (segments, shape) = self.groups.get(usize::from(group))?;
         let exists = index < *segments && start + shape.taken(units) <= self.units;
-        exists.then_some(Extent {
+        exists.then_some(StoredExtent {
             segment: SegmentId::new(group, index),
             start,
             units,
@@ -86,7 +86,7 @@ impl Bounds {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gang {
     /// The pieces of each copy, in the order of the record's bytes. The second list is empty if there is one copy.
-    pub(crate) copies: [Vec<Extent>; 2],
+    pub(crate) copies: [Vec<StoredExtent>; 2],
 }
 
 impl Gang {
@@ -97,7 +97,7 @@ impl Gang {
             return None;
         }
         let units: u32 = first.iter().map(|piece| piece.units).sum();
-        let mut w = Writer::default();
+        let mut w = ValueWriter::default();
         w.u64(MAGIC).u32(units);
         w.u16(first.len() as u16).u16(second.len() as u16);
         for piece in first.iter().chain(second) {
@@ -111,12 +111,12 @@ impl Gang {
 
     /// Decodes the map of a place. `None` if the bytes are damaged or the map of another place, or if pieces do not
     /// exist, overlap, or do not add up to the record.
-    pub(crate) fn decode(bytes: &[u8], place: &Place, bounds: &Bounds) -> Option<Gang> {
+    pub(crate) fn decode(bytes: &[u8], place: &RecordLocation, bounds: &Bounds) -> Option<Gang> {
         let (body, sum) = bytes.split_at_checked(MAP_LEN - CHECKSUM)?;
         if blake3::hash(body).as_bytes() != sum || place.gang_mark() != Some(mark_of(bytes)) {
             return None;
         }
-        let mut r = Reader::new(body);
+        let mut r = ValueReader::new(body);
         if r.u64()? != MAGIC {
             return None;
         }
@@ -126,8 +126,8 @@ impl Gang {
             return None;
         }
         let mut pieces = |count| (0..count).map(|_| bounds.unpack(r.u64()?)).collect();
-        let first: Option<Vec<Extent>> = pieces(counts[0]);
-        let second: Option<Vec<Extent>> = pieces(counts[1]);
+        let first: Option<Vec<StoredExtent>> = pieces(counts[0]);
+        let second: Option<Vec<StoredExtent>> = pieces(counts[1]);
         let gang = Gang {
             copies: [first?, second?],
         };
@@ -138,7 +138,7 @@ impl Gang {
     }
 
     /// Returns whether each copy has as many units as the record.
-    fn fits(&self, place: &Place) -> bool {
+    fn fits(&self, place: &RecordLocation) -> bool {
         let units = u64::from(place.disk_size() / UNIT);
         self.copies.iter().zip(&place.addr).all(|(pieces, addr)| {
             let sum: u64 = pieces.iter().map(|piece| u64::from(piece.units)).sum();
@@ -147,7 +147,7 @@ impl Gang {
     }
 
     /// Returns whether no unit is in two pieces, or in a piece and a map.
-    fn is_disjoint(&self, place: &Place, bounds: &Bounds) -> bool {
+    fn is_disjoint(&self, place: &RecordLocation, bounds: &Bounds) -> bool {
         let maps = place.copies().map(|addr| map_extent(&addr));
         let mut seen = BTreeSet::new();
         let mut all = self.copies.iter().flatten().copied().chain(maps);
@@ -160,8 +160,8 @@ impl Gang {
     }
 
     /// The pieces of a copy, each with the range of the record's bytes that it holds.
-    pub(crate) fn runs(&self, copy: usize) -> Vec<Run> {
-        Run::default().cut(&self.copies[copy])
+    pub(crate) fn runs(&self, copy: usize) -> Vec<GangPiece> {
+        GangPiece::default().cut(&self.copies[copy])
     }
 }
 
@@ -173,8 +173,8 @@ pub(crate) fn mark_of(map: &[u8]) -> GangMark {
 }
 
 /// The unit of a map.
-pub(crate) fn map_extent(addr: &Addr) -> Extent {
-    Extent {
+pub(crate) fn map_extent(addr: &Addr) -> StoredExtent {
+    StoredExtent {
         segment: addr.segment(),
         start: addr.offset() / UNIT,
         units: 1,
@@ -183,17 +183,17 @@ pub(crate) fn map_extent(addr: &Addr) -> Extent {
 
 /// A part of a record, and its units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct GangPiece {
     pub(crate) segment: SegmentId,
     pub(crate) offset: u32,
     /// The bytes of the record in the piece.
     pub(crate) bytes: Range<usize>,
 }
 
-impl Run {
+impl GangPiece {
     /// A whole record that begins at an address.
-    pub(crate) fn of(addr: &Addr) -> Run {
-        Run {
+    pub(crate) fn of(addr: &Addr) -> GangPiece {
+        GangPiece {
             segment: addr.segment(),
             offset: addr.offset(),
             bytes: 0..addr.size() as usize,
@@ -201,16 +201,16 @@ impl Run {
     }
 
     /// A whole map at its address.
-    pub(crate) fn of_map(addr: &Addr) -> Run {
-        Run {
+    pub(crate) fn of_map(addr: &Addr) -> GangPiece {
+        GangPiece {
             bytes: 0..MAP_LEN,
-            ..Run::of(addr)
+            ..GangPiece::of(addr)
         }
     }
 
     /// Returns the units of the piece.
-    pub(crate) fn extent(&self) -> Extent {
-        Extent {
+    pub(crate) fn extent(&self) -> StoredExtent {
+        StoredExtent {
             segment: self.segment,
             start: self.offset / UNIT,
             units: (self.bytes.len() / UNIT as usize) as u32,
@@ -218,14 +218,14 @@ impl Run {
     }
 
     /// Cuts the run into one run for each of these extents, which hold its bytes one after the other.
-    pub(crate) fn cut(&self, extents: &[Extent]) -> Vec<Run> {
+    pub(crate) fn cut(&self, extents: &[StoredExtent]) -> Vec<GangPiece> {
         let mut at = self.bytes.start;
         let extents = extents.iter();
         extents
             .map(|extent| {
                 let from = at;
                 at += extent.units as usize * UNIT as usize;
-                Run {
+                GangPiece {
                     segment: extent.segment,
                     offset: extent.start * UNIT,
                     bytes: from..at,
@@ -237,22 +237,22 @@ impl Run {
 
 /// Allocated space for the copies of a record.
 #[derive(Clone, Debug)]
-pub(crate) struct Allotted {
+pub(crate) struct AllottedSpace {
     addr: [Addr; 2],
     /// The map and its encoded bytes, if the record is a gang.
     gang: Option<(Arc<Gang>, Arc<Vec<u8>>)>,
 }
 
-impl Allotted {
+impl AllottedSpace {
     /// Each copy in one run.
-    pub(crate) fn whole(addr: [Addr; 2]) -> Allotted {
-        Allotted { addr, gang: None }
+    pub(crate) fn whole(addr: [Addr; 2]) -> AllottedSpace {
+        AllottedSpace { addr, gang: None }
     }
 
     /// Each copy in pieces. `addr` has the addresses of the maps. `None` if a map cannot hold the pieces.
-    pub(crate) fn scattered(addr: [Addr; 2], gang: Gang, bounds: &Bounds) -> Option<Allotted> {
+    pub(crate) fn scattered(addr: [Addr; 2], gang: Gang, bounds: &Bounds) -> Option<AllottedSpace> {
         let bytes = gang.encode(bounds)?;
-        Some(Allotted {
+        Some(AllottedSpace {
             addr,
             gang: Some((Arc::new(gang), Arc::new(bytes))),
         })
@@ -263,16 +263,16 @@ impl Allotted {
     }
 
     /// The place of a record that is stored here.
-    pub(crate) fn place(&self, birth: u64, checksum: [u8; 16]) -> Place {
+    pub(crate) fn place(&self, birth: u64, checksum: [u8; 16]) -> RecordLocation {
         let mark = self.gang.as_ref().map(|(_, bytes)| mark_of(bytes));
-        Place::new(self.addr, birth, checksum).with_gang_mark(mark)
+        RecordLocation::new(self.addr, birth, checksum).with_gang_mark(mark)
     }
 
     /// Every unit of it.
-    pub(crate) fn extents(&self) -> Vec<Extent> {
+    pub(crate) fn extents(&self) -> Vec<StoredExtent> {
         let copies = self.addr.iter().filter(|addr| !addr.is_empty());
         match &self.gang {
-            None => copies.map(Extent::of).collect(),
+            None => copies.map(StoredExtent::of).collect(),
             Some((gang, _)) => all_extents(copies, gang),
         }
     }
@@ -288,22 +288,25 @@ impl Allotted {
     /// The bytes to write, and their places.
     pub(crate) fn slices<'a>(&'a self, record: &'a [u8]) -> Vec<(SegmentId, u32, &'a [u8])> {
         self.to_write(|source| match source {
-            Source::Whole => record,
-            Source::Map(map) => map,
-            Source::Part(range) => &record[range],
+            ExtentSource::Whole => record,
+            ExtentSource::Map(map) => map,
+            ExtentSource::Part(range) => &record[range],
         })
     }
 
-    /// Returns the same as [`Allotted::slices`], to be written later.
-    pub(crate) fn pieces(&self, record: &Piece) -> Vec<(SegmentId, u32, Piece)> {
+    /// Returns the same as [`AllottedSpace::slices`], to be written later.
+    pub(crate) fn pieces(&self, record: &BatchPiece) -> Vec<(SegmentId, u32, BatchPiece)> {
         self.to_write(|source| match source {
-            Source::Whole => record.clone(),
-            Source::Map(map) => Piece::Bytes(Arc::clone(map)),
-            Source::Part(range) => record.part(range),
+            ExtentSource::Whole => record.clone(),
+            ExtentSource::Map(map) => BatchPiece::Bytes(Arc::clone(map)),
+            ExtentSource::Part(range) => record.part(range),
         })
     }
 
-    fn to_write<'a, T>(&'a self, bytes_of: impl Fn(Source<'a>) -> T) -> Vec<(SegmentId, u32, T)> {
+    fn to_write<'a, T>(
+        &'a self,
+        bytes_of: impl Fn(ExtentSource<'a>) -> T,
+    ) -> Vec<(SegmentId, u32, T)> {
         let mut writes = Vec::new();
         for (copy, addr) in self.addr.iter().enumerate() {
             if addr.is_empty() {
@@ -311,12 +314,16 @@ impl Allotted {
             }
             let (segment, offset) = (addr.segment(), addr.offset());
             let Some((gang, map)) = &self.gang else {
-                writes.push((segment, offset, bytes_of(Source::Whole)));
+                writes.push((segment, offset, bytes_of(ExtentSource::Whole)));
                 continue;
             };
-            writes.push((segment, offset, bytes_of(Source::Map(map))));
+            writes.push((segment, offset, bytes_of(ExtentSource::Map(map))));
             for run in gang.runs(copy) {
-                writes.push((run.segment, run.offset, bytes_of(Source::Part(run.bytes))));
+                writes.push((
+                    run.segment,
+                    run.offset,
+                    bytes_of(ExtentSource::Part(run.bytes)),
+                ));
             }
         }
         writes
@@ -324,7 +331,7 @@ impl Allotted {
 }
 
 /// The bytes that are written to an extent.
-enum Source<'a> {
+enum ExtentSource<'a> {
     Whole,
     Map(&'a Arc<Vec<u8>>),
     /// A range of the record.
@@ -332,7 +339,10 @@ enum Source<'a> {
 }
 
 /// The units of the maps at `copies` and of all pieces.
-pub(crate) fn all_extents<'a>(copies: impl Iterator<Item = &'a Addr>, gang: &Gang) -> Vec<Extent> {
+pub(crate) fn all_extents<'a>(
+    copies: impl Iterator<Item = &'a Addr>,
+    gang: &Gang,
+) -> Vec<StoredExtent> {
     let pieces = gang.copies.iter().flatten().copied();
     copies.map(map_extent).chain(pieces).collect()
 }
@@ -348,8 +358,8 @@ pub(super) mod samples {
         }
     }
 
-    pub(crate) fn piece(group: u16, index: u32, start: u32, units: u32) -> Extent {
-        Extent {
+    pub(crate) fn piece(group: u16, index: u32, start: u32, units: u32) -> StoredExtent {
+        StoredExtent {
             segment: SegmentId::new(group, index),
             start,
             units,
@@ -377,9 +387,9 @@ mod tests {
         (gang, addr)
     }
 
-    fn place(gang: &Gang, addr: [Addr; 2]) -> (Vec<u8>, Place) {
+    fn place(gang: &Gang, addr: [Addr; 2]) -> (Vec<u8>, RecordLocation) {
         let bytes = gang.encode(&bounds()).unwrap();
-        let place = Place::new(addr, 3, [0; 16]).with_gang_mark(Some(mark_of(&bytes)));
+        let place = RecordLocation::new(addr, 3, [0; 16]).with_gang_mark(Some(mark_of(&bytes)));
         (bytes, place)
     }
 
@@ -410,7 +420,7 @@ mod tests {
             assert_eq!(Gang::decode(&bad, &place, &bounds()), None, "byte {at}");
         }
         assert_eq!(Gang::decode(&bytes[..100], &place, &bounds()), None);
-        let unmarked = Place::new(addr, 3, [0; 16]);
+        let unmarked = RecordLocation::new(addr, 3, [0; 16]);
         assert_eq!(Gang::decode(&bytes, &unmarked, &bounds()), None);
     }
 
@@ -432,7 +442,7 @@ mod tests {
         }
         let (bytes, _) = place(&good, addr);
         let one = [addr[0], Addr::default()];
-        let place = Place::new(one, 3, [0; 16]).with_gang_mark(Some(mark_of(&bytes)));
+        let place = RecordLocation::new(one, 3, [0; 16]).with_gang_mark(Some(mark_of(&bytes)));
         assert_eq!(Gang::decode(&bytes, &place, &bounds()), None, "one copy");
     }
 

@@ -15,10 +15,10 @@ pub(crate) struct Ticket {
 
 /// Writes to the present set of devices, and writes that still go to an earlier set.
 #[derive(Default)]
-pub(crate) struct InFlight(Mutex<Rounds>);
+pub(crate) struct InFlight(Mutex<RoundCounters>);
 
 #[derive(Default)]
-struct Rounds {
+struct RoundCounters {
     current: Arc<()>,
     past: Vec<Arc<()>>,
     /// Counts the changes of the devices.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::format::records::node::Node;
+use crate::format::records::node::ArrayNode;
 use crate::format::records::pointer::RecordPtr;
 
 /// Reads nodes, and trusts none of them.
 pub(crate) trait Nodes {
     /// The node at `ptr`. It must be `level` levels above the records, and cover `slot`.
-    fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<Node>>;
+    fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<ArrayNode>>;
 
     /// The number of units of the pool. No array has more nodes and records than this.
     fn units(&self) -> u64;
@@ -19,7 +19,7 @@ pub(crate) trait Nodes {
 }
 
 impl<N: Nodes + ?Sized> Nodes for Arc<N> {
-    fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<Node>> {
+    fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<ArrayNode>> {
         self.as_ref().node(ptr, level, slot)
     }
 

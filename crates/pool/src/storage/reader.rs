@@ -18,17 +18,19 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::env::CacheHash;
 use crate::error::{Error, Result};
-use crate::format::records::extent::Extent;
-use crate::format::records::node::Node;
-use crate::format::records::pointer::{Addr, GangMark, Identity, Place, RecordPtr, checksum};
+use crate::format::records::extent::StoredExtent;
+use crate::format::records::node::ArrayNode;
+use crate::format::records::pointer::{
+    Addr, GangMark, RecordIdentity, RecordLocation, RecordPtr, checksum,
+};
 use crate::format::superblock::config::Config;
 use crate::storage::cache_device::CacheDevices;
-use crate::storage::gang::{Allotted, Bounds, Gang, Run, all_extents, map_extent};
+use crate::storage::gang::{AllottedSpace, Bounds, Gang, GangPiece, all_extents, map_extent};
 use crate::storage::nodes::Nodes;
 use crate::storage::reconstruct::Variants;
 use crate::storage::remap::{Remap, TableReader};
 use crate::storage::repair_queue::RepairQueue;
-use crate::storage::writer::batch::Piece;
+use crate::storage::writer::batch::BatchPiece;
 
 /// The nodes and records of a store.
 pub(crate) struct PoolReader {
@@ -38,7 +40,7 @@ pub(crate) struct PoolReader {
     nodes: SeededCache<[u8; 16], KnownNode>,
     node_lookups: Lookups,
     /// Records and nodes that a commit has placed and not written yet, by checksum.
-    unwritten: RwLock<HashMap<[u8; 16], Piece>>,
+    unwritten: RwLock<HashMap<[u8; 16], BatchPiece>>,
     maps: SeededCache<MapKey, Arc<Gang>>,
     /// Maps that the running commit has placed.
     unwritten_maps: RwLock<HashMap<MapKey, Arc<Gang>>>,
@@ -70,7 +72,7 @@ impl Keep {
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fetched {
+pub(crate) enum ReadResult {
     /// The first copy was good.
     Whole,
     /// A good copy was found or reconstructed. Another copy is bad.
@@ -79,14 +81,14 @@ pub(crate) enum Fetched {
 
 /// The error that no copy is good.
 #[derive(Debug, Default)]
-pub(crate) struct Lost {
+pub(crate) struct NoGoodCopy {
     /// The failure of a device that has a copy, or `None` if all copies are damaged.
     failure: Option<store::Error>,
     /// A device that is slow was not asked at first.
     has_skipped: bool,
 }
 
-impl Lost {
+impl NoGoodCopy {
     /// Remembers why a copy could not be read.
     fn note(&mut self, error: store::Error) {
         // A place outside of the pool means that the pointer is damaged.
@@ -107,8 +109,8 @@ impl Lost {
         self.failure.is_some()
     }
 
-    pub(crate) fn or(self, other: Lost) -> Lost {
-        Lost {
+    pub(crate) fn or(self, other: NoGoodCopy) -> NoGoodCopy {
+        NoGoodCopy {
             failure: self.failure.or(other.failure),
             has_skipped: self.has_skipped || other.has_skipped,
         }
@@ -126,20 +128,20 @@ impl Lost {
 /// A node in memory, and its identity. The identity contains the level.
 #[derive(Clone)]
 struct KnownNode {
-    node: Arc<Node>,
-    identity: Identity,
+    node: Arc<ArrayNode>,
+    identity: RecordIdentity,
 }
 
 /// The key of a gang map: its mark, and the address of its first copy.
 type MapKey = (GangMark, Addr);
 
 /// A cache that evicts the same entries in each run of a seed.
-type SeededCache<Key, Value> = Cache<Key, Value, UnitWeighter, CacheHash>;
+type SeededCache<CacheKey, Value> = Cache<CacheKey, Value, UnitWeighter, CacheHash>;
 
-fn seeded_cache<Key: Eq + Hash, Value: Clone>(
+fn seeded_cache<CacheKey: Eq + Hash, Value: Clone>(
     entries: usize,
     hash: CacheHash,
-) -> SeededCache<Key, Value> {
+) -> SeededCache<CacheKey, Value> {
     let lifecycle = DefaultLifecycle::default();
     Cache::with(entries, entries as u64, UnitWeighter, hash, lifecycle)
 }
@@ -201,7 +203,7 @@ impl PoolReader {
     }
 
     /// Makes a piece of a commit readable before it is written.
-    pub(crate) fn hold_unwritten(&self, checksum: [u8; 16], piece: Piece) {
+    pub(crate) fn hold_unwritten(&self, checksum: [u8; 16], piece: BatchPiece) {
         self.unwritten.write().insert(checksum, piece);
     }
 
@@ -211,7 +213,7 @@ impl PoolReader {
     }
 
     /// Makes the gang map of a record readable before it is written, if it has one.
-    pub(crate) fn hold_unwritten_map(&self, place: &Place, allotted: &Allotted) {
+    pub(crate) fn hold_unwritten_map(&self, place: &RecordLocation, allotted: &AllottedSpace) {
         if let (Some(mark), Some(gang)) = (place.gang_mark(), allotted.gang()) {
             let key = (mark, place.addr[0]);
             self.unwritten_maps.write().insert(key, Arc::clone(gang));
@@ -224,7 +226,7 @@ impl PoolReader {
     }
 
     /// The gang map of a place that has one, from the first good copy.
-    pub(crate) fn gang(&self, place: &Place) -> Result<Arc<Gang>> {
+    pub(crate) fn gang(&self, place: &RecordLocation) -> Result<Arc<Gang>> {
         let what = "a gang map";
         let damaged = || Error::damaged(what, &place.addr[0]);
         let mark = place.gang_mark().ok_or_else(damaged)?;
@@ -233,7 +235,7 @@ impl PoolReader {
         if let Some(gang) = unwritten.or_else(|| self.maps.get(&key)) {
             return Ok(gang);
         }
-        let mut lost = Lost::default();
+        let mut lost = NoGoodCopy::default();
         for addr in place.copies() {
             match self.read_map(place, &addr) {
                 Ok((gang, _)) => {
@@ -249,16 +251,16 @@ impl PoolReader {
     /// Reads a copy of a gang map, and its bytes, from the first member with a good copy.
     pub(crate) fn read_map(
         &self,
-        place: &Place,
+        place: &RecordLocation,
         addr: &Addr,
-    ) -> std::result::Result<(Arc<Gang>, Vec<u8>), Lost> {
-        let mut lost = Lost::default();
+    ) -> std::result::Result<(Arc<Gang>, Vec<u8>), NoGoodCopy> {
+        let mut lost = NoGoodCopy::default();
         let moved = self.remap.resolve(map_extent(addr));
         let moved = moved.unwrap_or_else(|error| {
             lost.note_unknown(error);
             Vec::new()
         });
-        let [Extent { segment, start, .. }] = moved[..] else {
+        let [StoredExtent { segment, start, .. }] = moved[..] else {
             return Err(lost);
         };
         let (store, mut bytes) = (&self.store, vec![0; store::UNIT as usize]);
@@ -276,9 +278,9 @@ impl PoolReader {
     }
 
     /// All units of a record or node: all copies, with their pieces and maps.
-    pub(crate) fn extents(&self, place: &Place) -> Result<Vec<Extent>> {
+    pub(crate) fn extents(&self, place: &RecordLocation) -> Result<Vec<StoredExtent>> {
         if !place.is_gang() {
-            return Ok(Extent::of_whole(place).collect());
+            return Ok(StoredExtent::of_whole(place).collect());
         }
         let gang = self.gang(place)?;
         let copies = place.addr.iter().filter(|addr| !addr.is_empty());
@@ -290,7 +292,7 @@ impl PoolReader {
     ///
     /// # Errors
     /// A device failed to read the map. The caller must not free anything yet.
-    pub(crate) fn extents_to_free(&self, place: &Place) -> Result<Vec<Extent>> {
+    pub(crate) fn extents_to_free(&self, place: &RecordLocation) -> Result<Vec<StoredExtent>> {
         match self.extents(place) {
             Err(error) if !error.may_pass() => Ok(lost_map(place, &error)),
             extents => extents,
@@ -298,7 +300,7 @@ impl PoolReader {
     }
 
     /// The places of the bytes of one copy of a record or node.
-    pub(crate) fn runs(&self, place: &Place, copy: usize) -> Result<Vec<Run>> {
+    pub(crate) fn runs(&self, place: &RecordLocation, copy: usize) -> Result<Vec<GangPiece>> {
         let mut runs = Vec::new();
         for run in self.runs_of_pointer(place, copy)? {
             let moved = self.remap.resolve(run.extent())?;
@@ -308,26 +310,30 @@ impl PoolReader {
     }
 
     /// The same places before any group was removed.
-    pub(crate) fn runs_of_pointer(&self, place: &Place, copy: usize) -> Result<Vec<Run>> {
+    pub(crate) fn runs_of_pointer(
+        &self,
+        place: &RecordLocation,
+        copy: usize,
+    ) -> Result<Vec<GangPiece>> {
         if place.is_gang() {
             return Ok(self.gang(place)?.runs(copy));
         }
-        Ok(vec![Run::of(&place.addr[copy])])
+        Ok(vec![GangPiece::of(&place.addr[copy])])
     }
 
     /// Reads one copy of a record or node, in way number `nth`. If this fails, tries the other ways. Notes failures in
     /// `lost`. `None` if a part of the copy cannot be read in any way.
     fn read_copy(
         &self,
-        place: &Place,
+        place: &RecordLocation,
         copy: usize,
         nth: usize,
         buf: &mut [u8],
-        lost: &mut Lost,
-    ) -> Option<Fetched> {
+        lost: &mut NoGoodCopy,
+    ) -> Option<ReadResult> {
         let runs = self.runs(place, copy);
         let runs = runs.map_err(|error| lost.note_unknown(error)).ok()?;
-        let mut fetched = Fetched::Whole;
+        let mut fetched = ReadResult::Whole;
         for run in runs {
             let piece = buf.get_mut(run.bytes)?;
             let store = &self.store;
@@ -341,7 +347,7 @@ impl PoolReader {
             };
             let Err(error) = first else { continue };
             lost.note(error);
-            fetched = Fetched::WithErrors;
+            fetched = ReadResult::WithErrors;
             let ways = store.width(run.segment.group()) + usize::from(lost.has_skipped);
             let mut others = 1..ways;
             let is_read = others.any(|more| {
@@ -366,8 +372,8 @@ impl PoolReader {
     }
 
     /// Returns whether all parts of a record or node are known, see [`PoolReader::is_known`].
-    pub(crate) fn is_place_known(&self, place: &Place) -> bool {
-        let is_run_known = |run: Run| {
+    pub(crate) fn is_place_known(&self, place: &RecordLocation) -> bool {
+        let is_run_known = |run: GangPiece| {
             let mut buf = vec![0; run.bytes.len()];
             self.is_known(run.segment.group(), |nth| {
                 let read = self.store.read_nth(nth, run.segment, run.offset, &mut buf);
@@ -381,7 +387,7 @@ impl PoolReader {
     }
 
     /// The largest number of ways to read a place.
-    fn width(&self, place: &Place) -> usize {
+    fn width(&self, place: &RecordLocation) -> usize {
         let of_copy = |copy| {
             let runs = self.runs(place, copy).unwrap_or_default();
             let widths = runs
@@ -396,11 +402,11 @@ impl PoolReader {
     /// tries records that are reconstructed from parts of the copies.
     pub(crate) fn fetch(
         &self,
-        place: &Place,
+        place: &RecordLocation,
         buf: &mut [u8],
         accept: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> std::result::Result<Fetched, Lost> {
-        let (mut nth, mut lost) = (0, Lost::default());
+    ) -> std::result::Result<ReadResult, NoGoodCopy> {
+        let (mut nth, mut lost) = (0, NoGoodCopy::default());
         loop {
             for copy in place.copy_numbers() {
                 let fetched = self.read_copy(place, copy, nth, buf, &mut lost);
@@ -410,7 +416,7 @@ impl PoolReader {
                     let is_first = nth == 0 && place.copy_numbers().next() == Some(copy);
                     return Ok(match is_first {
                         true => fetched,
-                        false => Fetched::WithErrors,
+                        false => ReadResult::WithErrors,
                     });
                 }
             }
@@ -422,7 +428,7 @@ impl PoolReader {
         }
         let runs = |copy| self.runs(place, copy).unwrap_or_default();
         match Variants::read(self.store.as_ref(), place, runs).any(buf, accept) {
-            true => Ok(Fetched::WithErrors),
+            true => Ok(ReadResult::WithErrors),
             false => Err(lost),
         }
     }
@@ -435,7 +441,7 @@ impl PoolReader {
         buf: &mut [u8],
         accept: &mut dyn FnMut(&[u8]) -> bool,
         is_cached: bool,
-    ) -> std::result::Result<(), Lost> {
+    ) -> std::result::Result<(), NoGoodCopy> {
         let sum = &ptr.place.checksum;
         // The lock is released before `accept` decrypts the record, which takes long.
         let unwritten = self.unwritten.read().get(sum).cloned();
@@ -453,13 +459,13 @@ impl PoolReader {
         loop {
             let generation = self.remap.generation();
             match self.fetch(&ptr.place, buf, accept) {
-                Ok(Fetched::Whole) => {
+                Ok(ReadResult::Whole) => {
                     if is_cached {
                         self.caches.offer(sum, buf);
                     }
                     return Ok(());
                 }
-                Ok(Fetched::WithErrors) => {
+                Ok(ReadResult::WithErrors) => {
                     self.repairs.add(slot, ptr);
                     return Ok(());
                 }
@@ -471,7 +477,7 @@ impl PoolReader {
     }
 
     /// The node at `ptr`. It must be `level` levels above the records, and cover `slot`.
-    pub(crate) fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<Node>> {
+    pub(crate) fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<ArrayNode>> {
         self.node_kept(ptr, level, slot, Keep::NODES)
     }
 
@@ -489,7 +495,7 @@ impl PoolReader {
         level: u8,
         slot: u64,
         keep: Keep,
-    ) -> Result<Arc<Node>> {
+    ) -> Result<Arc<ArrayNode>> {
         if ptr.level() != level || !ptr.is_consistent() {
             return Err(Error::inconsistent(
                 "tree of nodes",
@@ -503,7 +509,7 @@ impl PoolReader {
         {
             return Ok(known.node);
         }
-        let mut node = Arc::new(Node::new_zeroed());
+        let mut node = Arc::new(ArrayNode::new_zeroed());
         let bytes = Arc::get_mut(&mut node).expect("just made").as_mut_bytes();
         let mut is_whole = |bytes: &[u8]| checksum(bytes) == ptr.place.checksum;
         let read = self.read(ptr, Some(slot), bytes, &mut is_whole, keep.cached);
@@ -525,13 +531,13 @@ impl PoolReader {
 
     /// The contents of the node cache, and its hits.
     pub(crate) fn node_cache(&self) -> CacheTotals {
-        let bytes = |nodes: u64| nodes * size_of::<Node>() as u64;
+        let bytes = |nodes: u64| nodes * size_of::<ArrayNode>() as u64;
         let (held, capacity) = (self.nodes.weight(), self.nodes.capacity());
         self.node_lookups.totals(bytes(held), bytes(capacity))
     }
 
     /// Caches a node that is likely to be read soon. The caller knows that it matches its pointer.
-    pub(crate) fn remember(&self, ptr: &RecordPtr, node: Arc<Node>) {
+    pub(crate) fn remember(&self, ptr: &RecordPtr, node: Arc<ArrayNode>) {
         let identity = ptr.identity;
         self.nodes
             .insert(ptr.place.checksum, KnownNode { node, identity });
@@ -580,14 +586,14 @@ impl PoolReader {
 }
 
 /// The units of a record or node that can be freed without its map.
-pub(crate) fn lost_map(place: &Place, error: &Error) -> Vec<Extent> {
+pub(crate) fn lost_map(place: &RecordLocation, error: &Error) -> Vec<StoredExtent> {
     let bytes = place.allocated();
     tracing::error!(%error, bytes, "a gang map is lost; the space of its record stays allocated until the pool is destroyed");
     place.copies().map(|addr| map_extent(&addr)).collect()
 }
 
 impl Nodes for PoolReader {
-    fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<Node>> {
+    fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<ArrayNode>> {
         PoolReader::node(self, ptr, level, slot)
     }
 

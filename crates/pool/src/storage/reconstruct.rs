@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use store::{Store, UNIT};
 
-use crate::format::records::pointer::Place;
-use crate::storage::gang::Run;
+use crate::format::records::pointer::RecordLocation;
+use crate::storage::gang::GangPiece;
 
 /// More combinations than this are not tried.
 const COMBINATIONS_MAX: usize = 256;
@@ -23,9 +23,13 @@ pub(crate) struct Variants {
 
 impl Variants {
     /// Reads all copies of a place, part by part. `runs` says where the bytes of a copy lie.
-    pub(crate) fn read(store: &Store, place: &Place, runs: impl Fn(usize) -> Vec<Run>) -> Variants {
+    pub(crate) fn read(
+        store: &Store,
+        place: &RecordLocation,
+        runs: impl Fn(usize) -> Vec<GangPiece>,
+    ) -> Variants {
         let runs = place.copy_numbers().flat_map(runs);
-        let pieces: Vec<Run> = runs.flat_map(|run| pieces(store, &run)).collect();
+        let pieces: Vec<GangPiece> = runs.flat_map(|run| pieces(store, &run)).collect();
         let mut cuts: BTreeSet<usize> = pieces.iter().map(|piece| piece.bytes.start).collect();
         cuts.insert(place.disk_size() as usize);
         let mut variants = Variants::new(&cuts.into_iter().collect::<Vec<_>>());
@@ -85,12 +89,12 @@ impl Variants {
 }
 
 /// Cuts a run into parts that can be read alone.
-fn pieces(store: &Store, run: &Run) -> Vec<Run> {
+fn pieces(store: &Store, run: &GangPiece) -> Vec<GangPiece> {
     if store.shape(run.segment.group()).has_parity() {
         return vec![run.clone()];
     }
     let starts = run.bytes.clone().step_by(UNIT as usize);
-    let unit = |at: usize| Run {
+    let unit = |at: usize| GangPiece {
         segment: run.segment,
         offset: run.offset + (at - run.bytes.start) as u32,
         bytes: at..(at + UNIT as usize).min(run.bytes.end),

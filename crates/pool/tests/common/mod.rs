@@ -15,8 +15,8 @@ use block::BlockDevice;
 pub use block::fault::Dice;
 use block::fault::{FaultClock, FaultDevice};
 use pool::{
-    ArrayKind, DatasetKind, DeviceState, Env, Identity, NewClone, NewDataset, OpenDataset, Origin,
-    Pool, ReserveFor, Result,
+    ArrayKind, DatasetKind, DeviceState, Env, NewClone, NewDataset, OpenDataset, Origin, Pool,
+    RecordIdentity, ReserveFor, Result,
 };
 use store::{CreateOptions, NewGroup, NewMember, Store};
 
@@ -126,22 +126,22 @@ pub fn contents(number: u64) -> Vec<u8> {
         .collect()
 }
 
-pub fn identity(number: u64) -> Identity {
+pub fn identity(number: u64) -> RecordIdentity {
     let mut tag = [0; 16];
     tag[..8].copy_from_slice(&number.to_le_bytes());
-    Identity::record([0; 24], tag, 0, 0, 0, 4096)
+    RecordIdentity::record([0; 24], tag, 0, 0, 0, 4096)
 }
 
 /// Records of data whose numbers have this bit are shared with others of the same number.
 pub const EQUAL: u64 = 1 << 24;
 
 /// The nonce tells the contents.
-pub fn identity_of_contents(number: u64) -> Identity {
+pub fn identity_of_contents(number: u64) -> RecordIdentity {
     let mut dice = Dice(number);
     let nonce = [(); 24].map(|()| dice.below(256) as u8);
     let mut tag = [0; 16];
     tag[..8].copy_from_slice(&number.to_le_bytes());
-    Identity::record(nonce, tag, 0, 0, 0, 4096)
+    RecordIdentity::record(nonce, tag, 0, 0, 0, 4096)
 }
 
 pub fn put(

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pool::{
-    Begin, OpenRecords, Pool, Position, ReceiveInto, ReceivePolicy, RecordPtr, Result, SealInput,
-    SealRecords, SealedRecord, Sealing, SendOf,
+    Begin, OpenRecords, Pool, ReceiveInto, ReceivePolicy, RecordPtr, Result, SealInput,
+    SealRecords, SealedRecord, SendOf, StreamPosition, StreamSealer,
 };
 
 use ArrayKind::{Data, Pages};
@@ -33,8 +33,8 @@ impl ReceivePolicy for AsItIs {
         _: u64,
         _: u64,
         _: Option<&[u8]>,
-    ) -> std::result::Result<Sealing, String> {
-        Ok(Sealing {
+    ) -> std::result::Result<StreamSealer, String> {
+        Ok(StreamSealer {
             records: Arc::new(Numbered),
             suite: 0,
             keyring: None,
@@ -93,11 +93,17 @@ pub enum How {
 }
 
 pub fn stream_as(how: How, pool: &Pool, to: &str, from: Option<&str>) -> Vec<u8> {
-    rest_as(how, pool, to, from, Position::START)
+    rest_as(how, pool, to, from, StreamPosition::START)
 }
 
 /// Returns the rest of a stream from a position on.
-pub fn rest_as(how: How, pool: &Pool, to: &str, from: Option<&str>, start: Position) -> Vec<u8> {
+pub fn rest_as(
+    how: How,
+    pool: &Pool,
+    to: &str,
+    from: Option<&str>,
+    start: StreamPosition,
+) -> Vec<u8> {
     if how == How::Sealed {
         return stream_from(pool, to, from, start).unwrap();
     }
@@ -118,7 +124,12 @@ pub fn rest_as(how: How, pool: &Pool, to: &str, from: Option<&str>, start: Posit
     bytes
 }
 
-pub fn stream_from(pool: &Pool, to: &str, from: Option<&str>, start: Position) -> Result<Vec<u8>> {
+pub fn stream_from(
+    pool: &Pool,
+    to: &str,
+    from: Option<&str>,
+    start: StreamPosition,
+) -> Result<Vec<u8>> {
     let to = pool.find(to)?;
     let from = from.map(|from| pool.find(from)).transpose()?;
     let keyring = match to.suite {
@@ -141,7 +152,7 @@ pub fn stream_from(pool: &Pool, to: &str, from: Option<&str>, start: Position) -
 }
 
 pub fn stream(pool: &Pool, to: &str, from: Option<&str>) -> Vec<u8> {
-    stream_from(pool, to, from, Position::START).unwrap()
+    stream_from(pool, to, from, StreamPosition::START).unwrap()
 }
 
 pub fn receive_as(

@@ -9,7 +9,7 @@ use crate::common::*;
 use block::BlockDevice;
 use block::fault::{FaultClock, FaultDevice, images};
 use block::gate::{DeviceGate, GatedDevice};
-use pool::{ArrayKind, DeviceState, Error, NewDataset, NewKeyring, Pool, Sweep};
+use pool::{ArrayKind, DeviceState, Error, NewDataset, NewKeyring, Pool, SweepKind};
 
 /// Long enough for devices that answer.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -218,8 +218,8 @@ fn a_trim_and_a_scrub_do_without_a_device_that_hangs() {
             let (pool, _devices, gate) = held_up(width, parity, nth);
             match is_trim {
                 true => {
-                    pool.sweep_start(Sweep::Trim, None);
-                    while pool.sweep_step(Sweep::Trim, 1 << 20).unwrap() {}
+                    pool.sweep_start(SweepKind::Trim, None);
+                    while pool.sweep_step(SweepKind::Trim, 1 << 20).unwrap() {}
                 }
                 false => drop(scrub_all(&pool)),
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::common::*;
 use block::{BlockDevice, Claimant, Registrar, SharedDisk};
-use pool::{Pool, Until};
+use pool::{Pool, SuspensionEnd};
 use store::{CreateOptions, NewGroup, NewMember, Store};
 
 fn host(id: u32) -> Claimant {
@@ -55,7 +55,7 @@ fn change(pool: &Pool) -> pool::Result<()> {
 
 /// The pool says that it is suspended until the next import, and stays so.
 fn is_over(pool: &Pool) {
-    assert_eq!(pool.suspended_until(), Some(Until::Imported));
+    assert_eq!(pool.suspended_until(), Some(SuspensionEnd::Imported));
     let tried = [
         change(pool),
         pool.commit(),
@@ -237,7 +237,7 @@ fn only_devices_in_use_are_asked() {
     shared.0[0].forget_registrations();
     let error = pool.check_claims().unwrap_err().to_string();
     assert!(error.contains("has forgotten it"), "{error}");
-    assert_eq!(pool.suspended_until(), Some(Until::Imported));
+    assert_eq!(pool.suspended_until(), Some(SuspensionEnd::Imported));
 }
 
 #[test]

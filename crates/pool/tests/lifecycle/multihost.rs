@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::*;
 use block::BlockDevice;
 use block::fault::{FaultClock, FaultDevice, Survival};
-use pool::{Env, Error, HEARTBEAT_INTERVAL, Host, Passing, Pool, Until, await_no_other};
+use pool::{Env, Error, HEARTBEAT_INTERVAL, Host, ImportWait, Pool, SuspensionEnd, await_no_other};
 use store::{CreateOptions, Store};
 
 /// A machine with a clock of its own, which only tests move.
@@ -44,10 +44,10 @@ impl Machine {
     fn look(&self, store: &Store, meanwhile: &mut dyn FnMut(Duration)) -> pool::Result<Duration> {
         let mut waited = Duration::ZERO;
         let mut told = None;
-        let mut pass = |passing: Passing<'_>| {
+        let mut pass = |passing: ImportWait<'_>| {
             match passing {
-                Passing::Begin(host, time) => told = Some((host.clone(), time)),
-                Passing::Step(time) => {
+                ImportWait::Begin(host, time) => told = Some((host.clone(), time)),
+                ImportWait::Step(time) => {
                     waited += time;
                     self.pass(time);
                     meanwhile(time);
@@ -188,7 +188,7 @@ fn a_host_that_is_dead_loses_its_pool_and_does_not_come_back() {
     // It was only asleep. It writes nothing, and goes on with nothing.
     let error = change(&pool).unwrap_err();
     assert!(error.to_string().contains("heartbeat"), "{error}");
-    assert_eq!(pool.suspended_until(), Some(Until::Imported));
+    assert_eq!(pool.suspended_until(), Some(SuspensionEnd::Imported));
     for tried in [
         pool.resume(&origin()),
         pool.beat(),
@@ -256,7 +256,7 @@ fn another_host_that_did_not_wait_is_noticed_after_a_pause() {
     other.beat().unwrap();
     a.pass(3 * HEARTBEAT_INTERVAL);
     assert!(matches!(pool.beat(), Err(Error::OtherHost { id: 2, .. })));
-    assert_eq!(pool.suspended_until(), Some(Until::Imported));
+    assert_eq!(pool.suspended_until(), Some(SuspensionEnd::Imported));
 }
 
 #[test]
@@ -363,10 +363,10 @@ fn a_wait_can_be_interrupted_at_any_step() {
     for steps in 0..=22 {
         let b = Machine::new(2, "b");
         let mut left = steps;
-        let mut pass = |passing: Passing<'_>| match passing {
-            Passing::Begin(..) => true,
-            Passing::Step(_) if left == 0 => false,
-            Passing::Step(time) => {
+        let mut pass = |passing: ImportWait<'_>| match passing {
+            ImportWait::Begin(..) => true,
+            ImportWait::Step(_) if left == 0 => false,
+            ImportWait::Step(time) => {
                 b.pass(time);
                 left -= 1;
                 true

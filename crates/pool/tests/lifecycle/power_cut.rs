@@ -9,7 +9,7 @@ use crate::common::streams::*;
 use crate::common::*;
 use ArrayKind::{Data, Pages};
 use block::fault::{FaultClock, FaultDevice, Journal, Survival};
-use pool::{ArrayKind, DeviceState, ReceiveInto, Sweep};
+use pool::{ArrayKind, DeviceState, ReceiveInto, SweepKind};
 
 /// The model at each durable moment, with the number of the first event after it.
 struct Timeline {
@@ -389,7 +389,7 @@ fn while_free_space_is_trimmed_and_initialized() {
             if workload.step() {
                 durable.push((clock.now(), normal(workload.model.clone())));
             }
-            for what in [Sweep::Trim, Sweep::Initialize] {
+            for what in [SweepKind::Trim, SweepKind::Initialize] {
                 workload.sweep_start(what, None);
                 workload.sweep_step(what, 1 << 20).unwrap();
             }

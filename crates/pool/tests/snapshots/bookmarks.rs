@@ -7,14 +7,14 @@ use crate::common::streams::*;
 use crate::common::*;
 use block::fault::{FaultClock, FaultDevice, Survival};
 use pool::ArrayKind::{Data, Pages};
-use pool::{Pool, Position, SendOf};
+use pool::{Pool, SendOf, StreamPosition};
 
 fn bookmark(pool: &Pool, of: &str, name: &str) -> pool::Result<()> {
     pool.bookmark(of, name, &origin())
 }
 
 /// The rest of a stream from a bookmark.
-fn rest(pool: &Pool, to: &str, mark: &str, start: Position) -> pool::Result<Vec<u8>> {
+fn rest(pool: &Pool, to: &str, mark: &str, start: StreamPosition) -> pool::Result<Vec<u8>> {
     let to = pool.find(to)?;
     let keyring = match to.suite {
         0 => Vec::new(),
@@ -38,7 +38,7 @@ fn rest(pool: &Pool, to: &str, mark: &str, start: Position) -> pool::Result<Vec<
 }
 
 fn since(pool: &Pool, to: &str, mark: &str) -> Vec<u8> {
-    rest(pool, to, mark, Position::START).unwrap()
+    rest(pool, to, mark, StreamPosition::START).unwrap()
 }
 
 /// Every pair of snapshots of one history, the older of which is gone when it is sent.
@@ -80,7 +80,12 @@ fn what_was_freed_and_written_arrives() {
             assert_eq!(holds(&other, "tank/b"), held[newer], "{mark} {to}");
             assert_clean(&other);
         }
-        let itself = rest(&pool, &format!("tank/a@{name}"), &mark, Position::START);
+        let itself = rest(
+            &pool,
+            &format!("tank/a@{name}"),
+            &mark,
+            StreamPosition::START,
+        );
         refused(itself.map(drop), "not of an earlier state");
     }
     assert_clean(&pool);
@@ -118,7 +123,7 @@ fn bookmarks_of_random_histories() {
             let pairs: Vec<_> = pairs.collect();
             let step = (pairs.len() / 40).max(1);
             for ((head, marked), to) in pairs.into_iter().step_by(step) {
-                let Ok(bytes) = rest(pool, &to.name, &marked.name, Position::START) else {
+                let Ok(bytes) = rest(pool, &to.name, &marked.name, StreamPosition::START) else {
                     // What is later in the bookmark's own dataset goes on from it.
                     let is_own = to.entry.parent == head;
                     let is_later = to.entry.created_txg > marked.bookmark.created_txg;
@@ -185,7 +190,7 @@ fn a_bookmark_goes_with_its_line() {
     fill(&pool, "tank/c", Data, &[(3, 3)]);
     snapshot(&pool, "tank/c@own");
     since(&pool, "tank/c@own", "tank/a#one");
-    let foreign = rest(&pool, "tank/c@own", "tank/a#three", Position::START);
+    let foreign = rest(&pool, "tank/c@own", "tank/a#three", StreamPosition::START);
     refused(foreign.map(drop), "not of an earlier state");
     // A rename does not matter, and a rollback takes what is later.
     pool.rename("tank/a", "tank/d", &origin()).unwrap();

@@ -8,7 +8,7 @@ use crate::common::streams::*;
 use crate::common::*;
 use block::fault::FaultClock;
 use pool::ArrayKind::Data;
-use pool::{Listed, Pool};
+use pool::{DatasetListing, Pool};
 
 /// In some pools there are more sublists than may be held in memory.
 fn limit(pool: &Pool, seed: u64) {
@@ -117,7 +117,7 @@ fn what_is_not_earlier_is_no_answer() {
 }
 
 /// Bytes before compression of the records of a dataset and its snapshots that its origin does not have.
-fn distinct(pool: &Pool, head: &Listed, snapshots: &[&Listed]) -> u64 {
+fn distinct(pool: &Pool, head: &DatasetListing, snapshots: &[&DatasetListing]) -> u64 {
     let mut records = HashMap::new();
     let mut visit = |entry: &pool::Entry, found: bool| {
         for (array, root) in entry.roots.iter().enumerate() {
@@ -159,7 +159,7 @@ fn bytes_before_compression_are_those_of_all_records() {
             let own: Vec<(&str, u64)> = heads
                 .iter()
                 .map(|head| {
-                    let parent = |listed: &&&Listed| listed.entry.parent == head.entry.id;
+                    let parent = |listed: &&&DatasetListing| listed.entry.parent == head.entry.id;
                     let of_head: Vec<_> = snapshots.iter().filter(parent).copied().collect();
                     with_snapshots += usize::from(of_head.len() > 1);
                     (head.name.as_str(), distinct(pool, head, &of_head))

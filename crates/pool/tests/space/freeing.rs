@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use crate::common::*;
 use block::fault::{Fault, FaultClock, FaultDevice};
-use pool::{ArrayKind, DeviceState, Finding, OpenDataset, Place, Pool, ScrubPhase};
+use pool::{ArrayKind, DeviceState, Finding, OpenDataset, Pool, RecordLocation, ScrubPhase};
 use zerocopy::FromBytes;
 
 const HEADER: u64 = (65 * 4096_u64).next_multiple_of(64 << 10);
 
 /// Returns the offsets of the copies of a record on the first device.
-fn offsets_of(place: &Place) -> impl Iterator<Item = u64> {
+fn offsets_of(place: &RecordLocation) -> impl Iterator<Item = u64> {
     let offset = |addr: pool::Addr| {
         HEADER + (u64::from(addr.segment().index()) << 20) + u64::from(addr.offset())
     };
@@ -18,7 +18,7 @@ fn offsets_of(place: &Place) -> impl Iterator<Item = u64> {
 }
 
 /// Reads of all copies of a place fail.
-fn fail_reads(device: &FaultDevice, place: &Place) {
+fn fail_reads(device: &FaultDevice, place: &RecordLocation) {
     for offset in offsets_of(place) {
         device.inject(Fault::BadBytes { offset, len: 4096 });
     }
@@ -57,7 +57,7 @@ fn wait(pool: &Pool, seconds: u64) {
 }
 
 /// The root of the records of a dataset.
-fn root_of(pool: &Pool, id: u64) -> Place {
+fn root_of(pool: &Pool, id: u64) -> RecordLocation {
     pool.entry(id).unwrap().roots[1].place
 }
 
@@ -116,10 +116,10 @@ fn one_job_that_waits_does_not_hold_up_others() {
 }
 
 /// The child with this number of the root of the records of a dataset.
-fn node_of(pool: &Pool, device: &FaultDevice, id: u64, child: usize) -> Place {
+fn node_of(pool: &Pool, device: &FaultDevice, id: u64, child: usize) -> RecordLocation {
     let root = offsets_of(&root_of(pool, id)).next().unwrap() as usize;
     let bytes = device.to_bytes();
-    Place::read_from_bytes(&bytes[root + child * 128..][..64]).unwrap()
+    RecordLocation::read_from_bytes(&bytes[root + child * 128..][..64]).unwrap()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::common::model::*;
 use crate::common::*;
 use block::fault::FaultClock;
-use pool::{ArrayKind::Data, Listed, Pool, Reach};
+use pool::{ArrayKind::Data, DatasetListing, Pool, Reach};
 
 /// The bytes of everything in datasets and snapshots. Equal records count as often as they are written.
 fn contents(pool: &Pool) -> u64 {
@@ -15,11 +15,11 @@ fn contents(pool: &Pool) -> u64 {
     report.contents + pool.dedup_info().referenced
 }
 
-fn all(pool: &Pool) -> Vec<Listed> {
+fn all(pool: &Pool) -> Vec<DatasetListing> {
     pool.list(pool.top().unwrap().id).unwrap()
 }
 
-fn listed(pool: &Pool, name: &str) -> Listed {
+fn listed(pool: &Pool, name: &str) -> DatasetListing {
     pool.listed_one(pool.find(name).unwrap().id).unwrap()
 }
 

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use crate::common::model::*;
 use crate::common::*;
 use block::fault::{Fault, FaultClock, FaultDevice};
-use pool::{ArrayKind, Pool, ScrubPhase, Sweep};
+use pool::{ArrayKind, Pool, ScrubPhase, SweepKind};
 
-const BOTH: [Sweep; 2] = [Sweep::Trim, Sweep::Initialize];
+const BOTH: [SweepKind; 2] = [SweepKind::Trim, SweepKind::Initialize];
 
 /// Sweeps to the end.
-fn sweep(pool: &Pool, what: Sweep, device: Option<u64>) {
+fn sweep(pool: &Pool, what: SweepKind, device: Option<u64>) {
     pool.sweep_start(what, device);
     while pool.sweep_step(what, 1 << 20).unwrap() {}
 }
 
 fn trim(pool: &Pool, device: Option<u64>) {
-    sweep(pool, Sweep::Trim, device);
+    sweep(pool, SweepKind::Trim, device);
 }
 
 /// Returns the number of units of a device that are full of the pattern.
@@ -40,7 +40,7 @@ fn all_that_is_free_is_trimmed() {
     let before = devices.iter().map(|device| device.discarded());
     let before: Vec<u64> = before.collect();
     trim(&pool, None);
-    let status = pool.sweep_status(Sweep::Trim);
+    let status = pool.sweep_status(SweepKind::Trim);
     assert_eq!((status.phase, status.failures), (ScrubPhase::Finished, 0));
     assert_eq!(status.examined, status.total);
     let space = pool.space();
@@ -55,7 +55,7 @@ fn all_that_is_free_is_trimmed() {
     let before = devices[1].discarded();
     trim(&pool, Some(pool.devices()[0].guid));
     assert_eq!(devices[1].discarded(), before);
-    assert!(pool.sweep_status(Sweep::Trim).bytes > 0);
+    assert!(pool.sweep_status(SweepKind::Trim).bytes > 0);
     assert_sound(&pool, "");
     assert_clean(&pool);
 }
@@ -65,19 +65,22 @@ fn a_trim_is_paused_and_ended() {
     let devices = fault_devices(1, &FaultClock::new());
     let pool = create_on(&devices);
     pool.commit().unwrap();
-    assert!(!pool.sweep_step(Sweep::Trim, 1).unwrap(), "none runs");
-    pool.sweep_start(Sweep::Trim, None);
-    assert!(pool.sweep_step(Sweep::Trim, 1).unwrap());
-    pool.sweep_pause(Sweep::Trim);
-    let paused = pool.sweep_status(Sweep::Trim);
+    assert!(!pool.sweep_step(SweepKind::Trim, 1).unwrap(), "none runs");
+    pool.sweep_start(SweepKind::Trim, None);
+    assert!(pool.sweep_step(SweepKind::Trim, 1).unwrap());
+    pool.sweep_pause(SweepKind::Trim);
+    let paused = pool.sweep_status(SweepKind::Trim);
     assert_eq!(paused.phase, ScrubPhase::Paused);
-    assert!(!pool.sweep_step(Sweep::Trim, 1 << 30).unwrap());
-    pool.sweep_start(Sweep::Trim, None);
-    assert_eq!(pool.sweep_status(Sweep::Trim).examined, paused.examined);
-    pool.sweep_stop(Sweep::Trim);
-    assert_eq!(pool.sweep_status(Sweep::Trim).phase, ScrubPhase::Stopped);
-    pool.sweep_start(Sweep::Trim, None);
-    assert_eq!(pool.sweep_status(Sweep::Trim).examined, 0);
+    assert!(!pool.sweep_step(SweepKind::Trim, 1 << 30).unwrap());
+    pool.sweep_start(SweepKind::Trim, None);
+    assert_eq!(pool.sweep_status(SweepKind::Trim).examined, paused.examined);
+    pool.sweep_stop(SweepKind::Trim);
+    assert_eq!(
+        pool.sweep_status(SweepKind::Trim).phase,
+        ScrubPhase::Stopped
+    );
+    pool.sweep_start(SweepKind::Trim, None);
+    assert_eq!(pool.sweep_status(SweepKind::Trim).examined, 0);
 }
 
 #[test]
@@ -102,11 +105,11 @@ fn all_that_is_free_gets_the_pattern() {
         }
         pool.commit().unwrap();
         pool.commit().unwrap();
-        sweep(&pool, Sweep::Initialize, Some(pool.devices()[0].guid));
+        sweep(&pool, SweepKind::Initialize, Some(pool.devices()[0].guid));
         assert!(patterned(&devices[0]) > 0);
         assert_eq!(patterned(&devices[1]), 0, "it was not named");
-        sweep(&pool, Sweep::Initialize, None);
-        let status = pool.sweep_status(Sweep::Initialize);
+        sweep(&pool, SweepKind::Initialize, None);
+        let status = pool.sweep_status(SweepKind::Initialize);
         assert_eq!((status.phase, status.failures), (ScrubPhase::Finished, 0));
         let units: u64 = devices.iter().map(|device| patterned(device)).sum();
         let copies = if shape.1 == 0 { shape.0 as u64 } else { 1 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::common::*;
 use ArrayKind::{Data, Pages};
 use block::fault::{Fault, FaultClock, FaultDevice, Survival};
-use pool::{ArrayKind, Error, OpenDataset, Pool, Until};
+use pool::{ArrayKind, Error, OpenDataset, Pool, SuspensionEnd};
 
 type Records = BTreeMap<u64, u64>;
 
@@ -101,7 +101,7 @@ fn fail_at_each_event(
                 resumed += 1;
             }
             Err(error) => {
-                let until = Until::Imported;
+                let until = SuspensionEnd::Imported;
                 assert_eq!(
                     pool.suspended_until(),
                     Some(until),
@@ -177,7 +177,7 @@ fn a_device_that_fails_still_is_named_and_nothing_changes() {
     for _ in 0..3 {
         let error = pool.resume(&origin()).unwrap_err().to_string();
         assert!(error.contains("fault device"), "{error}");
-        assert_eq!(pool.suspended_until(), Some(Until::Cleared));
+        assert_eq!(pool.suspended_until(), Some(SuspensionEnd::Cleared));
         let error = pool.commit().unwrap_err().to_string();
         assert!(error.contains("strongroom pool clear"), "{error}");
     }
@@ -210,7 +210,7 @@ fn a_power_cut_while_the_pool_resumes_leaves_a_commit_whole() {
         let failed = clock.now();
         devices[0].heal();
         if pool.resume(&origin()).is_err() {
-            assert_eq!(pool.suspended_until(), Some(Until::Imported));
+            assert_eq!(pool.suspended_until(), Some(SuspensionEnd::Imported));
             continue;
         }
         let (resumed, found) = (clock.now(), read_both(&dataset));

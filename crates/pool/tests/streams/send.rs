@@ -289,7 +289,7 @@ fn what_is_sent_cannot_be_destroyed_meanwhile() {
     let what = pool::SendOf {
         to: id,
         from: None,
-        start: pool::Position::START,
+        start: pool::StreamPosition::START,
         keyring: Vec::new(),
         keys_txg: 0,
         props: Default::default(),
@@ -313,7 +313,7 @@ fn the_stream_is_the_same() {
         let what = pool::SendOf {
             to: four,
             from: Some(one),
-            start: pool::Position::START,
+            start: pool::StreamPosition::START,
             keyring: Vec::new(),
             keys_txg: 0,
             props: Default::default(),

@@ -383,7 +383,7 @@ fn damage_at_the_sender_ends_the_stream() {
         let what = pool::SendOf {
             to: entry.id,
             from: None,
-            start: pool::Position::START,
+            start: pool::StreamPosition::START,
             keyring: Vec::new(),
             keys_txg: entry.keys_txg(),
             props: Default::default(),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use cipher::Suite;
-use pool::Listed;
+use pool::DatasetListing;
 use protocol::accounts::user_name;
 use protocol::api::{
     DatasetRow, HistoryRow, KeyRow, MountRow, PoolFeatures, PoolReport, PropertyRow, Source, Value,
@@ -90,7 +90,7 @@ impl Daemon {
     }
 
     /// The dataset that an interrupted receive would make.
-    fn interrupted_as(&self, name: &str) -> Option<(Arc<ActivePool>, Listed)> {
+    fn interrupted_as(&self, name: &str) -> Option<(Arc<ActivePool>, DatasetListing)> {
         let active = self.pool_of(name).ok()?;
         let partial = active.pool.interrupted_as(name).ok()??;
         Some((active, partial))
@@ -162,7 +162,12 @@ impl Daemon {
         Ok(())
     }
 
-    fn row(&self, active: &ActivePool, listed: &Listed, props: &[String]) -> Result<DatasetRow> {
+    fn row(
+        &self,
+        active: &ActivePool,
+        listed: &DatasetListing,
+        props: &[String],
+    ) -> Result<DatasetRow> {
         let mut names: Vec<String> = props.to_vec();
         if names.is_empty() {
             let user = listed
@@ -279,7 +284,11 @@ const OF_PARTIALS: [&str; 9] = [
 ];
 
 /// The row for a dataset that was received in part.
-fn row_of_partial(active: &ActivePool, partial: &Listed, props: &[String]) -> Result<DatasetRow> {
+fn row_of_partial(
+    active: &ActivePool,
+    partial: &DatasetListing,
+    props: &[String],
+) -> Result<DatasetRow> {
     let names = match props {
         [] => OF_PARTIALS.map(str::to_owned).to_vec(),
         props => props.to_vec(),
@@ -311,7 +320,7 @@ fn needs_counts(property: &str) -> bool {
 /// Lists the bookmarks of a dataset, if the command wants bookmarks.
 fn bookmarks_of(
     active: &ActivePool,
-    head: &Listed,
+    head: &DatasetListing,
     (get, base): (&command::Get, u32),
     props: &[String],
     rows: &mut Rows<'_, '_>,
@@ -332,7 +341,7 @@ fn depth_of(name: &str) -> u32 {
     name.matches(['/', '@']).count() as u32
 }
 
-fn kind(listed: &Listed) -> &'static str {
+fn kind(listed: &DatasetListing) -> &'static str {
     match listed.entry.kind {
         pool::DatasetKind::FileSystem => "filesystem",
         pool::DatasetKind::Volume => "volume",
@@ -340,7 +349,11 @@ fn kind(listed: &Listed) -> &'static str {
     }
 }
 
-fn property_row(active: &ActivePool, listed: &Listed, property: String) -> Result<PropertyRow> {
+fn property_row(
+    active: &ActivePool,
+    listed: &DatasetListing,
+    property: String,
+) -> Result<PropertyRow> {
     let (value, source) = match property.as_str() {
         "name" => (Value::Text(listed.name.clone()), Source::None),
         "encryption" => encryption(active, listed)?,
@@ -370,7 +383,7 @@ fn applies_to_snapshots(name: &str) -> bool {
     Property::find(name).is_none_or(|property| property.of_snapshots)
 }
 
-fn settable(active: &ActivePool, listed: &Listed, name: &str) -> Result<(Value, Source)> {
+fn settable(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<(Value, Source)> {
     let mounted_ro = name == "readonly"
         && active
             .mounts
@@ -404,7 +417,7 @@ fn settable(active: &ActivePool, listed: &Listed, name: &str) -> Result<(Value, 
 
 /// `on` for the usual suite, as the words of ZFS have it, or the name of another. Its source is the nearest dataset above
 /// that was made with `encryption`.
-fn encryption(active: &ActivePool, listed: &Listed) -> Result<(Value, Source)> {
+fn encryption(active: &ActivePool, listed: &DatasetListing) -> Result<(Value, Source)> {
     let (_, source) = properties::effective(&active.pool, &listed.entry, "encryption")?;
     let word = match suite_name(listed) {
         Some(name) if name == Suite::DEFAULT.name() => "on",
@@ -414,11 +427,11 @@ fn encryption(active: &ActivePool, listed: &Listed) -> Result<(Value, Source)> {
     Ok((Value::Text(word.into()), source))
 }
 
-fn suite_name(listed: &Listed) -> Option<&'static str> {
+fn suite_name(listed: &DatasetListing) -> Option<&'static str> {
     Suite::from_id(listed.entry.suite).map(Suite::name)
 }
 
-fn mountpoint(active: &ActivePool, listed: &Listed) -> Result<(Value, Source)> {
+fn mountpoint(active: &ActivePool, listed: &DatasetListing) -> Result<(Value, Source)> {
     if listed.entry.is_snapshot() {
         return Ok((Value::None, Source::None));
     }
@@ -439,7 +452,7 @@ fn mountpoint(active: &ActivePool, listed: &Listed) -> Result<(Value, Source)> {
     Ok((Value::Text(text), source))
 }
 
-fn computed(active: &ActivePool, listed: &Listed, name: &str) -> Result<Value> {
+fn computed(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<Value> {
     let entry = &listed.entry;
     let is_snapshot = entry.is_snapshot();
     let heads = |value| {

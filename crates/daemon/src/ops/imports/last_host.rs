@@ -1,6 +1,6 @@
 //! The host that used a pool last.
 
-use pool::{Host, Passing, PoolState, Superblock};
+use pool::{Host, ImportWait, PoolState, Superblock};
 use protocol::api::{FailureKind, command};
 use store::Store;
 
@@ -38,15 +38,15 @@ pub(crate) fn await_no_other(
     is_reserved: bool,
     context: &mut CallerContext<'_>,
 ) -> Result<()> {
-    let mut pass = |passing: Passing<'_>| match passing {
-        Passing::Begin(host, time) => {
+    let mut pass = |passing: ImportWait<'_>| match passing {
+        ImportWait::Begin(host, time) => {
             let (host, secs) = (shown(host), time.as_secs());
             context.channel.notice(format!(
                 "the pool was not exported by host {host}: waiting {secs} s to see whether that host uses it"
             ));
             true
         }
-        Passing::Step(time) => context.channel.pause(time),
+        ImportWait::Step(time) => context.channel.pause(time),
     };
     let own = this_host();
     let watched = match is_reserved {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pool::{
-    DeviceInfo, DeviceState, Expandable, Pool, Purpose, ResilverStatus, ScrubStatus, Until,
+    DeviceInfo, DeviceState, Expandable, Pool, Purpose, ResilverStatus, ScrubStatus, SuspensionEnd,
 };
 use protocol::api::{DeviceRow, Fullness};
 
@@ -60,7 +60,7 @@ pub(crate) fn note_stalled(active: &ActivePool, devices: &[DeviceInfo]) -> bool 
 pub(crate) fn end_of_suspension(pool: &Pool) -> String {
     let name = pool.name();
     match pool.suspended_until() {
-        Some(Until::Imported) => format!(
+        Some(SuspensionEnd::Imported) => format!(
             "Repair the device, then run 'strongroom pool export -f {name}' and 'strongroom pool import {name}'."
         ),
         _ => format!("Run 'strongroom pool clear {name}' when the device works."),

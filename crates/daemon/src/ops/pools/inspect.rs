@@ -236,7 +236,7 @@ fn place(addr: &pool::Addr) -> String {
 }
 
 /// The nonce and the tag of a record, as text.
-fn identity(identity: &pool::Identity) -> String {
+fn identity(identity: &pool::RecordIdentity) -> String {
     format!("{} {}", hex(identity.nonce()), hex(identity.tag()))
 }
 

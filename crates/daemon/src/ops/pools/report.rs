@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pool::{DeviceInfo, Expandable, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus, Sweep};
+use pool::{
+    DeviceInfo, Expandable, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus, SweepKind,
+};
 use protocol::api::{Fullness, PoolReport, RemovalRow, ScrubRow};
 
 use crate::failure::Result;
@@ -106,8 +108,8 @@ pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolRepor
             .map(|root| root.display().to_string()),
         resilver: scan_row(&resilver.progress, resilver.waits),
         removal: pool.removal_status().map(removal_row),
-        trim: active.sweep_row(Sweep::Trim),
-        initialize: active.sweep_row(Sweep::Initialize),
+        trim: active.sweep_row(SweepKind::Trim),
+        initialize: active.sweep_row(SweepKind::Initialize),
         checkpoint: active.checkpoint_row(),
         damage,
         waiting: Vec::new(),

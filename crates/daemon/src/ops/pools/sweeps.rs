@@ -1,6 +1,6 @@
 //! Sweeps over all free space (trim, initialize): the commands and the reports.
 
-use pool::{DeviceState, ScrubPhase, Sweep};
+use pool::{DeviceState, ScrubPhase, SweepKind};
 use protocol::api::{FailureKind, SweepRow};
 
 use crate::failure::{Failure, Result};
@@ -21,10 +21,10 @@ const INITIALIZATION: BackgroundWork = BackgroundWork {
 };
 
 /// The kind of sweep that a request names.
-pub(crate) fn kind(what: protocol::api::Sweep) -> Sweep {
+pub(crate) fn kind(what: protocol::api::Sweep) -> SweepKind {
     match what {
-        protocol::api::Sweep::Trim => Sweep::Trim,
-        protocol::api::Sweep::Initialize => Sweep::Initialize,
+        protocol::api::Sweep::Trim => SweepKind::Trim,
+        protocol::api::Sweep::Initialize => SweepKind::Initialize,
     }
 }
 
@@ -32,15 +32,15 @@ impl ActivePool {
     /// Starts a sweep, of all devices or of one, or ends or pauses the one that runs.
     pub(crate) fn sweep(
         &self,
-        what: Sweep,
+        what: SweepKind,
         device: Option<&str>,
         (stop, pause): (bool, bool),
         context: &CallerContext<'_>,
     ) -> Result<()> {
         let pool = &self.pool;
         let work = match what {
-            Sweep::Trim => &TRIM,
-            Sweep::Initialize => &INITIALIZATION,
+            SweepKind::Trim => &TRIM,
+            SweepKind::Initialize => &INITIALIZATION,
         };
         let _admin = self.lock(context.decision)?;
         let name = pool.name();
@@ -76,7 +76,7 @@ impl ActivePool {
     }
 
     /// The row for a sweep; `None` if there was none since the import.
-    pub(crate) fn sweep_row(&self, what: Sweep) -> Option<SweepRow> {
+    pub(crate) fn sweep_row(&self, what: SweepKind) -> Option<SweepRow> {
         let sweep = self.pool.sweep_status(what);
         let state = match sweep.phase {
             ScrubPhase::None => return None,

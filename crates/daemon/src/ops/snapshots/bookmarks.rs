@@ -1,6 +1,6 @@
 //! Bookmarks of snapshots.
 
-use pool::Marked;
+use pool::NamedBookmark;
 use protocol::api::{DatasetRow, PropertyRow, Source, Value};
 
 use crate::failure::Result;
@@ -38,7 +38,7 @@ impl Daemon {
 }
 
 /// The row for a bookmark, with all its properties if `props` is empty.
-pub(crate) fn row(marked: &Marked, props: &[String]) -> DatasetRow {
+pub(crate) fn row(marked: &NamedBookmark, props: &[String]) -> DatasetRow {
     let all = ["type", "creation", "guid", "createtxg"].map(str::to_owned);
     let props = match props {
         [] => &all[..],

@@ -183,7 +183,7 @@ fn check_last(active: &ActivePool, name: &str, reach: Reach) -> Result<()> {
         ));
     }
     let marks = active.pool.bookmarks(entry.parent)?;
-    let is_later = |mark: &&pool::Marked| mark.bookmark.created_txg > entry.created_txg;
+    let is_later = |mark: &&pool::NamedBookmark| mark.bookmark.created_txg > entry.created_txg;
     match marks.iter().find(is_later) {
         None => Ok(()),
         Some(mark) => Err(Failure::new(

@@ -1,6 +1,6 @@
 //! A stream of a sequence that one command sends.
 
-use pool::{Entry, Marked, Position};
+use pool::{Entry, NamedBookmark, StreamPosition};
 
 /// A stream of a send.
 pub(crate) struct StreamPiece {
@@ -9,9 +9,9 @@ pub(crate) struct StreamPiece {
     /// The snapshot that an incremental stream starts from.
     pub(crate) from: Option<u64>,
     /// The bookmark that an incremental stream starts from.
-    pub(crate) mark: Option<Marked>,
+    pub(crate) mark: Option<NamedBookmark>,
     /// The position where the stream starts, if a part of it was received already.
-    pub(crate) start: Position,
+    pub(crate) start: StreamPosition,
 }
 
 impl StreamPiece {
@@ -20,7 +20,7 @@ impl StreamPiece {
             to: to.id,
             from: from.map(|from| from.id),
             mark: None,
-            start: Position::START,
+            start: StreamPosition::START,
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pool::{Begin, DatasetName, DryRun, Incoming, Package, ReceiveInto};
+use pool::{Begin, DatasetName, DryRun, IncomingStreams, Package, ReceiveInto};
 use protocol::api::{Ask, Props, ReceiveName, command};
 use protocol::property::Settable;
 use secret::Secret;
@@ -130,7 +130,7 @@ impl<'a> ReceiveSession<'a> {
         context: &mut CallerContext<'c>,
     ) -> std::result::Result<(), (String, Failure)> {
         let mut dataset = dataset_of(&self.it.target).to_owned();
-        let mut incoming = Incoming::new(input);
+        let mut incoming = IncomingStreams::new(input);
         let mut next = incoming.next_begin();
         loop {
             let begin = match next {
@@ -272,7 +272,7 @@ impl<'a> ReceiveSession<'a> {
         target: &str,
         (at, (chosen, right)): (String, (Chosen, ReceiveRight<'a>)),
         begin: Box<Begin>,
-        incoming: &mut Incoming<'_>,
+        incoming: &mut IncomingStreams<'_>,
         context: &mut CallerContext<'_>,
     ) -> Result<Option<Box<Begin>>> {
         let using = |root| {
@@ -332,7 +332,7 @@ impl<'a> ReceiveSession<'a> {
         &mut self,
         target: &str,
         begin: &Begin,
-        incoming: &mut Incoming<'_>,
+        incoming: &mut IncomingStreams<'_>,
         into: &ReceiveInto<'_>,
         rules: &ReceiveRules<'_>,
         context: &CallerContext<'_>,

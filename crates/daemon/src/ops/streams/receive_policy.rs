@@ -8,7 +8,7 @@ use cipher::Suite;
 use dataset::{Compression, RecordSealer};
 use keys::{KeyGeneration, KeySource, Keyring, MaterialFormat, WrappingKey, WrappingKeyAccess};
 use parking_lot::Mutex;
-use pool::{Begin, Entry, ReceiveInto, ReceivePolicy, Sealing};
+use pool::{Begin, Entry, ReceiveInto, ReceivePolicy, StreamSealer};
 use protocol::api::{FailureKind, Props};
 use protocol::property::{PROPERTIES, Property, Received, Settable};
 
@@ -249,13 +249,13 @@ impl<'a> ReceiveRules<'a> {
     }
 
     /// Decides how records are sealed for an existing dataset.
-    fn seal_for(&self, head: &Entry) -> Result<Sealing> {
+    fn seal_for(&self, head: &Entry) -> Result<StreamSealer> {
         let keys = self.active.data_keys(head)?;
         let newest = keys.as_ref().and_then(|keys| keys.last());
         self.new.lock().sealed_by = newest.map(|keys| SealedBy::Generation(keys.generation));
         let settings = properties::settings(&self.active.pool, head)?;
         let engine = &self.daemon.engine;
-        Ok(Sealing {
+        Ok(StreamSealer {
             records: Arc::new(RecordSealer::new(engine, head.family, keys, &settings)?),
             suite: head.suite,
             keyring: None,
@@ -270,7 +270,7 @@ impl<'a> ReceiveRules<'a> {
         family: u64,
         txg: u64,
         kept: Option<&[u8]>,
-    ) -> Result<Sealing> {
+    ) -> Result<StreamSealer> {
         let gone = || Failure::usage("the dataset was destroyed meanwhile; try again");
         let spec = self.spec.lock().take().ok_or_else(gone)?;
         let above = self.above()?;
@@ -295,7 +295,7 @@ impl<'a> ReceiveRules<'a> {
             if kept.is_some() {
                 return Err(otherwise());
             }
-            return Ok(Sealing {
+            return Ok(StreamSealer {
                 records: Arc::new(RecordSealer::new(engine, family, None, &settings)?),
                 suite: 0,
                 keyring: None,
@@ -337,7 +337,7 @@ impl<'a> ReceiveRules<'a> {
             }
         };
         let records = RecordSealer::new(engine, family, Some(keys), &settings)?;
-        Ok(Sealing {
+        Ok(StreamSealer {
             records: Arc::new(records),
             suite: made.suite.id(),
             keyring: Some(bytes),
@@ -419,7 +419,7 @@ impl ReceivePolicy for ReceiveRules<'_> {
         family: u64,
         txg: u64,
         kept: Option<&[u8]>,
-    ) -> std::result::Result<Sealing, String> {
+    ) -> std::result::Result<StreamSealer, String> {
         let sealing = match self.active.pool.find(self.dataset) {
             Ok(head) => self.seal_for(&head),
             Err(_) => self.seal_new(begin, family, txg, kept),

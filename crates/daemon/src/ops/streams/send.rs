@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dataset::RecordOpener;
-use pool::{Entry, Package, ResumeToken, SendOf, Sending};
+use pool::{Entry, OutgoingStream, Package, ResumeToken, SendOf};
 use protocol::api::{FailureKind, SendWhat, StreamRow, command};
 use protocol::property::{Property, Settable};
 
@@ -268,7 +268,7 @@ impl PreparedSend {
         self.active.send_of(piece, self.raw, self.props)
     }
 
-    fn sending(&self, piece: &StreamPiece) -> Result<Sending> {
+    fn sending(&self, piece: &StreamPiece) -> Result<OutgoingStream> {
         let what = self.send_of(piece)?;
         Ok(self.active.pool.send_since(what, piece.mark.as_ref())?)
     }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use dataset::Resealer;
-use pool::{Entry, Reseal, SealInput, Unsealed};
+use pool::{Entry, Reseal, SealInput, UnsealedFacts};
 
 use crate::failure::{Failure, Result};
 use crate::state::callers::channel::Channel;
@@ -82,7 +82,7 @@ impl ActivePool {
     fn seal_facts_of(&self, head: &Entry, which: Facts) -> Result<()> {
         let unsealed = self.pool.unsealed_facts(head.id)?;
         let is_due = match which {
-            Facts::All => unsealed != Unsealed::default(),
+            Facts::All => unsealed != UnsealedFacts::default(),
             Facts::Settings => unsealed.changed.iter().any(|fact| *fact != "snapshots"),
         };
         if !is_due {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use dataset::Dataset;
-use pool::{Pool, Sweep};
+use pool::{Pool, SweepKind};
 use protocol::property::Property;
 
 use crate::host::identity::this_claimant;
@@ -139,8 +139,8 @@ impl ActivePool {
             pool.resilver_step(SCRUB_STEP),
             pool.removal_step(SCRUB_STEP),
             pool.scrub_step(SCRUB_STEP),
-            pool.sweep_step(Sweep::Trim, TRIM_STEP),
-            pool.sweep_step(Sweep::Initialize, SCRUB_STEP),
+            pool.sweep_step(SweepKind::Trim, TRIM_STEP),
+            pool.sweep_step(SweepKind::Initialize, SCRUB_STEP),
         ];
         let mut outcome = Ok(());
         for job in jobs {

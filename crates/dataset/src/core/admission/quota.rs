@@ -5,7 +5,7 @@
 //! commits become more frequent near a quota. A quota is never exceeded, except by a few pages of metadata of
 //! operations that run at that moment.
 
-use pool::{Limits, Reservation, ReserveFor};
+use pool::{Limits, ReserveFor, SpaceReservation};
 
 use crate::core::dataset::Dataset;
 use crate::core::settings::Settings;
@@ -51,7 +51,7 @@ impl Dataset {
         settings: &Settings,
         bytes: u64,
         why: ReserveFor,
-    ) -> Result<Reservation> {
+    ) -> Result<SpaceReservation> {
         let kept = match why {
             ReserveFor::Freeing | ReserveFor::FreeingAlone => {
                 return Ok(self.pool.reserve_to_free(bytes)?);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pool::{Reservation, ReserveFor};
+use pool::{ReserveFor, SpaceReservation};
 
 use super::quota::OPERATION_CHARGE;
 use crate::core::dataset::{Dataset, PAGE_SPACE};
@@ -23,7 +23,7 @@ const STANDSTILL: Duration = Duration::from_millis(20);
 
 impl Dataset {
     /// Keeps the part of an operation's space that its dirty pages need.
-    pub(crate) fn keep_reserved(&self, mut reserved: Reservation, dirtied: usize) {
+    pub(crate) fn keep_reserved(&self, mut reserved: SpaceReservation, dirtied: usize) {
         if dirtied > 0 {
             let mut reservations = self.page_reservations.lock();
             // The commit also writes a page of the history of seals.
@@ -38,7 +38,7 @@ impl Dataset {
         &self,
         settings: &Settings,
         why: ReserveFor,
-    ) -> Result<Reservation> {
+    ) -> Result<SpaceReservation> {
         if why == ReserveFor::Writing {
             self.charge(settings, OPERATION_CHARGE)?;
         }
@@ -55,7 +55,7 @@ impl Dataset {
     pub(crate) fn reserve_without_waiting(
         &self,
         settings: &Settings,
-    ) -> Result<Option<Reservation>> {
+    ) -> Result<Option<SpaceReservation>> {
         if self.has_to_wait() || settings.limited && !self.try_charge(OPERATION_CHARGE)? {
             return Ok(None);
         }
@@ -69,7 +69,7 @@ impl Dataset {
         settings: &Settings,
         bytes: u64,
         why: ReserveFor,
-    ) -> Result<Reservation> {
+    ) -> Result<SpaceReservation> {
         if why == ReserveFor::Writing {
             self.charge(settings, bytes)?;
         }
@@ -82,7 +82,7 @@ impl Dataset {
         settings: &Settings,
         bytes: u64,
         why: ReserveFor,
-    ) -> Result<Reservation> {
+    ) -> Result<SpaceReservation> {
         let reserve = || self.reserve_in_pool(settings, bytes, why);
         if let Ok(reserved) = reserve() {
             return Ok(reserved);
@@ -103,7 +103,7 @@ impl Dataset {
 
     /// Reserves space for a delete that finds too little. Only one thread does this at a time, after commits that
     /// release unused reservations of other threads.
-    fn reserve_in_turn(&self, bytes: u64) -> Result<Reservation> {
+    fn reserve_in_turn(&self, bytes: u64) -> Result<SpaceReservation> {
         let turn = self.pool.turn_to_free();
         let mut seen = None;
         let mut last_change = Instant::now();

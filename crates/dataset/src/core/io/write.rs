@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
-use pool::{ArrayKind, Hold, RecordPtr, Reservation, ReserveFor};
+use pool::{ArrayKind, TxgHold, RecordPtr, SpaceReservation, ReserveFor};
 use vfs::Ino;
 use zerocopy::IntoBytes;
 
@@ -36,7 +36,7 @@ pub(super) struct RecordPart<'a> {
     /// The number of copies that are stored.
     copies: usize,
     /// The reserved space, unless the record in memory has as much already.
-    reserved: Option<Reservation>,
+    reserved: Option<SpaceReservation>,
     held: u64,
 }
 
@@ -223,7 +223,7 @@ impl Dataset {
         };
         if let Some(dirty) = inode.records.lock().get(&record) {
             return Ok(RecordPart {
-                held: dirty.reserved.as_ref().map_or(0, Reservation::bytes),
+                held: dirty.reserved.as_ref().map_or(0, SpaceReservation::bytes),
                 ..part(dirty.buffer.len(), Base::InMemory)
             });
         }
@@ -302,7 +302,7 @@ impl Dataset {
         inode: &Arc<Inode>,
         write: &AttrUpdate,
         parts: &mut [RecordPart<'_>],
-        tree_reserved: Reservation,
+        tree_reserved: SpaceReservation,
     ) -> Result<bool> {
         let now = self.now();
         let growth: i64 = parts
@@ -445,11 +445,11 @@ impl Dataset {
     pub(crate) fn put_record(
         &self,
         inode: &Arc<Inode>,
-        hold: &Hold<'_>,
+        hold: &TxgHold<'_>,
         record: u64,
         slot: u64,
         buffer: Arc<RecordBuffer>,
-        (copies, reserved): (usize, Reservation),
+        (copies, reserved): (usize, SpaceReservation),
     ) {
         debug_assert!(!buffer.is_empty());
         let len = buffer.len();
@@ -500,7 +500,7 @@ impl Dataset {
         settings: &Settings,
         len: usize,
         why: ReserveFor,
-    ) -> Result<(usize, Reservation)> {
+    ) -> Result<(usize, SpaceReservation)> {
         let copies = settings.copies_of(len);
         let bytes = self.open.copies_space(ArrayKind::Data, len, copies);
         let reserved = self.reserve(settings, bytes + settings.table_space(), why)?;

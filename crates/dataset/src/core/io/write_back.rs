@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cipher::{NonceBatch, Random};
 use parking_lot::Mutex;
-use pool::{ArrayKind, DatasetHooks, PastSeal, Placed, RecordPtr, SealInput, TxgWriter};
+use pool::{ArrayKind, DatasetHooks, PastSeal, PlacedRecord, RecordPtr, SealInput, TxgWriter};
 
 use crate::buffer::RecordBuffer;
 use crate::core::io::memory::frozen::{FrozenFiles, FrozenRecord};
@@ -103,7 +103,7 @@ impl Dataset {
     }
 
     /// Does the same as [`Dataset::seal_record`], for several records and the numbers of their copies.
-    fn seal_records(&self, records: &[(&RecordBuffer, usize)]) -> Vec<Result<Placed>> {
+    fn seal_records(&self, records: &[(&RecordBuffer, usize)]) -> Vec<Result<PlacedRecord>> {
         let settings = self.settings();
         let alone = || {
             let records = records.iter();
@@ -129,7 +129,7 @@ impl Dataset {
         placed.into_iter().map(|placed| Ok(placed?)).collect()
     }
 
-    pub(crate) fn seal_record(&self, buffer: &RecordBuffer, copies: usize) -> Result<Placed> {
+    pub(crate) fn seal_record(&self, buffer: &RecordBuffer, copies: usize) -> Result<PlacedRecord> {
         let settings = self.settings();
         let sealed = self.seal(&settings, ArrayKind::Data, buffer, &*self.engine.random)?;
         let placed = self.place(ArrayKind::Data, &sealed, copies);
@@ -143,7 +143,7 @@ impl Dataset {
         array: ArrayKind,
         sealed: &SealOutput,
         copies: usize,
-    ) -> pool::Result<Placed> {
+    ) -> pool::Result<PlacedRecord> {
         let (identity, bytes) = (sealed.identity, &sealed.bytes);
         match sealed.nonce_is_of_contents {
             true => self.open.place_shared(identity, bytes),
@@ -173,7 +173,7 @@ impl Dataset {
     fn finish_early<'a>(
         &self,
         inode: &Inode,
-        outcomes: impl Iterator<Item = (&'a Ahead, Result<Placed>)>,
+        outcomes: impl Iterator<Item = (&'a Ahead, Result<PlacedRecord>)>,
     ) {
         let hold = self.pool.enter();
         let mut records = inode.records.lock();

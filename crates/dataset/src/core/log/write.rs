@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pool::{ArrayKind, Durability, EntryPlace, LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX, Place};
+use pool::{
+    ArrayKind, Durability, LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX, LogPosition, RecordLocation,
+};
 use vfs::Ino;
 
 use super::SyncMode;
@@ -233,10 +235,10 @@ impl Dataset {
         if steps > ENTRY_STEPS_MAX {
             return self.commit_all();
         }
-        let places: Vec<Place> = requests.iter().flat_map(|r| r.places.clone()).collect();
+        let places: Vec<RecordLocation> = requests.iter().flat_map(|r| r.places.clone()).collect();
         let clear = LOG_HEADER + places.len() * LOG_PLACE;
         let len = (clear + PREAMBLE + steps).next_multiple_of(4096) - clear;
-        let seal = |place: &EntryPlace, payload: &mut [u8]| {
+        let seal = |place: &LogPosition, payload: &mut [u8]| {
             let preamble = preamble(place.chain, place.sequence, steps);
             let parts = requests
                 .iter()
@@ -268,13 +270,13 @@ impl Dataset {
     /// Waits for the running commit, which may free space in the log, and appends the entry.
     fn append_after_commit<S>(
         &self,
-        places: &[Place],
+        places: &[RecordLocation],
         len: usize,
         durability: Durability,
         seal: S,
     ) -> Result<bool>
     where
-        S: FnOnce(&EntryPlace, &mut [u8]) -> Result<pool::Identity>,
+        S: FnOnce(&LogPosition, &mut [u8]) -> Result<pool::RecordIdentity>,
     {
         let ended = self.pool.enter()?.txg() - 1;
         if self.pool.committed_txg() >= ended {

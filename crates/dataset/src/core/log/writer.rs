@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
-use pool::{Durability, LOG_PLACES_MAX, Place};
+use pool::{Durability, LOG_PLACES_MAX, RecordLocation};
 
 use crate::error::Result;
 
@@ -40,7 +40,7 @@ pub(super) struct LogRequest {
     /// Steps of contents.
     pub(super) contents: Vec<u8>,
     /// The places of the records that the steps point to.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<RecordLocation>,
 }
 
 impl LogRequest {

@@ -304,7 +304,7 @@ fn partials(pool: &Pool) -> impl Iterator<Item = std::sync::Arc<Entry>> {
 /// Does the same as [`World::shape`], of a pool.
 pub fn shape_of(pool: &Pool) -> Shape {
     let listed = pool.list(pool.top().unwrap().id).unwrap();
-    let see = |listed: pool::Listed| {
+    let see = |listed: pool::DatasetListing| {
         let entry = listed.entry;
         let seen = match entry.is_snapshot() {
             true => (0, 0, BTreeMap::new()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cipher::{Random, Suite};
 use dataset::{Engine, RecordSealer, Settings};
 use keys::{KeyGeneration, Keyring, WrappingKey, WrappingKeyAccess};
-use pool::{Begin, ReceivePolicy, Sealing};
+use pool::{Begin, ReceivePolicy, StreamSealer};
 
 use crate::administration::commands::settings;
 use crate::sim::Sim;
@@ -57,7 +57,7 @@ impl ReceivePolicy for Taker {
         family: u64,
         txg: u64,
         _: Option<&[u8]>,
-    ) -> Result<Sealing, String> {
+    ) -> Result<StreamSealer, String> {
         let text = |error: keys::Error| error.to_string();
         let mut made = None;
         let keys = match (&self.seal, &self.keyring) {
@@ -73,7 +73,7 @@ impl ReceivePolicy for Taker {
             }
         };
         let records = RecordSealer::new(&self.engine, family, keys, &self.settings);
-        Ok(Sealing {
+        Ok(StreamSealer {
             records: Arc::new(records.map_err(|error| error.to_string())?),
             suite: self.seal.as_ref().map_or(0, |(suite, ..)| suite.id()),
             is_key_root: matches!(self.seal, Some((_, _, WrappingKeyAccess::Own { .. }))),

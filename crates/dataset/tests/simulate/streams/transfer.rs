@@ -7,7 +7,7 @@ use std::io::Read;
 use cipher::Suite;
 use dataset::RecordOpener;
 use keys::Keyring;
-use pool::{Error, OpenRecords, Pool, Position, ReceiveInto, SendOf};
+use pool::{Error, OpenRecords, Pool, ReceiveInto, SendOf, StreamPosition};
 
 use crate::administration::clones::DATASETS_MAX;
 use crate::common::origin;
@@ -126,7 +126,8 @@ impl Sim {
             }
         };
         let is_plain = self.dice.below(2) == 0;
-        let Some(stream) = self.stream(&source, index, from, is_plain, Position::START) else {
+        let Some(stream) = self.stream(&source, index, from, is_plain, StreamPosition::START)
+        else {
             return;
         };
         let resumable = !is_plain && self.dice.below(2) == 0;
@@ -190,7 +191,7 @@ impl Sim {
         index: usize,
         from: Option<u64>,
         is_plain: bool,
-        start: Position,
+        start: StreamPosition,
     ) -> Option<Stream> {
         let dataset = self.world.datasets[source].clone();
         let snapshot = dataset.snapshots[index].clone();
@@ -251,7 +252,7 @@ impl Sim {
         Some(Stream {
             bytes,
             is_plain,
-            is_rest: start != Position::START,
+            is_rest: start != StreamPosition::START,
             snapshot,
             base,
             suite: dataset.suite,

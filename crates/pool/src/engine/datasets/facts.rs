@@ -8,7 +8,7 @@ use crate::format::superblock::features::FEATURE_SEALED_FACTS;
 
 /// Facts about a dataset that its seal does not cover as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unsealed {
+pub struct UnsealedFacts {
     /// The names of those that were changed: `keyring`, `snapshots`, and properties.
     pub changed: Vec<&'static str>,
     /// True if there are snapshots since the seal.
@@ -54,11 +54,11 @@ pub(crate) fn renew(state: &mut DatasetTable, id: u64, txg: u64) -> Result<()> {
 
 /// The difference between the facts that the seal of a dataset covers and the present ones. There is none if its seal
 /// covers no facts, or came with a stream: then it covers those of the sender.
-pub(crate) fn unsealed(state: &DatasetTable, entry: &Entry) -> Unsealed {
+pub(crate) fn unsealed(state: &DatasetTable, entry: &Entry) -> UnsealedFacts {
     let own = entry
         .sealed_facts()
         .filter(|_| entry.sealed_mark().is_none());
-    own.map_or_else(Unsealed::default, |sealed| Unsealed {
+    own.map_or_else(UnsealedFacts::default, |sealed| UnsealedFacts {
         changed: sealed.changed(&facts_of(state, entry, sealed.txg)),
         has_new_snapshots: entry.prev_snap != 0 && entry.prev_snap_txg >= sealed.txg,
     })
@@ -83,7 +83,7 @@ mod tests {
         renew(&mut state, id, 20).unwrap();
         assert_eq!(
             unsealed(&state, state.entry(id).unwrap()),
-            Unsealed::default()
+            UnsealedFacts::default()
         );
         let props = &mut state.edit(id).unwrap().props;
         props.insert("setuid".into(), "on".into());
@@ -94,7 +94,7 @@ mod tests {
         state.edit(id).unwrap().set_sealed_guid(Some(guid + 1));
         assert_eq!(
             unsealed(&state, state.entry(id).unwrap()),
-            Unsealed::default()
+            UnsealedFacts::default()
         );
     }
 }

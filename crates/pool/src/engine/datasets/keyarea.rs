@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use store::Store;
 use store::layout::PAYLOAD_MAX;
 
-use crate::engine::context::Context;
+use crate::engine::context::PoolContext;
 use crate::engine::datasets::table::DatasetTable;
 use crate::error::{Error, Result};
-use crate::format::codec::Writer;
+use crate::format::codec::ValueWriter;
 use crate::format::datasets::entry::KeyringRef;
 use crate::format::records::pointer::checksum;
 use crate::format::superblock::checkpoint::Checkpoint;
@@ -58,7 +58,7 @@ pub(crate) fn write(
         });
     }
     for (index, (block, part)) in blocks.iter().zip(&parts).enumerate() {
-        let mut w = Writer::default();
+        let mut w = ValueWriter::default();
         w.u64(guid).u32(index as u32).u32(parts.len() as u32);
         w.bytes.extend_from_slice(part);
         commit.note_key_block(*block);
@@ -80,7 +80,7 @@ pub(crate) fn read(store: &Store, guid: u64, at: &KeyringRef) -> Result<Vec<u8>>
     let mut keyring = Vec::new();
     for (index, block) in at.blocks.iter().enumerate() {
         let payload = store.read_key_block(*block)?;
-        let mut head = Writer::default();
+        let mut head = ValueWriter::default();
         head.u64(guid).u32(index as u32).u32(at.blocks.len() as u32);
         let part = payload
             .strip_prefix(&head.bytes[..])
@@ -118,7 +118,7 @@ pub(crate) fn is_kept(state: &DatasetTable, keyring: &KeyringRef) -> bool {
     kept(state).any(|block| keyring.blocks.contains(&block))
 }
 
-impl Context {
+impl PoolContext {
     /// The key blocks that hold keyrings.
     pub(crate) fn key_blocks_in_use(&self) -> Vec<u32> {
         let state = self.state.read();

@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::engine::context::{Context, Hold};
-use crate::engine::datasets::placed_record::Placed;
+use crate::engine::context::{PoolContext, TxgHold};
+use crate::engine::datasets::placed_record::PlacedRecord;
 use crate::engine::dedup;
 use crate::engine::log::Ring;
 use crate::error::Result;
@@ -22,7 +22,7 @@ use crate::format::records::pointer::{RecordPtr, SLOT_LIMIT};
 use crate::storage::array::{Overlay, walk};
 use crate::storage::cache_device::SecondaryCache;
 use crate::storage::reader::Keep;
-use crate::storage::space::Reservation;
+use crate::storage::space::SpaceReservation;
 use crate::storage::writer::reserve::DEAD_BYTES;
 use crate::storage::writer::txg::TxgWriter;
 
@@ -35,7 +35,7 @@ pub trait DatasetHooks: Send + Sync {
     /// Puts the frozen changes into the arrays, through [`TxgWriter::put`].
     ///
     /// # Errors
-    /// [`Error::Sealing`](crate::Error::Sealing) if the key holder cannot seal; as [`TxgWriter::put`]. Either
+    /// [`Error::StreamSealer`](crate::Error::Sealing) if the key holder cannot seal; as [`TxgWriter::put`]. Either
     /// suspends the pool.
     fn sync(&self, commit: &TxgWriter<'_>) -> Result<()>;
 
@@ -58,7 +58,7 @@ pub trait DatasetHooks: Send + Sync {
 
 /// An open dataset or snapshot. Its arrays can be read; those of a dataset can also be changed.
 pub struct OpenDataset {
-    pub(crate) context: Arc<Context>,
+    pub(crate) context: Arc<PoolContext>,
     pub(crate) id: u64,
     guid: u64,
     writable: bool,
@@ -80,12 +80,12 @@ struct ArrayState {
     /// Changes of the open transaction group.
     open: Overlay,
     /// Free space that is reserved for the nodes of these changes.
-    syncing_reserved: Reservation,
-    open_reserved: Reservation,
+    syncing_reserved: SpaceReservation,
+    open_reserved: SpaceReservation,
 }
 
 impl OpenDataset {
-    pub(crate) fn new(context: Arc<Context>, entry: &Entry, writable: bool) -> OpenDataset {
+    pub(crate) fn new(context: Arc<PoolContext>, entry: &Entry, writable: bool) -> OpenDataset {
         let array = |root| {
             RwLock::new(ArrayState {
                 root,
@@ -111,7 +111,7 @@ impl OpenDataset {
     }
 
     /// Notes that the dataset changes in the open transaction group. A commit visits only datasets that changed.
-    pub fn mark_changed(&self, hold: &Hold<'_>) {
+    pub fn mark_changed(&self, hold: &TxgHold<'_>) {
         self.need_visit();
         hold.mark_dirty();
     }
@@ -166,12 +166,12 @@ impl OpenDataset {
 
     /// Adds the dataset to a commit, unless its key holder is gone. Then its changes cannot be sealed, and are
     /// dropped with the open dataset.
-    pub(crate) fn take_part(self: &Arc<Self>) -> Option<Part> {
+    pub(crate) fn take_part(self: &Arc<Self>) -> Option<CommitDataset> {
         let holder = match &*self.hooks.lock() {
             Some(holder) => Some(holder.upgrade()?),
             None => None,
         };
-        Some(Part {
+        Some(CommitDataset {
             dataset: Arc::clone(self),
             holder,
         })
@@ -296,18 +296,24 @@ impl OpenDataset {
     }
 
     /// Puts a record into a slot in the open transaction group.
-    pub fn put(&self, hold: &Hold<'_>, array: ArrayKind, slot: u64, placed: Placed) -> RecordPtr {
+    pub fn put(
+        &self,
+        hold: &TxgHold<'_>,
+        array: ArrayKind,
+        slot: u64,
+        placed: PlacedRecord,
+    ) -> RecordPtr {
         self.change(hold, array, slot, |txg| placed.into_ptr(txg))
     }
 
     /// Empties a slot in the open transaction group.
-    pub fn punch(&self, hold: &Hold<'_>, array: ArrayKind, slot: u64) {
+    pub fn punch(&self, hold: &TxgHold<'_>, array: ArrayKind, slot: u64) {
         self.change(hold, array, slot, |_| RecordPtr::EMPTY);
     }
 
     fn change(
         &self,
-        hold: &Hold<'_>,
+        hold: &TxgHold<'_>,
         array: ArrayKind,
         slot: u64,
         new: impl FnOnce(u64) -> RecordPtr,
@@ -418,12 +424,12 @@ impl OpenDataset {
 /// A dataset in a commit, with its key holder. The commit keeps the holder until its end: no other can seal the
 /// records that it put.
 #[derive(Clone)]
-pub(crate) struct Part {
+pub(crate) struct CommitDataset {
     pub(crate) dataset: Arc<OpenDataset>,
     pub(crate) holder: Option<Arc<dyn DatasetHooks>>,
 }
 
-impl Part {
+impl CommitDataset {
     /// Freezes the changes of the transaction group when it closes.
     pub(crate) fn freeze(&self, txg: u64) {
         let dataset = &self.dataset;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::engine::datasets::open_dataset::OpenDataset;
-use crate::engine::datasets::placed_record::Placed;
+use crate::engine::datasets::placed_record::PlacedRecord;
 use crate::error::Result;
 use crate::format::records::array_kind::ArrayKind;
-use crate::format::records::pointer::{Addr, Identity, checksum_of};
-use crate::storage::gang::Allotted;
+use crate::format::records::pointer::{Addr, RecordIdentity, checksum_of};
+use crate::storage::gang::AllottedSpace;
 use crate::storage::writer::batch::write_slices;
 use crate::storage::writer::reserve;
 
@@ -18,7 +18,12 @@ impl OpenDataset {
     /// # Errors
     /// [`Error::Suspended`](crate::Error::Suspended); [`Error::NoSpace`](crate::Error::NoSpace) if the pool is
     /// full; [`Error::Store`](crate::Error::Store) if a device fails: that suspends the pool.
-    pub fn place(&self, array: ArrayKind, identity: Identity, bytes: &[u8]) -> Result<Placed> {
+    pub fn place(
+        &self,
+        array: ArrayKind,
+        identity: RecordIdentity,
+        bytes: &[u8],
+    ) -> Result<PlacedRecord> {
         self.place_copies(array, identity, bytes, array.copies())
     }
 
@@ -32,10 +37,10 @@ impl OpenDataset {
     pub fn place_copies(
         &self,
         array: ArrayKind,
-        identity: Identity,
+        identity: RecordIdentity,
         bytes: &[u8],
         copies: usize,
-    ) -> Result<Placed> {
+    ) -> Result<PlacedRecord> {
         let (identity, sum) = summed(identity, bytes);
         self.place_summed(array, identity, bytes, sum, copies)
     }
@@ -45,10 +50,10 @@ impl OpenDataset {
     pub(crate) fn place_hashed(
         &self,
         array: ArrayKind,
-        identity: Identity,
+        identity: RecordIdentity,
         bytes: &[u8],
         hash: [u8; 32],
-    ) -> Result<Placed> {
+    ) -> Result<PlacedRecord> {
         self.place_summed(array, identity, bytes, checksum_of(&hash), array.copies())
     }
 
@@ -57,8 +62,8 @@ impl OpenDataset {
     pub fn place_each(
         &self,
         array: ArrayKind,
-        records: &[(Identity, &[u8], usize)],
-    ) -> Vec<Result<Placed>> {
+        records: &[(RecordIdentity, &[u8], usize)],
+    ) -> Vec<Result<PlacedRecord>> {
         let sums: Vec<_> = records
             .iter()
             .map(|(identity, bytes, _)| summed(*identity, bytes))
@@ -91,11 +96,11 @@ impl OpenDataset {
     fn place_summed(
         &self,
         array: ArrayKind,
-        identity: Identity,
+        identity: RecordIdentity,
         bytes: &[u8],
         sum: [u8; 16],
         copies: usize,
-    ) -> Result<Placed> {
+    ) -> Result<PlacedRecord> {
         let placed = self.allocate_checked(array, identity, bytes.len(), sum, copies)?;
         self.write_placed(placed, bytes)
     }
@@ -104,18 +109,18 @@ impl OpenDataset {
     fn allocate_checked(
         &self,
         array: ArrayKind,
-        identity: Identity,
+        identity: RecordIdentity,
         len: usize,
         sum: [u8; 16],
         copies: usize,
-    ) -> Result<Placed> {
+    ) -> Result<PlacedRecord> {
         if !self.is_for_commit() {
             self.context.suspension.check()?;
         }
         self.allocate_copies(array, identity, len, sum, copies)
     }
 
-    fn write_placed(&self, placed: Placed, bytes: &[u8]) -> Result<Placed> {
+    fn write_placed(&self, placed: PlacedRecord, bytes: &[u8]) -> Result<PlacedRecord> {
         let context = &self.context;
         placed
             .allotted
@@ -124,7 +129,7 @@ impl OpenDataset {
         self.unless_stalled(placed)
     }
 
-    fn unless_stalled(&self, placed: Placed) -> Result<Placed> {
+    fn unless_stalled(&self, placed: PlacedRecord) -> Result<PlacedRecord> {
         match self.context.check_stall() {
             // The commit continues with the bytes in memory, and reports the failure when it flushes.
             Err(error) if !self.is_for_commit() => Err(error),
@@ -140,9 +145,9 @@ impl OpenDataset {
     pub(crate) fn allocate(
         &self,
         array: ArrayKind,
-        identity: Identity,
+        identity: RecordIdentity,
         bytes: &[u8],
-    ) -> Result<Placed> {
+    ) -> Result<PlacedRecord> {
         let (identity, sum) = summed(identity, bytes);
         self.allocate_copies(array, identity, bytes.len(), sum, array.copies())
     }
@@ -150,15 +155,15 @@ impl OpenDataset {
     fn allocate_copies(
         &self,
         array: ArrayKind,
-        identity: Identity,
+        identity: RecordIdentity,
         len: usize,
         checksum: [u8; 16],
         copies: usize,
-    ) -> Result<Placed> {
+    ) -> Result<PlacedRecord> {
         let ticket = self.context.in_flight.ticket();
         let allotted = reserve::allot(&self.context.core, array.class(), len, copies)?;
         self.context.core.note_checked(&identity);
-        Ok(Placed {
+        Ok(PlacedRecord {
             _ticket: ticket,
             context: Arc::clone(&self.context),
             allotted,
@@ -174,7 +179,7 @@ impl OpenDataset {
     ///
     /// # Errors
     /// As [`OpenDataset::place`].
-    pub fn place_shared(&self, identity: Identity, bytes: &[u8]) -> Result<Placed> {
+    pub fn place_shared(&self, identity: RecordIdentity, bytes: &[u8]) -> Result<PlacedRecord> {
         let (identity, sum) = summed(identity, bytes);
         if let Some(placed) = self.find_shared(&identity, bytes.len(), sum) {
             return Ok(placed);
@@ -188,7 +193,12 @@ impl OpenDataset {
     }
 
     /// A record that is not found, or cannot be read, is not shared. That is no error.
-    fn find_shared(&self, identity: &Identity, len: usize, sum: [u8; 16]) -> Option<Placed> {
+    fn find_shared(
+        &self,
+        identity: &RecordIdentity,
+        len: usize,
+        sum: [u8; 16],
+    ) -> Option<PlacedRecord> {
         let ticket = self.context.in_flight.ticket();
         if self.context.is_resilvering() {
             // The resilver may already be past this slot, and may not have copied the record yet.
@@ -197,10 +207,10 @@ impl OpenDataset {
         let disk = &self.context.disk;
         let found = self.context.dedup.find(disk, identity, &sum, len);
         let share = found.ok().flatten()?;
-        Some(Placed {
+        Some(PlacedRecord {
             _ticket: ticket,
             context: Arc::clone(&self.context),
-            allotted: Allotted::whole([share.addr, Addr::default()]),
+            allotted: AllottedSpace::whole([share.addr, Addr::default()]),
             checksum: sum,
             identity: *identity,
             share: Some(share),
@@ -210,7 +220,7 @@ impl OpenDataset {
 }
 
 /// The identity of a record with these bytes, and the checksum in its place.
-fn summed(identity: Identity, bytes: &[u8]) -> (Identity, [u8; 16]) {
+fn summed(identity: RecordIdentity, bytes: &[u8]) -> (RecordIdentity, [u8; 16]) {
     let hash = blake3::hash(bytes);
     (
         identity.with_check(hash.as_bytes()),

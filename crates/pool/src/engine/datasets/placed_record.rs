@@ -2,35 +2,35 @@
 
 use std::sync::Arc;
 
-use crate::engine::context::Context;
-use crate::format::records::pointer::{Identity, Place, RecordPtr, Share};
-use crate::storage::gang::Allotted;
+use crate::engine::context::PoolContext;
+use crate::format::records::pointer::{RecordIdentity, RecordLocation, RecordPtr, ShareId};
+use crate::storage::gang::AllottedSpace;
 use crate::storage::in_flight::Ticket;
 
 /// A record that is written, but in no array yet. Dropping it frees its space.
 #[must_use]
-pub struct Placed {
-    pub(crate) context: Arc<Context>,
-    pub(crate) allotted: Allotted,
+pub struct PlacedRecord {
+    pub(crate) context: Arc<PoolContext>,
+    pub(crate) allotted: AllottedSpace,
     pub(crate) checksum: [u8; 16],
-    pub(crate) identity: Identity,
+    pub(crate) identity: RecordIdentity,
     /// The record is pinned in the dedup table. Then the table frees its space.
-    pub(crate) share: Option<Share>,
+    pub(crate) share: Option<ShareId>,
     pub(crate) is_used: bool,
     pub(crate) _ticket: Ticket,
 }
 
-impl Placed {
-    pub(crate) fn allotted(&self) -> &Allotted {
+impl PlacedRecord {
+    pub(crate) fn allotted(&self) -> &AllottedSpace {
         &self.allotted
     }
 
     /// The place of the record. Its birth is not known yet.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> RecordLocation {
         self.place_of(0)
     }
 
-    fn place_of(&self, txg: u64) -> Place {
+    fn place_of(&self, txg: u64) -> RecordLocation {
         let place = self.allotted.place(txg, self.checksum);
         match &self.share {
             Some(share) => place.with_share_mark(share.mark),
@@ -54,7 +54,7 @@ impl Placed {
     }
 }
 
-impl Drop for Placed {
+impl Drop for PlacedRecord {
     fn drop(&mut self) {
         match &self.share {
             _ if self.is_used => {}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engine::datasets::open_dataset::OpenDataset;
 use crate::error::Result;
 use crate::format::records::array_kind::ArrayKind;
-use crate::format::records::node::Node;
+use crate::format::records::node::ArrayNode;
 use crate::format::records::pointer::RecordPtr;
 use crate::storage::array::pending_changes::{stored, without};
 
@@ -21,7 +21,7 @@ const CHANGES_MAX: usize = 8192;
 
 /// The space that records take on the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredSpace {
     /// Bytes, with all copies and gang maps. `None` if computing them would take too long.
     pub bytes: Option<u64>,
     /// True if the next commit leaves this answer as it is.
@@ -34,7 +34,12 @@ impl OpenDataset {
     ///
     /// # Errors
     /// As [`OpenDataset::get`].
-    pub fn stored(&self, array: ArrayKind, slots: &[Range<u64>], except: &[u64]) -> Result<Stored> {
+    pub fn stored(
+        &self,
+        array: ArrayKind,
+        slots: &[Range<u64>],
+        except: &[u64],
+    ) -> Result<StoredSpace> {
         let slots = without(slots, except.iter().copied());
         loop {
             let (root, changed) = self.changes_in(array, &slots, CHANGES_MAX);
@@ -47,7 +52,7 @@ impl OpenDataset {
                 Err(_) if self.moved_on(array, &root) => {}
                 units => {
                     let bytes = units?.map(|units| units.saturating_mul(u64::from(store::UNIT)));
-                    return Ok(Stored {
+                    return Ok(StoredSpace {
                         bytes,
                         is_settled: bytes.is_some() || !is_changing,
                     });
@@ -82,7 +87,7 @@ impl OpenDataset {
         ptr: &RecordPtr,
         level: u8,
         slot: u64,
-    ) -> Result<Option<Arc<Node>>> {
+    ) -> Result<Option<Arc<ArrayNode>>> {
         let disk = &self.context.disk;
         if !disk.has_node(ptr) {
             if *left == 0 {

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use parking_lot::Mutex;
 use store::UNIT;
 
-use super::table::{self, BUCKET_LOAD, Buckets, Shared, mark_of, split_of};
+use super::table::{self, BUCKET_LOAD, Buckets, SharedRecord, mark_of, split_of};
 use crate::engine::datasets::table::DatasetTable;
 use crate::error::Result;
-use crate::format::records::extent::{Class, Extent};
-use crate::format::records::pointer::{Identity, RecordPtr, Share};
+use crate::format::records::extent::{Class, StoredExtent};
+use crate::format::records::pointer::{RecordIdentity, RecordPtr, ShareId};
 use crate::format::superblock::features::FEATURE_DEDUP;
 use crate::format::superblock::root::{DedupInfo, PoolRoot};
 use crate::storage::array::Overlay;
@@ -27,23 +27,23 @@ const SPLITS_MAX: u64 = 256;
 /// The shared records of an imported pool.
 pub(crate) struct Dedup {
     buckets: Buckets,
-    inner: Mutex<Inner>,
+    inner: Mutex<SharingState>,
 }
 
-struct Inner {
+struct SharingState {
     /// The table, with the changes of the running commit.
     root: RecordPtr,
     count: u64,
     /// Counts the changes of the table.
     version: u64,
     /// Sorted, so that the same changes give the same table.
-    live: BTreeMap<Share, Live>,
-    by_nonce: HashMap<[u8; 24], Share>,
+    live: BTreeMap<ShareId, Live>,
+    by_nonce: HashMap<[u8; 24], ShareId>,
 }
 
 /// A shared record that has, or will have, more pointers than the table says.
 struct Live {
-    shared: Shared,
+    shared: SharedRecord,
     /// True if the table has the record, or will have it after the running commit.
     is_stored: bool,
     /// The number of times that the record was placed and is not in an array yet.
@@ -63,7 +63,7 @@ impl Dedup {
     pub(crate) fn new(root: &PoolRoot) -> Dedup {
         Dedup {
             buckets: Buckets::default(),
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(SharingState {
                 root: root.dedup,
                 count: root.dedup_buckets.get(),
                 version: 0,
@@ -77,11 +77,11 @@ impl Dedup {
     pub(crate) fn find(
         &self,
         disk: &PoolReader,
-        identity: &Identity,
+        identity: &RecordIdentity,
         checksum: &[u8; 16],
         len: usize,
-    ) -> Result<Option<Share>> {
-        let is_it = |shared: &Shared| {
+    ) -> Result<Option<ShareId>> {
+        let is_it = |shared: &SharedRecord| {
             shared.nonce == *identity.nonce()
                 && shared.checksum == *checksum
                 && shared.addr.size() as usize == len
@@ -105,7 +105,7 @@ impl Dedup {
                 return Ok(None);
             }
             let mark = mark_of(identity.nonce());
-            let bucket = Share {
+            let bucket = ShareId {
                 mark,
                 addr: Default::default(),
             }
@@ -124,12 +124,12 @@ impl Dedup {
     /// Pins a record that was just written, unless an equal one was shared meanwhile.
     pub(crate) fn adopt(
         &self,
-        identity: &Identity,
+        identity: &RecordIdentity,
         checksum: [u8; 16],
-        extent: &Extent,
-    ) -> Option<Share> {
+        extent: &StoredExtent,
+    ) -> Option<ShareId> {
         let mut inner = self.inner.lock();
-        let shared = Shared {
+        let shared = SharedRecord {
             nonce: *identity.nonce(),
             checksum,
             addr: extent.addr(),
@@ -140,7 +140,7 @@ impl Dedup {
     }
 
     /// Called when a transaction group puts a pinned record into an array.
-    pub(crate) fn put(&self, share: &Share, txg: u64) {
+    pub(crate) fn put(&self, share: &ShareId, txg: u64) {
         let mut inner = self.inner.lock();
         let live = inner.live.get_mut(share).expect("it is pinned");
         live.pins -= 1;
@@ -148,7 +148,7 @@ impl Dedup {
     }
 
     /// Called when a pinned record is dropped without being put into an array.
-    pub(crate) fn unpin(&self, share: &Share, space: &Space) {
+    pub(crate) fn unpin(&self, share: &ShareId, space: &Space) {
         let mut inner = self.inner.lock();
         let live = inner.live.get_mut(share).expect("it is pinned");
         live.pins -= 1;
@@ -162,7 +162,7 @@ impl Dedup {
     /// Writes the pointers that a transaction group put and freed into the table.
     pub(crate) fn sync(&self, commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
         let mut inner = self.inner.lock();
-        let mut deltas: BTreeMap<Share, i64> = BTreeMap::new();
+        let mut deltas: BTreeMap<ShareId, i64> = BTreeMap::new();
         for share in commit.take_unshared() {
             *deltas.entry(share).or_default() -= 1;
         }
@@ -175,12 +175,12 @@ impl Dedup {
         if deltas.is_empty() {
             return Ok(());
         }
-        let mut buckets: BTreeMap<u64, Vec<(Share, i64)>> = BTreeMap::new();
+        let mut buckets: BTreeMap<u64, Vec<(ShareId, i64)>> = BTreeMap::new();
         for (share, by) in deltas {
             let bucket = share.bucket(inner.count.max(1));
             buckets.entry(bucket).or_default().push((share, by));
         }
-        let mut change = Change {
+        let mut change = SharingChange {
             commit,
             dedup: self,
             root: inner.root,
@@ -196,8 +196,8 @@ impl Dedup {
     }
 }
 
-impl Inner {
-    fn pin(&mut self, shared: Shared, is_stored: bool) -> Share {
+impl SharingState {
+    fn pin(&mut self, shared: SharedRecord, is_stored: bool) -> ShareId {
         let share = shared.share();
         self.by_nonce.insert(shared.nonce, share);
         let live = self.live.entry(share).or_insert(Live {
@@ -210,7 +210,7 @@ impl Inner {
         share
     }
 
-    fn forget(&mut self, share: &Share) {
+    fn forget(&mut self, share: &ShareId) {
         if let Some(live) = self.live.remove(share) {
             self.by_nonce.remove(&live.shared.nonce);
         }
@@ -218,7 +218,7 @@ impl Inner {
 }
 
 /// Reports a shared record that is not in the table.
-fn lost(share: &Share) {
+fn lost(share: &ShareId) {
     let addr = &share.addr;
     tracing::error!(
         ?addr,
@@ -227,17 +227,17 @@ fn lost(share: &Share) {
 }
 
 /// A change of the table by a commit.
-struct Change<'a> {
+struct SharingChange<'a> {
     commit: &'a TxgWriter<'a>,
     dedup: &'a Dedup,
     root: RecordPtr,
     count: u64,
     info: DedupInfo,
-    changed: BTreeMap<u64, Vec<Shared>>,
+    changed: BTreeMap<u64, Vec<SharedRecord>>,
 }
 
-impl Change<'_> {
-    fn read(&self, bucket: u64) -> Result<Vec<Shared>> {
+impl SharingChange<'_> {
+    fn read(&self, bucket: u64) -> Result<Vec<SharedRecord>> {
         let disk = &self.commit.core.disk;
         let bucket = self.dedup.buckets.get(disk, &self.root, bucket)?;
         Ok(bucket.to_vec())
@@ -245,7 +245,12 @@ impl Change<'_> {
 
     /// Updates a bucket. If the bucket cannot be read, the number of pointers to its records is unknown. Then they
     /// stay allocated as long as the pool exists.
-    fn apply(&mut self, inner: &mut Inner, bucket: u64, deltas: Vec<(Share, i64)>) -> Result<()> {
+    fn apply(
+        &mut self,
+        inner: &mut SharingState,
+        bucket: u64,
+        deltas: Vec<(ShareId, i64)>,
+    ) -> Result<()> {
         let mut all = match self.read(bucket) {
             Ok(all) => all,
             Err(error) => {
@@ -267,7 +272,13 @@ impl Change<'_> {
         Ok(())
     }
 
-    fn count_pointers(&mut self, inner: &mut Inner, all: &mut Vec<Shared>, share: &Share, by: i64) {
+    fn count_pointers(
+        &mut self,
+        inner: &mut SharingState,
+        all: &mut Vec<SharedRecord>,
+        share: &ShareId,
+        by: i64,
+    ) {
         // A new record is not in the bucket. While there are few buckets, a search through one takes long.
         let is_new = inner.live.get(share).is_some_and(|live| !live.is_stored);
         let listed = match is_new {
@@ -298,7 +309,7 @@ impl Change<'_> {
     }
 
     /// Frees a record without pointers, unless a thread is about to add one.
-    fn is_kept(&mut self, inner: &mut Inner, shared: &Shared) -> bool {
+    fn is_kept(&mut self, inner: &mut SharingState, shared: &SharedRecord) -> bool {
         let share = shared.share();
         let is_wanted = inner.live.get(&share).is_some_and(Live::is_wanted);
         if shared.count() > 0 || is_wanted {
@@ -313,7 +324,7 @@ impl Change<'_> {
     }
 
     /// Forgets a record whose part of the table is lost.
-    fn give_up(&self, inner: &mut Inner, share: &Share) {
+    fn give_up(&self, inner: &mut SharingState, share: &ShareId) {
         if let Some(live) = inner.live.get_mut(share)
             && !live.is_stored
         {
@@ -346,7 +357,7 @@ impl Change<'_> {
         }
     }
 
-    fn write(self, inner: &mut Inner, root: &mut PoolRoot) -> Result<()> {
+    fn write(self, inner: &mut SharingState, root: &mut PoolRoot) -> Result<()> {
         let mut overlay = Overlay::default();
         for (number, bucket) in self.changed {
             let ptr = if bucket.is_empty() {
@@ -371,7 +382,7 @@ impl Change<'_> {
             root.set_dedup_info(self.count, &self.info);
         }
         let unwanted = inner.live.iter().filter(|(_, live)| !live.is_wanted());
-        let unwanted: Vec<Share> = unwanted.map(|(share, _)| *share).collect();
+        let unwanted: Vec<ShareId> = unwanted.map(|(share, _)| *share).collect();
         for share in unwanted {
             let live = &inner.live[&share];
             if !live.is_stored {

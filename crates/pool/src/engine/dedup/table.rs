@@ -12,9 +12,11 @@ use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::error::{Error, Result};
-use crate::format::codec::{Reader, Writer};
-use crate::format::records::extent::Extent;
-use crate::format::records::pointer::{Addr, Identity, Place, RecordPtr, Share, ShareMark};
+use crate::format::codec::{ValueReader, ValueWriter};
+use crate::format::records::extent::StoredExtent;
+use crate::format::records::pointer::{
+    Addr, RecordIdentity, RecordLocation, RecordPtr, ShareId, ShareMark,
+};
 use crate::storage::array::walk;
 use crate::storage::reader::PoolReader;
 
@@ -26,7 +28,7 @@ pub(super) const BUCKET_LOAD: u64 = 48;
 /// Buckets kept in memory.
 const CACHED_BUCKETS: usize = 2048;
 
-impl Share {
+impl ShareId {
     /// The bits that choose the bucket.
     fn hash(&self) -> u64 {
         let mut bytes = [0; 8];
@@ -42,7 +44,7 @@ impl Share {
 /// A record that is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
-pub(crate) struct Shared {
+pub(crate) struct SharedRecord {
     /// A keyed hash of the contents.
     pub(super) nonce: [u8; 24],
     /// BLAKE3 of the bytes on disk, cut to 128 bits.
@@ -53,25 +55,25 @@ pub(crate) struct Shared {
     pub(super) count: U64,
 }
 
-const _: () = assert!(size_of::<Shared>() == 64);
+const _: () = assert!(size_of::<SharedRecord>() == 64);
 
-impl Shared {
-    pub(crate) fn share(&self) -> Share {
-        Share {
+impl SharedRecord {
+    pub(crate) fn share(&self) -> ShareId {
+        ShareId {
             mark: mark_of(&self.nonce),
             addr: self.addr,
         }
     }
 
-    pub(crate) fn extent(&self) -> Extent {
-        Extent::of(&self.addr)
+    pub(crate) fn extent(&self) -> StoredExtent {
+        StoredExtent::of(&self.addr)
     }
 
     /// The place in a pointer to it.
     pub(crate) fn pointer(&self) -> RecordPtr {
-        let identity = Identity::record(self.nonce, [0; 16], 0, 0, 0, self.addr.size());
+        let identity = RecordIdentity::record(self.nonce, [0; 16], 0, 0, 0, self.addr.size());
         RecordPtr {
-            place: Place::new([self.addr, Addr::default()], 1, self.checksum),
+            place: RecordLocation::new([self.addr, Addr::default()], 1, self.checksum),
             identity,
         }
     }
@@ -116,8 +118,8 @@ pub(super) fn split_of(new: u64) -> u64 {
     new & (doubled / 2 - 1)
 }
 
-pub(super) fn encode(bucket: &[Shared]) -> Vec<u8> {
-    let mut w = Writer::default();
+pub(super) fn encode(bucket: &[SharedRecord]) -> Vec<u8> {
+    let mut w = ValueWriter::default();
     w.u32(MAGIC).u32(bucket.len() as u32);
     for shared in bucket {
         w.value(shared);
@@ -126,21 +128,21 @@ pub(super) fn encode(bucket: &[Shared]) -> Vec<u8> {
 }
 
 /// The records of a bucket; `None` if the bytes are not one.
-fn decode(bytes: &[u8]) -> Option<Vec<Shared>> {
-    let mut r = Reader::new(bytes);
+fn decode(bytes: &[u8]) -> Option<Vec<SharedRecord>> {
+    let mut r = ValueReader::new(bytes);
     if r.u32()? != MAGIC {
         return None;
     }
     let count = r.u32()? as usize;
-    if count > bytes.len() / size_of::<Shared>() {
+    if count > bytes.len() / size_of::<SharedRecord>() {
         return None;
     }
-    let all: Vec<Shared> = (0..count).map(|_| r.value()).collect::<Option<_>>()?;
-    all.iter().all(Shared::is_consistent).then_some(all)
+    let all: Vec<SharedRecord> = (0..count).map(|_| r.value()).collect::<Option<_>>()?;
+    all.iter().all(SharedRecord::is_consistent).then_some(all)
 }
 
 /// The buckets of a pool that are in memory.
-pub(super) struct Buckets(Cache<[u8; 16], Arc<Vec<Shared>>>);
+pub(super) struct Buckets(Cache<[u8; 16], Arc<Vec<SharedRecord>>>);
 
 impl Default for Buckets {
     fn default() -> Buckets {
@@ -154,7 +156,7 @@ impl Buckets {
         disk: &PoolReader,
         root: &RecordPtr,
         bucket: u64,
-    ) -> Result<Arc<Vec<Shared>>> {
+    ) -> Result<Arc<Vec<SharedRecord>>> {
         let ptr = walk::get(disk, root, bucket)?;
         if ptr.is_empty() {
             return Ok(Arc::default());
@@ -170,13 +172,17 @@ impl Buckets {
         Ok(shared)
     }
 
-    pub(super) fn remember(&self, ptr: &RecordPtr, bucket: Vec<Shared>) {
+    pub(super) fn remember(&self, ptr: &RecordPtr, bucket: Vec<SharedRecord>) {
         self.0.insert(ptr.place.checksum, Arc::new(bucket));
     }
 }
 
 /// Calls `f` with every shared record of a table.
-pub(crate) fn each(disk: &PoolReader, root: &RecordPtr, f: &mut dyn FnMut(&Shared)) -> Result<()> {
+pub(crate) fn each(
+    disk: &PoolReader,
+    root: &RecordPtr,
+    f: &mut dyn FnMut(&SharedRecord),
+) -> Result<()> {
     walk::each_record(disk, root, &mut |_, ptr| {
         let bucket = decode(&disk.clear_record(ptr)?)
             .ok_or_else(|| Error::inconsistent("dedup table", "a bucket cannot be read"))?;
@@ -186,8 +192,8 @@ pub(crate) fn each(disk: &PoolReader, root: &RecordPtr, f: &mut dyn FnMut(&Share
 }
 
 #[cfg(any(test, fuzzing))]
-pub(crate) fn sample() -> Shared {
-    Shared {
+pub(crate) fn sample() -> SharedRecord {
+    SharedRecord {
         nonce: [7; 24],
         checksum: [8; 16],
         addr: Addr::new(store::SegmentId::new(1, 2), 4096, 8192),

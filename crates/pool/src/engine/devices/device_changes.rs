@@ -11,7 +11,7 @@ use crate::storage::writer::txg::TxgWriter;
 
 /// Members that the pool no longer needs after a resilver.
 #[derive(Default)]
-pub(crate) struct Replaced {
+pub(crate) struct ReplacedMembers {
     pub(crate) devices: Vec<u64>,
     /// Spares that wait again.
     pub(crate) spares: Vec<u64>,
@@ -158,7 +158,7 @@ impl DatasetTable {
         &mut self,
         commit: &TxgWriter<'_>,
         lacking: &BTreeSet<u64>,
-    ) -> Replaced {
+    ) -> ReplacedMembers {
         let store = &commit.core.disk.store;
         for member in store.members() {
             let is_done =
@@ -172,7 +172,7 @@ impl DatasetTable {
                 store.set_state(member.guid, MemberState::Online);
             }
         }
-        let mut done = Replaced::default();
+        let mut done = ReplacedMembers::default();
         while let Some(old) = self.config.devices.iter().find_map(ConfigDevice::replaced) {
             for spare in self.stand_ins(|replaces| replaces == old) {
                 self.take_out(commit, spare);

@@ -2,13 +2,13 @@
 
 use store::MemberState;
 
-use crate::engine::context::Context;
+use crate::engine::context::PoolContext;
 use crate::engine::datasets::table::DatasetTable;
 use crate::engine::history::log_own;
 use crate::format::superblock::config::DeviceState;
 use crate::storage::writer::txg::TxgWriter;
 
-impl Context {
+impl PoolContext {
     /// Marks a member as failed: the pool stops using it.
     pub(crate) fn fault(&self, guid: u64, error: store::Error) {
         self.disk.store.set_state(guid, MemberState::Faulted);

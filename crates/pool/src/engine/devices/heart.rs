@@ -11,7 +11,7 @@ const NONE: u64 = u64::MAX;
 /// The heartbeats of a pool. Changes are made, and reported as durable, only while the last heartbeat is young enough.
 pub(crate) struct Heart {
     /// The last heartbeat. Locked while the next one is written.
-    pub(crate) beating: Mutex<Option<Beating>>,
+    pub(crate) beating: Mutex<Option<LastHeartbeat>>,
     /// The time when the last heartbeat is too old, in milliseconds by the clock of leases.
     until: AtomicU64,
     fail_time: AtomicU64,
@@ -19,7 +19,7 @@ pub(crate) struct Heart {
 
 /// The last heartbeat that was written.
 #[derive(Clone, Copy)]
-pub(crate) struct Beating {
+pub(crate) struct LastHeartbeat {
     /// Tells this import of the pool from others.
     pub(crate) session: u64,
     pub(crate) sequence: u64,

@@ -15,14 +15,14 @@ use crate::format::superblock::root::PoolRoot;
 const EPOCHS_MAX: usize = 4096;
 
 /// The result of an import's search.
-pub(crate) struct Found<'a> {
+pub(crate) struct DeviceSearch<'a> {
     pub(crate) store: &'a Store,
     /// The newest root and its transaction group.
     pub(crate) root: &'a PoolRoot,
     pub(crate) txg: u64,
 }
 
-impl Found<'_> {
+impl DeviceSearch<'_> {
     /// Updates the configuration for the devices that were found, tells the store which of them to use, and refuses
     /// a pool that lacks too many. Writes nothing. Returns the number of groups.
     pub(crate) fn recognize(&self, config: &mut Config) -> Result<u32> {

@@ -1,12 +1,12 @@
 //! The part of a running removal that is in memory only. The configuration has the rest.
 
 use crate::format::jobs::scrub_status::ScrubStatus;
-use crate::storage::space::Reservation;
+use crate::storage::space::SpaceReservation;
 
 /// A running removal of a group.
 pub(crate) struct Removal {
     /// Space for the data that is not copied yet.
-    pub(crate) reserved: Reservation,
+    pub(crate) reserved: SpaceReservation,
     /// The position of the walk through all records.
     pub(crate) walk: ScrubStatus,
     /// The units that were not copied when the walk began.
@@ -20,7 +20,7 @@ pub(crate) struct Removal {
 }
 
 impl Removal {
-    pub(crate) fn new(reserved: Reservation) -> Removal {
+    pub(crate) fn new(reserved: SpaceReservation) -> Removal {
         Removal {
             reserved,
             walk: ScrubStatus::default(),

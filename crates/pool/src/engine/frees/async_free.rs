@@ -10,10 +10,10 @@ use std::sync::Arc;
 use crate::engine::datasets::table::DatasetTable;
 use crate::engine::frees::deadlist::{self, DeadEntry};
 use crate::error::{Error, Result};
-use crate::format::jobs::free_job::{FreeJob, ToFree};
+use crate::format::jobs::free_job::{FreeJob, FreeTarget};
 use crate::format::records::extent::Class;
-use crate::format::records::node::Node;
-use crate::format::records::pointer::{Place, RecordPtr};
+use crate::format::records::node::ArrayNode;
+use crate::format::records::pointer::{RecordLocation, RecordPtr};
 use crate::storage::array::{Overlay, walk};
 use crate::storage::nodes::Nodes;
 use crate::storage::reader::PoolReader;
@@ -23,7 +23,7 @@ use crate::storage::writer::txg::TxgWriter;
 const STEP: usize = 16_384;
 
 /// The function with which a job frees a record or node.
-type Free = fn(&TxgWriter<'_>, &Place);
+type Free = fn(&TxgWriter<'_>, &RecordLocation);
 
 /// Reads for a job. A lost node or list counts as empty. So the job frees everything that other nodes and lists name.
 struct PastLosses<'a> {
@@ -61,8 +61,10 @@ impl PastLosses<'_> {
 }
 
 impl Nodes for PastLosses<'_> {
-    fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<Node>> {
-        self.past(self.disk.node(ptr, level, slot), || Arc::new(Node::empty()))
+    fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<ArrayNode>> {
+        self.past(self.disk.node(ptr, level, slot), || {
+            Arc::new(ArrayNode::empty())
+        })
     }
 
     fn units(&self) -> u64 {
@@ -84,8 +86,8 @@ impl FreeJob {
         budget: &mut usize,
     ) -> Result<bool> {
         let min_birth = match self.what {
-            ToFree::Tree { min_birth } => min_birth,
-            ToFree::DeadRecords | ToFree::ListOnly => 0,
+            FreeTarget::Tree { min_birth } => min_birth,
+            FreeTarget::DeadRecords | FreeTarget::ListOnly => 0,
         };
         let what = self.what;
         let stopped = walk::visit(disk, &self.root, self.cursor, min_birth, &mut |visit| {
@@ -96,7 +98,7 @@ impl FreeJob {
                 walk::Visit::Record(_, ptr) | walk::Visit::Node(_, ptr, _) => ptr,
             };
             *budget = budget.saturating_sub(1);
-            if ptr.level() == 0 && what == ToFree::DeadRecords {
+            if ptr.level() == 0 && what == FreeTarget::DeadRecords {
                 for dead in disk.dead(ptr)? {
                     free(commit, &dead.place());
                     *budget = budget.saturating_sub(1);
@@ -182,7 +184,7 @@ pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<(
     if !unread.is_empty() {
         let list = deadlist::list_of(commit, &unread)?;
         let slot = state.root.async_free_slot.get();
-        enqueue(state, [FreeJob::new(ToFree::DeadRecords, list)]);
+        enqueue(state, [FreeJob::new(FreeTarget::DeadRecords, list)]);
         state.free_waits.wait_again(slot, now);
     }
     state.free_waits.settle();

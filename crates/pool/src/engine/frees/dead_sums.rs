@@ -23,7 +23,7 @@ const KEPT_MAX: usize = 1 << 18;
 
 /// The sums of a sublist.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct SublistSums {
     /// The oldest snapshot that has the records.
     pub(crate) snapshot: u64,
     /// The bytes on disk.
@@ -36,7 +36,7 @@ pub(crate) struct Part {
 
 /// A question about deadlists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum DeadlistQuestion {
     /// The bytes before compression.
     Logical,
     /// The bytes on disk that the snapshot with this id has.
@@ -47,16 +47,16 @@ pub(crate) enum Wanted {
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
     /// The sums of the sublists, sorted by snapshots; none if it is short.
-    parts: Vec<Part>,
+    parts: Vec<SublistSums>,
     /// The root of the deadlist, if all of it was read.
     root: Option<RecordPtr>,
     /// The remainder of the sums of too many sublists.
-    short: Option<Short>,
+    short: Option<SublistTotals>,
 }
 
 /// The sums of all sublists of a deadlist.
 #[derive(Clone, Copy, Debug)]
-struct Short {
+struct SublistTotals {
     /// The bytes before compression; `None` if they were not counted.
     logical: Option<u64>,
     /// The id of a snapshot, and the bytes on disk that it has.
@@ -70,10 +70,12 @@ pub(crate) fn sum(parts: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
 }
 
 impl Sums {
-    fn is_of(&self, entry: &Entry, wanted: Wanted) -> bool {
+    fn is_of(&self, entry: &Entry, wanted: DeadlistQuestion) -> bool {
         let has_it = match (wanted, self.short) {
-            (_, None) | (Wanted::Logical, _) => true,
-            (Wanted::Since(id), Some(short)) => short.since.is_some_and(|since| since.0 == id),
+            (_, None) | (DeadlistQuestion::Logical, _) => true,
+            (DeadlistQuestion::Since(id), Some(short)) => {
+                short.since.is_some_and(|since| since.0 == id)
+            }
         };
         self.root == Some(entry.deadlist) && has_it
     }
@@ -100,7 +102,7 @@ impl Sums {
         Sums {
             parts: Vec::new(),
             root: self.root,
-            short: Some(Short {
+            short: Some(SublistTotals {
                 logical: self.logical(),
                 since,
             }),
@@ -129,7 +131,7 @@ impl Sums {
             }
             *left -= 1;
             let sublist = Sublist::decode(&disk.clear_record(ptr)?)?;
-            parts.push(Part {
+            parts.push(SublistSums {
                 snapshot,
                 bytes: sublist.bytes(),
                 logical: sublist.logical(),
@@ -148,16 +150,16 @@ impl Sums {
 
 /// The sums of some deadlists, by the ids of their datasets and snapshots. It holds the sums of few enough sublists. Of
 /// other deadlists it has only what is asked.
-pub(crate) struct Known {
-    wanted: Wanted,
+pub(crate) struct DeadSumCache {
+    wanted: DeadlistQuestion,
     all: BTreeMap<u64, Arc<Sums>>,
     /// The number of parts in memory.
     held: usize,
 }
 
-impl Known {
-    pub(crate) fn new(wanted: Wanted) -> Known {
-        Known {
+impl DeadSumCache {
+    pub(crate) fn new(wanted: DeadlistQuestion) -> DeadSumCache {
+        DeadSumCache {
             wanted,
             all: BTreeMap::new(),
             held: 0,
@@ -201,7 +203,7 @@ impl Known {
 
     /// Answers a question about a deadlist, for one of these entries. They are the first ones of a line.
     fn answer(&self, sums: &Sums, entries: &[Arc<Entry>]) -> Option<(u64, u64)> {
-        let Wanted::Since(id) = self.wanted else {
+        let DeadlistQuestion::Since(id) = self.wanted else {
             return None;
         };
         Some((id, sums.since(id, &newer_than(id, entries.iter()))))
@@ -244,7 +246,7 @@ fn newer_than<'a>(id: u64, line: impl Iterator<Item = &'a Arc<Entry>>) -> BTreeS
 }
 
 /// The bytes that an entry has and snapshots of its line do not have, in one state of the pool.
-pub(crate) struct Since {
+pub(crate) struct UniqueBytes {
     /// The transaction group of the state.
     pub(crate) txg: u64,
     /// The id of the entry.
@@ -255,20 +257,27 @@ pub(crate) struct Since {
     pub(crate) is_single: bool,
 }
 
-impl Since {
+impl UniqueBytes {
     /// Counts for an entry and the newest snapshots of its line, or only for the snapshot that is asked for. The
     /// deadlists of all but the last one must be known.
-    pub(crate) fn of(txg: u64, entry: &Entry, line: &[Arc<Entry>], known: &Known) -> Since {
+    pub(crate) fn of(
+        txg: u64,
+        entry: &Entry,
+        line: &[Arc<Entry>],
+        known: &DeadSumCache,
+    ) -> UniqueBytes {
         let newer = || [entry].into_iter().chain(line.iter().map(Arc::as_ref));
         let mut read = newer()
             .take(line.len())
             .filter_map(|entry| known.sums(entry));
         let is_single = read.any(|sums| sums.short.is_some());
         let written = match known.wanted {
-            Wanted::Since(id) if is_single => Since::single(entry, line, (id, known)),
-            _ => Since::each(entry, line, known),
+            DeadlistQuestion::Since(id) if is_single => {
+                UniqueBytes::single(entry, line, (id, known))
+            }
+            _ => UniqueBytes::each(entry, line, known),
         };
-        Since {
+        UniqueBytes {
             txg,
             id: entry.id,
             written,
@@ -280,7 +289,7 @@ impl Since {
     pub(crate) fn single(
         entry: &Entry,
         line: &[Arc<Entry>],
-        (id, known): (u64, &Known),
+        (id, known): (u64, &DeadSumCache),
     ) -> BTreeMap<u64, u64> {
         let newer = newer_than(id, line.iter());
         let between = [entry].into_iter().chain(line.iter().map(Arc::as_ref));
@@ -296,7 +305,7 @@ impl Since {
     }
 
     /// Counts for each snapshot of the line.
-    fn each(entry: &Entry, line: &[Arc<Entry>], known: &Known) -> BTreeMap<u64, u64> {
+    fn each(entry: &Entry, line: &[Arc<Entry>], known: &DeadSumCache) -> BTreeMap<u64, u64> {
         let places: BTreeMap<u64, usize> = (line.iter().map(|older| older.id)).zip(0..).collect();
         // A record in the deadlist at index `from` counts for the snapshots from `from` to the oldest one that has it.
         let mut steps = vec![(0_u64, 0_u64); line.len() + 1];
@@ -324,7 +333,7 @@ impl Since {
 /// The sums that are kept in memory for later calls.
 pub(crate) struct DeadSums {
     known: Mutex<BTreeMap<u64, Arc<Sums>>>,
-    pub(crate) since: Mutex<Option<Arc<Since>>>,
+    pub(crate) since: Mutex<Option<Arc<UniqueBytes>>>,
     /// The limits: the number of sublists with a sum here, and their number in one question.
     pub(crate) max: AtomicUsize,
 }
@@ -346,7 +355,7 @@ impl DeadSums {
 
     /// Keeps sums that were read, and drops those of destroyed datasets and snapshots. If there are too many sublists,
     /// only the sums of whole deadlists stay, of snapshots first: their deadlists seldom change.
-    pub(crate) fn keep(&self, state: &DatasetTable, read: &Known) {
+    pub(crate) fn keep(&self, state: &DatasetTable, read: &DeadSumCache) {
         let mut known = self.known.lock();
         known.extend(read.all.iter().map(|(id, sums)| (*id, Arc::clone(sums))));
         known.retain(|id, _| state.get(*id).is_some());

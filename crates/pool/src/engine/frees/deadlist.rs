@@ -14,9 +14,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::engine::datasets::table::DatasetTable;
 use crate::error::{Error, Result};
-use crate::format::codec::Writer;
+use crate::format::codec::ValueWriter;
 use crate::format::records::extent::Class;
-use crate::format::records::pointer::{Addr, Place, RecordPtr, SLOT_LIMIT};
+use crate::format::records::pointer::{Addr, RecordLocation, RecordPtr, SLOT_LIMIT};
 use crate::format::superblock::features::FEATURE_LOGICAL_SUMS;
 use crate::storage::array::{Overlay, walk};
 use crate::storage::reader::PoolReader;
@@ -28,7 +28,7 @@ use crate::storage::writer::txg::TxgWriter;
 pub(crate) struct DeadEntry {
     addr: [Addr; 2],
     birth: U64,
-    /// True if the record is a gang or shared, as in [`Place`]. `mark` is the mark in the place.
+    /// True if the record is a gang or shared, as in [`RecordLocation`]. `mark` is the mark in the place.
     form: u8,
     mark: [u8; 7],
 }
@@ -43,7 +43,7 @@ impl DeadEntry {
         DeadEntry::of(&ptr.place)
     }
 
-    fn of(place: &Place) -> DeadEntry {
+    fn of(place: &RecordLocation) -> DeadEntry {
         let (form, mark) = place.form();
         DeadEntry {
             addr: place.addr,
@@ -54,8 +54,8 @@ impl DeadEntry {
     }
 
     /// The place of the record.
-    pub(crate) fn place(&self) -> Place {
-        Place::listed(self.addr, self.birth.get(), (self.form, self.mark))
+    pub(crate) fn place(&self) -> RecordLocation {
+        RecordLocation::listed(self.addr, self.birth.get(), (self.form, self.mark))
     }
 
     fn bytes(&self) -> u64 {
@@ -159,7 +159,7 @@ pub(crate) fn decode_chunk(bytes: &[u8]) -> Result<Vec<DeadEntry>> {
 }
 
 fn encode_chunk(entries: &[DeadEntry]) -> Vec<u8> {
-    let mut w = Writer::default();
+    let mut w = ValueWriter::default();
     w.u32(entries.len() as u32).u32(0);
     for entry in entries {
         w.value(entry);
@@ -231,7 +231,7 @@ fn put(
 }
 
 /// Writes a list of places for the free queue.
-pub(crate) fn list_of(commit: &TxgWriter<'_>, places: &[Place]) -> Result<RecordPtr> {
+pub(crate) fn list_of(commit: &TxgWriter<'_>, places: &[RecordLocation]) -> Result<RecordPtr> {
     let dead: Vec<DeadEntry> = places.iter().map(DeadEntry::of).collect();
     Ok(extend(commit, Sublist::EMPTY, &dead)?.root)
 }

@@ -13,17 +13,17 @@ use crate::format::datasets::entry::{Entry, text_bytes};
 
 /// The numbers of datasets and snapshots below a dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct DatasetCounts {
     /// File systems and volumes, without the dataset.
     pub datasets: u64,
     /// Snapshots, with those of the dataset itself.
     pub snapshots: u64,
 }
 
-impl Counts {
+impl DatasetCounts {
     /// Counts the datasets and snapshots below a dataset, without running receives.
-    pub(crate) fn of(state: &DatasetTable, id: u64) -> Counts {
-        let mut counts = Counts::default();
+    pub(crate) fn of(state: &DatasetTable, id: u64) -> DatasetCounts {
+        let mut counts = DatasetCounts::default();
         for head in state.subtree(id) {
             counts.datasets += u64::from(head.id != id);
             counts.snapshots += state.snapshot_count(&head);
@@ -45,14 +45,14 @@ pub(crate) fn texts(state: &DatasetTable, id: u64) -> u64 {
 }
 
 /// The property of a limit, and the number that it limits.
-type Counted = (&'static str, fn(&DatasetTable, u64) -> u64);
+type CountLimit = (&'static str, fn(&DatasetTable, u64) -> u64);
 
-const LIMITS: [Counted; 3] = [
+const LIMITS: [CountLimit; 3] = [
     ("filesystem_limit", |state, id| {
-        Counts::of(state, id).datasets
+        DatasetCounts::of(state, id).datasets
     }),
     ("snapshot_limit", |state, id| {
-        Counts::of(state, id).snapshots
+        DatasetCounts::of(state, id).snapshots
     }),
     ("property_limit", texts),
 ];

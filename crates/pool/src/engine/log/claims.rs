@@ -13,8 +13,8 @@ use super::LogReader;
 use crate::engine::datasets::table::DatasetTable;
 use crate::error::Result;
 use crate::format::logs::log_head::LogHead;
-use crate::format::records::extent::Extent;
-use crate::format::records::pointer::Place;
+use crate::format::records::extent::StoredExtent;
+use crate::format::records::pointer::RecordLocation;
 use crate::storage::reader::PoolReader;
 use crate::storage::space::Space;
 
@@ -23,17 +23,17 @@ const FREE_PART: u64 = 16;
 
 /// The bytes of the records that the log of an open dataset points to.
 #[derive(Default)]
-pub(crate) struct Pointed {
+pub(crate) struct PointedBytes {
     /// From entries of the open transaction group.
     open: u64,
     /// From entries of the transaction group that is being committed.
     frozen: u64,
 }
 
-impl Pointed {
+impl PointedBytes {
     /// Counts the records of one more entry. False if there are too many.
-    pub(crate) fn add(&mut self, places: &[Place], space: &Space) -> bool {
-        let bytes: u64 = places.iter().map(Place::allocated).sum();
+    pub(crate) fn add(&mut self, places: &[RecordLocation], space: &Space) -> bool {
+        let bytes: u64 = places.iter().map(RecordLocation::allocated).sum();
         let all = self.open + self.frozen + bytes;
         let fits = bytes == 0 || all.saturating_mul(FREE_PART) <= space.unreserved_bytes();
         if fits {
@@ -57,12 +57,12 @@ impl Pointed {
 
 /// The claimed space of logs that wait to be replayed, by dataset.
 #[derive(Default)]
-pub(crate) struct Claims(Mutex<HashMap<u64, Claimed>>);
+pub(crate) struct Claims(Mutex<HashMap<u64, ClaimedRecords>>);
 
-struct Claimed {
+struct ClaimedRecords {
     /// The chain of the log that points to the space.
     chain: u64,
-    extents: Vec<Extent>,
+    extents: Vec<StoredExtent>,
 }
 
 impl Claims {
@@ -78,7 +78,7 @@ impl Claims {
             let mut extents = Vec::new();
             let mut log = LogReader::new(disk, &entry.log, entry.guid);
             for place in log.claims() {
-                for extent in Extent::of_whole(&place) {
+                for extent in StoredExtent::of_whole(&place) {
                     // If the space is in use, the record is gone, and the log ends there.
                     if space.claim(&extent)? {
                         extents.push(extent);
@@ -90,7 +90,7 @@ impl Claims {
             }
             if !extents.is_empty() {
                 let chain = entry.log.chain;
-                all.insert(entry.id, Claimed { chain, extents });
+                all.insert(entry.id, ClaimedRecords { chain, extents });
             }
         }
         Ok(Claims(Mutex::new(all)))
@@ -99,7 +99,7 @@ impl Claims {
     /// The dataset whose log points into a group, if there is one.
     pub(crate) fn dataset_in(&self, group: u16) -> Option<u64> {
         let all = self.0.lock();
-        let is_there = |extent: &Extent| extent.segment.group() == u32::from(group);
+        let is_there = |extent: &StoredExtent| extent.segment.group() == u32::from(group);
         let mut found = all
             .iter()
             .filter(|(_, claimed)| claimed.extents.iter().any(is_there));

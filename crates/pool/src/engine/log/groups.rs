@@ -3,12 +3,12 @@
 use store::UNIT;
 
 use super::scan::LogReader;
-use crate::engine::context::Context;
+use crate::engine::context::PoolContext;
 use crate::engine::datasets::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
 use crate::format::logs::log_head::{CHUNKS_MAX, LogHead, capacity};
-use crate::format::records::extent::{Class, Extent};
+use crate::format::records::extent::{Class, StoredExtent};
 use crate::format::records::pointer::Addr;
 use crate::format::superblock::config::{ConfigDevice, DeviceState, Purpose};
 use crate::storage::core::Core;
@@ -91,7 +91,7 @@ pub(crate) fn copy_log<'a>(
     let disk = &commit.core.disk;
     let reader = || LogReader::new(disk, &entry.log, entry.guid);
     let lengths = |mut log: LogReader<'_>| log.raw().map(|found| found.bytes.len() as u64).sum();
-    let mut copy = Copy {
+    let mut copy = LogCopy {
         commit,
         chunks: Vec::new(),
         offset: 0,
@@ -115,7 +115,7 @@ pub(crate) fn copy_log<'a>(
 }
 
 /// The copy of a log, while it is written.
-struct Copy<'a> {
+struct LogCopy<'a> {
     commit: &'a TxgWriter<'a>,
     chunks: Vec<Addr>,
     /// The offset in the last chunk.
@@ -124,7 +124,7 @@ struct Copy<'a> {
     left: u64,
 }
 
-impl Copy<'_> {
+impl LogCopy<'_> {
     fn append(&mut self, entry: &[u8]) -> Result<()> {
         let store = &self.commit.core.disk.store;
         let len = entry.len() as u32;
@@ -174,7 +174,7 @@ impl Copy<'_> {
     }
 }
 
-fn allocate_chunk(core: &Core, units: u32) -> Result<Extent> {
+fn allocate_chunk(core: &Core, units: u32) -> Result<StoredExtent> {
     if let Some(found) = core.space.allocate_log(units)? {
         return Ok(found);
     }
@@ -184,19 +184,19 @@ fn allocate_chunk(core: &Core, units: u32) -> Result<Extent> {
 }
 
 /// Stops allocation in a log group until this is dropped.
-pub(crate) struct Barred<'a> {
-    context: &'a Context,
+pub(crate) struct GroupBar<'a> {
+    context: &'a PoolContext,
     group: u16,
 }
 
-impl<'a> Barred<'a> {
-    pub(crate) fn new(context: &'a Context, group: u16) -> Barred<'a> {
+impl<'a> GroupBar<'a> {
+    pub(crate) fn new(context: &'a PoolContext, group: u16) -> GroupBar<'a> {
         context.space.bar(group, true);
-        Barred { context, group }
+        GroupBar { context, group }
     }
 }
 
-impl Drop for Barred<'_> {
+impl Drop for GroupBar<'_> {
     fn drop(&mut self) {
         let is_there = self.context.state.read().config.purpose(self.group) == Purpose::Logs;
         if is_there {

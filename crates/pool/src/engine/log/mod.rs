@@ -19,7 +19,7 @@ mod ring;
 mod scan;
 
 pub(crate) use claims::Claims;
-pub(crate) use groups::{Barred, copy_log};
+pub(crate) use groups::{GroupBar, copy_log};
 pub use open::Durability;
 pub(crate) use ring::Ring;
 pub(crate) use scan::RawEntry;

@@ -8,9 +8,9 @@ use zerocopy::IntoBytes;
 use super::LogReader;
 use crate::engine::datasets::open_dataset::OpenDataset;
 use crate::error::Result;
-use crate::format::logs::log_entry::{EntryHead, EntryPlace, LOG_HEADER, LOG_PLACE};
+use crate::format::logs::log_entry::{EntryHead, LOG_HEADER, LOG_PLACE, LogPosition};
 use crate::format::logs::log_head::LogHead;
-use crate::format::records::pointer::{Addr, Identity, Place, RecordPtr};
+use crate::format::records::pointer::{Addr, RecordIdentity, RecordLocation, RecordPtr};
 
 /// The safety of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,10 +75,10 @@ impl OpenDataset {
     /// The error of `seal`, or the failure of a device. The latter suspends the pool.
     pub fn append_log<E: From<crate::Error>>(
         &self,
-        places: &[Place],
+        places: &[RecordLocation],
         len: usize,
         durability: Durability,
-        seal: impl FnOnce(&EntryPlace, &mut [u8]) -> std::result::Result<Identity, E>,
+        seal: impl FnOnce(&LogPosition, &mut [u8]) -> std::result::Result<RecordIdentity, E>,
     ) -> std::result::Result<bool, E> {
         let _flushing = self.context.flushing.read();
         self.context.check_writable()?;
@@ -105,7 +105,7 @@ impl OpenDataset {
             identity: RecordPtr::EMPTY.identity,
             bound: Some(reserved.bound),
         };
-        let sealed = seal(&EntryPlace::of(&head, places), &mut entry[clear..]);
+        let sealed = seal(&LogPosition::of(&head, places), &mut entry[clear..]);
         head.identity = sealed.inspect_err(|_| self.log.lock().abandon())?;
         let header = head.encode(&entry[LOG_HEADER..]);
         entry[..LOG_HEADER].copy_from_slice(&header);
@@ -114,7 +114,7 @@ impl OpenDataset {
         if !self.is_done(group, written)? {
             return Ok(false);
         }
-        let records = places.iter().flat_map(Place::copies);
+        let records = places.iter().flat_map(RecordLocation::copies);
         let groups = records.map(|addr| addr.segment().group()).chain([group]);
         self.log.lock().written(*head.identity.tag(), groups);
         if durability == Durability::Flushed && !self.flush_entries()? {

@@ -11,14 +11,14 @@ use std::collections::BTreeSet;
 
 use store::{Shape, UNIT};
 
-use super::claims::Pointed;
+use super::claims::PointedBytes;
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
 use crate::format::datasets::seal_input::SealInput;
 use crate::format::logs::log_entry::ENTRY_MAX;
 use crate::format::logs::log_head::{CHUNKS_MAX, LogHead, capacity};
-use crate::format::logs::log_state::{Bound, Link, State, before};
-use crate::format::records::extent::{Class, Extent};
+use crate::format::logs::log_state::{Link, PrecedingState, State, before};
+use crate::format::records::extent::{Class, StoredExtent};
 use crate::format::records::pointer::Addr;
 use crate::storage::space::ReserveFor;
 use crate::storage::writer::txg::TxgWriter;
@@ -30,14 +30,14 @@ const CHUNK_MIN: u32 = 64 << 10;
 
 /// The log of an open dataset.
 pub(crate) struct Ring {
-    stage: Stage,
+    stage: LogStage,
     chain: u64,
     /// The sequence of the next entry.
     sequence: u64,
     /// The last durable entry.
     flushed: u64,
     /// The state that the next entry continues: the durable state, and the last entry.
-    bound: Bound,
+    bound: PrecedingState,
     /// The state that is durable with the running commit.
     coming_state: Option<State>,
     /// The groups of the entries after it, and of the records that they point to.
@@ -49,23 +49,23 @@ pub(crate) struct Ring {
     /// The chunks that follow when the running commit is durable.
     coming: Vec<Chunk>,
     /// The position of the next entry.
-    at: Position,
+    at: RingPosition,
     /// An entry that is being written.
-    writing: Option<Reserved>,
+    writing: Option<ReservedEntry>,
     /// The state at the end of the transaction group that is committed.
-    frozen: Option<Frozen>,
+    frozen: Option<HeadChange>,
     /// The requested size of the ring in bytes; 0 for no ring.
     wanted: u64,
     /// True if the next commit has to write the head.
     wants_head: bool,
     /// True if the last entry may be incomplete after a failure of devices. Then nothing is written after it.
     is_torn: bool,
-    pub(super) pointed: Pointed,
+    pub(super) pointed: PointedBytes,
 }
 
 /// The state of a log.
 #[derive(Clone, Debug)]
-enum Stage {
+enum LogStage {
     /// Entries from before the import wait to be replayed. The head stays.
     Waiting(LogHead),
     /// The log is off. The next commit frees these chunks.
@@ -98,48 +98,48 @@ impl Chunk {
         Addr::new(self.addr.segment(), at, len)
     }
 
-    fn extent(&self) -> Extent {
-        Extent::of(&self.addr)
+    fn extent(&self) -> StoredExtent {
+        StoredExtent::of(&self.addr)
     }
 }
 
 /// A place in the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Position {
+struct RingPosition {
     chunk: usize,
     offset: u32,
 }
 
 /// The place of an entry that is about to be written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reserved {
-    at: Position,
+pub(crate) struct ReservedEntry {
+    at: RingPosition,
     /// The place behind the previous entry.
-    after: Position,
+    after: RingPosition,
     pub(crate) place: Addr,
     pub(crate) chain: u64,
     pub(crate) sequence: u64,
     pub(crate) flushed: u64,
-    pub(crate) bound: Bound,
+    pub(crate) bound: PrecedingState,
 }
 
 /// The change of a commit to the head of a log.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Frozen {
+pub(crate) enum HeadChange {
     /// Leave its head as it is.
     Keep,
     /// Write no head: the log is off.
     Off,
     /// Set it to the place of the next entry: sequence number, chunk, offset; and what that entry continues.
-    From(u64, usize, u32, Bound),
+    From(u64, usize, u32, PrecedingState),
 }
 
-impl Position {
+impl RingPosition {
     /// The same place in a ring without its first `chunks` chunks.
-    fn without(self, chunks: usize) -> Position {
+    fn without(self, chunks: usize) -> RingPosition {
         match self.chunk.checked_sub(chunks) {
-            Some(chunk) => Position { chunk, ..self },
-            None => Position::default(),
+            Some(chunk) => RingPosition { chunk, ..self },
+            None => RingPosition::default(),
         }
     }
 }
@@ -152,48 +152,48 @@ impl Ring {
     pub(crate) fn new(head: &LogHead) -> Ring {
         Ring {
             stage: if head.exists() {
-                Stage::Waiting(head.clone())
+                LogStage::Waiting(head.clone())
             } else {
-                Stage::Off(Vec::new())
+                LogStage::Off(Vec::new())
             },
             chain: 0,
             sequence: 1,
             flushed: 0,
-            bound: Bound::default(),
+            bound: PrecedingState::default(),
             coming_state: None,
             unflushed: BTreeSet::new(),
             committing: BTreeSet::new(),
             chunks: Vec::new(),
             coming: Vec::new(),
-            at: Position::default(),
+            at: RingPosition::default(),
             writing: None,
             frozen: None,
             wanted: 0,
             wants_head: false,
             is_torn: false,
-            pointed: Pointed::default(),
+            pointed: PointedBytes::default(),
         }
     }
 
     /// The log that waits to be replayed.
     pub(crate) fn waiting(&self) -> Option<LogHead> {
         match &self.stage {
-            Stage::Waiting(head) => Some(head.clone()),
-            Stage::Off(_) | Stage::On => None,
+            LogStage::Waiting(head) => Some(head.clone()),
+            LogStage::Off(_) | LogStage::On => None,
         }
     }
 
     /// The waiting log is replayed into the open transaction group and earlier ones.
     pub(crate) fn replayed(&mut self) {
-        if let Stage::Waiting(head) = &self.stage {
-            self.stage = Stage::Off(head.chunks.clone());
+        if let LogStage::Waiting(head) = &self.stage {
+            self.stage = LogStage::Off(head.chunks.clone());
         }
     }
 
     /// Requests a ring of `bytes` bytes with the next commit, or none with 0. A new ring gets this name. Without a
     /// name only an existing ring grows.
     pub(crate) fn want(&mut self, bytes: u64, chain: u64) {
-        if !matches!(self.stage, Stage::On) {
+        if !matches!(self.stage, LogStage::On) {
             if bytes > 0 && chain == 0 {
                 return;
             }
@@ -210,9 +210,9 @@ impl Ring {
     /// Returns whether a commit must write the head, even if nothing else of the dataset changed.
     pub(crate) fn wants_commit(&self) -> bool {
         match &self.stage {
-            Stage::Waiting(_) => false,
-            Stage::Off(chunks) => !chunks.is_empty() || self.wanted > 0,
-            Stage::On => {
+            LogStage::Waiting(_) => false,
+            LogStage::Off(chunks) => !chunks.is_empty() || self.wanted > 0,
+            LogStage::On => {
                 self.wanted == 0
                     || self.wants_head
                     || self.is_torn
@@ -224,33 +224,33 @@ impl Ring {
     /// Returns whether commits have no work for the log until a change is requested.
     pub(crate) fn is_quiet(&self) -> bool {
         let is_unused = match &self.stage {
-            Stage::Waiting(_) => true,
-            Stage::Off(chunks) => chunks.is_empty(),
-            Stage::On => false,
+            LogStage::Waiting(_) => true,
+            LogStage::Off(chunks) => chunks.is_empty(),
+            LogStage::On => false,
         };
         is_unused && self.wanted == 0 && self.coming.is_empty() && self.pointed.is_none()
     }
 
     /// The place of the next entry, of `len` bytes. `None` if the log has no space for it now, or the entry is too
     /// long.
-    pub(crate) fn reserve(&mut self, len: u32, may_use: MayUse<'_>) -> Option<Reserved> {
+    pub(crate) fn reserve(&mut self, len: u32, may_use: MayUse<'_>) -> Option<ReservedEntry> {
         assert!(self.writing.is_none(), "one entry is written at a time");
         if len as usize > ENTRY_MAX || self.is_torn {
             return None;
         }
-        let fits = |position: &Position| {
+        let fits = |position: &RingPosition| {
             let chunk = self.chunks.get(position.chunk);
             chunk.is_some_and(|chunk| {
                 chunk.size() - position.offset >= len && !chunk.is_shut && may_use(chunk.group())
             })
         };
-        let next = Position {
+        let next = RingPosition {
             chunk: self.at.chunk + 1,
             offset: 0,
         };
         let at = [self.at, next].into_iter().find(fits)?;
         let chunk = &self.chunks[at.chunk];
-        let reserved = Reserved {
+        let reserved = ReservedEntry {
             at,
             after: self.at,
             place: chunk.place(at.offset, len),
@@ -260,7 +260,7 @@ impl Ring {
             bound: self.bound,
         };
         self.writing = Some(reserved);
-        self.at = Position {
+        self.at = RingPosition {
             offset: at.offset + len,
             ..at
         };
@@ -296,7 +296,7 @@ impl Ring {
 
     /// Writes nothing after the existing entries until the next commit restarts the log.
     pub(crate) fn tear_if_on(&mut self) {
-        if matches!(self.stage, Stage::On) {
+        if matches!(self.stage, LogStage::On) {
             self.tear();
         }
     }
@@ -337,15 +337,15 @@ impl Ring {
             None => (self.next_position(), self.sequence),
         };
         self.frozen = Some(match self.stage {
-            Stage::Waiting(_) => Frozen::Keep,
-            Stage::Off(_) => Frozen::Off,
-            Stage::On => Frozen::From(sequence, at.chunk, at.offset, self.bound),
+            LogStage::Waiting(_) => HeadChange::Keep,
+            LogStage::Off(_) => HeadChange::Off,
+            LogStage::On => HeadChange::From(sequence, at.chunk, at.offset, self.bound),
         });
     }
 
     /// The place of the next entry, if none is being written. It is after the last entry, unless that chunk is shut. It
     /// is the end of the ring if the next chunk is not allocated yet.
-    fn next_position(&self) -> Position {
+    fn next_position(&self) -> RingPosition {
         let is_open = |chunk: usize| self.chunks.get(chunk).is_some_and(|chunk| !chunk.is_shut);
         let (chunk, offset) = match self.at.chunk {
             _ if self.is_torn => (self.chunks.len(), 0),
@@ -353,23 +353,26 @@ impl Ring {
             here if is_open(here + 1) => (here + 1, 0),
             _ => (self.chunks.len(), 0),
         };
-        Position { chunk, offset }
+        RingPosition { chunk, offset }
     }
 
     /// Writes the head that the commit makes durable into the dataset's entry.
     pub(crate) fn enter(&mut self, commit: &TxgWriter<'_>, entry: &mut Entry) -> Result<()> {
         match self.frozen.take() {
-            None | Some(Frozen::Keep) => Ok(()),
-            Some(Frozen::Off) => self.enter_off(commit, entry),
-            Some(Frozen::From(sequence, chunk, offset, bound)) => {
-                self.enter_on(commit, entry, (sequence, bound), Position { chunk, offset })
-            }
+            None | Some(HeadChange::Keep) => Ok(()),
+            Some(HeadChange::Off) => self.enter_off(commit, entry),
+            Some(HeadChange::From(sequence, chunk, offset, bound)) => self.enter_on(
+                commit,
+                entry,
+                (sequence, bound),
+                RingPosition { chunk, offset },
+            ),
         }
     }
 
     fn enter_off(&mut self, commit: &TxgWriter<'_>, entry: &mut Entry) -> Result<()> {
-        if let Stage::Off(chunks) = &mut self.stage {
-            commit.free_extents(chunks.drain(..).map(|chunk| Extent::of(&chunk)));
+        if let LogStage::Off(chunks) = &mut self.stage {
+            commit.free_extents(chunks.drain(..).map(|chunk| StoredExtent::of(&chunk)));
         }
         entry.log = LogHead::default();
         if self.wanted == 0 {
@@ -379,10 +382,10 @@ impl Ring {
         if self.coming.is_empty() {
             return Ok(());
         }
-        self.stage = Stage::On;
-        self.at = Position::default();
+        self.stage = LogStage::On;
+        self.at = RingPosition::default();
         (self.sequence, self.flushed) = (1, 0);
-        self.bound = Bound::default();
+        self.bound = PrecedingState::default();
         self.chunks.clear();
         self.enter_head(entry, self.head(commit.txg(), self.sequence, 0));
         Ok(())
@@ -392,14 +395,14 @@ impl Ring {
         &mut self,
         commit: &TxgWriter<'_>,
         entry: &mut Entry,
-        (sequence, bound): (u64, Bound),
-        from: Position,
+        (sequence, bound): (u64, PrecedingState),
+        from: RingPosition,
     ) -> Result<()> {
         // An incomplete entry does not count.
         let is_idle = self.writing.is_none() && self.sequence == sequence;
         if self.wanted == 0 && is_idle {
             commit.free_extents(self.chunks.drain(..).map(|chunk| chunk.extent()));
-            self.stage = Stage::Off(Vec::new());
+            self.stage = LogStage::Off(Vec::new());
             self.is_torn = false;
             entry.log = LogHead::default();
             return Ok(());
@@ -547,7 +550,7 @@ impl Ring {
 }
 
 /// Allocates a chunk for a ring of `bytes` bytes: in a group for logs, if one has space.
-fn find_chunk(commit: &TxgWriter<'_>, bytes: u64, size: u32) -> Result<Extent> {
+fn find_chunk(commit: &TxgWriter<'_>, bytes: u64, size: u32) -> Result<StoredExtent> {
     let space = &commit.core.space;
     if bytes + u64::from(size) <= space.log_bytes()
         && let Some(extent) = space.allocate_log(size / UNIT)?

@@ -2,10 +2,10 @@
 
 use store::{SegmentId, UNIT};
 
-use crate::format::logs::log_entry::{EntryHead, EntryPlace, is_whole};
+use crate::format::logs::log_entry::{EntryHead, LogPosition, is_whole};
 use crate::format::logs::log_head::{LogHead, capacity};
-use crate::format::logs::log_state::{Bound, Link};
-use crate::format::records::pointer::{Identity, Place, RECORD_MAX, checksum};
+use crate::format::logs::log_state::{Link, PrecedingState};
+use crate::format::records::pointer::{RECORD_MAX, RecordIdentity, RecordLocation, checksum};
 use crate::storage::reader::PoolReader;
 
 /// After a bad entry, the next entry begins within this many bytes, if there is one.
@@ -35,11 +35,11 @@ pub enum LogEnd {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
     /// The position of the entry, as its header says.
-    pub place: EntryPlace,
+    pub place: LogPosition,
     /// True if it continues the entry before it and the state that the head of the log is of.
     pub follows: bool,
     /// The identity of the sealed payload.
-    pub identity: Identity,
+    pub identity: RecordIdentity,
     /// The sealed payload.
     pub payload: Vec<u8>,
 }
@@ -53,7 +53,7 @@ pub struct LogReader<'a> {
     offset: u32,
     sequence: u64,
     /// The last entry: what it continues, and its tag.
-    last: Option<(Bound, Link)>,
+    last: Option<(PrecedingState, Link)>,
 }
 
 impl<'a> LogReader<'a> {
@@ -155,7 +155,7 @@ impl<'a> LogReader<'a> {
 
     /// The places of records that only the log points to. Reads only headers and not payloads, so the places in an
     /// incomplete entry can be wrong.
-    pub(crate) fn claims(&mut self) -> Vec<Place> {
+    pub(crate) fn claims(&mut self) -> Vec<RecordLocation> {
         let mut all = Vec::new();
         loop {
             let is_next = |entry: &EntryHead| entry.sequence == self.sequence;
@@ -193,7 +193,7 @@ impl<'a> LogReader<'a> {
     }
 
     /// Returns whether a record is where an entry says. If not, neither the record nor the entry was durable.
-    fn is_there(&self, place: &Place) -> bool {
+    fn is_there(&self, place: &RecordLocation) -> bool {
         let mut buf = vec![0; place.disk_size() as usize];
         let fetched = self.disk.fetch(place, &mut buf, &mut |bytes| {
             checksum(bytes) == place.checksum
@@ -294,7 +294,7 @@ impl RawEntry {
     }
 
     /// The places of records that are in no array up to transaction group `base`.
-    pub(crate) fn claims(&self, base: u64) -> Vec<Place> {
+    pub(crate) fn claims(&self, base: u64) -> Vec<RecordLocation> {
         let places = self.head.places(&self.bytes).iter();
         places
             .filter(|place| place.birth() > base && place.is_plain())
@@ -313,7 +313,7 @@ impl Iterator for LogReader<'_> {
         let follows = self.follows(&head);
         self.last = head.bound.map(|bound| (bound, *head.identity.tag()));
         Some(LogEntry {
-            place: EntryPlace::of(&head, head.places(&bytes)),
+            place: LogPosition::of(&head, head.places(&bytes)),
             follows,
             identity: head.identity,
             payload: bytes.split_off(head.payload()),

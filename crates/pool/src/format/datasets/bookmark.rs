@@ -3,7 +3,7 @@
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::format::datasets::entry::Entry;
-use crate::format::records::pointer::{Identity, LEVEL_MAX};
+use crate::format::records::pointer::{LEVEL_MAX, RecordIdentity};
 use crate::format::stream::Lineage;
 use encoding::hex;
 
@@ -12,7 +12,7 @@ const PREFIX: &str = "@bookmark ";
 
 /// The data about a snapshot that a stream needs to start from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bookmark {
+pub struct SnapshotBookmark {
     /// The guid of the snapshot.
     pub guid: u64,
     /// The transaction group that made it.
@@ -22,13 +22,13 @@ pub struct Bookmark {
     /// The state that it held, wherever that is sealed.
     pub(crate) lineage: Lineage,
     /// The identities of its roots.
-    pub(crate) roots: [Identity; 2],
+    pub(crate) roots: [RecordIdentity; 2],
 }
 
-impl Bookmark {
+impl SnapshotBookmark {
     /// The bookmark of a snapshot.
-    pub(crate) fn of(snapshot: &Entry) -> Bookmark {
-        Bookmark {
+    pub(crate) fn of(snapshot: &Entry) -> SnapshotBookmark {
+        SnapshotBookmark {
             guid: snapshot.guid,
             created_txg: snapshot.created_txg,
             created: snapshot.created,
@@ -44,11 +44,11 @@ impl Bookmark {
         format!("{guid:016x} {txg} {created} {lineage} {pages} {data}")
     }
 
-    /// Reads what [`Bookmark::encode`] made; `None` for any other text.
-    pub(crate) fn decode(text: &str) -> Option<Bookmark> {
+    /// Reads what [`SnapshotBookmark::encode`] made; `None` for any other text.
+    pub(crate) fn decode(text: &str) -> Option<SnapshotBookmark> {
         let mut parts = text.split(' ');
         let mut next = || parts.next();
-        let bookmark = Bookmark {
+        let bookmark = SnapshotBookmark {
             guid: u64::from_str_radix(next()?, 16).ok()?,
             created_txg: next()?.parse().ok()?,
             created: next()?.parse().ok()?,
@@ -60,27 +60,27 @@ impl Bookmark {
     }
 }
 
-fn identity(text: &str) -> Option<Identity> {
-    let identity = Identity::read_from_bytes(&encoding::unhex(text)?).ok()?;
+fn identity(text: &str) -> Option<RecordIdentity> {
+    let identity = RecordIdentity::read_from_bytes(&encoding::unhex(text)?).ok()?;
     (identity.level <= LEVEL_MAX).then_some(identity)
 }
 
 impl Entry {
     /// Returns the bookmarks of a dataset with their names, by name. Invalid values are left out.
-    pub(crate) fn bookmarks(&self) -> impl Iterator<Item = (&str, Bookmark)> {
+    pub(crate) fn bookmarks(&self) -> impl Iterator<Item = (&str, SnapshotBookmark)> {
         self.props.iter().filter_map(|(key, value)| {
             let name = key.strip_prefix(PREFIX)?;
-            Some((name, Bookmark::decode(value)?))
+            Some((name, SnapshotBookmark::decode(value)?))
         })
     }
 
     /// The bookmark with a name.
-    pub(crate) fn bookmark(&self, name: &str) -> Option<Bookmark> {
-        Bookmark::decode(self.props.get(&key(name))?)
+    pub(crate) fn bookmark(&self, name: &str) -> Option<SnapshotBookmark> {
+        SnapshotBookmark::decode(self.props.get(&key(name))?)
     }
 
     /// Adds a bookmark.
-    pub(crate) fn set_bookmark(&mut self, name: &str, bookmark: &Bookmark) {
+    pub(crate) fn set_bookmark(&mut self, name: &str, bookmark: &SnapshotBookmark) {
         self.props.insert(key(name), bookmark.encode());
     }
 
@@ -94,7 +94,8 @@ impl Entry {
     pub(crate) fn forget_bookmarks_after(&mut self, txg: u64) {
         self.props.retain(|key, value| {
             !key.starts_with(PREFIX)
-                || Bookmark::decode(value).is_some_and(|bookmark| bookmark.created_txg <= txg)
+                || SnapshotBookmark::decode(value)
+                    .is_some_and(|bookmark| bookmark.created_txg <= txg)
         });
     }
 }
@@ -107,15 +108,15 @@ fn key(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn sample() -> Bookmark {
-        Bookmark {
+    fn sample() -> SnapshotBookmark {
+        SnapshotBookmark {
             guid: 1,
             created_txg: 2,
             created: 3,
             lineage: [4; 32],
             roots: [
-                Identity::node(1, &[5; 32]),
-                Identity::record([6; 24], [7; 16], 8, 9, 10, 4096),
+                RecordIdentity::node(1, &[5; 32]),
+                RecordIdentity::record([6; 24], [7; 16], 8, 9, 10, 4096),
             ],
         }
     }
@@ -123,9 +124,9 @@ mod tests {
     #[test]
     fn bookmarks_round_trip_and_nothing_else_is_one() {
         let text = sample().encode();
-        assert_eq!(Bookmark::decode(&text), Some(sample()));
+        assert_eq!(SnapshotBookmark::decode(&text), Some(sample()));
         for len in 0..text.len() {
-            assert_eq!(Bookmark::decode(&text[..len]), None, "{len}");
+            assert_eq!(SnapshotBookmark::decode(&text[..len]), None, "{len}");
         }
         for bad in [
             format!("{text} "),
@@ -134,10 +135,10 @@ mod tests {
             text.to_uppercase(),
             text.replacen("04", "é", 1),
         ] {
-            assert_eq!(Bookmark::decode(&bad), None, "{bad}");
+            assert_eq!(SnapshotBookmark::decode(&bad), None, "{bad}");
         }
         let mut deep = sample();
         deep.roots[0].level = LEVEL_MAX + 1;
-        assert_eq!(Bookmark::decode(&deep.encode()), None);
+        assert_eq!(SnapshotBookmark::decode(&deep.encode()), None);
     }
 }

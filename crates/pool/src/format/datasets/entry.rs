@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::format::codec::{Reader, Writer};
+use crate::format::codec::{ValueReader, ValueWriter};
 use crate::format::logs::log_head::{HeadRecord, LogHead};
 use crate::format::records::pointer::RecordPtr;
 
@@ -105,7 +105,7 @@ pub struct Entry {
 /// The numbers of an entry, as they lie on disk before its texts.
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-struct Fixed {
+struct EntryNumbers {
     numbers: [[u8; 8]; 17],
     seal: [u8; 32],
     roots: [RecordPtr; 2],
@@ -135,14 +135,14 @@ impl Entry {
             self.logical,
             self.sequence_past,
         ];
-        let fixed = Fixed {
+        let fixed = EntryNumbers {
             numbers: numbers.map(u64::to_le_bytes),
             seal: self.seal,
             roots: self.roots,
             deadlist: self.deadlist,
             log: self.log.to_record(),
         };
-        let mut w = Writer::default();
+        let mut w = ValueWriter::default();
         w.u32(MAGIC).u16(VERSION).u8(self.kind as u8).u8(self.suite);
         w.value(&fixed).text(&self.name);
         encode_keyring(&mut w, self.keyring.as_ref());
@@ -155,7 +155,7 @@ impl Entry {
 
     /// Reads an entry; `None` if the bytes are not one.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Entry> {
-        let mut r = Reader::new(bytes);
+        let mut r = ValueReader::new(bytes);
         if r.u32()? != MAGIC || r.u16()? != VERSION {
             return None;
         }
@@ -166,7 +166,7 @@ impl Entry {
             _ => return None,
         };
         let suite = r.u8()?;
-        let fixed: Fixed = r.value()?;
+        let fixed: EntryNumbers = r.value()?;
         let mut numbers = fixed.numbers.map(u64::from_le_bytes).into_iter();
         let mut n = || numbers.next();
         Some(Entry {
@@ -211,7 +211,7 @@ impl Entry {
     }
 }
 
-fn encode_keyring(w: &mut Writer, keyring: Option<&KeyringRef>) {
+fn encode_keyring(w: &mut ValueWriter, keyring: Option<&KeyringRef>) {
     let none = KeyringRef::default();
     let keyring = keyring.unwrap_or(&none);
     w.u16(keyring.blocks.len() as u16).u32(keyring.len);
@@ -221,7 +221,7 @@ fn encode_keyring(w: &mut Writer, keyring: Option<&KeyringRef>) {
     }
 }
 
-fn decode_keyring(r: &mut Reader<'_>) -> Option<Option<KeyringRef>> {
+fn decode_keyring(r: &mut ValueReader<'_>) -> Option<Option<KeyringRef>> {
     let count = r.u16()?;
     let len = r.u32()?;
     let checksum = r.value()?;
@@ -233,7 +233,7 @@ fn decode_keyring(r: &mut Reader<'_>) -> Option<Option<KeyringRef>> {
     }))
 }
 
-fn decode_props(r: &mut Reader<'_>) -> Option<BTreeMap<String, String>> {
+fn decode_props(r: &mut ValueReader<'_>) -> Option<BTreeMap<String, String>> {
     let count = r.u16()?;
     (0..count).map(|_| Some((r.text()?, r.text()?))).collect()
 }

@@ -31,7 +31,7 @@ pub(crate) const PARTIAL: char = '%';
 
 /// The state of a receive into a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Receiving {
+pub(crate) struct ReceiveState {
     pub(crate) to_guid: u64,
     pub(crate) from_guid: u64,
     /// True if it stays when it is interrupted.
@@ -40,17 +40,17 @@ pub(crate) struct Receiving {
     pub(crate) name: String,
 }
 
-impl Receiving {
+impl ReceiveState {
     fn encode(&self) -> String {
         let resumable = u8::from(self.resumable);
         let (to, from, name) = (self.to_guid, self.from_guid, &self.name);
         format!("{to:016x} {from:016x} {resumable} {name}")
     }
 
-    fn decode(text: &str) -> Option<Receiving> {
+    fn decode(text: &str) -> Option<ReceiveState> {
         let mut parts = text.splitn(4, ' ');
         let mut guid = || u64::from_str_radix(parts.next()?, 16).ok();
-        Some(Receiving {
+        Some(ReceiveState {
             to_guid: guid()?,
             from_guid: guid()?,
             resumable: parts.next()? == "1",
@@ -156,8 +156,8 @@ impl Entry {
     }
 
     /// Returns the state of a receive into the dataset.
-    pub(crate) fn receiving(&self) -> Option<Receiving> {
-        Receiving::decode(self.props.get(RECEIVING)?)
+    pub(crate) fn receiving(&self) -> Option<ReceiveState> {
+        ReceiveState::decode(self.props.get(RECEIVING)?)
     }
 
     /// The state that it will have when all is received. Older programs did not always store it.
@@ -172,7 +172,7 @@ impl Entry {
 
     /// The properties about the data that is being received.
     pub(crate) fn receiving_marks(
-        receiving: &Receiving,
+        receiving: &ReceiveState,
         begin: &Begin,
     ) -> impl Iterator<Item = (String, String)> {
         let sealed = begin.sealed_state();
@@ -229,15 +229,15 @@ mod tests {
 
     #[test]
     fn what_is_received_round_trips() {
-        let receiving = Receiving {
+        let receiving = ReceiveState {
             to_guid: 5,
             from_guid: u64::MAX,
             resumable: true,
             name: "tank/my files@a b".into(),
         };
         let text = receiving.encode();
-        assert_eq!(Receiving::decode(&text), Some(receiving));
-        assert_eq!(Receiving::decode("1 2"), None);
-        assert_eq!(Receiving::decode(""), None);
+        assert_eq!(ReceiveState::decode(&text), Some(receiving));
+        assert_eq!(ReceiveState::decode("1 2"), None);
+        assert_eq!(ReceiveState::decode(""), None);
     }
 }

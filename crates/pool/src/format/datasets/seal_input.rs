@@ -5,7 +5,7 @@ use zerocopy::IntoBytes;
 use crate::format::datasets::entry::Entry;
 use crate::format::datasets::volume_shape::VolumeShape;
 use crate::format::logs::log_state::{State, state_of};
-use crate::format::records::pointer::Identity;
+use crate::format::records::pointer::RecordIdentity;
 
 /// The data that a seal is made over.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ pub struct SealInput {
     /// Counts the seals of the dataset.
     pub sequence: u64,
     /// The identities of the roots of both arrays.
-    pub roots: [Identity; 2],
+    pub roots: [RecordIdentity; 2],
     /// The beginning of the log: chain, sequence and base of [`LogHead`](crate::LogHead); zeros if it has none.
     pub log: [u64; 3],
     /// The names of the present state and of the one before in its log; zeros if it has none.

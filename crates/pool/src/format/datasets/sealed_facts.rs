@@ -18,7 +18,7 @@ pub const PROTECTIVE: [&str; 6] = [
 ];
 
 /// A BLAKE3 hash, cut to 128 bits.
-type Short = [u8; 16];
+type ShortHash = [u8; 16];
 
 /// The facts of a dataset when it got its seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +26,11 @@ pub(crate) struct SealedFacts {
     /// The transaction group of the seal. The snapshots are those of earlier ones.
     pub(crate) txg: u64,
     /// The wrapped keys.
-    pub(crate) keyring: Short,
+    pub(crate) keyring: ShortHash,
     /// The guid, name, transaction group and seal of each snapshot.
-    pub(crate) snapshots: Short,
+    pub(crate) snapshots: ShortHash,
     /// The values of [`PROTECTIVE`].
-    pub(crate) properties: [Short; PROTECTIVE.len()],
+    pub(crate) properties: [ShortHash; PROTECTIVE.len()],
 }
 
 impl SealedFacts {
@@ -78,7 +78,7 @@ impl SealedFacts {
 }
 
 /// The hash of texts and numbers, each with its length.
-pub(crate) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Short {
+pub(crate) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> ShortHash {
     let mut hasher = blake3::Hasher::new_derive_key("strongroom 2026-11 sealed facts v1");
     for part in parts {
         hasher.update(&(part.len() as u64).to_le_bytes());

@@ -1,6 +1,6 @@
 //! The sizes of a volume and of its blocks.
 
-use crate::format::codec::{Reader, Writer};
+use crate::format::codec::{ValueReader, ValueWriter};
 use crate::format::records::node::{FANOUT, NODE_BYTES};
 use crate::format::records::pointer::{RECORD_MAX, SLOT_LIMIT};
 
@@ -83,11 +83,11 @@ impl VolumeShape {
         shape.map_or([0; 2], |shape| [shape.size, shape.block_size.into()])
     }
 
-    pub(crate) fn encode(&self, w: &mut Writer) {
+    pub(crate) fn encode(&self, w: &mut ValueWriter) {
         w.u64(self.size).u64(self.block_size.into());
     }
 
-    pub(crate) fn decode(r: &mut Reader<'_>) -> Option<VolumeShape> {
+    pub(crate) fn decode(r: &mut ValueReader<'_>) -> Option<VolumeShape> {
         let (size, block_size) = (r.u64()?, r.u64()?);
         VolumeShape::new(size, u32::try_from(block_size).ok()?)
     }

@@ -1,6 +1,6 @@
 //! The space that destroyed datasets and snapshots have not freed yet, as it is stored in the pool.
 
-use crate::format::codec::{Reader, Writer};
+use crate::format::codec::{ValueReader, ValueWriter};
 use crate::format::records::pointer::RecordPtr;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"REAP");
@@ -8,7 +8,7 @@ const MAGIC: u32 = u32::from_le_bytes(*b"REAP");
 /// A job that frees an array, a list or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FreeJob {
-    pub(crate) what: ToFree,
+    pub(crate) what: FreeTarget,
     /// The tree, or the array of chunks.
     pub(crate) root: RecordPtr,
     /// The first slot that is not done.
@@ -17,7 +17,7 @@ pub(crate) struct FreeJob {
 
 /// The records that a job frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ToFree {
+pub(crate) enum FreeTarget {
     /// The part of a tree that was born after `min_birth`.
     Tree { min_birth: u64 },
     /// The chunks of a list of dead records, and these records.
@@ -28,7 +28,7 @@ pub(crate) enum ToFree {
 
 impl FreeJob {
     /// A job at its start, unless there is nothing to do.
-    pub(crate) fn new(what: ToFree, root: RecordPtr) -> Option<FreeJob> {
+    pub(crate) fn new(what: FreeTarget, root: RecordPtr) -> Option<FreeJob> {
         (!root.is_empty()).then_some(FreeJob {
             what,
             root,
@@ -38,11 +38,11 @@ impl FreeJob {
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let (kind, min_birth) = match self.what {
-            ToFree::Tree { min_birth } => (1, min_birth),
-            ToFree::DeadRecords => (2, 0),
-            ToFree::ListOnly => (3, 0),
+            FreeTarget::Tree { min_birth } => (1, min_birth),
+            FreeTarget::DeadRecords => (2, 0),
+            FreeTarget::ListOnly => (3, 0),
         };
-        let mut w = Writer::default();
+        let mut w = ValueWriter::default();
         w.u32(MAGIC)
             .u32(kind)
             .u64(min_birth)
@@ -52,7 +52,7 @@ impl FreeJob {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<FreeJob> {
-        let mut r = Reader::new(bytes);
+        let mut r = ValueReader::new(bytes);
         if r.u32()? != MAGIC {
             return None;
         }
@@ -60,9 +60,9 @@ impl FreeJob {
         let min_birth = r.u64()?;
         Some(FreeJob {
             what: match kind {
-                1 => ToFree::Tree { min_birth },
-                2 => ToFree::DeadRecords,
-                3 => ToFree::ListOnly,
+                1 => FreeTarget::Tree { min_birth },
+                2 => FreeTarget::DeadRecords,
+                3 => FreeTarget::ListOnly,
                 _ => return None,
             },
             cursor: r.u64()?,
@@ -78,9 +78,9 @@ mod tests {
     #[test]
     fn jobs_round_trip() {
         for what in [
-            ToFree::Tree { min_birth: 7 },
-            ToFree::DeadRecords,
-            ToFree::ListOnly,
+            FreeTarget::Tree { min_birth: 7 },
+            FreeTarget::DeadRecords,
+            FreeTarget::ListOnly,
         ] {
             let job = FreeJob {
                 what,

@@ -20,13 +20,13 @@ pub struct ResilverStatus {
     /// The members that lack something of which no good copy was found. Not stored: a resilver with errors begins
     /// anew after an import.
     pub(crate) lacking: BTreeSet<u64>,
-    pub(crate) position: Position,
+    pub(crate) position: ResilverPosition,
 }
 
 /// The position of a resilver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Position {
-    pub(crate) stage: Stage,
+pub(crate) struct ResilverPosition {
+    pub(crate) stage: ResilverStage,
     /// The dataset.
     pub(crate) head: u64,
     /// Records of it and its snapshots that were born by then are done.
@@ -38,7 +38,7 @@ pub(crate) struct Position {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum ResilverStage {
     /// Labels and keys.
     #[default]
     Headers,
@@ -101,10 +101,10 @@ impl ResilverStatus {
             waits: None,
             waits_till: 0,
             lacking: BTreeSet::new(),
-            position: Position {
+            position: ResilverPosition {
                 stage: match stage {
-                    0 => Stage::Headers,
-                    1 => Stage::Datasets,
+                    0 => ResilverStage::Headers,
+                    1 => ResilverStage::Datasets,
                     _ => return None,
                 },
                 head,

@@ -55,7 +55,7 @@ pub struct ScrubStatus {
     pub unreadable: u64,
     /// The first of the errors, since the pool was imported.
     pub damage: Vec<Damage>,
-    pub(crate) position: Position,
+    pub(crate) position: ScrubPosition,
     /// The position in a sublist of the checkpoint. Not stored: after an import it begins the sublist again.
     pub(crate) within: u64,
 }
@@ -80,7 +80,7 @@ pub struct Damage {
 
 /// The position of a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct ScrubPosition {
     pub(crate) dataset: u64,
     pub(crate) array: u8,
     pub(crate) slot: u64,
@@ -142,7 +142,7 @@ impl ScrubStatus {
             errors,
             unreadable: 0,
             damage: Vec::new(),
-            position: Position {
+            position: ScrubPosition {
                 dataset,
                 array: u8::try_from(record.array.get())
                     .ok()

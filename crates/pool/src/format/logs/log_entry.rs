@@ -5,8 +5,8 @@ use twox_hash::XxHash3_128;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::format::logs::log_state::{Bound, Link, State};
-use crate::format::records::pointer::{Identity, Place, RECORD_MAX};
+use crate::format::logs::log_state::{Link, PrecedingState, State};
+use crate::format::records::pointer::{RECORD_MAX, RecordIdentity, RecordLocation};
 
 const MAGIC: [u8; 8] = *b"SR-LOGE3";
 /// Entries with this one are not bound to a state. They are read, and no longer written.
@@ -21,7 +21,7 @@ pub const LOG_HEADER: usize = 192;
 const COVERED: usize = LOG_HEADER - 32;
 
 /// Bytes that the place of a record takes before the payload.
-pub const LOG_PLACE: usize = size_of::<Place>();
+pub const LOG_PLACE: usize = size_of::<RecordLocation>();
 
 /// An entry points to at most so many records.
 pub const LOG_PLACES_MAX: usize = 1024;
@@ -47,14 +47,14 @@ pub(crate) struct EntryHead {
     /// The number of records that the entry points to.
     pub(crate) places: u32,
     /// The identity of the sealed payload.
-    pub(crate) identity: Identity,
+    pub(crate) identity: RecordIdentity,
     /// The state that the entry continues; `None` of an entry of an older program.
-    pub(crate) bound: Option<Bound>,
+    pub(crate) bound: Option<PrecedingState>,
 }
 
 /// The place of an entry in a log, for its seal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EntryPlace {
+pub struct LogPosition {
     /// The name of the log.
     pub chain: u64,
     /// The number of the entry in it.
@@ -64,9 +64,9 @@ pub struct EntryPlace {
     pub associated: Option<Vec<u8>>,
 }
 
-impl EntryPlace {
-    pub(crate) fn of(head: &EntryHead, places: &[Place]) -> EntryPlace {
-        EntryPlace {
+impl LogPosition {
+    pub(crate) fn of(head: &EntryHead, places: &[RecordLocation]) -> LogPosition {
+        LogPosition {
             chain: head.chain,
             sequence: head.sequence,
             associated: head.associated(places),
@@ -76,7 +76,7 @@ impl EntryPlace {
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
-struct Bytes {
+struct LogEntryHeader {
     magic: [u8; 8],
     pool: U64,
     dataset: U64,
@@ -86,19 +86,19 @@ struct Bytes {
     len: U32,
     places: U32,
     reserved: [u8; 8],
-    identity: Identity,
+    identity: RecordIdentity,
     state: State,
     link: Link,
     checksum: [u8; 32],
 }
 
-const _: () = assert!(size_of::<Bytes>() == LOG_HEADER);
+const _: () = assert!(size_of::<LogEntryHeader>() == LOG_HEADER);
 
 impl EntryHead {
     /// The header as it goes before places and payload.
     pub(crate) fn encode(&self, payload: &[u8]) -> [u8; LOG_HEADER] {
         let bound = self.bound.unwrap_or_default();
-        let mut bytes = Bytes {
+        let mut bytes = LogEntryHeader {
             magic: self.bound.map_or(UNBOUND_MAGIC, |_| MAGIC),
             pool: self.pool.into(),
             dataset: self.dataset.into(),
@@ -119,7 +119,7 @@ impl EntryHead {
 
     /// Reads a header at the beginning of `bytes`. Its payload is not looked at.
     pub(crate) fn decode(bytes: &[u8]) -> Option<EntryHead> {
-        let (bytes, _) = Bytes::ref_from_prefix(bytes).ok()?;
+        let (bytes, _) = LogEntryHeader::ref_from_prefix(bytes).ok()?;
         let len = bytes.len.get() as usize;
         let places = bytes.places.get() as usize;
         let fits = places <= LOG_PLACES_MAX
@@ -127,7 +127,7 @@ impl EntryHead {
             && len <= ENTRY_MAX
             && len.is_multiple_of(store::UNIT as usize);
         let bound = match bytes.magic {
-            MAGIC => Some(Bound {
+            MAGIC => Some(PrecedingState {
                 state: bytes.state,
                 link: bytes.link,
             }),
@@ -148,8 +148,8 @@ impl EntryHead {
     }
 
     /// Returns the bytes that the seal binds besides the payload; `None` of an entry of an older program.
-    pub(crate) fn associated(&self, places: &[Place]) -> Option<Vec<u8>> {
-        let Bound { state, link } = self.bound?;
+    pub(crate) fn associated(&self, places: &[RecordLocation]) -> Option<Vec<u8>> {
+        let PrecedingState { state, link } = self.bound?;
         let numbers = [self.dataset, self.chain, self.sequence, self.flushed];
         let mut bytes = numbers.map(u64::to_le_bytes).concat();
         bytes.extend(state);
@@ -165,9 +165,11 @@ impl EntryHead {
 
     /// The places of the records that it points to, of an entry that is cut off no earlier than behind
     /// them.
-    pub(crate) fn places<'a>(&self, entry: &'a [u8]) -> &'a [Place] {
+    pub(crate) fn places<'a>(&self, entry: &'a [u8]) -> &'a [RecordLocation] {
         let bytes = entry.get(LOG_HEADER..self.payload());
-        bytes.map_or(&[], |bytes| <[Place]>::ref_from_bytes(bytes).unwrap_or(&[]))
+        bytes.map_or(&[], |bytes| {
+            <[RecordLocation]>::ref_from_bytes(bytes).unwrap_or(&[])
+        })
     }
 }
 
@@ -202,8 +204,8 @@ fn sample() -> EntryHead {
         flushed: 3,
         len: 4096,
         places: 0,
-        identity: Identity::record([5; 24], [6; 16], 7, 8, 0, 3904),
-        bound: Some(Bound {
+        identity: RecordIdentity::record([5; 24], [6; 16], 7, 8, 0, 3904),
+        bound: Some(PrecedingState {
             state: [10; 16],
             link: [11; 16],
         }),
@@ -257,7 +259,7 @@ mod tests {
 
     #[test]
     fn places_lie_before_the_payload() {
-        let place = Place::new([Default::default(); 2], 7, [8; 16]);
+        let place = RecordLocation::new([Default::default(); 2], 7, [8; 16]);
         let head = EntryHead {
             places: 2,
             ..sample()
@@ -295,7 +297,7 @@ mod tests {
 
     #[test]
     fn the_seal_binds_the_place_in_the_log_and_the_records() {
-        let place = Place::new([Default::default(); 2], 7, [8; 16]);
+        let place = RecordLocation::new([Default::default(); 2], 7, [8; 16]);
         let head = EntryHead {
             places: 1,
             ..sample()
@@ -310,14 +312,14 @@ mod tests {
             },
             EntryHead { flushed: 9, ..head },
             EntryHead {
-                bound: Some(Bound::default()),
+                bound: Some(PrecedingState::default()),
                 ..head
             },
         ];
         for other in others {
             assert_ne!(other.associated(&[place]), bytes, "{other:?}");
         }
-        let other = Place::new([Default::default(); 2], 7, [9; 16]);
+        let other = RecordLocation::new([Default::default(); 2], 7, [9; 16]);
         assert_ne!(head.associated(&[other]), bytes);
         assert_ne!(head.associated(&[]), bytes);
     }

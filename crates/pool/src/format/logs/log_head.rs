@@ -4,9 +4,9 @@ use store::{Shape, UNIT};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use crate::format::logs::log_state::{Bound, State, before};
-use crate::format::records::extent::Extent;
-use crate::format::records::pointer::{Addr, Place};
+use crate::format::logs::log_state::{PrecedingState, State, before};
+use crate::format::records::extent::StoredExtent;
+use crate::format::records::pointer::{Addr, RecordLocation};
 
 /// A log has at most so many chunks.
 pub(crate) const CHUNKS_MAX: usize = 12;
@@ -67,7 +67,7 @@ impl LogHead {
 
     /// Returns whether an entry may be the first one: it was written in this state, or while the commit was under way
     /// that made the state.
-    pub(crate) fn is_continued_by(&self, entry: &Bound) -> bool {
+    pub(crate) fn is_continued_by(&self, entry: &PrecedingState) -> bool {
         entry.state == self.state || before(&entry.state, &entry.link) == self.before
     }
 
@@ -80,7 +80,7 @@ impl LogHead {
     }
 
     /// Returns whether entries of the log `chain` may point to a place.
-    pub(crate) fn points_to(&self, chain: u64, place: &Place) -> bool {
+    pub(crate) fn points_to(&self, chain: u64, place: &RecordLocation) -> bool {
         self.exists() && self.chain == chain && place.birth() > self.base
     }
 
@@ -103,8 +103,8 @@ impl LogHead {
         self.offset
     }
 
-    pub(crate) fn extents(&self) -> impl Iterator<Item = Extent> {
-        self.chunks.iter().map(Extent::of)
+    pub(crate) fn extents(&self) -> impl Iterator<Item = StoredExtent> {
+        self.chunks.iter().map(StoredExtent::of)
     }
 
     pub(crate) fn to_record(&self) -> HeadRecord {

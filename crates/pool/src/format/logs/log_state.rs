@@ -23,7 +23,7 @@ pub(crate) type Link = [u8; 16];
 
 /// The state that an entry continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Bound {
+pub(crate) struct PrecedingState {
     /// The state of the dataset that was durable when the entry was written.
     pub(crate) state: State,
     /// The entry before it in the chain.

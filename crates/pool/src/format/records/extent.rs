@@ -2,7 +2,7 @@
 
 use store::{SegmentId, UNIT};
 
-use crate::format::records::pointer::{Addr, Place};
+use crate::format::records::pointer::{Addr, RecordLocation};
 
 /// The use of a segment. A segment has records of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,9 +17,9 @@ pub enum Class {
 }
 
 /// Units of something, one behind the other, and where in a segment they begin. In a group with parity
-/// they take more than that: a [`Span`].
+/// they take more than that: a [`UnitSpan`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub(crate) struct StoredExtent {
     pub(crate) segment: SegmentId,
     pub(crate) start: u32,
     pub(crate) units: u32,
@@ -27,20 +27,20 @@ pub(crate) struct Extent {
 
 /// A run of units of a segment, as the bitmaps count them: parity is part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct UnitSpan {
     pub(crate) segment: SegmentId,
     pub(crate) start: u32,
     pub(crate) units: u32,
 }
 
-impl Extent {
+impl StoredExtent {
     pub(crate) fn addr(&self) -> Addr {
         Addr::new(self.segment, self.start * UNIT, self.units * UNIT)
     }
 
     /// The units of an address.
-    pub(crate) fn of(addr: &Addr) -> Extent {
-        Extent {
+    pub(crate) fn of(addr: &Addr) -> StoredExtent {
+        StoredExtent {
             segment: addr.segment(),
             start: addr.offset() / UNIT,
             units: addr.size() / UNIT,
@@ -48,7 +48,7 @@ impl Extent {
     }
 
     /// The units of every copy of a record or node that does not lie in pieces.
-    pub(crate) fn of_whole(place: &Place) -> impl Iterator<Item = Extent> {
-        place.copies().map(|addr| Extent::of(&addr))
+    pub(crate) fn of_whole(place: &RecordLocation) -> impl Iterator<Item = StoredExtent> {
+        place.copies().map(|addr| StoredExtent::of(&addr))
     }
 }

@@ -3,7 +3,7 @@
 use store::UNIT;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use crate::format::records::pointer::{Identity, RecordPtr};
+use crate::format::records::pointer::{RecordIdentity, RecordPtr};
 
 /// Pointers to a node.
 pub const FANOUT: usize = 32;
@@ -22,15 +22,15 @@ pub(crate) fn level_for(slot: u64) -> u8 {
 /// A node: the pointers of an array, or of its lower nodes. On disk exactly as in memory.
 #[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
-pub(crate) struct Node {
+pub(crate) struct ArrayNode {
     /// In order of their slots.
     pub children: [RecordPtr; FANOUT],
 }
 
-impl Node {
+impl ArrayNode {
     /// A node of empty pointers.
-    pub(crate) fn empty() -> Node {
-        Node::new_zeroed()
+    pub(crate) fn empty() -> ArrayNode {
+        ArrayNode::new_zeroed()
     }
 
     /// Returns whether nothing hangs below.
@@ -55,7 +55,7 @@ impl Node {
 
     /// The identity of this node at a level: it binds what each child is, and in which position. Of a checked record
     /// that includes the checksum, which is in the place because every reader of places uses it.
-    pub(crate) fn identity(&self, level: u8) -> Identity {
+    pub(crate) fn identity(&self, level: u8) -> RecordIdentity {
         const IDENTITIES: usize = FANOUT * 64;
         let mut text = [0; IDENTITIES + 1 + FANOUT * 16];
         for (child, piece) in self.children.iter().zip(text.chunks_exact_mut(64)) {
@@ -69,11 +69,11 @@ impl Node {
                 len += 16;
             }
         }
-        Identity::node(level, blake3::hash(&text[..len]).as_bytes())
+        RecordIdentity::node(level, blake3::hash(&text[..len]).as_bytes())
     }
 }
 
-const _: () = assert!(size_of::<Node>() == UNIT as usize);
+const _: () = assert!(size_of::<ArrayNode>() == UNIT as usize);
 
 /// A node is kept twice.
 pub(crate) const NODE_BYTES: u64 = 2 * UNIT as u64;
@@ -97,16 +97,16 @@ pub(crate) fn child_index(slot: u64, level: u8) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::records::pointer::{Addr, Place};
+    use crate::format::records::pointer::{Addr, RecordLocation};
     use store::SegmentId;
 
     #[test]
     fn a_child_without_a_place_is_no_hole() {
         let addr = Addr::new(SegmentId::new(0, 1), 0, UNIT);
-        let mut node = Node::empty();
+        let mut node = ArrayNode::empty();
         node.children[3] = RecordPtr {
-            place: Place::new([addr, Addr::default()], 1, [0; 16]),
-            identity: Identity::record([1; 24], [2; 16], 1, 1, 0, 4096),
+            place: RecordLocation::new([addr, Addr::default()], 1, [0; 16]),
+            identity: RecordIdentity::record([1; 24], [2; 16], 1, 1, 0, 4096),
         };
         assert!(node.is_consistent(1));
         let identity = node.identity(1);

@@ -77,7 +77,7 @@ impl Addr {
 /// The addresses of the copies of a record, and the time since when it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
-pub struct Place {
+pub struct RecordLocation {
     /// The addresses of one or two copies; an empty address is no copy. All copies are equally long.
     pub addr: [Addr; 2],
     birth: U64,
@@ -85,7 +85,7 @@ pub struct Place {
     pub checksum: [u8; 16],
     /// [`SCATTERED`], [`SHARED`] or 0.
     form: u8,
-    /// The beginning of the map's checksum, or of a shared record's nonce; the [stored sum](Place::with_stored) of a
+    /// The beginning of the map's checksum, or of a shared record's nonce; the [stored sum](RecordLocation::with_stored) of a
     /// node; else zeros.
     mark: [u8; 7],
 }
@@ -107,7 +107,7 @@ pub(crate) type ShareMark = [u8; 7];
 
 /// The key by which pointers find a shared record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Share {
+pub(crate) struct ShareId {
     /// The beginning of its nonce.
     pub(crate) mark: ShareMark,
     /// The address of the record.
@@ -117,7 +117,7 @@ pub(crate) struct Share {
 /// The identity of a record or node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
-pub struct Identity {
+pub struct RecordIdentity {
     /// A record's nonce; the first 24 bytes of a node's hash.
     nonce: [u8; 24],
     /// A record's tag; the last 8 bytes of a node's hash, and 8 zeros.
@@ -141,20 +141,20 @@ pub struct Identity {
 #[repr(C)]
 pub struct RecordPtr {
     /// The half of the pointer that says where and when.
-    pub place: Place,
+    pub place: RecordLocation,
     /// The half of the pointer that says what the record is.
-    pub identity: Identity,
+    pub identity: RecordIdentity,
 }
 
 const _: () = assert!(size_of::<Addr>() == 16);
-const _: () = assert!(size_of::<Place>() == 64);
-const _: () = assert!(size_of::<Identity>() == 64);
+const _: () = assert!(size_of::<RecordLocation>() == 64);
+const _: () = assert!(size_of::<RecordIdentity>() == 64);
 const _: () = assert!(size_of::<RecordPtr>() == 128);
 
-impl Place {
+impl RecordLocation {
     /// A place born in `birth`.
-    pub(crate) fn new(addr: [Addr; 2], birth: u64, checksum: [u8; 16]) -> Place {
-        Place {
+    pub(crate) fn new(addr: [Addr; 2], birth: u64, checksum: [u8; 16]) -> RecordLocation {
+        RecordLocation {
             addr,
             birth: birth.into(),
             checksum,
@@ -164,11 +164,15 @@ impl Place {
     }
 
     /// A place as a list keeps it, which leaves the checksum out.
-    pub(crate) fn listed(addr: [Addr; 2], birth: u64, (form, mark): (u8, [u8; 7])) -> Place {
-        Place {
+    pub(crate) fn listed(
+        addr: [Addr; 2],
+        birth: u64,
+        (form, mark): (u8, [u8; 7]),
+    ) -> RecordLocation {
+        RecordLocation {
             form,
             mark,
-            ..Place::new(addr, birth, [0; 16])
+            ..RecordLocation::new(addr, birth, [0; 16])
         }
     }
 
@@ -178,14 +182,14 @@ impl Place {
     }
 
     /// The same place, of a record that others may point to as well.
-    pub(crate) fn with_share_mark(mut self, mark: ShareMark) -> Place {
+    pub(crate) fn with_share_mark(mut self, mark: ShareMark) -> RecordLocation {
         (self.form, self.mark) = (SHARED, mark);
         self
     }
 
     /// The key of the record in the dedup table, if it is shared.
-    pub(crate) fn share(&self) -> Option<Share> {
-        (self.form == SHARED).then_some(Share {
+    pub(crate) fn share(&self) -> Option<ShareId> {
+        (self.form == SHARED).then_some(ShareId {
             mark: self.mark,
             addr: self.addr[0],
         })
@@ -197,7 +201,7 @@ impl Place {
     }
 
     /// The same place, with its pieces listed in a map that has this mark.
-    pub(crate) fn with_gang_mark(mut self, mark: Option<GangMark>) -> Place {
+    pub(crate) fn with_gang_mark(mut self, mark: Option<GangMark>) -> RecordLocation {
         self.form = if mark.is_some() { SCATTERED } else { 0 };
         self.mark = mark.unwrap_or_default();
         self
@@ -212,14 +216,14 @@ impl Place {
     pub(crate) fn is_plain(&self) -> bool {
         let ptr = RecordPtr {
             place: *self,
-            identity: Identity::new_zeroed(),
+            identity: RecordIdentity::new_zeroed(),
         };
         self.form == 0 && !ptr.is_empty() && ptr.is_consistent()
     }
 
     /// The same place, for a node with records below that take `units`. With `None`, or a number that does not fit, the
     /// sum is unknown.
-    pub(crate) fn with_stored(mut self, units: Option<u64>) -> Place {
+    pub(crate) fn with_stored(mut self, units: Option<u64>) -> RecordLocation {
         let units = units.filter(|units| *units < 1 << 56).unwrap_or(0);
         self.mark.copy_from_slice(&units.to_le_bytes()[..7]);
         self
@@ -270,7 +274,7 @@ impl Place {
     }
 }
 
-impl Identity {
+impl RecordIdentity {
     /// The identity of a record, from its seal.
     pub fn record(
         nonce: [u8; 24],
@@ -279,8 +283,8 @@ impl Identity {
         suite: u8,
         compression: u8,
         logical_size: u32,
-    ) -> Identity {
-        Identity {
+    ) -> RecordIdentity {
+        RecordIdentity {
             nonce,
             tag,
             generation: generation.into(),
@@ -294,8 +298,8 @@ impl Identity {
     }
 
     /// The identity of a node: its level and the hash of its children's identities.
-    pub(crate) fn node(level: u8, hash: &[u8; 32]) -> Identity {
-        let mut identity = Identity::new_zeroed();
+    pub(crate) fn node(level: u8, hash: &[u8; 32]) -> RecordIdentity {
+        let mut identity = RecordIdentity::new_zeroed();
         identity.level = level;
         identity.nonce.copy_from_slice(&hash[..24]);
         identity.tag[..8].copy_from_slice(&hash[24..]);
@@ -314,7 +318,7 @@ impl Identity {
 
     /// The identity of a sealed record with the hash of its ciphertext. A tag alone names one ciphertext only to those
     /// who lack the data key. That of a clear record is a hash already.
-    pub(crate) fn with_check(mut self, hash: &[u8; 32]) -> Identity {
+    pub(crate) fn with_check(mut self, hash: &[u8; 32]) -> RecordIdentity {
         if self.suite != 0 {
             self.flags = CHECKED;
             self.check.copy_from_slice(&hash[16..28]);
@@ -460,11 +464,11 @@ pub(crate) fn checksum_of(hash: &[u8; 32]) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::records::node::{Node, coverage, level_for};
+    use crate::format::records::node::{ArrayNode, coverage, level_for};
 
     fn pointer() -> RecordPtr {
         RecordPtr {
-            place: Place::new(
+            place: RecordLocation::new(
                 [
                     Addr::new(SegmentId::new(1, 2), 0x3000, 0x2000),
                     Addr::new(SegmentId::new(0, 5), 0, 0x2000),
@@ -472,7 +476,7 @@ mod tests {
                 9,
                 [0xcc; 16],
             ),
-            identity: Identity::record([0x11; 24], [0x22; 16], 3, 1, 2, 8192),
+            identity: RecordIdentity::record([0x11; 24], [0x22; 16], 3, 1, 2, 8192),
         }
     }
 
@@ -500,7 +504,7 @@ mod tests {
 
     #[test]
     fn a_nodes_identity_binds_identity_and_position_but_not_place() {
-        let mut node = Node::empty();
+        let mut node = ArrayNode::empty();
         node.children[4] = pointer();
         let identity = node.identity(1);
         assert_ne!(identity, node.identity(2));
@@ -523,7 +527,7 @@ mod tests {
 
     #[test]
     fn a_node_binds_the_checksum_of_a_checked_record_only() {
-        let mut node = Node::empty();
+        let mut node = ArrayNode::empty();
         node.children[4] = pointer();
         let old = node.identity(1);
         node.children[4].place.checksum[15] ^= 1;
@@ -552,13 +556,13 @@ mod tests {
             assert!(!other.names(&bytes), "byte {byte}");
         }
         // The hash of a clear record is its tag.
-        let clear = Identity::record([0; 24], [1; 16], 0, 0, 0, 4096);
+        let clear = RecordIdentity::record([0; 24], [1; 16], 0, 0, 0, 4096);
         assert_eq!(clear.with_check(hash.as_bytes()), clear);
     }
 
     #[test]
     fn a_node_is_marked_with_the_sum_of_its_children_where_that_is_known() {
-        let mut node = Node::empty();
+        let mut node = ArrayNode::empty();
         node.children[3] = pointer();
         node.children[30] = pointer();
         node.children[30].place = pointer().place.with_gang_mark(Some([0x77; 7]));
@@ -578,7 +582,7 @@ mod tests {
         assert_eq!(above.stored(), Some(0x0102_0304));
         assert!(above.is_consistent());
 
-        let mut higher = Node::empty();
+        let mut higher = ArrayNode::empty();
         higher.children[0] = above;
         assert_eq!(higher.stored(), Some(0x0102_0304));
         higher.children[1] = above;

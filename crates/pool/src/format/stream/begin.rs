@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use zerocopy::IntoBytes;
 
-use super::Position;
+use super::StreamPosition;
 use crate::error::{Error, Result};
-use crate::format::codec::{Reader, Writer};
+use crate::format::codec::{ValueReader, ValueWriter};
 use crate::format::datasets::past_seal::{self, PAST};
 use crate::format::datasets::sealed_facts::{FACTS, SealedFacts};
 use crate::format::datasets::volume_shape::VolumeShape;
 use crate::format::logs::log_head::LogHead;
-use crate::format::records::pointer::{Identity, LEVEL_MAX, RecordPtr};
+use crate::format::records::pointer::{LEVEL_MAX, RecordIdentity, RecordPtr};
 use crate::names::DatasetName;
 
 const MAGIC: [u8; 8] = *b"SRSTREAM";
@@ -46,7 +46,7 @@ pub struct Sender {
 pub type Lineage = [u8; 32];
 
 /// The state of which these are the identities of the roots.
-pub(crate) fn lineage<'a>(roots: impl Iterator<Item = &'a Identity>) -> Lineage {
+pub(crate) fn lineage<'a>(roots: impl Iterator<Item = &'a RecordIdentity>) -> Lineage {
     let mut hasher = blake3::Hasher::new();
     for identity in roots {
         hasher.update(identity.as_bytes());
@@ -64,9 +64,9 @@ pub struct Begin {
     /// The snapshot that the stream starts from, 0 for a full stream.
     pub from_guid: u64,
     /// The identities of the roots there.
-    pub from_roots: [Identity; 2],
+    pub from_roots: [RecordIdentity; 2],
     /// The position at which the stream starts. Everything before it was received already.
-    pub start: Position,
+    pub start: StreamPosition,
     /// Shared by everything that has the same keys.
     pub family: u64,
     /// The cipher suite of the records there, 0 if they are clear.
@@ -97,7 +97,7 @@ pub struct Begin {
     /// The names of states in that log that the seal is over.
     pub log_states: [[u8; 16]; 2],
     /// The identities of the roots that must result.
-    pub roots: [Identity; 2],
+    pub roots: [RecordIdentity; 2],
     /// Properties of the dataset.
     pub props: BTreeMap<String, String>,
     /// Wrapped keys, with slots; empty if the records are clear.
@@ -171,7 +171,7 @@ impl Begin {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::default();
+        let mut w = ValueWriter::default();
         let of_volumes = if self.volume.is_some() { OF_VOLUMES } else { 0 };
         let version = match self.plain {
             None if self.is_checked => VERSION_CHECKED,
@@ -218,7 +218,7 @@ impl Begin {
 
     /// Reads what [`Begin::encode`] made; whatever else the bytes are, it is an error.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Begin> {
-        let mut r = Reader::new(bytes);
+        let mut r = ValueReader::new(bytes);
         let head = r.value::<[u8; 8]>().zip(r.u16());
         let version = match head {
             Some((MAGIC, version @ VERSION_SEALED..=VERSION_CHECKED)) => version,
@@ -233,11 +233,11 @@ impl Begin {
         begin.ok_or_else(|| Error::stream("says what cannot be"))
     }
 
-    fn parts(r: &mut Reader<'_>, version: u16) -> Option<Begin> {
+    fn parts(r: &mut ValueReader<'_>, version: u16) -> Option<Begin> {
         let is_checked = version == VERSION_CHECKED;
         let is_plain = [VERSION_PLAIN, VERSION_PLAIN + OF_VOLUMES].contains(&version);
         let suite = r.u8()?;
-        let start = Position::checked(r.u8()?, r.u64()?)?;
+        let start = StreamPosition::checked(r.u8()?, r.u64()?)?;
         let (to_guid, from_guid, pool_guid) = (r.u64()?, r.u64()?, r.u64()?);
         let (referenced, family, created) = (r.u64()?, r.u64()?, r.u64()?);
         let (keys_txg, sealed_guid, sequence) = (r.u64()?, r.u64()?, r.u64()?);

@@ -5,10 +5,10 @@ use std::io::{ErrorKind, Read, Write};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use super::{BEGIN_MAX, Begin, Package, Position};
+use super::{BEGIN_MAX, Begin, Package, StreamPosition};
 use crate::error::{Error, Result};
 use crate::format::records::array_kind::ArrayKind;
-use crate::format::records::pointer::{Identity, RECORD_MAX, SLOT_LIMIT};
+use crate::format::records::pointer::{RECORD_MAX, RecordIdentity, SLOT_LIMIT};
 
 const MAGIC: [u8; 4] = *b"SRSF";
 
@@ -22,7 +22,7 @@ const PACKAGE: u8 = 6;
 /// The beginning of each frame; `len` bytes follow.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
-struct Head {
+struct FrameHeader {
     magic: [u8; 4],
     kind: u8,
     array: u8,
@@ -34,20 +34,20 @@ struct Head {
     len: U32,
     reserved_too: U32,
     /// The identity of a record.
-    identity: Identity,
+    identity: RecordIdentity,
     /// BLAKE3 of what follows.
     payload: [u8; 32],
     /// BLAKE3 of that of the frame before and of everything above.
     chain: [u8; 32],
 }
 
-const _: () = assert!(size_of::<Head>() == 160);
+const _: () = assert!(size_of::<FrameHeader>() == 160);
 
 /// The bytes of the header of a frame.
-pub(crate) const FRAME_HEAD: u64 = size_of::<Head>() as u64;
+pub(crate) const FRAME_HEAD: u64 = size_of::<FrameHeader>() as u64;
 
 /// The contents of a frame.
-pub(crate) enum Frame {
+pub(crate) enum StreamFrame {
     /// A description of the streams after it.
     Package(Box<Package>),
     /// The beginning: what is sent.
@@ -56,7 +56,7 @@ pub(crate) enum Frame {
     Record {
         array: ArrayKind,
         slot: u64,
-        identity: Identity,
+        identity: RecordIdentity,
         hash: [u8; 32],
     },
     /// A record in the clear.
@@ -71,16 +71,16 @@ pub(crate) enum Frame {
     End,
 }
 
-impl Head {
-    fn new(kind: u8) -> Head {
-        let mut head = Head::new_zeroed();
+impl FrameHeader {
+    fn new(kind: u8) -> FrameHeader {
+        let mut head = FrameHeader::new_zeroed();
         head.magic = MAGIC;
         head.kind = kind;
         head
     }
 
     fn link(&self, before: &[u8; 32]) -> [u8; 32] {
-        let own = &self.as_bytes()[..size_of::<Head>() - 32];
+        let own = &self.as_bytes()[..size_of::<FrameHeader>() - 32];
         let mut hasher = blake3::Hasher::new();
         hasher.update(before).update(own);
         *hasher.finalize().as_bytes()
@@ -111,7 +111,7 @@ impl Package {
         let (chain, frames) = ([0; 32], 0);
         let mut writer = FrameWriter { out, chain, frames };
         let hash = *blake3::hash(&payload).as_bytes();
-        writer.put(Head::new(PACKAGE), &payload, hash)
+        writer.put(FrameHeader::new(PACKAGE), &payload, hash)
     }
 
     /// Bytes that [`Package::write`] writes.
@@ -133,7 +133,7 @@ impl FrameWriter<'_> {
         let mut writer = FrameWriter { out, chain, frames };
         let payload = begin.encode();
         let hash = *blake3::hash(&payload).as_bytes();
-        writer.put(Head::new(BEGIN), &payload, hash)?;
+        writer.put(FrameHeader::new(BEGIN), &payload, hash)?;
         Ok(writer)
     }
 
@@ -142,11 +142,11 @@ impl FrameWriter<'_> {
         &mut self,
         array: ArrayKind,
         slot: u64,
-        identity: Identity,
+        identity: RecordIdentity,
         bytes: &[u8],
         hash: [u8; 32],
     ) -> Result<()> {
-        let mut head = Head::new(RECORD);
+        let mut head = FrameHeader::new(RECORD);
         head.array = array as u8;
         head.slot = slot.into();
         head.identity = identity;
@@ -161,14 +161,14 @@ impl FrameWriter<'_> {
         bytes: &[u8],
         hash: [u8; 32],
     ) -> Result<()> {
-        let mut head = Head::new(PLAIN);
+        let mut head = FrameHeader::new(PLAIN);
         head.array = array as u8;
         head.slot = slot.into();
         self.put(head, bytes, hash)
     }
 
     pub(crate) fn empty(&mut self, array: ArrayKind, slot: u64, count: u64) -> Result<()> {
-        let mut head = Head::new(EMPTY);
+        let mut head = FrameHeader::new(EMPTY);
         head.array = array as u8;
         head.slot = slot.into();
         head.count = count.into();
@@ -176,13 +176,13 @@ impl FrameWriter<'_> {
     }
 
     pub(crate) fn end(mut self) -> Result<()> {
-        let mut head = Head::new(END);
+        let mut head = FrameHeader::new(END);
         head.count = self.frames.into();
         self.put(head, &[], *blake3::hash(&[]).as_bytes())?;
         self.out.flush().map_err(Error::StreamIo)
     }
 
-    fn put(&mut self, mut head: Head, payload: &[u8], hash: [u8; 32]) -> Result<()> {
+    fn put(&mut self, mut head: FrameHeader, payload: &[u8], hash: [u8; 32]) -> Result<()> {
         head.len = (payload.len() as u32).into();
         head.payload = hash;
         head.chain = head.link(&self.chain);
@@ -205,7 +205,7 @@ pub(crate) struct FrameReader<'a> {
     /// True if records may have the hash of their ciphertext in their identity.
     is_checked: bool,
     /// The position before which everything is done.
-    done: Position,
+    done: StreamPosition,
     /// The bytes of the last frame.
     pub(crate) payload: Vec<u8>,
 }
@@ -218,13 +218,13 @@ impl FrameReader<'_> {
             frames: 0,
             is_plain: false,
             is_checked: false,
-            done: Position::START,
+            done: StreamPosition::START,
             payload: Vec::new(),
         }
     }
 
     /// The next frame, whole and in its place; `None` if the input ends where a stream would begin.
-    pub(crate) fn next(&mut self) -> Result<Option<Frame>> {
+    pub(crate) fn next(&mut self) -> Result<Option<StreamFrame>> {
         let Some(head) = self.head()? else {
             return Ok(None);
         };
@@ -247,8 +247,8 @@ impl FrameReader<'_> {
         Ok(Some(frame))
     }
 
-    fn head(&mut self) -> Result<Option<Head>> {
-        let mut head = Head::new_zeroed();
+    fn head(&mut self) -> Result<Option<FrameHeader>> {
+        let mut head = FrameHeader::new_zeroed();
         let bytes = head.as_mut_bytes();
         let mut filled = 0;
         while filled < bytes.len() {
@@ -273,7 +273,7 @@ impl FrameReader<'_> {
         }
     }
 
-    fn understand(&mut self, head: &Head) -> Result<Frame> {
+    fn understand(&mut self, head: &FrameHeader) -> Result<StreamFrame> {
         let zero = (head.reserved, head.reserved_too.get()) == ([0; 2], 0);
         let is_first = self.frames == 0;
         if !zero || is_first != [BEGIN, PACKAGE].contains(&head.kind) {
@@ -282,14 +282,14 @@ impl FrameReader<'_> {
         match head.kind {
             PACKAGE => {
                 let package = Package::decode(&self.payload)?;
-                Ok(Frame::Package(Box::new(package)))
+                Ok(StreamFrame::Package(Box::new(package)))
             }
             BEGIN => {
                 let begin = Begin::decode(&self.payload)?;
                 self.done = begin.start;
                 self.is_plain = begin.plain.is_some();
                 self.is_checked = begin.is_checked;
-                Ok(Frame::Begin(Box::new(begin)))
+                Ok(StreamFrame::Begin(Box::new(begin)))
             }
             PLAIN if self.is_plain => {
                 let (array, slot) = self.advance(head, 1)?;
@@ -298,7 +298,7 @@ impl FrameReader<'_> {
                 if len == 0 || !len.is_multiple_of(store::UNIT) || !has_no_identity {
                     return Err(damaged());
                 }
-                Ok(Frame::Plain { array, slot })
+                Ok(StreamFrame::Plain { array, slot })
             }
             RECORD if !self.is_plain => {
                 let (array, slot) = self.advance(head, 1)?;
@@ -316,7 +316,7 @@ impl FrameReader<'_> {
                         "has a record that is not the one that was sealed",
                     ));
                 }
-                Ok(Frame::Record {
+                Ok(StreamFrame::Record {
                     array,
                     slot,
                     identity: head.identity,
@@ -326,25 +326,25 @@ impl FrameReader<'_> {
             EMPTY => {
                 let count = head.count.get();
                 let (array, slot) = self.advance(head, count)?;
-                Ok(Frame::Empty { array, slot, count })
+                Ok(StreamFrame::Empty { array, slot, count })
             }
-            END if head.count.get() == self.frames => Ok(Frame::End),
+            END if head.count.get() == self.frames => Ok(StreamFrame::End),
             _ => Err(damaged()),
         }
     }
 
     /// Slots come in their order.
-    fn advance(&mut self, head: &Head, count: u64) -> Result<(ArrayKind, u64)> {
+    fn advance(&mut self, head: &FrameHeader, count: u64) -> Result<(ArrayKind, u64)> {
         let array = ArrayKind::ALL.get(usize::from(head.array)).copied();
         let slot = head.slot.get();
         let end = slot.checked_add(count).filter(|end| *end <= SLOT_LIMIT);
         let (Some(array), Some(end)) = (array, end.filter(|end| *end > slot)) else {
             return Err(damaged());
         };
-        if Position::new(array, slot) < self.done {
+        if StreamPosition::new(array, slot) < self.done {
             return Err(damaged());
         }
-        self.done = Position::new(array, end);
+        self.done = StreamPosition::new(array, end);
         Ok((array, slot))
     }
 }
@@ -361,7 +361,7 @@ pub(crate) mod fuzzing {
     pub(crate) fn read_all(mut bytes: &[u8]) {
         let mut reader = FrameReader::new(&mut bytes);
         while let Ok(Some(frame)) = reader.next() {
-            if let Frame::Record { hash, .. } = frame {
+            if let StreamFrame::Record { hash, .. } = frame {
                 assert_eq!(blake3::hash(&reader.payload).as_bytes(), &hash);
             }
         }
@@ -370,7 +370,7 @@ pub(crate) mod fuzzing {
     /// The same bytes with lengths that fit, and hashes that link the frames.
     pub(crate) fn made_to_fit(mut bytes: &[u8]) -> Vec<u8> {
         let (mut out, mut chain) = (Vec::new(), [0; 32]);
-        while let Ok((mut head, rest)) = Head::read_from_prefix(bytes) {
+        while let Ok((mut head, rest)) = FrameHeader::read_from_prefix(bytes) {
             head.magic = MAGIC;
             let len = (head.len.get() as usize).min(rest.len());
             let (payload, rest) = rest.split_at(len);
@@ -398,8 +398,8 @@ pub(crate) mod fuzzing {
             },
             to_guid: 2,
             from_guid: 0,
-            from_roots: [Identity::record([0; 24], [0; 16], 0, 0, 0, 0); 2],
-            start: Position::START,
+            from_roots: [RecordIdentity::record([0; 24], [0; 16], 0, 0, 0, 0); 2],
+            start: StreamPosition::START,
             family: 3,
             suite: 1,
             plain: None,
@@ -413,7 +413,7 @@ pub(crate) mod fuzzing {
             seal: [8; 32],
             log: [0; 3],
             log_states: [[0; 16]; 2],
-            roots: [Identity::node(1, &[9; 32]); 2],
+            roots: [RecordIdentity::node(1, &[9; 32]); 2],
             props: [("compression".into(), "lz4".into())].into(),
             keyring: vec![10; 50],
         };
@@ -458,7 +458,7 @@ pub(crate) mod fuzzing {
     fn sample(begin: &Begin) -> Vec<u8> {
         let mut out = Vec::new();
         let mut frames = FrameWriter::begin(&mut out, begin).expect("into memory");
-        let identity = Identity::record([1; 24], [2; 16], 1, 1, 0, 4096);
+        let identity = RecordIdentity::record([1; 24], [2; 16], 1, 1, 0, 4096);
         let bytes = [3; 4096];
         let hash = *blake3::hash(&bytes).as_bytes();
         let identity = match begin.is_checked {

@@ -16,7 +16,7 @@ pub(crate) use begin::{BEGIN_MAX, lineage};
 pub use begin::{Begin, Lineage, Sender};
 #[cfg(fuzzing)]
 pub(crate) use frame::fuzzing::{made_to_fit, read_all, samples};
-pub(crate) use frame::{FRAME_HEAD, Frame, FrameReader, FrameWriter};
+pub(crate) use frame::{FRAME_HEAD, FrameReader, FrameWriter, StreamFrame};
 pub use package::{Package, PackedDataset};
-pub use position::Position;
+pub use position::StreamPosition;
 pub use token::ResumeToken;

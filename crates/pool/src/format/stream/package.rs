@@ -1,7 +1,7 @@
 //! The package that is sent before the streams of several datasets. It lists the datasets and snapshots of the sender.
 
 use crate::error::{Error, Result};
-use crate::format::codec::{Reader, Writer};
+use crate::format::codec::{ValueReader, ValueWriter};
 use crate::names::{DatasetName, is_part};
 
 const MAGIC: [u8; 8] = *b"SRPACKAG";
@@ -36,7 +36,7 @@ impl Package {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::default();
+        let mut w = ValueWriter::default();
         w.value(&MAGIC).u16(VERSION).u8(self.is_incremental.into());
         w.text(&self.root).u32(self.datasets.len() as u32);
         for dataset in &self.datasets {
@@ -50,7 +50,7 @@ impl Package {
 
     /// Reads what [`Package::encode`] made; whatever else the bytes are, it is an error.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Package> {
-        let mut r = Reader::new(bytes);
+        let mut r = ValueReader::new(bytes);
         match r.value::<[u8; 8]>().zip(r.u16()) {
             Some((MAGIC, VERSION)) => {}
             Some((MAGIC, version)) if version > VERSION => {
@@ -65,7 +65,7 @@ impl Package {
         whole.ok_or_else(|| Error::stream("says what cannot be"))
     }
 
-    fn parts(r: &mut Reader<'_>) -> Option<Package> {
+    fn parts(r: &mut ValueReader<'_>) -> Option<Package> {
         let is_incremental = match r.u8()? {
             0 => false,
             1 => true,

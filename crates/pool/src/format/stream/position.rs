@@ -5,26 +5,26 @@ use crate::format::records::pointer::SLOT_LIMIT;
 
 /// A place in the order in which a stream goes through a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
+pub struct StreamPosition {
     /// 0 pages, 1 data.
     pub(super) array: u8,
     pub(super) slot: u64,
 }
 
-impl Position {
+impl StreamPosition {
     /// The beginning of a stream.
-    pub const START: Position = Position { array: 0, slot: 0 };
+    pub const START: StreamPosition = StreamPosition { array: 0, slot: 0 };
 
     /// A slot of an array.
-    pub(crate) fn new(array: ArrayKind, slot: u64) -> Position {
+    pub(crate) fn new(array: ArrayKind, slot: u64) -> StreamPosition {
         let array = array as u8;
-        Position { array, slot }
+        StreamPosition { array, slot }
     }
 
     /// From its numbers, if they can be.
-    pub(crate) fn checked(array: u8, slot: u64) -> Option<Position> {
+    pub(crate) fn checked(array: u8, slot: u64) -> Option<StreamPosition> {
         let fits = array < 2 && slot <= SLOT_LIMIT;
-        fits.then_some(Position { array, slot })
+        fits.then_some(StreamPosition { array, slot })
     }
 
     /// The first slot of an array that it leaves to do.

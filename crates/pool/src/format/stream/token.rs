@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::Position;
-use crate::format::codec::{Reader, Writer};
+use super::StreamPosition;
+use crate::format::codec::{ValueReader, ValueWriter};
 use crate::format::records::pointer::checksum;
 use crate::names::DatasetName;
 
@@ -23,14 +23,14 @@ pub struct ResumeToken {
     /// The name of the snapshot where it came from.
     pub name: String,
     /// The position of the next record.
-    pub next: Position,
+    pub next: StreamPosition,
     /// True if the stream is in the clear.
     pub plain: bool,
 }
 
 impl fmt::Display for ResumeToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut w = Writer::default();
+        let mut w = ValueWriter::default();
         let version = match self.plain {
             false => VERSION_SEALED,
             true => VERSION_PLAIN,
@@ -54,14 +54,14 @@ impl ResumeToken {
         if checksum(bytes)[..4] != *sum {
             return None;
         }
-        let mut r = Reader::new(bytes);
+        let mut r = ValueReader::new(bytes);
         let plain = match r.u8()? {
             VERSION_SEALED => false,
             VERSION_PLAIN => true,
             _ => return None,
         };
         let (to_guid, from_guid) = (r.u64()?, r.u64()?);
-        let next = Position::checked(r.u8()?, r.u64()?)?;
+        let next = StreamPosition::checked(r.u8()?, r.u64()?)?;
         let name = r.text()?;
         let is_snapshot = DatasetName::parse(&name).is_ok_and(|name| name.snapshot.is_some());
         (r.is_at_end() && is_snapshot).then_some(ResumeToken {
@@ -91,7 +91,7 @@ mod tests {
             to_guid: 0x1234,
             from_guid: u64::MAX,
             name: "tank/a@s".into(),
-            next: Position { array: 1, slot: 77 },
+            next: StreamPosition { array: 1, slot: 77 },
         };
         let text = token.to_string();
         assert_eq!(ResumeToken::parse(&text), Some(token));

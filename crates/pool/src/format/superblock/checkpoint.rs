@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use zerocopy::IntoBytes;
 
 use crate::error::{Error, Result};
-use crate::format::codec::{Reader, Writer};
+use crate::format::codec::{ValueReader, ValueWriter};
 use crate::format::superblock::root::PoolRoot;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"CKPT");
@@ -23,7 +23,7 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::default();
+        let mut w = ValueWriter::default();
         w.u32(MAGIC).u32(self.key_blocks.len() as u32).u64(self.txg);
         w.bytes.extend_from_slice(self.root.as_bytes());
         for block in &self.key_blocks {
@@ -36,7 +36,7 @@ impl Checkpoint {
     pub(crate) fn decode(bytes: &[u8], now: u64) -> Result<Checkpoint> {
         let bad = |detail: &str| Error::inconsistent("checkpoint", detail);
         let parse = || {
-            let mut r = Reader::new(bytes);
+            let mut r = ValueReader::new(bytes);
             let magic = r.u32()?;
             let count = r.u32()? as usize;
             let txg = r.u64()?;

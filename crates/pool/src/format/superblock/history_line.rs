@@ -1,6 +1,6 @@
 //! The lines of the history: what was done to the pool, by whom and when.
 
-use crate::format::codec::{Reader, Writer};
+use crate::format::codec::{ValueReader, ValueWriter};
 
 /// A line is cut at this many bytes.
 const TEXT_MAX: usize = 2000;
@@ -22,7 +22,7 @@ pub struct HistoryLine {
 
 impl HistoryLine {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::default();
+        let mut w = ValueWriter::default();
         w.u8(1)
             .u64(self.time)
             .u64(self.txg)
@@ -31,7 +31,7 @@ impl HistoryLine {
         w.bytes
     }
 
-    fn decode(r: &mut Reader<'_>) -> Option<HistoryLine> {
+    fn decode(r: &mut ValueReader<'_>) -> Option<HistoryLine> {
         Some(HistoryLine {
             time: r.u64()?,
             txg: r.u64()?,
@@ -52,7 +52,7 @@ fn cut(text: &str) -> &str {
 
 /// The lines of a record: each begins with a 1, the first 0 ends them.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<HistoryLine>> {
-    let mut r = Reader::new(bytes);
+    let mut r = ValueReader::new(bytes);
     let mut lines = Vec::new();
     while !r.is_at_end() {
         match r.u8()? {

@@ -8,7 +8,7 @@ use crate::format::datasets::entry::Entry;
 use crate::format::records::array_kind::ArrayKind;
 use crate::format::records::pointer::RecordPtr;
 use crate::ops::pool::Pool;
-use crate::storage::array::diff::{Change, diff};
+use crate::storage::array::diff::{SlotDifference, diff};
 
 impl Pool {
     /// Opens the state of a dataset or snapshot in this entry, for reading. If the dataset changes meanwhile, old
@@ -48,7 +48,7 @@ impl Pool {
         let roots = [has_not, has].map(|entry| &entry.roots[array as usize]);
         let disk = &self.engine.disk;
         diff(disk, roots[0], roots[1], 0, &mut |change| {
-            if let Change::Record(slot, ptr) = change {
+            if let SlotDifference::Record(slot, ptr) = change {
                 each(slot, ptr);
             }
             Ok(())

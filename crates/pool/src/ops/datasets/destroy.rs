@@ -10,7 +10,7 @@ use crate::engine::frees::deadlist;
 use crate::engine::history::{Origin, log, log_internal};
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
-use crate::format::jobs::free_job::{FreeJob, ToFree};
+use crate::format::jobs::free_job::{FreeJob, FreeTarget};
 use crate::ops::datasets::clones::check_clones;
 use crate::ops::pool::Pool;
 use crate::ops::snapshots::holds;
@@ -230,10 +230,10 @@ pub(crate) fn destroy_head(
     let lists = deadlist::dissolve(commit, &entry.deadlist)?;
     let trees = entry
         .roots
-        .map(|root| FreeJob::new(ToFree::Tree { min_birth }, root));
+        .map(|root| FreeJob::new(FreeTarget::Tree { min_birth }, root));
     let lists = lists
         .into_iter()
-        .map(|(_, sublist)| FreeJob::new(ToFree::ListOnly, sublist.root));
+        .map(|(_, sublist)| FreeJob::new(FreeTarget::ListOnly, sublist.root));
     async_free::enqueue(state, trees.into_iter().chain(lists));
     commit.free_extents(entry.log.extents());
     keyarea::discard(state, entry.keyring.clone());

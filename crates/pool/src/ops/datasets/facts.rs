@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::datasets::facts::{self, Unsealed};
+use crate::engine::datasets::facts::{self, UnsealedFacts};
 use crate::engine::datasets::reseal::{Reseal, seal_again};
 use crate::error::Result;
 use crate::ops::pool::Pool;
@@ -12,7 +12,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::entry`].
-    pub fn unsealed_facts(&self, id: u64) -> Result<Unsealed> {
+    pub fn unsealed_facts(&self, id: u64) -> Result<UnsealedFacts> {
         let state = self.engine.state.read();
         Ok(facts::unsealed(&state, state.entry(id)?))
     }
@@ -25,7 +25,7 @@ impl Pool {
     pub fn seal_facts(&self, id: u64, reseal: Reseal) -> Result<()> {
         self.engine.commit_with(|commit, state| {
             let entry = Arc::clone(state.entry(id)?);
-            if facts::unsealed(state, &entry) == Unsealed::default() {
+            if facts::unsealed(state, &entry) == UnsealedFacts::default() {
                 return Ok(());
             }
             let _reserved = commit.reserve_entries(1, 0)?;

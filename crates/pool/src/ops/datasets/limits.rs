@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::engine::datasets::table::DatasetTable;
-use crate::engine::limits::counts::{self, Counts};
+use crate::engine::limits::counts::{self, DatasetCounts};
 use crate::engine::limits::quota::{self, Limits, Quota};
 use crate::engine::limits::reservation::Slacks;
 use crate::error::{Error, Result};
 use crate::ops::pool::Pool;
-use crate::storage::space::{Reservation, ReserveFor, TurnToFree};
+use crate::storage::space::{FreeingTurn, ReserveFor, SpaceReservation};
 
 impl Pool {
     /// The limits of a dataset.
@@ -38,9 +38,9 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::entry`].
-    pub fn counts(&self, id: u64) -> Result<Counts> {
+    pub fn counts(&self, id: u64) -> Result<DatasetCounts> {
         let state = self.engine.state.read();
-        Ok(Counts::of(&state, state.entry(id)?.id))
+        Ok(DatasetCounts::of(&state, state.entry(id)?.id))
     }
 
     /// The bytes of all properties, tags, bookmarks and permissions in the pool.
@@ -75,7 +75,12 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::NoSpace`] if fewer than `bytes` and `kept` together are free.
-    pub fn reserve_besides(&self, bytes: u64, why: ReserveFor, kept: u64) -> Result<Reservation> {
+    pub fn reserve_besides(
+        &self,
+        bytes: u64,
+        why: ReserveFor,
+        kept: u64,
+    ) -> Result<SpaceReservation> {
         let space = &self.engine.space;
         space.reserve_besides(bytes, why, kept)
     }
@@ -98,7 +103,7 @@ impl Pool {
     /// # Errors
     /// [`Error::NoSpace`] if there are too few, or if another thread has the turn to free: then this one has
     /// to wait for its turn too.
-    pub fn reserve_to_free(&self, bytes: u64) -> Result<Reservation> {
+    pub fn reserve_to_free(&self, bytes: u64) -> Result<SpaceReservation> {
         match self.engine.freeing.is_wanted() {
             false => self.reserve(bytes, ReserveFor::Freeing),
             true => Err(Error::NoSpace),
@@ -106,7 +111,7 @@ impl Pool {
     }
 
     /// Waits for the turn to free.
-    pub fn turn_to_free(&self) -> TurnToFree<'_> {
+    pub fn turn_to_free(&self) -> FreeingTurn<'_> {
         self.engine.freeing.wait(&self.engine.space)
     }
 }

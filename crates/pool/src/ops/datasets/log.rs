@@ -6,7 +6,7 @@ use crate::engine::history::log_own;
 use crate::engine::log::{LogEnd, LogReader};
 use crate::error::Result;
 use crate::format::logs::log_head::LogHead;
-use crate::format::records::pointer::{Addr, Identity};
+use crate::format::records::pointer::{Addr, RecordIdentity};
 use crate::ops::pool::Pool;
 
 /// The clear header of an entry.
@@ -21,7 +21,7 @@ pub struct ShownEntry {
     /// The number of records that the entry points to.
     pub records: u32,
     /// The identity of the sealed payload.
-    pub identity: Identity,
+    pub identity: RecordIdentity,
 }
 
 /// The parts of a log that can be read without a key.

@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::engine::datasets::table::DatasetTable;
-use crate::engine::frees::dead_sums::{Known, Since, Wanted};
+use crate::engine::frees::dead_sums::{DeadSumCache, DeadlistQuestion, UniqueBytes};
 use crate::error::Result;
 use crate::format::datasets::entry::Entry;
 use crate::ops::datasets::destroy::{Reach, with_due};
 use crate::ops::pool::Pool;
 
 /// Snapshots to destroy that follow each other in a line.
-struct Run {
+struct SnapshotRun {
     /// The entry after them.
     after: u64,
     /// The snapshot before them.
@@ -27,7 +27,7 @@ struct Run {
 }
 
 /// The runs of these snapshots of a dataset that stays.
-fn runs(state: &DatasetTable, head: &Arc<Entry>, doomed: &BTreeSet<u64>) -> Vec<Run> {
+fn runs(state: &DatasetTable, head: &Arc<Entry>, doomed: &BTreeSet<u64>) -> Vec<SnapshotRun> {
     let mut line = vec![Arc::clone(head)];
     line.extend(state.snapshots(head));
     let stretches = line.chunk_by(|_, older| doomed.contains(&older.id));
@@ -36,7 +36,7 @@ fn runs(state: &DatasetTable, head: &Arc<Entry>, doomed: &BTreeSet<u64>) -> Vec<
             return None;
         };
         let new = entries.iter().map(|entry| state.own_bytes(entry));
-        Some(Run {
+        Some(SnapshotRun {
             after: after.id,
             before: state.before(oldest).map(|before| before.id),
             new: new.fold(0, u64::saturating_add),
@@ -89,13 +89,13 @@ impl Pool {
             return Ok(head.used);
         }
         let (disk, sums) = (&self.engine.disk, &self.engine.dead_sums);
-        let mut known = Known::new(Wanted::Since(head.origin));
+        let mut known = DeadSumCache::new(DeadlistQuestion::Since(head.origin));
         let entries = of_clone(state, head);
         if !known.read(disk, sums, &entries, 0)? {
             known.read(disk, sums, &entries, usize::MAX)?;
             sums.keep(state, &known);
         }
-        let written = Since::single(head, &state.line(head), (head.origin, &known));
+        let written = UniqueBytes::single(head, &state.line(head), (head.origin, &known));
         let written = written.get(&head.origin).copied();
         Ok(written.unwrap_or(head.used).min(head.used))
     }
@@ -115,7 +115,11 @@ impl Pool {
                     .get(clone.id)
                     .map_or(Vec::new(), |head| of_clone(state, head)))
             };
-            self.with_deadlists(Wanted::Since(clone.origin), entries, |_, _| Ok(()))?;
+            self.with_deadlists(
+                DeadlistQuestion::Since(clone.origin),
+                entries,
+                |_, _| Ok(()),
+            )?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::MutexGuard;
 
 use crate::engine::datasets::table::{DatasetTable, head_id};
-use crate::engine::frees::dead_sums::{Known, Since, Wanted, sum};
+use crate::engine::frees::dead_sums::{DeadSumCache, DeadlistQuestion, UniqueBytes, sum};
 use crate::engine::frees::deadlist;
 use crate::error::Result;
 use crate::format::datasets::entry::Entry;
@@ -79,12 +79,12 @@ impl Pool {
                 all
             })
         };
-        self.with_deadlists(Wanted::Since(asked), newer, |state, known| {
+        self.with_deadlists(DeadlistQuestion::Since(asked), newer, |state, known| {
             let all = line(state)?;
             let Some((entry, older)) = all.split_first() else {
                 return Ok(None);
             };
-            let counted = Since::of(state.txg, entry, older, known);
+            let counted = UniqueBytes::of(state.txg, entry, older, known);
             let written = counted.written.get(&asked).copied();
             *sums.since.lock() = Some(Arc::new(counted));
             Ok(written)
@@ -108,7 +108,7 @@ impl Pool {
         if self.entry(id)?.is_snapshot() {
             return self.logical_of_snapshot(id);
         }
-        self.with_deadlists(Wanted::Logical, all, |state, known| {
+        self.with_deadlists(DeadlistQuestion::Logical, all, |state, known| {
             let listed = all(state)?;
             let own = listed.iter().map(|entry| known.own_logical(state, entry));
             Ok(sum(own))
@@ -131,12 +131,12 @@ impl Pool {
     /// wait for one piece of the reading at a time. Nothing else waits for it.
     pub(crate) fn with_deadlists<R>(
         &self,
-        question: Wanted,
+        question: DeadlistQuestion,
         wanted: impl Fn(&DatasetTable) -> Result<Vec<Arc<Entry>>>,
-        answer: impl FnOnce(&DatasetTable, &Known) -> Result<R>,
+        answer: impl FnOnce(&DatasetTable, &DeadSumCache) -> Result<R>,
     ) -> Result<R> {
         let (disk, sums) = (&self.engine.disk, &self.engine.dead_sums);
-        let mut known = Known::new(question);
+        let mut known = DeadSumCache::new(question);
         {
             let state = self.engine.state.read();
             if known.read(disk, sums, &wanted(&state)?, 0)? {

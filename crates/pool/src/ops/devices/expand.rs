@@ -32,7 +32,7 @@ pub struct Expandable {
 
 /// The gain of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gained {
+pub struct PoolGrowth {
     /// Bytes of the device that the pool uses now and did not before.
     pub device: u64,
     /// Bytes for records.
@@ -86,7 +86,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Device`] if the device is not one that can grow, or is smaller than it was.
-    pub fn expand_device(&self, guid: u64, origin: &Origin) -> Result<Gained> {
+    pub fn expand_device(&self, guid: u64, origin: &Origin) -> Result<PoolGrowth> {
         self.engine.state.read().refuse_with_checkpoint()?;
         let engine = &self.engine;
         engine.check_writable()?;
@@ -126,11 +126,11 @@ impl Pool {
             let member = members.iter().find(|member| member.guid == guid);
             let size = member.map_or(device.size, |member| member.size);
             let growth = self.growth_of(&state.config, device.group, &members, &|m| m.segments);
-            let gained = Gained {
+            let gained = PoolGrowth {
                 device: size.saturating_sub(device.size),
                 records: engine.space.gain(device.group, growth.added),
             };
-            if gained == Gained::default() {
+            if gained == PoolGrowth::default() {
                 return Ok(gained);
             }
             state.device(guid)?.size = size;

@@ -1,15 +1,15 @@
 //! Adds and removes groups of devices that are for logs only.
 
-use crate::engine::gate::Engine;
+use crate::engine::gate::CommitEngine;
 use std::sync::Weak;
 use store::{MemberState, NewMember};
 
 use crate::engine::datasets::table::DatasetTable;
 use crate::engine::history::{Origin, log, log_own};
-use crate::engine::log::{Barred, LogReader, copy_log};
+use crate::engine::log::{GroupBar, LogReader, copy_log};
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
-use crate::format::records::extent::Extent;
+use crate::format::records::extent::StoredExtent;
 use crate::format::superblock::config::{
     ConfigDevice, DeviceState, Purpose, ROLE_SEGMENTS_MAX, Role,
 };
@@ -92,7 +92,7 @@ impl Pool {
     }
 
     /// Moves all logs out of a log group. Nothing is placed there until the returned value is dropped.
-    pub(crate) fn leave_group(&self, group: u16) -> Result<Barred<'_>> {
+    pub(crate) fn leave_group(&self, group: u16) -> Result<GroupBar<'_>> {
         self.engine.check_writable()?;
         let purpose = self.engine.state.read().config.purpose(group);
         if purpose != Purpose::Logs {
@@ -101,7 +101,7 @@ impl Pool {
                 "it is not for logs",
             ));
         }
-        let barred = Barred::new(&self.engine.context, group);
+        let barred = GroupBar::new(&self.engine.context, group);
         self.leave_logs(group)?;
         Ok(barred)
     }
@@ -129,7 +129,7 @@ impl Pool {
                 say_given_up(commit, state, id, &mut said)?;
                 let log = &mut state.edit(id)?.log;
                 let given_up = log.chunks.split_off(known);
-                commit.free_extents(given_up.iter().map(Extent::of));
+                commit.free_extents(given_up.iter().map(StoredExtent::of));
                 if log.chunks.is_empty() {
                     *log = log.without_chunks();
                 }
@@ -197,7 +197,7 @@ fn say_given_up(
 
 /// Moves the logs of datasets that are not open. Logs of open datasets move with their commits.
 fn move_waiting(
-    engine: &Engine,
+    engine: &CommitEngine,
     commit: &TxgWriter<'_>,
     state: &mut DatasetTable,
     group: u16,

@@ -19,8 +19,8 @@ use crate::format::superblock::config::{
 };
 use crate::ops::devices::freeing::Frees;
 use crate::ops::pool::Pool;
-use crate::ops::scrub::{Evacuated, Step, Task};
-use crate::storage::space::{Reservation, ReserveFor};
+use crate::ops::scrub::{EvacuatedCopies, VisitStep, VisitTask};
+use crate::storage::space::{ReserveFor, SpaceReservation};
 use crate::storage::writer::txg::TxgWriter;
 
 use crate::format::jobs::removal_status::{RemovalPhase, RemovalStatus};
@@ -130,7 +130,7 @@ impl Pool {
         ))
     }
 
-    fn begin_removal(&self, group: u16, name: &str, origin: &Origin) -> Result<Reservation> {
+    fn begin_removal(&self, group: u16, name: &str, origin: &Origin) -> Result<SpaceReservation> {
         let engine = &self.engine;
         let space = &engine.space;
         let remap = &engine.disk.remap;
@@ -278,16 +278,16 @@ impl Pool {
         ) {
             return Ok(self.wait(removal, NO_SPACE.into()));
         }
-        let evacuated = Evacuated::new(status.group, engine.in_flight.ticket());
-        let mut step = Step {
+        let evacuated = EvacuatedCopies::new(status.group, engine.in_flight.ticket());
+        let mut step = VisitStep {
             pool: self,
-            task: Task::Evacuate(evacuated),
+            task: VisitTask::Evacuate(evacuated),
             left: budget,
             in_use: None,
             status: &mut removal.walk,
         };
         let walked = step.evacuate();
-        let Task::Evacuate(evacuated) = step.task else {
+        let VisitTask::Evacuate(evacuated) = step.task else {
             return Ok(false);
         };
         self.enter_copies(evacuated)?;
@@ -300,7 +300,7 @@ impl Pool {
     }
 
     /// Enters copies into the remap table, if their originals still exist.
-    fn enter_copies(&self, evacuated: Evacuated) -> Result<()> {
+    fn enter_copies(&self, evacuated: EvacuatedCopies) -> Result<()> {
         if evacuated.copies.is_empty() {
             return Ok(());
         }

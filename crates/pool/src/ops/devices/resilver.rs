@@ -12,14 +12,14 @@ use std::ops::ControlFlow;
 use crate::engine::datasets::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
-use crate::format::jobs::resilver_status::{Position, ResilverStatus, Stage};
+use crate::format::jobs::resilver_status::{ResilverPosition, ResilverStage, ResilverStatus};
 use crate::format::superblock::config::DeviceState;
 use crate::ops::devices::freeing::Frees;
 use crate::ops::devices::removal::RETRY_SECS;
 use crate::ops::pool::Pool;
 use crate::ops::scrub::checkpoint_records::{KEPT, KEPT_OWN, KEPT_STEP};
 use crate::ops::scrub::pool_records::KeptAt;
-use crate::ops::scrub::{Filling, Step, Task};
+use crate::ops::scrub::{ResilverMembers, VisitStep, VisitTask};
 
 impl Pool {
     /// Returns how far the resilver is, or how the last one ended.
@@ -52,9 +52,9 @@ impl Pool {
             return Ok(true);
         }
         let mut position = status.position;
-        let mut step = Step {
+        let mut step = VisitStep {
             pool: self,
-            task: Task::Fill(Filling::new(
+            task: VisitTask::Fill(ResilverMembers::new(
                 members.clone(),
                 std::mem::take(&mut status.lacking),
             )),
@@ -63,15 +63,15 @@ impl Pool {
             status: &mut status.progress,
         };
         let outcome = step.resilver(&mut position, &members);
-        if let Task::Fill(filling) = step.task {
+        if let VisitTask::Fill(filling) = step.task {
             status.lacking = filling.lacking;
         }
         status.position = position;
         status.waits = None;
         let why = match outcome {
-            Ok(Progress::Done) => return self.finish_resilver(status, round),
-            Ok(Progress::More) => None,
-            Ok(Progress::Waits(why)) => Some(why),
+            Ok(ResilverOutcome::Done) => return self.finish_resilver(status, round),
+            Ok(ResilverOutcome::More) => None,
+            Ok(ResilverOutcome::Waits(why)) => Some(why),
             Err(why @ Error::LogsLost { .. }) => Some(why.to_string()),
             Err(error) => return Err(error),
         };
@@ -133,39 +133,47 @@ fn unreadable(error: &Error) -> String {
 }
 
 /// The result of a part of a resilver.
-enum Progress {
+enum ResilverOutcome {
     Done,
     More,
     /// The resilver cannot continue now.
     Waits(String),
 }
 
-impl Step<'_> {
-    fn resilver(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<Progress> {
-        if at.stage == Stage::Headers {
+impl VisitStep<'_> {
+    fn resilver(
+        &mut self,
+        at: &mut ResilverPosition,
+        members: &[(u64, u64)],
+    ) -> Result<ResilverOutcome> {
+        if at.stage == ResilverStage::Headers {
             self.refresh_headers(members)?;
-            at.stage = Stage::Datasets;
+            at.stage = ResilverStage::Datasets;
         }
         if at.head >= KEPT {
             return self.checkpoint(at, members);
         }
         match self.tree(at, members)? {
-            Progress::Done if self.lacks_checkpoint(members) => {
-                *at = Position {
+            ResilverOutcome::Done if self.lacks_checkpoint(members) => {
+                *at = ResilverPosition {
                     stage: at.stage,
                     head: KEPT,
-                    ..Position::default()
+                    ..ResilverPosition::default()
                 };
-                Ok(Progress::More)
+                Ok(ResilverOutcome::More)
             }
             progress => Ok(progress),
         }
     }
 
     /// Continues with the current state.
-    fn tree(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<Progress> {
+    fn tree(
+        &mut self,
+        at: &mut ResilverPosition,
+        members: &[(u64, u64)],
+    ) -> Result<ResilverOutcome> {
         match self.datasets_since(at, members)? {
-            Progress::Done => self.end_of_tree(),
+            ResilverOutcome::Done => self.end_of_tree(),
             progress => Ok(progress),
         }
     }
@@ -179,32 +187,38 @@ impl Step<'_> {
     }
 
     /// Continues with the records that only the checkpoint has. They do not change.
-    fn checkpoint(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<Progress> {
+    fn checkpoint(
+        &mut self,
+        at: &mut ResilverPosition,
+        members: &[(u64, u64)],
+    ) -> Result<ResilverOutcome> {
         let pool = self.pool;
         let committing = pool.engine.lock_commits();
         pool.engine.check_lease()?;
         let kept = match pool.kept_state(&committing) {
             Ok(Some(kept)) => kept,
-            Ok(None) => return Ok(Progress::Done),
-            Err(error) if error.may_pass() => return Ok(Progress::Waits(unreadable(&error))),
+            Ok(None) => return Ok(ResilverOutcome::Done),
+            Err(error) if error.may_pass() => {
+                return Ok(ResilverOutcome::Waits(unreadable(&error)));
+            }
             Err(error) if error.is_loss() => {
                 // The members lack it. They stay incomplete, until it can be read or is discarded.
                 self.in_use = Some(&pool.engine.space);
                 self.report_checkpoint(&error);
                 self.in_use = None;
-                return Ok(Progress::Done);
+                return Ok(ResilverOutcome::Done);
             }
             Err(error) => return Err(error),
         };
         let budget = self.left.min(KEPT_STEP);
-        let mut step = Step {
+        let mut step = VisitStep {
             pool: &kept,
-            task: std::mem::replace(&mut self.task, Task::Repair),
+            task: std::mem::replace(&mut self.task, VisitTask::Repair),
             left: budget,
             in_use: Some(&pool.engine.space),
             status: &mut *self.status,
         };
-        let mut within = Position {
+        let mut within = ResilverPosition {
             head: at.head - KEPT,
             ..*at
         };
@@ -212,7 +226,7 @@ impl Step<'_> {
         let left = step.left;
         self.task = step.task;
         self.left -= budget - left;
-        *at = Position {
+        *at = ResilverPosition {
             head: within.head | KEPT,
             ..within
         };
@@ -220,16 +234,20 @@ impl Step<'_> {
     }
 
     /// Goes on with the datasets of the checkpoint, and then with its own records.
-    fn kept_since(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<Progress> {
+    fn kept_since(
+        &mut self,
+        at: &mut ResilverPosition,
+        members: &[(u64, u64)],
+    ) -> Result<ResilverOutcome> {
         if at.head < KEPT_OWN {
-            if let Progress::Done = self.datasets_since(at, members)? {
-                *at = Position {
+            if let ResilverOutcome::Done = self.datasets_since(at, members)? {
+                *at = ResilverPosition {
                     stage: at.stage,
                     head: KEPT_OWN,
-                    ..Position::default()
+                    ..ResilverPosition::default()
                 };
             }
-            return Ok(Progress::More);
+            return Ok(ResilverOutcome::More);
         }
         let mut own = KeptAt {
             owner: at.head - KEPT_OWN,
@@ -239,13 +257,17 @@ impl Step<'_> {
         let done = self.kept_arrays(&mut own)?;
         (at.head, at.entry, at.slot) = (KEPT_OWN + own.owner, own.snapshot, own.slot);
         Ok(match done {
-            true => Progress::Done,
-            false => Progress::More,
+            true => ResilverOutcome::Done,
+            false => ResilverOutcome::More,
         })
     }
 
     /// Visits datasets and snapshots, starting at the position.
-    fn datasets_since(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<Progress> {
+    fn datasets_since(
+        &mut self,
+        at: &mut ResilverPosition,
+        members: &[(u64, u64)],
+    ) -> Result<ResilverOutcome> {
         let oldest = members.iter().map(|(_, from)| *from).min().unwrap_or(0);
         let oldest = match self.moved_till() > oldest {
             // What was copied from a group that was removed was born at any time.
@@ -258,7 +280,7 @@ impl Step<'_> {
                 at.find(&state)
             };
             let Some(entry) = entry else {
-                return Ok(Progress::Done);
+                return Ok(ResilverOutcome::Done);
             };
             let root = entry.roots[usize::from(at.array)];
             let min_birth = at.done_txg.max(oldest);
@@ -267,19 +289,19 @@ impl Step<'_> {
                 ControlFlow::Continue(()) => at.pass(&entry),
             }
         }
-        Ok(Progress::More)
+        Ok(ResilverOutcome::More)
     }
 
     /// Continues with the pool's own records, after the records of destroyed datasets are freed.
-    fn end_of_tree(&mut self) -> Result<Progress> {
+    fn end_of_tree(&mut self) -> Result<ResilverOutcome> {
         match self.pool.end_frees()? {
             Frees::Done => {}
-            Frees::More => return Ok(Progress::More),
-            Frees::Wait(why) => return Ok(Progress::Waits(why)),
+            Frees::More => return Ok(ResilverOutcome::More),
+            Frees::Wait(why) => return Ok(ResilverOutcome::Waits(why)),
         }
         self.pool_arrays()?;
         self.logs()?;
-        Ok(Progress::Done)
+        Ok(ResilverOutcome::Done)
     }
 
     /// The key area of a member that was away holds old keys.
@@ -297,17 +319,17 @@ impl Step<'_> {
     }
 }
 
-impl Position {
+impl ResilverPosition {
     /// Returns the next entry to visit: the oldest entry of the dataset that is not done, or the next dataset. `None`
     /// at the end.
     fn find(&mut self, state: &DatasetTable) -> Option<Entry> {
         let mut heads = state.all().filter(|entry| !entry.is_snapshot());
         let head = heads.find(|entry| entry.id >= self.head)?;
         if head.id != self.head {
-            *self = Position {
+            *self = ResilverPosition {
                 stage: self.stage,
                 head: head.id,
-                ..Position::default()
+                ..ResilverPosition::default()
             };
         }
         let snapshots = state.snapshots(head);

@@ -3,7 +3,7 @@
 
 use store::{Store, UNIT};
 
-pub use crate::engine::sweep::{Sweep, SweepStatus};
+pub use crate::engine::sweep::{SweepKind, SweepStatus};
 use crate::error::{Error, Result};
 use crate::format::jobs::scrub_status::ScrubPhase;
 use crate::ops::pool::Pool;
@@ -17,12 +17,12 @@ const FAILURES_MAX: u64 = 16;
 
 impl Pool {
     /// The progress of a sweep, or the result of the last one since the import.
-    pub fn sweep_status(&self, what: Sweep) -> SweepStatus {
+    pub fn sweep_status(&self, what: SweepKind) -> SweepStatus {
         self.engine.sweeps.of(what).lock().clone()
     }
 
     /// Begins a sweep from the start, of all devices or of one. A paused sweep continues from its position.
-    pub fn sweep_start(&self, what: Sweep, device: Option<u64>) {
+    pub fn sweep_start(&self, what: SweepKind, device: Option<u64>) {
         let total = self.engine.space.segments();
         let now = self.engine.env.now();
         let mut sweep = self.engine.sweeps.of(what).lock();
@@ -43,7 +43,7 @@ impl Pool {
     }
 
     /// Pauses a sweep.
-    pub fn sweep_pause(&self, what: Sweep) {
+    pub fn sweep_pause(&self, what: SweepKind) {
         let mut sweep = self.engine.sweeps.of(what).lock();
         if sweep.phase == ScrubPhase::Running {
             sweep.phase = ScrubPhase::Paused;
@@ -51,7 +51,7 @@ impl Pool {
     }
 
     /// Ends a sweep, whether it runs or is paused.
-    pub fn sweep_stop(&self, what: Sweep) {
+    pub fn sweep_stop(&self, what: SweepKind) {
         let now = self.engine.env.now();
         let mut sweep = self.engine.sweeps.of(what).lock();
         if matches!(sweep.phase, ScrubPhase::Running | ScrubPhase::Paused) {
@@ -64,7 +64,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Inconsistent`] if a bitmap makes no sense. A device that fails is told by the status.
-    pub fn sweep_step(&self, what: Sweep, budget: u64) -> Result<bool> {
+    pub fn sweep_step(&self, what: SweepKind, budget: u64) -> Result<bool> {
         let engine = &self.engine;
         let mut sweep = self.sweep_status(what);
         let is_stopped = engine.read_only || engine.suspension.now().is_some();
@@ -73,8 +73,8 @@ impl Pool {
         }
         let (run, mut left) = (sweep.run, budget);
         let least = match what {
-            Sweep::Trim => UNITS_MIN,
-            Sweep::Initialize => 1,
+            SweepKind::Trim => UNITS_MIN,
+            SweepKind::Initialize => 1,
         };
         while left > 0 && sweep.phase == ScrubPhase::Running {
             // Another host may use the space that is free here.
@@ -101,8 +101,8 @@ impl Pool {
                 let act = |store: &Store| {
                     let (offset, len) = (piece.start * UNIT, piece.units * UNIT);
                     match what {
-                        Sweep::Trim => store.discard_on(device, piece.segment, offset, len),
-                        Sweep::Initialize => {
+                        SweepKind::Trim => store.discard_on(device, piece.segment, offset, len),
+                        SweepKind::Initialize => {
                             store.fill_on(device, piece.segment, (offset, len), PATTERN)
                         }
                     }

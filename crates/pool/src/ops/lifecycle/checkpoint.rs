@@ -6,7 +6,7 @@ use parking_lot::MutexGuard;
 
 use crate::engine::datasets::keyarea;
 use crate::engine::datasets::table::DatasetTable;
-use crate::engine::gate::Engine;
+use crate::engine::gate::CommitEngine;
 use crate::engine::history::{Origin, log};
 use crate::engine::log::Claims;
 use crate::env::CacheHash;
@@ -134,7 +134,7 @@ impl Pool {
             (kept, state.root.clone(), state.config.clone())
         };
         let mut known = self.engine.kept.lock();
-        let is_it = |engine: &&Arc<Engine>| engine.state.read().txg == kept.txg;
+        let is_it = |engine: &&Arc<CommitEngine>| engine.state.read().txg == kept.txg;
         if let Some(engine) = known.as_ref().filter(is_it) {
             return Ok(Some(Pool {
                 engine: Arc::clone(engine),

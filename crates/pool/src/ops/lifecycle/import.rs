@@ -6,8 +6,8 @@ use store::{MemberInfo, MemberState, Store};
 
 use crate::engine::datasets::keyarea;
 use crate::engine::datasets::table::{DatasetTable, load_checkpoint};
-use crate::engine::devices::membership::{self, Found, shapes};
-use crate::engine::gate::Engine;
+use crate::engine::devices::membership::{self, DeviceSearch, shapes};
+use crate::engine::gate::CommitEngine;
 use crate::engine::history::log_own;
 use crate::engine::log::Claims;
 use crate::env::{CacheHash, Env};
@@ -285,7 +285,7 @@ pub(crate) fn assemble(
     read_only: bool,
 ) -> Pool {
     let core = Core::new(disk, Arc::new(space), env);
-    Pool::new(Engine::new(core, state, claims, read_only))
+    Pool::new(CommitEngine::new(core, state, claims, read_only))
 }
 
 /// The newest root of a pool that this program can open, with its transaction group and its bytes.
@@ -355,7 +355,7 @@ pub(crate) fn without_strangers(mut store: Arc<Store>) -> Result<Arc<Store>> {
 
 /// The configuration of a pool, with its devices at their present paths. The store uses it from now on.
 pub(crate) fn members_of(store: &Arc<Store>, root: &mut PoolRoot, txg: u64) -> Result<Config> {
-    let found = Found {
+    let found = DeviceSearch {
         store: store.as_ref(),
         root,
         txg,

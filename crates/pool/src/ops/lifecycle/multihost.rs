@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use store::Store;
 
-use crate::engine::devices::heart::Beating;
+use crate::engine::devices::heart::LastHeartbeat;
 use crate::env::Env;
-use crate::error::{Error, Result, Until};
+use crate::error::{Error, Result, SuspensionEnd};
 use crate::format::superblock::features::FEATURE_MULTIHOST;
 use crate::format::superblock::heartbeat::Heartbeat;
 use crate::format::superblock::root::{Host, PoolRoot, PoolState};
@@ -83,7 +83,7 @@ impl Pool {
             Some(last) => self.look_for_others(&last)?,
         }
         engine.check_lease()?;
-        if let Some((_, Until::Imported)) = engine.suspension.now() {
+        if let Some((_, SuspensionEnd::Imported)) = engine.suspension.now() {
             return engine.suspension.check();
         }
         let Some(last) = beating.as_mut() else {
@@ -119,7 +119,7 @@ impl Pool {
     }
 
     /// A session that goes on from what is on the devices.
-    fn first_beat(&self) -> Result<Beating> {
+    fn first_beat(&self) -> Result<LastHeartbeat> {
         let engine = &self.engine;
         let has_feature = |root: &PoolRoot| root.features_required.get() & FEATURE_MULTIHOST != 0;
         if !has_feature(&engine.state.read().root) {
@@ -129,7 +129,7 @@ impl Pool {
             })?;
         }
         let found = engine.disk.store.heartbeats()?;
-        Ok(Beating {
+        Ok(LastHeartbeat {
             session: engine.env.guid(),
             sequence: found.iter().map(|it| it.0).max().unwrap_or(0),
             at: engine.env.lease_clock(),
@@ -137,7 +137,7 @@ impl Pool {
     }
 
     /// After a pause: another host may have waited long enough.
-    fn look_for_others(&self, last: &Beating) -> Result<()> {
+    fn look_for_others(&self, last: &LastHeartbeat) -> Result<()> {
         let engine = &self.engine;
         if engine.env.lease_clock().saturating_sub(last.at) < 2 * INTERVAL {
             return Ok(());
@@ -154,7 +154,7 @@ impl Pool {
 
 /// The steps of an import that waits, for the caller.
 #[derive(Clone, Copy, Debug)]
-pub enum Passing<'a> {
+pub enum ImportWait<'a> {
     /// The import begins to wait for so long, to see whether this host uses the pool.
     Begin(&'a Host, Duration),
     /// The caller has to wait for this time now.
@@ -171,12 +171,12 @@ pub fn await_no_other(
     store: &Store,
     own: &Host,
     env: &dyn Env,
-    pass: &mut dyn FnMut(Passing<'_>) -> bool,
+    pass: &mut dyn FnMut(ImportWait<'_>) -> bool,
 ) -> Result<()> {
-    let Some(watched) = Watched::watch(store, own, CLAIM_STEPS, pass)? else {
+    let Some(watched) = SilentPool::watch(store, own, CLAIM_STEPS, pass)? else {
         return Ok(());
     };
-    let Watched {
+    let SilentPool {
         before,
         last,
         interval,
@@ -196,7 +196,7 @@ pub fn await_no_other(
         return Err(taken(&pool, claimed.newest().unwrap_or(&last)));
     }
     for _ in 0..CLAIM_STEPS {
-        go_on(pass(Passing::Step(interval)), &pool)?;
+        go_on(pass(ImportWait::Step(interval)), &pool)?;
         claimed.refuse_change(store, &pool, &last)?;
     }
     Ok(())
@@ -210,9 +210,9 @@ pub fn await_no_other(
 pub fn watch_other(
     store: &Store,
     own: &Host,
-    pass: &mut dyn FnMut(Passing<'_>) -> bool,
+    pass: &mut dyn FnMut(ImportWait<'_>) -> bool,
 ) -> Result<()> {
-    Watched::watch(store, own, 0, pass).map(drop)
+    SilentPool::watch(store, own, 0, pass).map(drop)
 }
 
 fn go_on(goes_on: bool, pool: &str) -> Result<()> {
@@ -223,22 +223,22 @@ fn go_on(goes_on: bool, pool: &str) -> Result<()> {
 }
 
 /// A pool whose heartbeats did not change for long enough.
-struct Watched {
+struct SilentPool {
     before: Look,
     last: Heartbeat,
     interval: Duration,
     pool: String,
 }
 
-impl Watched {
+impl SilentPool {
     /// Waits for that. `None` if no heartbeats of another host are to be expected. The caller waits for so many `more`
     /// intervals.
     fn watch(
         store: &Store,
         own: &Host,
         more: u32,
-        pass: &mut dyn FnMut(Passing<'_>) -> bool,
-    ) -> Result<Option<Watched>> {
+        pass: &mut dyn FnMut(ImportWait<'_>) -> bool,
+    ) -> Result<Option<SilentPool>> {
         let root = newest(store)?.1;
         if root.state() != Some(PoolState::Active) {
             return Ok(None);
@@ -258,12 +258,12 @@ impl Watched {
         };
         let pool = root.name();
         let all = interval * (steps + more);
-        go_on(pass(Passing::Begin(&last.host, all)), &pool)?;
+        go_on(pass(ImportWait::Begin(&last.host, all)), &pool)?;
         for _ in 0..steps {
-            go_on(pass(Passing::Step(interval)), &pool)?;
+            go_on(pass(ImportWait::Step(interval)), &pool)?;
             before.refuse_change(store, &pool, &last)?;
         }
-        Ok((!is_own).then_some(Watched {
+        Ok((!is_own).then_some(SilentPool {
             before,
             last,
             interval,
@@ -277,7 +277,7 @@ fn glance(
     store: &Store,
     root: &PoolRoot,
     own: &Host,
-    pass: &mut dyn FnMut(Passing<'_>) -> bool,
+    pass: &mut dyn FnMut(ImportWait<'_>) -> bool,
 ) -> Result<()> {
     let (pool, before) = (root.name(), Look::at(store)?);
     let last = of_root(root);
@@ -286,7 +286,7 @@ fn glance(
         false => GLANCE_STEPS,
     };
     for _ in 0..steps {
-        go_on(pass(Passing::Step(GLANCE_STEP)), &pool)?;
+        go_on(pass(ImportWait::Step(GLANCE_STEP)), &pool)?;
         before.refuse_change(store, &pool, &last)?;
     }
     Ok(())

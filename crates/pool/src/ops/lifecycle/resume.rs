@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use crate::engine::datasets::open_dataset::OpenDataset;
 use crate::engine::history::{Origin, log};
-use crate::error::{Error, Result, Until};
+use crate::error::{Error, Result, SuspensionEnd};
 use crate::format::jobs::scrub_status::ScrubStatus;
 use crate::ops::pool::Pool;
-use crate::ops::scrub::{Examined, Step, Task};
+use crate::ops::scrub::{RecordFinding, VisitStep, VisitTask};
 
 /// The longest wait for work that began before the failure.
 const SETTLE_TRIES: usize = 3000;
@@ -36,8 +36,8 @@ impl Pool {
         engine.check_lease()?;
         match engine.suspension.now() {
             None => return Ok(()),
-            Some((_, Until::Cleared)) => {}
-            Some((_, Until::Imported)) => return engine.suspension.check(),
+            Some((_, SuspensionEnd::Cleared)) => {}
+            Some((_, SuspensionEnd::Imported)) => return engine.suspension.check(),
         }
         let _flushing = engine.flushing.write();
         self.settle()?;
@@ -92,9 +92,9 @@ impl Pool {
         let engine = &self.engine;
         for _ in 0..ROUNDS {
             let mut status = ScrubStatus::default();
-            let mut step = Step {
+            let mut step = VisitStep {
                 pool: self,
-                task: Task::Repair,
+                task: VisitTask::Repair,
                 left: u64::MAX,
                 in_use: None,
                 status: &mut status,
@@ -117,7 +117,7 @@ impl Pool {
     }
 }
 
-impl Step<'_> {
+impl VisitStep<'_> {
     /// All records and nodes that were born since the last commit.
     fn uncommitted(&mut self) -> Result<()> {
         let pool = self.pool;
@@ -144,7 +144,7 @@ impl Step<'_> {
         for dataset in pool.open_datasets() {
             for (array, ptr) in dataset.uncommitted() {
                 let found = self.examine(&ptr.place, &|| Ok(true))?;
-                if found != Examined::Good {
+                if found != RecordFinding::Good {
                     self.report(found, dataset.id(), Some(array), (0, 0));
                 }
             }

@@ -11,7 +11,7 @@ use crate::engine::history::log_own;
 use crate::engine::log::Claims;
 use crate::env::{CacheHash, Env};
 use crate::error::{Error, Result};
-use crate::format::records::extent::Extent;
+use crate::format::records::extent::StoredExtent;
 use crate::format::superblock::config::Config;
 use crate::format::superblock::root::PoolRoot;
 use crate::ops::lifecycle::import::{
@@ -109,10 +109,10 @@ fn keep_later(
 }
 
 /// Keeps the records that an import needs to go back again: those of the configuration and of the checkpoint.
-fn keep_way_back(space: &Space, root: &PoolRoot) -> Result<Vec<Extent>> {
+fn keep_way_back(space: &Space, root: &PoolRoot) -> Result<Vec<StoredExtent>> {
     let mut kept = Vec::new();
     for record in [root.config, root.checkpoint] {
-        for extent in Extent::of_whole(&record.place) {
+        for extent in StoredExtent::of_whole(&record.place) {
             if space.claim(&extent)? {
                 kept.push(extent);
             }

@@ -1,10 +1,10 @@
 //! Scrub of the checkpoint: visits the records that only that state has.
 
 use super::pool_records::KeptAt;
-use super::{Examined, Step, Task};
+use super::{RecordFinding, VisitStep, VisitTask};
 use crate::error::{Error, Result};
-use crate::format::jobs::scrub_status::{Position, ScrubStatus};
-use crate::format::records::pointer::Place;
+use crate::format::jobs::scrub_status::{ScrubPosition, ScrubStatus};
+use crate::format::records::pointer::RecordLocation;
 use crate::ops::pool::Pool;
 
 /// Positions in the datasets of the checkpoint have this added to the id.
@@ -27,9 +27,9 @@ impl Pool {
             Ok(Some(kept)) => kept,
             Ok(None) => return Ok(true),
             Err(error) if error.is_loss() => {
-                let mut step = Step {
+                let mut step = VisitStep {
                     pool: self,
-                    task: Task::Repair,
+                    task: VisitTask::Repair,
                     left: 0,
                     in_use: Some(&self.engine.space),
                     status,
@@ -42,11 +42,11 @@ impl Pool {
         let position = status.position;
         status.position.dataset = position.dataset.saturating_sub(KEPT);
         if position.dataset < KEPT {
-            status.position = Position::default();
+            status.position = ScrubPosition::default();
         }
-        let mut step = Step {
+        let mut step = VisitStep {
             pool: &kept,
-            task: Task::Repair,
+            task: VisitTask::Repair,
             left: left.min(KEPT_STEP),
             in_use: Some(&self.engine.space),
             status,
@@ -57,7 +57,7 @@ impl Pool {
     }
 }
 
-impl Step<'_> {
+impl VisitStep<'_> {
     /// Goes on with the datasets of the checkpoint, and then with its own records. True at the end.
     fn kept(&mut self) -> Result<bool> {
         let position = self.status.position;
@@ -81,11 +81,11 @@ impl Step<'_> {
     pub(crate) fn report_checkpoint(&mut self, error: &Error) {
         tracing::error!(%error, "the checkpoint cannot be read, and not be gone back to");
         self.forget_missed();
-        self.report(Examined::of_loss(error), 0, None, (0, 0));
+        self.report(RecordFinding::of_loss(error), 0, None, (0, 0));
     }
 
     /// Returns whether the current state has a place too, which is done already.
-    pub(super) fn is_passed_over(&self, place: &Place) -> bool {
+    pub(super) fn is_passed_over(&self, place: &RecordLocation) -> bool {
         let Some(space) = self.in_use else {
             return false;
         };

@@ -8,17 +8,17 @@ use std::io::IoSlice;
 use store::{SegmentId, UNIT};
 
 use super::examine::{Copies, Fetch};
-use super::{Examined, Step, Task};
+use super::{RecordFinding, VisitStep, VisitTask};
 use crate::engine::dedup;
 use crate::error::{Error, Result};
-use crate::format::jobs::scrub_status::Position;
-use crate::format::records::extent::{Class, Extent};
-use crate::storage::gang::Run;
+use crate::format::jobs::scrub_status::ScrubPosition;
+use crate::format::records::extent::{Class, StoredExtent};
+use crate::storage::gang::GangPiece;
 
-impl Step<'_> {
+impl VisitStep<'_> {
     /// Copies what it finds, from where it was. True at the end of the pool.
     pub(crate) fn evacuate(&mut self) -> Result<bool> {
-        if self.status.position == Position::default() {
+        if self.status.position == ScrubPosition::default() {
             self.pool_arrays()?;
             self.go_to(1, 0, 0);
         }
@@ -46,14 +46,14 @@ impl Step<'_> {
     }
 
     /// Copies those parts of a record, node or map that lie in the group.
-    pub(super) fn copy_out(&mut self, copies: &Copies, fetch: Fetch<'_>) -> Result<Examined> {
+    pub(super) fn copy_out(&mut self, copies: &Copies, fetch: Fetch<'_>) -> Result<RecordFinding> {
         let pool = self.pool;
         let disk = &pool.engine.disk;
-        let Task::Evacuate(evacuated) = &mut self.task else {
-            return Ok(Examined::Good);
+        let VisitTask::Evacuate(evacuated) = &mut self.task else {
+            return Ok(RecordFinding::Good);
         };
         let group = u32::from(evacuated.group);
-        let mut wanted: Vec<(Run, Option<SegmentId>)> = Vec::new();
+        let mut wanted: Vec<(GangPiece, Option<SegmentId>)> = Vec::new();
         for (copy, run) in copies.each_run() {
             let extent = run.extent();
             let is_new = run.segment.group() == group
@@ -68,7 +68,7 @@ impl Step<'_> {
         if wanted.is_empty() {
             // Passing over something is work too.
             self.left = self.left.saturating_sub(u64::from(UNIT) / 4);
-            return Ok(Examined::Good);
+            return Ok(RecordFinding::Good);
         }
         let good = match fetch(disk) {
             Ok(good) => good,
@@ -79,22 +79,22 @@ impl Step<'_> {
             let bytes = &good[run.bytes.clone()];
             let pieces = self.place_copy(&extent, apart, bytes)?;
             self.left = self.left.saturating_sub(bytes.len() as u64);
-            if let Task::Evacuate(evacuated) = &mut self.task {
+            if let VisitTask::Evacuate(evacuated) = &mut self.task {
                 evacuated.seen.insert((extent.segment, extent.start));
                 evacuated.copies.push((extent, pieces));
             }
         }
-        Ok(Examined::Good)
+        Ok(RecordFinding::Good)
     }
 
     /// Writes the copy of an extent to other groups, in one piece if there is space for that, and not in the
     /// segment `apart` where there is a choice.
     fn place_copy(
         &self,
-        extent: &Extent,
+        extent: &StoredExtent,
         apart: Option<SegmentId>,
         bytes: &[u8],
-    ) -> Result<Vec<Extent>> {
+    ) -> Result<Vec<StoredExtent>> {
         let engine = &self.pool.engine;
         let class = engine.space.class_at(extent.segment);
         let mut pieces = Vec::new();
@@ -119,7 +119,7 @@ impl Step<'_> {
         class: Class,
         units: u32,
         apart: Option<SegmentId>,
-        pieces: &mut Vec<Extent>,
+        pieces: &mut Vec<StoredExtent>,
     ) -> Result<()> {
         let (mut left, mut run) = (units, units);
         while left > 0 {

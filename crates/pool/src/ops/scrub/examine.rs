@@ -5,35 +5,35 @@ use std::sync::Arc;
 
 use store::{ColumnParts, MemberState, UNIT};
 
-use super::{Examined, Step, Task};
+use super::{RecordFinding, VisitStep, VisitTask};
 use crate::engine::log::{LogReader, RawEntry};
 use crate::error::Result;
 use crate::format::datasets::entry::Entry;
 use crate::format::records::array_kind::ArrayKind;
-use crate::format::records::pointer::{Place, checksum};
-use crate::storage::gang::Run;
-use crate::storage::reader::{Lost, PoolReader};
+use crate::format::records::pointer::{RecordLocation, checksum};
+use crate::storage::gang::GangPiece;
+use crate::storage::reader::{NoGoodCopy, PoolReader};
 
 /// A part of a copy on a member that is to be written.
-struct Part {
+struct RepairPart {
     copy: usize,
     guid: u64,
-    run: Run,
+    run: GangPiece,
     /// True if it was read and is wrong.
     is_damaged: bool,
 }
 
 /// The data of the members for a run.
-struct Found {
+struct MemberData {
     copy: usize,
-    run: Run,
+    run: GangPiece,
     parts: ColumnParts,
 }
 
 /// The extents of the copies of a record or node, by their numbers. Copies that the remap table has for later come
 /// behind, with numbers of their own.
 pub(super) struct Copies {
-    list: Vec<(usize, Vec<Run>)>,
+    list: Vec<(usize, Vec<GangPiece>)>,
     /// True if a part of it is not at the address in its pointer.
     is_moved: bool,
     /// The version of the remap table at the look-up.
@@ -43,7 +43,7 @@ pub(super) struct Copies {
 impl Copies {
     fn find(
         disk: &PoolReader,
-        runs: impl Iterator<Item = Result<(usize, Vec<Run>)>>,
+        runs: impl Iterator<Item = Result<(usize, Vec<GangPiece>)>>,
     ) -> Result<Copies> {
         let mut copies = Copies {
             list: Vec::new(),
@@ -71,7 +71,7 @@ impl Copies {
         Ok(copies)
     }
 
-    pub(super) fn each_run(&self) -> impl Iterator<Item = (usize, &Run)> {
+    pub(super) fn each_run(&self) -> impl Iterator<Item = (usize, &GangPiece)> {
         let copies = self.list.iter();
         copies.flat_map(|(copy, runs)| runs.iter().map(move |run| (*copy, run)))
     }
@@ -84,18 +84,18 @@ const COPIES_MAX: usize = 2;
 type Current<'a> = &'a dyn Fn() -> Result<bool>;
 
 /// Reads a good copy from any place, or returns why there is none.
-pub(super) type Fetch<'a> = &'a dyn Fn(&PoolReader) -> std::result::Result<Vec<u8>, Examined>;
+pub(super) type Fetch<'a> = &'a dyn Fn(&PoolReader) -> std::result::Result<Vec<u8>, RecordFinding>;
 
-impl From<Lost> for Examined {
-    fn from(lost: Lost) -> Examined {
+impl From<NoGoodCopy> for RecordFinding {
+    fn from(lost: NoGoodCopy) -> RecordFinding {
         match lost.is_unreadable() {
-            true => Examined::Unreadable,
-            false => Examined::Damaged,
+            true => RecordFinding::Unreadable,
+            false => RecordFinding::Damaged,
         }
     }
 }
 
-impl Step<'_> {
+impl VisitStep<'_> {
     /// Does the work of this step on the logs of all datasets, as far as they are not replayed or committed, and on the
     /// records that they point to.
     pub(crate) fn logs(&mut self) -> Result<()> {
@@ -125,7 +125,7 @@ impl Step<'_> {
                 Ok(entry.is_some_and(|entry| entry.log.points_to(dataset.log.chain, &place)))
             };
             let found = self.examine(&place, &waits)?;
-            if found != Examined::Good && waits()? {
+            if found != RecordFinding::Good && waits()? {
                 self.report(found, dataset.id, Some(ArrayKind::Data), (0, 0));
             }
         }
@@ -133,20 +133,20 @@ impl Step<'_> {
     }
 
     /// Examines the entries of one log. Returns the records that they point to.
-    fn log_entries(&mut self, dataset: &Entry) -> Result<Vec<Place>> {
+    fn log_entries(&mut self, dataset: &Entry) -> Result<Vec<RecordLocation>> {
         let disk = Arc::clone(&self.pool.engine.disk);
         let mut places = Vec::new();
         let mut log = LogReader::new(&disk, &dataset.log, dataset.guid);
         let mut entries = log.raw().peekable();
         while let Some(entry) = entries.next() {
             // The last entry may not have reached all members yet. This is no damage.
-            if entries.peek().is_some() || matches!(self.task, Task::Fill(_)) {
+            if entries.peek().is_some() || matches!(self.task, VisitTask::Fill(_)) {
                 self.log_entry(&entry)?;
                 places.extend(entry.claims(dataset.log.base));
             }
         }
         drop(entries);
-        if matches!(self.task, Task::Fill(_)) {
+        if matches!(self.task, VisitTask::Fill(_)) {
             // A member that is whole is believed when it says that there is no more.
             let state = self.pool.engine.state.read();
             state.refuse_unknown_log(dataset)?;
@@ -161,9 +161,9 @@ impl Step<'_> {
             return Ok(());
         }
         let wanted = match &self.task {
-            Task::Repair => MemberState::Online,
-            Task::Fill(_) => MemberState::Resilvering,
-            Task::Evacuate(_) => return Ok(()),
+            VisitTask::Repair => MemberState::Online,
+            VisitTask::Fill(_) => MemberState::Resilvering,
+            VisitTask::Evacuate(_) => return Ok(()),
         };
         // With parity each unit is a stripe.
         let shape = store.shape(entry.segment.group());
@@ -176,7 +176,7 @@ impl Step<'_> {
             let parts = store.read_parts(entry.segment, offset, bytes.len(), wanted)?;
             for guid in parts.bad(bytes) {
                 store.write_part(guid, entry.segment, offset, bytes)?;
-                if let Task::Repair = self.task {
+                if let VisitTask::Repair = self.task {
                     if parts.was_read(guid) {
                         store.count_damage(guid);
                     }
@@ -188,16 +188,20 @@ impl Step<'_> {
     }
 
     /// Does the work of this step on a record or node, if its pointer is still `current`.
-    pub(crate) fn examine(&mut self, place: &Place, current: Current<'_>) -> Result<Examined> {
+    pub(crate) fn examine(
+        &mut self,
+        place: &RecordLocation,
+        current: Current<'_>,
+    ) -> Result<RecordFinding> {
         self.forget_missed();
         if self.is_passed_over(place) {
             // The check counts as work too.
             self.left = self.left.saturating_sub(u64::from(UNIT));
-            return Ok(Examined::Good);
+            return Ok(RecordFinding::Good);
         }
         if place.is_gang() {
             let map = self.examine_map(place, current)?;
-            if map != Examined::Good {
+            if map != RecordFinding::Good {
                 return Ok(map);
             }
         }
@@ -217,9 +221,13 @@ impl Step<'_> {
     }
 
     /// Examines a gang map. Every copy of it is one unit.
-    fn examine_map(&mut self, place: &Place, current: Current<'_>) -> Result<Examined> {
+    fn examine_map(
+        &mut self,
+        place: &RecordLocation,
+        current: Current<'_>,
+    ) -> Result<RecordFinding> {
         let disk = Arc::clone(&self.pool.engine.disk);
-        let (mut good, mut lost) = (None, Lost::default());
+        let (mut good, mut lost) = (None, NoGoodCopy::default());
         for addr in place.copies() {
             match disk.read_map(place, &addr) {
                 Ok((_, bytes)) => {
@@ -229,10 +237,10 @@ impl Step<'_> {
                 Err(why) => lost = lost.or(why),
             }
         }
-        let lost = Examined::from(lost);
+        let lost = RecordFinding::from(lost);
         let runs = || {
             let copies = place.copy_numbers();
-            copies.map(|copy| Ok((copy, vec![Run::of_map(&place.addr[copy])])))
+            copies.map(|copy| Ok((copy, vec![GangPiece::of_map(&place.addr[copy])])))
         };
         let find = || Copies::find(&disk, runs());
         let is_good = |bytes: &[u8]| good.as_deref() == Some(bytes);
@@ -247,15 +255,15 @@ impl Step<'_> {
         is_good: &dyn Fn(&[u8]) -> bool,
         fetch: Fetch<'_>,
         current: Current<'_>,
-    ) -> Result<Examined> {
+    ) -> Result<RecordFinding> {
         loop {
             let copies = match find() {
                 // Its place is unknown.
-                Err(error) if error.is_loss() => return Ok(Examined::of_loss(&error)),
+                Err(error) if error.is_loss() => return Ok(RecordFinding::of_loss(&error)),
                 copies => copies?,
             };
             let done = match &self.task {
-                Task::Fill(filling) => {
+                VisitTask::Fill(filling) => {
                     let birth = match copies.is_moved {
                         true => birth.max(self.moved_till()),
                         false => birth,
@@ -265,8 +273,8 @@ impl Step<'_> {
                     let members: Vec<u64> = members.filter(lack_it).map(|m| m.0).collect();
                     self.fill(&members, &copies, fetch, current)?
                 }
-                Task::Repair => self.repair(&copies, is_good, fetch, current)?,
-                Task::Evacuate(_) => Some(self.copy_out(&copies, fetch)?),
+                VisitTask::Repair => self.repair(&copies, is_good, fetch, current)?,
+                VisitTask::Evacuate(_) => Some(self.copy_out(&copies, fetch)?),
             };
             if let Some(done) = done {
                 return Ok(done);
@@ -289,7 +297,7 @@ impl Step<'_> {
         copies: &Copies,
         fetch: Fetch<'_>,
         current: Current<'_>,
-    ) -> Result<Option<Examined>> {
+    ) -> Result<Option<RecordFinding>> {
         let disk = &self.pool.engine.disk;
         let mut parts = Vec::new();
         for (copy, run) in copies.each_run() {
@@ -298,7 +306,7 @@ impl Step<'_> {
             let lacking = holders.into_iter().filter(|(guid, state)| {
                 *state == MemberState::Resilvering && members.contains(guid)
             });
-            parts.extend(lacking.map(|(guid, _)| Part {
+            parts.extend(lacking.map(|(guid, _)| RepairPart {
                 copy,
                 guid,
                 run: run.clone(),
@@ -308,14 +316,14 @@ impl Step<'_> {
         if parts.is_empty() {
             // Skipping counts as work too.
             self.left = self.left.saturating_sub(u64::from(UNIT));
-            return Ok(Some(Examined::Good));
+            return Ok(Some(RecordFinding::Good));
         }
         let bytes: usize = parts.iter().map(|part| part.run.bytes.len()).sum();
         self.left = self.left.saturating_sub(bytes as u64);
         let good = match fetch(disk) {
             Ok(good) => good,
             Err(found) => {
-                if let Task::Fill(filling) = &mut self.task {
+                if let VisitTask::Fill(filling) = &mut self.task {
                     filling.missed = parts.iter().map(|part| part.guid).collect();
                 }
                 return Ok(Some(found));
@@ -327,7 +335,7 @@ impl Step<'_> {
         if written > 0 {
             self.status.repaired = self.status.repaired.saturating_add(bytes as u64);
         }
-        Ok(Some(Examined::Good))
+        Ok(Some(RecordFinding::Good))
     }
 
     /// Reads it on every member that holds everything, and rewrites what is bad. `None` if it is somewhere
@@ -338,7 +346,7 @@ impl Step<'_> {
         is_good: &dyn Fn(&[u8]) -> bool,
         fetch: Fetch<'_>,
         current: Current<'_>,
-    ) -> Result<Option<Examined>> {
+    ) -> Result<Option<RecordFinding>> {
         let disk = Arc::clone(&self.pool.engine.disk);
         let store = &disk.store;
         let mut found = Vec::new();
@@ -348,44 +356,44 @@ impl Step<'_> {
             let Ok(parts) = parts else {
                 // The place does not exist: the pointer is damaged.
                 let is_same = copies.generation == disk.remap.generation();
-                return Ok(is_same.then_some(Examined::Damaged));
+                return Ok(is_same.then_some(RecordFinding::Damaged));
             };
             self.count(parts.bytes());
             let run = run.clone();
-            found.push(Found { copy, run, parts });
+            found.push(MemberData { copy, run, parts });
         }
         let good = match whole(&found, is_good).map_or_else(|| fetch(&disk), Ok) {
             Ok(good) => good,
             Err(why) => {
                 // The failed reads are counted. It is unknown which of the other copies are bad.
-                if why == Examined::Damaged {
+                if why == RecordFinding::Damaged {
                     self.blame(&found, current)?;
                 }
                 return Ok(Some(why));
             }
         };
-        let bad = found.iter().flat_map(|Found { copy, run, parts }| {
+        let bad = found.iter().flat_map(|MemberData { copy, run, parts }| {
             let bad = parts.bad(&good[run.bytes.clone()]).into_iter();
-            bad.map(|guid| Part {
+            bad.map(|guid| RepairPart {
                 copy: *copy,
                 guid,
                 run: run.clone(),
                 is_damaged: parts.was_read(guid),
             })
         });
-        let bad: Vec<Part> = bad.collect();
+        let bad: Vec<RepairPart> = bad.collect();
         if bad.is_empty() {
-            return Ok(Some(Examined::Good));
+            return Ok(Some(RecordFinding::Good));
         }
         let Some(written) = self.write(&bad, copies, &good, current)? else {
             return Ok(None);
         };
         self.status.repaired = self.status.repaired.saturating_add(written as u64);
-        Ok(Some(Examined::Good))
+        Ok(Some(RecordFinding::Good))
     }
 
     /// Counts damage that cannot be repaired.
-    fn blame(&self, found: &[Found], current: Current<'_>) -> Result<()> {
+    fn blame(&self, found: &[MemberData], current: Current<'_>) -> Result<()> {
         if current()? {
             let guids = found.iter().flat_map(|found| found.parts.members());
             let guids: BTreeSet<u64> = guids.collect();
@@ -399,7 +407,7 @@ impl Step<'_> {
     /// if they may be somewhere else by now.
     fn write(
         &self,
-        parts: &[Part],
+        parts: &[RepairPart],
         of: &Copies,
         good: &[u8],
         current: Current<'_>,
@@ -436,8 +444,8 @@ impl Step<'_> {
 }
 
 /// A copy that is good, put together in one way or another.
-fn whole(found: &[Found], is_good: &dyn Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
-    let same_copy = |a: &Found, b: &Found| a.copy == b.copy;
+fn whole(found: &[MemberData], is_good: &dyn Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+    let same_copy = |a: &MemberData, b: &MemberData| a.copy == b.copy;
     found.chunk_by(same_copy).find_map(|runs| {
         let ways = runs.iter().map(|found| found.parts.ways()).max()?;
         (0..ways).find_map(|way| {

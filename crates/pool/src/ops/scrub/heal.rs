@@ -1,6 +1,6 @@
 //! Repairs the copies that readers found bad.
 
-use super::{Step, Task, is_current};
+use super::{VisitStep, VisitTask, is_current};
 use crate::error::Result;
 use crate::format::jobs::scrub_status::ScrubStatus;
 use crate::format::records::array_kind::ArrayKind;
@@ -22,9 +22,9 @@ impl Pool {
             return Ok(0);
         }
         let mut status = ScrubStatus::default();
-        let mut step = Step {
+        let mut step = VisitStep {
             pool: self,
-            task: Task::Repair,
+            task: VisitTask::Repair,
             left: u64::MAX,
             in_use: None,
             status: &mut status,
@@ -42,7 +42,7 @@ impl Pool {
     }
 }
 
-impl Step<'_> {
+impl VisitStep<'_> {
     /// False if no dataset has it.
     fn heal(&mut self, bad: &BadCopy) -> Result<bool> {
         let Some(slot) = bad.slot else {

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use store::{HeaderCheck, Store};
 
-use super::{Examined, Step, Task};
+use super::{RecordFinding, VisitStep, VisitTask};
 use crate::engine::frees::deadlist::{self, Sublist};
 use crate::error::Result;
 use crate::format::records::pointer::RecordPtr;
@@ -13,7 +13,7 @@ use crate::storage::array::walk::{self, Visit};
 
 /// An array of the pool itself, or its configuration.
 #[derive(Clone, Copy, Debug)]
-enum Own {
+enum PoolArray {
     Config,
     Checkpoint,
     Datasets,
@@ -29,33 +29,33 @@ enum Own {
     Sublist(u64, u64),
 }
 
-const ARRAYS: [Own; 7] = [
-    Own::Datasets,
-    Own::Table,
-    Own::Bitmaps,
-    Own::History,
-    Own::AsyncFree,
-    Own::Dedup,
-    Own::Remap,
+const ARRAYS: [PoolArray; 7] = [
+    PoolArray::Datasets,
+    PoolArray::Table,
+    PoolArray::Bitmaps,
+    PoolArray::History,
+    PoolArray::AsyncFree,
+    PoolArray::Dedup,
+    PoolArray::Remap,
 ];
 
-impl Own {
+impl PoolArray {
     /// Returns the root after the last commit; `None` if the array does not exist any more.
     fn root(self, pool: &Pool) -> Result<Option<RecordPtr>> {
         let state = pool.engine.state.read();
         let root = &state.root;
         Ok(match self {
-            Own::Config => Some(root.config),
-            Own::Checkpoint => root.has_checkpoint().then_some(root.checkpoint),
-            Own::Datasets => Some(root.datasets),
-            Own::Table => Some(root.table),
-            Own::Bitmaps => Some(root.bitmaps),
-            Own::History => Some(root.history),
-            Own::AsyncFree => Some(root.async_free),
-            Own::Dedup => Some(root.dedup),
-            Own::Remap => Some(root.remap),
-            Own::Deadlist(id) => state.get(id).map(|entry| entry.deadlist),
-            Own::Sublist(id, snapshot) => match state.get(id).map(|entry| entry.deadlist) {
+            PoolArray::Config => Some(root.config),
+            PoolArray::Checkpoint => root.has_checkpoint().then_some(root.checkpoint),
+            PoolArray::Datasets => Some(root.datasets),
+            PoolArray::Table => Some(root.table),
+            PoolArray::Bitmaps => Some(root.bitmaps),
+            PoolArray::History => Some(root.history),
+            PoolArray::AsyncFree => Some(root.async_free),
+            PoolArray::Dedup => Some(root.dedup),
+            PoolArray::Remap => Some(root.remap),
+            PoolArray::Deadlist(id) => state.get(id).map(|entry| entry.deadlist),
+            PoolArray::Sublist(id, snapshot) => match state.get(id).map(|entry| entry.deadlist) {
                 Some(list) => {
                     drop(state);
                     Some(deadlist::sublist(&pool.engine.disk, &list, snapshot)?.root)
@@ -68,7 +68,10 @@ impl Own {
     /// Returns whether it is written anew when a group is removed, so that the remap table is not needed to read the
     /// data that leads to it.
     fn moves_by_itself(self) -> bool {
-        matches!(self, Own::Config | Own::Table | Own::Bitmaps | Own::Remap)
+        matches!(
+            self,
+            PoolArray::Config | PoolArray::Table | PoolArray::Bitmaps | PoolArray::Remap
+        )
     }
 
     /// Returns whether the array still has this record or node at `slot`.
@@ -122,11 +125,11 @@ impl KeptAt {
     }
 
     /// Returns the next array to visit, and its root; `None` at the end.
-    fn find(&mut self, pool: &Pool) -> Result<Option<(Own, RecordPtr)>> {
+    fn find(&mut self, pool: &Pool) -> Result<Option<(PoolArray, RecordPtr)>> {
         let arrays = ARRAYS.len() as u64;
         if self.owner == arrays {
-            let config = Own::Config.root(pool)?;
-            return Ok(config.map(|root| (Own::Config, root)));
+            let config = PoolArray::Config.root(pool)?;
+            return Ok(config.map(|root| (PoolArray::Config, root)));
         }
         let own = match ARRAYS.get(self.owner as usize) {
             Some(own) => *own,
@@ -139,14 +142,14 @@ impl KeptAt {
                 if id != first {
                     *self = KeptAt::new(arrays + id);
                 }
-                Own::Deadlist(id)
+                PoolArray::Deadlist(id)
             }
         };
         Ok(own.root(pool)?.map(|root| (own, root)))
     }
 }
 
-impl Step<'_> {
+impl VisitStep<'_> {
     /// The pool's own records, all in one step. Commits wait only while their places are collected.
     pub(crate) fn pool_arrays(&mut self) -> Result<()> {
         let pool = self.pool;
@@ -154,23 +157,23 @@ impl Step<'_> {
         {
             let _committing = pool.engine.lock_commits();
             let ids: Vec<u64> = pool.engine.state.read().all().map(|e| e.id).collect();
-            for own in [Own::Config, Own::Checkpoint] {
+            for own in [PoolArray::Config, PoolArray::Checkpoint] {
                 found.extend(own.root(pool)?.map(|ptr| (own, 0, ptr)));
             }
             for own in ARRAYS {
                 self.collect(own, &mut found)?;
             }
             for id in ids {
-                self.collect(Own::Deadlist(id), &mut found)?;
-                let list = Own::Deadlist(id).root(pool)?;
+                self.collect(PoolArray::Deadlist(id), &mut found)?;
+                let list = PoolArray::Deadlist(id).root(pool)?;
                 let list = list.unwrap_or(RecordPtr::EMPTY);
                 let sublists = deadlist::sublists(&pool.engine.disk, &list);
                 for (snapshot, _) in sublists.unwrap_or_default() {
-                    self.collect(Own::Sublist(id, snapshot), &mut found)?;
+                    self.collect(PoolArray::Sublist(id, snapshot), &mut found)?;
                 }
             }
         }
-        if let Task::Evacuate(_) = self.task {
+        if let VisitTask::Evacuate(_) = self.task {
             found.retain(|(own, ..)| !own.moves_by_itself());
         }
         for (own, slot, ptr) in found {
@@ -178,7 +181,7 @@ impl Step<'_> {
             let current = || own.has(pool, slot, &ptr).unwrap_or(true);
             let mendable = || Ok(own.has(pool, slot, &ptr).unwrap_or(false));
             let examined = self.examine(&ptr.place, &mendable)?;
-            if examined != Examined::Good && current() {
+            if examined != RecordFinding::Good && current() {
                 self.report(examined, 0, None, (slot, ptr.level()));
             }
         }
@@ -193,11 +196,11 @@ impl Step<'_> {
                 return Ok(true);
             };
             let stopped = match own {
-                Own::Config => {
+                PoolArray::Config => {
                     self.kept_record(0, &root)?;
                     ControlFlow::Continue(())
                 }
-                Own::Deadlist(_) => self.kept_deadlist(&root, at)?,
+                PoolArray::Deadlist(_) => self.kept_deadlist(&root, at)?,
                 _ => match self.kept_array(&root, at.slot)? {
                     ControlFlow::Break(slot) => ControlFlow::Break((0, slot)),
                     ControlFlow::Continue(()) => ControlFlow::Continue(()),
@@ -270,7 +273,7 @@ impl Step<'_> {
 
     fn kept_record(&mut self, slot: u64, ptr: &RecordPtr) -> Result<()> {
         let examined = self.examine(&ptr.place, &|| Ok(true))?;
-        if examined != Examined::Good {
+        if examined != RecordFinding::Good {
             self.report(examined, 0, None, (slot, ptr.level()));
         }
         Ok(())
@@ -285,14 +288,18 @@ impl Step<'_> {
         match visited {
             Err(error) if error.is_loss() => {
                 self.forget_missed();
-                self.report(Examined::of_loss(&error), 0, None, (0, root.level()));
+                self.report(RecordFinding::of_loss(&error), 0, None, (0, root.level()));
                 Ok(ControlFlow::Continue(()))
             }
             visited => visited,
         }
     }
 
-    fn collect(&mut self, own: Own, found: &mut Vec<(Own, u64, RecordPtr)>) -> Result<()> {
+    fn collect(
+        &mut self,
+        own: PoolArray,
+        found: &mut Vec<(PoolArray, u64, RecordPtr)>,
+    ) -> Result<()> {
         let Some(root) = own.root(self.pool)? else {
             return Ok(());
         };
@@ -303,7 +310,7 @@ impl Step<'_> {
         });
         if let Err(error) = visited {
             self.forget_missed();
-            self.report(Examined::of_loss(&error), 0, None, (0, root.level()));
+            self.report(RecordFinding::of_loss(&error), 0, None, (0, root.level()));
         }
         Ok(())
     }
@@ -323,7 +330,7 @@ impl Step<'_> {
         self.count(examined as usize);
         self.status.repaired += repaired;
         for _ in 0..lost {
-            self.report(Examined::Damaged, 0, None, (0, 0));
+            self.report(RecordFinding::Damaged, 0, None, (0, 0));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::engine::datasets::table::DatasetTable;
 use crate::engine::history::{Origin, log};
 use crate::error::{Error, Result};
-use crate::format::datasets::bookmark::Bookmark;
+use crate::format::datasets::bookmark::SnapshotBookmark;
 use crate::format::datasets::entry::Entry;
 use crate::format::superblock::features::FEATURE_BOOKMARKS;
 use crate::names::{DatasetName, NAME_MAX, is_part};
@@ -23,13 +23,13 @@ const TEXT: usize = 512;
 
 /// A bookmark, with its name and dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marked {
+pub struct NamedBookmark {
     /// The whole name, `dataset#bookmark`.
     pub name: String,
     /// The dataset.
     pub dataset: u64,
     /// The bookmark itself.
-    pub bookmark: Bookmark,
+    pub bookmark: SnapshotBookmark,
 }
 
 impl Pool {
@@ -53,7 +53,7 @@ impl Pool {
                         return Err(Error::refused(of, "it is not a snapshot"));
                     }
                     let source = of.split_once('@').map_or(of, |(dataset, _)| dataset);
-                    (source, Bookmark::of(snapshot))
+                    (source, SnapshotBookmark::of(snapshot))
                 }
             };
             if source != dataset {
@@ -97,7 +97,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`] and [`Error::BadName`].
-    pub fn find_bookmark(&self, name: &str) -> Result<Marked> {
+    pub fn find_bookmark(&self, name: &str) -> Result<NamedBookmark> {
         let (dataset, mark) = split(name)?;
         find(&self.engine.state.read(), dataset, mark)
     }
@@ -106,16 +106,16 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`].
-    pub fn bookmarks(&self, dataset: u64) -> Result<Vec<Marked>> {
+    pub fn bookmarks(&self, dataset: u64) -> Result<Vec<NamedBookmark>> {
         let state = self.engine.state.read();
         let head = state.entry(dataset)?;
         let own = state.name_of(head);
-        let marked = |(name, bookmark)| Marked {
+        let marked = |(name, bookmark)| NamedBookmark {
             name: format!("{own}#{name}"),
             dataset,
             bookmark,
         };
-        let mut all: Vec<Marked> = head.bookmarks().map(marked).collect();
+        let mut all: Vec<NamedBookmark> = head.bookmarks().map(marked).collect();
         all.sort_by_key(|marked| marked.bookmark.created_txg);
         Ok(all)
     }
@@ -149,11 +149,11 @@ fn split(name: &str) -> Result<(&str, &str)> {
     }
 }
 
-fn find(state: &DatasetTable, dataset: &str, mark: &str) -> Result<Marked> {
+fn find(state: &DatasetTable, dataset: &str, mark: &str) -> Result<NamedBookmark> {
     let name = format!("{dataset}#{mark}");
     let head = head(state, dataset)?;
     match head.bookmark(mark) {
-        Some(bookmark) => Ok(Marked {
+        Some(bookmark) => Ok(NamedBookmark {
             name,
             dataset: head.id,
             bookmark,
@@ -163,7 +163,11 @@ fn find(state: &DatasetTable, dataset: &str, mark: &str) -> Result<Marked> {
 }
 
 /// Checks that the line of a snapshot goes through the state of a bookmark.
-pub(crate) fn check_before(state: &DatasetTable, marked: &Marked, to: &Arc<Entry>) -> Result<()> {
+pub(crate) fn check_before(
+    state: &DatasetTable,
+    marked: &NamedBookmark,
+    to: &Arc<Entry>,
+) -> Result<()> {
     let line: BTreeSet<u64> = state
         .line(state.entry(marked.dataset)?)
         .iter()

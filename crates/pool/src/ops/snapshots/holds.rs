@@ -22,7 +22,7 @@ const PREFIX: &str = "@hold ";
 
 /// A tag on a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hold {
+pub struct SnapshotHold {
     /// The name of the snapshot.
     pub snapshot: String,
     /// The name of the hold.
@@ -164,12 +164,12 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`] and [`Error::BadName`].
-    pub fn holds(&self, names: &[String], recursive: bool) -> Result<Vec<Hold>> {
+    pub fn holds(&self, names: &[String], recursive: bool) -> Result<Vec<SnapshotHold>> {
         let state = self.engine.state.read();
         let snapshots = all_named(&state, names, recursive)?;
         let holds = snapshots.iter().flat_map(|snapshot| {
             let name = state.name_of(snapshot);
-            tags(snapshot).map(move |(tag, time)| Hold {
+            tags(snapshot).map(move |(tag, time)| SnapshotHold {
                 snapshot: name.clone(),
                 tag: tag.into(),
                 time,

@@ -9,7 +9,7 @@ use crate::engine::frees::deadlist;
 use crate::engine::history::{Origin, log, log_internal};
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::{DatasetKind, Entry};
-use crate::format::jobs::free_job::{FreeJob, ToFree};
+use crate::format::jobs::free_job::{FreeJob, FreeTarget};
 use crate::format::records::pointer::RecordPtr;
 use crate::names::DatasetName;
 use crate::ops::pool::Pool;
@@ -144,7 +144,7 @@ pub(crate) fn destroy(commit: &TxgWriter<'_>, state: &mut DatasetTable, id: u64)
     let freed = only_here.as_ref().map_or(0, deadlist::Sublist::bytes);
     async_free::enqueue(
         state,
-        only_here.map(|sublist| FreeJob::new(ToFree::DeadRecords, sublist.root)),
+        only_here.map(|sublist| FreeJob::new(FreeTarget::DeadRecords, sublist.root)),
     );
     let mut dead_bytes = next.dead_bytes - freed.min(next.dead_bytes);
     for (older, sublist) in deadlist::dissolve(commit, &snapshot.deadlist)? {
@@ -223,10 +223,10 @@ pub(crate) fn roll_back(
     let min_birth = target.created_txg;
     let trees = old
         .roots
-        .map(|root| FreeJob::new(ToFree::Tree { min_birth }, root));
+        .map(|root| FreeJob::new(FreeTarget::Tree { min_birth }, root));
     let lists = deadlist::dissolve(commit, &old.deadlist)?
         .into_iter()
-        .map(|(_, sublist)| FreeJob::new(ToFree::ListOnly, sublist.root));
+        .map(|(_, sublist)| FreeJob::new(FreeTarget::ListOnly, sublist.root));
     async_free::enqueue(state, trees.into_iter().chain(lists));
     Ok(())
 }

@@ -11,19 +11,19 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use parking_lot::Mutex;
 
 use crate::engine::datasets::open_dataset::OpenDataset;
-use crate::engine::gate::Engine;
+use crate::engine::gate::CommitEngine;
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
 use crate::format::datasets::past_seal::PAST;
 use crate::format::datasets::seal_input::SealInput;
 use crate::format::datasets::sealed_facts::FACTS;
 use crate::format::records::array_kind::ArrayKind;
-use crate::format::records::pointer::{Identity, RecordPtr};
-use crate::format::stream::{Begin, FRAME_HEAD, FrameWriter, Position, ResumeToken, Sender};
+use crate::format::records::pointer::{RecordIdentity, RecordPtr};
+use crate::format::stream::{Begin, FRAME_HEAD, FrameWriter, ResumeToken, Sender, StreamPosition};
 use crate::format::superblock::features::FEATURE_CHECKED_RECORDS;
 use crate::ops::pool::Pool;
-use crate::ops::snapshots::bookmarks::{self, Marked};
-use crate::storage::array::diff::{Change, diff};
+use crate::ops::snapshots::bookmarks::{self, NamedBookmark};
+use crate::storage::array::diff::{SlotDifference, diff};
 use crate::storage::array::since::since;
 
 /// The most records that are read ahead.
@@ -36,7 +36,7 @@ pub struct SendOf {
     /// The snapshot that the receiver has, if any.
     pub from: Option<u64>,
     /// The start: the receiver has everything before it.
-    pub start: Position,
+    pub start: StreamPosition,
     /// Wrapped keys for the receiver, with slots; empty if the records are clear.
     pub keyring: Vec<u8>,
     /// The transaction group up to which the receiver needs generations of keys: [`Entry::keys_txg`] of the snapshot,
@@ -58,8 +58,8 @@ pub trait OpenRecords: Send + Sync {
 }
 
 /// A snapshot that is being sent. It cannot be destroyed meanwhile.
-pub struct Sending {
-    engine: Arc<Engine>,
+pub struct OutgoingStream {
+    engine: Arc<CommitEngine>,
     begin: Begin,
     older: Older,
     newer: [RecordPtr; 2],
@@ -73,7 +73,7 @@ enum Older {
     /// A state that exists, with these roots.
     Roots([RecordPtr; 2]),
     /// A state that existed in this transaction group, with roots of these identities.
-    Gone(u64, [Identity; 2]),
+    Gone(u64, [RecordIdentity; 2]),
 }
 
 impl Pool {
@@ -82,7 +82,7 @@ impl Pool {
     /// # Errors
     /// As [`Pool::open_dataset`]; [`Error::Refused`] if `to` is not a snapshot, or `from`
     /// is not an earlier one of the same line.
-    pub fn send(&self, what: SendOf) -> Result<Sending> {
+    pub fn send(&self, what: SendOf) -> Result<OutgoingStream> {
         self.send_since(what, None)
     }
 
@@ -91,7 +91,11 @@ impl Pool {
     /// # Errors
     /// As [`Pool::send`]; [`Error::Refused`] if the bookmark is not of an earlier state of `to`, or if records would be
     /// sent in the clear that are sealed: whether all that is new is sent follows from births, which no seal is over.
-    pub fn send_since(&self, what: SendOf, marked: Option<&Marked>) -> Result<Sending> {
+    pub fn send_since(
+        &self,
+        what: SendOf,
+        marked: Option<&NamedBookmark>,
+    ) -> Result<OutgoingStream> {
         let mut open = vec![self.open_dataset(what.to)?];
         let to = self.entry(what.to)?;
         let from = what.from.filter(|_| marked.is_none());
@@ -164,7 +168,7 @@ impl Pool {
             None => begin,
             Some(_) => begin.in_the_clear([from_lineage, to.lineage()]),
         };
-        Ok(Sending {
+        Ok(OutgoingStream {
             engine: Arc::clone(&self.engine),
             begin,
             older,
@@ -215,7 +219,7 @@ impl Pool {
     }
 
     /// Does the same as [`Pool::snapshots_of`], for a stream that starts from a bookmark.
-    pub fn bookmark_of(&self, token: &ResumeToken) -> Option<(u64, Marked)> {
+    pub fn bookmark_of(&self, token: &ResumeToken) -> Option<(u64, NamedBookmark)> {
         let named = self.find(&token.name).ok();
         let is_meant = |to: &Arc<Entry>| to.is_snapshot() && to.guid == token.to_guid;
         let to = named.filter(is_meant).or_else(|| {
@@ -249,36 +253,36 @@ impl Pool {
 }
 
 /// The messages from the thread that walks the trees to the thread that writes, in order.
-enum Item {
-    Record(Job, Receiver<Result<Read>>),
+enum SendMessage {
+    Record(ReadJob, Receiver<Result<RecordBytes>>),
     Empty(ArrayKind, u64, u64),
     Failed(Error),
 }
 
 /// The bytes of a record and their hash.
-struct Read {
+struct RecordBytes {
     bytes: Vec<u8>,
     hash: [u8; 32],
 }
 
 /// A record to be read.
 #[derive(Clone, Copy)]
-struct Job {
+struct ReadJob {
     array: ArrayKind,
     slot: u64,
     ptr: RecordPtr,
 }
 
 /// A record to read, and where to send its bytes.
-type Asked = (Job, SyncSender<Result<Read>>);
+type ReadRequest = (ReadJob, SyncSender<Result<RecordBytes>>);
 
-impl Sending {
+impl OutgoingStream {
     /// The first frame of the stream.
     pub fn begin(&self) -> &Begin {
         &self.begin
     }
 
-    /// The bytes that [`Sending::write`] is going to write. It reads the nodes that differ, and no records.
+    /// The bytes that [`OutgoingStream::write`] is going to write. It reads the nodes that differ, and no records.
     ///
     /// # Errors
     /// [`Error::Damaged`] if a node cannot be read.
@@ -287,9 +291,9 @@ impl Sending {
         let mut bytes = 2 * FRAME_HEAD + self.begin.encode().len() as u64;
         self.walk(&mut |_, change| {
             let payload = match (change, &self.opener) {
-                (Change::Empty(..), _) => 0,
-                (Change::Record(_, ptr), None) => ptr.place.disk_size(),
-                (Change::Record(_, ptr), Some(_)) => ptr.identity.logical_size(),
+                (SlotDifference::Empty(..), _) => 0,
+                (SlotDifference::Record(_, ptr), None) => ptr.place.disk_size(),
+                (SlotDifference::Record(_, ptr), Some(_)) => ptr.identity.logical_size(),
             };
             bytes = bytes.saturating_add(FRAME_HEAD + u64::from(payload));
             Ok(())
@@ -306,10 +310,10 @@ impl Sending {
         let mut frames = FrameWriter::begin(out, &self.begin)?;
         match self.readers {
             0 => self.walk(&mut |array, change| match change {
-                Change::Empty(slot, count) => frames.empty(array, slot, count),
-                Change::Record(slot, ptr) => {
+                SlotDifference::Empty(slot, count) => frames.empty(array, slot, count),
+                SlotDifference::Record(slot, ptr) => {
                     let ptr = *ptr;
-                    let job = Job { array, slot, ptr };
+                    let job = ReadJob { array, slot, ptr };
                     self.write_record(&mut frames, &job, &self.read(&job)?)
                 }
             })?,
@@ -318,9 +322,14 @@ impl Sending {
         frames.end()
     }
 
-    fn write_record(&self, frames: &mut FrameWriter<'_>, job: &Job, read: &Read) -> Result<()> {
-        let Job { array, slot, ptr } = *job;
-        let Read { bytes, hash } = read;
+    fn write_record(
+        &self,
+        frames: &mut FrameWriter<'_>,
+        job: &ReadJob,
+        read: &RecordBytes,
+    ) -> Result<()> {
+        let ReadJob { array, slot, ptr } = *job;
+        let RecordBytes { bytes, hash } = read;
         match &self.opener {
             None => frames.record(array, slot, ptr.identity, bytes, *hash),
             Some(_) => frames.plain(array, slot, bytes, *hash),
@@ -339,9 +348,9 @@ impl Sending {
             }
             for item in items {
                 match item {
-                    Item::Failed(error) => return Err(error),
-                    Item::Empty(array, slot, count) => frames.empty(array, slot, count)?,
-                    Item::Record(job, read) => {
+                    SendMessage::Failed(error) => return Err(error),
+                    SendMessage::Empty(array, slot, count) => frames.empty(array, slot, count)?,
+                    SendMessage::Record(job, read) => {
                         let gone =
                             |_| Error::stream("could not be made: a thread that reads is gone");
                         let read = read.recv().map_err(gone)??;
@@ -354,14 +363,17 @@ impl Sending {
     }
 
     /// Visits the new records, in order.
-    fn walk(&self, each: &mut dyn FnMut(ArrayKind, Change<'_>) -> Result<()>) -> Result<()> {
+    fn walk(
+        &self,
+        each: &mut dyn FnMut(ArrayKind, SlotDifference<'_>) -> Result<()>,
+    ) -> Result<()> {
         for array in ArrayKind::ALL {
             let Some(from) = self.begin.start.slot_in(array) else {
                 continue;
             };
             let (disk, at) = (&self.engine.disk, array as usize);
             let newer = &self.newer[at];
-            let each = &mut |change: Change<'_>| each(array, change);
+            let each = &mut |change: SlotDifference<'_>| each(array, change);
             match &self.older {
                 Older::Roots(older) => diff(disk, &older[at], newer, from, each)?,
                 Older::Gone(txg, older) => since(disk, &older[at], newer, (from, *txg), each)?,
@@ -371,27 +383,27 @@ impl Sending {
     }
 
     /// Finds the new records, until the writer has ended.
-    fn find(&self, items: &SyncSender<Item>, jobs: &SyncSender<Asked>) {
+    fn find(&self, items: &SyncSender<SendMessage>, jobs: &SyncSender<ReadRequest>) {
         let found = self.walk(&mut |array, change| {
             let item = match change {
-                Change::Empty(slot, count) => Item::Empty(array, slot, count),
-                Change::Record(slot, ptr) => {
+                SlotDifference::Empty(slot, count) => SendMessage::Empty(array, slot, count),
+                SlotDifference::Record(slot, ptr) => {
                     let (done, read) = sync_channel(1);
                     let ptr = *ptr;
-                    let job = Job { array, slot, ptr };
+                    let job = ReadJob { array, slot, ptr };
                     jobs.send((job, done)).map_err(|_| unwanted())?;
-                    Item::Record(job, read)
+                    SendMessage::Record(job, read)
                 }
             };
             items.send(item).map_err(|_| unwanted())
         });
         if let Err(error) = found {
             // If the writer has ended, the error is not needed.
-            let _ = items.send(Item::Failed(error));
+            let _ = items.send(SendMessage::Failed(error));
         }
     }
 
-    fn read_all(&self, jobs: &Mutex<Receiver<Asked>>) {
+    fn read_all(&self, jobs: &Mutex<Receiver<ReadRequest>>) {
         loop {
             let asked = jobs.lock().recv();
             let Ok((job, done)) = asked else { return };
@@ -399,7 +411,7 @@ impl Sending {
         }
     }
 
-    fn read(&self, job: &Job) -> Result<Read> {
+    fn read(&self, job: &ReadJob) -> Result<RecordBytes> {
         match &self.opener {
             None => self.read_sealed(job),
             Some(opener) => self.read_open(job, opener.as_ref()),
@@ -407,18 +419,22 @@ impl Sending {
     }
 
     /// Reads a record from any good copy.
-    fn read_sealed(&self, Job { slot, ptr, .. }: &Job) -> Result<Read> {
+    fn read_sealed(&self, ReadJob { slot, ptr, .. }: &ReadJob) -> Result<RecordBytes> {
         let (mut bytes, mut hash) = (Vec::new(), [0; 32]);
         let disk = &self.engine.disk;
         disk.record(ptr, Some(*slot), &mut bytes, &mut |bytes| {
             hash = *blake3::hash(bytes).as_bytes();
             ptr.names_hash(&hash)
         })?;
-        Ok(Read { bytes, hash })
+        Ok(RecordBytes { bytes, hash })
     }
 
     /// Reads the content of a record from any copy that opens.
-    fn read_open(&self, Job { array, slot, ptr }: &Job, opener: &dyn OpenRecords) -> Result<Read> {
+    fn read_open(
+        &self,
+        ReadJob { array, slot, ptr }: &ReadJob,
+        opener: &dyn OpenRecords,
+    ) -> Result<RecordBytes> {
         let (mut sealed, mut plain) = (Vec::new(), None);
         let disk = &self.engine.disk;
         disk.record(ptr, Some(*slot), &mut sealed, &mut |sealed| {
@@ -427,7 +443,7 @@ impl Sending {
         })?;
         let bytes = plain.unwrap_or_default();
         let hash = *blake3::hash(&bytes).as_bytes();
-        Ok(Read { bytes, hash })
+        Ok(RecordBytes { bytes, hash })
     }
 }
 

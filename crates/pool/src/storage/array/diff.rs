@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::format::records::node::{FANOUT, Node, coverage};
+use crate::format::records::node::{ArrayNode, FANOUT, coverage};
 use crate::format::records::pointer::{RecordPtr, SLOT_LIMIT};
 use crate::storage::array::walk::{check_root, too_many};
 use crate::storage::nodes::Nodes;
 
 /// A difference between two states of an array.
-pub(crate) enum Change<'a> {
+pub(crate) enum SlotDifference<'a> {
     /// A slot has this record. Before it had another one, or none.
     Record(u64, &'a RecordPtr),
     /// The slots that have no record. Before some of them had one.
@@ -23,13 +23,13 @@ pub(crate) fn diff(
     older: &RecordPtr,
     newer: &RecordPtr,
     from: u64,
-    each: &mut dyn FnMut(Change<'_>) -> Result<()>,
+    each: &mut dyn FnMut(SlotDifference<'_>) -> Result<()>,
 ) -> Result<()> {
     check_root(older)?;
     check_root(newer)?;
     let left = nodes.units();
     let level = older.level().max(newer.level());
-    Diff {
+    ArrayDiff {
         nodes,
         from,
         left,
@@ -38,15 +38,15 @@ pub(crate) fn diff(
     .below(level, older, newer, 0)
 }
 
-struct Diff<'a> {
+struct ArrayDiff<'a> {
     nodes: &'a dyn Nodes,
     from: u64,
     /// The number of nodes that may still be read.
     left: u64,
-    each: &'a mut dyn FnMut(Change<'_>) -> Result<()>,
+    each: &'a mut dyn FnMut(SlotDifference<'_>) -> Result<()>,
 }
 
-impl Diff<'_> {
+impl ArrayDiff<'_> {
     /// Compares two subtrees below a level. Either tree may be lower than the level.
     fn below(&mut self, level: u8, older: &RecordPtr, newer: &RecordPtr, first: u64) -> Result<()> {
         let end = first.saturating_add(coverage(level)).min(SLOT_LIMIT);
@@ -55,10 +55,10 @@ impl Diff<'_> {
         }
         if newer.is_empty() {
             let first = first.max(self.from);
-            return (self.each)(Change::Empty(first, end - first));
+            return (self.each)(SlotDifference::Empty(first, end - first));
         }
         if level == 0 {
-            return (self.each)(Change::Record(first, newer));
+            return (self.each)(SlotDifference::Record(first, newer));
         }
         self.left = self.left.checked_sub(1).ok_or_else(too_many)?;
         let olds = Children::of(self.nodes, older, level, first)?;
@@ -73,7 +73,7 @@ impl Diff<'_> {
 
 /// The children of a subtree at a level.
 enum Children {
-    Node(Arc<Node>),
+    Node(Arc<ArrayNode>),
     /// The tree is lower than this level. It counts as the first child.
     Lower(RecordPtr),
 }

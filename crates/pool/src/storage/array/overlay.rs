@@ -116,17 +116,17 @@ impl Overlay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::records::pointer::{Addr, Identity, Place};
+    use crate::format::records::pointer::{Addr, RecordIdentity, RecordLocation};
     use store::SegmentId;
 
     fn record(n: u32) -> RecordPtr {
         RecordPtr {
-            place: Place::new(
+            place: RecordLocation::new(
                 [Addr::new(SegmentId::new(0, n), 0, 4096), Addr::default()],
                 1,
                 [0; 16],
             ),
-            identity: Identity::record([0; 24], [0; 16], 0, 0, 0, 1),
+            identity: RecordIdentity::record([0; 24], [0; 16], 0, 0, 0, 1),
         }
     }
 

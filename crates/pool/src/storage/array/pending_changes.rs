@@ -4,13 +4,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::format::records::node::{Node, coverage};
+use crate::format::records::node::{ArrayNode, coverage};
 use crate::format::records::pointer::RecordPtr;
 use crate::storage::array::walk::check_root;
 
 /// Reads the node at a pointer. It is the given number of levels above the records, and covers the slot. `None` if no
 /// more nodes may be read.
-pub(crate) type ReadNode<'a> = &'a mut dyn FnMut(&RecordPtr, u8, u64) -> Result<Option<Arc<Node>>>;
+pub(crate) type ReadNode<'a> =
+    &'a mut dyn FnMut(&RecordPtr, u8, u64) -> Result<Option<Arc<ArrayNode>>>;
 
 /// The units that the records in these slots take, with all copies and gang maps. The ranges ascend and do not overlap.
 /// A node is read if a range begins or ends in it, or if its pointer has no sum.
@@ -83,13 +84,13 @@ pub(crate) fn without(slots: &[Range<u64>], except: impl Iterator<Item = u64>) -
 #[allow(clippy::single_range_in_vec_init)] // Lists of one range are meant.
 mod tests {
     use super::*;
-    use crate::format::records::pointer::{Addr, Identity, Place};
+    use crate::format::records::pointer::{Addr, RecordIdentity, RecordLocation};
     use std::collections::HashMap;
     use store::{SegmentId, UNIT};
 
     /// An array in memory: a record of 1 to 7 units in each slot but every fifth.
     struct Array {
-        nodes: HashMap<[u8; 24], Arc<Node>>,
+        nodes: HashMap<[u8; 24], Arc<ArrayNode>>,
         root: RecordPtr,
     }
 
@@ -103,10 +104,10 @@ mod tests {
         }
     }
 
-    fn pointer(units: u64, identity: Identity) -> RecordPtr {
+    fn pointer(units: u64, identity: RecordIdentity) -> RecordPtr {
         let addr = Addr::new(SegmentId::new(0, 1), 0, units as u32 * UNIT);
         RecordPtr {
-            place: Place::new([addr, Addr::default()], 1, [0; 16]),
+            place: RecordLocation::new([addr, Addr::default()], 1, [0; 16]),
             identity,
         }
     }
@@ -119,14 +120,14 @@ mod tests {
                 nonce[..8].copy_from_slice(&slot.to_le_bytes());
                 match units(slot) {
                     0 => RecordPtr::EMPTY,
-                    units => pointer(units, Identity::record(nonce, [0; 16], 0, 0, 0, 1)),
+                    units => pointer(units, RecordIdentity::record(nonce, [0; 16], 0, 0, 0, 1)),
                 }
             };
             let mut nodes = HashMap::new();
             let mut row: Vec<RecordPtr> = (0..SLOTS).map(record).collect();
             for level in 1..=3 {
                 let above = |(number, children): (usize, &[RecordPtr])| {
-                    let mut node = Node::empty();
+                    let mut node = ArrayNode::empty();
                     node.children[..children.len()].copy_from_slice(children);
                     let mut ptr = pointer(1, node.identity(level));
                     let is_summed = is_summed(level, number as u64 * coverage(level));

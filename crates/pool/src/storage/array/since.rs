@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::format::records::node::coverage;
-use crate::format::records::pointer::{Identity, RecordPtr, SLOT_LIMIT};
-use crate::storage::array::diff::Change;
+use crate::format::records::pointer::{RecordIdentity, RecordPtr, SLOT_LIMIT};
+use crate::storage::array::diff::SlotDifference;
 use crate::storage::array::walk::{check_root, too_many};
 use crate::storage::nodes::Nodes;
 
@@ -12,16 +12,16 @@ use crate::storage::nodes::Nodes;
 /// not changed.
 pub(crate) fn since(
     nodes: &dyn Nodes,
-    older: &Identity,
+    older: &RecordIdentity,
     newer: &RecordPtr,
     (from, txg): (u64, u64),
-    each: &mut dyn FnMut(Change<'_>) -> Result<()>,
+    each: &mut dyn FnMut(SlotDifference<'_>) -> Result<()>,
 ) -> Result<()> {
     check_root(newer)?;
     if *older == newer.identity {
         return Ok(());
     }
-    let mut since = Since {
+    let mut since = SinceWalk {
         nodes,
         from,
         txg,
@@ -41,7 +41,7 @@ pub(crate) fn since(
     since.show_empty()
 }
 
-struct Since<'a> {
+struct SinceWalk<'a> {
     nodes: &'a dyn Nodes,
     from: u64,
     txg: u64,
@@ -49,10 +49,10 @@ struct Since<'a> {
     left: u64,
     /// The last empty slots, not reported yet: the first one, and the end.
     empty: (u64, u64),
-    each: &'a mut dyn FnMut(Change<'_>) -> Result<()>,
+    each: &'a mut dyn FnMut(SlotDifference<'_>) -> Result<()>,
 }
 
-impl Since<'_> {
+impl SinceWalk<'_> {
     fn below(&mut self, ptr: &RecordPtr, first: u64) -> Result<()> {
         let level = ptr.level();
         let end = first.saturating_add(coverage(level)).min(SLOT_LIMIT);
@@ -64,7 +64,7 @@ impl Since<'_> {
         }
         if level == 0 {
             self.show_empty()?;
-            return (self.each)(Change::Record(first, ptr));
+            return (self.each)(SlotDifference::Record(first, ptr));
         }
         self.left = self.left.checked_sub(1).ok_or_else(too_many)?;
         let node = self.nodes.node(ptr, level, first)?;
@@ -94,7 +94,7 @@ impl Since<'_> {
     fn show_empty(&mut self) -> Result<()> {
         let (first, end) = std::mem::take(&mut self.empty);
         match first < end {
-            true => (self.each)(Change::Empty(first, end - first)),
+            true => (self.each)(SlotDifference::Empty(first, end - first)),
             false => Ok(()),
         }
     }

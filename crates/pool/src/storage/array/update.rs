@@ -4,14 +4,14 @@
 //! no longer has are reported, so that their space is freed or kept for a snapshot.
 
 use crate::error::Result;
-use crate::format::records::node::{FANOUT, Node, child_index, coverage, level_for};
+use crate::format::records::node::{ArrayNode, FANOUT, child_index, coverage, level_for};
 use crate::format::records::pointer::RecordPtr;
 use crate::storage::array::Edits;
 use crate::storage::array::walk::check_root;
 use crate::storage::nodes::Nodes;
 
 /// Receives the new nodes, and the added and removed pointers.
-pub(crate) trait Target {
+pub(crate) trait UpdateTarget {
     /// The array points to this record or node from now on.
     fn born(&mut self, ptr: &RecordPtr);
 
@@ -19,7 +19,7 @@ pub(crate) trait Target {
     fn killed(&mut self, ptr: &RecordPtr) -> Result<()>;
 
     /// Places a node of a level, and returns its pointer.
-    fn place_node(&mut self, node: Node, level: u8) -> Result<RecordPtr>;
+    fn place_node(&mut self, node: ArrayNode, level: u8) -> Result<RecordPtr>;
 }
 
 /// Applies `edits`, in the order of slots, to the array at `root`, and returns its new root.
@@ -27,7 +27,7 @@ pub(crate) fn update(
     nodes: &dyn Nodes,
     root: &RecordPtr,
     edits: &[(u64, &Edits)],
-    target: &mut dyn Target,
+    target: &mut dyn UpdateTarget,
 ) -> Result<RecordPtr> {
     let Some((last, _)) = edits.last() else {
         return Ok(*root);
@@ -42,7 +42,7 @@ pub(crate) fn relevel(
     nodes: &dyn Nodes,
     root: &RecordPtr,
     level: u8,
-    target: &mut dyn Target,
+    target: &mut dyn UpdateTarget,
 ) -> Result<RecordPtr> {
     let mut root = *root;
     if root.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn relevel(
 
 struct Update<'a> {
     nodes: &'a dyn Nodes,
-    target: &'a mut dyn Target,
+    target: &'a mut dyn UpdateTarget,
 }
 
 impl Update<'_> {
@@ -86,19 +86,19 @@ impl Update<'_> {
     }
 
     /// The node at `old`, or a new node with `old` as its first child if `old` is lower than `level`.
-    fn load(&self, level: u8, old: &RecordPtr, slot: u64) -> Result<Node> {
+    fn load(&self, level: u8, old: &RecordPtr, slot: u64) -> Result<ArrayNode> {
         if old.is_empty() {
-            return Ok(Node::empty());
+            return Ok(ArrayNode::empty());
         }
         if old.level() == level {
             return Ok(self.nodes.node(old, level, slot)?.as_ref().clone());
         }
-        let mut node = Node::empty();
+        let mut node = ArrayNode::empty();
         node.children[0] = *old;
         Ok(node)
     }
 
-    fn records(&mut self, node: &mut Node, edit: &Edits) -> Result<()> {
+    fn records(&mut self, node: &mut ArrayNode, edit: &Edits) -> Result<()> {
         for (index, new) in edit.iter() {
             let old = std::mem::replace(&mut node.children[index], *new);
             if !old.is_empty() {
@@ -111,7 +111,7 @@ impl Update<'_> {
         Ok(())
     }
 
-    fn children(&mut self, level: u8, node: &mut Node, edits: &[(u64, &Edits)]) -> Result<()> {
+    fn children(&mut self, level: u8, node: &mut ArrayNode, edits: &[(u64, &Edits)]) -> Result<()> {
         let index_of = |edit: &(u64, &Edits)| child_index(edit.0 * FANOUT as u64, level);
         for group in edits.chunk_by(|a, b| index_of(a) == index_of(b)) {
             let index = index_of(&group[0]);
@@ -127,14 +127,14 @@ impl Update<'_> {
     /// Adds nodes above `ptr` up to the level of its siblings.
     fn lift(&mut self, level: u8, mut ptr: RecordPtr) -> Result<RecordPtr> {
         while ptr.level() < level {
-            let mut node = Node::empty();
+            let mut node = ArrayNode::empty();
             node.children[0] = ptr;
             ptr = self.place(node, ptr.level() + 1)?;
         }
         Ok(ptr)
     }
 
-    fn place(&mut self, node: Node, level: u8) -> Result<RecordPtr> {
+    fn place(&mut self, node: ArrayNode, level: u8) -> Result<RecordPtr> {
         debug_assert!(coverage(level) > 0);
         let ptr = self.target.place_node(node, level)?;
         self.target.born(&ptr);

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::format::records::node::{Node, child_index, coverage};
+use crate::format::records::node::{ArrayNode, child_index, coverage};
 use crate::format::records::pointer::{LEVEL_MAX, RecordPtr};
 use crate::storage::nodes::Nodes;
 
@@ -27,7 +27,7 @@ pub(crate) fn get(nodes: &dyn Nodes, root: &RecordPtr, slot: u64) -> Result<Reco
 pub(crate) fn get_by(
     root: &RecordPtr,
     slot: u64,
-    node: impl Fn(&RecordPtr, u8) -> Result<Arc<Node>>,
+    node: impl Fn(&RecordPtr, u8) -> Result<Arc<ArrayNode>>,
 ) -> Result<RecordPtr> {
     check_root(root)?;
     let mut ptr = *root;
@@ -44,7 +44,7 @@ pub(crate) fn get_by(
 /// An item that a visitor gets.
 pub(crate) enum Visit<'a> {
     /// A node, its pointer and the first slot that it covers, after everything below it.
-    Node(u64, &'a RecordPtr, &'a Node),
+    Node(u64, &'a RecordPtr, &'a ArrayNode),
     /// A record and its slot.
     Record(u64, &'a RecordPtr),
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use store::{CacheRange, ErrorCounts, UNIT};
 
-use super::index::{ENTRIES_MAX, Index, Key, Span};
+use super::index::{CacheKey, CacheSpan, ENTRIES_MAX, Index};
 use crate::format::records::pointer::checksum;
 
 /// At most this many bytes wait. While so many wait, no more records are cached.
@@ -26,16 +26,16 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// A cache device. When it is dropped its thread ends.
 pub(crate) struct CacheDevice {
     pub(crate) guid: u64,
-    inner: Arc<Inner>,
+    inner: Arc<CacheDeviceState>,
     writer: Option<JoinHandle<()>>,
 }
 
-struct Inner {
+struct CacheDeviceState {
     range: CacheRange,
     /// True if other threads may do something for it.
     has_threads: bool,
     index: Mutex<Index>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingWrites>,
     changed: Condvar,
     has_failed: AtomicBool,
     failed_reads: AtomicU64,
@@ -45,8 +45,8 @@ struct Inner {
 
 /// The waiting writes.
 #[derive(Default)]
-struct Waiting {
-    records: VecDeque<(Key, Vec<u8>)>,
+struct WaitingWrites {
+    records: VecDeque<(CacheKey, Vec<u8>)>,
     bytes: usize,
     is_writing: bool,
     is_leaving: bool,
@@ -55,7 +55,7 @@ struct Waiting {
 impl CacheDevice {
     /// Starts to use a device, with an empty index. Without a thread, only [`CacheDevice::drain`] writes to it.
     pub(crate) fn start(range: CacheRange, guid: u64, has_thread: bool) -> CacheDevice {
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(CacheDeviceState {
             index: Mutex::new(Index::new(range.units(), ENTRIES_MAX)),
             range,
             has_threads: has_thread,
@@ -134,7 +134,7 @@ impl CacheDevice {
 }
 
 /// Starts the thread that writes. `None` if the environment has no threads.
-fn start_writer(inner: &Arc<Inner>) -> Option<JoinHandle<()>> {
+fn start_writer(inner: &Arc<CacheDeviceState>) -> Option<JoinHandle<()>> {
     let writes = Arc::clone(inner);
     let writer = threads::start("cache", move || writes.write_all());
     if let Err(error) = &writer {
@@ -164,7 +164,7 @@ impl Drop for CacheDevice {
     }
 }
 
-impl Inner {
+impl CacheDeviceState {
     fn find(&self, sum: &[u8; 16], buf: &mut [u8]) -> bool {
         let key = key_of(sum);
         let span = self.index.lock().get(key);
@@ -243,7 +243,7 @@ impl Inner {
     }
 
     /// Writes records one after the other, and then enters them into the index.
-    fn write(&self, mut batch: Vec<(Key, Vec<u8>)>) {
+    fn write(&self, mut batch: Vec<(CacheKey, Vec<u8>)>) {
         let mut spans = Vec::with_capacity(batch.len());
         let start = {
             let mut index = self.index.lock();
@@ -259,7 +259,7 @@ impl Inner {
         let mut at = start;
         for (key, bytes) in &batch {
             let units = units_of(bytes.len());
-            spans.push((*key, Span { start: at, units }));
+            spans.push((*key, CacheSpan { start: at, units }));
             at += units;
         }
         let pieces: Vec<IoSlice<'_>> = batch.iter().map(|(_, b)| IoSlice::new(b)).collect();
@@ -275,9 +275,9 @@ impl Inner {
     }
 }
 
-impl Waiting {
+impl WaitingWrites {
     /// Takes as many records as fit into one write, at least one.
-    fn take_batch(&mut self) -> Vec<(Key, Vec<u8>)> {
+    fn take_batch(&mut self) -> Vec<(CacheKey, Vec<u8>)> {
         let (mut batch, mut taken) = (Vec::new(), 0);
         while let Some((_, bytes)) = self.records.front()
             && (taken == 0 || taken + bytes.len() <= BATCH)
@@ -290,7 +290,7 @@ impl Waiting {
     }
 }
 
-fn key_of(sum: &[u8; 16]) -> Key {
+fn key_of(sum: &[u8; 16]) -> CacheKey {
     let (first, _) = sum.split_first_chunk().expect("it is longer");
     u64::from_le_bytes(*first)
 }

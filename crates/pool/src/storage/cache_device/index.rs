@@ -7,14 +7,14 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
 /// Identifies a record or node by the beginning of its checksum. Two with the same beginning cause a miss.
-pub(crate) type Key = u64;
+pub(crate) type CacheKey = u64;
 
 /// A device has at most this many entries. They take 200 MiB of memory; with records of 128 KiB they hold 512 GiB.
 pub(crate) const ENTRIES_MAX: usize = 4 << 20;
 
 /// A run of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct CacheSpan {
     pub(crate) start: u32,
     pub(crate) units: u32,
 }
@@ -28,9 +28,9 @@ pub(crate) struct Index {
     head: u32,
     /// The entries by key. A fixed hash is enough: the keys are checksums, and an attacker gains nothing from
     /// collisions.
-    spans: HashMap<Key, Span, BuildHasherDefault<DefaultHasher>>,
+    spans: HashMap<CacheKey, CacheSpan, BuildHasherDefault<DefaultHasher>>,
     /// The entries, the oldest first. Some of them are removed already.
-    order: VecDeque<(Key, u32)>,
+    order: VecDeque<(CacheKey, u32)>,
     /// Units that are in use.
     held: u64,
 }
@@ -47,7 +47,7 @@ impl Index {
         }
     }
 
-    pub(crate) fn get(&self, key: Key) -> Option<Span> {
+    pub(crate) fn get(&self, key: CacheKey) -> Option<CacheSpan> {
         self.spans.get(&key).copied()
     }
 
@@ -87,7 +87,7 @@ impl Index {
     }
 
     /// Enters records that were written to a freed run, in order.
-    pub(crate) fn insert(&mut self, key: Key, span: Span) {
+    pub(crate) fn insert(&mut self, key: CacheKey, span: CacheSpan) {
         if let Some(old) = self.spans.insert(key, span) {
             self.held -= u64::from(old.units);
         }
@@ -99,7 +99,7 @@ impl Index {
     }
 
     /// Takes out the entry that begins at a unit, if it is still there.
-    pub(crate) fn remove(&mut self, key: Key, start: u32) -> bool {
+    pub(crate) fn remove(&mut self, key: CacheKey, start: u32) -> bool {
         let is_it = self.spans.get(&key).is_some_and(|span| span.start == start);
         if is_it && let Some(span) = self.spans.remove(&key) {
             self.held -= u64::from(span.units);
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn what_is_found_is_what_was_written_there_last() {
         let mut index = Index::new(64, 40);
-        let mut units: Vec<Option<Key>> = vec![None; 64];
+        let mut units: Vec<Option<CacheKey>> = vec![None; 64];
         let mut random = 1_u64;
         for step in 0..5000_u64 {
             random = random
@@ -136,7 +136,7 @@ mod tests {
             for unit in &mut units[start as usize..(start + len) as usize] {
                 *unit = Some(key);
             }
-            index.insert(key, Span { start, units: len });
+            index.insert(key, CacheSpan { start, units: len });
             if step % 11 == 0 {
                 let span = index.get(key).unwrap();
                 assert!(index.remove(key, span.start));
@@ -162,7 +162,7 @@ mod tests {
         let mut index = Index::new(1000, 3);
         for key in 0..10 {
             let start = index.make_space(1).unwrap();
-            index.insert(key, Span { start, units: 1 });
+            index.insert(key, CacheSpan { start, units: 1 });
         }
         assert_eq!(index.held(), 3);
         assert!(index.get(6).is_none() && index.get(7).is_some());

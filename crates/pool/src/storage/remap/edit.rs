@@ -5,10 +5,10 @@ use std::ops::{ControlFlow, Range};
 
 use store::{SegmentId, Store, UNIT};
 
-use super::page::{self, Page};
-use super::table::{Remap, Table, inconsistent};
+use super::page::{self, RemapPage};
+use super::table::{Remap, RemapTable, inconsistent};
 use crate::error::{Error, Result};
-use crate::format::records::extent::{Class, Extent};
+use crate::format::records::extent::{Class, StoredExtent};
 use crate::format::records::pointer::RecordPtr;
 use crate::format::superblock::config::{Config, Purpose, Role};
 use crate::format::superblock::root::PoolRoot;
@@ -17,13 +17,13 @@ use crate::storage::array::walk::{self, Visit};
 use crate::storage::writer::txg::TxgWriter;
 
 /// The changes before a task, to undo it.
-pub(crate) struct Undo(BTreeMap<u64, Page>);
+pub(crate) struct Undo(BTreeMap<u64, RemapPage>);
 
 /// The extents that a commit frees.
-struct ToFree {
-    all: Vec<Extent>,
+struct FreedExtents {
+    all: Vec<StoredExtent>,
     /// Extents whose page of the table could not be read. A later commit frees them.
-    later: Vec<Extent>,
+    later: Vec<StoredExtent>,
     /// True if extents are given up in place of being freed later.
     gives_up: bool,
 }
@@ -41,7 +41,7 @@ impl Remap {
     }
 
     /// Enters the places of the copy of an extent. False if the extent has a copy already.
-    pub(crate) fn enter(&self, extent: &Extent, pieces: Vec<Extent>) -> Result<bool> {
+    pub(crate) fn enter(&self, extent: &StoredExtent, pieces: Vec<StoredExtent>) -> Result<bool> {
         let table = self.now();
         let (slot, from) = table.slot(extent).ok_or_else(no_place)?;
         let mut pending = self.pending.lock();
@@ -62,9 +62,9 @@ impl Remap {
         &self,
         commit: &TxgWriter<'_>,
         config: &Config,
-        freed: Vec<Extent>,
-    ) -> Result<Vec<Extent>> {
-        let mut to_free = ToFree {
+        freed: Vec<StoredExtent>,
+    ) -> Result<Vec<StoredExtent>> {
+        let mut to_free = FreedExtents {
             all: Vec::with_capacity(freed.len()),
             later: Vec::new(),
             gives_up: commit.gives_up(),
@@ -79,11 +79,11 @@ impl Remap {
 
     fn free_one(
         &self,
-        table: &Table,
+        table: &RemapTable,
         config: &Config,
-        extent: Extent,
+        extent: StoredExtent,
         depth: usize,
-        to_free: &mut ToFree,
+        to_free: &mut FreedExtents,
     ) -> Result<()> {
         let group = u16::try_from(extent.segment.group()).unwrap_or(u16::MAX);
         let purpose = config.purpose(group);
@@ -132,7 +132,11 @@ impl Remap {
         }
     }
 
-    fn remove(&self, table: &Table, extent: &Extent) -> Result<Option<Vec<Extent>>> {
+    fn remove(
+        &self,
+        table: &RemapTable,
+        extent: &StoredExtent,
+    ) -> Result<Option<Vec<StoredExtent>>> {
         let (slot, from) = table.slot(extent).ok_or_else(no_place)?;
         let mut pending = self.pending.lock();
         if !pending.contains_key(&slot) && self.page(&table.root, slot)?.is_none() {
@@ -149,19 +153,19 @@ impl Remap {
     /// The page with the changes of the running commit, to edit.
     fn edit<'a>(
         &self,
-        table: &Table,
-        pending: &'a mut BTreeMap<u64, Page>,
+        table: &RemapTable,
+        pending: &'a mut BTreeMap<u64, RemapPage>,
         slot: u64,
-    ) -> Result<&'a mut Page> {
+    ) -> Result<&'a mut RemapPage> {
         if let std::collections::btree_map::Entry::Vacant(vacant) = pending.entry(slot) {
             let page = self.page(&table.root, slot)?;
-            vacant.insert(page.map(|page| Page::clone(&page)).unwrap_or_default());
+            vacant.insert(page.map(|page| RemapPage::clone(&page)).unwrap_or_default());
         }
         Ok(pending.get_mut(&slot).expect("just inserted"))
     }
 
     /// Counts a copied extent of the group that is leaving.
-    fn count(&self, table: &Table, extent: &Extent, is_copied: bool) {
+    fn count(&self, table: &RemapTable, extent: &StoredExtent, is_copied: bool) {
         if table.leaving != Some(extent.segment.group()) {
             return;
         }
@@ -197,9 +201,9 @@ impl Remap {
     /// Calls a function with each entry of a group, as of the last commit.
     fn each_entry(
         &self,
-        table: &Table,
+        table: &RemapTable,
         group: u32,
-        each: &mut dyn FnMut(Extent, &[Extent]),
+        each: &mut dyn FnMut(StoredExtent, &[StoredExtent]),
     ) -> Result<()> {
         let (ranges, mut at) = (table.slots(group), 0);
         while let Some(slot) = self.next(&table.root, at, &ranges)? {

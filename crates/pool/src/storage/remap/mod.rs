@@ -14,5 +14,5 @@ mod page;
 mod table;
 
 #[cfg(fuzzing)]
-pub(crate) use page::Page;
+pub(crate) use page::RemapPage;
 pub(crate) use table::{Remap, TableReader};

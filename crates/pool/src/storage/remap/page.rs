@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use store::UNIT;
 
-use crate::format::codec::{Reader, Writer};
-use crate::format::records::extent::Extent;
+use crate::format::codec::{ValueReader, ValueWriter};
+use crate::format::records::extent::StoredExtent;
 use crate::storage::gang::Bounds;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"RMAP");
@@ -30,34 +30,34 @@ pub(super) fn space_for_page(segment_units: u32) -> u64 {
 /// The new places of extents, by the unit where each extent began. A unit is counted from the start of the page. The
 /// pieces of an extent are in the order of its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Page(BTreeMap<u32, Vec<Extent>>);
+pub(crate) struct RemapPage(BTreeMap<u32, Vec<StoredExtent>>);
 
-impl Page {
+impl RemapPage {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The new place of the extent that began at a unit.
-    pub(super) fn get(&self, from: u32) -> Option<&Vec<Extent>> {
+    pub(super) fn get(&self, from: u32) -> Option<&Vec<StoredExtent>> {
         self.0.get(&from)
     }
 
-    pub(super) fn insert(&mut self, from: u32, pieces: Vec<Extent>) {
+    pub(super) fn insert(&mut self, from: u32, pieces: Vec<StoredExtent>) {
         self.0.insert(from, pieces);
     }
 
-    pub(super) fn remove(&mut self, from: u32) -> Option<Vec<Extent>> {
+    pub(super) fn remove(&mut self, from: u32) -> Option<Vec<StoredExtent>> {
         self.0.remove(&from)
     }
 
     /// Every entry: its unit and its new place.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (u32, &Vec<Extent>)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (u32, &Vec<StoredExtent>)> {
         self.0.iter().map(|(from, pieces)| (*from, pieces))
     }
 
     /// The bytes of the page; `None` if the number of a piece is too large.
     pub(crate) fn encode(&self, bounds: &Bounds) -> Option<Vec<u8>> {
-        let mut w = Writer::default();
+        let mut w = ValueWriter::default();
         w.u32(MAGIC).u32(self.0.len() as u32);
         for (from, pieces) in &self.0 {
             w.u32(*from).u32(pieces.len() as u32);
@@ -69,12 +69,12 @@ impl Page {
     }
 
     /// Decodes a page. `None` if entries overlap or do not begin in the page, or if pieces are outside of the pool.
-    pub(crate) fn decode(bytes: &[u8], bounds: &Bounds) -> Option<Page> {
-        let mut r = Reader::new(bytes);
+    pub(crate) fn decode(bytes: &[u8], bounds: &Bounds) -> Option<RemapPage> {
+        let mut r = ValueReader::new(bytes);
         if r.u32()? != MAGIC {
             return None;
         }
-        let mut page = Page::default();
+        let mut page = RemapPage::default();
         let mut free_from = 0;
         for _ in 0..r.u32()? {
             let (from, count) = (r.u32()?, r.u32()?);
@@ -82,7 +82,7 @@ impl Page {
                 return None;
             }
             let pieces = (0..count).map(|_| bounds.unpack(r.u64()?));
-            let pieces: Vec<Extent> = pieces.collect::<Option<_>>()?;
+            let pieces: Vec<StoredExtent> = pieces.collect::<Option<_>>()?;
             let units: u32 = units_of(&pieces);
             if !(1..=EXTENT_UNITS_MAX).contains(&units) {
                 return None;
@@ -95,15 +95,15 @@ impl Page {
 }
 
 #[cfg(any(test, fuzzing))]
-impl Page {
+impl RemapPage {
     /// A page with two entries.
-    pub(crate) fn sample() -> Page {
-        let piece = |group, index, start, units| Extent {
+    pub(crate) fn sample() -> RemapPage {
+        let piece = |group, index, start, units| StoredExtent {
             segment: store::SegmentId::new(group, index),
             start,
             units,
         };
-        let mut page = Page::default();
+        let mut page = RemapPage::default();
         page.insert(3, vec![piece(0, 1, 4, 32)]);
         page.insert(40, vec![piece(1, 2, 0, 1), piece(0, 7, 255, 1)]);
         page
@@ -111,7 +111,7 @@ impl Page {
 }
 
 /// The sum of the units of pieces.
-pub(super) fn units_of(pieces: &[Extent]) -> u32 {
+pub(super) fn units_of(pieces: &[StoredExtent]) -> u32 {
     pieces.iter().map(|piece| piece.units).sum()
 }
 
@@ -123,7 +123,7 @@ mod tests {
     /// The bytes of a page. They never change.
     #[test]
     fn golden_bytes() {
-        let bytes = Page::sample().encode(&bounds()).unwrap();
+        let bytes = RemapPage::sample().encode(&bounds()).unwrap();
         let mut expected = b"RMAP".to_vec();
         expected.extend([2, 0, 0, 0]);
         expected.extend([3, 0, 0, 0, 1, 0, 0, 0]);
@@ -132,12 +132,15 @@ mod tests {
         expected.extend([0, 0, 2, 0, 0, 0, 1, 0]);
         expected.extend([0, 0xff, 7, 0, 0, 0, 0, 0]);
         assert_eq!(bytes, expected);
-        assert_eq!(Page::decode(&bytes, &bounds()), Some(Page::sample()));
+        assert_eq!(
+            RemapPage::decode(&bytes, &bounds()),
+            Some(RemapPage::sample())
+        );
     }
 
     #[test]
     fn pages_that_cannot_be_are_refused() {
-        let hostile: [fn(&mut Page); 5] = [
+        let hostile: [fn(&mut RemapPage); 5] = [
             |page| page.insert(256, vec![piece(0, 0, 0, 1)]),
             |page| page.insert(34, vec![piece(0, 0, 0, 1)]),
             |page| page.insert(100, Vec::new()),
@@ -145,14 +148,18 @@ mod tests {
             |page| page.insert(100, vec![piece(1, 3, 0, 1)]),
         ];
         for (n, change) in hostile.iter().enumerate() {
-            let mut page = Page::sample();
+            let mut page = RemapPage::sample();
             change(&mut page);
             let bytes = page.encode(&bounds()).unwrap();
-            assert_eq!(Page::decode(&bytes, &bounds()), None, "case {n}");
+            assert_eq!(RemapPage::decode(&bytes, &bounds()), None, "case {n}");
         }
-        let bytes = Page::sample().encode(&bounds()).unwrap();
+        let bytes = RemapPage::sample().encode(&bounds()).unwrap();
         for len in 0..bytes.len() {
-            assert_eq!(Page::decode(&bytes[..len], &bounds()), None, "{len} bytes");
+            assert_eq!(
+                RemapPage::decode(&bytes[..len], &bounds()),
+                None,
+                "{len} bytes"
+            );
         }
     }
 }

@@ -10,9 +10,9 @@ use parking_lot::{Mutex, RwLock};
 use quick_cache::sync::Cache;
 use store::{SegmentId, Store, UNIT};
 
-use super::page::{self, Page};
+use super::page::{self, RemapPage};
 use crate::error::{Error, Result};
-use crate::format::records::extent::Extent;
+use crate::format::records::extent::StoredExtent;
 use crate::format::records::pointer::RecordPtr;
 use crate::format::superblock::config::{Config, Purpose};
 use crate::storage::array::walk;
@@ -38,14 +38,14 @@ pub(crate) trait TableReader: Nodes + Send + Sync {
 /// The remap table of a pool.
 pub(crate) struct Remap {
     /// The table of the last commit.
-    pub(super) table: RwLock<Arc<Table>>,
+    pub(super) table: RwLock<Arc<RemapTable>>,
     /// True if the table has entries, or will soon have some.
     pub(super) is_used: AtomicBool,
     pub(super) plain: OnceLock<Box<dyn TableReader>>,
     /// Pages by the checksums of their records.
-    pub(super) pages: Cache<[u8; 16], Arc<Page>>,
+    pub(super) pages: Cache<[u8; 16], Arc<RemapPage>>,
     /// Pages that the running commit has changed.
-    pub(super) pending: Mutex<BTreeMap<u64, Page>>,
+    pub(super) pending: Mutex<BTreeMap<u64, RemapPage>>,
     /// The number of raw units with a copy in each segment of the group that is leaving; `None` before they are
     /// counted.
     pub(super) covered: Mutex<Option<HashMap<SegmentId, u32>>>,
@@ -54,7 +54,7 @@ pub(crate) struct Remap {
 }
 
 /// The table as of a commit.
-pub(super) struct Table {
+pub(super) struct RemapTable {
     pub(super) root: RecordPtr,
     pub(super) numbering: Option<Numbering>,
     pub(super) segment_units: u32,
@@ -78,9 +78,9 @@ impl Default for Remap {
     }
 }
 
-impl Default for Table {
-    fn default() -> Table {
-        Table {
+impl Default for RemapTable {
+    fn default() -> RemapTable {
+        RemapTable {
             root: RecordPtr::EMPTY,
             numbering: None,
             segment_units: 0,
@@ -90,13 +90,13 @@ impl Default for Table {
     }
 }
 
-impl Table {
+impl RemapTable {
     pub(super) fn is_moved(&self, group: u32) -> bool {
         self.moved.get(group as usize).copied().unwrap_or(false)
     }
 
     /// The page for an extent, and the unit in the page where the extent begins.
-    pub(super) fn slot(&self, extent: &Extent) -> Option<(u64, u32)> {
+    pub(super) fn slot(&self, extent: &StoredExtent) -> Option<(u64, u32)> {
         let number = self.numbering.as_ref()?.number(extent.segment)?;
         let units = page::units_of_page(self.segment_units).max(1);
         let pages = u64::from(self.segment_units / units);
@@ -105,12 +105,12 @@ impl Table {
     }
 
     /// The extent of `units` units that begins at a unit of a page.
-    pub(super) fn extent(&self, slot: u64, from: u32, units: u32) -> Option<Extent> {
+    pub(super) fn extent(&self, slot: u64, from: u32, units: u32) -> Option<StoredExtent> {
         let in_page = page::units_of_page(self.segment_units).max(1);
         let pages = u64::from(self.segment_units / in_page);
         let numbering = self.numbering.as_ref()?;
         let number = slot / pages;
-        (number < numbering.total()).then(|| Extent {
+        (number < numbering.total()).then(|| StoredExtent {
             segment: numbering.segment(number),
             start: (slot % pages) as u32 * in_page + from,
             units,
@@ -149,7 +149,7 @@ impl Remap {
         self.plain.get_or_init(open).grow();
         let changed = before.moved != moved || before.leaving != leaving;
         let numbering = Numbering::of(store, &config.stretches);
-        *self.table.write() = Arc::new(Table {
+        *self.table.write() = Arc::new(RemapTable {
             root: *root,
             numbering: Some(numbering),
             segment_units: store.segment_size() / UNIT,
@@ -163,7 +163,7 @@ impl Remap {
         }
     }
 
-    pub(super) fn now(&self) -> Arc<Table> {
+    pub(super) fn now(&self) -> Arc<RemapTable> {
         Arc::clone(&self.table.read())
     }
 
@@ -173,7 +173,7 @@ impl Remap {
     }
 
     /// The present place of an extent: from the table if its group was removed, otherwise the extent itself.
-    pub(crate) fn resolve(&self, extent: Extent) -> Result<Vec<Extent>> {
+    pub(crate) fn resolve(&self, extent: StoredExtent) -> Result<Vec<StoredExtent>> {
         if !self.is_used.load(Ordering::Acquire) {
             return Ok(vec![extent]);
         }
@@ -187,10 +187,10 @@ impl Remap {
     /// group.
     pub(super) fn resolve_into(
         &self,
-        table: &Table,
-        extent: Extent,
+        table: &RemapTable,
+        extent: StoredExtent,
         depth: usize,
-        found: &mut Vec<Extent>,
+        found: &mut Vec<StoredExtent>,
     ) -> Result<()> {
         if !table.is_moved(extent.segment.group()) {
             found.push(extent);
@@ -208,7 +208,7 @@ impl Remap {
     }
 
     /// The copy of an extent in the group that is leaving, if it has a copy already.
-    pub(crate) fn copy_of(&self, extent: &Extent) -> Result<Option<Vec<Extent>>> {
+    pub(crate) fn copy_of(&self, extent: &StoredExtent) -> Result<Option<Vec<StoredExtent>>> {
         if !self.is_used.load(Ordering::Acquire) {
             return Ok(None);
         }
@@ -220,7 +220,7 @@ impl Remap {
     }
 
     /// All units that an extent takes: its present place and its copy.
-    pub(crate) fn all_places(&self, extent: Extent) -> Result<Vec<Extent>> {
+    pub(crate) fn all_places(&self, extent: StoredExtent) -> Result<Vec<StoredExtent>> {
         let mut places = self.resolve(extent)?;
         for n in 0..places.len() {
             places.extend(self.copy_of(&places[n])?.unwrap_or_default());
@@ -229,7 +229,11 @@ impl Remap {
     }
 
     /// The entry of an extent in the table.
-    pub(super) fn entry(&self, table: &Table, extent: &Extent) -> Result<Option<Vec<Extent>>> {
+    pub(super) fn entry(
+        &self,
+        table: &RemapTable,
+        extent: &StoredExtent,
+    ) -> Result<Option<Vec<StoredExtent>>> {
         let Some((slot, from)) = table.slot(extent) else {
             return Err(inconsistent("a place that does not exist is looked up"));
         };
@@ -244,7 +248,7 @@ impl Remap {
     }
 
     /// A page as of the last commit.
-    pub(super) fn page(&self, root: &RecordPtr, slot: u64) -> Result<Option<Arc<Page>>> {
+    pub(super) fn page(&self, root: &RecordPtr, slot: u64) -> Result<Option<Arc<RemapPage>>> {
         let disk = self.plain()?;
         let ptr = walk::get(disk, root, slot)?;
         if ptr.is_empty() {
@@ -254,7 +258,7 @@ impl Remap {
             return Ok(Some(page));
         }
         let bytes = disk.clear_record(&ptr)?;
-        let page = Page::decode(&bytes, &disk.bounds());
+        let page = RemapPage::decode(&bytes, &disk.bounds());
         let page = Arc::new(page.ok_or_else(|| inconsistent("a page cannot be read"))?);
         self.pages.insert(ptr.place.checksum, Arc::clone(&page));
         Ok(Some(page))

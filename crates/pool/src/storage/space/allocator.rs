@@ -12,13 +12,13 @@ use super::Bitmap;
 use super::segments::picker::{Summary, pick};
 use super::segments::table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
 use crate::error::{Error, Result};
-use crate::format::records::extent::{Class, Extent, Span};
+use crate::format::records::extent::{Class, StoredExtent, UnitSpan};
 use crate::format::records::pointer::RecordPtr;
 use crate::format::superblock::config::{Config, Stretch};
 use crate::storage::array::walk;
 use crate::storage::reader::PoolReader;
 use crate::storage::space::counts::Total;
-use crate::storage::space::segments::group_use::Takes;
+use crate::storage::space::segments::group_use::GroupUse;
 
 /// Allocation moves on to another group of devices after this many units.
 const STRIPE_UNITS: u32 = (1 << 20) / UNIT;
@@ -34,18 +34,18 @@ pub(crate) struct Space {
     pub(super) reserved: AtomicU64,
     /// The approximate metadata of datasets, without metadata that only snapshots have.
     pub(super) metadata_bytes: AtomicU64,
-    pub(super) inner: Mutex<Inner>,
+    pub(super) inner: Mutex<SpaceState>,
     /// The runs that the last commit freed, in order. They are unknown until the first commit after an import.
-    pub(super) freed_last: Mutex<Option<Vec<Span>>>,
+    pub(super) freed_last: Mutex<Option<Vec<UnitSpan>>>,
 }
 
-pub(super) struct Inner {
+pub(super) struct SpaceState {
     pub(super) groups: Vec<Vec<Summary>>,
     /// The records that may be placed in each group.
-    pub(super) takes: Vec<Takes>,
+    pub(super) takes: Vec<GroupUse>,
     pub(super) maps: HashMap<SegmentId, Map>,
     pub(super) cursors: HashMap<(Class, u16), Cursor>,
-    pub(super) stripes: HashMap<Class, Stripe>,
+    pub(super) stripes: HashMap<Class, SegmentStripe>,
     pub(super) totals: Vec<Total>,
     /// Segments that became system segments, and are not in the table yet.
     pub(super) new_system: Vec<SegmentId>,
@@ -61,7 +61,7 @@ pub(super) struct Inner {
     pub(super) kept: Option<u64>,
     /// The extents that the two running transaction groups have allocated. The index is the last bit of the group's
     /// number.
-    allocated: [Vec<Extent>; 2],
+    allocated: [Vec<StoredExtent>; 2],
 }
 
 pub(super) struct Map {
@@ -77,12 +77,12 @@ pub(super) struct Cursor {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Stripe {
+pub(super) struct SegmentStripe {
     pub(super) group: u16,
     left: u32,
 }
 
-impl Inner {
+impl SpaceState {
     /// Makes an empty segment a system segment, for the table and the bitmaps.
     pub(super) fn make_system(&mut self, id: SegmentId, units: u32) {
         self.groups[id.group() as usize][id.index() as usize].class = Some(Class::System);
@@ -131,7 +131,7 @@ impl Space {
         let space = Space::empty(disk, &config.stretches);
         let mut inner = space.inner.lock();
         for (takes, purpose) in inner.takes.iter_mut().zip(config.purposes()) {
-            *takes = Takes::of(purpose);
+            *takes = GroupUse::of(purpose);
         }
         inner.bitmaps = *bitmaps;
         space.read_table(&mut inner, table)?;
@@ -160,8 +160,8 @@ impl Space {
             reserved: AtomicU64::new(0),
             metadata_bytes: AtomicU64::new(0),
             freed_last: Mutex::default(),
-            inner: Mutex::new(Inner {
-                takes: vec![Takes::Records; groups.len()],
+            inner: Mutex::new(SpaceState {
+                takes: vec![GroupUse::Records; groups.len()],
                 groups,
                 maps: HashMap::new(),
                 cursors: HashMap::new(),
@@ -187,7 +187,7 @@ impl Space {
         self.numbering().largest_cell()
     }
 
-    fn read_table(&self, inner: &mut Inner, table: &RecordPtr) -> Result<()> {
+    fn read_table(&self, inner: &mut SpaceState, table: &RecordPtr) -> Result<()> {
         let numbering = self.numbering();
         self.each_entry(table, &mut |number, entry| {
             self.take_entry(inner, numbering.segment(number), entry)
@@ -225,7 +225,12 @@ impl Space {
         })
     }
 
-    fn take_entry(&self, inner: &mut Inner, id: SegmentId, entry: &SegmentEntry) -> Option<()> {
+    fn take_entry(
+        &self,
+        inner: &mut SpaceState,
+        id: SegmentId,
+        entry: &SegmentEntry,
+    ) -> Option<()> {
         let class = entry.class()?;
         let used = entry.used.get();
         let free = self.units_per_segment.checked_sub(used)?;
@@ -245,7 +250,7 @@ impl Space {
     }
 
     /// The bitmaps of a segment, read if they are not in memory.
-    pub(super) fn map<'a>(&self, inner: &'a mut Inner, id: SegmentId) -> Result<&'a mut Map> {
+    pub(super) fn map<'a>(&self, inner: &'a mut SpaceState, id: SegmentId) -> Result<&'a mut Map> {
         let number = self
             .numbering()
             .number(id)
@@ -291,7 +296,7 @@ impl Space {
         class: Class,
         units: u32,
         apart_from: Option<SegmentId>,
-    ) -> Result<Extent> {
+    ) -> Result<StoredExtent> {
         let mut inner = self.inner.lock();
         for group in self.group_order(&mut inner, class, units, apart_from) {
             let barred = apart_from
@@ -313,12 +318,12 @@ impl Space {
     /// The groups to try, the best first: the next one in turn, then those with most free space.
     fn group_order(
         &self,
-        inner: &mut Inner,
+        inner: &mut SpaceState,
         class: Class,
         units: u32,
         apart_from: Option<SegmentId>,
     ) -> Vec<u16> {
-        let groups: Vec<u16> = inner.groups_that_take(Takes::Records).collect();
+        let groups: Vec<u16> = inner.groups_that_take(GroupUse::Records).collect();
         if groups.len() == 1 {
             return groups;
         }
@@ -345,7 +350,7 @@ impl Space {
             .collect();
         order.sort_unstable();
         if avoid.is_none() {
-            let stripe = Stripe {
+            let stripe = SegmentStripe {
                 group: order[0].2,
                 left: STRIPE_UNITS.saturating_sub(units),
             };
@@ -355,7 +360,7 @@ impl Space {
     }
 
     /// The used part of a group, in millionths.
-    pub(super) fn fullness(&self, inner: &Inner, group: u16) -> u64 {
+    pub(super) fn fullness(&self, inner: &SpaceState, group: u16) -> u64 {
         let segments = &inner.groups[usize::from(group)];
         let taken: u64 = segments.iter().map(|s| u64::from(s.taken)).sum();
         taken * 1_000_000 / (segments.len() as u64 * u64::from(self.units_per_segment)).max(1)
@@ -363,12 +368,12 @@ impl Space {
 
     pub(super) fn allocate_in(
         &self,
-        inner: &mut Inner,
+        inner: &mut SpaceState,
         class: Class,
         group: u16,
         units: u32,
         barred: Option<u32>,
-    ) -> Result<Option<Extent>> {
+    ) -> Result<Option<StoredExtent>> {
         let key = (class, group);
         let taken = self.numbering().shape(group.into()).taken(units);
         let mut fresh = false;
@@ -388,14 +393,14 @@ impl Space {
             match found {
                 Ok(start) => {
                     let (segment, unit) = (id, start + taken);
-                    let span = Span {
+                    let span = UnitSpan {
                         segment,
                         start,
                         units: taken,
                     };
                     self.take(inner, class, span);
                     inner.cursors.insert(key, Cursor { index, unit });
-                    return Ok(Some(Extent {
+                    return Ok(Some(StoredExtent {
                         segment,
                         start,
                         units,
@@ -411,7 +416,7 @@ impl Space {
         }
     }
 
-    pub(super) fn take(&self, inner: &mut Inner, class: Class, span: Span) {
+    pub(super) fn take(&self, inner: &mut SpaceState, class: Class, span: UnitSpan) {
         let (id, units) = (span.segment, span.units);
         let map = inner.maps.get_mut(&id).expect("searched just now");
         assert!(map.taken.set(span.start, units), "the run is free");
@@ -424,13 +429,13 @@ impl Space {
     }
 
     /// Makes units free again, after an abandoned allocation or a durable commit.
-    pub(crate) fn release(&self, extents: impl IntoIterator<Item = Extent>) {
+    pub(crate) fn release(&self, extents: impl IntoIterator<Item = StoredExtent>) {
         let numbering = self.numbering();
         let extents = extents.into_iter();
         self.release_spans(extents.map(|extent| numbering.span(&extent)));
     }
 
-    pub(super) fn release_spans(&self, spans: impl IntoIterator<Item = Span>) {
+    pub(super) fn release_spans(&self, spans: impl IntoIterator<Item = UnitSpan>) {
         let mut inner = self.inner.lock();
         for span in spans {
             let id = span.segment;
@@ -460,7 +465,7 @@ impl Space {
     }
 
     /// Notes the allocations of a transaction group.
-    pub(crate) fn count_allocated(&self, txg: u64, extents: Vec<Extent>) {
+    pub(crate) fn count_allocated(&self, txg: u64, extents: Vec<StoredExtent>) {
         self.inner.lock().allocated[(txg % 2) as usize].extend(extents);
     }
 
@@ -469,9 +474,9 @@ impl Space {
     pub(crate) fn apply(
         &self,
         txg: u64,
-        more: &[Extent],
-        freed: &[Extent],
-    ) -> Result<Vec<Changed>> {
+        more: &[StoredExtent],
+        freed: &[StoredExtent],
+    ) -> Result<Vec<ChangedSegment>> {
         let mut inner = self.inner.lock();
         let allocated = std::mem::take(&mut inner.allocated[(txg % 2) as usize]);
         let mut changed = std::collections::BTreeSet::new();
@@ -502,14 +507,14 @@ impl Space {
             changed.extend(self.load_all(&mut inner)?);
         }
         let dropped = std::mem::take(&mut inner.dropped);
-        let dropped = dropped.into_iter().map(|id| Changed {
+        let dropped = dropped.into_iter().map(|id| ChangedSegment {
             number: self.numbering().number(id).expect("it was in use"),
             entry: SegmentEntry::default(),
             bitmap: None,
         });
-        let dropped: Vec<Changed> = dropped.collect();
+        let dropped: Vec<ChangedSegment> = dropped.collect();
         let system = std::mem::take(&mut inner.new_system);
-        let system = system.into_iter().map(|id| Changed {
+        let system = system.into_iter().map(|id| ChangedSegment {
             number: self.numbering().number(id).expect("it exists"),
             entry: SegmentEntry::new(Class::System as u8, 0),
             bitmap: None,
@@ -518,11 +523,11 @@ impl Space {
         Ok(changed.chain(system).chain(dropped).collect())
     }
 
-    fn changed(&self, inner: &Inner, id: SegmentId) -> Changed {
+    fn changed(&self, inner: &SpaceState, id: SegmentId) -> ChangedSegment {
         let map = &inner.maps[&id];
         let used = map.on_disk.count();
         let class = inner.class_of(id);
-        Changed {
+        ChangedSegment {
             number: self.numbering().number(id).expect("it has a map"),
             entry: match class {
                 Some(class) if used > 0 => SegmentEntry::new(class as u8, used),
@@ -533,12 +538,12 @@ impl Space {
     }
 
     /// Called when a commit is durable: its bitmaps are now those on disk, and the extents that it freed are free.
-    pub(crate) fn committed(&self, bitmaps: RecordPtr, freed: &[Extent]) {
+    pub(crate) fn committed(&self, bitmaps: RecordPtr, freed: &[StoredExtent]) {
         self.release(freed.iter().copied());
         let mut inner = self.inner.lock();
         inner.bitmaps = bitmaps;
         if inner.maps.len() > MAPS_KEPT {
-            let Inner {
+            let SpaceState {
                 maps,
                 cursors,
                 groups,
@@ -572,7 +577,7 @@ impl Space {
 }
 
 /// A segment whose state on disk changes with a commit.
-pub(crate) struct Changed {
+pub(crate) struct ChangedSegment {
     /// The number of the segment.
     pub(crate) number: u64,
     /// The entry of the segment in the table.

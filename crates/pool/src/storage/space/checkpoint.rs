@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use store::UNIT;
 
-use super::allocator::Inner;
+use super::allocator::SpaceState;
 use super::system::SpaceRoots;
 use super::{Bitmap, ReserveFor, Space};
 use crate::error::{Error, Result};
-use crate::format::records::extent::{Class, Span};
-use crate::format::records::pointer::{Place, RecordPtr};
+use crate::format::records::extent::{Class, UnitSpan};
+use crate::format::records::pointer::{RecordLocation, RecordPtr};
 use crate::storage::array::walk;
 
 impl Space {
@@ -75,7 +75,7 @@ impl Space {
 
     fn keep_segment(
         &self,
-        inner: &mut Inner,
+        inner: &mut SpaceState,
         number: u64,
         bitmaps: &RecordPtr,
         entry: Option<&(Class, u32)>,
@@ -115,7 +115,7 @@ impl Space {
             tracing::warn!(%error, "space of the checkpoint's bitmaps is free after the next import");
         });
         let mut free = Vec::new();
-        let Inner { maps, groups, .. } = &mut *inner;
+        let SpaceState { maps, groups, .. } = &mut *inner;
         for (id, map) in maps.iter_mut() {
             let Some(kept) = map.kept.take() else {
                 continue;
@@ -129,11 +129,14 @@ impl Space {
                 (Some(Class::System), Err(_)) => continue,
                 _ => kept.without(&map.on_disk),
             };
-            let spans = only.taken_runs().into_iter().map(|(start, units)| Span {
-                segment: *id,
-                start,
-                units,
-            });
+            let spans = only
+                .taken_runs()
+                .into_iter()
+                .map(|(start, units)| UnitSpan {
+                    segment: *id,
+                    start,
+                    units,
+                });
             free.extend(spans);
         }
         drop(inner);
@@ -143,7 +146,7 @@ impl Space {
     }
 
     /// The record of each bitmap.
-    fn bitmaps_of(&self, root: &RecordPtr) -> Result<BTreeMap<u64, Place>> {
+    fn bitmaps_of(&self, root: &RecordPtr) -> Result<BTreeMap<u64, RecordLocation>> {
         let mut all = BTreeMap::new();
         walk::each_record(&self.disk, root, &mut |number, ptr| {
             all.insert(number, ptr.place);
@@ -163,7 +166,7 @@ impl Space {
     }
 }
 
-impl Inner {
+impl SpaceState {
     /// Begins to keep two states. At first their bitmaps are equal, and the second state has no units in system
     /// segments.
     fn begin(&mut self, units: u32) {

@@ -11,8 +11,8 @@ use store::UNIT;
 
 use super::{ReserveFor, Space};
 use crate::error::Result;
-use crate::format::records::extent::{Class, Extent, Span};
-use crate::storage::space::segments::group_use::Takes;
+use crate::format::records::extent::{Class, StoredExtent, UnitSpan};
+use crate::storage::space::segments::group_use::GroupUse;
 
 /// Shorter runs are not worth a call.
 pub(crate) const UNITS_MIN: u32 = (64 << 10) / UNIT;
@@ -23,7 +23,7 @@ const RUNS_MAX: usize = 1024;
 impl Space {
     /// Called when a commit is durable: notes the extents that it freed. Returns the runs that the previous commit
     /// freed. They can be discarded now.
-    pub(crate) fn note_freed(&self, freed: &[Extent]) -> Vec<Span> {
+    pub(crate) fn note_freed(&self, freed: &[StoredExtent]) -> Vec<UnitSpan> {
         let numbering = self.numbering();
         let freed = freed.iter().map(|extent| numbering.span(extent));
         let before = self.freed_last.lock().replace(runs(freed.collect()));
@@ -31,14 +31,14 @@ impl Space {
     }
 
     /// Adds runs to those that the last commit freed.
-    pub(crate) fn note_ended(&self, free: Vec<Span>) {
+    pub(crate) fn note_ended(&self, free: Vec<UnitSpan>) {
         let mut last = self.freed_last.lock();
         let all = last.take().unwrap_or_default().into_iter().chain(free);
         *last = Some(runs(all.collect()));
     }
 
     /// Discards the long ones of these runs, if they are still free.
-    pub(crate) fn discard_runs(self: &Arc<Space>, due: Vec<Span>) {
+    pub(crate) fn discard_runs(self: &Arc<Space>, due: Vec<UnitSpan>) {
         let long = due.into_iter().filter(|run| run.units >= UNITS_MIN);
         for run in long.take(RUNS_MAX) {
             if let Err(error) = self.discard(run) {
@@ -48,7 +48,7 @@ impl Space {
         }
     }
 
-    fn discard(self: &Arc<Space>, run: Span) -> Result<()> {
+    fn discard(self: &Arc<Space>, run: UnitSpan) -> Result<()> {
         let bytes = u64::from(run.units) * u64::from(UNIT);
         let Ok(_reserved) = self.reserve(bytes, ReserveFor::Writing) else {
             return Ok(());
@@ -62,10 +62,10 @@ impl Space {
         Ok(done?)
     }
 
-    pub(super) fn take_if_free(&self, run: Span) -> Result<bool> {
+    pub(super) fn take_if_free(&self, run: UnitSpan) -> Result<bool> {
         let mut inner = self.inner.lock();
         let takes = inner.takes.get(run.segment.group() as usize);
-        if !matches!(takes, Some(Takes::Records | Takes::Logs)) {
+        if !matches!(takes, Some(GroupUse::Records | GroupUse::Logs)) {
             return Ok(false);
         }
         if !self
@@ -85,9 +85,9 @@ impl Space {
 }
 
 /// Joins neighbouring spans.
-fn runs(mut sorted: Vec<Span>) -> Vec<Span> {
+fn runs(mut sorted: Vec<UnitSpan>) -> Vec<UnitSpan> {
     sorted.sort_unstable_by_key(|span| (span.segment, span.start));
-    let mut runs: Vec<Span> = Vec::new();
+    let mut runs: Vec<UnitSpan> = Vec::new();
     for span in sorted {
         match runs.last_mut() {
             Some(last) if last.segment == span.segment && last.start + last.units == span.start => {
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn neighbours_form_runs() {
-        let span = |index, start, units| Span {
+        let span = |index, start, units| UnitSpan {
             segment: SegmentId::new(0, index),
             start,
             units,

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use store::{SegmentId, UNIT};
 
-use super::allocator::Inner;
+use super::allocator::SpaceState;
 use super::segments::picker::Summary;
 use super::segments::table::Numbering;
 use super::{ReserveFor, Space};
 use crate::error::{Error, Result};
 use crate::format::superblock::config::{Purpose, Stretch};
 use crate::storage::space::counts::Total;
-use crate::storage::space::segments::group_use::Takes;
+use crate::storage::space::segments::group_use::GroupUse;
 
 impl Space {
     /// Adds the new group of the store, for this purpose. The commit that calls this enters the group into the segment
@@ -45,7 +45,7 @@ impl Space {
             let group = group as u16;
             inner.groups.push(Vec::new());
             inner.totals.push(Total::new(0, units));
-            inner.takes.push(Takes::of(purpose));
+            inner.takes.push(GroupUse::of(purpose));
             match purpose {
                 Purpose::Data => {
                     // The rest of the group is for data.
@@ -103,7 +103,7 @@ impl Space {
     }
 }
 
-impl Inner {
+impl SpaceState {
     /// Adds `added` empty segments to a group.
     fn append(&mut self, group: u16, added: u32, units: u32) {
         let known = &mut self.groups[usize::from(group)];
@@ -131,7 +131,7 @@ impl Inner {
 
     /// `count` empty segments of groups that take records, from the ends of the groups.
     pub(super) fn empty_segments(&self, count: usize) -> Result<Vec<SegmentId>> {
-        let groups = self.groups_that_take(Takes::Records);
+        let groups = self.groups_that_take(GroupUse::Records);
         let all = groups.flat_map(|group| {
             let segments = self.groups[usize::from(group)].iter().enumerate().rev();
             let empty = segments.filter(|(_, s)| s.class.is_none() && s.taken == 0);

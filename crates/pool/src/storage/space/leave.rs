@@ -5,20 +5,20 @@ use std::collections::HashMap;
 use store::{SegmentId, UNIT};
 
 use super::Space;
-use super::allocator::Inner;
+use super::allocator::SpaceState;
 use super::segments::picker::Summary;
 use crate::error::Result;
-use crate::format::records::extent::{Class, Extent};
+use crate::format::records::extent::{Class, StoredExtent};
 use crate::storage::space::counts::Total;
-use crate::storage::space::segments::group_use::Takes;
+use crate::storage::space::segments::group_use::GroupUse;
 
 impl Space {
     /// Stops allocation in a group that holds records, or allows it again.
     pub(crate) fn leave(&self, group: u16, leaves: bool) {
         let mut inner = self.inner.lock();
         inner.takes[usize::from(group)] = match leaves {
-            true => Takes::NoMore,
-            false => Takes::Records,
+            true => GroupUse::NoMore,
+            false => GroupUse::Records,
         };
         inner.stripes.retain(|_, stripe| stripe.group != group);
     }
@@ -60,7 +60,7 @@ impl Space {
 
     /// Reads the bitmaps of all segments with records, and returns these segments. Notes all system segments for the
     /// table.
-    pub(super) fn load_all(&self, inner: &mut Inner) -> Result<Vec<SegmentId>> {
+    pub(super) fn load_all(&self, inner: &mut SpaceState) -> Result<Vec<SegmentId>> {
         let numbering = self.numbering();
         let mut records = Vec::new();
         for number in 0..numbering.total() {
@@ -84,7 +84,7 @@ impl Space {
     }
 
     /// Returns whether all units of an extent are in use in the last commit.
-    pub(crate) fn is_on_disk(&self, extent: &Extent) -> Result<bool> {
+    pub(crate) fn is_on_disk(&self, extent: &StoredExtent) -> Result<bool> {
         let span = self.numbering().span(extent);
         let mut inner = self.inner.lock();
         let map = self.map(&mut inner, span.segment)?;
@@ -117,12 +117,12 @@ impl Space {
         inner.cursors.retain(|(_, other), _| *other != group);
         inner.totals[usize::from(group)] =
             Total::new(segments.len() as u32, self.units_per_segment);
-        inner.takes[usize::from(group)] = Takes::Nothing;
+        inner.takes[usize::from(group)] = GroupUse::Nothing;
         true
     }
 }
 
-impl Inner {
+impl SpaceState {
     /// The number of system segments that are missing without those of a group.
     fn system_lacking(&self, wanted: u64, group: u16) -> usize {
         let own = u64::from(self.totals[usize::from(group)].system);

@@ -4,16 +4,16 @@
 use store::UNIT;
 
 use super::Space;
-use super::allocator::Inner;
+use super::allocator::SpaceState;
 use crate::error::Result;
-use crate::format::records::extent::{Class, Extent};
-use crate::storage::space::segments::group_use::Takes;
+use crate::format::records::extent::{Class, StoredExtent};
+use crate::storage::space::segments::group_use::GroupUse;
 
 /// The part of the free space in the groups for logs that a log takes at most.
 const FREE_PART: u64 = 4;
 
-impl Inner {
-    pub(super) fn groups_that_take(&self, what: Takes) -> impl Iterator<Item = u16> {
+impl SpaceState {
+    pub(super) fn groups_that_take(&self, what: GroupUse) -> impl Iterator<Item = u16> {
         let groups = self.takes.iter().zip(0..);
         groups
             .filter(move |(takes, _)| **takes == what)
@@ -26,25 +26,25 @@ impl Space {
     pub(crate) fn takes_logs(&self, group: u32) -> bool {
         let takes = self.inner.lock().takes.get(group as usize).copied();
         match takes {
-            Some(Takes::Records) => true,
-            Some(Takes::Logs) => self.disk.store.works(group),
-            Some(Takes::NoMore | Takes::Nothing) | None => false,
+            Some(GroupUse::Records) => true,
+            Some(GroupUse::Logs) => self.disk.store.works(group),
+            Some(GroupUse::NoMore | GroupUse::Nothing) | None => false,
         }
     }
 
     /// Returns whether a group is for logs only, or was.
     pub(crate) fn is_for_logs(&self, group: u32) -> bool {
         let takes = self.inner.lock().takes.get(group as usize).copied();
-        matches!(takes, Some(Takes::Logs | Takes::Nothing))
+        matches!(takes, Some(GroupUse::Logs | GroupUse::Nothing))
     }
 
     /// Takes the units of a record that only a log points to: they are in no bitmap. False if they are not all free.
-    pub(crate) fn claim(&self, extent: &Extent) -> Result<bool> {
+    pub(crate) fn claim(&self, extent: &StoredExtent) -> Result<bool> {
         let numbering = self.numbering();
         let mut inner = self.inner.lock();
         let group = extent.segment.group() as usize;
         let exists = numbering.number(extent.segment).is_some()
-            && matches!(inner.takes[group], Takes::Records | Takes::NoMore)
+            && matches!(inner.takes[group], GroupUse::Records | GroupUse::NoMore)
             && inner.class_of(extent.segment) != Some(Class::System);
         if !exists {
             return Ok(false);
@@ -67,7 +67,7 @@ impl Space {
     }
 
     /// Takes a run of units in a group for logs, if one of them works and has space.
-    pub(crate) fn allocate_log(&self, units: u32) -> Result<Option<Extent>> {
+    pub(crate) fn allocate_log(&self, units: u32) -> Result<Option<StoredExtent>> {
         let mut inner = self.inner.lock();
         let mut groups = self.log_groups(&inner);
         groups.sort_by_key(|group| self.fullness(&inner, *group));
@@ -80,8 +80,8 @@ impl Space {
         Ok(None)
     }
 
-    fn log_groups(&self, inner: &Inner) -> Vec<u16> {
-        let groups = inner.groups_that_take(Takes::Logs);
+    fn log_groups(&self, inner: &SpaceState) -> Vec<u16> {
+        let groups = inner.groups_that_take(GroupUse::Logs);
         groups
             .filter(|group| self.disk.store.works((*group).into()))
             .collect()
@@ -90,8 +90,8 @@ impl Space {
     /// Stops allocation in a group for logs, or allows it again.
     pub(crate) fn bar(&self, group: u16, is_barred: bool) {
         self.inner.lock().takes[usize::from(group)] = match is_barred {
-            true => Takes::Nothing,
-            false => Takes::Logs,
+            true => GroupUse::Nothing,
+            false => GroupUse::Logs,
         };
     }
 }

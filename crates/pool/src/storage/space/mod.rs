@@ -24,8 +24,8 @@ mod turn;
 
 pub(crate) use allocator::Space;
 pub(crate) use discard::UNITS_MIN;
-pub use reserve::{Reservation, ReserveFor};
+pub use reserve::{ReserveFor, SpaceReservation};
 pub(crate) use segments::bitmap::Bitmap;
 pub(crate) use segments::table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
-pub(crate) use turn::Turn;
-pub use turn::TurnToFree;
+pub(crate) use turn::FreeTurn;
+pub use turn::FreeingTurn;

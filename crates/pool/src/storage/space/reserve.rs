@@ -20,12 +20,12 @@ pub enum ReserveFor {
 
 /// Reserved bytes. Dropping this releases them.
 #[must_use]
-pub struct Reservation {
+pub struct SpaceReservation {
     space: Arc<Space>,
     bytes: u64,
 }
 
-impl Reservation {
+impl SpaceReservation {
     /// The number of reserved bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -34,7 +34,8 @@ impl Reservation {
     /// Releases all but `bytes`.
     pub fn shrink(&mut self, bytes: u64) {
         let excess = self.bytes.saturating_sub(bytes);
-        self.space.reserved.fetch_sub(excess, Ordering::Relaxed);
+        let before = self.space.reserved.fetch_sub(excess, Ordering::Relaxed);
+        debug_assert!(before >= excess, "the sum has each reservation");
         self.bytes -= excess;
     }
 
@@ -51,15 +52,20 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
+impl Drop for SpaceReservation {
     fn drop(&mut self) {
-        self.space.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+        let before = self.space.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+        debug_assert!(before >= self.bytes, "the sum has each reservation");
     }
 }
 
 impl Space {
     /// Reserves bytes. Fails if there is no free space for them.
-    pub(crate) fn reserve(self: &Arc<Space>, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+    pub(crate) fn reserve(
+        self: &Arc<Space>,
+        bytes: u64,
+        why: ReserveFor,
+    ) -> Result<SpaceReservation> {
         self.reserve_besides(bytes, why, 0)
     }
 
@@ -69,7 +75,7 @@ impl Space {
         bytes: u64,
         why: ReserveFor,
         kept: u64,
-    ) -> Result<Reservation> {
+    ) -> Result<SpaceReservation> {
         let Capacity { usual, certain } = self.free();
         let kept = u128::from(kept) * u128::from(certain) / u128::from(usual.max(1));
         let kept = u64::try_from(kept).unwrap_or(u64::MAX);
@@ -85,7 +91,7 @@ impl Space {
         self.reserved
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve)
             .map_err(|_| Error::NoSpace)?;
-        Ok(Reservation {
+        Ok(SpaceReservation {
             space: Arc::clone(self),
             bytes,
         })
@@ -103,8 +109,8 @@ impl Space {
     }
 
     /// A reservation of 0 bytes, to grow.
-    pub(crate) fn nothing(self: &Arc<Space>) -> Reservation {
-        Reservation {
+    pub(crate) fn nothing(self: &Arc<Space>) -> SpaceReservation {
+        SpaceReservation {
             space: Arc::clone(self),
             bytes: 0,
         }

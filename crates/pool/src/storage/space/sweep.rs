@@ -9,8 +9,8 @@ use store::{Store, UNIT};
 
 use super::{ReserveFor, Space};
 use crate::error::Result;
-use crate::format::records::extent::{Class, Span};
-use crate::storage::space::segments::group_use::Takes;
+use crate::format::records::extent::{Class, UnitSpan};
+use crate::storage::space::segments::group_use::GroupUse;
 
 /// Longer runs are taken in pieces, so that writers find space meanwhile.
 const PIECE_UNITS: u32 = (4 << 20) / UNIT;
@@ -22,7 +22,7 @@ impl Space {
     }
 
     /// The pieces of free space of a segment, each of at least `least` units.
-    pub(crate) fn free_pieces(&self, number: u64, least: u32) -> Result<Vec<Span>> {
+    pub(crate) fn free_pieces(&self, number: u64, least: u32) -> Result<Vec<UnitSpan>> {
         let numbering = self.numbering();
         if number >= numbering.total() {
             return Ok(Vec::new());
@@ -30,7 +30,7 @@ impl Space {
         let id = numbering.segment(number);
         let mut inner = self.inner.lock();
         let takes = inner.takes.get(id.group() as usize);
-        let is_usable = matches!(takes, Some(Takes::Records | Takes::Logs));
+        let is_usable = matches!(takes, Some(GroupUse::Records | GroupUse::Logs));
         if !is_usable || inner.class_of(id) == Some(Class::System) || inner.unopened.contains(&id) {
             return Ok(Vec::new());
         }
@@ -39,7 +39,7 @@ impl Space {
         for (mut start, mut units) in runs {
             while units >= least {
                 let now = units.min(PIECE_UNITS);
-                pieces.push(Span {
+                pieces.push(UnitSpan {
                     segment: id,
                     start,
                     units: now,
@@ -54,7 +54,7 @@ impl Space {
     /// superblock still reaches it.
     pub(crate) fn while_free(
         self: &Arc<Space>,
-        piece: Span,
+        piece: UnitSpan,
         act: impl FnOnce(&Store) -> store::Result<()>,
     ) -> Result<u64> {
         let bytes = u64::from(piece.units) * u64::from(UNIT);
@@ -73,7 +73,7 @@ impl Space {
         Ok(done?)
     }
 
-    fn was_freed_last(&self, piece: &Span) -> bool {
+    fn was_freed_last(&self, piece: &UnitSpan) -> bool {
         let last = self.freed_last.lock();
         let Some(last) = &*last else { return true };
         let end = piece.start + piece.units;

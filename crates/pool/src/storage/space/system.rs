@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use store::SegmentId;
 
-use super::allocator::Inner;
+use super::allocator::SpaceState;
 use super::segments::table::{ENTRIES_PER_PAGE, Numbering};
 use super::{Bitmap, Space};
 use crate::error::{Error, Result};
-use crate::format::records::extent::{Class, Extent};
+use crate::format::records::extent::{Class, StoredExtent};
 use crate::format::records::pointer::RecordPtr;
 use crate::storage::array::walk::{self, Visit};
 
@@ -43,7 +43,7 @@ impl Space {
                 if ptr.place.is_gang() {
                     return Err(bad("a record of it lies in pieces"));
                 }
-                for extent in Extent::of_whole(&ptr.place) {
+                for extent in StoredExtent::of_whole(&ptr.place) {
                     let span = numbering.span(&extent);
                     let map = all.entry(span.segment);
                     let map = map.or_insert_with(|| Bitmap::new(self.units_per_segment));
@@ -60,7 +60,7 @@ impl Space {
     /// Takes these units, for the current state or for the second state.
     pub(super) fn take_system(
         &self,
-        inner: &mut Inner,
+        inner: &mut SpaceState,
         units: HashMap<SegmentId, Bitmap>,
     ) -> Result<()> {
         for (id, units) in units {

@@ -5,12 +5,12 @@
 //! units, which writers can reserve.
 
 use super::Space;
-use super::allocator::Inner;
+use super::allocator::SpaceState;
 use crate::format::records::extent::Class;
 use crate::storage::space::counts::{Capacity, Total};
-use crate::storage::space::segments::group_use::Takes;
+use crate::storage::space::segments::group_use::GroupUse;
 
-impl Inner {
+impl SpaceState {
     /// The number of system segments.
     pub(super) fn system_segments(&self) -> u64 {
         self.totals
@@ -36,7 +36,7 @@ impl Space {
     pub(super) fn metadata_of(&self, bytes: u64) -> u64 {
         let inner = self.inner.lock();
         let (mut all, mut metadata) = (0, 0);
-        for group in inner.groups_that_take(Takes::Records).map(usize::from) {
+        for group in inner.groups_that_take(GroupUse::Records).map(usize::from) {
             for segment in &inner.groups[group] {
                 let taken = u64::from(segment.taken);
                 match segment.class {
@@ -54,7 +54,7 @@ impl Space {
         let numbering = self.numbering();
         let inner = self.inner.lock();
         let mut sum = Capacity::default();
-        for group in inner.groups_that_take(Takes::Records).map(usize::from) {
+        for group in inner.groups_that_take(GroupUse::Records).map(usize::from) {
             let (total, shape) = (&inner.totals[group], &numbering.shapes()[group]);
             // The rest at the end of a segment is too short for a record.
             let rest = u64::from(self.units_per_segment % shape.cell());

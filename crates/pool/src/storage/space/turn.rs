@@ -5,35 +5,35 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{Reservation, ReserveFor, Space};
+use super::{ReserveFor, Space, SpaceReservation};
 use crate::error::Result;
 
 /// The right to free alone, and the number of threads that have it or wait for it.
 #[derive(Default)]
-pub(crate) struct Turn {
+pub(crate) struct FreeTurn {
     taken: Mutex<()>,
     waiting: AtomicUsize,
 }
 
 /// The turn of one thread to reserve space with [`ReserveFor::FreeingAlone`]. It ends when this is dropped. No other
 /// thread makes such a reservation meanwhile, so a commit releases the space that the others have reserved.
-pub struct TurnToFree<'a> {
+pub struct FreeingTurn<'a> {
     space: &'a Arc<Space>,
     _taken: MutexGuard<'a, ()>,
-    _counted: Counted<'a>,
+    _counted: TurnWaiter<'a>,
 }
 
-impl Turn {
+impl FreeTurn {
     /// Returns whether a thread has the turn, or waits for it.
     pub(crate) fn is_wanted(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Waits for the turn.
-    pub(crate) fn wait<'a>(&'a self, space: &'a Arc<Space>) -> TurnToFree<'a> {
+    pub(crate) fn wait<'a>(&'a self, space: &'a Arc<Space>) -> FreeingTurn<'a> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _counted = Counted(self);
-        TurnToFree {
+        let _counted = TurnWaiter(self);
+        FreeingTurn {
             space,
             _taken: self.taken.lock(),
             _counted,
@@ -42,20 +42,20 @@ impl Turn {
 }
 
 /// A thread that waits for the turn or has it.
-struct Counted<'a>(&'a Turn);
+struct TurnWaiter<'a>(&'a FreeTurn);
 
-impl Drop for Counted<'_> {
+impl Drop for TurnWaiter<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl TurnToFree<'_> {
+impl FreeingTurn<'_> {
     /// Reserves bytes, also from the space that threads without the turn must leave free.
     ///
     /// # Errors
     /// [`Error::NoSpace`](crate::Error::NoSpace) if there are too few.
-    pub fn reserve(&self, bytes: u64) -> Result<Reservation> {
+    pub fn reserve(&self, bytes: u64) -> Result<SpaceReservation> {
         self.space.reserve(bytes, ReserveFor::FreeingAlone)
     }
 

@@ -8,39 +8,39 @@ use store::{SegmentId, Store, UNIT};
 use zerocopy::IntoBytes;
 
 use crate::error::Result;
-use crate::format::records::node::Node;
+use crate::format::records::node::ArrayNode;
 
 /// A batch is written when it holds this many bytes.
 const BATCH_MAX: usize = 4 << 20;
 
 /// Bytes to write.
 #[derive(Clone)]
-pub(crate) enum Piece {
-    Node(Arc<Node>),
+pub(crate) enum BatchPiece {
+    Node(Arc<ArrayNode>),
     Bytes(Arc<Vec<u8>>),
     Part(Arc<Vec<u8>>, Range<usize>),
 }
 
-impl Piece {
+impl BatchPiece {
     pub(crate) fn len(&self) -> usize {
         self.bytes().len()
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Piece::Node(node) => node.as_bytes(),
-            Piece::Bytes(bytes) => bytes,
-            Piece::Part(bytes, range) => &bytes[range.clone()],
+            BatchPiece::Node(node) => node.as_bytes(),
+            BatchPiece::Bytes(bytes) => bytes,
+            BatchPiece::Part(bytes, range) => &bytes[range.clone()],
         }
     }
 
     /// A range of its bytes.
-    pub(crate) fn part(&self, range: Range<usize>) -> Piece {
+    pub(crate) fn part(&self, range: Range<usize>) -> BatchPiece {
         match self {
-            Piece::Bytes(bytes) => Piece::Part(Arc::clone(bytes), range),
+            BatchPiece::Bytes(bytes) => BatchPiece::Part(Arc::clone(bytes), range),
             // Nodes are one unit long and never divided.
-            Piece::Node(_) | Piece::Part(..) => {
-                Piece::Bytes(Arc::new(self.bytes()[range].to_vec()))
+            BatchPiece::Node(_) | BatchPiece::Part(..) => {
+                BatchPiece::Bytes(Arc::new(self.bytes()[range].to_vec()))
             }
         }
     }
@@ -48,19 +48,23 @@ impl Piece {
 
 /// Pieces that wait to be written.
 #[derive(Default)]
-pub(crate) struct Batch {
-    waiting: Mutex<Waiting>,
+pub(crate) struct WriteBatch {
+    waiting: Mutex<WaitingPieces>,
 }
 
 #[derive(Default)]
-struct Waiting {
-    pieces: Vec<(SegmentId, u32, Piece)>,
+struct WaitingPieces {
+    pieces: Vec<(SegmentId, u32, BatchPiece)>,
     bytes: usize,
 }
 
-impl Batch {
+impl WriteBatch {
     /// Adds pieces, each with its place. If that fills the batch, writes all of it and returns true.
-    pub(crate) fn add(&self, store: &Store, pieces: Vec<(SegmentId, u32, Piece)>) -> Result<bool> {
+    pub(crate) fn add(
+        &self,
+        store: &Store,
+        pieces: Vec<(SegmentId, u32, BatchPiece)>,
+    ) -> Result<bool> {
         let mut waiting = self.waiting.lock();
         waiting.bytes += pieces
             .iter()
@@ -82,7 +86,7 @@ impl Batch {
     }
 }
 
-fn write(store: &Store, waiting: Waiting) -> Result<()> {
+fn write(store: &Store, waiting: WaitingPieces) -> Result<()> {
     let pieces = waiting.pieces.iter();
     let slices = pieces.map(|(segment, offset, piece)| (*segment, *offset, piece.bytes()));
     write_slices(store, slices.collect())

@@ -8,10 +8,10 @@
 use store::UNIT;
 
 use crate::error::{Error, Result};
-use crate::format::records::extent::{Class, Extent};
+use crate::format::records::extent::{Class, StoredExtent};
 use crate::format::records::pointer::Addr;
 use crate::storage::core::Core;
-use crate::storage::gang::{Allotted, Bounds, Gang};
+use crate::storage::gang::{AllottedSpace, Bounds, Gang};
 use crate::storage::space::Space;
 
 /// The bytes that a deadlist takes for one record: an entry in both copies of its chunk, and a part of the nodes
@@ -19,7 +19,7 @@ use crate::storage::space::Space;
 pub(crate) const DEAD_BYTES: u64 = 128;
 
 /// Allocates space for `copies` copies of `len` bytes, in different segments if possible.
-pub(crate) fn allot(core: &Core, class: Class, len: usize, copies: usize) -> Result<Allotted> {
+pub(crate) fn allot(core: &Core, class: Class, len: usize, copies: usize) -> Result<AllottedSpace> {
     let units = (len as u32).div_ceil(UNIT);
     match whole(&core.space, class, units, copies) {
         Err(Error::NoSpace) if units > 1 && class != Class::System => {
@@ -35,7 +35,7 @@ pub(crate) fn allot(core: &Core, class: Class, len: usize, copies: usize) -> Res
     }
 }
 
-fn whole(space: &Space, class: Class, units: u32, copies: usize) -> Result<Allotted> {
+fn whole(space: &Space, class: Class, units: u32, copies: usize) -> Result<AllottedSpace> {
     let mut addr = [Addr::default(); 2];
     let first = space.allocate(class, units, None)?;
     addr[0] = first.addr();
@@ -48,7 +48,7 @@ fn whole(space: &Space, class: Class, units: u32, copies: usize) -> Result<Allot
             }
         }
     }
-    Ok(Allotted::whole(addr))
+    Ok(AllottedSpace::whole(addr))
 }
 
 /// Allocates a map and pieces for each copy, the longest pieces first. `taken` gets all of them, even if there were
@@ -58,8 +58,8 @@ fn gather(
     bounds: &Bounds,
     class: Class,
     (units, copies): (u32, usize),
-    taken: &mut Vec<Extent>,
-) -> Result<Allotted> {
+    taken: &mut Vec<StoredExtent>,
+) -> Result<AllottedSpace> {
     let mut addr = [Addr::default(); 2];
     let mut gang = Gang {
         copies: Default::default(),
@@ -84,5 +84,5 @@ fn gather(
         }
         apart = Some(map.segment);
     }
-    Allotted::scattered(addr, gang, bounds).ok_or(Error::NoSpace)
+    AllottedSpace::scattered(addr, gang, bounds).ok_or(Error::NoSpace)
 }

@@ -9,15 +9,17 @@ use zerocopy::IntoBytes;
 
 use crate::error::Result;
 use crate::format::codec::pad;
-use crate::format::records::extent::{Class, Extent};
-use crate::format::records::node::Node;
-use crate::format::records::pointer::{Addr, Identity, Place, RecordPtr, Share, checksum};
+use crate::format::records::extent::{Class, StoredExtent};
+use crate::format::records::node::ArrayNode;
+use crate::format::records::pointer::{
+    Addr, RecordIdentity, RecordLocation, RecordPtr, ShareId, checksum,
+};
 use crate::storage::array::Overlay;
-use crate::storage::array::update::{Target, update};
+use crate::storage::array::update::{UpdateTarget, update};
 use crate::storage::core::Core;
 use crate::storage::reader::lost_map;
-use crate::storage::space::{Reservation, ReserveFor};
-use crate::storage::writer::batch::{Batch, Piece};
+use crate::storage::space::{ReserveFor, SpaceReservation};
+use crate::storage::writer::batch::{BatchPiece, WriteBatch};
 use crate::storage::writer::reserve::allot;
 
 /// The pool's own records and all nodes are kept twice.
@@ -30,8 +32,8 @@ const ENTRY_SPACE: u64 = 32 << 10;
 pub struct TxgWriter<'a> {
     pub(crate) core: &'a Arc<Core>,
     pub(crate) txg: u64,
-    batch: Batch,
-    tally: Mutex<Tally>,
+    batch: WriteBatch,
+    tally: Mutex<ExtentTally>,
     /// Key blocks that the task has written. Nothing durable names them yet.
     key_blocks: Mutex<Vec<u32>>,
     /// True if space is not freed later when a device fails to read the page of the remap table that names it.
@@ -40,14 +42,14 @@ pub struct TxgWriter<'a> {
 
 /// The extents that a commit has allocated and freed so far.
 #[derive(Default)]
-struct Tally {
-    allocated: Vec<Extent>,
-    freed: Vec<Extent>,
-    system_freed: Vec<Extent>,
+struct ExtentTally {
+    allocated: Vec<StoredExtent>,
+    freed: Vec<StoredExtent>,
+    system_freed: Vec<StoredExtent>,
     /// Pointers to shared records that are gone.
-    unshared: Vec<Share>,
+    unshared: Vec<ShareId>,
     /// Places to free later, because a device failed to read the list of their units.
-    unread: Vec<Place>,
+    unread: Vec<RecordLocation>,
 }
 
 /// A state of a commit that a failed task goes back to.
@@ -63,7 +65,7 @@ impl<'a> TxgWriter<'a> {
         TxgWriter {
             core,
             txg,
-            batch: Batch::default(),
+            batch: WriteBatch::default(),
             tally: Mutex::default(),
             key_blocks: Mutex::default(),
             gives_up: AtomicBool::new(false),
@@ -76,7 +78,7 @@ impl<'a> TxgWriter<'a> {
     }
 
     /// Frees a place once the commit is durable.
-    pub(crate) fn free(&self, place: &Place) {
+    pub(crate) fn free(&self, place: &RecordLocation) {
         if let Some(share) = place.share() {
             return self.tally.lock().unshared.push(share);
         }
@@ -90,7 +92,7 @@ impl<'a> TxgWriter<'a> {
     }
 
     /// Does the same as [`TxgWriter::free`], but if a device fails, the space is lost and not freed later.
-    pub(crate) fn free_now(&self, place: &Place) {
+    pub(crate) fn free_now(&self, place: &RecordLocation) {
         if place.is_shared() {
             return self.free(place);
         }
@@ -109,7 +111,7 @@ impl<'a> TxgWriter<'a> {
     }
 
     /// The places that could not be freed, of this commit up to now and of the last one.
-    pub(crate) fn take_unread(&self) -> Vec<Place> {
+    pub(crate) fn take_unread(&self) -> Vec<RecordLocation> {
         self.free_group();
         let mut all = std::mem::take(&mut *self.core.unread.lock());
         all.append(&mut self.tally.lock().unread);
@@ -117,12 +119,12 @@ impl<'a> TxgWriter<'a> {
     }
 
     /// Frees places that hold no records.
-    pub(crate) fn free_extents(&self, extents: impl IntoIterator<Item = Extent>) {
+    pub(crate) fn free_extents(&self, extents: impl IntoIterator<Item = StoredExtent>) {
         self.tally.lock().freed.extend(extents);
     }
 
     /// Counts a place that holds no record.
-    pub(crate) fn note_allocated(&self, extent: Extent) {
+    pub(crate) fn note_allocated(&self, extent: StoredExtent) {
         self.tally.lock().allocated.push(extent);
     }
 
@@ -130,21 +132,21 @@ impl<'a> TxgWriter<'a> {
     pub(crate) fn place_record(&self, class: Class, bytes: Vec<u8>) -> Result<RecordPtr> {
         let bytes = pad(bytes);
         let sum = checksum(&bytes);
-        let identity = Identity::record([0; 24], sum, 0, 0, 0, bytes.len() as u32);
-        self.place_piece(class, sum, identity, Piece::Bytes(Arc::new(bytes)))
+        let identity = RecordIdentity::record([0; 24], sum, 0, 0, 0, bytes.len() as u32);
+        self.place_piece(class, sum, identity, BatchPiece::Bytes(Arc::new(bytes)))
     }
 
-    pub(crate) fn place_node(&self, class: Class, node: Node, level: u8) -> Result<RecordPtr> {
+    pub(crate) fn place_node(&self, class: Class, node: ArrayNode, level: u8) -> Result<RecordPtr> {
         let node = Arc::new(node);
         let sum = checksum(node.as_bytes());
         let identity = node.identity(level);
-        let ptr = self.place_piece(class, sum, identity, Piece::Node(Arc::clone(&node)))?;
+        let ptr = self.place_piece(class, sum, identity, BatchPiece::Node(Arc::clone(&node)))?;
         self.core.disk.remember(&ptr, node);
         Ok(ptr)
     }
 
     /// Writes a node of an array of contents. Its pointer gets the space that the records below take.
-    pub(crate) fn place_summed_node(&self, node: Node, level: u8) -> Result<RecordPtr> {
+    pub(crate) fn place_summed_node(&self, node: ArrayNode, level: u8) -> Result<RecordPtr> {
         let stored = node.stored();
         let mut ptr = self.place_node(Class::Meta, node, level)?;
         ptr.place = ptr.place.with_stored(stored);
@@ -156,8 +158,8 @@ impl<'a> TxgWriter<'a> {
         &self,
         class: Class,
         sum: [u8; 16],
-        identity: Identity,
-        piece: Piece,
+        identity: RecordIdentity,
+        piece: BatchPiece,
     ) -> Result<RecordPtr> {
         let allotted = allot(self.core, class, piece.len(), META_COPIES)?;
         let place = allotted.place(self.txg, sum);
@@ -171,7 +173,7 @@ impl<'a> TxgWriter<'a> {
         Ok(RecordPtr { place, identity })
     }
 
-    pub(crate) fn write_later(&self, writes: Vec<(SegmentId, u32, Piece)>) -> Result<()> {
+    pub(crate) fn write_later(&self, writes: Vec<(SegmentId, u32, BatchPiece)>) -> Result<()> {
         let disk = &self.core.disk;
         if self.batch.add(disk.store.as_ref(), writes)? {
             disk.release_unwritten();
@@ -215,7 +217,7 @@ impl<'a> TxgWriter<'a> {
     }
 
     /// The pointers to shared records that the transaction group has freed.
-    pub(crate) fn take_unshared(&self) -> Vec<Share> {
+    pub(crate) fn take_unshared(&self) -> Vec<ShareId> {
         let mut all = std::mem::take(&mut self.tally.lock().unshared);
         all.extend(self.core.take_unshared(self.txg));
         all
@@ -232,7 +234,7 @@ impl<'a> TxgWriter<'a> {
     }
 
     /// Reserves space for new entries of the dataset table, with so many bytes of texts in all.
-    pub(crate) fn reserve_entries(&self, count: usize, texts: usize) -> Result<Reservation> {
+    pub(crate) fn reserve_entries(&self, count: usize, texts: usize) -> Result<SpaceReservation> {
         let bytes = count as u64 * ENTRY_SPACE + META_COPIES as u64 * texts as u64;
         self.core.space.reserve(bytes, ReserveFor::Freeing)
     }
@@ -243,7 +245,7 @@ impl<'a> TxgWriter<'a> {
     }
 
     /// The space that can be used again once the commit is durable, and the places to free later.
-    pub(crate) fn into_freed(self) -> (Vec<Extent>, Vec<Place>) {
+    pub(crate) fn into_freed(self) -> (Vec<StoredExtent>, Vec<RecordLocation>) {
         let tally = self.tally.into_inner();
         let mut freed = tally.freed;
         freed.extend(tally.system_freed);
@@ -258,27 +260,29 @@ impl<'a> TxgWriter<'a> {
     }
 
     /// Takes the extents that the transaction group has freed up to now.
-    pub(crate) fn take_freed(&self) -> Vec<Extent> {
+    pub(crate) fn take_freed(&self) -> Vec<StoredExtent> {
         self.free_group();
         std::mem::take(&mut self.tally.lock().freed)
     }
 
     /// Has extents of removed groups freed later: a device failed to read where their copies are.
-    pub(crate) fn free_later(&self, extents: Vec<Extent>) {
-        let place = |extent: Extent| Place::new([extent.addr(), Addr::default()], 0, [0; 16]);
+    pub(crate) fn free_later(&self, extents: Vec<StoredExtent>) {
+        let place = |extent: StoredExtent| {
+            RecordLocation::new([extent.addr(), Addr::default()], 0, [0; 16])
+        };
         let places = extents.into_iter().map(place);
         self.tally.lock().unread.extend(places);
     }
 
     /// Adds the extents freed since [`TxgWriter::take_freed`] to `freed`. Returns all extents that were allocated.
-    pub(crate) fn take_rest(&self, freed: &mut Vec<Extent>) -> Vec<Extent> {
+    pub(crate) fn take_rest(&self, freed: &mut Vec<StoredExtent>) -> Vec<StoredExtent> {
         let mut tally = self.tally.lock();
         freed.append(&mut tally.freed);
         tally.allocated.clone()
     }
 
     /// Sets the extents that are freed once the commit is durable.
-    pub(crate) fn put_freed(&self, freed: Vec<Extent>) {
+    pub(crate) fn put_freed(&self, freed: Vec<StoredExtent>) {
         self.tally.lock().freed = freed;
     }
 
@@ -298,20 +302,22 @@ struct PoolTarget<'a> {
     class: Class,
 }
 
-impl Target for PoolTarget<'_> {
+impl UpdateTarget for PoolTarget<'_> {
     fn born(&mut self, _: &RecordPtr) {}
 
     fn killed(&mut self, ptr: &RecordPtr) -> Result<()> {
         if self.class == Class::System {
             let mut tally = self.commit.tally.lock();
-            tally.system_freed.extend(Extent::of_whole(&ptr.place));
+            tally
+                .system_freed
+                .extend(StoredExtent::of_whole(&ptr.place));
         } else {
             self.commit.free(&ptr.place);
         }
         Ok(())
     }
 
-    fn place_node(&mut self, node: Node, level: u8) -> Result<RecordPtr> {
+    fn place_node(&mut self, node: ArrayNode, level: u8) -> Result<RecordPtr> {
         self.commit.place_node(self.class, node, level)
     }
 }

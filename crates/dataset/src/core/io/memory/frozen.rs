@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pool::{RecordPtr, Reservation};
+use pool::{RecordPtr, SpaceReservation};
 
 use crate::buffer::RecordBuffer;
 use crate::core::io::memory::inode::{Inode, SealJob};
@@ -20,7 +20,7 @@ pub(crate) struct FrozenFiles {
     /// True if the header changed.
     pub(crate) is_header_new: bool,
     /// Space for the pages, released once all have places.
-    pub(crate) page_reservations: Vec<Reservation>,
+    pub(crate) page_reservations: Vec<SpaceReservation>,
 }
 
 /// A record of a transaction group that has ended.
@@ -34,5 +34,5 @@ pub(crate) struct FrozenRecord {
     pub(crate) job: Option<Arc<SealJob>>,
     pub(crate) ptr: Mutex<RecordPtr>,
     /// Space for the record, released as soon as it has a place.
-    pub(crate) reserved: Mutex<Option<Reservation>>,
+    pub(crate) reserved: Mutex<Option<SpaceReservation>>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use pool::{Placed, Reservation};
+use pool::{PlacedRecord, SpaceReservation};
 use vfs::Ino;
 
 use crate::buffer::RecordBuffer;
@@ -41,7 +41,7 @@ pub(crate) struct DirtyRecord {
     /// The number of copies to store.
     pub(crate) copies: usize,
     /// Space for it in the pool, until a transaction group takes it over.
-    pub(crate) reserved: Option<Reservation>,
+    pub(crate) reserved: Option<SpaceReservation>,
 }
 
 impl Inode {
@@ -116,13 +116,13 @@ pub(crate) struct SealJob {
     begun: AtomicBool,
     /// Held until the record is in the open transaction group, or the waiting commit has it.
     pub(crate) under_way: RunningJobs,
-    outcome: Mutex<Option<Result<Placed>>>,
+    outcome: Mutex<Option<Result<PlacedRecord>>>,
     done: Condvar,
 }
 
 impl SealJob {
     /// Hands the outcome to the waiting commit.
-    pub(crate) fn deliver(&self, outcome: Result<Placed>) {
+    pub(crate) fn deliver(&self, outcome: Result<PlacedRecord>) {
         *self.outcome.lock() = Some(outcome);
         self.done.notify_all();
     }
@@ -134,7 +134,7 @@ impl SealJob {
     }
 
     /// Waits for the outcome.
-    pub(crate) fn wait(&self) -> Result<Placed> {
+    pub(crate) fn wait(&self) -> Result<PlacedRecord> {
         let mut outcome = self.outcome.lock();
         loop {
             match outcome.take() {

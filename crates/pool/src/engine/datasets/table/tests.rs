@@ -67,8 +67,8 @@ fn a_copy_shares_what_does_not_change() {
 #[test]
 fn lines_that_go_round_or_nowhere_are_refused() {
     check(table()).unwrap();
-    type Change = fn(&mut [Entry]);
-    let hostile: [(&str, Change); 11] = [
+    type SlotDifference = fn(&mut [Entry]);
+    let hostile: [(&str, SlotDifference); 11] = [
         ("it is before itself", |t| t[2].prev_snap = 3),
         ("it comes after itself", |t| t[3].next = 4),
         ("two are before each other", |t| t[1].prev_snap = 3),

@@ -51,7 +51,7 @@ fn an_entry_that_is_not_flushed_does_not_count_as_durable() {
 #[test]
 fn a_commit_that_is_durable_leaves_nothing_of_its_entries_to_flush() {
     let mut ring = ring(&[65536]);
-    ring.stage = Stage::On;
+    ring.stage = LogStage::On;
     ring.reserve(4096, ALL).unwrap();
     ring.written([1; 16], [0]);
     ring.freeze(ALL);
@@ -75,10 +75,10 @@ fn an_abandoned_entry_leaves_no_gap() {
 
 /// Returns the beginning of the ring after a commit.
 fn frozen(ring: &mut Ring, may_use: MayUse<'_>) -> (u64, usize, u32) {
-    ring.stage = Stage::On;
+    ring.stage = LogStage::On;
     ring.freeze(may_use);
     match ring.frozen.take() {
-        Some(Frozen::From(sequence, chunk, offset, _)) => (sequence, chunk, offset),
+        Some(HeadChange::From(sequence, chunk, offset, _)) => (sequence, chunk, offset),
         other => panic!("{other:?}"),
     }
 }
@@ -95,7 +95,7 @@ fn a_group_that_fails_is_passed_over_at_once() {
         (next.sequence, next.at),
         (
             2,
-            Position {
+            RingPosition {
                 chunk: 1,
                 offset: 0
             }
@@ -105,7 +105,7 @@ fn a_group_that_fails_is_passed_over_at_once() {
     let third = ring.reserve(4096, &|group| group == 0).unwrap();
     assert_eq!(
         third.at,
-        Position {
+        RingPosition {
             chunk: 2,
             offset: 0
         }
@@ -113,7 +113,7 @@ fn a_group_that_fails_is_passed_over_at_once() {
     ring.abandon();
     assert_eq!(
         ring.at,
-        Position {
+        RingPosition {
             chunk: 1,
             offset: 4096
         }
@@ -157,24 +157,24 @@ fn no_entry_is_written_that_could_not_be_read() {
 }
 
 /// Appends an entry with this tag. Returns what the next entry continues.
-fn append(ring: &mut Ring, tag: u8) -> Bound {
+fn append(ring: &mut Ring, tag: u8) -> PrecedingState {
     let bound = ring.reserve(4096, ALL).unwrap().bound;
     ring.written([tag; 16], []);
     bound
 }
 
-fn bound(state: u8, link: u8) -> Bound {
-    Bound {
+fn bound(state: u8, link: u8) -> PrecedingState {
+    PrecedingState {
         state: [state; 16],
         link: [link; 16],
     }
 }
 
 /// Returns what the first entry continues if the transaction group closes now.
-fn frozen_bound(ring: &mut Ring) -> Bound {
+fn frozen_bound(ring: &mut Ring) -> PrecedingState {
     ring.freeze(ALL);
     match ring.frozen.take() {
-        Some(Frozen::From(.., bound)) => bound,
+        Some(HeadChange::From(.., bound)) => bound,
         other => panic!("{other:?}"),
     }
 }
@@ -182,7 +182,7 @@ fn frozen_bound(ring: &mut Ring) -> Bound {
 #[test]
 fn entries_name_the_durable_state_and_the_entry_before() {
     let mut ring = ring(&[65536]);
-    ring.stage = Stage::On;
+    ring.stage = LogStage::On;
     ring.coming_state = Some([1; 16]);
     ring.on_durable();
     assert_eq!(append(&mut ring, 7), bound(1, 0));
@@ -197,7 +197,7 @@ fn entries_name_the_durable_state_and_the_entry_before() {
 #[test]
 fn an_entry_that_is_written_for_longer_than_a_commit_takes_keeps_its_state() {
     let mut ring = ring(&[65536]);
-    ring.stage = Stage::On;
+    ring.stage = LogStage::On;
     ring.bound = bound(1, 7);
     let slow = ring.reserve(4096, ALL).unwrap();
     ring.coming_state = Some([2; 16]);
@@ -213,7 +213,7 @@ fn an_entry_that_is_written_for_longer_than_a_commit_takes_keeps_its_state() {
 #[test]
 fn an_entry_that_is_not_written_links_to_nothing() {
     let mut ring = ring(&[65536]);
-    ring.stage = Stage::On;
+    ring.stage = LogStage::On;
     assert_eq!(append(&mut ring, 7), bound(0, 0));
     ring.reserve(4096, ALL).unwrap();
     ring.abandon();

@@ -17,7 +17,7 @@ use super::{
     CACHES_MAX, Config, ConfigCache, ConfigDevice, DeviceState, Epoch, Purpose, ROLE_SEGMENTS_MAX,
     Role, SPLITS_MAX, STRETCHES_MAX, Stretch,
 };
-use crate::format::codec::{Reader, Writer};
+use crate::format::codec::{ValueReader, ValueWriter};
 use crate::format::jobs::removal_status::RemovalStatus;
 use crate::format::jobs::resilver_status::ResilverStatus;
 use crate::format::jobs::scrub_status::ScrubStatus;
@@ -90,7 +90,7 @@ impl Config {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::default();
+        let mut w = ValueWriter::default();
         let version = self.version();
         let has_shapes = version >= VERSION_PARITY;
         w.u32(MAGIC).u16(version).u16(self.devices.len() as u16);
@@ -159,7 +159,7 @@ impl Config {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Config> {
-        let mut r = Reader::new(bytes);
+        let mut r = ValueReader::new(bytes);
         if r.u32()? != MAGIC {
             return None;
         }
@@ -238,12 +238,12 @@ impl Config {
     }
 }
 
-fn take_shape(r: &mut Reader<'_>) -> Option<Shape> {
+fn take_shape(r: &mut ValueReader<'_>) -> Option<Shape> {
     let (columns, parity) = (r.u8()?, r.u8()?);
     Shape::new(columns.into(), parity.into())
 }
 
-fn take_role(r: &mut Reader<'_>, version: u16) -> Option<Role> {
+fn take_role(r: &mut ValueReader<'_>, version: u16) -> Option<Role> {
     let knows_removal = version >= VERSION_REMOVAL;
     let (purpose, segments) = (r.u8()?, r.u32()?);
     let purpose = match purpose {
@@ -257,7 +257,7 @@ fn take_role(r: &mut Reader<'_>, version: u16) -> Option<Role> {
     Some(Role { purpose, segments })
 }
 
-fn take_cache(r: &mut Reader<'_>) -> Option<ConfigCache> {
+fn take_cache(r: &mut ValueReader<'_>) -> Option<ConfigCache> {
     Some(ConfigCache {
         guid: r.u64()?,
         size: r.u64()?,
@@ -265,21 +265,21 @@ fn take_cache(r: &mut Reader<'_>) -> Option<ConfigCache> {
     })
 }
 
-fn take_stretch(r: &mut Reader<'_>) -> Option<Stretch> {
+fn take_stretch(r: &mut ValueReader<'_>) -> Option<Stretch> {
     Some(Stretch {
         group: r.u16()?,
         segments: r.u32()?,
     })
 }
 
-fn take_epoch(r: &mut Reader<'_>) -> Option<Epoch> {
+fn take_epoch(r: &mut ValueReader<'_>) -> Option<Epoch> {
     Some(Epoch {
         guid: r.u64()?,
         start: r.u64()?,
     })
 }
 
-fn put_state(w: &mut Writer, device: &ConfigDevice) {
+fn put_state(w: &mut ValueWriter, device: &ConfigDevice) {
     let flag = |is_set, flag| if is_set { flag } else { 0 };
     let flags = flag(device.is_temporary, FLAG_TEMPORARY) | flag(device.was_spare, FLAG_WAS_SPARE);
     w.u8(device.state as u8).u8(flags);
@@ -288,7 +288,7 @@ fn put_state(w: &mut Writer, device: &ConfigDevice) {
     w.u64(errors.read).u64(errors.write).u64(errors.checksum);
 }
 
-fn take_device(r: &mut Reader<'_>, version: u16) -> Option<ConfigDevice> {
+fn take_device(r: &mut ValueReader<'_>, version: u16) -> Option<ConfigDevice> {
     let plain = ConfigDevice {
         guid: r.u64()?,
         group: r.u16()?,

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use crate::engine::datasets::table::DatasetTable;
 use crate::error::{Error, Result};
-use crate::format::records::pointer::Identity;
-use crate::format::stream::{Begin, Frame, Lineage, Position};
+use crate::format::records::pointer::RecordIdentity;
+use crate::format::stream::{Begin, Lineage, StreamFrame, StreamPosition};
 use crate::ops::pool::Pool;
-use crate::ops::streams::receive::plan::{Plan, When};
+use crate::ops::streams::receive::plan::{PlanTime, ReceivePlan};
 use crate::ops::streams::receive::policy::{ReceiveInto, ReceivePolicy};
-use crate::ops::streams::receive::streams::{Incoming, check_shares};
+use crate::ops::streams::receive::streams::{IncomingStreams, check_shares};
 
 /// A family for the seals of a dry run. The sealed records are dropped, so any family will do.
 const ANY_FAMILY: u64 = 1;
@@ -37,7 +37,7 @@ pub struct DryRun {
 struct State {
     family: u64,
     suite: u8,
-    roots: [Identity; 2],
+    roots: [RecordIdentity; 2],
     lineage: Option<Lineage>,
 }
 
@@ -52,7 +52,7 @@ impl DryRun {
         pool: &Pool,
         dataset: &str,
         begin: &Begin,
-        incoming: &mut Incoming<'_>,
+        incoming: &mut IncomingStreams<'_>,
         into: &ReceiveInto<'_>,
         policy: &dyn ReceivePolicy,
     ) -> Result<String> {
@@ -74,8 +74,8 @@ impl DryRun {
         };
         loop {
             match incoming.frames.next()? {
-                Some(Frame::End) => break,
-                Some(Frame::Begin(_) | Frame::Package(_)) | None => {
+                Some(StreamFrame::End) => break,
+                Some(StreamFrame::Begin(_) | StreamFrame::Package(_)) | None => {
                     return Err(Error::stream("ends too early"));
                 }
                 Some(_) => {}
@@ -143,7 +143,7 @@ fn plan(
 ) -> Result<Option<Vec<u8>>> {
     let (plan, keyring, partial) = {
         let state = pool.engine.state.read();
-        let plan = Plan::new(pool, &state, begin, into, When::Begin)?;
+        let plan = ReceivePlan::new(pool, &state, begin, into, PlanTime::Begin)?;
         let keyring = match plan.keyring(pool, begin, policy)? {
             Some(keyring) => Some(keyring),
             None => plan.current_keyring(pool)?,
@@ -154,7 +154,7 @@ fn plan(
     };
     let next = match partial {
         Some(partial) => pool.next_to_receive(&*pool.entry(partial)?)?,
-        None => Position::START,
+        None => StreamPosition::START,
     };
     if begin.start > next {
         return Err(Error::refused(
@@ -173,7 +173,12 @@ fn plan(
 }
 
 /// The part of an interrupted receive, if the stream continues it.
-fn partial(pool: &Pool, state: &DatasetTable, plan: &Plan, begin: &Begin) -> Result<Option<u64>> {
+fn partial(
+    pool: &Pool,
+    state: &DatasetTable,
+    plan: &ReceivePlan,
+    begin: &Begin,
+) -> Result<Option<u64>> {
     let Some(partial) = state.partial_of(plan.parent, &plan.last) else {
         return Ok(None);
     };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::plan::{Plan, When};
+use super::plan::{PlanTime, ReceivePlan};
 use crate::engine::datasets::keyarea;
 use crate::engine::datasets::reseal::note_waiting;
 use crate::engine::datasets::table::DatasetTable;
@@ -18,7 +18,7 @@ use crate::format::superblock::features::{
 use crate::ops::datasets::create::check_props;
 use crate::ops::pool::Pool;
 use crate::ops::snapshots::snapshot;
-use crate::ops::streams::receive::policy::{ReceiveInto, ReceivePolicy, Sealing};
+use crate::ops::streams::receive::policy::{ReceiveInto, ReceivePolicy, StreamSealer};
 use crate::storage::writer::txg::TxgWriter;
 
 /// The error for a stream with complete frames whose records do not result in the expected roots.
@@ -33,11 +33,11 @@ impl Pool {
         begin: &Begin,
         into: &ReceiveInto<'_>,
         policy: &dyn ReceivePolicy,
-        sealing: Option<&Sealing>,
+        sealing: Option<&StreamSealer>,
         origin: &Origin,
     ) -> Result<String> {
         self.engine.commit_within_limits(|commit, state| {
-            let plan = Plan::new(self, state, begin, into, When::End)?;
+            let plan = ReceivePlan::new(self, state, begin, into, PlanTime::End)?;
             plan.check_is_same(state.entry(id)?, head)?;
             let keyring = match sealing {
                 None => plan.keyring(self, begin, policy)?,
@@ -89,7 +89,7 @@ impl Pool {
     }
 }
 
-impl Plan {
+impl ReceivePlan {
     /// Checks that the target of the receive is still the same as at its start. The received data shares records with
     /// the snapshot from which the stream starts, and not with another one, even an equal one.
     fn check_is_same(&self, partial: &Entry, head: Option<u64>) -> Result<()> {
@@ -113,7 +113,7 @@ impl Plan {
         id: u64,
         begin: &Begin,
         policy: &dyn ReceivePolicy,
-        sealing: Option<&Sealing>,
+        sealing: Option<&StreamSealer>,
     ) -> Result<u64> {
         let refused = |reason| Error::refused(self.dataset.as_str(), reason);
         let mut props = policy.props(begin).map_err(refused)?;
@@ -216,7 +216,7 @@ fn make_seal(
     state: &mut DatasetTable,
     (head, is_new): (u64, bool),
     begin: &Begin,
-    sealing: &Sealing,
+    sealing: &StreamSealer,
 ) -> Result<()> {
     // The next commit with the key seals them: in this one the dataset gets another snapshot and its properties.
     state.edit(head)?.set_facts_mark(None);

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
 use crate::format::datasets::seal_input::SealInput;
 use crate::ops::pool::Pool;
-use crate::ops::streams::receive::policy::{ReceiveInto, SealRecords, Sealing};
+use crate::ops::streams::receive::policy::{ReceiveInto, SealRecords, StreamSealer};
 use crate::storage::writer::txg::TxgWriter;
 
 /// Seals the partial dataset while it exists.
@@ -52,7 +52,7 @@ pub(super) fn keep(
     pool: &Pool,
     dataset: &Arc<OpenDataset>,
     into: &ReceiveInto<'_>,
-    sealing: &Sealing,
+    sealing: &StreamSealer,
 ) -> Result<Arc<dyn DatasetHooks>> {
     let partial = pool.entry(dataset.id())?;
     let base = pool.entry(partial.origin).ok();

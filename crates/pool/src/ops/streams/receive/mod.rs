@@ -16,5 +16,5 @@ mod streams;
 
 pub use dry_run::DryRun;
 pub(crate) use partial::discard_broken;
-pub use policy::{ReceiveInto, ReceivePolicy, SealRecords, SealedRecord, Sealing};
-pub use streams::Incoming;
+pub use policy::{ReceiveInto, ReceivePolicy, SealRecords, SealedRecord, StreamSealer};
+pub use streams::IncomingStreams;

@@ -3,27 +3,27 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::plan::{Plan, When};
+use super::plan::{PlanTime, ReceivePlan};
 use crate::engine::datasets::open_dataset::OpenDataset;
 use crate::engine::datasets::table::DatasetTable;
 use crate::engine::history::{Origin, log, log_internal};
 use crate::engine::limits::counts;
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::{DatasetKind, Entry, text_bytes};
-use crate::format::datasets::entry_flags::{PARTIAL, Receiving};
+use crate::format::datasets::entry_flags::{PARTIAL, ReceiveState};
 use crate::format::records::array_kind::ArrayKind;
-use crate::format::stream::{Begin, Position, ResumeToken};
+use crate::format::stream::{Begin, ResumeToken, StreamPosition};
 use crate::format::superblock::features::{FEATURE_CLONES, FEATURE_RECEIVED};
 use crate::ops::datasets::create::{self, NewDataset};
 use crate::ops::datasets::destroy;
-use crate::ops::info::Listed;
+use crate::ops::info::DatasetListing;
 use crate::ops::pool::Pool;
 use crate::ops::streams::receive::policy::{ReceiveInto, ReceivePolicy};
 use crate::storage::array::diff;
 use crate::storage::writer::txg::TxgWriter;
 
 /// A receive that has begun.
-pub(super) struct Begun {
+pub(super) struct ReceiveStart {
     /// The hidden dataset.
     pub(super) dataset: Arc<OpenDataset>,
     /// The id of the dataset that the stream extends; `None` if it makes one.
@@ -39,9 +39,9 @@ impl Pool {
         begin: &Begin,
         into: &ReceiveInto<'_>,
         policy: &dyn ReceivePolicy,
-    ) -> Result<Begun> {
+    ) -> Result<ReceiveStart> {
         let (id, head) = self.engine.commit_with(|commit, state| {
-            let plan = Plan::new(self, state, begin, into, When::Begin)?;
+            let plan = ReceivePlan::new(self, state, begin, into, PlanTime::Begin)?;
             plan.keyring(self, begin, policy)?;
             plan.check_new(begin, policy)?;
             let head = plan.head.as_ref().map(|head| head.id);
@@ -59,7 +59,7 @@ impl Pool {
         let partial = self.entry(id)?;
         let is_resumable = partial.receiving().is_some_and(|was| was.resumable);
         match begin.start <= self.next_to_receive(&partial)? {
-            true => Ok(Begun {
+            true => Ok(ReceiveStart {
                 dataset,
                 head,
                 is_resumable,
@@ -76,7 +76,7 @@ impl Pool {
     pub(super) fn goes_on(
         &self,
         state: &DatasetTable,
-        plan: &Plan,
+        plan: &ReceivePlan,
         partial: &Arc<Entry>,
         begin: &Begin,
     ) -> Result<bool> {
@@ -121,16 +121,16 @@ impl Pool {
     }
 
     /// The next position of a dataset that is being received.
-    pub(super) fn next_to_receive(&self, partial: &Entry) -> Result<Position> {
+    pub(super) fn next_to_receive(&self, partial: &Entry) -> Result<StreamPosition> {
         let _committing = self.engine.lock_commits();
         for array in [ArrayKind::Data, ArrayKind::Pages] {
             let root = &partial.roots[array as usize];
             let last = diff::last(&self.engine.disk, root, partial.prev_snap_txg)?;
             if let Some(last) = last {
-                return Ok(Position::new(array, last + 1));
+                return Ok(StreamPosition::new(array, last + 1));
             }
         }
-        Ok(Position::START)
+        Ok(StreamPosition::START)
     }
 
     /// The resume token of an interrupted receive, if there is one.
@@ -160,7 +160,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::entry`].
-    pub fn interrupted(&self, id: u64) -> Result<Vec<Listed>> {
+    pub fn interrupted(&self, id: u64) -> Result<Vec<DatasetListing>> {
         let state = self.engine.state.read();
         state.entry(id)?;
         let heads = state.subtree(id);
@@ -174,7 +174,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`] if there is no dataset above it; [`Error::BadName`].
-    pub fn interrupted_as(&self, name: &str) -> Result<Option<Listed>> {
+    pub fn interrupted_as(&self, name: &str) -> Result<Option<DatasetListing>> {
         let state = self.engine.state.read();
         if name.contains('@') {
             return Ok(None);
@@ -228,19 +228,19 @@ pub(crate) fn discard_broken(commit: &TxgWriter<'_>, state: &mut DatasetTable) -
 }
 
 /// The dataset that an interrupted receive would make; `None` if it goes into one that exists.
-fn new_dataset(state: &DatasetTable, partial: &Arc<Entry>) -> Option<Listed> {
+fn new_dataset(state: &DatasetTable, partial: &Arc<Entry>) -> Option<DatasetListing> {
     partial.receiving().filter(|was| was.resumable)?;
     let last = partial.name.strip_prefix(PARTIAL)?;
     let name = format!("{}/{last}", state.name_of(state.get(partial.parent)?));
     if last.is_empty() || state.find(&name).is_ok() {
         return None;
     }
-    Some(Listed {
+    Some(DatasetListing {
         name,
         used: partial.used,
         used_by_dataset: partial.used,
         written: state.own_bytes(partial),
-        ..Listed::uncounted(state, partial)
+        ..DatasetListing::uncounted(state, partial)
     })
 }
 
@@ -250,7 +250,7 @@ fn find_partial(state: &DatasetTable, target: &str) -> Result<Option<Arc<Entry>>
     Ok(state.partial_of(parent, &last).cloned())
 }
 
-impl Plan {
+impl ReceivePlan {
     /// Makes the hidden dataset for a stream: a new dataset, or a clone.
     fn make_partial(
         &self,
@@ -259,7 +259,7 @@ impl Plan {
         begin: &Begin,
         into: &ReceiveInto<'_>,
     ) -> Result<u64> {
-        if begin.start != Position::START {
+        if begin.start != StreamPosition::START {
             return Err(Error::refused(
                 into.target,
                 "the stream goes on with a receive of which nothing is here",
@@ -268,7 +268,7 @@ impl Plan {
         if self.head.is_none() {
             counts::check_new_partial(state, self.parent)?;
         }
-        let receiving = Receiving {
+        let receiving = ReceiveState {
             to_guid: begin.to_guid,
             from_guid: begin.from_guid,
             resumable: into.resumable,

@@ -20,7 +20,7 @@ use crate::ops::streams::receive::policy::{ReceiveInto, ReceivePolicy};
 
 /// The time at which a plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum When {
+pub(super) enum PlanTime {
     /// Before anything is received.
     Begin,
     /// In the commit that makes the dataset visible.
@@ -28,7 +28,7 @@ pub(super) enum When {
 }
 
 /// The result of a stream.
-pub(super) struct Plan {
+pub(super) struct ReceivePlan {
     /// The dataset above, and the last part of the name.
     pub(super) parent: u64,
     pub(super) last: String,
@@ -56,21 +56,21 @@ pub(super) fn place_of(state: &DatasetTable, dataset: &str) -> Result<(u64, Stri
     })
 }
 
-impl Plan {
+impl ReceivePlan {
     pub(super) fn new(
         pool: &Pool,
         state: &DatasetTable,
         begin: &Begin,
         into: &ReceiveInto<'_>,
-        when: When,
-    ) -> Result<Plan> {
+        when: PlanTime,
+    ) -> Result<ReceivePlan> {
         let (dataset, snapshot) = match into.target.split_once('@') {
             Some((dataset, snapshot)) => (dataset, snapshot),
             None => (into.target, begin.snapshot()),
         };
         DatasetName::parse(&format!("{dataset}@{snapshot}"))?;
         let found = state.find(dataset).ok().cloned();
-        let mut plan = Plan {
+        let mut plan = ReceivePlan {
             parent: 0,
             last: String::new(),
             dataset: dataset.into(),
@@ -98,7 +98,7 @@ impl Plan {
             (false, Some(head)) => {
                 (plan.parent, plan.last) = place_of(state, dataset)?;
                 plan.go_on(state, begin, into, &head)?;
-                if when == When::End || !into.is_open {
+                if when == PlanTime::End || !into.is_open {
                     let concerned = [&plan.later[..], &[head]].concat();
                     pool.check_closed(state, &concerned)?;
                 }

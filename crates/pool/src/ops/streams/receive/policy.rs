@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::format::datasets::entry::Entry;
 use crate::format::datasets::seal_input::SealInput;
 use crate::format::records::array_kind::ArrayKind;
-use crate::format::records::pointer::Identity;
+use crate::format::records::pointer::RecordIdentity;
 use crate::format::stream::Begin;
 
 /// The target of a stream.
@@ -46,7 +46,7 @@ pub trait ReceivePolicy {
         _family: u64,
         _txg: u64,
         _kept: Option<&[u8]>,
-    ) -> std::result::Result<Sealing, String> {
+    ) -> std::result::Result<StreamSealer, String> {
         Err("a plain stream cannot be encrypted here".into())
     }
 
@@ -74,7 +74,7 @@ pub trait ReceivePolicy {
 }
 
 /// The way in which a dataset seals a stream in the clear.
-pub struct Sealing {
+pub struct StreamSealer {
     /// Seals its records, and the dataset itself.
     pub records: Arc<dyn SealRecords>,
     /// The suite of its records, 0 if they stay clear.
@@ -103,7 +103,7 @@ pub trait SealRecords: Send + Sync {
 /// A record as it is stored.
 pub struct SealedRecord {
     /// The identity in its pointer.
-    pub identity: Identity,
+    pub identity: RecordIdentity,
     /// Whole units.
     pub bytes: Vec<u8>,
     /// Equal records have equal nonces: it may be shared.

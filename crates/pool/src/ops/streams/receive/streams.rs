@@ -4,35 +4,37 @@ use std::io::Read;
 use std::sync::Arc;
 
 use crate::engine::datasets::open_dataset::OpenDataset;
-use crate::engine::datasets::placed_record::Placed;
+use crate::engine::datasets::placed_record::PlacedRecord;
 use crate::engine::datasets::table::DatasetTable;
 use crate::engine::history::Origin;
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
 use crate::format::records::array_kind::ArrayKind;
-use crate::format::stream::{Begin, Frame, FrameReader, Package};
+use crate::format::stream::{Begin, FrameReader, Package, StreamFrame};
 use crate::ops::pool::Pool;
-use crate::ops::streams::receive::policy::{ReceiveInto, ReceivePolicy, SealedRecord, Sealing};
-use crate::storage::space::{Reservation, ReserveFor};
+use crate::ops::streams::receive::policy::{
+    ReceiveInto, ReceivePolicy, SealedRecord, StreamSealer,
+};
+use crate::storage::space::{ReserveFor, SpaceReservation};
 
 use super::allowance::Allowance;
-use super::partial::Begun;
+use super::partial::ReceiveStart;
 use super::{finish, keyring_keeper};
 
 /// The changed slots after which a commit makes them durable and frees their memory.
 const CHANGES_MAX: usize = 32 << 10;
 
 /// The incoming streams, one after the other.
-pub struct Incoming<'a> {
+pub struct IncomingStreams<'a> {
     pub(super) frames: FrameReader<'a>,
     count: usize,
     package: Option<Package>,
 }
 
-impl<'a> Incoming<'a> {
+impl<'a> IncomingStreams<'a> {
     /// The streams in `input`.
-    pub fn new(input: &'a mut dyn Read) -> Incoming<'a> {
-        Incoming {
+    pub fn new(input: &'a mut dyn Read) -> IncomingStreams<'a> {
+        IncomingStreams {
             frames: FrameReader::new(input),
             count: 0,
             package: None,
@@ -51,11 +53,11 @@ impl<'a> Incoming<'a> {
     /// [`Error::Stream`] and [`Error::StreamIo`], also if there is no stream at all.
     pub fn next_begin(&mut self) -> Result<Option<Box<Begin>>> {
         match self.frames.next()? {
-            Some(Frame::Begin(begin)) => {
+            Some(StreamFrame::Begin(begin)) => {
                 self.count += 1;
                 Ok(Some(begin))
             }
-            Some(Frame::Package(package)) if self.count == 0 && self.package.is_none() => {
+            Some(StreamFrame::Package(package)) if self.count == 0 && self.package.is_none() => {
                 self.package = Some(*package);
                 self.next_begin()
             }
@@ -70,7 +72,7 @@ impl Pool {
     /// Receives the streams for one dataset: one, or several in a sequence.
     ///
     /// # Errors
-    /// As [`Incoming::next_begin`] and [`Pool::receive_stream`].
+    /// As [`IncomingStreams::next_begin`] and [`Pool::receive_stream`].
     pub fn receive(
         &self,
         input: &mut dyn Read,
@@ -78,7 +80,7 @@ impl Pool {
         policy: &dyn ReceivePolicy,
         origin: &Origin,
     ) -> Result<()> {
-        let mut incoming = Incoming::new(input);
+        let mut incoming = IncomingStreams::new(input);
         while let Some(begin) = incoming.next_begin()? {
             self.receive_stream(&begin, &mut incoming, into, policy, origin)?;
         }
@@ -97,7 +99,7 @@ impl Pool {
     pub fn receive_stream(
         &self,
         begin: &Begin,
-        incoming: &mut Incoming<'_>,
+        incoming: &mut IncomingStreams<'_>,
         into: &ReceiveInto<'_>,
         policy: &dyn ReceivePolicy,
         origin: &Origin,
@@ -115,7 +117,7 @@ impl Pool {
         policy: &dyn ReceivePolicy,
         origin: &Origin,
     ) -> Result<String> {
-        let Begun {
+        let ReceiveStart {
             dataset,
             head,
             is_resumable,
@@ -147,7 +149,7 @@ impl Pool {
         begin: &Begin,
         into: &ReceiveInto<'_>,
         policy: &dyn ReceivePolicy,
-    ) -> Result<Option<Sealing>> {
+    ) -> Result<Option<StreamSealer>> {
         if begin.plain.is_none() {
             return Ok(None);
         }
@@ -167,14 +169,14 @@ impl Pool {
         &self,
         dataset: &OpenDataset,
         frames: &mut FrameReader<'_>,
-        sealing: Option<&Sealing>,
+        sealing: Option<&StreamSealer>,
         allowance: &mut Option<Allowance>,
     ) -> Result<()> {
         let mut changes = 0;
         loop {
             match frames.next()? {
-                Some(Frame::End) => return Ok(()),
-                Some(Frame::Record {
+                Some(StreamFrame::End) => return Ok(()),
+                Some(StreamFrame::Record {
                     array,
                     slot,
                     identity,
@@ -187,7 +189,7 @@ impl Pool {
                     self.charge(allowance, array, len)?;
                     changes += 1;
                 }
-                Some(Frame::Plain { array, slot }) => {
+                Some(StreamFrame::Plain { array, slot }) => {
                     let sealing = sealing.ok_or_else(|| Error::stream("is damaged"))?;
                     let sealed = sealing.records.seal(array, &frames.payload);
                     let sealed = sealed.map_err(|reason| Error::Sealing { reason })?;
@@ -204,10 +206,10 @@ impl Pool {
                     self.charge(allowance, array, bytes.len())?;
                     changes += 1;
                 }
-                Some(Frame::Empty { array, slot, count }) => {
+                Some(StreamFrame::Empty { array, slot, count }) => {
                     self.empty_received(dataset, array, slot, count, &mut changes)?;
                 }
-                Some(Frame::Begin(_) | Frame::Package(_)) | None => {
+                Some(StreamFrame::Begin(_) | StreamFrame::Package(_)) | None => {
                     return Err(Error::stream("ends too early"));
                 }
             }
@@ -233,7 +235,7 @@ impl Pool {
         array: ArrayKind,
         slot: u64,
         len: usize,
-        place: &mut dyn FnMut() -> Result<Placed>,
+        place: &mut dyn FnMut() -> Result<PlacedRecord>,
     ) -> Result<()> {
         let bytes = dataset.record_space(array, len);
         let _reserved = self.reserve_to_receive(dataset, bytes, ReserveFor::Writing)?;
@@ -279,7 +281,7 @@ impl Pool {
         dataset: &OpenDataset,
         bytes: u64,
         why: ReserveFor,
-    ) -> Result<Reservation> {
+    ) -> Result<SpaceReservation> {
         let reserve = || {
             let kept = match why {
                 ReserveFor::Writing => self.limits(dataset.id())?.kept,
@@ -319,7 +321,7 @@ pub(super) fn check_shares(
     state: &DatasetTable,
     base: &Entry,
     into: &ReceiveInto<'_>,
-    sealing: &Sealing,
+    sealing: &StreamSealer,
 ) -> Result<()> {
     match base.suite == sealing.suite {
         true => Ok(()),

@@ -48,6 +48,7 @@ impl Bitmap {
 
     /// Returns the number of units that are taken here and free in another bitmap of the same size.
     pub(crate) fn count_without(&self, other: &Bitmap) -> u32 {
+        debug_assert_eq!(self.units, other.units, "bitmaps of one segment");
         let pairs = self.words.iter().zip(&other.words);
         pairs
             .map(|(word, other)| (word & !other).count_ones())
@@ -94,12 +95,14 @@ impl Bitmap {
 
     /// Takes all units that are taken in another bitmap of the same size.
     pub(crate) fn merge(&mut self, other: &Bitmap) {
+        debug_assert_eq!(self.units, other.units, "bitmaps of one segment");
         let pairs = self.words.iter_mut().zip(&other.words);
         pairs.for_each(|(word, other)| *word |= other);
     }
 
     /// The units that are taken here and free in another bitmap of the same size.
     pub(crate) fn without(&self, other: &Bitmap) -> Bitmap {
+        debug_assert_eq!(self.units, other.units, "bitmaps of one segment");
         let pairs = self.words.iter().zip(&other.words);
         Bitmap {
             words: pairs.map(|(word, other)| word & !other).collect(),

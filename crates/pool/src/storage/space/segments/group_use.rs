@@ -4,7 +4,7 @@ use crate::format::superblock::config::Purpose;
 
 /// The records that may be placed in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
+pub(crate) enum GroupUse {
     Records,
     Logs,
     /// No new records. The group still holds old ones. It still holds records.
@@ -13,13 +13,13 @@ pub(crate) enum Takes {
     Nothing,
 }
 
-impl Takes {
-    pub(crate) fn of(purpose: Purpose) -> Takes {
+impl GroupUse {
+    pub(crate) fn of(purpose: Purpose) -> GroupUse {
         match purpose {
-            Purpose::Data => Takes::Records,
-            Purpose::Logs => Takes::Logs,
-            Purpose::Leaving => Takes::NoMore,
-            Purpose::Gone | Purpose::Moved => Takes::Nothing,
+            Purpose::Data => GroupUse::Records,
+            Purpose::Logs => GroupUse::Logs,
+            Purpose::Leaving => GroupUse::NoMore,
+            Purpose::Gone | Purpose::Moved => GroupUse::Nothing,
         }
     }
 }

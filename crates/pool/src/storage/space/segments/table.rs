@@ -7,7 +7,7 @@ use store::{Shape, Store};
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::format::records::extent::{Class, Extent, Span};
+use crate::format::records::extent::{Class, StoredExtent, UnitSpan};
 use crate::format::superblock::config::Stretch;
 
 /// The number of entries in a record of the table.
@@ -54,7 +54,7 @@ impl SegmentEntry {
 /// another number.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbering {
-    stretches: Vec<Numbered>,
+    stretches: Vec<NumberedStretch>,
     /// The stretches of each group, in order.
     groups: Vec<Vec<usize>>,
     shapes: Vec<Shape>,
@@ -63,7 +63,7 @@ pub(crate) struct Numbering {
 
 /// A stretch, with the number and the index of its first segment.
 #[derive(Clone, Copy, Debug)]
-struct Numbered {
+struct NumberedStretch {
     base: u64,
     first: u32,
     stretch: Stretch,
@@ -104,7 +104,7 @@ impl Numbering {
         }
         let first = self.count(stretch.group.into());
         self.groups[group].push(self.stretches.len());
-        self.stretches.push(Numbered {
+        self.stretches.push(NumberedStretch {
             base: self.total,
             first,
             stretch,
@@ -129,7 +129,7 @@ impl Numbering {
     /// The stretches, in order. Neighbouring stretches of one group are joined.
     pub(crate) fn stretches(&self) -> Vec<Stretch> {
         let mut all: Vec<Stretch> = Vec::new();
-        for Numbered { stretch, .. } in &self.stretches {
+        for NumberedStretch { stretch, .. } in &self.stretches {
             match all.last_mut() {
                 _ if stretch.segments == 0 => {}
                 Some(last) if last.group == stretch.group => last.segments += stretch.segments,
@@ -156,8 +156,8 @@ impl Numbering {
     }
 
     /// The raw units that an extent takes in its segment.
-    pub(crate) fn span(&self, extent: &Extent) -> Span {
-        Span {
+    pub(crate) fn span(&self, extent: &StoredExtent) -> UnitSpan {
+        UnitSpan {
             segment: extent.segment,
             start: extent.start,
             units: self.shape(extent.segment.group()).taken(extent.units),
@@ -180,7 +180,7 @@ impl Numbering {
     pub(crate) fn number(&self, segment: store::SegmentId) -> Option<u64> {
         let (own, index) = (self.groups.get(segment.group() as usize)?, segment.index());
         let after = own.partition_point(|at| self.stretches[*at].first <= index);
-        let Numbered {
+        let NumberedStretch {
             base,
             first,
             stretch,
@@ -192,7 +192,7 @@ impl Numbering {
     /// The segment with a number. It must exist.
     pub(crate) fn segment(&self, number: u64) -> store::SegmentId {
         let after = self.stretches.partition_point(|s| s.base <= number);
-        let Numbered {
+        let NumberedStretch {
             base,
             first,
             stretch,
