@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
-use pool::{ArrayKind, TxgHold, RecordPtr, SpaceReservation, ReserveFor};
+use pool::{ArrayKind, RecordPtr, ReserveFor, SpaceReservation, TxgHold};
 use vfs::Ino;
 use zerocopy::IntoBytes;
 

@@ -13,9 +13,9 @@ use crate::engine::history::{Origin, log, log_rekey};
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::{Entry, text_bytes};
 use crate::format::superblock::features::FEATURE_CLONES;
-use crate::ops::datasets::create::{
-    MakeKeyring, NewDataset, NewKeys, check_props, free_name, insert,
-};
+use crate::ops::datasets::create::{NewDataset, free_name, insert};
+use crate::ops::datasets::keyrings::{MakeKeyring, NewKeys};
+use crate::ops::datasets::properties::check_props;
 use crate::ops::pool::Pool;
 use crate::storage::writer::txg::TxgWriter;
 

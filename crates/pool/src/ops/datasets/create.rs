@@ -1,4 +1,4 @@
-//! Creates and renames datasets, and sets their properties and keys.
+//! Creates and opens datasets.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -6,24 +6,17 @@ use std::time::Duration;
 
 use crate::engine::datasets::keyarea;
 use crate::engine::datasets::open_dataset::OpenDataset;
-use crate::engine::datasets::reseal::{Reseal, seal_again};
 use crate::engine::datasets::table::DatasetTable;
-use crate::engine::history::{Origin, log, log_internal, log_rekey};
+use crate::engine::history::{Origin, log, log_internal};
 use crate::error::{Error, Result};
-use crate::format::datasets::entry::{DatasetKind, Entry, PROPERTY_MAX, text_bytes};
-use crate::format::datasets::entry_flags::PARTIAL;
+use crate::format::datasets::entry::{DatasetKind, Entry, text_bytes};
 use crate::format::records::pointer::RecordPtr;
-use crate::format::superblock::features::{FEATURE_ROTATED, FEATURE_VOLUMES};
-use crate::names::{DatasetName, NAME_MAX, check_pool_name};
+use crate::format::superblock::features::FEATURE_VOLUMES;
+use crate::names::DatasetName;
+use crate::ops::datasets::keyrings::MakeKeyring;
+use crate::ops::datasets::properties::check_props;
 use crate::ops::pool::Pool;
-use crate::ops::snapshots::name_ranges;
 use crate::storage::writer::txg::TxgWriter;
-
-/// The largest size of the properties that one command sets, for all its datasets together, in bytes.
-const TEXTS_MAX: usize = 16 << 20;
-
-/// Makes the keyring of a new dataset, for the transaction group that makes the dataset.
-pub type MakeKeyring = Box<dyn FnOnce(u64) -> std::result::Result<Vec<u8>, String> + Send>;
 
 /// A dataset to make.
 pub struct NewDataset {
@@ -186,76 +179,6 @@ impl Pool {
         })
     }
 
-    /// Gives a dataset, or a snapshot within its dataset, another name.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchDataset`]; [`Error::Exists`] and
-    /// [`Error::BadName`] for the new name, or a name below it that gets too long;
-    /// [`Error::Refused`] if it cannot move there; [`Error::Limit`];
-    /// as [`Pool::commit`].
-    pub fn rename(&self, from: &str, to: &str, origin: &Origin) -> Result<()> {
-        self.engine.commit_within_limits(|commit, state| {
-            let entry = Arc::clone(state.find(from)?);
-            if entry.parent == 0 {
-                return Err(Error::Refused {
-                    name: from.into(),
-                    reason: "a pool is renamed by importing it under another name".into(),
-                });
-            }
-            let (parent, last) = if entry.is_snapshot() {
-                name_ranges::free_name(state, to, entry.parent)?
-            } else {
-                free_name(state, to)?
-            };
-            check_move(state, &entry, from, parent)?;
-            let partial = state.partial_of(entry.parent, &entry.name).cloned();
-            if let Some(partial) = partial.filter(|_| !entry.is_snapshot()) {
-                if state.partial_of(parent, &last).is_some() {
-                    let reason = "an interrupted receive into it waits; throw it away (receive -A)";
-                    return Err(Error::refused(to, reason));
-                }
-                state.rename(partial.id, parent, &format!("{PARTIAL}{last}"))?;
-            }
-            state.rename(entry.id, parent, &last)?;
-            check_name_lengths(state, entry.id, &state.pool_name())?;
-            log(commit, state, origin, None);
-            Ok(())
-        })
-    }
-
-    /// Gives the pool another name.
-    ///
-    /// # Errors
-    /// [`Error::BadName`], also for the name of a dataset that gets too long; as
-    /// [`Pool::commit`].
-    pub fn rename_pool(&self, name: &str, origin: &Origin) -> Result<()> {
-        check_pool_name(name)?;
-        self.engine.commit_with(|commit, state| {
-            state.root.set_name(name);
-            check_name_lengths(state, state.top()?.id, name)?;
-            log(commit, state, origin, None);
-            Ok(())
-        })
-    }
-
-    /// Gives the pool another name as long as it is imported. The name on the devices stays.
-    ///
-    /// # Errors
-    /// [`Error::BadName`], also for the name of a dataset that gets too long.
-    pub fn name_temporarily(&self, name: &str) -> Result<()> {
-        check_pool_name(name)?;
-        let mut state = self.engine.state.write();
-        let before = state.temporary_name.replace(name.to_owned());
-        let checked = state
-            .top()
-            .map(|top| top.id)
-            .and_then(|id| check_name_lengths(&state, id, name));
-        if checked.is_err() {
-            state.temporary_name = before;
-        }
-        checked
-    }
-
     /// Waits until none of these datasets is open, up to a time limit. True if none is open.
     pub fn wait_until_closed(&self, ids: &[u64], patience: Duration) -> bool {
         /// The longest wait. It is short because not every release of a dataset wakes the waiting thread.
@@ -292,167 +215,6 @@ impl Pool {
         }
     }
 
-    /// Sets and, where the value is `None`, unsets properties of datasets, all or none.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchDataset`]; [`Error::Refused`] if the
-    /// properties are too long; [`Error::Limit`],
-    /// [`Error::NoSpace`]; as [`Pool::commit`].
-    pub fn set_props(
-        &self,
-        names: &[String],
-        changes: &[(String, Option<String>)],
-        origin: &Origin,
-    ) -> Result<()> {
-        let lens = changes
-            .iter()
-            .map(|(key, value)| key.len() + value.as_ref().map_or(0, String::len));
-        if lens.sum::<usize>().saturating_mul(names.len()) > TEXTS_MAX {
-            let why = "the command would set too many properties; set fewer at a time";
-            return Err(Error::refused(
-                names.first().map_or("", String::as_str),
-                why,
-            ));
-        }
-        self.engine.commit_within_limits(|commit, state| {
-            let mut texts = 0;
-            for name in names {
-                let id = state.find(name)?.id;
-                let entry = state.edit(id)?;
-                change_props(entry, changes);
-                check_props(name, &entry.props)?;
-                texts += text_bytes(&entry.props);
-            }
-            let _reserved = commit.reserve_entries(names.len(), texts)?;
-            log(commit, state, origin, None);
-            Ok(())
-        })
-    }
-
-    /// Sets or unsets a property of a dataset that the caller keeps for itself. It is not in the history: frequent
-    /// changes by others must not displace the lines about administrators.
-    ///
-    /// # Errors
-    /// [`Error::Inconsistent`] if the id is unknown; otherwise as [`Pool::set_props`].
-    pub fn keep_prop(&self, id: u64, key: &str, value: Option<String>) -> Result<()> {
-        self.engine.commit_within_limits(|commit, state| {
-            let entry = state.edit(id)?;
-            change_props(entry, &[(key.to_owned(), value)]);
-            let props = entry.props.clone();
-            check_props(&state.name_of(state.entry(id)?), &props)?;
-            let _reserved = commit.reserve_entries(1, text_bytes(&props))?;
-            Ok(())
-        })
-    }
-
-    /// Replaces the keyrings of datasets, in one commit, with the properties that say where keys
-    /// come from. The blocks of the old keyrings are overwritten before this returns.
-    ///
-    /// # Errors
-    /// [`Error::Inconsistent`] if an id is unknown;
-    /// [`Error::KeyAreaFull`]; as [`Pool::commit`].
-    pub fn replace_keyrings(&self, changes: &[NewKeyring], origin: &Origin) -> Result<()> {
-        self.engine.commit_with(|commit, state| {
-            log(commit, state, origin, None);
-            for change in changes {
-                let guid = state.entry(change.id)?.guid;
-                let new = keyarea::write(commit, state, guid, &change.keyring)?;
-                let entry = state.edit(change.id)?;
-                entry.key_root = change.key_root;
-                change_props(entry, &change.props);
-                let old = entry.keyring.replace(new);
-                keyarea::replaced(state, change.id, old)?;
-                let entry = Arc::clone(state.entry(change.id)?);
-                log_internal(commit, state, origin, &change.done, &entry);
-            }
-            Ok(())
-        })
-    }
-
-    /// Replaces the keyring of a dataset by one with a new generation, and gives the dataset the seal of that
-    /// generation. The generation begins with the transaction group of this commit. The blocks of the old keyring
-    /// are overwritten before this returns. `rotation.done` is called before any other commit.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] if a log waits to be replayed, whose entries have the older seals, or a function of the
-    /// rotation refuses.
-    pub fn rotate_keyring(&self, id: u64, rotation: NewKeys, origin: &Origin) -> Result<()> {
-        let committing = self.engine.lock_commits();
-        let done = self.engine.commit_holding(&committing, |commit, state| {
-            log(commit, state, origin, None);
-            self.rotate_in(commit, state, id, rotation, origin)
-        })?;
-        done();
-        Ok(())
-    }
-
-    /// Rotates the keys of a dataset in a commit. The caller holds the commits until it has called what this returns.
-    pub(crate) fn rotate_in(
-        &self,
-        commit: &TxgWriter<'_>,
-        state: &mut DatasetTable,
-        id: u64,
-        rotation: NewKeys,
-        origin: &Origin,
-    ) -> Result<Box<dyn FnOnce() + Send>> {
-        let NewKeys { make, reseal, done } = rotation;
-        let entry = Arc::clone(state.entry(id)?);
-        let refused = |reason| Error::Refused {
-            name: state.name_of(&entry),
-            reason,
-        };
-        if self.has_waiting_log(&entry) {
-            return Err(refused(
-                "its log waits to be replayed; mount it before".into(),
-            ));
-        }
-        let keys_txg = entry.next_keys_txg(commit.txg);
-        let keyring = make(keys_txg).map_err(refused)?;
-        let new = keyarea::write(commit, state, entry.guid, &keyring)?;
-        let edited = state.edit(id)?;
-        let old = edited.keyring.replace(new);
-        if edited.foreign_txg().is_some() {
-            edited.set_keys_txg(keys_txg);
-        }
-        seal_again(state, &entry, (id, commit.txg), &mut Some(reseal))?;
-        keyarea::replaced(state, id, old)?;
-        state.root.features_required |= FEATURE_ROTATED;
-        log_rekey(commit, state, origin, entry.id, None);
-        Ok(done)
-    }
-
-    pub(crate) fn has_waiting_log(&self, entry: &Entry) -> bool {
-        let open = self.engine.open.lock();
-        match open.get(&entry.id).and_then(Weak::upgrade) {
-            Some(dataset) => dataset.waiting_log().is_some(),
-            None => entry.log.exists(),
-        }
-    }
-
-    /// The keyring of a dataset; of a snapshot, its dataset's.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] if it is not encrypted;
-    /// [`Error::Inconsistent`] if the id is unknown, or the key area holds another
-    /// keyring; [`Error::Store`] if no copy can be read.
-    pub fn keyring(&self, id: u64) -> Result<Vec<u8>> {
-        let state = self.engine.state.read();
-        let head = state.entry(crate::engine::datasets::table::head_id(state.entry(id)?))?;
-        let at = head.keyring.as_ref().ok_or_else(|| Error::Refused {
-            name: state.name_of(head),
-            reason: "it is not encrypted".into(),
-        })?;
-        keyarea::read(self.engine.disk.store.as_ref(), head.guid, at)
-    }
-
-    /// Returns whether a key block reads as zeros in every copy on every device that the pool uses.
-    ///
-    /// # Errors
-    /// [`Error::Store`] if a device fails.
-    pub fn key_block_is_blank(&self, block: u32) -> Result<bool> {
-        Ok(self.engine.disk.store.key_block_is_blank(block)?)
-    }
-
     /// Opens a dataset or snapshot. A dataset is open once at a time.
     ///
     /// # Errors
@@ -484,57 +246,6 @@ impl Pool {
     }
 }
 
-/// New data keys for a dataset.
-pub struct NewKeys {
-    /// Makes the keyring that has them.
-    pub make: MakeKeyring,
-    /// Makes the seal over the dataset with them. Called after `make`; refuses a state whose seal is not right.
-    pub reseal: Reseal,
-    /// Called when the commit is durable: the dataset uses the keys from now on.
-    pub done: Box<dyn FnOnce() + Send>,
-}
-
-/// A keyring that replaces another one.
-#[derive(Clone, Debug)]
-pub struct NewKeyring {
-    /// The dataset.
-    pub id: u64,
-    /// The bytes.
-    pub keyring: Vec<u8>,
-    /// The key root whose slots unwrap it.
-    pub key_root: u64,
-    /// Properties to set, or to unset.
-    pub props: Vec<(String, Option<String>)>,
-    /// The change, for the history.
-    pub done: String,
-}
-
-/// Sets and, where the value is `None`, unsets properties of an entry.
-pub(crate) fn change_props(entry: &mut Entry, changes: &[(String, Option<String>)]) {
-    for (key, value) in changes {
-        match value {
-            Some(value) => entry.props.insert(key.clone(), value.clone()),
-            None => entry.props.remove(key),
-        };
-    }
-}
-
-/// Refuses properties that are too long for an entry.
-pub(crate) fn check_props(name: &str, props: &BTreeMap<String, String>) -> Result<()> {
-    let bytes = text_bytes(props);
-    let longest = props
-        .iter()
-        .map(|(key, value)| key.len().max(value.len()))
-        .max();
-    if longest.unwrap_or(0) > PROPERTY_MAX || bytes > 256 << 10 {
-        return Err(Error::Refused {
-            name: name.into(),
-            reason: "its properties are too long".into(),
-        });
-    }
-    Ok(())
-}
-
 /// The parent of a dataset that does not exist yet, and the last part of its name.
 pub(crate) fn free_name(state: &DatasetTable, name: &str) -> Result<(u64, String)> {
     if state.find(name).is_ok() {
@@ -556,43 +267,4 @@ pub(crate) fn free_name(state: &DatasetTable, name: &str) -> Result<(u64, String
         return Err(bad("only a file system can have datasets below it"));
     }
     Ok((parent.id, last.to_owned()))
-}
-
-/// Refuses a new name if the name of a dataset or snapshot below becomes too long, in a pool of this name.
-pub(crate) fn check_name_lengths(state: &DatasetTable, id: u64, pool: &str) -> Result<()> {
-    let own = state.pool_name().len();
-    for entry in state.subtree(id) {
-        for entry in state.snapshots(&entry).iter().chain([&entry]) {
-            let name = state.name_of(entry);
-            let name = format!("{pool}{}", name.get(own..).unwrap_or_default());
-            if name.len() > NAME_MAX {
-                return Err(Error::BadName {
-                    name,
-                    reason: "it is longer than 255 bytes",
-                });
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Refuses to move a dataset below itself, or away from its key root.
-fn check_move(state: &DatasetTable, entry: &Entry, name: &str, parent: u64) -> Result<()> {
-    let subtree = state.subtree(entry.id);
-    if subtree.iter().any(|below| below.id == parent) {
-        return Err(Error::Refused {
-            name: name.into(),
-            reason: "it cannot be moved below itself".into(),
-        });
-    }
-    let inherits = entry.key_root != 0 && entry.key_root != entry.id && !entry.is_snapshot();
-    if inherits && state.entry(parent)?.key_root != entry.key_root {
-        return Err(Error::Refused {
-            name: name.into(),
-            reason: "its key is inherited from a dataset that would no longer be above it; \
-                     give it a key of its own first (key change)"
-                .into(),
-        });
-    }
-    Ok(())
 }

@@ -17,7 +17,7 @@ use crate::format::jobs::scrub_status::ScrubPhase;
 use crate::format::superblock::config::{Config, ConfigDevice, DeviceState, Purpose, Role};
 use crate::format::superblock::root::{DEVICES_MAX, PoolRoot};
 use crate::names::check_pool_name;
-use crate::ops::datasets::create::check_name_lengths;
+use crate::ops::datasets::renames::check_name_lengths;
 use crate::ops::pool::Pool;
 
 /// A pool that is split off.

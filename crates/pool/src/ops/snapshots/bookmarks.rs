@@ -15,7 +15,7 @@ use crate::format::datasets::bookmark::SnapshotBookmark;
 use crate::format::datasets::entry::Entry;
 use crate::format::superblock::features::FEATURE_BOOKMARKS;
 use crate::names::{DatasetName, NAME_MAX, is_part};
-use crate::ops::datasets::create::check_props;
+use crate::ops::datasets::properties::check_props;
 use crate::ops::pool::Pool;
 
 /// The most bytes of a bookmark, without its name.

@@ -10,7 +10,7 @@ use crate::engine::history::{Origin, log, log_internal};
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
 use crate::format::superblock::features::{FEATURE_CLONES, FEATURE_DEFERRED};
-use crate::ops::datasets::create::check_props;
+use crate::ops::datasets::properties::check_props;
 use crate::ops::pool::Pool;
 use crate::ops::snapshots::name_ranges;
 use crate::ops::snapshots::snapshot;

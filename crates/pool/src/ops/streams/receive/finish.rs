@@ -15,7 +15,7 @@ use crate::format::stream::Begin;
 use crate::format::superblock::features::{
     FEATURE_BOUND_LOGS, FEATURE_ROTATED, FEATURE_SEALED_FACTS,
 };
-use crate::ops::datasets::create::check_props;
+use crate::ops::datasets::properties::check_props;
 use crate::ops::pool::Pool;
 use crate::ops::snapshots::snapshot;
 use crate::ops::streams::receive::policy::{ReceiveInto, ReceivePolicy, StreamSealer};
