@@ -25,13 +25,23 @@ use super::wanted::{
 };
 use super::zone_profile::ZoneProfile;
 
+/// The effect of a command, for tokens that only read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The command shows something, or sends a copy.
+    Reads,
+    /// The command changes data, settings, keys, mounts or other users' access.
+    Changes,
+}
+
 /// Makes of one list the structs, the enum, and the macro `with_command`. Commands without
-/// fields come first, then those whose structs are in a file of their own. `$d` is a dollar sign for the macro inside.
+/// fields come first, then those whose structs are in a file of their own. Each command has its effect;
+/// `Changes(field)` stands for a change only where that field is true. `$d` is a dollar sign for the macro inside.
 macro_rules! commands {
     (($d:tt)
-     { $($(#[$alone_doc:meta])* $alone:ident;)* }
-     { $($there:ident;)* }
-     $($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $field:ident: $type:ty,)* })*) => {
+     { $($(#[$alone_doc:meta])* $alone:ident: $alone_effect:ident;)* }
+     { $($there:ident: $there_effect:ident $(($field_that_changes:ident))?;)* }
+     $($(#[$doc:meta])* $name:ident: $effect:ident { $($(#[$of:meta])* $field:ident: $type:ty,)* })*) => {
         /// A command to the daemon.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
@@ -49,6 +59,18 @@ macro_rules! commands {
                     $(Command::$there(_) => stringify!($there),)*
                     $(Command::$name(_) => stringify!($name),)*
                 })
+            }
+
+            /// The effect of the command.
+            pub fn effect(&self) -> Effect {
+                match self {
+                    $(Command::$alone => Effect::$alone_effect,)*
+                    $(
+                        $(Command::$there(of) if !of.$field_that_changes => Effect::Reads,)?
+                        Command::$there(_) => Effect::$there_effect,
+                    )*
+                    $(Command::$name(_) => Effect::$effect,)*
+                }
             }
         }
 
@@ -118,83 +140,84 @@ commands! {
     ($)
     {
         /// List the mounts.
-        Mounts;
+        Mounts: Reads;
         /// List the zones.
-        Zones;
+        Zones: Reads;
         /// List the exports by NBD.
-        NbdExports;
+        NbdExports: Reads;
         /// List the targets of iSCSI.
-        IscsiExports;
+        IscsiExports: Reads;
         /// List the sessions of initiators.
-        IscsiSessions;
+        IscsiSessions: Reads;
         /// Tell the user that the daemon takes the caller for.
-        Whoami;
+        Whoami: Reads;
         /// List the tokens.
-        Tokens;
+        Tokens: Reads;
         /// The page of metrics.
-        Metrics;
-        /// True if the daemon runs, and with what.
-        DaemonStatus;
+        Metrics: Reads;
+        /// Show the state of the daemon.
+        DaemonStatus: Reads;
         /// Unmount everything and end.
-        DaemonStop;
+        DaemonStop: Changes;
         /// Unmount everything, also what is in use, and end.
-        DaemonStopForced;
+        DaemonStopForced: Changes;
     }
     {
-        NbdExport;
-        NbdUnexport;
-        NbdAttach;
-        NbdDetach;
-        IscsiExport;
-        IscsiUnexport;
-        IscsiKick;
-        HaStart;
-        HaStop;
-        HaVerify;
-        HaCheck;
-        HaStatus;
-        LuksOpen;
-        LuksClose;
-        LuksStatus;
-        LuksRefresh;
-        LuksResize;
-        LuksReencrypt;
-        LuksSuspend;
-        LuksResume;
-        LuksBorrow;
-        PoolCreate;
-        PoolImportable;
-        PoolImport;
-        PoolExport;
-        PoolDestroy;
-        PoolStatus;
-        PoolIo;
-        PoolDevices;
-        PoolSplit;
-        PoolReguid;
-        PoolSync;
-        PoolSweep;
-        PoolCheckpoint;
-        PoolScrub;
-        PoolFeatures;
-        PoolHistory;
-        PoolEvents;
-        PoolLabelClear;
-        KeyLoad;
-        KeyUnload;
-        KeyChange;
-        KeyRotate;
-        KeyGenerations;
-        KeyAdd;
-        KeyRemove;
-        KeySlots;
-        KeyBackup;
-        KeyRestore;
-        KeyAccept;
-        KeyStatus;
+        NbdExport: Changes;
+        NbdUnexport: Changes;
+        NbdAttach: Changes;
+        NbdDetach: Changes;
+        IscsiExport: Changes;
+        IscsiUnexport: Changes;
+        IscsiKick: Changes;
+        HaStart: Changes;
+        HaStop: Changes;
+        HaVerify: Changes;
+        HaCheck: Changes;
+        HaStatus: Reads;
+        LuksOpen: Changes;
+        LuksClose: Changes;
+        LuksStatus: Reads;
+        LuksRefresh: Changes;
+        LuksResize: Changes;
+        LuksReencrypt: Changes;
+        LuksSuspend: Changes;
+        LuksResume: Changes;
+        LuksBorrow: Changes;
+        PoolCreate: Changes;
+        PoolImportable: Reads;
+        PoolImport: Changes;
+        PoolExport: Changes;
+        PoolDestroy: Changes;
+        PoolStatus: Reads;
+        PoolIo: Reads;
+        PoolDevices: Changes;
+        PoolSplit: Changes;
+        PoolReguid: Changes;
+        PoolSync: Changes;
+        PoolSweep: Changes;
+        PoolCheckpoint: Changes;
+        PoolScrub: Changes;
+        PoolFeatures: Reads;
+        PoolHistory: Reads;
+        PoolEvents: Changes(clear);
+        PoolLabelClear: Changes;
+        KeyLoad: Changes;
+        KeyUnload: Changes;
+        KeyChange: Changes;
+        KeyRotate: Changes;
+        KeyGenerations: Reads;
+        KeyAdd: Changes;
+        KeyRemove: Changes;
+        KeySlots: Reads;
+        // Wrapped keys outlive a later change of the passphrase.
+        KeyBackup: Changes;
+        KeyRestore: Changes;
+        KeyAccept: Changes;
+        KeyStatus: Reads;
     }
     /// Make a dataset.
-    Create {
+    Create: Changes {
         /// The name of the new dataset.
         name: String,
         /// The properties of the new dataset.
@@ -213,7 +236,7 @@ commands! {
         dry_run: bool,
     }
     /// Destroy the snapshots that the schedules of datasets no longer keep.
-    Prune {
+    Prune: Changes {
         /// The datasets.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
@@ -225,7 +248,7 @@ commands! {
         dry_run: bool,
     }
     /// Destroy datasets or snapshots.
-    Destroy {
+    Destroy: Changes {
         /// The name of the dataset.
         name: String,
         /// With everything below it.
@@ -242,7 +265,7 @@ commands! {
         dry_run: bool,
     }
     /// Destroy snapshots now or, where something keeps them, as soon as nothing does.
-    DestroyLater {
+    DestroyLater: Changes {
         /// A snapshot, or what stands for several.
         name: String,
         /// True for the same names on datasets below, too.
@@ -256,7 +279,7 @@ commands! {
         dry_run: bool,
     }
     /// Destroy datasets together with their keys, and prove it.
-    Shred {
+    Shred: Changes {
         /// The dataset.
         name: String,
         /// With everything below it.
@@ -273,7 +296,7 @@ commands! {
         dry_run: bool,
     }
     /// Make a dataset that begins as a snapshot.
-    Clone {
+    Clone: Changes {
         /// The snapshot.
         snapshot: String,
         /// The name of the clone.
@@ -291,12 +314,12 @@ commands! {
         no_mount: bool,
     }
     /// Have a clone own what it shares with its origin.
-    Promote {
+    Promote: Changes {
         /// The clone.
         name: String,
     }
     /// Add a tag to snapshots, which keeps them from being destroyed.
-    Hold {
+    Hold: Changes {
         /// The snapshots.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
@@ -307,7 +330,7 @@ commands! {
         recursive: bool,
     }
     /// Take a tag away.
-    Release {
+    Release: Changes {
         /// The snapshots.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
@@ -318,7 +341,7 @@ commands! {
         recursive: bool,
     }
     /// List the tags of snapshots.
-    Holds {
+    Holds: Reads {
         /// The snapshots.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
@@ -327,19 +350,19 @@ commands! {
         recursive: bool,
     }
     /// Make a bookmark.
-    Bookmark {
+    Bookmark: Changes {
         /// A snapshot, or a bookmark.
         of: String,
         /// The new bookmark, of the same dataset.
         name: String,
     }
     /// Destroy a bookmark.
-    DestroyBookmark {
+    DestroyBookmark: Changes {
         /// The name of the snapshot.
         name: String,
     }
     /// Send a snapshot: data follows.
-    Send {
+    Send: Reads {
         /// The states that are sent.
         what: SendWhat,
         /// True if records are sent as they are stored.
@@ -353,7 +376,7 @@ commands! {
         estimate: bool,
     }
     /// Receive what is sent: data follows once the daemon is ready.
-    Receive {
+    Receive: Changes {
         /// A dataset, or a snapshot of one by its whole name.
         target: String,
         /// The rule by which the names of received datasets are made.
@@ -377,19 +400,19 @@ commands! {
         exclude: Vec<String>,
     }
     /// Tell what differs between a snapshot and a later one.
-    Diff {
+    Diff: Reads {
         /// The snapshot.
         from: String,
         /// A later one, `@name` for one of the same dataset, or a dataset; its own if it is left out.
         to: Option<String>,
     }
     /// Throw away what an interrupted receive left.
-    ReceiveAbandon {
+    ReceiveAbandon: Changes {
         /// The dataset.
         target: String,
     }
     /// Give a dataset or snapshot another name.
-    Rename {
+    Rename: Changes {
         /// The old name.
         from: String,
         /// The new name.
@@ -405,7 +428,7 @@ commands! {
         force: bool,
     }
     /// Look at properties.
-    Get {
+    Get: Reads {
         /// Datasets and snapshots; all if none is named.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
@@ -422,7 +445,7 @@ commands! {
         props: Vec<String>,
     }
     /// Set properties.
-    Set {
+    Set: Changes {
         /// Datasets.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
@@ -432,8 +455,9 @@ commands! {
         #[serde(default)]
         force: bool,
     }
+    // The first look begins to count.
     /// List the space and the quotas of users or groups in a dataset.
-    Userspace {
+    Userspace: Changes {
         /// The dataset.
         name: String,
         /// The kind of accounts.
@@ -443,7 +467,7 @@ commands! {
         check: bool,
     }
     /// Unset a property, so that it is inherited.
-    Inherit {
+    Inherit: Changes {
         /// Datasets.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
@@ -454,7 +478,7 @@ commands! {
         recursive: bool,
     }
     /// Mount a dataset or snapshot, or all.
-    Mount {
+    Mount: Changes {
         /// What; everything that mounts by itself if absent.
         name: Option<String>,
         /// The directory, in place of the property's.
@@ -477,7 +501,7 @@ commands! {
         allowed: Allowed,
     }
     /// Find, open or close the dataset that is a home, for a login.
-    Home {
+    Home: Changes {
         /// The step to take.
         step: HomeStep,
         /// The home directory.
@@ -488,7 +512,7 @@ commands! {
         dataset: Option<u64>,
     }
     /// Change what a mount allows.
-    Remount {
+    Remount: Changes {
         /// The dataset or snapshot that is mounted.
         name: String,
         /// Refuse changes, or allow them.
@@ -497,7 +521,7 @@ commands! {
         allowed: Allowed,
     }
     /// Unmount a dataset by its name or its directory, or all.
-    Unmount {
+    Unmount: Changes {
         /// What; everything if absent.
         target: Option<String>,
         /// Even if it is in use.
@@ -505,7 +529,7 @@ commands! {
         force: bool,
     }
     /// Make snapshots of one moment.
-    Snapshot {
+    Snapshot: Changes {
         /// `dataset@snapshot`
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
@@ -514,7 +538,7 @@ commands! {
         recursive: bool,
     }
     /// Take a dataset back to a snapshot.
-    Rollback {
+    Rollback: Changes {
         /// `dataset@snapshot`
         name: String,
         /// Destroy later snapshots.
@@ -528,7 +552,7 @@ commands! {
         force: bool,
     }
     /// Look at the structures of a pool.
-    Inspect {
+    Inspect: Reads {
         /// An imported pool's name, or the devices of one that is not.
         target: InspectTarget,
         /// The amount of detail.
@@ -538,29 +562,29 @@ commands! {
         check: bool,
     }
     /// Make anchors of the state of datasets, to keep elsewhere.
-    Anchor {
+    Anchor: Reads {
         /// With everything below them; all if none is named.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
     }
     /// Compare datasets with what was kept.
-    AnchorVerify {
+    AnchorVerify: Reads {
         /// The anchors that were kept.
         anchors: Vec<super::Anchor>,
     }
     /// Accept the present states of datasets, although this machine has seen later ones.
-    AnchorAccept {
+    AnchorAccept: Changes {
         /// The datasets.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
     }
     /// List the permissions on a dataset.
-    Permissions {
+    Permissions: Reads {
         /// The dataset.
         name: String,
     }
     /// Allow something, or allow it no longer.
-    ChangePermissions {
+    ChangePermissions: Changes {
         /// The dataset.
         name: String,
         /// True if it is to be allowed no longer.
@@ -582,7 +606,7 @@ commands! {
         below: bool,
     }
     /// Give a tenant a socket of its own that reaches one dataset and what is below it.
-    ZoneCreate {
+    ZoneCreate: Changes {
         /// The name of the zone.
         name: String,
         /// The dataset that is its root.
@@ -596,19 +620,19 @@ commands! {
         owner: Option<String>,
     }
     /// Change which datasets the tenant cannot change.
-    ZoneSet {
+    ZoneSet: Changes {
         /// The zone.
         name: String,
         /// The new profile.
         profile: ZoneProfile,
     }
     /// Take the socket away.
-    ZoneDestroy {
+    ZoneDestroy: Changes {
         /// The zone.
         name: String,
     }
     /// Make a token. A caller that shows it has the rights of its user.
-    TokenCreate {
+    TokenCreate: Changes {
         /// The user; the caller if absent.
         user: Option<String>,
         /// The purpose of the token.
@@ -623,7 +647,7 @@ commands! {
         scope: TokenScope,
     }
     /// Accept a token no longer.
-    TokenRevoke {
+    TokenRevoke: Changes {
         /// The id of the token.
         id: String,
     }

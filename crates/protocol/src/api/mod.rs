@@ -21,7 +21,7 @@ mod zone_profile;
 use serde::{Deserialize, Serialize};
 
 pub use anchor::{Anchor, AnchorDoubt, AnchorOutcome, AnchorRow};
-pub use command::Command;
+pub use command::{Command, Effect};
 pub use failure::{Failure, FailureKind, Result};
 pub use fullness::Fullness;
 pub use inspection::{

@@ -1,13 +1,12 @@
 //! Tokens with a scope: each kind of scope takes rights away for each command, and gives none.
 
-use protocol::api::TokenScope;
+use protocol::api::{Effect, TokenScope};
 use secret::Secret;
 
 use super::site::ZONES;
 use super::*;
 use crate::host::callers::scope::PeerToken;
 use crate::host::callers::users::Peer;
-use crate::serve::scope::{Effect, effect};
 use crate::state::callers::tokens::AcceptedToken;
 
 /// A caller with a new token of root.
@@ -89,7 +88,7 @@ fn a_token_that_reads_changes_nothing() {
     let before = site.state();
     for (command, _) in requests() {
         let outcome = site.ask_as(&peer, &command);
-        match effect(&command) {
+        match command.effect() {
             Effect::Changes => assert!(is_refused(&outcome), "{command:?}: {outcome:?}"),
             Effect::Reads => assert!(!is_refused(&outcome), "{command:?}: {outcome:?}"),
         }
