@@ -6,7 +6,6 @@ mod hashes;
 mod hidden_names;
 mod interruptions;
 mod keys;
-mod machine_samples;
 mod races;
 mod receive_races;
 mod samples;
@@ -88,7 +87,7 @@ fn requests() -> Vec<(Command, [Command; 2])> {
     let of_datasets = outside
         .into_iter()
         .zip(tenants.map(|(own, other)| [own, other]));
-    let all = machine_samples::of_the_machine().into_iter();
+    let all = samples::of_the_machine().into_iter();
     let of_the_machine = all.map(|command| (command.clone(), [command.clone(), command]));
     of_datasets.chain(of_the_machine).collect()
 }

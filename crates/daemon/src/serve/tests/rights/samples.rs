@@ -1,29 +1,196 @@
-//! A sample request of each kind, for datasets. `machine_samples` has those for the machine.
+//! The sample requests, as the HTTP API has them, one in a line. A field that is missing has its default.
 
-use protocol::api::{
-    Allowed, Anchor, Command, HomeStep, NewVolume, OwnerKind, Props, ReceiveName, Rotation,
-    SendWhat, WhoKind, command,
-};
+use protocol::api::{Command, Props, command};
 
-/// A key file that does not exist.
-const KEY_FILE: &str = "raw,file:///nonexistent/key";
-const PROMPT: &str = "hex,prompt";
+/// Requests about datasets, their keys, mounts and permissions. `$FS` is a dataset, and new ones come below `$TO`.
+const OF_DATASETS: &str = r##"
+{"create": {"name": "$FS/new", "props": []}}
+{"create": {"name": "$FS/new", "props": [["compression", "off"]]}}
+{"create": {"name": "$FS/new", "props": [["mountpoint", "legacy"]]}}
+{"create": {"name": "$FS/new", "props": [["keysource", "hex,prompt"]]}}
+{"create": {"name": "$FS/new", "props": [["encryption", "on"], ["keysource", "hex,prompt"]]}}
+{"create": {"name": "$FS/new", "props": [["keysource", "raw,file:///nonexistent/key"]]}}
+{"create": {"name": "$FS/not/new", "props": [], "parents": true, "dry_run": true}}
+{"create": {"name": "$FS/new", "props": [], "volume": {"size": 1048576, "sparse": true}}}
+{"create": {"name": "$FS/new", "props": [], "volume": {"size": 1048576}}}
+{"destroy": {"name": "$FS/vol", "recursive": true}}
+{"destroy": {"name": "$FS/x", "recursive": true, "clones": true}}
+{"destroy": {"name": "$FS@2", "recursive": true}}
+{"destroy-later": {"name": "$FS@2", "recursive": true}}
+{"shred": {"name": "$FS/clone", "recursive": true, "dry_run": true}}
+{"rename": {"from": "$FS/vol", "to": "$FS/new"}}
+{"rename": {"from": "$FS/vol", "to": "$FS/not/new", "parents": true}}
+{"rename": {"from": "$FS@2", "to": "@3"}}
+{"rename": {"from": "$FS@2", "to": "@3", "recursive": true}}
+{"promote": {"name": "$FS/clone"}}
 
-pub(super) fn props(props: &[(&str, &str)]) -> Props {
-    let props = props.iter();
-    props.map(|(k, v)| ((*k).into(), (*v).into())).collect()
+{"get": {"names": ["$FS"], "depth": 0, "props": ["used"]}}
+{"get": {"names": ["$FS"], "depth": 0, "props": ["userused@0"]}}
+{"get": {"names": ["$FS"], "depth": 0, "props": ["written@2"]}}
+{"get": {"names": [], "props": ["name"]}}
+{"set": {"names": ["$FS"], "props": [["compression", "off"]]}}
+{"set": {"names": ["$FS"], "props": [["mountpoint", "legacy"]]}}
+{"set": {"names": ["$FS"], "props": [["org.example:note", "x"]]}}
+{"set": {"names": ["$FS"], "props": [["userquota@0", "1M"]]}}
+{"set": {"names": ["$FS/vol"], "props": [["volsize", "2M"]]}}
+{"inherit": {"names": ["$FS"], "prop": "compression"}}
+{"userspace": {"name": "$FS", "kind": "user"}}
+{"userspace": {"name": "$FS", "kind": "group", "check": true}}
+
+{"snapshot": {"names": ["$FS@9"]}}
+{"prune": {"names": ["$FS"], "dry_run": true}}
+{"rollback": {"name": "$FS@2"}}
+{"rollback": {"name": "$FS@1", "recursive": true}}
+{"rollback": {"name": "$FS@1", "clones": true}}
+{"hold": {"names": ["$FS@2"], "tag": "tag"}}
+{"holds": {"names": ["$FS@2"]}}
+{"release": {"names": ["$FS@2"], "tag": "tag"}}
+{"bookmark": {"of": "$FS@2", "name": "$FS#2"}}
+{"destroy-bookmark": {"name": "$FS#2"}}
+{"diff": {"from": "$FS@1", "to": "@2"}}
+{"clone": {"snapshot": "$FS/x@1", "name": "$FS/new", "props": []}}
+{"clone": {"snapshot": "$FS/x@1", "name": "$FS/new", "props": [["keysource", "hex,prompt"]]}}
+{"clone": {"snapshot": "$FS@1", "name": "$TO/new", "props": [["keysource", "hex,prompt"]]}}
+
+{"send": {"what": {"snapshot": {"name": "$FS@1"}}, "raw": true}}
+{"send": {"what": {"snapshot": {"name": "$FS@1"}}}}
+{"send": {"what": {"snapshot": {"name": "$FS@2", "from": "@1"}}, "raw": true}}
+{"send": {"what": {"snapshot": {"name": "$FS@1", "replicate": true}}, "raw": true, "props": true}}
+{"send": {"what": {"snapshot": {"name": "$FS@2", "from": "#1"}}, "raw": true}}
+{"send": {"what": {"snapshot": {"name": "$TO@1"}}, "raw": true}}
+{"send": {"what": {"rest": {"token": "nonsense"}}, "raw": true}}
+{"receive": {"target": "$TO/new", "naming": "exact", "props": [], "exclude": []}}
+{"receive": {"target": "$TO/new", "naming": "exact", "props": [["compression", "off"]], "exclude": []}}
+{"receive": {"target": "$TO/new", "naming": "exact", "props": [["mountpoint", "legacy"]], "exclude": []}}
+{"receive": {"target": "$FS", "naming": "exact", "props": [], "exclude": []}}
+{"receive": {"target": "$FS", "naming": "exact", "force": true, "props": [], "exclude": []}}
+{"receive": {"target": "$TO", "naming": "path", "props": [], "exclude": []}}
+{"receive-abandon": {"target": "$TO/new"}}
+
+{"mount": {"name": "$FS"}}
+{"mount": {"name": "$FS/x", "load_keys": true}}
+{"mount": {"name": "$FS", "dir": "/nonexistent"}}
+{"mount": {}}
+{"mount": {"name": "$FS", "give_up_log": true}}
+{"home": {"step": "find", "dir": "/nonexistent", "uid": 12345}}
+{"remount": {"name": "$FS", "read_only": true, "allowed": {}}}
+{"unmount": {"target": "$FS"}}
+{"unmount": {"target": "/nonexistent"}}
+{"unmount": {}}
+"mounts"
+
+{"key-load": {"names": ["$FS"], "dry_run": true}}
+{"key-load": {"names": ["$FS"], "keysource": "raw,file:///nonexistent/key", "dry_run": true}}
+{"key-load": {"names": [], "dry_run": true}}
+{"key-unload": {"names": ["$FS"]}}
+{"key-change": {"name": "$FS", "keysource": "hex,prompt"}}
+{"key-change": {"name": "$FS", "keysource": "raw,file:///nonexistent/key"}}
+{"key-change": {"name": "$FS", "inherit": true}}
+{"key-rotate": {"name": "$FS", "how": "new"}}
+{"key-rotate": {"name": "$FS", "how": "reencrypt"}}
+{"key-rotate": {"name": "$FS", "how": "pause"}}
+{"key-rotate": {"name": "$FS", "how": "resume"}}
+{"key-add": {"name": "$FS", "keysource": "hex,prompt", "priority": 128}}
+{"key-remove": {"name": "$FS", "slot": 0, "force": true}}
+{"key-slots": {"name": "$FS"}}
+{"key-generations": {"name": "$FS"}}
+{"key-status": {"names": ["$FS"]}}
+{"key-status": {"names": []}}
+{"key-accept": {"names": ["$FS"]}}
+{"key-backup": {"name": "$FS"}}
+{"key-restore": {"name": "$FS", "backup": ""}}
+
+{"permissions": {"name": "$FS"}}
+{"change-permissions": {"name": "$FS", "who": ["12346"], "kind": "user", "permissions": ["hold"], "local": true}}
+{"change-permissions": {"name": "$FS", "who": ["@set"], "kind": "set", "permissions": ["hold"], "local": true}}
+{"anchor": {"names": ["$FS"]}}
+{"anchor-verify": {"anchors": [{"dataset": "$FS", "pool_guid": 1, "txg": 1, "guid": 1, "sequence": 1, "seal": ""}]}}
+{"anchor-accept": {"names": ["$FS"]}}
+"##;
+
+/// Requests about pools, devices and the daemon. The files that they name do not exist.
+const OF_THE_MACHINE: &str = r##"
+{"pool-create": {"pool": "pool", "devices": {"groups": [], "logs": [], "caches": [], "spares": []}, "props": []}}
+{"pool-importable": {"search": ["/nonexistent"]}}
+{"pool-import": {"search": ["/nonexistent"], "pool": "pool", "checkpoint": "keep"}}
+{"pool-export": {"pool": "tank"}}
+{"pool-destroy": {"pool": "tank"}}
+{"pool-status": {"pools": ["tank"], "names_files": true}}
+{"pool-io": {"pools": ["tank"]}}
+{"pool-devices": {"pool": "tank", "change": {"clear": {}}}}
+{"pool-split": {"pool": "tank", "new": "half", "devices": [], "dry_run": true}}
+{"pool-reguid": {"pool": "tank"}}
+{"pool-sync": {"pools": ["tank"]}}
+{"pool-checkpoint": {"pool": "tank"}}
+{"pool-sweep": {"pool": "tank", "what": "trim"}}
+{"pool-sweep": {"pool": "tank", "what": "initialize"}}
+{"pool-scrub": {"pool": "tank"}}
+{"pool-events": {"after": 0}}
+{"pool-label-clear": {"device": "/nonexistent/device"}}
+{"pool-features": {"pools": ["tank"]}}
+{"pool-history": {"pool": "tank"}}
+{"inspect": {"target": {"devices": ["/nonexistent/device"]}, "detail": 0}}
+{"zone-create": {"name": "new", "dataset": "tank/web", "profile": "none"}}
+{"zone-set": {"name": "z", "profile": "strict"}}
+{"zone-destroy": {"name": "z"}}
+"zones"
+"whoami"
+{"token-create": {"label": "phone", "expires": 60}}
+{"token-create": {"user": "root", "label": "phone", "expires": 60}}
+"tokens"
+{"token-revoke": {"id": "0badcafe"}}
+"metrics"
+{"nbd-export": {"device": "/nonexistent/device", "read_only": true}}
+{"nbd-unexport": {"name": "export"}}
+{"nbd-attach": {"device": "/nonexistent/device", "read_only": true}}
+{"nbd-detach": {"device": "/nonexistent/device"}}
+"nbd-exports"
+{"iscsi-export": {"device": "/nonexistent/device", "read_only": true, "initiators": [], "chap": [], "open": true}}
+{"iscsi-unexport": {"name": "iqn.2026-01.org.example:export"}}
+{"iscsi-kick": {"target": "iqn.2026-01.org.example:export", "number": 1}}
+{"ha-start": {"pool": "tank"}}
+{"ha-stop": {"pool": "tank"}}
+{"ha-verify": {"pool": "tank"}}
+{"ha-check": {"pool": "tank", "search": []}}
+{"ha-status": {"pool": "tank"}}
+"iscsi-exports"
+"iscsi-sessions"
+{"luks-open": {"device": "/nonexistent/device", "name": "mapping", "read_only": true, "serving": {}}}
+{"luks-close": {"name": "mapping"}}
+{"luks-status": {"names": []}}
+{"luks-refresh": {"name": "mapping", "change": {"read_workqueue": true}}}
+{"luks-resize": {"name": "mapping"}}
+{"luks-reencrypt": {"name": "mapping"}}
+{"luks-suspend": {"name": "mapping"}}
+{"luks-resume": {"name": "mapping"}}
+{"luks-borrow": {"device": "/nonexistent/device", "how": "look"}}
+"daemon-status"
+"daemon-stop"
+"daemon-stop-forced"
+"##;
+
+fn requests(lines: &str) -> Vec<Command> {
+    let lines = lines.lines().filter(|line| !line.is_empty());
+    let request = |line| match serde_json::from_str(line) {
+        Ok(request) => request,
+        Err(error) => panic!("{line}: {error}"),
+    };
+    lines.map(request).collect()
 }
 
 /// Requests about a dataset `fs` and about `to`, below which new datasets come. [`super::site::Site`] has both.
 pub(super) fn about(fs: &str, to: &str) -> Vec<Command> {
-    let mut all = of_datasets(fs);
-    all.extend(of_properties(fs));
-    all.extend(of_snapshots(fs, to));
-    all.extend(of_streams(fs, to));
-    all.extend(of_mounts(fs));
-    all.extend(of_keys(fs));
-    all.extend(of_people(fs));
-    all
+    requests(&OF_DATASETS.replace("$FS", fs).replace("$TO", to))
+}
+
+/// Requests about pools, devices and the daemon.
+pub(super) fn of_the_machine() -> Vec<Command> {
+    requests(OF_THE_MACHINE)
+}
+
+pub(super) fn props(props: &[(&str, &str)]) -> Props {
+    let props = props.iter();
+    props.map(|(k, v)| ((*k).into(), (*v).into())).collect()
 }
 
 pub(super) fn create(name: String, of: &[(&str, &str)]) -> Command {
@@ -35,426 +202,4 @@ pub(super) fn create(name: String, of: &[(&str, &str)]) -> Command {
         volume: None,
         dry_run: false,
     })
-}
-
-fn of_datasets(fs: &str) -> Vec<Command> {
-    let new = || format!("{fs}/new");
-    let volume = |sparse| {
-        Command::Create(command::Create {
-            name: new(),
-            props: Props::new(),
-            parents: false,
-            no_mount: false,
-            volume: Some(NewVolume {
-                size: 1 << 20,
-                sparse,
-            }),
-            dry_run: false,
-        })
-    };
-    vec![
-        create(new(), &[]),
-        create(new(), &[("compression", "off")]),
-        create(new(), &[("mountpoint", "legacy")]),
-        create(new(), &[("keysource", PROMPT)]),
-        create(new(), &[("encryption", "on"), ("keysource", PROMPT)]),
-        create(new(), &[("keysource", KEY_FILE)]),
-        Command::Create(command::Create {
-            name: format!("{fs}/not/new"),
-            props: Props::new(),
-            parents: true,
-            no_mount: false,
-            volume: None,
-            dry_run: true,
-        }),
-        volume(true),
-        volume(false),
-        destroy(format!("{fs}/vol"), false),
-        destroy(format!("{fs}/x"), true),
-        destroy(format!("{fs}@2"), false),
-        Command::DestroyLater(command::DestroyLater {
-            name: format!("{fs}@2"),
-            recursive: true,
-            force: false,
-            dry_run: false,
-        }),
-        Command::Shred(command::Shred {
-            name: format!("{fs}/clone"),
-            recursive: true,
-            clones: false,
-            force: false,
-            dry_run: true,
-        }),
-        rename(format!("{fs}/vol"), format!("{fs}/new"), false, false),
-        rename(format!("{fs}/vol"), format!("{fs}/not/new"), false, true),
-        rename(format!("{fs}@2"), "@3".into(), false, false),
-        rename(format!("{fs}@2"), "@3".into(), true, false),
-        Command::Promote(command::Promote {
-            name: format!("{fs}/clone"),
-        }),
-    ]
-}
-
-fn rename(from: String, to: String, recursive: bool, parents: bool) -> Command {
-    Command::Rename(command::Rename {
-        from,
-        to,
-        recursive,
-        parents,
-        force: false,
-    })
-}
-
-fn destroy(name: String, clones: bool) -> Command {
-    Command::Destroy(command::Destroy {
-        name,
-        recursive: true,
-        clones,
-        force: false,
-        dry_run: false,
-    })
-}
-
-fn of_properties(fs: &str) -> Vec<Command> {
-    let get = |names: &[&str], depth, prop: &str| {
-        Command::Get(command::Get {
-            names: names.iter().map(|name| (*name).into()).collect(),
-            depth,
-            snapshots: false,
-            bookmarks: false,
-            props: vec![prop.into()],
-        })
-    };
-    let set = |name: &str, of: &[(&str, &str)]| {
-        Command::Set(command::Set {
-            names: vec![name.into()],
-            props: props(of),
-            force: false,
-        })
-    };
-    let account = |kind, check| {
-        Command::Userspace(command::Userspace {
-            name: fs.into(),
-            kind,
-            check,
-        })
-    };
-    vec![
-        get(&[fs], Some(0), "used"),
-        get(&[fs], Some(0), "userused@0"),
-        get(&[fs], Some(0), "written@2"),
-        get(&[], None, "name"),
-        set(fs, &[("compression", "off")]),
-        set(fs, &[("mountpoint", "legacy")]),
-        set(fs, &[("org.example:note", "x")]),
-        set(fs, &[("userquota@0", "1M")]),
-        set(&format!("{fs}/vol"), &[("volsize", "2M")]),
-        Command::Inherit(command::Inherit {
-            names: vec![fs.into()],
-            prop: "compression".into(),
-            recursive: false,
-        }),
-        account(OwnerKind::User, false),
-        account(OwnerKind::Group, true),
-    ]
-}
-
-fn of_snapshots(fs: &str, to: &str) -> Vec<Command> {
-    let names = || vec![format!("{fs}@2")];
-    let tag = || "tag".to_owned();
-    let rollback = |at: &str, recursive, clones| {
-        Command::Rollback(command::Rollback {
-            name: format!("{fs}{at}"),
-            recursive,
-            clones,
-            force: false,
-        })
-    };
-    let clone = |of: &str, name: String, source: &[(&str, &str)]| {
-        Command::Clone(command::Clone {
-            snapshot: format!("{fs}{of}"),
-            name,
-            props: props(source),
-            rekey: false,
-            parents: false,
-            no_mount: false,
-        })
-    };
-    vec![
-        Command::Snapshot(command::Snapshot {
-            names: vec![format!("{fs}@9")],
-            recursive: false,
-        }),
-        Command::Prune(command::Prune {
-            names: vec![fs.into()],
-            recursive: false,
-            dry_run: true,
-        }),
-        rollback("@2", false, false),
-        rollback("@1", true, false),
-        rollback("@1", false, true),
-        Command::Hold(command::Hold {
-            names: names(),
-            tag: tag(),
-            recursive: false,
-        }),
-        Command::Holds(command::Holds {
-            names: names(),
-            recursive: false,
-        }),
-        Command::Release(command::Release {
-            names: names(),
-            tag: tag(),
-            recursive: false,
-        }),
-        Command::Bookmark(command::Bookmark {
-            of: format!("{fs}@2"),
-            name: format!("{fs}#2"),
-        }),
-        Command::DestroyBookmark(command::DestroyBookmark {
-            name: format!("{fs}#2"),
-        }),
-        Command::Diff(command::Diff {
-            from: format!("{fs}@1"),
-            to: Some("@2".into()),
-        }),
-        clone("/x@1", format!("{fs}/new"), &[]),
-        clone("/x@1", format!("{fs}/new"), &[("keysource", PROMPT)]),
-        clone("@1", format!("{to}/new"), &[("keysource", PROMPT)]),
-    ]
-}
-
-fn of_streams(fs: &str, to: &str) -> Vec<Command> {
-    let send = |at: &str, from: Option<&str>, raw| {
-        Command::Send(command::Send {
-            what: SendWhat::Snapshot {
-                name: format!("{fs}{at}"),
-                from: from.map(str::to_owned),
-                all: false,
-                replicate: false,
-            },
-            raw,
-            props: false,
-            estimate: false,
-        })
-    };
-    let receive = |target: &str, force, of: &[(&str, &str)]| {
-        Command::Receive(command::Receive {
-            target: target.into(),
-            naming: ReceiveName::Exact,
-            force,
-            resumable: false,
-            no_mount: false,
-            dry_run: false,
-            props: props(of),
-            exclude: Vec::new(),
-        })
-    };
-    let new = format!("{to}/new");
-    vec![
-        send("@1", None, true),
-        send("@1", None, false),
-        send("@2", Some("@1"), true),
-        Command::Send(command::Send {
-            what: SendWhat::Snapshot {
-                name: format!("{fs}@1"),
-                from: None,
-                all: false,
-                replicate: true,
-            },
-            raw: true,
-            props: true,
-            estimate: false,
-        }),
-        send("@2", Some("#1"), true),
-        Command::Send(command::Send {
-            what: SendWhat::Snapshot {
-                name: format!("{to}@1"),
-                from: None,
-                all: false,
-                replicate: false,
-            },
-            raw: true,
-            props: false,
-            estimate: false,
-        }),
-        Command::Send(command::Send {
-            what: SendWhat::Rest {
-                token: "nonsense".into(),
-            },
-            raw: true,
-            props: false,
-            estimate: false,
-        }),
-        receive(&new, false, &[]),
-        receive(&new, false, &[("compression", "off")]),
-        receive(&new, false, &[("mountpoint", "legacy")]),
-        receive(fs, false, &[]),
-        receive(fs, true, &[]),
-        Command::Receive(command::Receive {
-            target: to.into(),
-            naming: ReceiveName::Path,
-            force: false,
-            resumable: false,
-            no_mount: false,
-            dry_run: false,
-            props: Vec::new(),
-            exclude: Vec::new(),
-        }),
-        Command::ReceiveAbandon(command::ReceiveAbandon { target: new }),
-    ]
-}
-
-fn of_mounts(fs: &str) -> Vec<Command> {
-    let mount = |name: Option<&str>, dir: Option<&str>, load_keys| {
-        Command::Mount(command::Mount {
-            name: name.map(str::to_owned),
-            dir: dir.map(Into::into),
-            load_keys,
-            read_only: false,
-            overlay: false,
-            give_up_log: false,
-            allowed: Allowed::default(),
-        })
-    };
-    let give_up_log = Command::Mount(command::Mount {
-        name: Some(fs.to_owned()),
-        dir: None,
-        load_keys: false,
-        read_only: false,
-        overlay: false,
-        give_up_log: true,
-        allowed: Allowed::default(),
-    });
-    let unmount = |target: Option<&str>| {
-        Command::Unmount(command::Unmount {
-            target: target.map(str::to_owned),
-            force: false,
-        })
-    };
-    vec![
-        mount(Some(fs), None, false),
-        mount(Some(&format!("{fs}/x")), None, true),
-        mount(Some(fs), Some("/nonexistent"), false),
-        mount(None, None, false),
-        give_up_log,
-        Command::Home(command::Home {
-            step: HomeStep::Find,
-            dir: "/nonexistent".into(),
-            uid: 12345,
-            dataset: None,
-        }),
-        Command::Remount(command::Remount {
-            name: fs.into(),
-            read_only: Some(true),
-            allowed: Allowed::default(),
-        }),
-        unmount(Some(fs)),
-        unmount(Some("/nonexistent")),
-        unmount(None),
-        Command::Mounts,
-    ]
-}
-
-fn of_keys(fs: &str) -> Vec<Command> {
-    let name = || fs.to_owned();
-    let names = || vec![name()];
-    let load = |names, source: Option<&str>| {
-        Command::KeyLoad(command::KeyLoad {
-            names,
-            recursive: false,
-            location: None,
-            keysource: source.map(str::to_owned),
-            dry_run: true,
-        })
-    };
-    let change = |source: Option<&str>, inherit| {
-        Command::KeyChange(command::KeyChange {
-            pbkdf: None,
-            name: name(),
-            keysource: source.map(str::to_owned),
-            slot: None,
-            only: false,
-            inherit,
-        })
-    };
-    let rotate = |how| Command::KeyRotate(command::KeyRotate { name: name(), how });
-    vec![
-        load(names(), None),
-        load(names(), Some(KEY_FILE)),
-        load(Vec::new(), None),
-        Command::KeyUnload(command::KeyUnload {
-            names: names(),
-            recursive: false,
-            force: false,
-        }),
-        change(Some(PROMPT), false),
-        change(Some(KEY_FILE), false),
-        change(None, true),
-        rotate(Rotation::New),
-        rotate(Rotation::Reencrypt),
-        rotate(Rotation::Pause),
-        rotate(Rotation::Resume),
-        Command::KeyAdd(command::KeyAdd {
-            pbkdf: None,
-            name: name(),
-            keysource: Some(PROMPT.into()),
-            priority: 128,
-        }),
-        Command::KeyRemove(command::KeyRemove {
-            name: name(),
-            slot: 0,
-            keysource: None,
-            force: true,
-        }),
-        Command::KeySlots(command::KeySlots { name: name() }),
-        Command::KeyGenerations(command::KeyGenerations { name: name() }),
-        Command::KeyStatus(command::KeyStatus { names: names() }),
-        Command::KeyStatus(command::KeyStatus { names: Vec::new() }),
-        Command::KeyAccept(command::KeyAccept {
-            names: names(),
-            recursive: false,
-        }),
-        Command::KeyBackup(command::KeyBackup { name: name() }),
-        Command::KeyRestore(command::KeyRestore {
-            name: name(),
-            backup: String::new(),
-            keysource: None,
-        }),
-    ]
-}
-
-fn of_people(fs: &str) -> Vec<Command> {
-    let allow = |kind, who: &str, permission: &str| {
-        Command::ChangePermissions(command::ChangePermissions {
-            name: fs.into(),
-            remove: false,
-            who: vec![who.into()],
-            kind: Some(kind),
-            permissions: vec![permission.into()],
-            local: true,
-            below: false,
-        })
-    };
-    vec![
-        Command::Permissions(command::Permissions { name: fs.into() }),
-        allow(WhoKind::User, "12346", "hold"),
-        allow(WhoKind::Set, "@set", "hold"),
-        Command::Anchor(command::Anchor {
-            names: vec![fs.into()],
-        }),
-        Command::AnchorVerify(command::AnchorVerify {
-            anchors: vec![Anchor {
-                dataset: fs.into(),
-                pool_guid: 1,
-                txg: 1,
-                guid: 1,
-                sequence: 1,
-                seal: String::new(),
-            }],
-        }),
-        Command::AnchorAccept(command::AnchorAccept {
-            names: vec![fs.into()],
-        }),
-    ]
 }

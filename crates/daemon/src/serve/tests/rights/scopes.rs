@@ -146,7 +146,7 @@ fn a_token_for_a_dataset_reaches_no_other() {
         }
     }
     assert!(compared > 100, "{compared}");
-    for command in machine_samples::of_the_machine() {
+    for command in samples::of_the_machine() {
         let outcome = site.ask_as(&peer, &command);
         let is_of_caller = matches!(command, Command::Whoami);
         assert_eq!(
