@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use vfs::{Error, Result};
 
 use super::stacked_directory::StackedDirectory;
-use super::state::inode::{FileExtent, LowerInode};
+use super::state::inode::{LowerFileExtent, LowerInode};
 use super::state::lock::RangeLock;
 use crate::formats::{DirectoryFormat, FileLayout, SizeIn};
 use crate::lower::{aligned, posix, read_direct, settle};
@@ -203,7 +203,7 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
         inode: &'a LowerInode<F::Node>,
         (file, server): (Arc<OwnedFd>, Option<Arc<OwnedFd>>),
         lock: Option<RangeLock>,
-        known: Option<FileExtent>,
+        known: Option<LowerFileExtent>,
     ) -> Result<FileBody<'a, F>> {
         self.format.check_key(&inode.node)?;
         let layout = self.layout(&inode.node);
@@ -230,7 +230,7 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
         file: &OwnedFd,
         server: Option<&OwnedFd>,
         layout: &FileLayout,
-    ) -> Result<FileExtent> {
+    ) -> Result<LowerFileExtent> {
         let lower_size = match server {
             Some(_) => inode.entry.stat_of_server()?.stx_size,
             None => {
@@ -244,7 +244,7 @@ impl<F: DirectoryFormat> StackedDirectory<F> {
             read_lower(file, server, 0, &mut header)?;
             self.format.check_header(&inode.node, &header)?;
         }
-        Ok(FileExtent {
+        Ok(LowerFileExtent {
             size: self.size_in(inode, lower_size, |name| inode.entry.xattr_of(file, name))?,
             lower_size,
             header: header.into(),
@@ -259,8 +259,8 @@ impl<F: DirectoryFormat> FileBody<'_, F> {
     }
 
     /// The present extent of the file.
-    fn extent(&self) -> FileExtent {
-        FileExtent {
+    fn extent(&self) -> LowerFileExtent {
+        LowerFileExtent {
             size: self.size,
             lower_size: self.lower_size,
             header: Arc::clone(&self.header),

@@ -94,12 +94,12 @@ pub(crate) struct LowerInode<N> {
     /// The lower file, while it is among the last that were used.
     file: Mutex<Option<OpenFile>>,
     /// The extent of a file when it was last read, and the time of that. Nothing while it changes.
-    extent: Mutex<Option<(FileExtent, Instant)>>,
+    extent: Mutex<Option<(LowerFileExtent, Instant)>>,
 }
 
 /// The length of a file, and the header of its contents.
 #[derive(Clone)]
-pub(crate) struct FileExtent {
+pub(crate) struct LowerFileExtent {
     /// Bytes in the view.
     pub(crate) size: u64,
     /// Bytes of the lower file.
@@ -188,7 +188,7 @@ impl<N> LowerInode<N> {
 
     /// The known extent of a file, if that may still be used to read it up to `end`. Others may change its last
     /// bytes, those behind the last multiple of `unit`.
-    pub(crate) fn extent(&self, options: Options, end: u64, unit: u64) -> Option<FileExtent> {
+    pub(crate) fn extent(&self, options: Options, end: u64, unit: u64) -> Option<LowerFileExtent> {
         let (extent, found) = self.extent.lock().clone()?;
         let reaches = !options.shared || end <= extent.size - extent.size % unit;
         (reaches && options.trusts_extent(found)).then_some(extent)
@@ -200,7 +200,7 @@ impl<N> LowerInode<N> {
     }
 
     /// Keeps what was found, under the lock that keeps changes out, or what a change has made of it.
-    pub(crate) fn keep_extent(&self, extent: FileExtent) {
+    pub(crate) fn keep_extent(&self, extent: LowerFileExtent) {
         *self.extent.lock() = Some((extent, Instant::now()));
     }
 

@@ -10,7 +10,7 @@ use super::mode::{Cipher, EncryptionMode, UnitIv};
 /// The file system and number of an inode, for policies that put its number into the IV. A file system of Linux has
 /// this; a stacked directory does not.
 #[derive(Clone, Copy, Debug)]
-pub struct InodeLocation {
+pub struct InodeIdentity {
     /// The UUID of the file system.
     pub uuid: [u8; 16],
     /// The number of the inode.
@@ -50,7 +50,7 @@ impl InodeKey {
         context: &InodeContext,
         master: &FscryptMasterKey,
         is_file: bool,
-        volume: Option<InodeLocation>,
+        volume: Option<InodeIdentity>,
     ) -> Result<InodeKey> {
         let policy = &context.policy;
         let mode = match is_file {

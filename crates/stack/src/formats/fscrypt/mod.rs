@@ -24,7 +24,7 @@ pub mod tool;
 
 pub use context::{EncryptionPolicy, InodeContext, KeyName, KeyUsage};
 pub use format::{FscryptFormat, FscryptNode, KeyState, XattrNamespace};
-pub use inode_key::{InodeKey, InodeLocation};
+pub use inode_key::{InodeIdentity, InodeKey};
 pub use master_key::FscryptMasterKey;
 pub use mode::EncryptionMode;
 pub use name::{nokey_name, padded_len};

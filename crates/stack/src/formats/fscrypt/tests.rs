@@ -22,8 +22,8 @@ fn master(directory: &Value) -> FscryptMasterKey {
     FscryptMasterKey::new(key).expect("a length")
 }
 
-fn volume(directory: &Value, ino: &Value) -> Option<InodeLocation> {
-    Some(InodeLocation {
+fn volume(directory: &Value, ino: &Value) -> Option<InodeIdentity> {
+    Some(InodeIdentity {
         uuid: bytes(&directory["fs_uuid"]).try_into().expect("16 bytes"),
         ino: ino.as_u64().expect("a number") as u32,
     })
