@@ -1,7 +1,7 @@
 //! Groups: devices that hold segments together.
 //!
 //! What is written goes to every member of a group that is online or being resilvered. A member that
-//! fails is faulted as long as enough online ones are left. The writes that it missed makes it worthless until it
+//! fails is faulted as long as enough online ones are left. The writes that it missed make it worthless until it
 //! has been resilvered. One that the others cannot do without stays, and its failure is the
 //! operation's.
 
