@@ -30,10 +30,10 @@
 //! | layer | holds |
 //! |---|---|
 //! | `error`, `env`, `names` | errors, time and random numbers, rules for names |
-//! | `format` | the bytes of a pool and their types: pointers, nodes, entries, the configuration, streams |
+//! | `format` | the bytes of a pool and their types: `records`, `superblock`, `datasets`, `logs`, `jobs`, `stream` |
 //! | `storage` | records on the devices: reading, allocating, freeing and writing them, removed groups, cache devices |
 //! | `engine` | transaction groups and the parts that a commit updates: the dataset table, deadlists, dedup, logs, quotas, the history, keys |
-//! | `ops` | the operations of a [`Pool`]: one file or folder for each kind |
+//! | `ops` | the operations of a [`Pool`]: `datasets`, `snapshots`, `devices`, `lifecycle`, `streams`, `scrub` |
 
 mod engine;
 mod env;
