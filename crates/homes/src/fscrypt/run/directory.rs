@@ -16,14 +16,14 @@ use secret::Secret;
 use stack::formats::fscrypt::KeyName;
 use stack::formats::fscrypt::tool::{Config, Descriptor, MetadataStore, ProtectedPolicy};
 
-use super::encrypted::PolicyDirectory;
-use super::held::OpenPath;
 use super::keyring::{self, PolicyKeyring, kernel_failure};
 use super::link;
+use super::open_path::OpenPath;
 use super::place::{self, failure};
-use super::questions;
-use super::recovery::Recovery;
-use super::secrets::{self, OpenProtector};
+use super::policy_directory::PolicyDirectory;
+use super::protectors::questions;
+use super::protectors::recovery::Recovery;
+use super::protectors::secrets::{self, OpenProtector};
 use crate::fscrypt::args::{Encrypt, Lock, Purge, Unlock};
 use crate::stack::run::Mounted;
 

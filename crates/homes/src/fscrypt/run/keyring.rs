@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use secret::Secret;
 use stack::formats::fscrypt::{EncryptionPolicy, KeyName};
 
-use super::held::OpenPath;
+use super::open_path::OpenPath;
 use super::place::{self, specifier};
 use crate::stack::run::{ControlAnswer, MasterState, Mounted, Request};
 

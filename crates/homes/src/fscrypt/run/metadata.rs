@@ -11,8 +11,8 @@ use stack::formats::fscrypt::tool::{
 
 use super::link;
 use super::place::{self, failure};
-use super::questions;
-use super::secrets::{self, OpenProtector};
+use super::protectors::questions;
+use super::protectors::secrets::{self, OpenProtector};
 use crate::fscrypt::args::{
     AddProtector, ChangePassphrase, Create, Destroy, Dump, RemoveProtector,
 };

@@ -1,16 +1,14 @@
 //! Directories that the kernel encrypts. All of it happens in this process.
 
 mod directory;
-mod encrypted;
-mod held;
 mod keyring;
 mod link;
 mod login;
 mod metadata;
+mod open_path;
 mod place;
-mod questions;
-mod recovery;
-mod secrets;
+mod policy_directory;
+mod protectors;
 mod status;
 mod system_error;
 
@@ -31,7 +29,7 @@ pub fn run(args: Fscrypt, as_json: bool) -> Result {
     let said = match args {
         Fscrypt::Setup(args) => setup(&args)?,
         Fscrypt::Encrypt(args) => directory::encrypt(&args)?,
-        Fscrypt::Recover(args) => recovery::recover(&args)?,
+        Fscrypt::Recover(args) => protectors::recovery::recover(&args)?,
         Fscrypt::Unlock(args) => directory::unlock(&args)?,
         Fscrypt::Lock(args) => directory::lock(&args)?,
         Fscrypt::Purge(args) => directory::purge(&args)?,

@@ -13,7 +13,7 @@ use stack::formats::fscrypt::tool::{
     ProtectorLink, key_name_from, parse_descriptor,
 };
 
-use super::held::OpenPath;
+use super::open_path::OpenPath;
 pub(super) use super::system_error::io;
 pub(super) use crate::stack::run::metadata_failure as failure;
 use crate::stack::run::open_directory;

@@ -14,10 +14,10 @@ use stack::formats::fscrypt::tool::{
     Config, Descriptor, MetadataStore, Options, ProtectedPolicy, descriptor_text, key_name,
 };
 
-use super::encrypted::PolicyDirectory;
 use super::keyring::PolicyKeyring;
 use super::place::{self, failure};
-use super::questions;
+use super::policy_directory::PolicyDirectory;
+use super::protectors::questions;
 use crate::fscrypt::args::Status;
 
 #[derive(Serialize)]

@@ -2,7 +2,7 @@
 
 mod background;
 mod control;
-mod covered;
+mod covered_directory;
 mod fscrypt;
 mod gocryptfs;
 mod lower;
@@ -25,7 +25,7 @@ use stack::formats::gocryptfs::{Config, ContentCipher};
 use crate::stack::args::{Stack, StackCipher, StackFormat, StackInit, StackSpace, StackStatus};
 pub(crate) use background::start;
 pub(crate) use control::{ControlAnswer, KeyLine, MasterState, Mounted, Request, is_credible};
-pub(crate) use covered::CoveredDirectory;
+pub(crate) use covered_directory::CoveredDirectory;
 pub(crate) use fscrypt::metadata_failure;
 pub(crate) use lower::open as open_directory;
 pub use mount::{more_files, show_gocryptfs};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::shared::{LuksContainer, LuksKdf, LuksKey, LuksVersion};
+use super::common::{LuksContainer, LuksKdf, LuksKey, LuksVersion};
 
 /// The priority of a key slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use console::values;
 
-use super::shared::{LuksKdf, LuksKey, LuksVersion};
+use super::common::{LuksKdf, LuksKey, LuksVersion};
 
 /// Create a container on a file or disk; its old data is lost
 ///

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::shared::{LuksContainer, LuksVersion};
+use super::common::{LuksContainer, LuksVersion};
 
 /// Show the header of a container
 ///

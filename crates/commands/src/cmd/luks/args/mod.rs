@@ -1,11 +1,11 @@
 //! LUKS containers. Names of commands and options are those of cryptsetup where it has one for the thing.
 
 mod change;
+mod common;
 mod format;
 mod look;
 mod open;
 mod reencrypt;
-mod shared;
 
 use clap::Subcommand;
 
@@ -14,6 +14,7 @@ pub(crate) use change::{
     LuksKillSlot, LuksNewKey, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,
     LuksTokenAdd, LuksTokenExport, LuksTokenImport, LuksTokenRemove,
 };
+pub(crate) use common::{LuksContainer, LuksKdf, LuksKey, LuksTokenChoice};
 pub(crate) use format::LuksFormat;
 pub(crate) use look::{LuksBenchmark, LuksDump, LuksIsLuks, LuksUuid};
 pub(crate) use open::{
@@ -21,7 +22,6 @@ pub(crate) use open::{
     LuksResumeArgs, LuksServing, LuksStatusArgs, LuksSuspendArgs,
 };
 pub(crate) use reencrypt::{LuksReencryptArgs, LuksResilience};
-pub(crate) use shared::{LuksContainer, LuksKdf, LuksKey, LuksTokenChoice};
 
 /// Create, open and change LUKS containers, as cryptsetup does
 ///

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use console::values::{self, HashCost};
 
-use super::shared::{LuksContainer, LuksKey, LuksTokenChoice};
+use super::common::{LuksContainer, LuksKey, LuksTokenChoice};
 
 /// The type of a container to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::shared::{LuksContainer, LuksKdf, LuksKey, size};
+use super::common::{LuksContainer, LuksKdf, LuksKey, size};
 
 /// The protection of data while it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

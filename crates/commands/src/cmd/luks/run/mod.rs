@@ -3,15 +3,11 @@
 mod benchmark;
 mod change;
 mod device;
-mod encrypt;
 mod format;
 mod key;
 mod look;
 mod mapping;
-mod progress;
-mod reencrypt;
-mod reencrypt_open;
-mod reencrypt_options;
+mod reencryption;
 mod remote_device;
 mod table;
 mod token_open;
@@ -44,7 +40,7 @@ pub(crate) fn run(args: Luks, session: &mut Session) -> Result {
         Luks::Uuid(args) => look::uuid(&args, session)?,
         Luks::Is(args) => look::is_luks(&args, session)?,
         Luks::Convert(args) => change::convert(&args, session)?,
-        Luks::Reencrypt(args) => reencrypt::run(&args, session)?,
+        Luks::Reencrypt(args) => reencryption::reencrypt::run(&args, session)?,
         Luks::Repair(args) => change::repair(&args, session)?,
         Luks::Benchmark(args) => benchmark::run(&args, session.json)?,
     })

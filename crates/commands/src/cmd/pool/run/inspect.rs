@@ -11,7 +11,7 @@ use protocol::api::{
     PointerRow, command,
 };
 
-use super::device_words::device;
+use super::layouts::device_words::device;
 use crate::cmd::pool::args::Inspect;
 
 pub(crate) fn run(args: Inspect, session: &mut Session) -> Result {

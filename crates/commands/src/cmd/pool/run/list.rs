@@ -6,8 +6,8 @@ use console::show::table::{self, Column};
 use console::show::{json, size};
 use protocol::api::{PoolReport, command};
 
+use super::layouts::tree::{self, TreeLine};
 use super::repeat;
-use super::tree::{self, TreeLine};
 use crate::cmd::pool::args::{PoolColumn, PoolList};
 
 pub(super) fn run(args: PoolList, session: &mut Session) -> Result {

@@ -1,19 +1,15 @@
 //! Pools: making, importing, exporting, listing and destroying them.
 
 mod checkpoint;
-mod device_words;
-mod devices;
 mod events;
 pub(crate) mod inspect;
 mod iostat;
-mod layout;
+mod layouts;
 mod list;
 mod properties;
 mod repeat;
 mod scrub;
 mod status;
-mod sweep;
-mod tree;
 mod upgrade;
 mod wait;
 
@@ -48,8 +44,10 @@ pub(crate) fn run(args: PoolCommand, session: &mut Session) -> Result {
         PoolCommand::Set(args) => properties::set(args, session),
         PoolCommand::Iostat(args) => iostat::run(args, session),
         PoolCommand::Scrub(args) => scrub::run(args, session),
-        PoolCommand::Trim(args) => sweep::run(args.sweep, Sweep::Trim, session),
-        PoolCommand::Initialize(args) => sweep::run(args.sweep, Sweep::Initialize, session),
+        PoolCommand::Trim(args) => layouts::sweep::run(args.sweep, Sweep::Trim, session),
+        PoolCommand::Initialize(args) => {
+            layouts::sweep::run(args.sweep, Sweep::Initialize, session)
+        }
         PoolCommand::Checkpoint(args) => checkpoint::run(args, session),
         PoolCommand::Wait(args) => wait::run(args, session),
         args @ (PoolCommand::Add(_)
@@ -59,7 +57,7 @@ pub(crate) fn run(args: PoolCommand, session: &mut Session) -> Result {
         | PoolCommand::Offline(_)
         | PoolCommand::Online(_)
         | PoolCommand::Remove(_)
-        | PoolCommand::Clear(_)) => devices::run(args, session),
+        | PoolCommand::Clear(_)) => layouts::devices::run(args, session),
         PoolCommand::Reopen(args) => reopen(args.pools, session),
         PoolCommand::Split(args) => split(args, session),
         PoolCommand::Reguid(args) => {
@@ -67,7 +65,7 @@ pub(crate) fn run(args: PoolCommand, session: &mut Session) -> Result {
             call_quiet(session, command::PoolReguid { pool, load_keys })
         }
         PoolCommand::LabelClear(args) => {
-            let (device, force) = (device_words::device(&args.device)?, args.force);
+            let (device, force) = (layouts::device_words::device(&args.device)?, args.force);
             call_quiet(session, command::PoolLabelClear { device, force })
         }
         PoolCommand::Sync(args) => call_quiet(session, command::PoolSync { pools: args.pools }),
@@ -79,7 +77,7 @@ pub(crate) fn run(args: PoolCommand, session: &mut Session) -> Result {
 }
 
 fn create(args: PoolCreateArgs, session: &mut Session) -> Result {
-    let devices = device_words::devices(&args.words, args.size.is_some())?;
+    let devices = layouts::device_words::devices(&args.words, args.size.is_some())?;
     let mut props = args.props;
     if let Some(mountpoint) = args.mountpoint {
         props.push(("mountpoint".into(), mountpoint));
@@ -93,7 +91,7 @@ fn create(args: PoolCreateArgs, session: &mut Session) -> Result {
     }
     props.extend(args.pool_props);
     let layout = match args.dry_run {
-        true => layout::layout(&args.pool, &devices),
+        true => layouts::layout::layout(&args.pool, &devices),
         false => String::new(),
     };
     let command = command::PoolCreate {
@@ -126,7 +124,9 @@ fn absolute(root: Option<PathBuf>) -> Result<Option<PathBuf>> {
 
 fn split(args: PoolSplitArgs, session: &mut Session) -> Result {
     let devices = args.devices.iter();
-    let devices: Result<Vec<String>> = devices.map(|device| device_words::member(device)).collect();
+    let devices: Result<Vec<String>> = devices
+        .map(|device| layouts::device_words::member(device))
+        .collect();
     let command = command::PoolSplit {
         pool: args.pool,
         new: args.new.clone(),
@@ -147,7 +147,7 @@ fn split(args: PoolSplitArgs, session: &mut Session) -> Result {
         groups: taken.iter().map(group).collect(),
         ..PoolDevices::default()
     };
-    Ok(Outcome::text(layout::layout(&args.new, &taken)))
+    Ok(Outcome::text(layouts::layout::layout(&args.new, &taken)))
 }
 
 /// All of them, even if some fail.

@@ -9,8 +9,8 @@ use console::show::{json, size, text, time};
 use protocol::api::{DeviceRow, PoolReport, RemovalRow, ScrubRow, SweepRow, command};
 use protocol::pages::Page;
 
+use super::layouts::tree::{self, TreeLine};
 use super::repeat;
-use super::tree::{self, TreeLine};
 use super::wait::INCOMPLETE;
 use crate::cmd::pool::args::PoolStatusArgs;
 

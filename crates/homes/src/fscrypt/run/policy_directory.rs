@@ -7,8 +7,8 @@ use protocol::api::{Failure, FailureKind};
 use stack::formats::fscrypt::EncryptionPolicy;
 use stack::formats::fscrypt::tool::{Config, MetadataStore, Options, ProtectedPolicy};
 
-use super::held::OpenPath;
 use super::keyring::{self, PolicyKeyring};
+use super::open_path::OpenPath;
 use super::place::{self, failure};
 
 /// A directory with its policy.

@@ -8,13 +8,13 @@ use protocol::api::{
     DeviceChange, DeviceGroup, DeviceRow, Failure, FailureKind, PoolDevices, PoolReport, command,
 };
 
+use super::device_words::{device, devices, member};
+use super::layout::layout_of;
 use crate::cmd::pool::args::{Activity, PoolCommand};
-use crate::cmd::pool::run::device_words::{device, devices, member};
-use crate::cmd::pool::run::layout::layout_of;
 use crate::cmd::pool::run::wait::{self, INCOMPLETE, until_ended};
 
 /// Has the devices of a pool changed.
-pub(super) fn run(args: PoolCommand, session: &mut Session) -> Result {
+pub(crate) fn run(args: PoolCommand, session: &mut Session) -> Result {
     let awaited = match &args {
         PoolCommand::Attach(args) if args.wait => Some(Activity::Resilver),
         PoolCommand::Replace(args) if args.wait => Some(Activity::Resilver),

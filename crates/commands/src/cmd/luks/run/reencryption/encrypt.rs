@@ -15,23 +15,23 @@ use luks::{
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
-use super::device::{OwnDevice, own};
-use super::format::{header_file, new_uuid};
-use super::key::{key_len, passphrase, slot_choice};
 use super::reencrypt_options::{check_size, pace, protection, under_way};
 use crate::cmd::luks::args::{LuksReencryptArgs, LuksResilience};
+use crate::cmd::luks::run::device::{OwnDevice, own};
+use crate::cmd::luks::run::format::{header_file, new_uuid};
+use crate::cmd::luks::run::key::{key_len, passphrase, slot_choice};
 
 /// An encryption that was begun.
-pub(super) struct EncryptionStart {
-    pub(super) container: Container,
+pub(crate) struct EncryptionStart {
+    pub(crate) container: Container,
     /// The device of the header, which may be that of the data.
-    pub(super) header: OwnDevice,
-    pub(super) data: OwnDevice,
-    pub(super) keys: BothKeys,
+    pub(crate) header: OwnDevice,
+    pub(crate) data: OwnDevice,
+    pub(crate) keys: BothKeys,
 }
 
 /// Begins to encrypt a device that is not encrypted.
-pub(super) fn encrypt(args: &LuksReencryptArgs, session: &Session) -> Result<EncryptionStart> {
+pub(crate) fn encrypt(args: &LuksReencryptArgs, session: &Session) -> Result<EncryptionStart> {
     let data = own(&args.container.device, session)?;
     check_plain(&*data.device, args)?;
     pace(args).check(data.device.size(), args.sector_size.unwrap_or(512))?;
@@ -146,7 +146,7 @@ fn new_passphrase(args: &LuksReencryptArgs) -> Result<Secret> {
 }
 
 /// Begins to decrypt a container. A header that is before its data is exported to a new file first.
-pub(super) fn decrypt(args: &LuksReencryptArgs, session: &Session) -> Result<EncryptionStart> {
+pub(crate) fn decrypt(args: &LuksReencryptArgs, session: &Session) -> Result<EncryptionStart> {
     let Some(path) = &args.container.header else {
         return Err(Failure::usage(
             "name the file of the header with --header, or a new file, to which the header is exported",

@@ -11,15 +11,15 @@ use luks::{BothKeys, Container, HeaderStage, ReencryptionEnd, ReencryptionLock};
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
-use super::device::own;
 use super::encrypt::{EncryptionStart, decrypt, encrypt};
-use super::key::{passphrase, unlock};
 use super::progress::Reporter;
 use super::reencrypt_open;
 use super::reencrypt_options::{begins, check_size, kept, options, pace, paused, under_way};
 use crate::cmd::luks::args::LuksReencryptArgs;
+use crate::cmd::luks::run::device::own;
+use crate::cmd::luks::run::key::{passphrase, unlock};
 
-pub(super) fn run(args: &LuksReencryptArgs, session: &mut Session) -> Result {
+pub(crate) fn run(args: &LuksReencryptArgs, session: &mut Session) -> Result {
     if args.encrypt || args.decrypt {
         let begun = match args.encrypt {
             true => encrypt(args, session)?,

@@ -14,12 +14,12 @@ use stack::formats::fscrypt::tool::{
     Config, MetadataStore, ProtectedPolicy, Protector, ProtectorSource, descriptor_text, key_name,
 };
 
-use super::encrypted::PolicyDirectory;
-use super::held::OpenPath;
-use super::keyring::kernel_failure;
-use super::place::{self, failure};
 use super::secrets;
 use crate::fscrypt::args::Recover;
+use crate::fscrypt::run::keyring::kernel_failure;
+use crate::fscrypt::run::open_path::OpenPath;
+use crate::fscrypt::run::place::{self, failure};
+use crate::fscrypt::run::policy_directory::PolicyDirectory;
 
 /// The file with the passphrase. It is in the directory that the passphrase opens.
 const README: &str = "fscrypt_recovery_readme.txt";
@@ -28,14 +28,14 @@ const README: &str = "fscrypt_recovery_readme.txt";
 const LETTERS: usize = 20;
 
 /// A recovery passphrase of a policy, and its protector.
-pub(super) struct Recovery {
+pub(crate) struct Recovery {
     passphrase: Secret,
     protector: Protector,
 }
 
 impl Recovery {
     /// A new one for a policy. Its protector is stored, and the policy is not.
-    pub(super) fn add(
+    pub(crate) fn add(
         (place, store): (&Path, &MetadataStore),
         policy: &mut ProtectedPolicy,
         master: &Secret,
@@ -64,7 +64,7 @@ impl Recovery {
     }
 
     /// Writes the passphrase into the directory, which has to be unlocked. Returns what the user has to know.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         directory: &File,
         path: &Path,
@@ -127,7 +127,7 @@ To have it not open the directory any more:
     }
 
     /// Takes it away again: nobody has the passphrase.
-    pub(super) fn revert(
+    pub(crate) fn revert(
         &self,
         (place, store): (&Path, &MetadataStore),
         policy: &mut ProtectedPolicy,
@@ -141,13 +141,13 @@ To have it not open the directory any more:
     }
 
     /// The protector.
-    pub(super) fn protector(&self) -> &Protector {
+    pub(crate) fn protector(&self) -> &Protector {
         &self.protector
     }
 }
 
 /// Gives a directory that is encrypted already a recovery passphrase.
-pub(super) fn recover(args: &Recover) -> Result<String> {
+pub(crate) fn recover(args: &Recover) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
     let held = OpenPath::open(path)?;
     let PolicyDirectory {

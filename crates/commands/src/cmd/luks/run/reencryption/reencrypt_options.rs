@@ -12,11 +12,11 @@ use luks::{
 use protocol::api::{Failure, FailureKind};
 use secret::Secret;
 
-use super::key::{key_len, slot_choice, unlock};
 use crate::cmd::luks::args::{LuksReencryptArgs, LuksResilience};
+use crate::cmd::luks::run::key::{key_len, slot_choice, unlock};
 
 /// The failure if another re-encryption was begun before.
-pub(super) fn under_way(args: &LuksReencryptArgs) -> Failure {
+pub(crate) fn under_way(args: &LuksReencryptArgs) -> Failure {
     let name = args.container.device.display();
     Failure::new(
         FailureKind::Exists,
@@ -28,7 +28,7 @@ pub(super) fn under_way(args: &LuksReencryptArgs) -> Failure {
 }
 
 /// The amount that is encrypted anew, and the amount at once.
-pub(super) fn pace(args: &LuksReencryptArgs) -> ReencryptionPace {
+pub(crate) fn pace(args: &LuksReencryptArgs) -> ReencryptionPace {
     ReencryptionPace {
         zone: args.hotzone_size,
         device_size: args.device_size,
@@ -36,7 +36,7 @@ pub(super) fn pace(args: &LuksReencryptArgs) -> ReencryptionPace {
 }
 
 /// Refuses a size of the device that does not fit its data, before anything is changed.
-pub(super) fn check_size(
+pub(crate) fn check_size(
     args: &LuksReencryptArgs,
     data: &dyn BlockDevice,
     segment: &Segment,
@@ -47,7 +47,7 @@ pub(super) fn check_size(
 }
 
 /// The protection of data that does not move.
-pub(super) fn protection(args: &LuksReencryptArgs) -> Result<Protection> {
+pub(crate) fn protection(args: &LuksReencryptArgs) -> Result<Protection> {
     let hash = args.resilience_hash.as_deref().unwrap_or("sha256");
     match args.resilience.unwrap_or(LuksResilience::Checksum) {
         LuksResilience::Checksum => Ok(Protection::Checksum(hash.into())),
@@ -62,7 +62,7 @@ pub(super) fn protection(args: &LuksReencryptArgs) -> Result<Protection> {
 }
 
 /// Returns whether there are options of a new re-encryption.
-pub(super) fn begins(args: &LuksReencryptArgs) -> bool {
+pub(crate) fn begins(args: &LuksReencryptArgs) -> bool {
     args.init_only
         || args.cipher.is_some()
         || args.key_size.is_some()
@@ -73,7 +73,7 @@ pub(super) fn begins(args: &LuksReencryptArgs) -> bool {
 }
 
 /// The encryption of data with a new key.
-pub(super) fn options(
+pub(crate) fn options(
     container: &Container,
     args: &LuksReencryptArgs,
 ) -> Result<ReencryptionChoice> {
@@ -87,7 +87,7 @@ pub(super) fn options(
 }
 
 /// The present key, and the passphrases that open the container afterwards, each with its slot of today.
-pub(super) fn kept(
+pub(crate) fn kept(
     container: &Container,
     args: &LuksReencryptArgs,
 ) -> Result<(Secret, Vec<(u32, Secret)>)> {
@@ -122,7 +122,7 @@ pub(super) fn kept(
 }
 
 /// The failure that says that it is paused.
-pub(super) fn paused(progress: ReencryptionProgress, args: &LuksReencryptArgs) -> Failure {
+pub(crate) fn paused(progress: ReencryptionProgress, args: &LuksReencryptArgs) -> Failure {
     let device = &args.container.device;
     let (done, total) = (progress.done >> 20, progress.total >> 20);
     let header = args.container.header.as_ref();

@@ -4,11 +4,11 @@ use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, other};
 use protocol::api::{FailureKind, Sweep, SweepRow, command};
 
-use super::wait::until_ended;
+use super::device_words::member;
 use crate::cmd::pool::args::{Activity, SweepArgs};
-use crate::cmd::pool::run::device_words::member;
+use crate::cmd::pool::run::wait::until_ended;
 
-pub(super) fn run(args: SweepArgs, what: Sweep, session: &mut Session) -> Result {
+pub(crate) fn run(args: SweepArgs, what: Sweep, session: &mut Session) -> Result {
     let pool = args.pool;
     let begin = command::PoolSweep {
         pool: pool.clone(),

@@ -137,7 +137,7 @@ impl Section {
 
 /// The groups, log and cache devices and spares that words stand for.
 /// Devices that are to be made are taken by their paths.
-pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
+pub(crate) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
     let mut devices = PoolDevices::default();
     let mut section = Section {
         word: None,
@@ -185,7 +185,7 @@ fn path(word: &Path, is_new: bool) -> Result<PathBuf> {
 }
 
 /// The path of a device, which may be given by its name in `/dev`.
-pub(super) fn device(given: &Path) -> Result<PathBuf> {
+pub(crate) fn device(given: &Path) -> Result<PathBuf> {
     let in_dev = Path::new("/dev").join(given);
     let is_name = given.components().count() == 1 && !given.exists();
     match is_name && in_dev.exists() {
@@ -195,7 +195,7 @@ pub(super) fn device(given: &Path) -> Result<PathBuf> {
 }
 
 /// A device that the pool has, which need not be there: by its guid or path.
-pub(super) fn member(given: &Path) -> Result<String> {
+pub(crate) fn member(given: &Path) -> Result<String> {
     let text = given.to_string_lossy();
     if text.parse::<u64>().is_ok() && !given.exists() {
         return Ok(text.into_owned());

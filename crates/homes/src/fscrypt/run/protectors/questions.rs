@@ -11,8 +11,8 @@ use stack::formats::fscrypt::tool::{
     Config, Descriptor, MetadataStore, Protector, ProtectorSource, descriptor_text,
 };
 
-use super::place::{self, failure};
 use crate::fscrypt::args::{NewProtector, NewSource};
+use crate::fscrypt::run::place::{self, failure};
 
 /// The sources of protectors, by their numbers from 1 on.
 const SOURCES: [(NewSource, &str, &str); 3] = [
@@ -26,7 +26,7 @@ const SOURCES: [(NewSource, &str, &str); 3] = [
 ];
 
 /// The name of a protector in questions.
-pub(super) fn label(protector: &Protector) -> String {
+pub(crate) fn label(protector: &Protector) -> String {
     match protector.source {
         ProtectorSource::Login(uid) => format!("login protector of user {uid}"),
         ProtectorSource::Passphrase => format!("custom protector \"{}\"", protector.name),
@@ -36,7 +36,7 @@ pub(super) fn label(protector: &Protector) -> String {
 
 /// Asks whether a protector that is there already is to be used, and which. Returns its reference; nothing if a new one
 /// is to be made.
-pub(super) fn existing(
+pub(crate) fn existing(
     place: &Path,
     store: &MetadataStore,
     config: &Config,
@@ -72,7 +72,7 @@ pub(super) fn existing(
 }
 
 /// Asks for the source of a new protector. Nothing without a terminal, or if the command says enough.
-pub(super) fn source(new: &NewProtector, config: &Config) -> Result<Option<NewSource>> {
+pub(crate) fn source(new: &NewProtector, config: &Config) -> Result<Option<NewSource>> {
     if new.name.is_some() || new.user.is_some() || !is_interactive() {
         return Ok(None);
     }
@@ -98,7 +98,7 @@ pub(super) fn source(new: &NewProtector, config: &Config) -> Result<Option<NewSo
 }
 
 /// Asks for the name of a new protector. Nothing without a terminal.
-pub(super) fn name() -> Result<Option<String>> {
+pub(crate) fn name() -> Result<Option<String>> {
     if !is_interactive() {
         return Ok(None);
     }

@@ -12,14 +12,14 @@ use stack::formats::fscrypt::tool::{
     descriptor_text,
 };
 
-use super::link;
-use super::login;
-use super::place::{self, failure};
 use super::questions::{self, label};
 use crate::fscrypt::args::{KeyFile, NewProtector, NewSource};
+use crate::fscrypt::run::link;
+use crate::fscrypt::run::login;
+use crate::fscrypt::run::place::{self, failure};
 
 /// The key of a protector.
-pub(super) fn open_protector(protector: &Protector, key: &KeyFile) -> Result<Key> {
+pub(crate) fn open_protector(protector: &Protector, key: &KeyFile) -> Result<Key> {
     let label = label(protector);
     let opened = match protector.source {
         ProtectorSource::RawKey => protector.unlock_raw(&raw_key(key)?),
@@ -46,15 +46,15 @@ fn raw_key(key: &KeyFile) -> Result<Key> {
 }
 
 /// A protector that is open, and where it is.
-pub(super) struct OpenProtector {
-    pub(super) place: PathBuf,
-    pub(super) protector: Protector,
-    pub(super) key: Key,
+pub(crate) struct OpenProtector {
+    pub(crate) place: PathBuf,
+    pub(crate) protector: Protector,
+    pub(crate) key: Key,
 }
 
 impl OpenProtector {
     /// The one that is named.
-    pub(super) fn named(text: &str, config: &Config, key: &KeyFile) -> Result<OpenProtector> {
+    pub(crate) fn named(text: &str, config: &Config, key: &KeyFile) -> Result<OpenProtector> {
         let (place, protector) = place::protector(text, config)?;
         let key = open_protector(&protector, key)?;
         Ok(OpenProtector {
@@ -65,7 +65,7 @@ impl OpenProtector {
     }
 
     /// The owner of what is made for it, if root makes it for another user.
-    pub(super) fn owner(&self) -> Option<u32> {
+    pub(crate) fn owner(&self) -> Option<u32> {
         match self.protector.source {
             ProtectorSource::Login(uid) if rustix::process::geteuid().is_root() => Some(uid),
             _ => None,
@@ -74,7 +74,7 @@ impl OpenProtector {
 }
 
 /// A new protector for policies in `place`, which is stored.
-pub(super) fn new_protector(
+pub(crate) fn new_protector(
     place: &Path,
     config: &Config,
     new: &NewProtector,
@@ -186,7 +186,7 @@ fn user(new: &NewProtector) -> Result<u32> {
 }
 
 /// The names of the protectors of a place.
-pub(super) fn names(place: &Path, store: &MetadataStore) -> Result<Vec<String>> {
+pub(crate) fn names(place: &Path, store: &MetadataStore) -> Result<Vec<String>> {
     let listed = store.protectors();
     let listed = listed.map_err(|error| failure(&place.display().to_string(), error))?;
     let name = |descriptor: &Descriptor| match store.protector(descriptor) {
@@ -197,7 +197,7 @@ pub(super) fn names(place: &Path, store: &MetadataStore) -> Result<Vec<String>> 
 }
 
 /// A passphrase, typed twice.
-pub(super) fn new_passphrase(label: &str) -> Result<Secret> {
+pub(crate) fn new_passphrase(label: &str) -> Result<Secret> {
     let passphrase = ask(Path::new(label), true)?;
     match passphrase.is_empty() {
         true => Err(Failure::new(FailureKind::NoKey, "the passphrase is empty")),
@@ -206,7 +206,7 @@ pub(super) fn new_passphrase(label: &str) -> Result<Secret> {
 }
 
 /// The master key of a policy.
-pub(super) fn open_policy(
+pub(crate) fn open_policy(
     (place, store, policy): (&Path, &MetadataStore, &ProtectedPolicy),
     config: &Config,
     unlock_with: Option<&str>,

@@ -3,25 +3,25 @@
 use protocol::api::{DeviceRow, PoolReport};
 
 /// A line of the tree.
-pub(super) struct TreeLine<'a> {
+pub(crate) struct TreeLine<'a> {
     depth: usize,
-    pub(super) name: String,
-    pub(super) state: &'a str,
+    pub(crate) name: String,
+    pub(crate) state: &'a str,
     /// The devices that are counted in it; none of a pool.
-    pub(super) devices: Vec<&'a DeviceRow>,
+    pub(crate) devices: Vec<&'a DeviceRow>,
     /// Bytes; none of a heading.
-    pub(super) size: Option<u64>,
+    pub(crate) size: Option<u64>,
 }
 
 impl TreeLine<'_> {
     /// The name, behind spaces.
-    pub(super) fn indented(&self) -> String {
+    pub(crate) fn indented(&self) -> String {
         format!("{:1$}{2}", "", 2 * self.depth, self.name)
     }
 }
 
 /// The pool, its groups and devices, logs and caches. Not the spares.
-pub(super) fn lines(pool: &PoolReport) -> Vec<TreeLine<'_>> {
+pub(crate) fn lines(pool: &PoolReport) -> Vec<TreeLine<'_>> {
     let mut lines = vec![TreeLine {
         depth: 0,
         name: pool.name.clone(),
@@ -53,13 +53,13 @@ pub(super) fn lines(pool: &PoolReport) -> Vec<TreeLine<'_>> {
 }
 
 /// The spares that are not in use.
-pub(super) fn spares(pool: &PoolReport) -> impl Iterator<Item = &DeviceRow> {
+pub(crate) fn spares(pool: &PoolReport) -> impl Iterator<Item = &DeviceRow> {
     let devices = pool.devices.iter();
     devices.filter(|device| device.group.is_none() && !device.is_cache)
 }
 
 /// The line of a spare.
-pub(super) fn spare(spare: &DeviceRow) -> TreeLine<'_> {
+pub(crate) fn spare(spare: &DeviceRow) -> TreeLine<'_> {
     one(1, format!("{} (spare)", spare.path), spare)
 }
 

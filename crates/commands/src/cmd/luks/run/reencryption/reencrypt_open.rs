@@ -16,14 +16,14 @@ use protocol::api::{
 use protocol::device_name::DeviceName;
 use secret::Secret;
 
-use super::device::device;
-use super::key::passphrase;
 use super::progress::Reporter;
 use super::reencrypt_options::{begins, kept, options, paused, under_way};
 use crate::cmd::luks::args::LuksReencryptArgs;
+use crate::cmd::luks::run::device::device;
+use crate::cmd::luks::run::key::passphrase;
 
 /// The open mapping that is meant, if there is one.
-pub(super) fn find(args: &LuksReencryptArgs, session: &mut Session) -> Result<Option<MappingRow>> {
+pub(crate) fn find(args: &LuksReencryptArgs, session: &mut Session) -> Result<Option<MappingRow>> {
     let given = &args.container.device;
     let names = Vec::new();
     // Without a daemon nothing is open.
@@ -47,7 +47,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one == other || real(one) == real(other)
 }
 
-pub(super) fn run(args: &LuksReencryptArgs, row: &MappingRow, session: &mut Session) -> Result {
+pub(crate) fn run(args: &LuksReencryptArgs, row: &MappingRow, session: &mut Session) -> Result {
     check(args, row)?;
     let header = row.header.as_ref().unwrap_or(&row.device);
     let header = device(Path::new(header), Borrowing::ChangeHeader, session)?;

@@ -13,7 +13,7 @@ use serde_json::json;
 const USUAL: Duration = Duration::from_millis(500);
 
 /// Shows progress.
-pub(super) struct Reporter {
+pub(crate) struct Reporter {
     device: String,
     form: ReportForm,
     begun: Instant,
@@ -31,7 +31,7 @@ enum ReportForm {
 
 impl Reporter {
     /// Reports by lines of text or JSON if that is asked for, or else as a bar if there is a terminal.
-    pub(super) fn new(device: &Path, frequency: Option<u64>, as_json: bool) -> Reporter {
+    pub(crate) fn new(device: &Path, frequency: Option<u64>, as_json: bool) -> Reporter {
         let every = frequency.map(Duration::from_secs);
         let form = match (every, as_json) {
             (None, false) if std::io::stderr().is_terminal() => ReportForm::Bar(bar("re-encrypt")),
@@ -51,7 +51,7 @@ impl Reporter {
         }
     }
 
-    pub(super) fn show(&mut self, progress: ReencryptionProgress) {
+    pub(crate) fn show(&mut self, progress: ReencryptionProgress) {
         self.last = Some(progress);
         let is_first = self.first.is_none();
         let first = *self.first.get_or_insert(progress);
@@ -81,7 +81,7 @@ impl Reporter {
     }
 
     /// All is done: the last line says so.
-    pub(super) fn end(self) {
+    pub(crate) fn end(self) {
         let (ReportForm::Lines { as_json, .. }, Some(first), Some(last)) =
             (&self.form, self.first, self.last)
         else {
