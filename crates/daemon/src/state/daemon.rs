@@ -6,8 +6,6 @@ use std::sync::Arc;
 use cipher::SystemRandom;
 use dataset::{Engine, EngineOptions};
 use pool::Entry;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::failure::Result;
 use crate::host::process::system::System;
@@ -98,6 +96,7 @@ impl Daemon {
             last_run: LastRun::new(&state),
             pool_table: PoolTable::new(&state),
             mappings: Mappings::new(&state),
+            exported: ExportTable::new(&state),
             zones: Zones::new(&state),
             state,
             transfers: Connections::new(usize::MAX),
@@ -105,7 +104,6 @@ impl Daemon {
             budgets: Arc::default(),
             events: Arc::default(),
             mounted_dirs: Arc::default(),
-            exported: ExportTable::default(),
             served: HaTable::default(),
             remote_exports: Arc::default(),
             front_ends,
@@ -136,18 +134,8 @@ impl Daemon {
         self.pool(pool::DatasetName::parse(name)?.pool)
     }
 
-    /// Reads a file of the state directory. `again` says how to make its contents again.
-    pub(crate) fn recall_from<T: DeserializeOwned + Default>(&self, name: &str, again: &str) -> T {
-        self.state.recall(name, again)
-    }
-
     /// The state directory.
     pub(crate) fn state_dir(&self) -> &Arc<StateDir> {
         &self.state
-    }
-
-    /// Writes a file of the state directory.
-    pub(crate) fn remember_in(&self, name: &str, what: &impl Serialize) -> Result<()> {
-        self.state.remember(name, what)
     }
 }

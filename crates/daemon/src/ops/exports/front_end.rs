@@ -23,7 +23,7 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
     /// later: their requests would wait for ever.
     fn prepare(&self, daemon: &Daemon) {
         let _changing = daemon.exported.changing.lock();
-        let all = daemon.recall_exports();
+        let all = daemon.exported.recall();
         for is in all.values() {
             daemon.exported.note_loss(&is.device, daemon.last_run.end);
         }
@@ -42,19 +42,7 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
     /// Opens all exports that are not open, those from the last run of the daemon included.
     fn restore(&self, daemon: &Daemon) {
         let _changing = daemon.exported.changing.lock();
-        let closed: Vec<(String, ExportDefinition)> = {
-            let mut all = daemon.exported.all.lock();
-            for (name, is) in daemon.recall_exports() {
-                let state = State::Opening;
-                all.entry(name).or_insert(Entry { is, state });
-            }
-            let closed = all
-                .iter()
-                .filter(|(_, entry)| !matches!(entry.state, State::Open(..)));
-            closed
-                .map(|(name, e)| (name.clone(), e.is.clone()))
-                .collect()
-        };
+        let closed = daemon.exported.closed();
         let mut has_changed = false;
         for (name, is) in closed {
             match daemon.offer(&name, &is) {
@@ -68,7 +56,7 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
             }
         }
         let remembered = match has_changed {
-            true => daemon.remember_exports(),
+            true => daemon.exported.remember(),
             false => Ok(()),
         };
         if let Err(failure) = remembered {
@@ -78,7 +66,7 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
     }
 
     fn may_go(&self, daemon: &Daemon, going: &ExclusiveUse<'_>) -> Result<()> {
-        let all = daemon.exported.all.lock();
+        let all = daemon.exported.entries();
         let holds = |entry: &Entry| match going {
             ExclusiveUse::Devices(paths) => {
                 !matches!(entry.state, State::Failed(_)) && entry.is.device.is_at(paths)
@@ -108,7 +96,7 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
         let own = VolumeGuid::of(active, entry);
         let is_it =
             |name: &str, guid: Option<VolumeGuid>| guid.map_or(name == volume, |it| it == own);
-        Ok(!daemon.exports_of(is_it).is_empty())
+        Ok(!daemon.exported.of_volumes(is_it).is_empty())
     }
 
     fn hold<'a>(&self, daemon: &'a Daemon) -> Option<Box<dyn FrontEndGuard + 'a>> {
@@ -121,16 +109,18 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
     fn forget(&self, daemon: &Daemon, pool: u64, is_gone: &dyn Fn(&str) -> bool) -> Result<()> {
         let _changing = daemon.exported.changing.lock();
         let is_of_pool = |guid: Option<VolumeGuid>| guid.is_none_or(|guid| guid.pool == pool);
-        let gone = daemon.exports_of(|name, guid| is_of_pool(guid) && is_gone(name));
+        let gone = daemon
+            .exported
+            .of_volumes(|name, guid| is_of_pool(guid) && is_gone(name));
         if gone.is_empty() {
             return Ok(());
         }
         for (name, is) in gone {
             daemon.end_offer(&name, &is, true)?;
-            daemon.exported.all.lock().remove(&name);
+            daemon.exported.remove(&name);
             daemon.exported.typed.forget(&name);
         }
-        daemon.remember_exports()
+        daemon.exported.remember()
     }
 
     fn close(&self, daemon: &Daemon, force: bool) -> Result<()> {
@@ -172,10 +162,10 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
             daemon.exported.set(&name, is, State::Failed(why));
             if waits {
                 // Stored at once, so that the next daemon takes it over even after a crash.
-                result = result.and(daemon.remember_exports());
+                result = result.and(daemon.exported.remember());
             }
         }
-        result.and(daemon.remember_exports())
+        result.and(daemon.exported.remember())
     }
 
     offers_nothing!(Daemon: offer withdraw withdraw_what_can stop);
@@ -201,7 +191,7 @@ struct HeldExports<'a> {
 impl FrontEndGuard for HeldExports<'_> {
     fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
         let is_one = |volume: &str, _| volumes.iter().any(|name| name == volume);
-        let exports = self.daemon.exports_of(is_one);
+        let exports = self.daemon.exported.of_volumes(is_one);
         let offered = exports
             .iter()
             .filter_map(|(name, _)| self.daemon.exported.offered(name));

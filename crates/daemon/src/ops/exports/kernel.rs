@@ -43,7 +43,7 @@ impl Daemon {
             waits: false,
             contents: None,
         };
-        if let Some(there) = self.exported.all.lock().get(&name) {
+        if let Some(there) = self.exported.get(&name) {
             return Err(Failure::new(
                 FailureKind::Exists,
                 format!(
@@ -92,7 +92,7 @@ impl Daemon {
             // If this daemon is killed, the next one must not take over the device.
             (is.waits, is.contents) = (false, None);
             self.exported.set(name, is.clone(), State::Opening);
-            self.remember_exports()?;
+            self.exported.remember()?;
         }
         let attachment = match left {
             Some(device) => {

@@ -9,13 +9,10 @@ mod last_flush;
 pub(crate) mod losses;
 pub(crate) mod sessions;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{BlockDevice, DeviceAccess, DeviceMeter, LossNotice, MeteredDevice};
-use iscsi::{
-    Chap, IscsiTarget, LogicalUnit, ReservationStore, SanIdentity, TargetAccess as InitiatorAccess,
-};
+use iscsi::{Chap, IscsiTarget, LogicalUnit, ReservationStore, TargetAccess as InitiatorAccess};
 use nbd::Export;
 use protocol::api::{ExportRow, FailureKind, command};
 use protocol::ha_file::HaIdentity;
@@ -35,9 +32,6 @@ use crate::state::pools::active_pool::ActivePool;
 
 pub(crate) use front_end::ExportFrontEnd;
 use last_flush::UnflushedDevice;
-
-/// The file that remembers the exports.
-const MEMORY: &str = "exports.json";
 
 impl Daemon {
     /// Exports a device by NBD.
@@ -117,7 +111,7 @@ impl Daemon {
             waits: false,
             contents: None,
         };
-        if self.exported.all.lock().contains_key(&name) {
+        if self.exported.get(&name).is_some() {
             return Err(exists(&name));
         }
         // A person may take long: nothing is locked.
@@ -133,7 +127,7 @@ impl Daemon {
         forget_reservations: bool,
     ) -> Result<()> {
         let _changing = self.exported.changing.lock();
-        if self.exported.all.lock().contains_key(name) {
+        if self.exported.get(name).is_some() {
             return Err(exists(name));
         }
         self.refuse_served(name, &is)?;
@@ -144,11 +138,13 @@ impl Daemon {
             self.exported.typed.keep(name, chap, secrets);
         }
         self.exported.set(name, is.clone(), State::Opening);
-        let made = self.offer(name, &is).and_then(|()| self.remember_exports());
+        let made = self
+            .offer(name, &is)
+            .and_then(|()| self.exported.remember());
         if made.is_err() {
             // Initiators that have logged in since then lose it again.
             let _ = self.end_offer(name, &is, true);
-            self.exported.all.lock().remove(name);
+            self.exported.remove(name);
             self.exported.typed.forget(name);
         }
         made
@@ -157,21 +153,20 @@ impl Daemon {
     /// Ends an export; with `force` also while clients use it.
     pub(crate) fn unexport(&self, protocol: Protocol, name: &str, force: bool) -> Result<()> {
         let _changing = self.exported.changing.lock();
-        let found = self.exported.all.lock().get(name).map(|e| e.is.clone());
+        let found = self.exported.get(name).map(|entry| entry.is);
         let other = found.as_ref().map(|is| is.listen.protocol());
         if let (Protocol::Nbd, Some(Protocol::Kernel)) = (protocol, other) {
             return Err(kernel::is_attached(name));
         }
         let found = found.filter(|is| is.listen.protocol() == protocol);
         let is = found.ok_or_else(|| no_such_export(protocol, name))?;
-        let unflushed = { self.exported.all.lock() }
-            .get(name)
-            .and_then(UnflushedDevice::of)
+        let unflushed = { self.exported.get(name) }
+            .and_then(|entry| UnflushedDevice::of(&entry))
             .filter(|device| !force || device.is_prompt());
         self.end_offer(name, &is, force)?;
         self.flush_last(unflushed.into_iter().collect());
-        let entry = self.exported.all.lock().remove(name);
-        if let Err(failure) = self.remember_exports() {
+        let entry = self.exported.remove(name);
+        if let Err(failure) = self.exported.remember() {
             let reason = failure.message.clone();
             self.exported.set(name, is, State::Failed(reason));
             return Err(failure);
@@ -202,22 +197,6 @@ impl Daemon {
             _ => None,
         });
         open.collect()
-    }
-
-    /// The exports of volumes, by the name of each volume and, if it is known, its guid.
-    fn exports_of(
-        &self,
-        is_one: impl Fn(&str, Option<VolumeGuid>) -> bool,
-    ) -> Vec<(String, ExportDefinition)> {
-        let all = self.exported.all.lock();
-        let is_one = |is: &ExportDefinition| match &is.device {
-            Exportable::Volume(name) => is_one(name, is.volume),
-            Exportable::File(_) | Exportable::Luks(_) | Exportable::Nbd(_) => false,
-        };
-        all.iter()
-            .filter(|(_, entry)| is_one(&entry.is))
-            .map(|(name, entry)| (name.clone(), entry.is.clone()))
-            .collect()
     }
 
     /// Follows a volume that was renamed, and refuses another volume that has its name now.
@@ -302,30 +281,12 @@ impl Daemon {
         let keeper = Some(self.keeper(is)?);
         let identity = is.san_identity();
         self.refuse_served_identity(&identity)?;
-        self.refuse_exported_identity(&identity)?;
+        self.exported.refuse_identity(&identity)?;
         let unit = LogicalUnit::with_keeper(name, identity, device, is.read_only, keeper)?;
         let view = unit.view(0, None, is.read_only)?;
         let target = IscsiTarget::with_views(name, access, vec![view])?;
         target.set_portals(is.places().map(ToString::to_string).collect());
         Ok(target)
-    }
-
-    /// Refuses a unit that initiators would take for that of another export.
-    fn refuse_exported_identity(&self, identity: &SanIdentity) -> Result<()> {
-        let all = self.exported.all.lock();
-        let is_other = |is: &ExportDefinition| {
-            let other = is.san_identity();
-            is.listen.protocol() == Protocol::Iscsi
-                && other.number != identity.number
-                && other.is_taken_for(identity)
-        };
-        match all.iter().find(|(_, entry)| is_other(&entry.is)) {
-            None => Ok(()),
-            Some((name, _)) => Err(Failure::new(
-                FailureKind::Exists,
-                format!("the export '{name}' has the same serial number or NAA"),
-            )),
-        }
     }
 
     /// Offers a target at all its portals, or at none.
@@ -413,35 +374,14 @@ impl Daemon {
         place: &ListenAddress,
         force: bool,
     ) -> Result<()> {
-        let offers = {
-            let servers = self.exported.servers.lock();
-            let offering = servers.get(place);
-            offering.map(|offering| offering.offers.clone())
-        };
-        let Some(offers) = offers else {
+        let Some(offers) = self.exported.served_at(place) else {
             return Ok(());
         };
         if let Some(offered) = offered {
             offers.remove(offered, force)?;
         }
-        if offers.is_empty() {
-            self.exported.servers.lock().remove(place);
-        }
+        self.exported.stop_idle_servers(|idle| idle == place);
         Ok(())
-    }
-
-    fn recall_exports(&self) -> BTreeMap<String, ExportDefinition> {
-        self.recall_from(MEMORY, "strongroom nbd export")
-    }
-
-    fn remember_exports(&self) -> Result<()> {
-        let all = self.exported.all.lock();
-        let all: BTreeMap<&String, &ExportDefinition> =
-            all.iter().map(|(name, entry)| (name, &entry.is)).collect();
-        if all.is_empty() && !self.state_dir().file(MEMORY).exists() {
-            return Ok(());
-        }
-        self.remember_in(MEMORY, &all)
     }
 
     /// Opens a device for an export, which uses it until it is dropped.

@@ -360,26 +360,20 @@ impl Daemon {
         for error in IscsiTarget::end_sessions(gone) {
             tracing::warn!(%error, "sessions do not end");
         }
-        let servers = self.exported.servers.lock();
-        let all = servers.values().filter_map(|it| match &it.offers {
-            ServerExports::Iscsi(targets) => Some(Arc::clone(targets)),
-            ServerExports::Nbd(_) => None,
-        });
-        let all: Vec<_> = all.collect();
-        drop(servers);
-        for targets in all {
-            gone.iter().for_each(|target| targets.take(target));
+        for exports in self.exported.served() {
+            if let ServerExports::Iscsi(targets) = exports {
+                gone.iter().for_each(|target| targets.take(target));
+            }
         }
     }
 
     /// Refuses a plan with the name of a target that an export or another pool has.
     pub(super) fn refuse_taken(&self, guid: u64, plan: &HaPlan) -> Result<()> {
-        let exported: BTreeSet<String> = self.exported.all.lock().keys().cloned().collect();
         let served = self.served.0.lock();
         for name in plan.targets.keys() {
             let mut others = served.iter().filter(|(pool, _)| **pool != guid);
             let is_served = others.any(|(_, it)| it.targets.contains_key(name));
-            if is_served || exported.contains(name) {
+            if is_served || self.exported.get(name).is_some() {
                 let by = if is_served {
                     "another pool"
                 } else {
@@ -410,16 +404,14 @@ impl Daemon {
 
     /// Removes a target from one portal. Sessions through this portal continue.
     fn leave_portal(&self, place: &ListenAddress, target: &Arc<IscsiTarget>) {
-        let servers = self.exported.servers.lock();
-        if let Some(ServerExports::Iscsi(targets)) = servers.get(place).map(|it| &it.offers) {
+        if let Some(ServerExports::Iscsi(targets)) = self.exported.served_at(place) {
             targets.take(target);
         }
     }
 
     fn drop_idle_portals(&self) {
-        let mut servers = self.exported.servers.lock();
-        servers
-            .retain(|place, it| !matches!(place, ListenAddress::Iscsi(_)) || !it.offers.is_empty());
+        let is_portal = |place: &ListenAddress| matches!(place, ListenAddress::Iscsi(_));
+        self.exported.stop_idle_servers(is_portal);
     }
 }
 

@@ -117,7 +117,7 @@ impl Daemon {
             .flat_map(|target| &target.places)
             .collect();
         for place in places {
-            let is_served = self.exported.servers.lock().contains_key(place);
+            let is_served = self.exported.served_at(place).is_some();
             if let (false, Err(failure)) = (is_served, place.try_portal()) {
                 problems.push(failure.message.clone());
             }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use block::{DeviceMeter, LossNotice};
 use iscsi::SanIdentity;
 use parking_lot::Mutex;
+use protocol::api::FailureKind;
 use protocol::ha_file::HaIdentity;
 use serde::{Deserialize, Serialize};
 
@@ -14,20 +15,24 @@ use crate::failure::{Failure, Result};
 use crate::state::devices::device_name;
 use crate::state::exports::chap::{ChapSources, TypedSecrets};
 use crate::state::exports::device::Exportable;
-use crate::state::exports::listen::ListenAddress;
+use crate::state::exports::listen::{ListenAddress, Protocol};
 use crate::state::exports::servers::{ExportServer, ServerExport, ServerExports};
+use crate::state::memory::StateDir;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::last_end::LastEnd;
 
+/// The file in the state directory that remembers exports.
+const MEMORY: &str = "exports.json";
+
 /// The table of exports.
-#[derive(Default)]
 pub(crate) struct ExportTable {
+    state: Arc<StateDir>,
     /// Commands that change anything here run one after the other. It is taken before locks of a pool.
     pub(crate) changing: Mutex<()>,
     /// The exports by name. Held briefly.
-    pub(crate) all: Mutex<BTreeMap<String, Entry>>,
+    all: Mutex<BTreeMap<String, Entry>>,
     /// The servers by place. Held briefly.
-    pub(crate) servers: Mutex<BTreeMap<ListenAddress, ListeningServer>>,
+    servers: Mutex<BTreeMap<ListenAddress, ListeningServer>>,
     /// The secrets that users typed.
     pub(crate) typed: TypedSecrets,
     /// Losses that clients of devices other than volumes have to be told of, by the name of the device.
@@ -35,6 +40,113 @@ pub(crate) struct ExportTable {
 }
 
 impl ExportTable {
+    pub(crate) fn new(state: &Arc<StateDir>) -> ExportTable {
+        ExportTable {
+            state: Arc::clone(state),
+            changing: Mutex::default(),
+            all: Mutex::default(),
+            servers: Mutex::default(),
+            typed: TypedSecrets::default(),
+            losses: Mutex::default(),
+        }
+    }
+
+    /// Reads the exports of the last daemon.
+    pub(crate) fn recall(&self) -> BTreeMap<String, ExportDefinition> {
+        self.state.recall(MEMORY, "strongroom nbd export")
+    }
+
+    /// Writes the table to the state directory.
+    pub(crate) fn remember(&self) -> Result<()> {
+        let all = self.all.lock();
+        let all: BTreeMap<&String, &ExportDefinition> =
+            all.iter().map(|(name, entry)| (name, &entry.is)).collect();
+        if all.is_empty() && !self.state.file(MEMORY).exists() {
+            return Ok(());
+        }
+        self.state.remember(MEMORY, &all)
+    }
+
+    /// The export with a name.
+    pub(crate) fn get(&self, name: &str) -> Option<Entry> {
+        self.all.lock().get(name).cloned()
+    }
+
+    /// Removes an export. [`ExportTable::remember`] writes the table.
+    pub(crate) fn remove(&self, name: &str) -> Option<Entry> {
+        self.all.lock().remove(name)
+    }
+
+    /// The exports that are not open, those from the last run of the daemon included. These are added to the table.
+    pub(crate) fn closed(&self) -> Vec<(String, ExportDefinition)> {
+        let mut all = self.all.lock();
+        for (name, is) in self.recall() {
+            let state = State::Opening;
+            all.entry(name).or_insert(Entry { is, state });
+        }
+        let closed = all
+            .iter()
+            .filter(|(_, entry)| !matches!(entry.state, State::Open(..)));
+        closed
+            .map(|(name, entry)| (name.clone(), entry.is.clone()))
+            .collect()
+    }
+
+    /// The exports of volumes, by the name of each volume and, if it is known, its guid.
+    pub(crate) fn of_volumes(
+        &self,
+        is_one: impl Fn(&str, Option<VolumeGuid>) -> bool,
+    ) -> Vec<(String, ExportDefinition)> {
+        let all = self.all.lock();
+        let is_one = |is: &ExportDefinition| match &is.device {
+            Exportable::Volume(name) => is_one(name, is.volume),
+            Exportable::File(_) | Exportable::Luks(_) | Exportable::Nbd(_) => false,
+        };
+        all.iter()
+            .filter(|(_, entry)| is_one(&entry.is))
+            .map(|(name, entry)| (name.clone(), entry.is.clone()))
+            .collect()
+    }
+
+    /// Refuses a unit that initiators would take for that of another export.
+    pub(crate) fn refuse_identity(&self, identity: &SanIdentity) -> Result<()> {
+        let all = self.all.lock();
+        let is_other = |is: &ExportDefinition| {
+            let other = is.san_identity();
+            is.listen.protocol() == Protocol::Iscsi
+                && other.number != identity.number
+                && other.is_taken_for(identity)
+        };
+        match all.iter().find(|(_, entry)| is_other(&entry.is)) {
+            None => Ok(()),
+            Some((name, _)) => Err(Failure::new(
+                FailureKind::Exists,
+                format!("the export '{name}' has the same serial number or NAA"),
+            )),
+        }
+    }
+
+    /// The exports of the server at an address, if one listens there.
+    pub(crate) fn served_at(&self, place: &ListenAddress) -> Option<ServerExports> {
+        let servers = self.servers.lock();
+        servers.get(place).map(|server| server.offers.clone())
+    }
+
+    /// The exports of each server.
+    pub(crate) fn served(&self) -> Vec<ServerExports> {
+        let servers = self.servers.lock();
+        servers
+            .values()
+            .map(|server| server.offers.clone())
+            .collect()
+    }
+
+    /// Stops the servers at these addresses that have no exports any more.
+    pub(crate) fn stop_idle_servers(&self, is_one: impl Fn(&ListenAddress) -> bool) {
+        let mut servers = self.servers.lock();
+        servers.retain(|place, server| !is_one(place) || !server.offers.is_empty());
+    }
+
     /// The losses that clients of a device have to be told of, which is no volume.
     pub(crate) fn losses(&self, device: &Exportable) -> Arc<LossNotice> {
         Arc::clone(self.losses.lock().entry(device.shown()).or_default())
