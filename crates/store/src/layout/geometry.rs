@@ -108,6 +108,7 @@ impl Geometry {
 
     /// The byte at which the superblock of a transaction group lies.
     pub(crate) fn superblock(&self, copy: HeaderSide, slot: u32) -> u64 {
+        debug_assert!(slot < RING_SLOTS, "superblocks go round in the ring");
         self.body(copy) + u64::from(slot) * BLOCK as u64
     }
 
