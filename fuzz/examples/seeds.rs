@@ -9,7 +9,7 @@ use std::sync::Arc;
 use block::{BlockDevice, MemoryDevice};
 use cipher::{Padding, SeededRandom, Suite};
 use keys::{Argon2Params, Backup, BackupKeyring, KeyGeneration, KeyMaterial, Keyring, WrappingKeyAccess};
-use protocol::api::{Anchor, Answer, Command, DeviceGroup, PoolDevices, Reply, Request, command};
+use protocol::api::{DatasetAnchor, DaemonAnswer, Command, DeviceGroup, NewPoolDevices, Reply, Request, command};
 use protocol::wire;
 use secret::{Key, Secret};
 use store::layout::{FORMAT_VERSION, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, encode_frame};
@@ -167,7 +167,7 @@ fn luks_headers() {
 }
 
 fn daemon_texts() {
-    let anchor = Anchor {
+    let anchor = DatasetAnchor {
         dataset: "tank/home".into(),
         pool_guid: 1,
         txg: 2,
@@ -375,7 +375,7 @@ fn frames() {
     };
     let create = Command::PoolCreate(command::PoolCreate {
         pool: "tank".into(),
-        devices: Box::new(PoolDevices {
+        devices: Box::new(NewPoolDevices {
             groups: vec![DeviceGroup {
                 devices: vec!["/dev/a".into()],
                 parity: 0,
@@ -399,7 +399,7 @@ fn frames() {
         put("daemon_wire", name, &[&bytes]);
     }
     let mut bytes = Vec::new();
-    wire::send(&mut bytes, &Answer::Done(Reply::Nothing)).unwrap();
+    wire::send(&mut bytes, &DaemonAnswer::Done(Reply::Nothing)).unwrap();
     wire::send_cancel(&mut bytes).unwrap();
     put("daemon_wire", "answer", &[&bytes]);
 }

@@ -14,7 +14,7 @@ use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{EnvCompleter, Fish, Zsh};
 use protocol::api::{Ask, Failure, Reply, command};
-use protocol::client::{Client, Terminal, default_socket};
+use protocol::client::{DaemonConnection, Terminal, default_socket};
 use protocol::pages::{ExitCode, PAGES};
 use protocol::property::{Applies, PROPERTIES, Property, Settable};
 use secret::Secret;
@@ -216,7 +216,7 @@ fn names(of: Vec<String>, depth: Option<u32>, snapshots: bool) -> Vec<String> {
         props: vec!["guid".into()],
     };
     let asked = threads::start("completion", move || {
-        let client = Client::connect(&socket);
+        let client = DaemonConnection::connect(&socket);
         let _ = tell.send(client.and_then(|client| client.call(command, &mut Silent)));
     });
     if asked.is_err() {

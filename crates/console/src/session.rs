@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use protocol::api::{Ask, Borrowing, Command, Failure, FailureKind, MappingReencryption, Reply};
+use protocol::api::{Ask, Command, DeviceUse, Failure, FailureKind, MappingReencryption, Reply};
 use protocol::client::{
-    Client, Data, RemoteDevice, SYSTEM_SOCKET, Terminal, default_socket, socket_of_environment,
+    DaemonConnection, Data, RemoteDevice, SYSTEM_SOCKET, Terminal, default_socket,
+    socket_of_environment,
 };
 use protocol::device_name::DeviceName;
 use secret::Secret;
@@ -43,16 +44,16 @@ impl Session {
     }
 
     /// Connects to the daemon, which is started at the usual socket if none runs.
-    fn connect(&self) -> Result<Client, Failure> {
+    fn connect(&self) -> Result<DaemonConnection, Failure> {
         let client = self.connect_plainly()?;
         Ok(client.with_hash_memory(self.hash_memory))
     }
 
-    fn connect_plainly(&self) -> Result<Client, Failure> {
+    fn connect_plainly(&self) -> Result<DaemonConnection, Failure> {
         if self.starts {
-            return Client::connect_or_start(&self.socket);
+            return DaemonConnection::connect_or_start(&self.socket);
         }
-        Client::connect(&self.socket).map_err(|failure| match failure.kind {
+        DaemonConnection::connect(&self.socket).map_err(|failure| match failure.kind {
             FailureKind::NoDaemon => Failure {
                 message: format!(
                     "{}; no daemon is started at a socket that --socket names: \
@@ -83,7 +84,7 @@ impl Session {
         {
             return failure;
         }
-        match Client::connect(Path::new(SYSTEM_SOCKET)) {
+        match DaemonConnection::connect(Path::new(SYSTEM_SOCKET)) {
             Ok(_) => Failure {
                 message: format!(
                     "{}; for a pool of root's daemon use --socket {SYSTEM_SOCKET}",
@@ -117,7 +118,7 @@ impl Session {
         secret: Secret,
         watch: &mut dyn FnMut(&MappingReencryption) -> bool,
     ) -> Result<Reply, Failure> {
-        let client = Client::connect(&self.socket)?;
+        let client = DaemonConnection::connect(&self.socket)?;
         let mut known = ProgressWatcher {
             known: FirstAnswer {
                 secret: Some(secret),
@@ -139,19 +140,19 @@ impl Session {
     }
 
     /// Borrows a device of a daemon, which is started if none runs.
-    pub fn borrow(&self, device: &Path, how: Borrowing) -> Result<RemoteDevice, Failure> {
+    pub fn borrow(&self, device: &Path, how: DeviceUse) -> Result<RemoteDevice, Failure> {
         let client = self.connect()?;
         client.borrow(device, how)
     }
 
     /// Borrows a device of a daemon that runs.
-    pub fn borrow_running(&self, device: &Path, how: Borrowing) -> Result<RemoteDevice, Failure> {
-        Client::connect(&self.socket)?.borrow(device, how)
+    pub fn borrow_running(&self, device: &Path, how: DeviceUse) -> Result<RemoteDevice, Failure> {
+        DaemonConnection::connect(&self.socket)?.borrow(device, how)
     }
 
     /// Has a command done by a daemon that runs.
     pub fn call_running(&mut self, command: impl Into<Command>) -> Result<Reply, Failure> {
-        let client = Client::connect(&self.socket)?;
+        let client = DaemonConnection::connect(&self.socket)?;
         client.call(command, &mut self.prompter)
     }
 }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use protocol::api::{
-    Ask, Command, DatasetRow, Failure, FailureKind, MountRow, Props, Reply, Value, command,
+    Ask, Command, DatasetRow, Failure, FailureKind, MountRow, PropertyValue, Props, Reply, command,
 };
-use protocol::client::{Client, Terminal};
+use protocol::client::{DaemonConnection, Terminal};
 use secret::Secret;
 
 use crate::status::Result;
@@ -17,7 +17,7 @@ pub(crate) struct DaemonClient {
 
 impl DaemonClient {
     pub(crate) fn call(&self, command: impl Into<Command>) -> std::result::Result<Reply, Failure> {
-        Client::connect(&self.socket)?.call(command, &mut Nobody)
+        DaemonConnection::connect(&self.socket)?.call(command, &mut Nobody)
     }
 
     /// A dataset, and with `depth` what is below it.
@@ -71,7 +71,9 @@ impl DaemonClient {
 /// The value of a property that is a size.
 pub(crate) fn bytes(row: &DatasetRow, name: &str) -> Option<u64> {
     match value(row, name)? {
-        Value::Bytes(bytes) | Value::Number(bytes) | Value::Time(bytes) => Some(*bytes),
+        PropertyValue::Bytes(bytes) | PropertyValue::Number(bytes) | PropertyValue::Time(bytes) => {
+            Some(*bytes)
+        }
         _ => None,
     }
 }
@@ -79,12 +81,12 @@ pub(crate) fn bytes(row: &DatasetRow, name: &str) -> Option<u64> {
 /// The value of a property that is a word.
 pub(crate) fn word<'a>(row: &'a DatasetRow, name: &str) -> Option<&'a str> {
     match value(row, name)? {
-        Value::Text(text) => Some(text),
+        PropertyValue::Text(text) => Some(text),
         _ => None,
     }
 }
 
-fn value<'a>(row: &'a DatasetRow, name: &str) -> Option<&'a Value> {
+fn value<'a>(row: &'a DatasetRow, name: &str) -> Option<&'a PropertyValue> {
     let found = row.props.iter().find(|prop| prop.property == name);
     found.map(|prop| &prop.value)
 }

@@ -1,6 +1,6 @@
 //! The volumes and snapshots that there are.
 
-use protocol::api::{DatasetRow, Failure, FailureKind, Source};
+use protocol::api::{DatasetRow, Failure, FailureKind, ValueSource};
 
 use crate::daemon::{bytes, word};
 use crate::driver::CsiDriver;
@@ -123,7 +123,7 @@ impl CsiDriver {
         let below = row.name.strip_prefix(&self.settings.parent)?;
         let id = VolumeId::parse(below.strip_prefix('/')?).ok()?;
         let mark = row.props.iter().find(|prop| prop.property == MARK)?;
-        if mark.source != Source::Local {
+        if mark.source != ValueSource::Local {
             return None;
         }
         let (kind, size) = match row.kind.as_str() {

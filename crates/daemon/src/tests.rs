@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pool::{Host, Pool, PoolState, Reach};
-use protocol::api::{Ask, DeviceGroup, FailureKind, NewVolume, PoolDevices, Props, command};
+use protocol::api::{Ask, DeviceGroup, FailureKind, NewPoolDevices, NewVolume, Props, command};
 use secret::Secret;
 
 use crate::failure::Result;
@@ -51,7 +51,7 @@ pub(crate) fn create_mirror(
 ) -> Arc<ActivePool> {
     let new = command::PoolCreate {
         pool: name.into(),
-        devices: Box::new(PoolDevices {
+        devices: Box::new(NewPoolDevices {
             groups: vec![DeviceGroup {
                 devices: files.iter().map(|file| dir.join(file)).collect(),
                 parity: 0,

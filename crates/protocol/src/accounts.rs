@@ -8,7 +8,7 @@ const GROUPS: &str = "/etc/group";
 
 /// An account of this machine.
 #[derive(Clone, Debug)]
-pub struct Account {
+pub struct SystemAccount {
     /// The name of the user.
     pub name: String,
     /// The first group.
@@ -19,7 +19,7 @@ pub struct Account {
 ///
 /// # Errors
 /// The file cannot be read, or has no accounts.
-pub fn accounts() -> io::Result<BTreeMap<u32, Account>> {
+pub fn accounts() -> io::Result<BTreeMap<u32, SystemAccount>> {
     let text = std::fs::read(USERS)?;
     let text = String::from_utf8_lossy(&text);
     let account = |line: &str| {
@@ -27,7 +27,7 @@ pub fn accounts() -> io::Result<BTreeMap<u32, Account>> {
         let name = fields.next()?.to_owned();
         let uid: u32 = fields.nth(1)?.parse().ok()?;
         let gid = fields.next()?.parse().ok()?;
-        Some((uid, Account { name, gid }))
+        Some((uid, SystemAccount { name, gid }))
     };
     let mut all = BTreeMap::new();
     for (uid, account) in text.lines().filter_map(account) {

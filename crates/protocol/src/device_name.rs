@@ -37,7 +37,7 @@ pub enum DeviceName<'a> {
     /// An export of an NBD server: `nbd://host/disk`. It need not be a correct address.
     Nbd(&'a str),
     /// A device of a kind that cannot be opened: `s3://bucket`.
-    Unsupported(Unsupported<'a>),
+    Unsupported(UnsupportedKind<'a>),
 }
 
 /// The facts about a kind of device that pools and commands need.
@@ -52,12 +52,12 @@ pub struct Kind {
 
 /// The name of a device of a kind that cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unsupported<'a> {
+pub struct UnsupportedKind<'a> {
     name: &'a str,
     instead: &'static str,
 }
 
-impl Unsupported<'_> {
+impl UnsupportedKind<'_> {
     /// The reason for which the device cannot be opened, and the advice.
     pub fn refusal(self) -> Failure {
         Failure::usage(format!("{}: {}", self.name, self.instead))
@@ -80,7 +80,7 @@ impl<'a> DeviceName<'a> {
             return DeviceName::Nbd(text);
         }
         match UNSUPPORTED.iter().find(|(prefixes, _)| is_one(prefixes)) {
-            Some((_, instead)) => DeviceName::Unsupported(Unsupported {
+            Some((_, instead)) => DeviceName::Unsupported(UnsupportedKind {
                 name: text,
                 instead,
             }),
@@ -157,7 +157,7 @@ impl fmt::Display for DeviceName<'_> {
             DeviceName::Path(path) => path.display().fmt(f),
             DeviceName::Volume(name) => write!(f, "{VOLUME}{name}"),
             DeviceName::Luks(name) => write!(f, "{LUKS}{name}"),
-            DeviceName::Nbd(name) | DeviceName::Unsupported(Unsupported { name, .. }) => {
+            DeviceName::Nbd(name) | DeviceName::Unsupported(UnsupportedKind { name, .. }) => {
                 name.fmt(f)
             }
         }

@@ -5,7 +5,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
-use crate::api::{DatasetRow, PropertyRow, Reply, Source, Value};
+use crate::api::{DatasetRow, PropertyRow, PropertyValue, Reply, ValueSource};
 
 /// Returns an answer of the daemon as JSON, with guids as text.
 pub fn value<T: Serialize>(what: &T) -> Json {
@@ -60,20 +60,22 @@ pub fn datasets<'a>(rows: impl IntoIterator<Item = &'a DatasetRow>) -> Json {
 
 fn property(row: &PropertyRow) -> Json {
     let value = match &row.value {
-        Value::None => Json::Null,
-        Value::Text(text) => text.as_str().into(),
-        Value::Number(number) if row.property == "guid" => number.to_string().into(),
-        Value::Bytes(number) | Value::Number(number) => (*number).into(),
-        Value::Percent(number) | Value::Time(number) => (*number).into(),
-        Value::Ratio(hundredths) => (*hundredths as f64 / 100.0).into(),
+        PropertyValue::None => Json::Null,
+        PropertyValue::Text(text) => text.as_str().into(),
+        PropertyValue::Number(number) if row.property == "guid" => number.to_string().into(),
+        PropertyValue::Bytes(number) | PropertyValue::Number(number) => (*number).into(),
+        PropertyValue::Percent(number) | PropertyValue::Time(number) => (*number).into(),
+        PropertyValue::Ratio(hundredths) => (*hundredths as f64 / 100.0).into(),
     };
     match &row.source {
-        Source::None => json!({"value": value, "source": "none"}),
-        Source::Default => json!({"value": value, "source": "default"}),
-        Source::Local => json!({"value": value, "source": "local"}),
-        Source::Temporary => json!({"value": value, "source": "temporary"}),
-        Source::Proposed => json!({"value": value, "source": "proposed"}),
-        Source::Inherited(from) => json!({"value": value, "source": "inherited", "from": from}),
+        ValueSource::None => json!({"value": value, "source": "none"}),
+        ValueSource::Default => json!({"value": value, "source": "default"}),
+        ValueSource::Local => json!({"value": value, "source": "local"}),
+        ValueSource::Temporary => json!({"value": value, "source": "temporary"}),
+        ValueSource::Proposed => json!({"value": value, "source": "proposed"}),
+        ValueSource::Inherited(from) => {
+            json!({"value": value, "source": "inherited", "from": from})
+        }
     }
 }
 
@@ -92,14 +94,18 @@ mod tests {
             name: "tank/home".into(),
             kind: "filesystem".into(),
             props: vec![
-                prop("used", Value::Bytes(1536), Source::None),
-                prop("compressratio", Value::Ratio(153), Source::None),
-                prop("guid", Value::Number(u64::MAX), Source::None),
-                prop("quota", Value::None, Source::Default),
+                prop("used", PropertyValue::Bytes(1536), ValueSource::None),
+                prop(
+                    "compressratio",
+                    PropertyValue::Ratio(153),
+                    ValueSource::None,
+                ),
+                prop("guid", PropertyValue::Number(u64::MAX), ValueSource::None),
+                prop("quota", PropertyValue::None, ValueSource::Default),
                 prop(
                     "atime",
-                    Value::Text("on".into()),
-                    Source::Inherited("tank".into()),
+                    PropertyValue::Text("on".into()),
+                    ValueSource::Inherited("tank".into()),
                 ),
             ],
         };

@@ -1,6 +1,6 @@
 //! The protocol between commands and the daemon, and its client.
 //!
-//! A command connects to the daemon's unix socket, sends one [`api::Request`], and gets [`api::Answer`]s until the
+//! A command connects to the daemon's unix socket, sends one [`api::Request`], and gets [`api::DaemonAnswer`]s until the
 //! last one. Secrets and data have frames of their own.
 //!
 //! # What it guarantees
@@ -10,7 +10,7 @@
 //! - **A secret stays in locked memory.** [`wire::receive_secret`] reads it straight into a [`secret::Secret`].
 //! - **Received bytes are not trusted.** Each kind of frame has a limit. A malformed frame is an error. Memory is
 //!   allocated for bytes that arrived, not for a length that was announced.
-//! - **A client speaks to root's daemon or to its own user's.** [`client::Client::connect`] refuses others.
+//! - **A client speaks to root's daemon or to its own user's.** [`client::DaemonConnection::connect`] refuses others.
 //! - **Versions must match.** A request of another [`api::API_VERSION`] is refused with a message that says so.
 //!
 //! # Layers, the lowest first

@@ -7,7 +7,7 @@ use crate::api::FailureKind;
 
 /// A page of the chapter "When things go wrong".
 #[derive(Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct GuidePage {
     /// The name of the page on the command line.
     pub name: &'static str,
     /// The file of the page in the book.
@@ -18,7 +18,7 @@ pub struct Page {
 
 macro_rules! page {
     ($name:literal, $file:literal) => {
-        Page {
+        GuidePage {
             name: $name,
             file: $file,
             text: include_str!(concat!("../../../docs/guide/src/wrong/", $file)),
@@ -27,7 +27,7 @@ macro_rules! page {
 }
 
 /// All pages, in the order of the book. `scripts/documents` checks that none is missing.
-pub const PAGES: &[Page] = &[
+pub const PAGES: &[GuidePage] = &[
     page!("errors", "README.md"),
     page!("daemon-down", "daemon-down.md"),
     page!("pool-suspended", "pool-suspended.md"),
@@ -53,9 +53,9 @@ pub const FOLDER: &str = "docs/guide/src/wrong/";
 /// The address of the documents of the repository.
 pub const DOCUMENTS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
 
-impl Page {
+impl GuidePage {
     /// The page with this name, or of this alert or state: `pool-suspended`, `StrongroomPoolSuspended`, `SUSPENDED`.
-    pub fn find(word: &str) -> Option<&'static Page> {
+    pub fn find(word: &str) -> Option<&'static GuidePage> {
         if let Some(page) = PAGES.iter().find(|page| page.name == word) {
             return Some(page);
         }
@@ -64,24 +64,24 @@ impl Page {
         }
         let quoted = format!("`{word}`");
         // A page begins with what it is about, and may name others after it.
-        let place = |page: &'static Page| Some((page.summary().find(&quoted)?, page));
+        let place = |page: &'static GuidePage| Some((page.summary().find(&quoted)?, page));
         let found = PAGES.iter().filter_map(place);
         let found = found.min_by_key(|(place, _)| *place).map(|(_, page)| page);
         // States of devices share a page, and are in tables.
-        let has_row = |page: &&Page| rows(page.text).any(|cells| cells[0].contains(&quoted));
+        let has_row = |page: &&GuidePage| rows(page.text).any(|cells| cells[0].contains(&quoted));
         found
-            .or_else(|| Page::about(word, None))
+            .or_else(|| GuidePage::about(word, None))
             .or_else(|| PAGES.iter().find(has_row))
     }
 
     /// The page to which a link of another page leads.
-    pub fn linked(link: &str) -> Option<&'static Page> {
+    pub fn linked(link: &str) -> Option<&'static GuidePage> {
         let file = link.split('#').next()?;
         PAGES.iter().find(|page| page.file == file)
     }
 
     /// The page about a pool in this state, of which a report says this.
-    pub fn about(state: &str, message: Option<&str>) -> Option<&'static Page> {
+    pub fn about(state: &str, message: Option<&str>) -> Option<&'static GuidePage> {
         let rows = || rows(PAGES[0].text).filter(|cells| cells.len() == 2);
         let says = |cell: &str| {
             message.is_some_and(|message| quotes(cell).any(|quote| is_in(quote, message)))
@@ -90,7 +90,7 @@ impl Page {
         let row = rows()
             .find(|cells| says(cells[0]))
             .or_else(|| rows().find(|cells| is_state(cells[0])))?;
-        links(row[1]).find_map(Page::linked)
+        links(row[1]).find_map(GuidePage::linked)
     }
 
     /// The heading of the page.
@@ -145,8 +145,8 @@ impl ExitCode {
     }
 
     /// The pages about it.
-    pub fn pages(&self) -> impl Iterator<Item = &'static Page> {
-        links(self.advice).filter_map(Page::linked)
+    pub fn pages(&self) -> impl Iterator<Item = &'static GuidePage> {
+        links(self.advice).filter_map(GuidePage::linked)
     }
 
     /// The section about it, without its heading.
@@ -172,7 +172,7 @@ pub fn page_url(kind: FailureKind) -> Option<String> {
 }
 
 /// The page with the table of exit codes.
-fn codes() -> &'static Page {
+fn codes() -> &'static GuidePage {
     &PAGES[PAGES.len() - 1]
 }
 
@@ -209,7 +209,7 @@ fn is_in(quote: &str, message: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn name_of(page: Option<&Page>) -> &str {
+    fn name_of(page: Option<&GuidePage>) -> &str {
         page.map_or("none", |page| page.name)
     }
 
@@ -233,7 +233,7 @@ mod tests {
             ("dmesg", "none"),
             ("", "none"),
         ] {
-            assert_eq!(name_of(Page::find(word)), page, "{word}");
+            assert_eq!(name_of(GuidePage::find(word)), page, "{word}");
         }
     }
 
@@ -266,7 +266,7 @@ mod tests {
             ("ONLINE", None, "none"),
         ] {
             assert_eq!(
-                name_of(Page::about(state, message)),
+                name_of(GuidePage::about(state, message)),
                 page,
                 "{state} {message:?}"
             );

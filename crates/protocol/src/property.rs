@@ -11,6 +11,6 @@ mod table;
 mod tests;
 
 pub use find::{is_of_pools, of_pools};
-pub use known::Known;
-pub use row::{Applies, Property, Received, Settable, Tenant, Values};
+pub use known::PropertyFacts;
+pub use row::{Applies, Property, ReceiveTreatment, Settable, Tenant, Values};
 pub use table::PROPERTIES;

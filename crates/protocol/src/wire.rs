@@ -189,7 +189,7 @@ fn receive_bytes(stream: &mut impl Read, len: u32, bytes: &mut Vec<u8>) -> io::R
 }
 
 /// A message, or a piece of data that was put into the buffer; an empty piece was the last.
-pub enum Received<T> {
+pub enum ReceivedFrame<T> {
     /// A message.
     Message(T),
     /// Data.
@@ -204,11 +204,11 @@ pub fn receive_any<T: DeserializeOwned>(
     stream: &mut impl Read,
     piece: &mut Vec<u8>,
     max: u32,
-) -> io::Result<Received<T>> {
+) -> io::Result<ReceivedFrame<T>> {
     let (kind, len) = receive_head(stream)?;
     match kind {
-        DATA => receive_data(stream, kind, len, piece).map(|()| Received::Data),
-        _ => receive_message(stream, kind, len, max).map(Received::Message),
+        DATA => receive_data(stream, kind, len, piece).map(|()| ReceivedFrame::Data),
+        _ => receive_message(stream, kind, len, max).map(ReceivedFrame::Message),
     }
 }
 
@@ -272,7 +272,7 @@ pub fn receive_request(stream: &mut impl Read, max: u32) -> io::Result<Result<Re
 }
 
 /// The first frame of a connection.
-pub enum First {
+pub enum FirstFrame {
     /// A request, or the version that it is of.
     Request(Box<Result<Request, u32>>),
     /// A token: the request follows, and has the rights of the token's user.
@@ -287,18 +287,18 @@ pub enum First {
 ///
 /// # Errors
 /// As [`receive_request`] and [`receive_secret`].
-pub fn receive_first(stream: &mut impl Read, max: Option<u32>) -> io::Result<First> {
+pub fn receive_first(stream: &mut impl Read, max: Option<u32>) -> io::Result<FirstFrame> {
     let (kind, len) = receive_head(stream)?;
     match max {
         _ if kind == SECRET && len > TOKEN_MAX && len <= LONG_TOKEN_MAX => {
             // Read to its end, so that the caller reads the refusal and not an error of the connection.
-            discard(stream, len).map(|()| First::LongToken)
+            discard(stream, len).map(|()| FirstFrame::LongToken)
         }
-        _ if kind == SECRET => secret_of(stream, len, TOKEN_MAX).map(First::Token),
-        None => Ok(First::Unwelcome),
+        _ if kind == SECRET => secret_of(stream, len, TOKEN_MAX).map(FirstFrame::Token),
+        None => Ok(FirstFrame::Unwelcome),
         Some(max) => {
             let request = request_of(&receive_text(stream, kind, len, max)?)?;
-            Ok(First::Request(Box::new(request)))
+            Ok(FirstFrame::Request(Box::new(request)))
         }
     }
 }
@@ -372,7 +372,7 @@ fn secret_of(stream: &mut impl Read, len: u32, len_max: u32) -> io::Result<Secre
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Answer, Command, Reply};
+    use crate::api::{Command, DaemonAnswer, Reply};
 
     #[test]
     fn a_token_that_is_too_long_is_read_and_refused() {
@@ -386,7 +386,7 @@ mod tests {
             send_frame(&mut wire, SECRET, &vec![b'x'; len as usize]).unwrap();
             let mut stream = &wire[..];
             let first = receive_first(&mut stream, None);
-            assert_eq!(matches!(first, Ok(First::LongToken)), is_read, "{len}");
+            assert_eq!(matches!(first, Ok(FirstFrame::LongToken)), is_read, "{len}");
             assert_eq!(stream.is_empty(), is_read);
         }
         let mut cut = &b"S\x00\x10\x00\x00xxx"[..];
@@ -405,7 +405,7 @@ mod tests {
         let secret = Secret::from_slice(b"correct horse").unwrap();
         send_secret(&mut wire, &secret).unwrap();
         send_cancel(&mut wire).unwrap();
-        send(&mut wire, &Answer::Done(Reply::Nothing)).unwrap();
+        send(&mut wire, &DaemonAnswer::Done(Reply::Nothing)).unwrap();
         let mut stream = &wire[..];
         let back: Request = receive(&mut stream).unwrap();
         assert!(matches!(back.command, Command::Mounts));
@@ -419,7 +419,7 @@ mod tests {
         assert!(receive_secret(&mut stream, SECRET_MAX).unwrap().is_none());
         assert!(matches!(
             receive(&mut stream).unwrap(),
-            Answer::Done(Reply::Nothing)
+            DaemonAnswer::Done(Reply::Nothing)
         ));
     }
 

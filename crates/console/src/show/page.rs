@@ -2,7 +2,7 @@
 //!
 //! A link to another page becomes the command that prints it, any other link a number, with the addresses below the text.
 
-use protocol::pages::{DOCUMENTS, FOLDER, Page};
+use protocol::pages::{DOCUMENTS, FOLDER, GuidePage};
 
 /// A page in lines of so many columns. Blocks of commands keep their lines.
 pub fn plain(markdown: &str, width: usize) -> String {
@@ -187,7 +187,7 @@ impl Plain {
         if target.starts_with('#') {
             return words;
         }
-        if let Some(page) = Page::linked(target) {
+        if let Some(page) = GuidePage::linked(target) {
             let command = format!("strongroom help {}", page.name);
             return match words == page.title() {
                 true => format!("`{command}`"),

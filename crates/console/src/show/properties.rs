@@ -1,6 +1,6 @@
 //! Properties by short names, and their columns.
 
-use protocol::property::{Known, PROPERTIES, Property, Settable};
+use protocol::property::{PROPERTIES, Property, PropertyFacts, Settable};
 
 use super::table::Column;
 
@@ -48,7 +48,7 @@ pub fn reference() -> String {
 
 /// The reference of one property, in lines.
 pub fn page(property: &Property) -> String {
-    let known = Known::of(property);
+    let known = PropertyFacts::of(property);
     let mut page = match known.short == known.name {
         true => format!("  {}", known.name),
         false => format!("  {} (short: {})", known.name, known.short),

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
-use protocol::api::{Allowed, command};
+use protocol::api::{MountPermissions, command};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
@@ -90,9 +90,9 @@ impl CsiDriver {
                 overlay: false,
                 give_up_log: false,
                 // Containers get device nodes from their runtime.
-                allowed: Allowed {
+                allowed: MountPermissions {
                     devices: Some(false),
-                    ..Allowed::default()
+                    ..MountPermissions::default()
                 },
             })?;
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use keys::{KeySource, Location};
 use pool::{Entry, Reach};
-use protocol::api::{DatasetRow, FailureKind, Props, Value};
+use protocol::api::{DatasetRow, FailureKind, PropertyValue, Props};
 
 use crate::failure::{Failure, Result};
 use crate::host::callers::users::Peer;
@@ -48,10 +48,12 @@ impl Daemon {
         }
         let check = PermissionCheck::new(self, peer);
         for prop in rows.iter_mut().flat_map(|row| &mut row.props) {
-            if let ("clones" | "origin", Value::Text(names)) = (&*prop.property, &prop.value) {
+            if let ("clones" | "origin", PropertyValue::Text(names)) =
+                (&*prop.property, &prop.value)
+            {
                 prop.value = match check.seen(names) {
-                    seen if seen.is_empty() => Value::None,
-                    seen => Value::Text(seen),
+                    seen if seen.is_empty() => PropertyValue::None,
+                    seen => PropertyValue::Text(seen),
                 };
             }
         }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use protocol::api::{API_VERSION, Answer, Ask, AskFormat, FailureKind, Reply, Request};
+use protocol::api::{API_VERSION, Ask, AskFormat, DaemonAnswer, FailureKind, Reply, Request};
 use protocol::client::BAD_TOKEN;
-use protocol::wire::{self, DataReader, DataWriter, First};
+use protocol::wire::{self, DataReader, DataWriter, FirstFrame};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use secret::Secret;
@@ -54,7 +54,7 @@ impl ConnectedCaller {
     fn send_notices(&self) {
         for text in self.notices.lock().drain(..) {
             // A client that has gone needs no answer.
-            let _ = wire::send(&mut &*self.stream, &Answer::Notice(text));
+            let _ = wire::send(&mut &*self.stream, &DaemonAnswer::Notice(text));
         }
     }
 }
@@ -75,7 +75,7 @@ impl Channel for ConnectedCaller {
         };
         self.send_notices();
         let mut stream = &*self.stream;
-        wire::send(&mut stream, &Answer::Ask(ask)).map_err(lost)?;
+        wire::send(&mut stream, &DaemonAnswer::Ask(ask)).map_err(lost)?;
         wire::receive_secret(&mut stream, len_max).map_err(lost)
     }
 
@@ -85,7 +85,7 @@ impl Channel for ConnectedCaller {
 
     fn rows(&mut self, rows: Reply) -> Result<()> {
         self.send_notices();
-        wire::send(&mut &*self.stream, &Answer::Rows(rows))
+        wire::send(&mut &*self.stream, &DaemonAnswer::Rows(rows))
             .map_err(|error| Failure::other(format!("the caller went away: {error}")))
     }
 
@@ -119,7 +119,7 @@ fn ends_within(stream: &UnixStream, time: Duration) -> bool {
 impl DataChannel for UnixStream {
     fn reader(&self) -> io::Result<Box<dyn Read + '_>> {
         let mut stream = self;
-        wire::send(&mut stream, &Answer::Ready)?;
+        wire::send(&mut stream, &DaemonAnswer::Ready)?;
         Ok(Box::new(DataReader::new(stream)))
     }
 
@@ -210,13 +210,13 @@ impl Daemon {
         };
         let first = in_time(stream, time, |stream| wire::receive_first(stream, max))?;
         match first {
-            First::Request(request) => {
+            FirstFrame::Request(request) => {
                 let caller = &mut ConnectedCaller::new(stream);
                 self.carry_out(understood(*request)?, peer, None, caller)
             }
-            First::Token(token) => self.hear_token(&peer, &token, stream, guest),
-            First::LongToken => Err(self.bad_token(&peer)),
-            First::Unwelcome => Err(unknown()),
+            FirstFrame::Token(token) => self.hear_token(&peer, &token, stream, guest),
+            FirstFrame::LongToken => Err(self.bad_token(&peer)),
+            FirstFrame::Unwelcome => Err(unknown()),
         }
     }
 
@@ -310,15 +310,15 @@ fn unknown() -> Failure {
 /// Sends the outcome of a command to the caller.
 fn answer(mut stream: &UnixStream, outcome: Result<RequestOutcome>) -> ConnectionEnd {
     let answer = match outcome {
-        Ok(RequestOutcome::Reply(reply)) => Answer::Done(reply),
+        Ok(RequestOutcome::Reply(reply)) => DaemonAnswer::Done(reply),
         Ok(RequestOutcome::Stop) => {
-            let _ = wire::send(&mut stream, &Answer::Done(Reply::Nothing));
+            let _ = wire::send(&mut stream, &DaemonAnswer::Done(Reply::Nothing));
             return ConnectionEnd::Stop;
         }
         Err(mut failure) => {
             failure.message = cut_to(std::mem::take(&mut failure.message), MESSAGE_MAX);
             tracing::debug!(reason = failure.message, "a connection ends with a failure");
-            Answer::Failed(failure)
+            DaemonAnswer::Failed(failure)
         }
     };
     if let Err(error) = wire::send(&mut stream, &answer) {
@@ -395,8 +395,8 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| drop(caller));
             for number in 0..MANY {
-                let answer: Answer = wire::receive(&mut there).unwrap();
-                let Answer::Notice(text) = answer else {
+                let answer: DaemonAnswer = wire::receive(&mut there).unwrap();
+                let DaemonAnswer::Notice(text) = answer else {
                     panic!("{answer:?}");
                 };
                 assert!(text.starts_with(&format!("{number} ")), "{text}");

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The state of a dataset at one moment. It is kept as a line of text (`daemon::anchor_line`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Anchor {
+pub struct DatasetAnchor {
     /// The name of the dataset, for people.
     pub dataset: String,
     /// The guid of its pool.

@@ -21,7 +21,8 @@ pub use super::pool_commands::{
 };
 use super::report::{OwnerKind, TokenScope};
 use super::wanted::{
-    Allowed, HomeStep, InspectTarget, NewVolume, Props, ReceiveName, SendWhat, WhoKind, each_once,
+    HomeStep, InspectTarget, MountPermissions, NewVolume, Props, ReceiveName, SendScope, WhoKind,
+    each_once,
 };
 use super::zone_profile::ZoneProfile;
 
@@ -364,7 +365,7 @@ commands! {
     /// Send a snapshot: data follows.
     Send: Reads {
         /// The states that are sent.
-        what: SendWhat,
+        what: SendScope,
         /// True if records are sent as they are stored.
         #[serde(default)]
         raw: bool,
@@ -498,7 +499,7 @@ commands! {
         give_up_log: bool,
         /// The permissions of the mount, where they differ from the properties.
         #[serde(default)]
-        allowed: Allowed,
+        allowed: MountPermissions,
     }
     /// Find, open or close the dataset that is a home, for a login.
     Home: Changes {
@@ -518,7 +519,7 @@ commands! {
         /// Refuse changes, or allow them.
         read_only: Option<bool>,
         /// The permissions of the mount that change.
-        allowed: Allowed,
+        allowed: MountPermissions,
     }
     /// Unmount a dataset by its name or its directory, or all.
     Unmount: Changes {
@@ -570,7 +571,7 @@ commands! {
     /// Compare datasets with what was kept.
     AnchorVerify: Reads {
         /// The anchors that were kept.
-        anchors: Vec<super::Anchor>,
+        anchors: Vec<super::DatasetAnchor>,
     }
     /// Accept the present states of datasets, although this machine has seen later ones.
     AnchorAccept: Changes {

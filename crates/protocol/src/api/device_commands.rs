@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::serving::{Borrowing, MappingChange, MappingKeyPlace, PlainMapping};
+use super::serving::{DeviceUse, MappingChange, MappingKeyPlace, PlainMapping};
 use super::wanted::each_once;
 
 /// Offer a device to others.
@@ -285,5 +285,5 @@ pub struct LuksBorrow {
     /// The volume, or the path of the device that the header is on.
     pub device: PathBuf,
     /// The use of the device.
-    pub how: Borrowing,
+    pub how: DeviceUse,
 }

@@ -20,7 +20,7 @@ mod zone_profile;
 
 use serde::{Deserialize, Serialize};
 
-pub use anchor::{Anchor, AnchorDoubt, AnchorOutcome, AnchorRow};
+pub use anchor::{AnchorDoubt, AnchorOutcome, AnchorRow, DatasetAnchor};
 pub use command::{Command, Effect};
 pub use failure::{Failure, FailureKind, Result};
 pub use fullness::Fullness;
@@ -29,25 +29,25 @@ pub use inspection::{
     SuperblockRow,
 };
 pub use pools::{
-    CacheIo, CheckpointRow, DeviceIo, DeviceRow, EventRow, FeatureRow, HistoryRow, ImportablePool,
-    Io, PoolFeatures, PoolIo, PoolReport, RemovalRow, ScrubRow, SweepRow,
+    CacheIo, CheckpointRow, DeviceIo, DeviceRow, EventRow, FeatureReport, FeatureRow, HistoryRow,
+    ImportablePool, Io, PoolIoReport, PoolReport, RemovalRow, ScrubRow, SweepRow,
 };
 pub use reply::Reply;
 pub use report::{
     AccountRow, CallerReport, DaemonReport, DatasetRow, DeferredReport, DiffReport, DiffRow,
     DoomedReport, GenerationRow, HoldRow, HomeRow, KeyRow, MountRow, NewToken, OwnerKind,
-    PermissionRow, PropertyRow, ShredReport, SlotRow, Source, StreamRow, Survivor, TokenRow,
-    TokenScope, Value, ZoneRow,
+    PermissionRow, PropertyRow, PropertyValue, ShredReport, SlotRow, StreamRow, Survivor, TokenRow,
+    TokenScope, ValueSource, ZoneRow,
 };
 pub use serving::{
-    BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, HaReport, HaTargetRow,
+    BorrowedDevice, DeviceAnswer, DeviceRequest, DeviceUse, ExportRow, HaReport, HaTargetRow,
     HaUnitRow, MappingChange, MappingKeyPlace, MappingReencryption, MappingRow, MappingTimes,
     PlainMapping, ReservationRow, SessionRow,
 };
 pub use wanted::{
-    AccessTimes, Allowed, CheckpointUse, DeviceChange, DeviceGroup, HomeStep, InspectTarget,
-    NAMES_MAX, NewVolume, Pbkdf, PoolDevices, Props, ReceiveName, Rotation, SendWhat, Sweep,
-    WhoKind,
+    AccessTimes, CheckpointUse, DeviceChange, DeviceGroup, HomeStep, InspectTarget,
+    MountPermissions, NAMES_MAX, NewPoolDevices, NewVolume, Pbkdf, Props, ReceiveName, Rotation,
+    SendScope, SpaceWork, WhoKind,
 };
 pub use zone_profile::ZoneProfile;
 
@@ -71,7 +71,7 @@ pub struct Request {
 /// A frame from the daemon.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum DaemonAnswer {
     /// Ask a person for a secret and send it in a frame of its own.
     Ask(Ask),
     /// A message that does not end the command.
@@ -82,7 +82,7 @@ pub enum Answer {
     Progress(MappingReencryption),
     /// The device that was asked for. [`DeviceRequest`]s follow.
     Lent(BorrowedDevice),
-    /// Rows of the reply. More follow, and [`Answer::Done`] has the last ones ([`Reply::after`]).
+    /// Rows of the reply. More follow, and [`DaemonAnswer::Done`] has the last ones ([`Reply::after`]).
     Rows(Reply),
     /// Done.
     Done(Reply),

@@ -13,7 +13,7 @@ pub struct PoolCreate {
     /// The name of the new pool.
     pub pool: String,
     /// Files and disks, absolute.
-    pub devices: Box<super::PoolDevices>,
+    pub devices: Box<super::NewPoolDevices>,
     /// Make the files first, of this many bytes.
     pub size: Option<u64>,
     /// Overwrite what the devices hold.
@@ -188,7 +188,7 @@ pub struct PoolSweep {
     /// The pool.
     pub pool: String,
     /// The kind of work on free space.
-    pub what: super::Sweep,
+    pub what: super::SpaceWork,
     /// The device, if it is only one.
     pub device: Option<String>,
     /// End it instead.

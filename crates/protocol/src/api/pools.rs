@@ -112,7 +112,7 @@ pub struct DeviceRow {
 
 /// The operations of a pool's devices since they were opened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PoolIo {
+pub struct PoolIoReport {
     /// The name of the pool.
     pub name: String,
     /// Bytes that are taken.
@@ -271,7 +271,7 @@ pub struct ImportablePool {
 
 /// The features of a pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PoolFeatures {
+pub struct FeatureReport {
     /// The pool.
     pub name: String,
     /// The version of its format.

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AccountRow, Anchor, AnchorRow, CallerReport, DaemonReport, DatasetRow, DeferredReport,
-    DiffReport, DoomedReport, EventRow, ExportRow, GenerationRow, HaReport, HistoryRow, HoldRow,
-    HomeRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow, NewToken, PermissionRow,
-    PoolFeatures, PoolIo, PoolReport, SessionRow, ShredReport, SlotRow, StreamRow, TokenRow,
-    ZoneRow,
+    AccountRow, AnchorRow, CallerReport, DaemonReport, DatasetAnchor, DatasetRow, DeferredReport,
+    DiffReport, DoomedReport, EventRow, ExportRow, FeatureReport, GenerationRow, HaReport,
+    HistoryRow, HoldRow, HomeRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow,
+    NewToken, PermissionRow, PoolIoReport, PoolReport, SessionRow, ShredReport, SlotRow, StreamRow,
+    TokenRow, ZoneRow,
 };
 
 /// The reply to a command.
@@ -29,7 +29,7 @@ pub enum Reply {
     /// Pools.
     Pools(Vec<PoolReport>),
     /// The operations of devices.
-    Io(Vec<PoolIo>),
+    Io(Vec<PoolIoReport>),
     /// Pools that could be imported.
     Importable(Vec<ImportablePool>),
     /// The mounts.
@@ -37,7 +37,7 @@ pub enum Reply {
     /// A dataset that is a home.
     Home(HomeRow),
     /// The features of pools.
-    Features(Vec<PoolFeatures>),
+    Features(Vec<FeatureReport>),
     /// The history.
     History(Vec<HistoryRow>),
     /// The events of pools.
@@ -61,7 +61,7 @@ pub enum Reply {
     /// A backup of keyrings, in hexadecimal digits.
     Backup(String),
     /// Anchors.
-    Anchors(Vec<Anchor>),
+    Anchors(Vec<DatasetAnchor>),
     /// Anchors beside the present.
     AnchorRows(Vec<AnchorRow>),
     /// An inspection.

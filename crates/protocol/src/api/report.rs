@@ -21,15 +21,15 @@ pub struct PropertyRow {
     /// The name of the property.
     pub property: String,
     /// The value of the property.
-    pub value: Value,
+    pub value: PropertyValue,
     /// The source of the value.
-    pub source: Source,
+    pub source: ValueSource,
 }
 
 /// A value, before it is made readable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Value {
+pub enum PropertyValue {
     /// A property that does not apply.
     None,
     /// A word.
@@ -49,7 +49,7 @@ pub enum Value {
 /// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
+pub enum ValueSource {
     /// A value that is counted or fixed.
     None,
     /// A value that was not set.

@@ -275,7 +275,7 @@ pub struct MappingTimes {
 /// The use that the borrower of a device makes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Borrowing {
+pub enum DeviceUse {
     /// Reads its header, even while it is in use.
     Look,
     /// Changes its header in ways that leave an open container as it is.

@@ -74,7 +74,7 @@ pub struct NewVolume {
 /// Devices that form a pool, or more of one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PoolDevices {
+pub struct NewPoolDevices {
     /// The groups.
     pub groups: Vec<DeviceGroup>,
     /// The groups for intent logs only.
@@ -116,7 +116,7 @@ pub enum DeviceChange {
     /// More groups or spares.
     Add {
         /// The new devices.
-        devices: Box<PoolDevices>,
+        devices: Box<NewPoolDevices>,
         /// Overwrite what they hold, and accept different redundancy.
         #[serde(default)]
         force: bool,
@@ -190,7 +190,7 @@ pub enum DeviceChange {
 /// The permissions of a mount; the properties decide where one is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Allowed {
+pub struct MountPermissions {
     /// Programs can be run.
     pub exec: Option<bool>,
     /// Set-user-ID and set-group-ID bits have effect.
@@ -205,10 +205,10 @@ pub struct Allowed {
     pub directory_times: Option<bool>,
 }
 
-impl Allowed {
+impl MountPermissions {
     /// Returns these values, and those of `other` where these are absent.
-    pub fn or(self, other: Allowed) -> Allowed {
-        Allowed {
+    pub fn or(self, other: MountPermissions) -> MountPermissions {
+        MountPermissions {
             exec: self.exec.or(other.exec),
             setuid: self.setuid.or(other.setuid),
             devices: self.devices.or(other.devices),
@@ -233,7 +233,7 @@ pub enum AccessTimes {
 /// Work on the free space of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sweep {
+pub enum SpaceWork {
     /// Tell the devices that it is free.
     Trim,
     /// Write a pattern to it.
@@ -243,7 +243,7 @@ pub enum Sweep {
 /// The states to send.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum SendWhat {
+pub enum SendScope {
     /// A snapshot.
     Snapshot {
         /// The name of the snapshot.

@@ -16,8 +16,8 @@ use secret::Secret;
 
 use crate::accounts::{group_name, user_name};
 use crate::api::{
-    API_VERSION, Answer, Ask, Borrowing, Command, Failure, FailureKind, MappingReencryption, Reply,
-    Request, command,
+    API_VERSION, Ask, Command, DaemonAnswer, DeviceUse, Failure, FailureKind, MappingReencryption,
+    Reply, Request, command,
 };
 use crate::wire;
 
@@ -89,20 +89,20 @@ pub fn fallback_dir() -> PathBuf {
 }
 
 /// A connection to the daemon.
-pub struct Client {
+pub struct DaemonConnection {
     stream: UnixStream,
     hash_memory: Option<u64>,
     token: Option<Arc<Secret>>,
 }
 
-impl Client {
+impl DaemonConnection {
     /// Connects to a daemon that runs, and is root's or of the same user: others would get the
     /// passphrases.
     ///
     /// # Errors
     /// [`FailureKind::NoDaemon`] if none answers; [`FailureKind::Permission`] if this user may not connect, or
     /// the daemon belongs to another user.
-    pub fn connect(socket: &Path) -> Result<Client, Failure> {
+    pub fn connect(socket: &Path) -> Result<DaemonConnection, Failure> {
         let stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
             std::io::ErrorKind::PermissionDenied => not_for_us(socket),
             _ => no_daemon(format!(
@@ -122,25 +122,25 @@ impl Client {
                 ),
             ));
         }
-        Ok(Client::over(stream))
+        Ok(DaemonConnection::over(stream))
     }
 
     /// Lets a password hash take so much memory, in MiB, if the daemon is this user's.
-    pub fn with_hash_memory(self, mib: Option<u64>) -> Client {
-        Client {
+    pub fn with_hash_memory(self, mib: Option<u64>) -> DaemonConnection {
+        DaemonConnection {
             hash_memory: mib,
             ..self
         }
     }
 
     /// Shows a token, so that the daemon knows the caller as its user.
-    pub fn with_token(self, token: Option<Arc<Secret>>) -> Client {
-        Client { token, ..self }
+    pub fn with_token(self, token: Option<Arc<Secret>>) -> DaemonConnection {
+        DaemonConnection { token, ..self }
     }
 
     /// Speaks over a stream that is connected to a daemon which the caller trusts.
-    pub fn over(stream: UnixStream) -> Client {
-        Client {
+    pub fn over(stream: UnixStream) -> DaemonConnection {
+        DaemonConnection {
             stream,
             hash_memory: None,
             token: None,
@@ -150,11 +150,11 @@ impl Client {
     /// Connects, and starts the daemon first if none runs.
     ///
     /// # Errors
-    /// As [`Client::connect`] and [`start_daemon`].
-    pub fn connect_or_start(socket: &Path) -> Result<Client, Failure> {
+    /// As [`DaemonConnection::connect`] and [`start_daemon`].
+    pub fn connect_or_start(socket: &Path) -> Result<DaemonConnection, Failure> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match Client::connect(socket) {
+            match DaemonConnection::connect(socket) {
                 Err(failure) if failure.kind == FailureKind::NoDaemon => {}
                 result => return result,
             }
@@ -188,12 +188,12 @@ impl Client {
     ///
     /// # Errors
     /// [`FailureKind::NotFound`] if the daemon has no such device; [`FailureKind::Busy`].
-    pub fn borrow(mut self, device: &Path, how: Borrowing) -> Result<RemoteDevice, Failure> {
+    pub fn borrow(mut self, device: &Path, how: DeviceUse) -> Result<RemoteDevice, Failure> {
         let device = device.to_owned();
         self.request(command::LuksBorrow { device, how })?;
         match wire::receive(&mut self.stream).map_err(lost)? {
-            Answer::Lent(is) => Ok(RemoteDevice::new(self.stream, is)),
-            Answer::Failed(failure) => Err(failure),
+            DaemonAnswer::Lent(is) => Ok(RemoteDevice::new(self.stream, is)),
+            DaemonAnswer::Failed(failure) => Err(failure),
             _ => Err(not_understood()),
         }
     }
@@ -201,7 +201,7 @@ impl Client {
     /// Has a command done that sends or receives data.
     ///
     /// # Errors
-    /// As [`Client::call`], and what `data` returns.
+    /// As [`DaemonConnection::call`], and what `data` returns.
     pub fn call_with_data(
         mut self,
         command: impl Into<Command>,
@@ -216,29 +216,29 @@ impl Client {
         loop {
             let received = wire::receive_any(&mut self.stream, &mut piece, wire::JSON_MAX);
             let answer = match received.map_err(lost)? {
-                wire::Received::Message(answer) => answer,
-                wire::Received::Data => {
+                wire::ReceivedFrame::Message(answer) => answer,
+                wire::ReceivedFrame::Data => {
                     data.take(&piece)?;
                     continue;
                 }
             };
             match answer {
-                Answer::Ready => self.send_data(data)?,
-                Answer::Lent(_) => return Err(not_understood()),
-                Answer::Done(reply) => {
+                DaemonAnswer::Ready => self.send_data(data)?,
+                DaemonAnswer::Lent(_) => return Err(not_understood()),
+                DaemonAnswer::Done(reply) => {
                     if stops {
                         self.wait_for_end();
                     }
                     return reply.after(rows).ok_or_else(not_understood);
                 }
-                Answer::Rows(more) => rows.push(more),
-                Answer::Failed(failure) => return Err(failure),
-                Answer::Notice(text) => terminal.notice(&text),
-                Answer::Progress(at) => {
+                DaemonAnswer::Rows(more) => rows.push(more),
+                DaemonAnswer::Failed(failure) => return Err(failure),
+                DaemonAnswer::Notice(text) => terminal.notice(&text),
+                DaemonAnswer::Progress(at) => {
                     let goes_on = terminal.progress(&at);
                     wire::send(&mut self.stream, &goes_on).map_err(lost)?;
                 }
-                Answer::Ask(ask) => {
+                DaemonAnswer::Ask(ask) => {
                     let answer = terminal.ask(&ask);
                     match &answer {
                         Ok(Some(secret)) => wire::send_secret(&mut self.stream, secret),
@@ -252,7 +252,7 @@ impl Client {
     }
 }
 
-impl Client {
+impl DaemonConnection {
     fn request(&mut self, command: impl Into<Command>) -> Result<(), Failure> {
         let request = Request {
             version: API_VERSION,
@@ -266,7 +266,7 @@ impl Client {
         };
         // A refused client gets the refusal before it sends its command.
         match wire::receive(&mut self.stream) {
-            Ok(Answer::Failed(failure)) => Err(failure),
+            Ok(DaemonAnswer::Failed(failure)) => Err(failure),
             _ => Err(lost(error)),
         }
     }

@@ -4,7 +4,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 
-use crate::api::{Answer, BorrowedDevice, DeviceAnswer, DeviceRequest};
+use crate::api::{BorrowedDevice, DaemonAnswer, DeviceAnswer, DeviceRequest};
 use crate::wire;
 
 /// A volume of a pool, or the header of a container that is open. It is returned when this is dropped.
@@ -104,7 +104,7 @@ impl Drop for RemoteDevice {
             .unwrap_or_else(PoisonError::into_inner);
         // So that the next command does not find it still in use.
         if wire::send(stream, &DeviceRequest::End).is_ok() {
-            let _: Result<Answer> = wire::receive(stream);
+            let _: Result<DaemonAnswer> = wire::receive(stream);
         }
     }
 }

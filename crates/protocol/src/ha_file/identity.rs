@@ -1,6 +1,6 @@
 //! The identity that a unit had in another storage, so that its initiators find their disk again.
 
-use super::items::Refused;
+use super::items::NounRefusal;
 use super::nouns::Nouns;
 
 /// The list of identities.
@@ -79,10 +79,10 @@ impl HaIdentity {
 
 impl Nouns<'_> {
     /// The identities of units. None is there twice.
-    pub(super) fn identities(&mut self) -> Result<Vec<HaIdentity>, Refused> {
+    pub(super) fn identities(&mut self) -> Result<Vec<HaIdentity>, NounRefusal> {
         let mut all: Vec<HaIdentity> = Vec::new();
         for (line, name) in self.names(LIST)? {
-            let refused = |what: String| Refused::new(line, LIST, what);
+            let refused = |what: String| NounRefusal::new(line, LIST, what);
             let volume = self.word(&format!("{name}_lu"))?;
             let (_, volume) = volume.ok_or_else(|| refused(format!("'{name}_lu' is missing")))?;
             let new = HaIdentity {
@@ -118,13 +118,13 @@ impl Nouns<'_> {
         &mut self,
         noun: &str,
         parse: fn(&str) -> Result<T, String>,
-    ) -> Result<Option<T>, Refused> {
+    ) -> Result<Option<T>, NounRefusal> {
         let Some((line, word)) = self.word(noun)? else {
             return Ok(None);
         };
         parse(&word)
             .map(Some)
-            .map_err(|what| Refused::new(line, noun, what))
+            .map_err(|what| NounRefusal::new(line, noun, what))
     }
 }
 

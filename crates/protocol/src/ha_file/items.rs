@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// Nouns with their values.
-pub type Items = BTreeMap<String, Item>;
+pub type Items = BTreeMap<String, NounItem>;
 
 /// The value of a noun.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct NounItem {
     /// The line, from 1.
     pub(super) line: usize,
-    pub(super) value: Value,
+    pub(super) value: NounValue,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum NounValue {
     Word(String),
     /// Words with their lines.
     List(Vec<(usize, String)>),
@@ -24,7 +24,7 @@ pub(super) enum Value {
 
 /// The reason for which a file is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct NounRefusal {
     /// The line, from 1; 0 if no line is wrong more than others.
     pub line: usize,
     /// The noun that is wrong.
@@ -33,10 +33,10 @@ pub struct Refused {
     pub what: String,
 }
 
-impl Refused {
+impl NounRefusal {
     /// Makes the refusal of a noun.
-    pub fn new(line: usize, noun: &str, what: impl Into<String>) -> Refused {
-        Refused {
+    pub fn new(line: usize, noun: &str, what: impl Into<String>) -> NounRefusal {
+        NounRefusal {
             line,
             noun: noun.into(),
             what: what.into(),
@@ -44,7 +44,7 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for NounRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.line > 0 {
             write!(f, "line {}: ", self.line)?;
@@ -54,10 +54,15 @@ impl fmt::Display for Refused {
 }
 
 /// Adds a noun, which is there once.
-pub(super) fn add(items: &mut Items, noun: &str, line: usize, value: Value) -> Result<(), Refused> {
-    match items.insert(noun.into(), Item { line, value }) {
+pub(super) fn add(
+    items: &mut Items,
+    noun: &str,
+    line: usize,
+    value: NounValue,
+) -> Result<(), NounRefusal> {
+    match items.insert(noun.into(), NounItem { line, value }) {
         None => Ok(()),
-        Some(first) => Err(Refused::new(
+        Some(first) => Err(NounRefusal::new(
             line,
             noun,
             format!("it is said twice, first in line {}", first.line),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use super::identity::HaIdentity;
-use super::items::{Items, Refused};
+use super::items::{Items, NounRefusal};
 use super::nouns::{ANYWHERE, Nouns};
 
 /// The beginning of the names of targets.
@@ -79,14 +79,14 @@ pub struct Redirect {
     /// The line, from 1.
     pub line: usize,
     /// To which portals.
-    pub to: Elsewhere,
+    pub to: RedirectTarget,
     /// True if initiators may use the other portal from then on.
     pub permanently: bool,
 }
 
 /// Portals to which initiators are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Elsewhere {
+pub enum RedirectTarget {
     /// `ADDRESS:PORT`, for the targets of the group itself.
     Address(String),
     /// The portals of another group, whose targets are found at the portals of this one too.
@@ -132,7 +132,7 @@ impl HaFile {
     ///
     /// # Errors
     /// What has no meaning, with its line and noun.
-    pub fn of(items: &Items) -> Result<HaFile, Refused> {
+    pub fn of(items: &Items) -> Result<HaFile, NounRefusal> {
         let mut nouns = Nouns::of(items);
         let file = nouns.file()?;
         nouns.refuse_unused()?;
@@ -141,7 +141,7 @@ impl HaFile {
 }
 
 impl Nouns<'_> {
-    fn file(&mut self) -> Result<HaFile, Refused> {
+    fn file(&mut self) -> Result<HaFile, NounRefusal> {
         let groups = self.names("target_portal_groups")?;
         let mut portal_groups = BTreeMap::new();
         for (_, name) in &groups {
@@ -193,7 +193,7 @@ impl Nouns<'_> {
         let has_targets = |name: &String| targets.iter().any(|it| it.portal_group == *name);
         portal_groups.retain(|name, group| match &group.redirect {
             Some(Redirect {
-                to: Elsewhere::Group(to),
+                to: RedirectTarget::Group(to),
                 ..
             }) => has_targets(name) || has_targets(to),
             _ => has_targets(name),
@@ -208,7 +208,7 @@ impl Nouns<'_> {
     }
 
     /// The name that initiators know a target by.
-    fn iqn(&mut self, target: &str) -> Result<Option<String>, Refused> {
+    fn iqn(&mut self, target: &str) -> Result<Option<String>, NounRefusal> {
         let noun = format!("{target}_iqn");
         match self.word(&noun)? {
             Some((line, name)) if !is_iscsi_name(&name) => {
@@ -223,7 +223,7 @@ impl Nouns<'_> {
         &mut self,
         group: &str,
         groups: &[(usize, String)],
-    ) -> Result<Option<Redirect>, Refused> {
+    ) -> Result<Option<Redirect>, NounRefusal> {
         let noun = format!("{group}_redirect");
         let to = self.word(&noun)?;
         let flag = format!("{noun}_permanently");
@@ -232,20 +232,20 @@ impl Nouns<'_> {
             return match self.item(&flag) {
                 Some(item) => {
                     let what = format!("'{noun}' is missing");
-                    Err(Refused::new(item.line, &flag, what))
+                    Err(NounRefusal::new(item.line, &flag, what))
                 }
                 None => Ok(None),
             };
         };
         let to = match groups.iter().any(|(_, name)| *name == to) {
-            true => Elsewhere::Group(to),
+            true => RedirectTarget::Group(to),
             false => {
                 let what = format!(
                     "'{to}' is neither listed in target_portal_groups nor an address, as in 192.0.2.1 or \
                      [2001:db8::1]:3260"
                 );
                 let address = portal(line, &noun, &to);
-                Elsewhere::Address(address.map_err(|_| Refused::new(line, &noun, what))?)
+                RedirectTarget::Address(address.map_err(|_| NounRefusal::new(line, &noun, what))?)
             }
         };
         Ok(Some(Redirect {
@@ -255,11 +255,11 @@ impl Nouns<'_> {
         }))
     }
 
-    fn is_iscsi(&mut self, noun: &str) -> Result<(), Refused> {
+    fn is_iscsi(&mut self, noun: &str) -> Result<(), NounRefusal> {
         match self.word(noun)? {
             Some((line, kind)) if kind != "iscsi" => {
                 let what = format!("there is no type '{kind}'; the type is iscsi");
-                Err(Refused::new(line, noun, what))
+                Err(NounRefusal::new(line, noun, what))
             }
             _ => Ok(()),
         }
@@ -269,18 +269,18 @@ impl Nouns<'_> {
     fn groups(
         &mut self,
         noun: &str,
-        check: impl Fn(usize, &str, &str) -> Result<(), Refused>,
-    ) -> Result<BTreeMap<String, BTreeSet<String>>, Refused> {
+        check: impl Fn(usize, &str, &str) -> Result<(), NounRefusal>,
+    ) -> Result<BTreeMap<String, BTreeSet<String>>, NounRefusal> {
         let mut groups = BTreeMap::new();
         for (line, name) in self.names(noun)? {
             let own = format!("{name}_members");
             if self.is_used(&own) {
                 let what = format!("'{name}' is a host group and a target group");
-                return Err(Refused::new(line, noun, what));
+                return Err(NounRefusal::new(line, noun, what));
             }
             let members = self.list(&own)?;
-            let members =
-                members.ok_or_else(|| Refused::new(line, noun, format!("'{own}' is missing")))?;
+            let members = members
+                .ok_or_else(|| NounRefusal::new(line, noun, format!("'{own}' is missing")))?;
             for (line, member) in &members {
                 check(*line, &own, member)?;
             }
@@ -289,7 +289,7 @@ impl Nouns<'_> {
         Ok(groups)
     }
 
-    fn views(&mut self, targets: &[(usize, String)]) -> Result<Vec<HaView>, Refused> {
+    fn views(&mut self, targets: &[(usize, String)]) -> Result<Vec<HaView>, NounRefusal> {
         let hosts = self.groups("host_groups", |line, noun, name| {
             match is_iscsi_name(name) {
                 true => Ok(()),
@@ -333,21 +333,21 @@ impl Nouns<'_> {
 }
 
 /// Refuses redirects that lead nowhere, or back.
-fn check_redirects(groups: &BTreeMap<String, PortalGroup>) -> Result<(), Refused> {
+fn check_redirects(groups: &BTreeMap<String, PortalGroup>) -> Result<(), NounRefusal> {
     for (name, group) in groups {
         let Some(redirect) = &group.redirect else {
             continue;
         };
         let to = match &redirect.to {
-            Elsewhere::Address(address) => std::slice::from_ref(address),
-            Elsewhere::Group(to) => &groups[to].portals,
+            RedirectTarget::Address(address) => std::slice::from_ref(address),
+            RedirectTarget::Group(to) => &groups[to].portals,
         };
         let is_open = |address: &String| {
             let address = address.parse::<SocketAddr>();
             address.is_ok_and(|it| it.ip().is_unspecified())
         };
         let what = match &redirect.to {
-            Elsewhere::Group(to) if groups[to].redirect.is_some() => {
+            RedirectTarget::Group(to) if groups[to].redirect.is_some() => {
                 format!("the portals of '{to}' redirect too")
             }
             _ if to.iter().any(|it| group.portals.contains(it)) => {
@@ -359,7 +359,7 @@ fn check_redirects(groups: &BTreeMap<String, PortalGroup>) -> Result<(), Refused
             }
             _ => continue,
         };
-        return Err(Refused::new(
+        return Err(NounRefusal::new(
             redirect.line,
             &format!("{name}_redirect"),
             what,
@@ -368,12 +368,12 @@ fn check_redirects(groups: &BTreeMap<String, PortalGroup>) -> Result<(), Refused
     Ok(())
 }
 
-fn unknown(line: usize, noun: &str, name: &str, list: &str) -> Refused {
-    Refused::new(line, noun, format!("'{name}' is not listed in {list}"))
+fn unknown(line: usize, noun: &str, name: &str, list: &str) -> NounRefusal {
+    NounRefusal::new(line, noun, format!("'{name}' is not listed in {list}"))
 }
 
 /// Names of targets differ by more than the size of their letters.
-fn one_in_small_letters(targets: &[HaTarget]) -> Result<(), Refused> {
+fn one_in_small_letters(targets: &[HaTarget]) -> Result<(), NounRefusal> {
     let mut seen = BTreeSet::new();
     // The name of the pool does not matter: all have names in the file.
     match targets.iter().find(|it| !seen.insert(it.iscsi_name(""))) {
@@ -381,7 +381,7 @@ fn one_in_small_letters(targets: &[HaTarget]) -> Result<(), Refused> {
         Some(target) => {
             let name = target.name.as_deref().unwrap_or_default();
             let what = format!("'{name}' makes the same name of a target as another one");
-            Err(Refused::new(target.line, "targets", what))
+            Err(NounRefusal::new(target.line, "targets", what))
         }
     }
 }
@@ -404,11 +404,11 @@ impl HaTarget {
     }
 }
 
-fn not_a_name(line: usize, noun: &str, name: &str, of: &str) -> Refused {
+fn not_a_name(line: usize, noun: &str, name: &str, of: &str) -> NounRefusal {
     let what = format!(
         "'{name}' is no name of {of}: it begins with iqn., eui. or naa., and has letters, digits, '.', ':' and '-'"
     );
-    Refused::new(line, noun, what)
+    NounRefusal::new(line, noun, what)
 }
 
 fn is_iscsi_name(name: &str) -> bool {
@@ -419,7 +419,7 @@ fn is_iscsi_name(name: &str) -> bool {
 }
 
 /// `ADDRESS:PORT`, of which the port may be left out.
-fn portal(line: usize, noun: &str, text: &str) -> Result<String, Refused> {
+fn portal(line: usize, noun: &str, text: &str) -> Result<String, NounRefusal> {
     let with_port = text.parse::<SocketAddr>().ok();
     let bare = text.trim_start_matches('[').trim_end_matches(']');
     let alone = || {
@@ -434,7 +434,7 @@ fn portal(line: usize, noun: &str, text: &str) -> Result<String, Refused> {
                 "'{text}' is not the address of a portal; write ADDRESS or ADDRESS:PORT, as in 192.0.2.1 or \
                  [2001:db8::1]:3260"
             );
-            Err(Refused::new(line, noun, what))
+            Err(NounRefusal::new(line, noun, what))
         }
     }
 }

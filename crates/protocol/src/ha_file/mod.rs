@@ -15,8 +15,8 @@ mod toml;
 mod write;
 
 pub use identity::{HaIdentity, LUN_MAX, STMF_PROPERTY, parse_lun};
-pub use items::{Items, Refused};
-pub use meaning::{Elsewhere, HaFile, HaTarget, HaView, PortalGroup, Redirect, TARGET_PREFIX};
+pub use items::{Items, NounRefusal};
+pub use meaning::{HaFile, HaTarget, HaView, PortalGroup, Redirect, RedirectTarget, TARGET_PREFIX};
 
 /// The name of the file in the root directory of the root dataset.
 pub const TOML_NAME: &str = "ha.toml";
@@ -39,13 +39,13 @@ impl Spelling {
     ///
     /// # Errors
     /// What cannot be understood, with its line.
-    pub fn read(self, bytes: &[u8]) -> Result<Items, Refused> {
+    pub fn read(self, bytes: &[u8]) -> Result<Items, NounRefusal> {
         if bytes.len() > LEN_MAX {
             let what = format!("it is longer than {LEN_MAX} bytes");
-            return Err(Refused::new(0, "the file", what));
+            return Err(NounRefusal::new(0, "the file", what));
         }
         let text = str::from_utf8(bytes)
-            .map_err(|_| Refused::new(0, "the file", "it is no text in UTF-8"))?;
+            .map_err(|_| NounRefusal::new(0, "the file", "it is no text in UTF-8"))?;
         match self {
             Spelling::Toml => toml::read(text),
             Spelling::Stmf => stmf::read(text),
@@ -56,7 +56,7 @@ impl Spelling {
     ///
     /// # Errors
     /// If stmf-ha has no word for it.
-    pub fn write(self, items: &Items) -> Result<String, Refused> {
+    pub fn write(self, items: &Items) -> Result<String, NounRefusal> {
         match self {
             Spelling::Toml => Ok(write::toml(items)),
             Spelling::Stmf => write::stmf(items),
@@ -67,7 +67,7 @@ impl Spelling {
     ///
     /// # Errors
     /// What cannot be understood, or has no meaning, with its line and noun.
-    pub fn parse(self, bytes: &[u8]) -> Result<HaFile, Refused> {
+    pub fn parse(self, bytes: &[u8]) -> Result<HaFile, NounRefusal> {
         HaFile::of(&self.read(bytes)?)
     }
 }

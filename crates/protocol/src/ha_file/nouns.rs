@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::items::{Item, Items, Refused, Value};
+use super::items::{Items, NounItem, NounRefusal, NounValue};
 
 /// The portal group that is there without being listed: all addresses.
 pub(super) const ANYWHERE: &str = "default";
@@ -21,7 +21,7 @@ impl<'a> Nouns<'a> {
         }
     }
 
-    pub(super) fn item(&self, noun: &str) -> Option<&Item> {
+    pub(super) fn item(&self, noun: &str) -> Option<&NounItem> {
         self.items.get(noun)
     }
 
@@ -31,10 +31,10 @@ impl<'a> Nouns<'a> {
     }
 
     /// Refuses a noun that was not looked at.
-    pub(super) fn refuse_unused(&self) -> Result<(), Refused> {
+    pub(super) fn refuse_unused(&self) -> Result<(), NounRefusal> {
         match self.items.iter().find(|(noun, _)| !self.is_used(noun)) {
             None => Ok(()),
-            Some((noun, item)) => Err(Refused::new(
+            Some((noun, item)) => Err(NounRefusal::new(
                 item.line,
                 noun,
                 "there is no such noun, or the name before it is not listed",
@@ -43,43 +43,47 @@ impl<'a> Nouns<'a> {
     }
 
     /// Takes the one word of a noun.
-    pub(super) fn word(&mut self, noun: &str) -> Result<Option<(usize, String)>, Refused> {
+    pub(super) fn word(&mut self, noun: &str) -> Result<Option<(usize, String)>, NounRefusal> {
         self.used.insert(noun.into());
         match self.items.get(noun).map(|item| (item.line, &item.value)) {
             None => Ok(None),
-            Some((line, Value::Word(word))) if !word.is_empty() => Ok(Some((line, word.clone()))),
-            Some((line, _)) => Err(Refused::new(line, noun, "it is one word")),
+            Some((line, NounValue::Word(word))) if !word.is_empty() => {
+                Ok(Some((line, word.clone())))
+            }
+            Some((line, _)) => Err(NounRefusal::new(line, noun, "it is one word")),
         }
     }
 
-    pub(super) fn flag(&mut self, noun: &str) -> Result<bool, Refused> {
+    pub(super) fn flag(&mut self, noun: &str) -> Result<bool, NounRefusal> {
         self.used.insert(noun.into());
         match self.items.get(noun).map(|item| (item.line, &item.value)) {
             None => Ok(false),
-            Some((_, Value::Flag(flag))) => Ok(*flag),
+            Some((_, NounValue::Flag(flag))) => Ok(*flag),
             // A shell has words only.
-            Some((_, Value::Word(word))) if word == "true" || word == "false" => Ok(word == "true"),
-            Some((line, _)) => Err(Refused::new(line, noun, "it is true or false")),
+            Some((_, NounValue::Word(word))) if word == "true" || word == "false" => {
+                Ok(word == "true")
+            }
+            Some((line, _)) => Err(NounRefusal::new(line, noun, "it is true or false")),
         }
     }
 
     /// A list, in which nothing is twice.
-    pub(super) fn list(&mut self, noun: &str) -> Result<Option<Vec<(usize, String)>>, Refused> {
+    pub(super) fn list(&mut self, noun: &str) -> Result<Option<Vec<(usize, String)>>, NounRefusal> {
         self.used.insert(noun.into());
         let Some(item) = self.items.get(noun) else {
             return Ok(None);
         };
-        let Value::List(words) = &item.value else {
-            return Err(Refused::new(item.line, noun, "it is a list"));
+        let NounValue::List(words) = &item.value else {
+            return Err(NounRefusal::new(item.line, noun, "it is a list"));
         };
         if words.is_empty() {
             let what = "the list is empty; leave it out for the default";
-            return Err(Refused::new(item.line, noun, what));
+            return Err(NounRefusal::new(item.line, noun, what));
         }
         let mut seen = BTreeSet::new();
         match words.iter().find(|(_, word)| !seen.insert(word)) {
             None => Ok(Some(words.clone())),
-            Some((line, word)) => Err(Refused::new(
+            Some((line, word)) => Err(NounRefusal::new(
                 *line,
                 noun,
                 format!("'{word}' is listed twice"),
@@ -88,7 +92,7 @@ impl<'a> Nouns<'a> {
     }
 
     /// A list of names that the file makes up.
-    pub(super) fn names(&mut self, noun: &str) -> Result<Vec<(usize, String)>, Refused> {
+    pub(super) fn names(&mut self, noun: &str) -> Result<Vec<(usize, String)>, NounRefusal> {
         let names = self.list(noun)?.unwrap_or_default();
         let is_name = |name: &str| {
             let may = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -100,7 +104,7 @@ impl<'a> Nouns<'a> {
                 let what = format!(
                     "'{name}' is no name: use up to 64 letters, digits, '_' and '-', and not '{ANYWHERE}'"
                 );
-                Err(Refused::new(*line, noun, what))
+                Err(NounRefusal::new(*line, noun, what))
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Reads `stmf-ha.conf`: assignments of words and arrays, as a shell spells them. Nothing else that a shell does is
 //! understood, so no such file means something else to a shell.
 
-use super::items::{self, Items, Refused, Value};
+use super::items::{self, Items, NounRefusal, NounValue};
 
-pub(super) fn read(text: &str) -> Result<Items, Refused> {
-    let mut reader = Reader {
+pub(super) fn read(text: &str) -> Result<Items, NounRefusal> {
+    let mut reader = StmfReader {
         rest: text,
         line: 1,
     };
@@ -14,15 +14,15 @@ pub(super) fn read(text: &str) -> Result<Items, Refused> {
         let noun = reader.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
         if noun.is_empty() || noun.starts_with(|c: char| c.is_ascii_digit()) {
             let what = "only NAME=WORD, NAME=( WORD ... ) and comments are understood";
-            return Err(Refused::new(line, &format!("'{next}'"), what));
+            return Err(NounRefusal::new(line, &format!("'{next}'"), what));
         }
         if !reader.take('=') {
             let what = "'=' has to follow, without a space; commands are not executed";
-            return Err(Refused::new(line, noun, what));
+            return Err(NounRefusal::new(line, noun, what));
         }
         let value = match reader.take('(') {
-            true => Value::List(reader.list(line, noun)?),
-            false => Value::Word(reader.word(noun)?),
+            true => NounValue::List(reader.list(line, noun)?),
+            false => NounValue::Word(reader.word(noun)?),
         };
         reader.end(noun)?;
         items::add(&mut items, noun, line, value)?;
@@ -30,13 +30,13 @@ pub(super) fn read(text: &str) -> Result<Items, Refused> {
     Ok(items)
 }
 
-struct Reader<'a> {
+struct StmfReader<'a> {
     rest: &'a str,
     /// The line of the next word.
     line: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> StmfReader<'a> {
     /// Skips space, lines and comments. The character that begins the next word.
     fn skip_to_word(&mut self) -> Option<char> {
         loop {
@@ -68,9 +68,9 @@ impl<'a> Reader<'a> {
     }
 
     /// A word, in quotes or not, in which a shell would replace nothing.
-    fn word(&mut self, noun: &str) -> Result<String, Refused> {
+    fn word(&mut self, noun: &str) -> Result<String, NounRefusal> {
         let line = self.line;
-        let refused = |what: &str| Err(Refused::new(line, noun, what));
+        let refused = |what: &str| Err(NounRefusal::new(line, noun, what));
         for quote in ['"', '\''] {
             if !self.take(quote) {
                 continue;
@@ -93,11 +93,11 @@ impl<'a> Reader<'a> {
         Ok(text.into())
     }
 
-    fn list(&mut self, begin: usize, noun: &str) -> Result<Vec<(usize, String)>, Refused> {
+    fn list(&mut self, begin: usize, noun: &str) -> Result<Vec<(usize, String)>, NounRefusal> {
         let mut words = Vec::new();
         loop {
             if self.skip_to_word().is_none() {
-                return Err(Refused::new(
+                return Err(NounRefusal::new(
                     begin,
                     noun,
                     "its list does not end: ')' is missing",
@@ -109,18 +109,18 @@ impl<'a> Reader<'a> {
             let line = self.line;
             words.push((line, self.word(noun)?));
             if !self.rest.starts_with([' ', '\t', '\r', '\n', ')']) {
-                return Err(Refused::new(line, noun, "a space has to follow a word"));
+                return Err(NounRefusal::new(line, noun, "a space has to follow a word"));
             }
         }
     }
 
     /// Checks that only a comment follows in the line.
-    fn end(&mut self, noun: &str) -> Result<(), Refused> {
+    fn end(&mut self, noun: &str) -> Result<(), NounRefusal> {
         let blank = self.take_while(|c| matches!(c, ' ' | '\t' | '\r'));
         let is_comment = self.rest.starts_with('#') && !blank.is_empty();
         match self.rest.is_empty() || self.rest.starts_with('\n') || is_comment {
             true => Ok(()),
-            false => Err(Refused::new(
+            false => Err(NounRefusal::new(
                 self.line,
                 noun,
                 "its line goes on; only a comment may follow",

@@ -262,13 +262,13 @@ fn a_portal_group_redirects_to_another_one_or_to_an_address() {
     assert_eq!(redirect("san"), None);
     let expected = Redirect {
         line: 4,
-        to: Elsewhere::Group("san".into()),
+        to: RedirectTarget::Group("san".into()),
         permanently: false,
     };
     assert_eq!(redirect("front"), Some(expected));
     let expected = Redirect {
         line: 5,
-        to: Elsewhere::Address("192.0.2.7:3260".into()),
+        to: RedirectTarget::Address("192.0.2.7:3260".into()),
         permanently: true,
     };
     assert_eq!(redirect("old"), Some(expected));

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use super::items::{Item, Items, Refused, Value};
+use super::items::{Items, NounItem, NounRefusal, NounValue};
 use super::meaning::{ORDER, OURS};
 
 /// Nouns in the order of the sample of stmf-ha: each list before what is said of its members.
-fn ordered(items: &Items) -> Vec<(&String, &Item)> {
+fn ordered(items: &Items) -> Vec<(&String, &NounItem)> {
     let rank = |noun: &str| {
         let place = ORDER.iter().position(|(list, suffixes)| {
             noun == *list || suffixes.iter().any(|suffix| noun.ends_with(suffix))
@@ -24,9 +24,9 @@ pub(super) fn toml(items: &Items) -> String {
     let quoted = |text: &str| toml_edit::Value::from(text).to_string();
     for (noun, item) in ordered(items) {
         let value = match &item.value {
-            Value::Word(word) => quoted(word),
-            Value::Flag(flag) => flag.to_string(),
-            Value::List(words) => {
+            NounValue::Word(word) => quoted(word),
+            NounValue::Flag(flag) => flag.to_string(),
+            NounValue::List(words) => {
                 let words: Vec<_> = words.iter().map(|(_, word)| quoted(word)).collect();
                 format!("[{}]", words.join(", "))
             }
@@ -37,10 +37,10 @@ pub(super) fn toml(items: &Items) -> String {
     out
 }
 
-pub(super) fn stmf(items: &Items) -> Result<String, Refused> {
+pub(super) fn stmf(items: &Items) -> Result<String, NounRefusal> {
     let mut out = String::new();
     for (noun, item) in ordered(items) {
-        let refused = |what: &str| Refused::new(item.line, noun, what);
+        let refused = |what: &str| NounRefusal::new(item.line, noun, what);
         let quoted = |word: &String| match word
             .contains(|c: char| "'\"$`\\!".contains(c) || c.is_control())
         {
@@ -50,8 +50,8 @@ pub(super) fn stmf(items: &Items) -> Result<String, Refused> {
         let is_ours = OURS.iter().any(|suffix| noun.ends_with(suffix));
         let is_name = noun.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         let value = match &item.value {
-            Value::Word(word) if !is_ours => quoted(word)?,
-            Value::List(words) if !is_ours => {
+            NounValue::Word(word) if !is_ours => quoted(word)?,
+            NounValue::List(words) if !is_ours => {
                 let words = words.iter().map(|(_, word)| quoted(word));
                 let words: Vec<_> = words.collect::<Result<_, _>>()?;
                 format!("( {} )", words.join(" "))

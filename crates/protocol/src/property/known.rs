@@ -6,7 +6,7 @@ use super::row::{Applies, Property, Settable, Tenant};
 
 /// The row of a property in the reference.
 #[derive(Debug, Serialize)]
-pub struct Known {
+pub struct PropertyFacts {
     /// The name of the property.
     pub name: &'static str,
     /// A shorter name, or the same.
@@ -33,10 +33,10 @@ pub struct Known {
     pub since: &'static str,
 }
 
-impl Known {
+impl PropertyFacts {
     /// The row of the table, in words.
-    pub fn of(property: &Property) -> Known {
-        Known {
+    pub fn of(property: &Property) -> PropertyFacts {
+        PropertyFacts {
             name: property.name,
             short: property.short,
             help: property.help,

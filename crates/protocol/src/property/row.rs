@@ -26,7 +26,7 @@ pub struct Property {
     /// True if the tenant of a zone may set it.
     pub tenant: Tenant,
     /// The treatment of a value that a stream brings.
-    pub received: Received,
+    pub received: ReceiveTreatment,
     /// The first version that has it.
     pub since: &'static str,
     /// The effect of the property, in one sentence.
@@ -72,7 +72,7 @@ pub enum Tenant {
 
 /// The treatment of a property that a stream brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum ReceiveTreatment {
     /// The value belongs to the contents, and is kept.
     Kept,
     /// The value belongs to the machine of the receiver. The value in the stream is not taken.

@@ -1,6 +1,6 @@
 //! The table of properties, and how its rows are made.
 
-use super::row::{Applies, Property, Received, Settable, Tenant, Values};
+use super::row::{Applies, Property, ReceiveTreatment, Settable, Tenant, Values};
 
 const ON_OFF: Values = Values::Words(&["on", "off"]);
 
@@ -36,7 +36,7 @@ const fn setting(
         inherits: true,
         of_snapshots: false,
         tenant: Tenant::Yes,
-        received: Received::Kept,
+        received: ReceiveTreatment::Kept,
         since: "0.1.0",
         help,
     }
@@ -56,7 +56,7 @@ const fn of_files(
 }
 
 /// A setting of file systems that says what files there may do to the machine.
-const fn of_mount(name: &'static str, received: Received, help: &'static str) -> Property {
+const fn of_mount(name: &'static str, received: ReceiveTreatment, help: &'static str) -> Property {
     Property {
         tenant: Tenant::No,
         received,
@@ -145,7 +145,7 @@ pub const PROPERTIES: &[Property] = &[
     },
     Property {
         tenant: Tenant::No,
-        received: Received::Dropped,
+        received: ReceiveTreatment::Dropped,
         ..of_files(
             "mountpoint",
             Values::Mountpoint,
@@ -194,7 +194,7 @@ pub const PROPERTIES: &[Property] = &[
     },
     Property {
         applies: Applies::Files,
-        received: Received::Dropped,
+        received: ReceiveTreatment::Dropped,
         ..limit(
             "mount_limit",
             "mountlimit",
@@ -203,7 +203,7 @@ pub const PROPERTIES: &[Property] = &[
     },
     Property {
         tenant: Tenant::No,
-        received: Received::Dropped,
+        received: ReceiveTreatment::Dropped,
         ..space(
             "reservation",
             "reserv",
@@ -212,7 +212,7 @@ pub const PROPERTIES: &[Property] = &[
     },
     Property {
         tenant: Tenant::No,
-        received: Received::Dropped,
+        received: ReceiveTreatment::Dropped,
         ..space(
             "refreservation",
             "refreserv",
@@ -252,22 +252,22 @@ pub const PROPERTIES: &[Property] = &[
     },
     of_mount(
         "exec",
-        Received::Dropped,
+        ReceiveTreatment::Dropped,
         "Whether programs in the dataset can be run.",
     ),
     of_mount(
         "setuid",
-        Received::Distrusted("off"),
+        ReceiveTreatment::Distrusted("off"),
         "Whether programs in the dataset can run as their owner.",
     ),
     of_mount(
         "devices",
-        Received::Distrusted("off"),
+        ReceiveTreatment::Distrusted("off"),
         "Whether device nodes in the dataset can be opened.",
     ),
     Property {
         inherits: false,
-        received: Received::Distrusted("noauto"),
+        received: ReceiveTreatment::Distrusted("noauto"),
         ..of_files(
             "canmount",
             Values::Words(&["on", "off", "noauto"]),
@@ -278,7 +278,7 @@ pub const PROPERTIES: &[Property] = &[
     Property {
         inherits: false,
         tenant: Tenant::No,
-        received: Received::Dropped,
+        received: ReceiveTreatment::Dropped,
         ..setting(
             "owner",
             Values::User,
@@ -294,7 +294,7 @@ pub const PROPERTIES: &[Property] = &[
     ),
     Property {
         tenant: Tenant::No,
-        received: Received::Dropped,
+        received: ReceiveTreatment::Dropped,
         ..of_files(
             "sharenfs",
             Values::NfsShare,
@@ -304,7 +304,7 @@ pub const PROPERTIES: &[Property] = &[
     },
     Property {
         short: "snapsched",
-        received: Received::Dropped,
+        received: ReceiveTreatment::Dropped,
         ..setting(
             "snapshot-schedule",
             Values::Schedule,

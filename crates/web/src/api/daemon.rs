@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::api::{
-    API_VERSION, Answer, Ask, CallerReport, Command, Failure, FailureKind, Reply, Request,
+    API_VERSION, Ask, CallerReport, Command, DaemonAnswer, Failure, FailureKind, Reply, Request,
 };
-use protocol::client::{BAD_TOKEN, Client, Terminal};
-use protocol::wire::{self, Received};
+use protocol::client::{BAD_TOKEN, DaemonConnection, Terminal};
+use protocol::wire::{self, ReceivedFrame};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -161,7 +161,7 @@ impl ApiCaller {
         match UnixStream::connect(&self.socket) {
             Ok(stream) if is_trusted(&stream) => Ok(stream),
             // It says why not.
-            _ => match Client::connect(&self.socket) {
+            _ => match DaemonConnection::connect(&self.socket) {
                 Err(failure) => Err(failure.into()),
                 Ok(_) => Err(Problem::TooMany("the daemon has just begun".into(), 1)),
             },
@@ -186,7 +186,7 @@ impl ApiCaller {
             Ok(()) => Ok(()),
             // A refused client gets the refusal before it sends its command.
             Err(error) => match wire::receive_up_to(stream, SHORT) {
-                Ok(Answer::Failed(failure)) => Err(failure),
+                Ok(DaemonAnswer::Failed(failure)) => Err(failure),
                 _ => Err(lost(error)),
             },
         }
@@ -227,29 +227,29 @@ impl CommandTalk<'_> {
     /// The command failed, or needs a secret that was not given.
     pub(super) fn hear(&mut self) -> Result<DaemonMessage, Problem> {
         let answer = match self.receive()? {
-            Received::Data => return Ok(DaemonMessage::Data),
-            Received::Message(answer) => answer,
+            ReceivedFrame::Data => return Ok(DaemonMessage::Data),
+            ReceivedFrame::Message(answer) => answer,
         };
         let stream = &mut self.stream;
         match answer {
-            Answer::Done(reply) => {
+            DaemonAnswer::Done(reply) => {
                 let rows = std::mem::take(&mut self.rows);
                 let whole = reply.after(rows).ok_or_else(not_understood)?;
                 return Ok(DaemonMessage::Done(whole));
             }
-            Answer::Rows(more) => {
+            DaemonAnswer::Rows(more) => {
                 self.rows.push(more);
                 self.kept += self.len;
             }
-            Answer::Ready => return Ok(DaemonMessage::Ready),
-            Answer::Failed(failure) => return Err(refused(failure)),
-            Answer::Lent(_) => return Err(not_understood().into()),
-            Answer::Notice(text) => {
+            DaemonAnswer::Ready => return Ok(DaemonMessage::Ready),
+            DaemonAnswer::Failed(failure) => return Err(refused(failure)),
+            DaemonAnswer::Lent(_) => return Err(not_understood().into()),
+            DaemonAnswer::Notice(text) => {
                 self.answers.notice(&text);
                 self.kept += self.len;
             }
-            Answer::Progress(_) => wire::send(stream, &true).map_err(lost)?,
-            Answer::Ask(ask) => match self.answers.ask(&ask) {
+            DaemonAnswer::Progress(_) => wire::send(stream, &true).map_err(lost)?,
+            DaemonAnswer::Ask(ask) => match self.answers.ask(&ask) {
                 Ok(Some(secret)) => wire::send_secret(stream, &secret).map_err(lost)?,
                 Ok(None) => wire::send_cancel(stream).map_err(lost)?,
                 Err(failure) => {
@@ -313,7 +313,7 @@ impl CommandTalk<'_> {
         }
     }
 
-    fn receive(&mut self) -> Result<Received<Answer>, Problem> {
+    fn receive(&mut self) -> Result<ReceivedFrame<DaemonAnswer>, Problem> {
         self.wait(PollFlags::IN)?;
         // The kind and the length of what comes.
         let mut head = [0; 5];
@@ -475,7 +475,7 @@ mod tests {
         let mut rows = Vec::new();
         let names = vec!["x".repeat(1 << 10); 200];
         while rows.len() <= ANSWER_MAX as usize {
-            wire::send(&mut rows, &Answer::Rows(Reply::Names(names.clone()))).unwrap();
+            wire::send(&mut rows, &DaemonAnswer::Rows(Reply::Names(names.clone()))).unwrap();
         }
         assert_eq!(status(&rows, false), 413);
     }

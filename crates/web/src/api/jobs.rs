@@ -62,10 +62,10 @@ fn of_pool(pool: &PoolReport) -> Vec<Json> {
         })
     }));
     let sweeps = [
-        ("trim", protocol::api::Sweep::Trim, &pool.trim),
+        ("trim", protocol::api::SpaceWork::Trim, &pool.trim),
         (
             "initialize",
-            protocol::api::Sweep::Initialize,
+            protocol::api::SpaceWork::Initialize,
             &pool.initialize,
         ),
     ];
@@ -97,7 +97,7 @@ fn reading(pool: &PoolReport, kind: &str, row: &ScrubRow) -> Option<Json> {
     })
 }
 
-fn sweep(pool: &PoolReport, kind: &str, what: protocol::api::Sweep, row: &SweepRow) -> Json {
+fn sweep(pool: &PoolReport, kind: &str, what: protocol::api::SpaceWork, row: &SweepRow) -> Json {
     let change = |stop, pause| {
         let (pool, device) = (pool.name.clone(), None);
         let is_now = row.state == "running" || (row.state == "paused" && stop);

@@ -2,7 +2,7 @@
 
 use protocol::api::{Command, DatasetRow, OwnerKind, Reply, command};
 use protocol::json;
-use protocol::property::{Known, PROPERTIES};
+use protocol::property::{PROPERTIES, PropertyFacts};
 use serde_json::Value as Json;
 
 use super::daemon::ApiCaller;
@@ -100,7 +100,7 @@ resources! {
         shown(caller, command::Diff { from, to })
     };
     "/v1/properties" "The properties that datasets can have" [], "", |_, _| {
-        let rows: Vec<Known> = PROPERTIES.iter().map(Known::of).collect();
+        let rows: Vec<PropertyFacts> = PROPERTIES.iter().map(PropertyFacts::of).collect();
         Ok(json::value(&rows))
     };
     "/v1/jobs" "Long work: what runs, and what ran last" [], "", |_, caller| jobs::list(caller);

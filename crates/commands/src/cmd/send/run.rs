@@ -7,7 +7,7 @@ use console::session::{Session, answer, other, usage};
 use console::show::json;
 use console::show::properties::canonical;
 use console::terminal::input_is_data;
-use protocol::api::{Failure, ReceiveName, SendWhat, command};
+use protocol::api::{Failure, ReceiveName, SendScope, command};
 use protocol::client::Data;
 use rustix::io::Errno;
 
@@ -52,12 +52,12 @@ pub(crate) fn send(args: Send, session: &mut Session) -> Result {
     Ok(Outcome::done())
 }
 
-fn what(args: &Send) -> SendWhat {
+fn what(args: &Send) -> SendScope {
     match (&args.token, &args.snapshot) {
-        (Some(token), _) => SendWhat::Rest {
+        (Some(token), _) => SendScope::Rest {
             token: token.clone(),
         },
-        (None, snapshot) => SendWhat::Snapshot {
+        (None, snapshot) => SendScope::Snapshot {
             name: snapshot.clone().unwrap_or_default(),
             all: args.all_from.is_some(),
             replicate: args.replicate,

@@ -2,7 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 
-use protocol::accounts::{Account, groups_of, user_name};
+use protocol::accounts::{SystemAccount, groups_of, user_name};
 use protocol::api::FailureKind;
 use rustix::process::Uid;
 
@@ -35,7 +35,7 @@ impl Peer {
     }
 
     /// The user of a token, with this account.
-    pub(crate) fn of_token(uid: u32, account: Account, id: &str, scope: BoundScope) -> Peer {
+    pub(crate) fn of_token(uid: u32, account: SystemAccount, id: &str, scope: BoundScope) -> Peer {
         let uid = Uid::from_raw(uid);
         let token = PeerToken {
             id: id.to_owned(),

@@ -7,7 +7,7 @@ use cipher::Suite;
 use pool::DatasetListing;
 use protocol::accounts::user_name;
 use protocol::api::{
-    DatasetRow, HistoryRow, KeyRow, MountRow, PoolFeatures, PoolReport, PropertyRow, Source, Value,
+    DatasetRow, HistoryRow, KeyRow, MountRow, FeatureReport, PoolReport, PropertyRow, ValueSource, PropertyValue,
     command,
 };
 use protocol::property::{PROPERTIES, Property};
@@ -214,10 +214,10 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn features(&self, names: &[String]) -> Result<Vec<PoolFeatures>> {
+    pub(crate) fn features(&self, names: &[String]) -> Result<Vec<FeatureReport>> {
         let of_one = |active: &Arc<ActivePool>| {
             let known = active.pool.features().into_iter();
-            PoolFeatures {
+            FeatureReport {
                 name: active.pool.name(),
                 // The same for every pool: there has been only one format.
                 format: FORMAT_VERSION,
@@ -295,14 +295,14 @@ fn row_of_partial(
     };
     let row = |property: String| {
         let value = match property.as_str() {
-            "name" => Value::Text(partial.name.clone()),
+            "name" => PropertyValue::Text(partial.name.clone()),
             known if OF_PARTIALS.contains(&known) => computed(active, partial, known)?,
-            _ => Value::None,
+            _ => PropertyValue::None,
         };
         Ok(PropertyRow {
             property,
             value,
-            source: Source::None,
+            source: ValueSource::None,
         })
     };
     Ok(DatasetRow {
@@ -355,20 +355,20 @@ fn property_row(
     property: String,
 ) -> Result<PropertyRow> {
     let (value, source) = match property.as_str() {
-        "name" => (Value::Text(listed.name.clone()), Source::None),
+        "name" => (PropertyValue::Text(listed.name.clone()), ValueSource::None),
         "encryption" => encryption(active, listed)?,
-        "keysource" if listed.entry.suite == 0 => (Value::Text("none".into()), Source::Default),
-        name if !volumes::applies(&listed.entry, name) => (Value::None, Source::None),
+        "keysource" if listed.entry.suite == 0 => (PropertyValue::Text("none".into()), ValueSource::Default),
+        name if !volumes::applies(&listed.entry, name) => (PropertyValue::None, ValueSource::None),
         "mountpoint" => mountpoint(active, listed)?,
         name if let Some(property) = AccountProperty::parse(name) => {
             property.value(active, &listed.entry)?
         }
         name if let Some(since) = WrittenSince::parse(name) => {
-            (since.value(&active.pool, &listed.entry)?, Source::None)
+            (since.value(&active.pool, &listed.entry)?, ValueSource::None)
         }
-        name if Property::is_computed(name) => (computed(active, listed, name)?, Source::None),
+        name if Property::is_computed(name) => (computed(active, listed, name)?, ValueSource::None),
         name if listed.entry.is_snapshot() && !applies_to_snapshots(name) => {
-            (Value::None, Source::None)
+            (PropertyValue::None, ValueSource::None)
         }
         name => settable(active, listed, name)?,
     };
@@ -383,7 +383,7 @@ fn applies_to_snapshots(name: &str) -> bool {
     Property::find(name).is_none_or(|property| property.of_snapshots)
 }
 
-fn settable(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<(Value, Source)> {
+fn settable(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<(PropertyValue, ValueSource)> {
     let mounted_ro = name == "readonly"
         && active
             .mounts
@@ -391,56 +391,56 @@ fn settable(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<
             .get(&listed.entry.id)
             .is_some_and(|state| state.read_only);
     if mounted_ro {
-        return Ok((Value::Text("on".into()), Source::Temporary));
+        return Ok((PropertyValue::Text("on".into()), ValueSource::Temporary));
     }
     let (value, mut source) = properties::effective(&active.pool, &listed.entry, name)?;
     if name == "keysource" && listed.entry.key_root == listed.entry.id {
         let keysource = value.parse();
         if keysource.is_ok_and(|keysource| active.is_proposed(&listed.entry, &keysource)) {
-            source = Source::Proposed;
+            source = ValueSource::Proposed;
         }
     }
-    if properties::is_user_property(name) && source == Source::Default {
-        return Ok((Value::None, Source::None));
+    if properties::is_user_property(name) && source == ValueSource::Default {
+        return Ok((PropertyValue::None, ValueSource::None));
     }
     if name == properties::OWNER {
         let user = value.parse().ok().and_then(user_name);
-        return Ok((Value::Text(user.unwrap_or(value)), source));
+        return Ok((PropertyValue::Text(user.unwrap_or(value)), source));
     }
     let value = match value.parse() {
-        Ok(bytes) if properties::is_size(name) => Value::Bytes(bytes),
-        Ok(count) if properties::is_count(name) => Value::Number(count),
-        _ => Value::Text(value),
+        Ok(bytes) if properties::is_size(name) => PropertyValue::Bytes(bytes),
+        Ok(count) if properties::is_count(name) => PropertyValue::Number(count),
+        _ => PropertyValue::Text(value),
     };
     Ok((value, source))
 }
 
 /// `on` for the usual suite, as the words of ZFS have it, or the name of another. Its source is the nearest dataset above
 /// that was made with `encryption`.
-fn encryption(active: &ActivePool, listed: &DatasetListing) -> Result<(Value, Source)> {
+fn encryption(active: &ActivePool, listed: &DatasetListing) -> Result<(PropertyValue, ValueSource)> {
     let (_, source) = properties::effective(&active.pool, &listed.entry, "encryption")?;
     let word = match suite_name(listed) {
         Some(name) if name == Suite::DEFAULT.name() => "on",
         Some(name) => name,
         None => "off",
     };
-    Ok((Value::Text(word.into()), source))
+    Ok((PropertyValue::Text(word.into()), source))
 }
 
 fn suite_name(listed: &DatasetListing) -> Option<&'static str> {
     Suite::from_id(listed.entry.suite).map(Suite::name)
 }
 
-fn mountpoint(active: &ActivePool, listed: &DatasetListing) -> Result<(Value, Source)> {
+fn mountpoint(active: &ActivePool, listed: &DatasetListing) -> Result<(PropertyValue, ValueSource)> {
     if listed.entry.is_snapshot() {
-        return Ok((Value::None, Source::None));
+        return Ok((PropertyValue::None, ValueSource::None));
     }
     if let Some(state) = active.mounts.lock().get(&listed.entry.id)
         && !state.by_property
     {
         return Ok((
-            Value::Text(state.dir().display().to_string()),
-            Source::Temporary,
+            PropertyValue::Text(state.dir().display().to_string()),
+            ValueSource::Temporary,
         ));
     }
     let (value, source) = properties::mountpoint(active, &listed.entry)?;
@@ -449,46 +449,46 @@ fn mountpoint(active: &ActivePool, listed: &DatasetListing) -> Result<(Value, So
         Mountpoint::Legacy => "legacy".into(),
         Mountpoint::None => "none".into(),
     };
-    Ok((Value::Text(text), source))
+    Ok((PropertyValue::Text(text), source))
 }
 
-fn computed(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<Value> {
+fn computed(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<PropertyValue> {
     let entry = &listed.entry;
     let is_snapshot = entry.is_snapshot();
     let heads = |value| {
         if is_snapshot {
-            Value::None
+            PropertyValue::None
         } else {
-            Value::Bytes(value)
+            PropertyValue::Bytes(value)
         }
     };
-    let yes_no = |yes| Value::Text(if yes { "yes" } else { "no" }.into());
+    let yes_no = |yes| PropertyValue::Text(if yes { "yes" } else { "no" }.into());
     Ok(match name {
-        "type" => Value::Text(kind(listed).into()),
-        "creation" => Value::Time(entry.created),
-        "used" => Value::Bytes(listed.used),
+        "type" => PropertyValue::Text(kind(listed).into()),
+        "creation" => PropertyValue::Time(entry.created),
+        "used" => PropertyValue::Bytes(listed.used),
         "available" => heads(active.pool.available_to(entry.id)?),
-        "referenced" => Value::Bytes(entry.referenced),
+        "referenced" => PropertyValue::Bytes(entry.referenced),
         "compressratio" | "refcompressratio" => {
-            Value::Ratio(ratio(entry.logical, entry.referenced))
+            PropertyValue::Ratio(ratio(entry.logical, entry.referenced))
         }
-        "mounted" if is_snapshot => Value::None,
+        "mounted" if is_snapshot => PropertyValue::None,
         "mounted" => yes_no(active.mounts.lock().contains_key(&entry.id)),
-        "suite" => suite_name(listed).map_or(Value::None, |name| Value::Text(name.into())),
-        "keystatus" if entry.suite == 0 => Value::None,
-        "keystatus" => Value::Text(key_state(active, active.key_root(entry)?).into()),
-        "rekeydate" if entry.suite == 0 => Value::None,
+        "suite" => suite_name(listed).map_or(PropertyValue::None, |name| PropertyValue::Text(name.into())),
+        "keystatus" if entry.suite == 0 => PropertyValue::None,
+        "keystatus" => PropertyValue::Text(key_state(active, active.key_root(entry)?).into()),
+        "rekeydate" if entry.suite == 0 => PropertyValue::None,
         "rekeydate" => match active.opened_keyring(entry) {
-            Ok((keyring, _)) => Value::Time(keyring.newest().created()),
-            Err(_) => Value::None,
+            Ok((keyring, _)) => PropertyValue::Time(keyring.newest().created()),
+            Err(_) => PropertyValue::None,
         },
-        "reencryption" => active.reencryption(entry).map_or(Value::None, Value::Text),
-        "origin" if entry.origin == 0 => Value::None,
-        "origin" => Value::Text(active.pool.name_of(entry.origin)?),
-        "clones" if !is_snapshot => Value::None,
+        "reencryption" => active.reencryption(entry).map_or(PropertyValue::None, PropertyValue::Text),
+        "origin" if entry.origin == 0 => PropertyValue::None,
+        "origin" => PropertyValue::Text(active.pool.name_of(entry.origin)?),
+        "clones" if !is_snapshot => PropertyValue::None,
         "clones" => match active.pool.clones(entry.id) {
-            none if none.is_empty() => Value::None,
-            some => Value::Text(some.join(",")),
+            none if none.is_empty() => PropertyValue::None,
+            some => PropertyValue::Text(some.join(",")),
         },
         "usedbydataset" => heads(listed.used_by_dataset),
         "usedbysnapshots" => heads(listed.used_by_snapshots),
@@ -496,37 +496,37 @@ fn computed(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<
         "usedbyrefreservation" => heads(listed.used_by_refreservation),
         "volsize" => entry
             .volume()
-            .map_or(Value::None, |shape| Value::Bytes(shape.size())),
+            .map_or(PropertyValue::None, |shape| PropertyValue::Bytes(shape.size())),
         "volblocksize" => match entry.volume() {
-            Some(shape) => Value::Bytes(shape.block_size().into()),
-            None => Value::None,
+            Some(shape) => PropertyValue::Bytes(shape.block_size().into()),
+            None => PropertyValue::None,
         },
-        "filesystem_count" | "snapshot_count" if is_snapshot => Value::None,
-        "filesystem_count" => Value::Number(active.pool.counts(entry.id)?.datasets),
-        "snapshot_count" => Value::Number(active.pool.counts(entry.id)?.snapshots),
+        "filesystem_count" | "snapshot_count" if is_snapshot => PropertyValue::None,
+        "filesystem_count" => PropertyValue::Number(active.pool.counts(entry.id)?.datasets),
+        "snapshot_count" => PropertyValue::Number(active.pool.counts(entry.id)?.snapshots),
         "logicalused" => match active.pool.logical_used(entry.id)? {
-            Some(bytes) => Value::Bytes(bytes),
-            None => Value::None,
+            Some(bytes) => PropertyValue::Bytes(bytes),
+            None => PropertyValue::None,
         },
-        "logicalreferenced" => Value::Bytes(entry.logical),
-        "written" => Value::Bytes(listed.written),
-        "defer_destroy" if !is_snapshot => Value::None,
-        "defer_destroy" => Value::Text(if entry.is_deferred() { "on" } else { "off" }.into()),
-        "userrefs" if !is_snapshot => Value::None,
+        "logicalreferenced" => PropertyValue::Bytes(entry.logical),
+        "written" => PropertyValue::Bytes(listed.written),
+        "defer_destroy" if !is_snapshot => PropertyValue::None,
+        "defer_destroy" => PropertyValue::Text(if entry.is_deferred() { "on" } else { "off" }.into()),
+        "userrefs" if !is_snapshot => PropertyValue::None,
         "userrefs" => {
             let holds = active
                 .pool
                 .holds(std::slice::from_ref(&listed.name), false)?;
-            Value::Number(holds.len() as u64)
+            PropertyValue::Number(holds.len() as u64)
         }
-        "guid" => Value::Number(entry.guid),
-        "createtxg" => Value::Number(entry.created_txg),
-        "receive_resume_token" if is_snapshot => Value::None,
+        "guid" => PropertyValue::Number(entry.guid),
+        "createtxg" => PropertyValue::Number(entry.created_txg),
+        "receive_resume_token" if is_snapshot => PropertyValue::None,
         "receive_resume_token" => match active.pool.resume_token(&listed.name)? {
-            Some(token) => Value::Text(token.to_string()),
-            None => Value::None,
+            Some(token) => PropertyValue::Text(token.to_string()),
+            None => PropertyValue::None,
         },
-        _ => Value::None,
+        _ => PropertyValue::None,
     })
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use dataset::{Dataset, Miscount, Owner, OwnerAccount};
 use pool::Entry;
 use protocol::accounts;
-use protocol::api::{AccountRow, FailureKind, OwnerKind, Props, Reply, Source, Value};
+use protocol::api::{AccountRow, FailureKind, OwnerKind, PropertyValue, Props, Reply, ValueSource};
 use protocol::sizes;
 
 use crate::failure::{Failure, Result};
@@ -44,23 +44,32 @@ impl AccountProperty<'_> {
 
     /// Returns the value and its source. The value is unknown while the dataset is not mounted, or if it was never
     /// counted.
-    pub(crate) fn value(&self, active: &ActivePool, entry: &Entry) -> Result<(Value, Source)> {
+    pub(crate) fn value(
+        &self,
+        active: &ActivePool,
+        entry: &Entry,
+    ) -> Result<(PropertyValue, ValueSource)> {
         let owner = self.owner()?;
         let Some(dataset) = files_of(active, entry) else {
-            return Ok((Value::None, Source::None));
+            return Ok((PropertyValue::None, ValueSource::None));
         };
         let Some(account) = dataset.account(owner)? else {
-            return Ok((Value::None, Source::None));
+            return Ok((PropertyValue::None, ValueSource::None));
         };
-        let limit = |limit, show: fn(u64) -> Value| match limit {
-            0 => (Value::Text("none".into()), Source::Default),
-            limit => (show(limit), Source::Local),
+        let limit = |limit, show: fn(u64) -> PropertyValue| match limit {
+            0 => (PropertyValue::Text("none".into()), ValueSource::Default),
+            limit => (show(limit), ValueSource::Local),
         };
         Ok(match self.field {
-            AccountPropertyKind::Used => (Value::Bytes(account.used.bytes), Source::None),
-            AccountPropertyKind::ObjectsUsed => (Value::Number(account.used.objects), Source::None),
-            AccountPropertyKind::Quota => limit(account.quota, Value::Bytes),
-            AccountPropertyKind::ObjectQuota => limit(account.object_quota, Value::Number),
+            AccountPropertyKind::Used => {
+                (PropertyValue::Bytes(account.used.bytes), ValueSource::None)
+            }
+            AccountPropertyKind::ObjectsUsed => (
+                PropertyValue::Number(account.used.objects),
+                ValueSource::None,
+            ),
+            AccountPropertyKind::Quota => limit(account.quota, PropertyValue::Bytes),
+            AccountPropertyKind::ObjectQuota => limit(account.object_quota, PropertyValue::Number),
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pool::{DeviceInfo, DeviceState, Origin, Pool, Purpose};
-use protocol::api::{DeviceChange, DeviceGroup, FailureKind, PoolDevices};
+use protocol::api::{DeviceChange, DeviceGroup, FailureKind, NewPoolDevices};
 use protocol::device_name::DeviceName;
 use store::NewMember;
 
@@ -155,7 +155,7 @@ impl ActivePool {
     fn add(
         &self,
         daemon: &Daemon,
-        new: &PoolDevices,
+        new: &NewPoolDevices,
         (force, dry_run): (bool, bool),
         context: &mut CallerContext<'_>,
     ) -> Result<()> {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use block::{BlockDevice, DeviceAccess, DeviceMeter, FileDevice, MeteredDevice};
 use meter::OperationMeter;
 use parking_lot::Mutex;
-use protocol::api::{CacheIo, DeviceIo, Io, PoolIo};
+use protocol::api::{CacheIo, DeviceIo, Io, PoolIoReport};
 use protocol::device_name::DeviceName;
 
 use crate::failure::Result;
@@ -95,13 +95,13 @@ pub(crate) fn meter(name: &str) -> Option<OpenDevice> {
 
 impl Daemon {
     /// The counters of the devices of these pools; of all pools if `names` is empty.
-    pub(crate) fn pool_io(&self, names: &[String]) -> Result<Vec<PoolIo>> {
+    pub(crate) fn pool_io(&self, names: &[String]) -> Result<Vec<PoolIoReport>> {
         let pools = self.pools_named(names)?;
         Ok(pools.iter().map(|active| pool_io(active)).collect())
     }
 }
 
-fn pool_io(active: &ActivePool) -> PoolIo {
+fn pool_io(active: &ActivePool) -> PoolIoReport {
     let pool = &active.pool;
     let space = pool.space();
     let devices = pool.devices().into_iter();
@@ -112,7 +112,7 @@ fn pool_io(active: &ActivePool) -> PoolIo {
             free: cache.size.saturating_sub(cache.held),
         })
     });
-    PoolIo {
+    PoolIoReport {
         caches: caches.collect(),
         name: pool.name(),
         allocated: space.total.saturating_sub(space.free),

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::{BlockDevice, DeviceAccess};
-use protocol::api::{Answer, BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, FailureKind};
+use protocol::api::{
+    BorrowedDevice, DaemonAnswer, DeviceAnswer, DeviceRequest, DeviceUse, FailureKind,
+};
 use protocol::device_name::DeviceName;
 use protocol::wire;
 
@@ -38,7 +40,7 @@ impl Daemon {
     pub(crate) fn lend(
         &self,
         device: &Path,
-        how: Borrowing,
+        how: DeviceUse,
         data: &Arc<dyn DataChannel>,
     ) -> Result<()> {
         let _running = self.transfers.begin(data)?;
@@ -46,26 +48,26 @@ impl Daemon {
         let file = loan.header.as_ref().and_then(|header| header.file.as_ref());
         let locked = file.map(|file| file.lock(PATIENCE)).transpose()?;
         let served = loan.serve(&mut *data.dialogue());
-        if loan.header.is_some() && how == Borrowing::ChangeHeader {
+        if loan.header.is_some() && how == DeviceUse::ChangeHeader {
             self.read_header_again(device, locked);
         }
         served.map_err(|error| Failure::other(format!("the caller went away: {error}")))
     }
 
-    fn loan(&self, device: &Path, how: Borrowing) -> Result<Loan> {
+    fn loan(&self, device: &Path, how: DeviceUse) -> Result<Loan> {
         if let Some(header) = self.header_loan(device, how)? {
             return Ok(Loan {
                 device: Arc::clone(header.device()),
                 writable: match how {
-                    Borrowing::Look => 0,
-                    Borrowing::ChangeHeader | Borrowing::Own => header.len(),
+                    DeviceUse::Look => 0,
+                    DeviceUse::ChangeHeader | DeviceUse::Own => header.len(),
                 },
                 header: Some(header),
             });
         }
         let (access, writable) = match how {
-            Borrowing::Look => (DeviceAccess::ReadOnly, 0),
-            Borrowing::ChangeHeader | Borrowing::Own => (DeviceAccess::Exclusive, u64::MAX),
+            DeviceUse::Look => (DeviceAccess::ReadOnly, 0),
+            DeviceUse::ChangeHeader | DeviceUse::Own => (DeviceAccess::Exclusive, u64::MAX),
         };
         let device: Arc<dyn BlockDevice> = match (DeviceName::parse(device), access) {
             (DeviceName::Volume(volume), DeviceAccess::ReadOnly) => {
@@ -97,7 +99,7 @@ impl Loan {
             logical: sectors.logical,
             physical: sectors.physical,
         };
-        wire::send(&mut caller, &Answer::Lent(device))?;
+        wire::send(&mut caller, &DaemonAnswer::Lent(device))?;
         let mut piece = Vec::new();
         loop {
             let request = match wire::receive_up_to(&mut caller, REQUEST_MAX) {

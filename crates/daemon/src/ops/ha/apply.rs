@@ -10,7 +10,7 @@ use block::{DeviceAccess, DeviceMeter, MeteredDevice};
 use iscsi::{Chap, IscsiTarget, LogicalUnit, LoginRedirect, LunView, TargetAccess};
 use protocol::api::{FailureKind, HaReport, HaTargetRow, HaUnitRow};
 use protocol::device_name::DeviceName;
-use protocol::ha_file::Refused;
+use protocol::ha_file::NounRefusal;
 
 use super::plan::{plan, warnings};
 use super::volume::LUN_PROPERTY;
@@ -430,13 +430,13 @@ fn remember_luns(active: &ActivePool, plan: &HaPlan) -> Result<()> {
 }
 
 /// The failure for a line of a file that is refused.
-fn refused_file(active: &ActivePool, file: &str, refused: &Refused) -> Failure {
+fn refused_file(active: &ActivePool, file: &str, refused: &NounRefusal) -> Failure {
     Failure::usage(format!("{file} of '{}', {refused}", active.pool.name()))
 }
 
 impl HaPlan {
     /// The first reason why volumes of the file would not be served that a typing error may have.
-    fn problem(&self) -> Option<&Refused> {
+    fn problem(&self) -> Option<&NounRefusal> {
         self.missing.first().or(self.clashes.first())
     }
 

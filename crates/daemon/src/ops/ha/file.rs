@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dataset::Dataset;
-use protocol::api::{Allowed, FailureKind};
+use protocol::api::{FailureKind, MountPermissions};
 use protocol::ha_file::{HaFile, LEN_MAX, STMF_NAME, Spelling, TOML_NAME};
 use vfs::{Attr, Caller, FileSystem, Kind, ROOT};
 
@@ -40,7 +40,7 @@ impl Daemon {
             dir: None,
             read_only: true,
             hiding: HidingPolicy::Refused,
-            allowed: Allowed::default(),
+            allowed: MountPermissions::default(),
             owner: Caller::default(),
         };
         let opened = self.open_files(active, &top, &how).map_err(|mut failure| {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use iscsi::SanIdentity;
 use protocol::api::FailureKind;
-use protocol::ha_file::{HaFile, HaIdentity, Refused, STMF_PROPERTY};
+use protocol::ha_file::{HaFile, HaIdentity, NounRefusal, STMF_PROPERTY};
 
 use super::volume::HaVolume;
 use crate::failure::{Failure, Result};
@@ -29,7 +29,7 @@ pub(super) struct GivenIdentity {
 pub(super) fn identities(
     file: &HaFile,
     volumes: &[&HaVolume],
-) -> (BTreeMap<u64, GivenIdentity>, Vec<Refused>) {
+) -> (BTreeMap<u64, GivenIdentity>, Vec<NounRefusal>) {
     let listed = file.identities.iter().map(|it| (&*it.volume, it));
     let mut listed: BTreeMap<&str, &HaIdentity> = listed.collect();
     let each = volumes.iter().map(|volume| {
@@ -39,7 +39,7 @@ pub(super) fn identities(
     let mut all: BTreeMap<u64, GivenIdentity> = each.collect();
     let missing = listed.into_values().map(|it| {
         let what = format!("the pool does not serve a volume '{}'", it.volume);
-        Refused::new(it.line, "identities", what)
+        NounRefusal::new(it.line, "identities", what)
     });
     let missing = missing.collect();
     refuse_shared(volumes, &mut all);

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iscsi::LoginRedirect;
-use protocol::ha_file::{Elsewhere, HaFile, HaTarget, HaView, LUN_MAX, Refused, parse_lun};
+use protocol::ha_file::{
+    HaFile, HaTarget, HaView, LUN_MAX, NounRefusal, RedirectTarget, parse_lun,
+};
 
 use super::identities::{GivenIdentity, identities};
 use super::volume::HaVolume;
@@ -18,7 +20,7 @@ const VIEWS_MAX: usize = 100_000;
 const ANYWHERE: &str = "[::]:3260";
 
 /// Decides what the pool with this name serves.
-pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[HaVolume]) -> Result<HaPlan, Refused> {
+pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[HaVolume]) -> Result<HaPlan, NounRefusal> {
     let (chosen, mut missing) = choose(file, volumes);
     let (mut given, unknown) = identities(file, &chosen);
     let mut plan = number(&chosen, &mut given);
@@ -58,7 +60,7 @@ pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[HaVolume]) -> Result<Ha
 }
 
 /// The volumes that a file chooses, and the names in it that are no volumes.
-fn choose<'a>(file: &HaFile, volumes: &'a [HaVolume]) -> (Vec<&'a HaVolume>, Vec<Refused>) {
+fn choose<'a>(file: &HaFile, volumes: &'a [HaVolume]) -> (Vec<&'a HaVolume>, Vec<NounRefusal>) {
     let Some(listed) = &file.logical_units else {
         return (volumes.iter().collect(), Vec::new());
     };
@@ -69,7 +71,7 @@ fn choose<'a>(file: &HaFile, volumes: &'a [HaVolume]) -> (Vec<&'a HaVolume>, Vec
             Some(volume) => chosen.push(*volume),
             None => {
                 let what = format!("the pool has no volume '{name}'");
-                missing.push(Refused::new(*line, "logical_units", what));
+                missing.push(NounRefusal::new(*line, "logical_units", what));
             }
         }
     }
@@ -142,7 +144,7 @@ fn places(
         BTreeSet<ListenAddress>,
         BTreeMap<ListenAddress, LoginRedirect>,
     ),
-    Refused,
+    NounRefusal,
 > {
     let own = &target.portal_group;
     let (mut places, mut moved) = (portals(target, own, file)?, BTreeMap::new());
@@ -151,8 +153,8 @@ fn places(
             continue;
         };
         let to = match &redirect.to {
-            Elsewhere::Address(address) if name == own => vec![address.clone()],
-            Elsewhere::Group(to) if to == own => file.portal_groups[to].portals.clone(),
+            RedirectTarget::Address(address) if name == own => vec![address.clone()],
+            RedirectTarget::Group(to) if to == own => file.portal_groups[to].portals.clone(),
             _ => continue,
         };
         let to = LoginRedirect {
@@ -171,7 +173,7 @@ fn portals(
     target: &HaTarget,
     group: &str,
     file: &HaFile,
-) -> Result<BTreeSet<ListenAddress>, Refused> {
+) -> Result<BTreeSet<ListenAddress>, NounRefusal> {
     let anywhere = [ANYWHERE.to_owned()];
     let portals = match &file.portal_groups[group].portals[..] {
         [] => &anywhere[..],
@@ -179,15 +181,15 @@ fn portals(
     };
     let places = portals.iter().map(|portal| {
         ListenAddress::portal(portal)
-            .map_err(|failure| Refused::new(target.line, group, failure.message.clone()))
+            .map_err(|failure| NounRefusal::new(target.line, group, failure.message.clone()))
     });
     places.collect()
 }
 
 /// The secrets of a target. A prompt is refused: nobody is there to type.
-fn chap(target: &HaTarget) -> Result<Option<ChapSources>, Refused> {
+fn chap(target: &HaTarget) -> Result<Option<ChapSources>, NounRefusal> {
     let noun = format!("{}_chap", target.name.as_deref().unwrap_or_default());
-    let refused = |what: String| Refused::new(target.line, &noun, what);
+    let refused = |what: String| NounRefusal::new(target.line, &noun, what);
     let mut all = target.chap.iter().chain(&target.own_chap);
     if all.any(|text| !text.contains("=file:///")) {
         let what =
@@ -204,7 +206,7 @@ fn views(
     views: &[HaView],
     volumes: &[&HaVolume],
     left: &mut usize,
-) -> Result<Vec<PlannedView>, Refused> {
+) -> Result<Vec<PlannedView>, NounRefusal> {
     let is_there = |view: &&HaView| match (&view.targets, &target.name) {
         (Some(targets), Some(name)) => targets.contains(name),
         (targets, _) => targets.is_none(),
@@ -221,7 +223,7 @@ fn views(
         for volume in volumes.iter().filter(is_below) {
             *left = left.checked_sub(1).ok_or_else(|| {
                 let what = format!("units would be shown more than {VIEWS_MAX} times");
-                Refused::new(0, "views", what)
+                NounRefusal::new(0, "views", what)
             })?;
             shown.push(PlannedView {
                 unit: volume.guid,
@@ -240,7 +242,7 @@ fn refuse_ambiguous(
     name: &str,
     target: &PlannedTarget,
     units: &mut BTreeMap<u64, PlannedUnit>,
-    clashes_of_served: &mut Vec<Refused>,
+    clashes_of_served: &mut Vec<NounRefusal>,
 ) {
     let mut by_lun: BTreeMap<u16, Vec<&PlannedView>> = BTreeMap::new();
     for view in &target.views {
@@ -263,7 +265,7 @@ fn refuse_all_but_one(
     lun: u16,
     clash: &BTreeSet<u64>,
     units: &mut BTreeMap<u64, PlannedUnit>,
-) -> Option<Refused> {
+) -> Option<NounRefusal> {
     let one = owner(clash, units);
     let mut names: Vec<&str> = clash.iter().map(|guid| &*units[guid].name).collect();
     names.sort_unstable();
@@ -279,7 +281,7 @@ fn refuse_all_but_one(
             unit.refused.get_or_insert_with(|| why.clone());
         }
     }
-    was_served.then(|| Refused::new(0, "logical_units", why))
+    was_served.then(|| NounRefusal::new(0, "logical_units", why))
 }
 
 /// The unit that gets the number, of units that would have the same number. `None` if administrators gave it twice. A
@@ -320,7 +322,7 @@ pub(super) fn warnings(plan: &HaPlan) -> Vec<String> {
     };
     let open = plan.targets.iter().filter(|(_, target)| is_open(target));
     let open: Vec<&str> = open.map(|(name, _)| name.as_str()).collect();
-    let mut all: Vec<String> = plan.missing.iter().map(Refused::to_string).collect();
+    let mut all: Vec<String> = plan.missing.iter().map(NounRefusal::to_string).collect();
     if !plan.unnumbered.is_empty() {
         all.push(format!(
             "there is no number left for {}",
@@ -364,7 +366,7 @@ mod tests {
         (1..).zip(names).map(volume).collect()
     }
 
-    fn planned(text: &str, names: &[(&str, Option<&str>)]) -> Result<HaPlan, Refused> {
+    fn planned(text: &str, names: &[(&str, Option<&str>)]) -> Result<HaPlan, NounRefusal> {
         let file = Spelling::Toml.parse(text.as_bytes()).unwrap();
         plan("tank", &file, &volumes(names))
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use block::{BlockDevice, DeviceAccess, FileLock};
 use luks::{Container, Mapping, MappingMeter, RequestMeter};
-use protocol::api::{Borrowing, FailureKind, MappingRow, MappingTimes, command};
+use protocol::api::{DeviceUse, FailureKind, MappingRow, MappingTimes, command};
 use protocol::device_name::DeviceName;
 
 use crate::failure::{Failure, Result};
@@ -160,7 +160,7 @@ impl Daemon {
     ///
     /// # Errors
     /// [`FailureKind::Busy`] if another command changes the header for long, or `how` needs the device alone.
-    pub(crate) fn header_loan(&self, device: &Path, how: Borrowing) -> Result<Option<HeaderLoan>> {
+    pub(crate) fn header_loan(&self, device: &Path, how: DeviceUse) -> Result<Option<HeaderLoan>> {
         let begun = Instant::now();
         loop {
             match self.header_loan_now(device, how)? {
@@ -177,7 +177,7 @@ impl Daemon {
         }
     }
 
-    fn header_loan_now(&self, device: &Path, how: Borrowing) -> Result<LoanAttempt> {
+    fn header_loan_now(&self, device: &Path, how: DeviceUse) -> Result<LoanAttempt> {
         // The first mapping on the device counts.
         let loans = self.mappings.map_open(|name, open| {
             open.is_on(device)
@@ -193,9 +193,9 @@ impl Daemon {
         name: &str,
         open: &OpenMapping,
         device: &Path,
-        how: Borrowing,
+        how: DeviceUse,
     ) -> Result<LoanAttempt> {
-        let (Some((on, len)), false) = (&open.on, how == Borrowing::Own) else {
+        let (Some((on, len)), false) = (&open.on, how == DeviceUse::Own) else {
             let device = device.display();
             return Err(Failure::new(
                 FailureKind::Busy,
@@ -204,7 +204,7 @@ impl Daemon {
                 ),
             ));
         };
-        let changes = how != Borrowing::Look;
+        let changes = how != DeviceUse::Look;
         let leases = &self.mappings.leases;
         let (mapping, header) = (
             MappingPart::Mapping(name.into()),

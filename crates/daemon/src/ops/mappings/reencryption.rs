@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use block::{BlockDevice, FileDevice};
 use cipher::SystemRandom;
 use luks::{Container, Mapping, ReencryptionEnd, ReencryptionPace, ReencryptionProgress};
-use protocol::api::{Answer, FailureKind, MappingReencryption, command};
+use protocol::api::{DaemonAnswer, FailureKind, MappingReencryption, command};
 use protocol::wire;
 use rustix::process::{getpriority_process, setpriority_process};
 use secret::Secret;
@@ -310,7 +310,7 @@ impl Daemon {
 
 /// Reports the progress to the command, and asks whether to continue. A command that is gone means no.
 fn wants_more(mut caller: &mut dyn Dialogue, row: MappingReencryption) -> bool {
-    let told = wire::send(&mut caller, &Answer::Progress(row));
+    let told = wire::send(&mut caller, &DaemonAnswer::Progress(row));
     let answer = told.and_then(|()| wire::receive_up_to::<bool>(&mut caller, ANSWER_MAX));
     answer.unwrap_or(false)
 }

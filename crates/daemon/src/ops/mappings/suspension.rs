@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use block::FileLock;
 use luks::{Container, FailureGuard, Mapping};
-use protocol::api::{Borrowing, FailureKind, command};
+use protocol::api::{DeviceUse, FailureKind, command};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
@@ -96,7 +96,7 @@ impl Daemon {
 
     /// Takes the container that is open on a device. It cannot be closed while the result exists.
     fn hold_container(&self, device: &str) -> Result<LockedContainer> {
-        let loan = self.header_loan(Path::new(device), Borrowing::ChangeHeader)?;
+        let loan = self.header_loan(Path::new(device), DeviceUse::ChangeHeader)?;
         let loan = loan.ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use dataset::{Dataset, SnapshotDirFs};
 use pool::Entry;
-use protocol::api::{Allowed, FailureKind, MountRow};
+use protocol::api::{FailureKind, MountPermissions, MountRow};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
@@ -164,7 +164,7 @@ impl Daemon {
         &self,
         name: &str,
         read_only: Option<bool>,
-        allowed: Allowed,
+        allowed: MountPermissions,
         context: &CallerContext<'_>,
     ) -> Result<()> {
         let (active, entry) = self.find(name)?;
@@ -208,7 +208,7 @@ impl Daemon {
                 dir: None,
                 read_only: true,
                 hiding: HidingPolicy::Refused,
-                allowed: Allowed::default(),
+                allowed: MountPermissions::default(),
                 owner: Caller::default(),
             };
             daemon
@@ -405,7 +405,7 @@ impl Daemon {
                 dir: None,
                 read_only: false,
                 hiding: HidingPolicy::Refused,
-                allowed: Allowed::default(),
+                allowed: MountPermissions::default(),
                 owner,
             };
             failures.extend(self.mount(active, entry, &how).err());

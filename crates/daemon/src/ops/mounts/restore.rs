@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fuse::ListedMount;
 use pool::Entry;
-use protocol::api::{Allowed, FailureKind};
+use protocol::api::{FailureKind, MountPermissions};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
@@ -133,11 +133,11 @@ impl Daemon {
             dir: Some(dead.path.clone()),
             read_only: had("ro"),
             hiding: HidingPolicy::Allowed,
-            allowed: Allowed {
+            allowed: MountPermissions {
                 exec: refused("noexec"),
                 setuid: refused("nosuid"),
                 devices: refused("nodev"),
-                ..Allowed::default()
+                ..MountPermissions::default()
             },
             owner: Caller::default(),
         };

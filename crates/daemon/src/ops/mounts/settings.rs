@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dataset::{Atime, PrimaryCache, Settings};
 use fuse::KernelCache;
 use pool::Entry;
-use protocol::api::{AccessTimes, Allowed, FailureKind};
+use protocol::api::{AccessTimes, FailureKind, MountPermissions};
 
 use crate::failure::{Failure, Result};
 use crate::state::datasets::properties;
@@ -17,7 +17,7 @@ impl ActivePool {
         &self,
         entry: &Entry,
         read_only: bool,
-        allowed: &Allowed,
+        allowed: &MountPermissions,
     ) -> Result<fuse::Options> {
         let is_on = |said: Option<bool>, property| match said {
             Some(said) => Ok(said),
@@ -49,7 +49,7 @@ impl ActivePool {
         &self,
         entry: &Entry,
         read_only: bool,
-        allowed: &Allowed,
+        allowed: &MountPermissions,
     ) -> Result<Settings> {
         let mut settings = properties::settings(&self.pool, entry)?;
         settings.read_only |= read_only;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuse::{Error, MountDirectory};
-use protocol::api::Allowed;
+use protocol::api::MountPermissions;
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
@@ -231,7 +231,7 @@ pub(crate) struct EndedMount {
     by_property: bool,
     read_only: bool,
     hiding: HidingPolicy,
-    allowed: Allowed,
+    allowed: MountPermissions,
 }
 
 impl EndedMount {

@@ -21,10 +21,10 @@ const INITIALIZATION: BackgroundWork = BackgroundWork {
 };
 
 /// The kind of sweep that a request names.
-pub(crate) fn kind(what: protocol::api::Sweep) -> SweepKind {
+pub(crate) fn kind(what: protocol::api::SpaceWork) -> SweepKind {
     match what {
-        protocol::api::Sweep::Trim => SweepKind::Trim,
-        protocol::api::Sweep::Initialize => SweepKind::Initialize,
+        protocol::api::SpaceWork::Trim => SweepKind::Trim,
+        protocol::api::SpaceWork::Initialize => SweepKind::Initialize,
     }
 }
 

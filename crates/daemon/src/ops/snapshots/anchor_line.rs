@@ -1,12 +1,12 @@
 //! Anchors as lines of text, for users.
 
 use cipher::hash;
-use protocol::api::Anchor;
+use protocol::api::DatasetAnchor;
 
 const FIRST: &str = "strongroom-anchor-1";
 
 /// The anchor as a line. It ends with a checksum against typing errors, and the name.
-pub fn write(anchor: &Anchor) -> String {
+pub fn write(anchor: &DatasetAnchor) -> String {
     let head = format!(
         "{FIRST} pool={:016x} txg={} dataset={:016x} sequence={} seal={}",
         anchor.pool_guid, anchor.txg, anchor.guid, anchor.sequence, anchor.seal
@@ -16,7 +16,7 @@ pub fn write(anchor: &Anchor) -> String {
 }
 
 /// Reads a line; `None` if it is not an anchor, or has a typing error.
-pub fn read(line: &str) -> Option<Anchor> {
+pub fn read(line: &str) -> Option<DatasetAnchor> {
     let (head, rest) = line.trim().split_once(" check=")?;
     let (check, name) = rest.split_once(" name=")?;
     let mut words = head.split(' ');
@@ -25,7 +25,7 @@ pub fn read(line: &str) -> Option<Anchor> {
     }
     let mut field = |name: &str| words.next()?.strip_prefix(name)?.strip_prefix('=');
     let guid = |text: &str| u64::from_str_radix(text, 16).ok();
-    let anchor = Anchor {
+    let anchor = DatasetAnchor {
         dataset: name.to_owned(),
         pool_guid: guid(field("pool")?)?,
         txg: field("txg")?.parse().ok()?,
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn lines_round_trip_and_mistyped_ones_are_refused() {
-        let anchor = Anchor {
+        let anchor = DatasetAnchor {
             dataset: "tank/home of ann".into(),
             pool_guid: 0x123,
             txg: 45,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dataset::{Ancestry, SealedState};
 use encoding::{hex, unhex};
 use pool::Entry;
-use protocol::api::{Anchor, AnchorDoubt, AnchorOutcome, AnchorRow, FailureKind};
+use protocol::api::{AnchorDoubt, AnchorOutcome, AnchorRow, DatasetAnchor, FailureKind};
 
 use crate::failure::{Failure, Result};
 use crate::state::callers::context::CallerContext;
@@ -14,7 +14,7 @@ use crate::state::pools::active_pool::ActivePool;
 
 impl Daemon {
     /// The anchors of these datasets and of all datasets below them; of all datasets if `names` is empty.
-    pub(crate) fn anchors(&self, names: &[String]) -> Result<Vec<Anchor>> {
+    pub(crate) fn anchors(&self, names: &[String]) -> Result<Vec<DatasetAnchor>> {
         let mut of = Vec::new();
         for name in names {
             let (active, entry) = self.find(name)?;
@@ -26,7 +26,7 @@ impl Daemon {
                 of.push((active, top));
             }
         }
-        let mut anchors: Vec<Anchor> = Vec::new();
+        let mut anchors: Vec<DatasetAnchor> = Vec::new();
         for (active, id) in of {
             if !active.pool.is_read_only() {
                 active.pool.commit()?;
@@ -58,11 +58,11 @@ impl Daemon {
     }
 
     /// Compares anchors with the datasets as they are now.
-    pub(crate) fn check_anchors(&self, anchors: &[Anchor]) -> Result<Vec<AnchorRow>> {
+    pub(crate) fn check_anchors(&self, anchors: &[DatasetAnchor]) -> Result<Vec<AnchorRow>> {
         anchors.iter().map(|anchor| self.check(anchor)).collect()
     }
 
-    fn check(&self, anchor: &Anchor) -> Result<AnchorRow> {
+    fn check(&self, anchor: &DatasetAnchor) -> Result<AnchorRow> {
         let pools = self.pools();
         let pool = pools.iter().find(|p| p.pool.guid() == anchor.pool_guid);
         let active = pool.ok_or_else(|| {
@@ -99,7 +99,7 @@ enum AnchorFinding {
     Unknown(AnchorDoubt),
 }
 
-fn row(anchor: &Anchor, name: &str, now: Option<u64>, finding: AnchorFinding) -> AnchorRow {
+fn row(anchor: &DatasetAnchor, name: &str, now: Option<u64>, finding: AnchorFinding) -> AnchorRow {
     let (outcome, doubt) = match finding {
         AnchorFinding::Outcome(outcome) => (outcome, None),
         AnchorFinding::Unknown(doubt) => (AnchorOutcome::Unknown, Some(doubt)),
@@ -115,14 +115,14 @@ fn row(anchor: &Anchor, name: &str, now: Option<u64>, finding: AnchorFinding) ->
     }
 }
 
-fn below(active: &ActivePool, id: u64) -> Result<Vec<Anchor>> {
+fn below(active: &ActivePool, id: u64) -> Result<Vec<DatasetAnchor>> {
     let (txg, listed) = active.pool.list_durable(id)?;
     // A clear dataset has no seals: nothing could be proved about it.
     let datasets = listed
         .into_iter()
         .filter(|l| !l.entry.is_snapshot() && l.entry.suite != 0);
     Ok(datasets
-        .map(|listed| Anchor {
+        .map(|listed| DatasetAnchor {
             dataset: listed.name,
             pool_guid: active.pool.guid(),
             txg,
@@ -137,7 +137,7 @@ fn below(active: &ActivePool, id: u64) -> Result<Vec<Anchor>> {
 fn compare(
     active: &Arc<ActivePool>,
     entry: &Entry,
-    anchor: &Anchor,
+    anchor: &DatasetAnchor,
 ) -> Result<(u64, AnchorFinding)> {
     let found = |outcome| Ok((entry.sequence, AnchorFinding::Outcome(outcome)));
     let unknown = |doubt| Ok((entry.sequence, AnchorFinding::Unknown(doubt)));

@@ -1,7 +1,7 @@
 //! Bookmarks of snapshots.
 
 use pool::NamedBookmark;
-use protocol::api::{DatasetRow, PropertyRow, Source, Value};
+use protocol::api::{DatasetRow, PropertyRow, ValueSource, PropertyValue};
 
 use crate::failure::Result;
 use crate::state::callers::context::{CallerContext, ENTRY_TEXTS};
@@ -45,17 +45,17 @@ pub(crate) fn row(marked: &NamedBookmark, props: &[String]) -> DatasetRow {
         props => props,
     };
     let value = |name: &str| match name {
-        "name" => Value::Text(marked.name.clone()),
-        "type" => Value::Text("bookmark".into()),
-        "creation" => Value::Time(marked.bookmark.created),
-        "guid" => Value::Number(marked.bookmark.guid),
-        "createtxg" => Value::Number(marked.bookmark.created_txg),
-        _ => Value::None,
+        "name" => PropertyValue::Text(marked.name.clone()),
+        "type" => PropertyValue::Text("bookmark".into()),
+        "creation" => PropertyValue::Time(marked.bookmark.created),
+        "guid" => PropertyValue::Number(marked.bookmark.guid),
+        "createtxg" => PropertyValue::Number(marked.bookmark.created_txg),
+        _ => PropertyValue::None,
     };
     let prop = |name: &String| PropertyRow {
         property: name.clone(),
         value: value(name),
-        source: Source::None,
+        source: ValueSource::None,
     };
     DatasetRow {
         name: marked.name.clone(),

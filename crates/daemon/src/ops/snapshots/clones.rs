@@ -7,7 +7,7 @@ use cipher::{Suite, SystemRandom};
 use dataset::{Dataset, Resealer};
 use keys::{KeyGeneration, KeySource, Keyring, WrappingKey, WrappingKeyAccess};
 use pool::{Entry, MakeKeyring, NewClone, NewKeys, Origin, Reseal, SealInput};
-use protocol::api::{FailureKind, Props, Source, command};
+use protocol::api::{FailureKind, Props, ValueSource, command};
 
 use crate::failure::{Failure, Result};
 use crate::host::process::system::new_guid;
@@ -202,7 +202,7 @@ impl ActivePool {
         for name in DANGEROUS.into_iter().filter(|_| entry.volume().is_none()) {
             let (value, source) = properties::effective(&self.pool, entry, name)?;
             let (of_heir, _) = properties::effective(&self.pool, heir, name)?;
-            if value == "off" && (source == Source::Local || of_heir != "off") {
+            if value == "off" && (source == ValueSource::Local || of_heir != "off") {
                 found.push(name);
             }
         }

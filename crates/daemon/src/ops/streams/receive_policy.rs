@@ -10,7 +10,7 @@ use keys::{KeyGeneration, KeySource, Keyring, MaterialFormat, WrappingKey, Wrapp
 use parking_lot::Mutex;
 use pool::{Begin, Entry, ReceiveInto, ReceivePolicy, StreamSealer};
 use protocol::api::{FailureKind, Props};
-use protocol::property::{PROPERTIES, Property, Received, Settable};
+use protocol::property::{PROPERTIES, Property, ReceiveTreatment, Settable};
 
 use crate::failure::{Failure, Result};
 use crate::ops::datasets::commands::suite_above;
@@ -74,7 +74,8 @@ impl Chosen {
             )));
         }
         let is_distrusted = |name: &str| {
-            Property::find(name).is_some_and(|p| matches!(p.received, Received::Distrusted(_)))
+            Property::find(name)
+                .is_some_and(|p| matches!(p.received, ReceiveTreatment::Distrusted(_)))
         };
         let mut denied = exclude.iter().filter(|name| is_distrusted(name));
         if let Some(name) = denied.find(|name| right.forbidden().contains(name.as_str())) {
@@ -439,11 +440,11 @@ impl ReceivePolicy for ReceiveRules<'_> {
                     .right
                     .forbidden()
                     .contains(properties::permission_for(name));
-            let travels = Property::find(name).is_none_or(|p| p.received == Received::Kept);
+            let travels = Property::find(name).is_none_or(|p| p.received == ReceiveTreatment::Kept);
             is_known && may_set && travels && !self.exclude.iter().any(|left| left == name)
         });
         for property in PROPERTIES {
-            let Received::Distrusted(value) = property.received else {
+            let ReceiveTreatment::Distrusted(value) = property.received else {
                 continue;
             };
             let name = property.name;

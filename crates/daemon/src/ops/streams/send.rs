@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dataset::RecordOpener;
 use pool::{Entry, OutgoingStream, Package, ResumeToken, SendOf};
-use protocol::api::{FailureKind, SendWhat, StreamRow, command};
+use protocol::api::{FailureKind, SendScope, StreamRow, command};
 use protocol::property::{Property, Settable};
 
 use crate::failure::{Failure, Result};
@@ -71,7 +71,7 @@ impl Daemon {
     /// Decides which streams to send, and how.
     fn prepare(&self, it: &command::Send, context: &mut CallerContext<'_>) -> Result<PreparedSend> {
         let (active, pieces, package) = match &it.what {
-            SendWhat::Snapshot {
+            SendScope::Snapshot {
                 name,
                 from,
                 all,
@@ -155,12 +155,12 @@ impl Daemon {
     }
 
     /// The streams to send, in order.
-    fn pieces(&self, what: &SendWhat) -> Result<(Arc<ActivePool>, Vec<StreamPiece>)> {
+    fn pieces(&self, what: &SendScope) -> Result<(Arc<ActivePool>, Vec<StreamPiece>)> {
         let (name, from, all) = match what {
-            SendWhat::Snapshot {
+            SendScope::Snapshot {
                 name, from, all, ..
             } => (name, from, *all),
-            SendWhat::Rest { token } => return self.rest(token),
+            SendScope::Rest { token } => return self.rest(token),
         };
         let (active, to) = self.find(name)?;
         if !to.is_snapshot() {
@@ -236,8 +236,8 @@ impl Daemon {
 /// Returns whether records are sent sealed, as on disk. A resume token says how the interrupted send began.
 fn is_raw(it: &command::Send) -> Result<bool> {
     let token = match &it.what {
-        SendWhat::Rest { token } => ResumeToken::parse(token),
-        SendWhat::Snapshot { .. } => None,
+        SendScope::Rest { token } => ResumeToken::parse(token),
+        SendScope::Snapshot { .. } => None,
     };
     match token {
         Some(token) if token.plain && it.raw => Err(Failure::usage(

@@ -11,7 +11,7 @@ use std::time::Instant;
 use keys::{HashCaller, KeySource, Location, MaterialFormat, WrappingKey};
 use pool::Entry;
 use protocol::accounts::user_name;
-use protocol::api::{Allowed, Ask, AskFormat, FailureKind, HomeRow, HomeStep, command};
+use protocol::api::{Ask, AskFormat, FailureKind, HomeRow, HomeStep, MountPermissions, command};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
@@ -138,7 +138,7 @@ impl Daemon {
             read_only: false,
             // Files that were made in the directory below must not keep the user out.
             hiding: HidingPolicy::Allowed,
-            allowed: Allowed::default(),
+            allowed: MountPermissions::default(),
             owner: context.caller(),
         };
         let mounted = self.mount(active, &entry, &how);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use keys::KeySource;
-use protocol::api::{DeviceGroup, PoolDevices, Props};
+use protocol::api::{DeviceGroup, NewPoolDevices, Props};
 use protocol::characters::is_hidden;
 
 /// Replaces parts that are left out.
@@ -82,7 +82,7 @@ impl HistoryText {
         groups.iter().fold(self, add)
     }
 
-    pub(super) fn devices(self, devices: &PoolDevices) -> HistoryText {
+    pub(super) fn devices(self, devices: &NewPoolDevices) -> HistoryText {
         let has_logs = !devices.logs.is_empty();
         let mut line = self.groups(&devices.groups);
         line = line.flag("log", has_logs).groups(&devices.logs);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use protocol::api::{Allowed, HomeStep, Reply, command};
+use protocol::api::{HomeStep, MountPermissions, Reply, command};
 
 use super::done;
 use super::line::HistoryText;
@@ -13,7 +13,7 @@ use crate::state::zones::rules::{denied, refused};
 
 /// Returns whether the daemon chooses the mountpoint and the options.
 fn is_plain(mount: &command::Mount) -> bool {
-    mount.dir.is_none() && !mount.overlay && mount.allowed == Allowed::default()
+    mount.dir.is_none() && !mount.overlay && mount.allowed == MountPermissions::default()
 }
 
 fn not_for_delegates() -> Failure {

@@ -1,6 +1,6 @@
 //! Pools and their devices.
 
-use protocol::api::{CheckpointUse, DeviceChange, Props, Reply, Sweep};
+use protocol::api::{CheckpointUse, DeviceChange, Props, Reply, SpaceWork};
 
 use super::done;
 use super::line::{HistoryText, size};
@@ -199,8 +199,8 @@ root_only!(
     PoolSweep,
     |it| {
         let line = HistoryText::new(match it.what {
-            Sweep::Trim => "pool trim",
-            Sweep::Initialize => "pool initialize",
+            SpaceWork::Trim => "pool trim",
+            SpaceWork::Initialize => "pool initialize",
         });
         let line = line.flag("-c", it.stop).flag("-s", it.pause);
         line.word(&it.pool).words(&it.device)

@@ -1,6 +1,6 @@
 //! Sending and receiving.
 
-use protocol::api::{ReceiveName, Reply, SendWhat, command};
+use protocol::api::{ReceiveName, Reply, SendScope, command};
 
 use super::done;
 use super::line::{HistoryText, LEFT_OUT};
@@ -17,7 +17,7 @@ serve!(
         let line = line.flag("-p", it.props);
         let line = line.flag("-w", it.raw);
         match &it.what {
-            SendWhat::Snapshot {
+            SendScope::Snapshot {
                 name,
                 from,
                 all,
@@ -27,12 +27,12 @@ serve!(
                 let line = line.flag("-R", *replicate);
                 line.option(since, from.as_ref()).word(name)
             }
-            SendWhat::Rest { .. } => line.word("-t").word(LEFT_OUT),
+            SendScope::Rest { .. } => line.word("-t").word(LEFT_OUT),
         }
     },
     // Where the stream goes on from may be another dataset's.
     |it, check| {
-        let SendWhat::Snapshot {
+        let SendScope::Snapshot {
             name,
             from,
             replicate,

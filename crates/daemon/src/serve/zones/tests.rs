@@ -5,8 +5,8 @@ mod requests;
 
 use std::path::Path;
 
-use protocol::api::{Ask, Command, DatasetRow, Reply, Source, Value, command};
-use protocol::client::{Client, Terminal};
+use protocol::api::{Ask, Command, DatasetRow, PropertyValue, Reply, ValueSource, command};
+use protocol::client::{DaemonConnection, Terminal};
 use secret::Secret;
 use serde_json::{Value as Json, json};
 
@@ -33,7 +33,7 @@ impl Terminal for RepeatingTypist {
 fn call(socket: &Path, request: &Json) -> protocol::api::Result<Reply> {
     let command: Command = serde_json::from_value(request.clone())
         .unwrap_or_else(|error| panic!("{request}: {error}"));
-    let client = Client::connect(socket).unwrap();
+    let client = DaemonConnection::connect(socket).unwrap();
     client.call(command, &mut RepeatingTypist::default())
 }
 
@@ -172,13 +172,13 @@ fn what_is_above_is_the_global_zones() {
         let row = rows.iter().find(|row| row.name == name).unwrap();
         row.props[at].source.clone()
     };
-    let global = || Source::Inherited("$globalzone".into());
+    let global = || ValueSource::Inherited("$globalzone".into());
     for at in 0..3 {
         assert_eq!(source("web", at), global());
         assert_eq!(source("web/site", at), global());
     }
-    assert_eq!(source("web/bob", 0), Source::Local);
-    assert_eq!(source("web/bob", 1), Source::Local);
+    assert_eq!(source("web/bob", 0), ValueSource::Local);
+    assert_eq!(source("web/bob", 1), ValueSource::Local);
     let Reply::Keys(keys) = site.call(json!({"key-status": {"names": []}})).unwrap() else {
         panic!("no keys");
     };
@@ -217,7 +217,10 @@ fn names_outside_are_not_told() {
     let text = serde_json::to_string(&rows).unwrap();
     assert!(!text.contains("tank") && !text.contains("other"), "{text}");
     let snapshot = rows.iter().find(|row| row.name == "web/site@1").unwrap();
-    assert_eq!(snapshot.props[1].value, Value::Text("web/clone".into()));
+    assert_eq!(
+        snapshot.props[1].value,
+        PropertyValue::Text("web/clone".into())
+    );
     for (request, kind) in [
         (destroy("web/site", false), FailureKind::Busy),
         (destroy("web/site", true), FailureKind::Permission),
@@ -260,7 +263,7 @@ fn the_root_of_an_immutable_zone_is_read_only() {
     let rows = site.get(&["web"], &["readonly"]);
     assert_eq!(
         rows[0].props[0].source,
-        Source::Inherited("$globalzone".into())
+        ValueSource::Inherited("$globalzone".into())
     );
 }
 
@@ -288,7 +291,7 @@ fn the_root_stays_while_there_is_a_zone() {
     let gone = command(|context| daemon.destroy("tank/web", true.into(), true, false, context));
     assert_eq!(gone.unwrap_err().kind, FailureKind::Busy);
     command(|context| daemon.destroy_zone("z", context)).unwrap();
-    assert!(Client::connect(&daemon.zone_socket("z")).is_err());
+    assert!(DaemonConnection::connect(&daemon.zone_socket("z")).is_err());
     command(|context| daemon.rename(&rename, context)).unwrap();
 }
 
@@ -387,12 +390,12 @@ fn a_new_zone_has_limits() {
     );
     let root = limits.iter().find(|row| row.name == "web").unwrap();
     let values = root.props.iter().map(|prop| prop.value.clone());
-    let values: Vec<Value> = values.collect();
+    let values: Vec<PropertyValue> = values.collect();
     let expected = [
-        Value::Number(1000),
-        Value::Number(200),
-        Value::Bytes(4 << 20),
-        Value::Number(10_000),
+        PropertyValue::Number(1000),
+        PropertyValue::Number(200),
+        PropertyValue::Bytes(4 << 20),
+        PropertyValue::Number(10_000),
     ];
     assert_eq!(values, expected);
     let higher =
@@ -434,5 +437,5 @@ fn a_new_zone_has_limits() {
     command(|context| site.daemon.set(&["tank/web".into()], &more, false, context)).unwrap();
     site.zone(ZoneProfile::None);
     let root = site.get(&["web"], &["property_limit"]);
-    assert_eq!(root[0].props[0].value, Value::Bytes(1 << 30));
+    assert_eq!(root[0].props[0].value, PropertyValue::Bytes(1 << 30));
 }

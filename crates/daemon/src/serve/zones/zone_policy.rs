@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use keys::{KeySource, Location};
 use pool::{Entry, Reach};
-use protocol::api::{FailureKind, Props, SendWhat};
+use protocol::api::{FailureKind, Props, SendScope};
 
 use crate::failure::{Failure, Result};
 use crate::ops::streams::piece::StreamPiece;
@@ -264,8 +264,8 @@ impl ZoneView {
         }
     }
 
-    pub(in crate::serve) fn send(&self, what: &mut SendWhat) -> Result<()> {
-        let SendWhat::Snapshot { name, from, .. } = what else {
+    pub(in crate::serve) fn send(&self, what: &mut SendScope) -> Result<()> {
+        let SendScope::Snapshot { name, from, .. } = what else {
             return Ok(());
         };
         self.translate_name(name)?;

@@ -15,7 +15,7 @@ use admission::{
     ClientSource, ConnectionPlaces, LogLimit, NoPlace, Permit, PlaceLimit, PlaceLimits, StopSignal,
 };
 use protocol::accounts::uid_of;
-use protocol::api::{Answer, FailureKind};
+use protocol::api::{DaemonAnswer, FailureKind};
 use protocol::wire;
 use rustix::process::{Resource, Rlimit, Uid, getrlimit, setrlimit};
 
@@ -140,7 +140,7 @@ pub(crate) fn attend(
 /// Sends a client the failure, without waiting until the client reads it, and ends the connection.
 fn refuse(mut stream: &UnixStream, failure: Failure) {
     if stream.set_nonblocking(true).is_ok() {
-        let _ = wire::send(&mut stream, &Answer::Failed(failure));
+        let _ = wire::send(&mut stream, &DaemonAnswer::Failed(failure));
     }
     let _ = stream.shutdown(Shutdown::Both);
 }
@@ -193,7 +193,7 @@ mod tests {
         let (mut slow, mut there) = connect(&guests, 2001);
         let more: Vec<_> = (0..PER_USER).map(|_| connect(&guests, 2001)).collect();
         match wire::receive(&mut there).unwrap() {
-            Answer::Failed(failure) => assert_eq!(failure.kind, FailureKind::Busy),
+            DaemonAnswer::Failed(failure) => assert_eq!(failure.kind, FailureKind::Busy),
             other => panic!("{other:?}"),
         }
         assert!(guests.admit(&mut slow, 2001).is_err());

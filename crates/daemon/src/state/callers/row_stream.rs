@@ -1,7 +1,9 @@
 //! Rows of an answer. They are sent in pieces while they are made, so that a long answer needs little memory, and a
 //! command ends when its caller has gone.
 
-use protocol::api::{AccountRow, DatasetRow, DiffRow, HoldRow, PropertyRow, Source, Value};
+use protocol::api::{
+    AccountRow, DatasetRow, DiffRow, HoldRow, PropertyRow, PropertyValue, ValueSource,
+};
 
 use crate::failure::{Failure, Result};
 use crate::state::callers::budget::Payer;
@@ -84,11 +86,11 @@ impl SizedRow for DatasetRow {
 
 fn size_of_property(prop: &PropertyRow) -> u64 {
     let value = match &prop.value {
-        Value::Text(value) => text(value),
+        PropertyValue::Text(value) => text(value),
         _ => FRAME,
     };
     let source = match &prop.source {
-        Source::Inherited(from) => text(from),
+        ValueSource::Inherited(from) => text(from),
         _ => FRAME,
     };
     text(&prop.property) + value + source

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cipher::{Random, SystemRandom};
 use parking_lot::Mutex;
-use protocol::accounts::{Account, accounts};
+use protocol::accounts::{SystemAccount, accounts};
 use protocol::api::{FailureKind, NewToken, TokenRow, TokenScope};
 use rustix::process::Uid;
 use secret::Secret;
@@ -56,7 +56,7 @@ pub(crate) struct AccessToken {
 pub(crate) struct AcceptedToken {
     pub(crate) id: String,
     pub(crate) token: AccessToken,
-    pub(crate) account: Account,
+    pub(crate) account: SystemAccount,
 }
 
 type All = BTreeMap<String, AccessToken>;
@@ -270,7 +270,7 @@ impl AccessToken {
     }
 
     /// The account of its user, if it is still the same.
-    fn account<'a>(&self, all: &'a BTreeMap<u32, Account>) -> Option<&'a Account> {
+    fn account<'a>(&self, all: &'a BTreeMap<u32, SystemAccount>) -> Option<&'a SystemAccount> {
         all.get(&self.uid).filter(|found| found.name == self.user)
     }
 }

@@ -8,7 +8,7 @@ use dataset::{Atime, Compression, PrimaryCache, Settings, SyncMode, WriteCache};
 use fuse::MountDirectory;
 use pool::{Entry, PROPERTY_MAX, Pool, SecondaryCache};
 use protocol::accounts;
-use protocol::api::{FailureKind, Props, Source};
+use protocol::api::{FailureKind, Props, ValueSource};
 use protocol::characters;
 use protocol::property::{Applies, Property, Settable, Values};
 use protocol::sizes;
@@ -269,20 +269,26 @@ fn count(value: &str) -> Option<u64> {
 }
 
 /// The value of a settable property, and its source.
-pub(crate) fn effective(pool: &Pool, entry: &Entry, name: &str) -> Result<(String, Source)> {
+pub(crate) fn effective(pool: &Pool, entry: &Entry, name: &str) -> Result<(String, ValueSource)> {
     let property = Property::settable(name);
     if property.is_some_and(|property| !property.inherits) {
         return Ok(match entry.props.get(name) {
             // It was recorded, and is no setting.
-            Some(value) if name == OWNER => (value.clone(), Source::None),
-            Some(value) => (value.clone(), Source::Local),
-            None => (property.map_or("", |p| p.default).into(), Source::Default),
+            Some(value) if name == OWNER => (value.clone(), ValueSource::None),
+            Some(value) => (value.clone(), ValueSource::Local),
+            None => (
+                property.map_or("", |p| p.default).into(),
+                ValueSource::Default,
+            ),
         });
     }
     Ok(match pool.property(entry.id, name)? {
-        Some((value, at)) if at == entry.id => (value, Source::Local),
-        Some((value, at)) => (value, Source::Inherited(pool.name_of(at)?)),
-        None => (property.map_or("-", |p| p.default).into(), Source::Default),
+        Some((value, at)) if at == entry.id => (value, ValueSource::Local),
+        Some((value, at)) => (value, ValueSource::Inherited(pool.name_of(at)?)),
+        None => (
+            property.map_or("-", |p| p.default).into(),
+            ValueSource::Default,
+        ),
     })
 }
 
@@ -329,14 +335,14 @@ pub(crate) enum Mountpoint {
 /// The mountpoint of a dataset by its property, and the source of the value. To an inherited path, the names below the
 /// dataset that sets it are appended. These are directories in datasets, where other users may make links. By default,
 /// pools of root mount at `/name`, and pools of an ordinary user do not mount by themselves.
-pub(crate) fn mountpoint(active: &ActivePool, entry: &Entry) -> Result<(Mountpoint, Source)> {
+pub(crate) fn mountpoint(active: &ActivePool, entry: &Entry) -> Result<(Mountpoint, ValueSource)> {
     let pool = &active.pool;
     let at_root = |path: &Path| match &active.altroot {
         Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
         None => path.to_owned(),
     };
     if entry.is_snapshot() {
-        return Ok((Mountpoint::None, Source::None));
+        return Ok((Mountpoint::None, ValueSource::None));
     }
     let name = pool.name_of(entry.id)?;
     let Some((value, at)) = pool.property(entry.id, "mountpoint")? else {
@@ -349,13 +355,13 @@ pub(crate) fn mountpoint(active: &ActivePool, entry: &Entry) -> Result<(Mountpoi
         } else {
             Mountpoint::None
         };
-        return Ok((default, Source::Default));
+        return Ok((default, ValueSource::Default));
     };
     let setter = pool.name_of(at)?;
     let source = if at == entry.id {
-        Source::Local
+        ValueSource::Local
     } else {
-        Source::Inherited(setter.clone())
+        ValueSource::Inherited(setter.clone())
     };
     let mountpoint = match value.as_str() {
         "none" => Mountpoint::None,

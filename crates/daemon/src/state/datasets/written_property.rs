@@ -1,7 +1,7 @@
 //! Properties with the bytes written since a named snapshot or bookmark: `written@monday`, `written#sent`.
 
 use pool::{Entry, Pool};
-use protocol::api::Value;
+use protocol::api::PropertyValue;
 
 use crate::failure::Result;
 
@@ -36,12 +36,12 @@ impl<'a> WrittenSince<'a> {
     }
 
     /// The bytes of an entry that are new since then.
-    pub(crate) fn value(self, pool: &Pool, entry: &Entry) -> Result<Value> {
+    pub(crate) fn value(self, pool: &Pool, entry: &Entry) -> Result<PropertyValue> {
         let bytes = match self {
             WrittenSince::Snapshot(name) => pool.written_since(entry.id, name)?,
             WrittenSince::Bookmark(name) => pool.written_since_bookmark(entry.id, name)?,
         };
-        Ok(bytes.map_or(Value::None, Value::Bytes))
+        Ok(bytes.map_or(PropertyValue::None, PropertyValue::Bytes))
     }
 }
 

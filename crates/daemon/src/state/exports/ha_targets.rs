@@ -6,7 +6,7 @@ use std::sync::Arc;
 use block::DeviceMeter;
 use iscsi::{IscsiTarget, LogicalUnit, LoginRedirect, SanIdentity};
 use parking_lot::Mutex;
-use protocol::ha_file::Refused;
+use protocol::ha_file::NounRefusal;
 
 use crate::state::exports::chap::ChapSources;
 use crate::state::exports::listen::ListenAddress;
@@ -54,9 +54,9 @@ pub(crate) struct HaPlan {
     /// The targets, by name.
     pub(crate) targets: BTreeMap<String, PlannedTarget>,
     /// Volumes that the file lists and that the pool does not have.
-    pub(crate) missing: Vec<Refused>,
+    pub(crate) missing: Vec<NounRefusal>,
     /// Volumes that were served under a number which an initiator would see twice.
-    pub(crate) clashes: Vec<Refused>,
+    pub(crate) clashes: Vec<NounRefusal>,
     /// Volumes without a number.
     pub(crate) unnumbered: Vec<String>,
 }

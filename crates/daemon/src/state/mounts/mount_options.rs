@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use protocol::api::Allowed;
+use protocol::api::MountPermissions;
 use vfs::Caller;
 
 /// The options of a mount.
@@ -15,7 +15,7 @@ pub(crate) struct MountRequest {
     /// Gives up the entries of the log that are not of the present state.
     pub(crate) gives_up_log: bool,
     /// The rights of the mount, where they differ from the properties.
-    pub(crate) allowed: Allowed,
+    pub(crate) allowed: MountPermissions,
     /// The owner of the root directory of a new dataset.
     pub(crate) owner: Caller,
 }

@@ -12,7 +12,7 @@ use fuse::MountDirectory;
 use keys::WrappingKey;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pool::{Entry, Pool};
-use protocol::api::{Allowed, FailureKind};
+use protocol::api::{FailureKind, MountPermissions};
 
 use crate::failure::{Failure, Result};
 use crate::host::pool_lock::PoolLock;
@@ -154,7 +154,7 @@ pub(crate) struct MountState {
     pub(crate) by_property: bool,
     pub(crate) hiding: HidingPolicy,
     /// The options of the command that mounted it.
-    pub(crate) allowed: Allowed,
+    pub(crate) allowed: MountPermissions,
     /// The export of the mount by the kernel's NFS server.
     pub(crate) shared: Option<NfsShare>,
     /// Tells the start after a crash of the mount.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use pool::Entry;
 use protocol::api::{
     Ask, DatasetRow, DeferredReport, DoomedReport, FailureKind, HoldRow, KeyRow, MountRow,
-    PropertyRow, Reply, ShredReport, SlotRow, Source, StreamRow, Survivor, Value, ZoneProfile,
+    PropertyRow, PropertyValue, Reply, ShredReport, SlotRow, StreamRow, Survivor, ValueSource,
+    ZoneProfile,
 };
 use protocol::property::Property;
 
@@ -275,21 +276,22 @@ impl ZoneView {
 
     fn prop_row(&self, dataset: &str, prop: PropertyRow) -> PropertyRow {
         let value = match prop.value {
-            Value::Text(text) if prop.property == "clones" => {
+            PropertyValue::Text(text) if prop.property == "clones" => {
                 let names = text.split(',').filter_map(|name| self.outward(name));
                 match names.collect::<Vec<_>>() {
-                    none if none.is_empty() => Value::None,
-                    some => Value::Text(some.join(",")),
+                    none if none.is_empty() => PropertyValue::None,
+                    some => PropertyValue::Text(some.join(",")),
                 }
             }
-            Value::Text(text) if prop.property == "name" || prop.property == "origin" => {
-                self.outward(&text).map_or(Value::None, Value::Text)
+            PropertyValue::Text(text) if prop.property == "name" || prop.property == "origin" => {
+                self.outward(&text)
+                    .map_or(PropertyValue::None, PropertyValue::Text)
             }
             // It tells where a stream came from.
-            _ if prop.property == "receive_resume_token" => Value::None,
-            Value::Text(text) if Property::is_computed(&prop.property) => {
-                self.translate(&text).map_or(Value::None, Value::Text)
-            }
+            _ if prop.property == "receive_resume_token" => PropertyValue::None,
+            PropertyValue::Text(text) if Property::is_computed(&prop.property) => self
+                .translate(&text)
+                .map_or(PropertyValue::None, PropertyValue::Text),
             value => value,
         };
         // What is set on the root, and the tenant could not, was set by the global zone too.
@@ -297,10 +299,12 @@ impl ZoneView {
             name != self.name || (!self.is_fixed(name) && rules::may_set(&prop.property, true))
         };
         let source = match prop.source {
-            Source::Local if !is_the_tenants(dataset) => Source::Inherited(GLOBAL_ZONE.into()),
-            Source::Inherited(from) => {
+            ValueSource::Local if !is_the_tenants(dataset) => {
+                ValueSource::Inherited(GLOBAL_ZONE.into())
+            }
+            ValueSource::Inherited(from) => {
                 let from = self.outward(&from).filter(|_| is_the_tenants(&from));
-                Source::Inherited(from.unwrap_or_else(|| GLOBAL_ZONE.into()))
+                ValueSource::Inherited(from.unwrap_or_else(|| GLOBAL_ZONE.into()))
             }
             source => source,
         };

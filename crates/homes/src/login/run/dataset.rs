@@ -6,7 +6,7 @@ use std::path::Path;
 use console::outcome::Result;
 use console::session::unexpected;
 use protocol::api::{Ask, Command, Failure, FailureKind, HomeRow, HomeStep, Reply, command};
-use protocol::client::{Client, SYSTEM_SOCKET, Terminal};
+use protocol::client::{DaemonConnection, SYSTEM_SOCKET, Terminal};
 use secret::Secret;
 
 use crate::login::args::LoginArgs;
@@ -100,7 +100,7 @@ fn call(
         uid: args.uid,
         dataset,
     };
-    let client = Client::connect(Path::new(SYSTEM_SOCKET))?;
+    let client = DaemonConnection::connect(Path::new(SYSTEM_SOCKET))?;
     let copies = passphrases.iter().map(|secret| secret.try_clone());
     let copies: std::result::Result<_, _> = copies.collect();
     let mut known = QueuedAnswers {

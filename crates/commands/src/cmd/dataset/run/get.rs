@@ -5,7 +5,7 @@ use console::session::{Session, usage};
 use console::show::properties::canonical;
 use console::show::table::{self, Column};
 use console::show::{json, value};
-use protocol::api::{DatasetRow, PropertyRow, Source};
+use protocol::api::{DatasetRow, PropertyRow, ValueSource};
 
 use super::select::Selection;
 use crate::cmd::dataset::args::{DatasetType, Get, GetField, SourceKind};
@@ -53,14 +53,14 @@ pub(crate) fn wanted(given: &str) -> Result<Vec<String>> {
     }
 }
 
-fn is_from(source: &Source, wanted: &[SourceKind]) -> bool {
+fn is_from(source: &ValueSource, wanted: &[SourceKind]) -> bool {
     let kind = match source {
-        Source::None => SourceKind::None,
-        Source::Default => SourceKind::Default,
-        Source::Local => SourceKind::Local,
-        Source::Inherited(_) => SourceKind::Inherited,
-        Source::Temporary => SourceKind::Temporary,
-        Source::Proposed => SourceKind::Proposed,
+        ValueSource::None => SourceKind::None,
+        ValueSource::Default => SourceKind::Default,
+        ValueSource::Local => SourceKind::Local,
+        ValueSource::Inherited(_) => SourceKind::Inherited,
+        ValueSource::Temporary => SourceKind::Temporary,
+        ValueSource::Proposed => SourceKind::Proposed,
     };
     wanted.is_empty() || wanted.contains(&kind)
 }
@@ -97,7 +97,7 @@ pub(crate) fn report(
 
 #[cfg(test)]
 mod tests {
-    use protocol::api::Value;
+    use protocol::api::PropertyValue;
 
     use super::*;
 
@@ -112,14 +112,14 @@ mod tests {
 
     #[test]
     fn sources_are_selected() {
-        let inherited = Source::Inherited("tank".into());
+        let inherited = ValueSource::Inherited("tank".into());
         assert!(is_from(&inherited, &[]));
         assert!(is_from(
             &inherited,
             &[SourceKind::Local, SourceKind::Inherited]
         ));
         assert!(!is_from(&inherited, &[SourceKind::Local]));
-        assert!(is_from(&Source::None, &[SourceKind::None]));
+        assert!(is_from(&ValueSource::None, &[SourceKind::None]));
     }
 
     #[test]
@@ -133,11 +133,11 @@ mod tests {
             name: "tank/home".into(),
             kind: "filesystem".into(),
             props: vec![
-                prop("used", Value::Bytes(98_304), Source::None),
+                prop("used", PropertyValue::Bytes(98_304), ValueSource::None),
                 prop(
                     "compression",
-                    Value::Text("lz4".into()),
-                    Source::Inherited("tank".into()),
+                    PropertyValue::Text("lz4".into()),
+                    ValueSource::Inherited("tank".into()),
                 ),
             ],
         }];

@@ -7,7 +7,7 @@ use console::session::{Session, usage};
 use console::show::properties::{canonical, column};
 use console::show::table::{self, Column};
 use console::show::{json, value};
-use protocol::api::{DatasetRow, Value};
+use protocol::api::{DatasetRow, PropertyValue};
 
 use super::select::Selection;
 use crate::cmd::dataset::args::{DatasetType, List};
@@ -90,13 +90,13 @@ fn is_of_row(name: &str) -> bool {
     name == "name" || name == "type"
 }
 
-fn lookup(row: &DatasetRow, name: &str) -> Value {
+fn lookup(row: &DatasetRow, name: &str) -> PropertyValue {
     match name {
-        "name" => Value::Text(row.name.clone()),
-        "type" => Value::Text(row.kind.clone()),
+        "name" => PropertyValue::Text(row.name.clone()),
+        "type" => PropertyValue::Text(row.kind.clone()),
         _ => {
             let prop = row.props.iter().find(|prop| prop.property == name);
-            prop.map_or(Value::None, |prop| prop.value.clone())
+            prop.map_or(PropertyValue::None, |prop| prop.value.clone())
         }
     }
 }
@@ -116,9 +116,9 @@ fn report(columns: &[String], rows: &[DatasetRow], script: bool, exact: bool) ->
 fn compare(a: &DatasetRow, b: &DatasetRow, order: &[(&str, bool)]) -> Ordering {
     for (name, descending) in order {
         let ordering = match (lookup(a, name), lookup(b, name)) {
-            (Value::None, Value::None) => Ordering::Equal,
-            (Value::None, _) => Ordering::Greater,
-            (_, Value::None) => Ordering::Less,
+            (PropertyValue::None, PropertyValue::None) => Ordering::Equal,
+            (PropertyValue::None, _) => Ordering::Greater,
+            (_, PropertyValue::None) => Ordering::Less,
             (a, b) if *descending => compare_values(&b, &a),
             (a, b) => compare_values(&a, &b),
         };
@@ -129,14 +129,14 @@ fn compare(a: &DatasetRow, b: &DatasetRow, order: &[(&str, bool)]) -> Ordering {
     a.name.cmp(&b.name)
 }
 
-fn compare_values(a: &Value, b: &Value) -> Ordering {
-    let number = |value: &Value| match value {
-        Value::Bytes(n)
-        | Value::Number(n)
-        | Value::Ratio(n)
-        | Value::Percent(n)
-        | Value::Time(n) => Some(*n),
-        Value::None | Value::Text(_) => None,
+fn compare_values(a: &PropertyValue, b: &PropertyValue) -> Ordering {
+    let number = |value: &PropertyValue| match value {
+        PropertyValue::Bytes(n)
+        | PropertyValue::Number(n)
+        | PropertyValue::Ratio(n)
+        | PropertyValue::Percent(n)
+        | PropertyValue::Time(n) => Some(*n),
+        PropertyValue::None | PropertyValue::Text(_) => None,
     };
     match (number(a), number(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -146,7 +146,7 @@ fn compare_values(a: &Value, b: &Value) -> Ordering {
 
 #[cfg(test)]
 mod tests {
-    use protocol::api::{PropertyRow, Source};
+    use protocol::api::{PropertyRow, ValueSource};
 
     use super::*;
 
@@ -154,14 +154,17 @@ mod tests {
         let prop = |property: &str, value| PropertyRow {
             property: property.into(),
             value,
-            source: Source::None,
+            source: ValueSource::None,
         };
         DatasetRow {
             name: name.into(),
             kind: "filesystem".into(),
             props: vec![
-                prop("used", used.map_or(Value::None, Value::Bytes)),
-                prop("mountpoint", Value::Text(mountpoint.into())),
+                prop(
+                    "used",
+                    used.map_or(PropertyValue::None, PropertyValue::Bytes),
+                ),
+                prop("mountpoint", PropertyValue::Text(mountpoint.into())),
             ],
         }
     }

@@ -4,7 +4,7 @@ use console::outcome::{Outcome, Result};
 use console::show::table::{self, Column};
 use console::show::{json, properties};
 use protocol::api::{Failure, FailureKind};
-use protocol::property::{Known, PROPERTIES, Property};
+use protocol::property::{PROPERTIES, Property, PropertyFacts};
 
 use crate::cmd::dataset::args::Properties;
 
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Properties, is_json: bool) -> Result {
             .collect::<Result<_>>()?,
     };
     if is_json {
-        let rows: Vec<_> = named.into_iter().map(Known::of).collect();
+        let rows: Vec<_> = named.into_iter().map(PropertyFacts::of).collect();
         return Ok(Outcome::text(json::show(&rows)));
     }
     if args.names.is_empty() {
@@ -47,7 +47,7 @@ fn in_a_table(named: &[&Property]) -> String {
     ]
     .map(Column::left);
     let row = |property: &&Property| {
-        let known = Known::of(property);
+        let known = PropertyFacts::of(property);
         let inherits = if known.inherits { "yes" } else { "no" };
         let cells = [
             known.name,

@@ -7,7 +7,7 @@ use console::mount_options::MountOption;
 use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, absolute, answer, usage};
 use console::show::{json, text};
-use protocol::api::{Allowed, Command, MountRow, command};
+use protocol::api::{Command, MountPermissions, MountRow, command};
 
 use crate::cmd::export::args::{Mount, Unmount};
 use crate::cmd::export::run::take_in;
@@ -22,7 +22,7 @@ pub(crate) fn mount(args: Mount, session: &mut Session) -> Result {
     }
     let mut read_only = None;
     let mut remount = false;
-    let mut allowed = Allowed::default();
+    let mut allowed = MountPermissions::default();
     for option in &args.options {
         match option {
             MountOption::ReadOnly(is_on) => read_only = Some(*is_on),

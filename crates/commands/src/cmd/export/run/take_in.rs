@@ -8,7 +8,7 @@ use adopt::{has_entries, take_in};
 use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, answer, usage};
 use console::show::json;
-use protocol::api::{Command, Failure, FailureKind, Value, command};
+use protocol::api::{Command, Failure, FailureKind, PropertyValue, command};
 use serde::Serialize;
 
 /// The beginning of the name of a private directory, beside the socket of the daemon.
@@ -92,7 +92,7 @@ fn mountpoint(name: &str, session: &mut Session) -> Result<PathBuf> {
     let rows = answer!(session.call(command)?, Datasets)?;
     let mut props = rows.into_iter().flat_map(|row| row.props);
     match props.next().map(|prop| prop.value) {
-        Some(Value::Text(path)) if path.starts_with('/') => Ok(path.into()),
+        Some(PropertyValue::Text(path)) if path.starts_with('/') => Ok(path.into()),
         _ => Err(usage(format!(
             "'{name}' has no mountpoint; say where: strongroom mount --take-in {name} DIRECTORY"
         ))),

@@ -10,7 +10,7 @@ use console::session::{Session, other, usage};
 use console::show::json;
 use console::terminal::be_sure;
 use luks::{Container, Priority, SlotChoice, UnlockedKey};
-use protocol::api::Borrowing::{ChangeHeader, Own};
+use protocol::api::DeviceUse::{ChangeHeader, Own};
 use protocol::api::Failure;
 use secret::Secret;
 

@@ -9,7 +9,7 @@ use cipher::SystemRandom;
 use console::outcome::Result;
 use console::session::{Session, absolute, device_path};
 use luks::Container;
-use protocol::api::{Borrowing, Failure, FailureKind};
+use protocol::api::{DeviceUse, Failure, FailureKind};
 use protocol::device_name::DeviceName;
 
 use super::remote_device::BorrowedStorage;
@@ -47,19 +47,19 @@ impl OwnDevice {
 
 /// A device with a header, or for one, that no other command has meanwhile.
 pub(super) fn own(path: &Path, session: &Session) -> Result<OwnDevice> {
-    wait(Duration::ZERO, || device_now(path, Borrowing::Own, session))
+    wait(Duration::ZERO, || device_now(path, DeviceUse::Own, session))
 }
 
 /// A device with a header, or for one. A volume or remote export is borrowed from the daemon, and so is what the
 /// daemon has open, if that can be. Who changes keys waits for others that do.
 pub(super) fn device(
     path: &Path,
-    how: Borrowing,
+    how: DeviceUse,
     session: &Session,
 ) -> Result<Arc<dyn BlockDevice>> {
     let patience = match how {
-        Borrowing::ChangeHeader => PATIENCE,
-        Borrowing::Look | Borrowing::Own => Duration::ZERO,
+        DeviceUse::ChangeHeader => PATIENCE,
+        DeviceUse::Look | DeviceUse::Own => Duration::ZERO,
     };
     wait(patience, || device_now(path, how, session)).map(|opened| opened.device)
 }
@@ -102,7 +102,7 @@ fn wait<T>(
 
 fn device_now(
     path: &Path,
-    how: Borrowing,
+    how: DeviceUse,
     session: &Session,
 ) -> std::result::Result<OwnDevice, DeviceRefusal> {
     let name = DeviceName::parse(path).supported();
@@ -112,8 +112,8 @@ fn device_now(
         return Ok(OwnDevice::borrowed(BorrowedStorage(borrowed)));
     }
     let access = match how {
-        Borrowing::Look => DeviceAccess::ReadOnly,
-        Borrowing::ChangeHeader | Borrowing::Own => DeviceAccess::Exclusive,
+        DeviceUse::Look => DeviceAccess::ReadOnly,
+        DeviceUse::ChangeHeader | DeviceUse::Own => DeviceAccess::Exclusive,
     };
     let busy = match FileDevice::open(path, access) {
         Ok(opened) => return Ok(OwnDevice::of_file(opened)),
@@ -131,14 +131,14 @@ fn device_now(
 
 /// The header, to look at.
 pub(super) fn look(container: &LuksContainer, session: &Session) -> Result<Container> {
-    let header = device(container.header_device(), Borrowing::Look, session)?;
+    let header = device(container.header_device(), DeviceUse::Look, session)?;
     Ok(Container::look(header)?)
 }
 
 /// The header, to change.
 pub(super) fn open(
     container: &LuksContainer,
-    how: Borrowing,
+    how: DeviceUse,
     session: &Session,
 ) -> Result<Container> {
     let header = device(container.header_device(), how, session)?;

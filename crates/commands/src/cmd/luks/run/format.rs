@@ -11,7 +11,7 @@ use console::session::Session;
 use console::terminal::be_sure;
 use console::terminal::{Interruptions, bar};
 use luks::{Container, ContainerFormat, SECTOR};
-use protocol::api::{Borrowing, Failure};
+use protocol::api::{DeviceUse, Failure};
 use protocol::device_name::DeviceName;
 use secret::Secret;
 
@@ -21,7 +21,7 @@ use crate::cmd::luks::args::LuksFormat;
 
 pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
     let version = args.version.version();
-    let data = device(&args.device, Borrowing::Own, session)?;
+    let data = device(&args.device, DeviceUse::Own, session)?;
     let format = ContainerFormat {
         cipher: args.cipher.clone(),
         key_len: key_len(args.key_size)?,

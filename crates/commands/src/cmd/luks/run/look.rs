@@ -5,7 +5,7 @@ use console::outcome::{Outcome, Result};
 use console::session::Session;
 use console::show::json;
 use luks::Header;
-use protocol::api::{Borrowing, Failure, FailureKind};
+use protocol::api::{DeviceUse, Failure, FailureKind};
 
 use super::device::{device, look, open};
 use super::format;
@@ -27,13 +27,13 @@ pub(super) fn uuid(args: &LuksUuid, session: &Session) -> Result {
     }
     let uuid = args.uuid.as_deref().map(format::parse_uuid).transpose()?;
     let (label, subsystem) = (args.label.as_deref(), args.subsystem.as_deref());
-    let mut container = open(&args.container, Borrowing::ChangeHeader, session)?;
+    let mut container = open(&args.container, DeviceUse::ChangeHeader, session)?;
     container.rename(uuid.as_deref(), label, subsystem, &SystemRandom)?;
     Ok(Outcome::done())
 }
 
 pub(super) fn is_luks(args: &LuksIsLuks, session: &Session) -> Result {
-    let device = device(args.container.header_device(), Borrowing::Look, session)?;
+    let device = device(args.container.header_device(), DeviceUse::Look, session)?;
     let version = match Header::read(&*device) {
         Ok(Header::V1(_)) => Some(luks::ContainerVersion::V1),
         Ok(Header::V2(_)) => Some(luks::ContainerVersion::V2),

@@ -4,7 +4,7 @@ use console::outcome::Result;
 use console::session::{Session, answer};
 use console::show::table::{self, Column};
 use console::show::{json, size};
-use protocol::api::{CacheIo, DeviceIo, Io, PoolIo, command};
+use protocol::api::{CacheIo, DeviceIo, Io, PoolIoReport, command};
 
 use super::repeat;
 use crate::cmd::pool::args::PoolIostat;
@@ -13,7 +13,7 @@ const SECOND: u64 = 1_000_000_000;
 
 pub(super) fn run(mut args: PoolIostat, session: &mut Session) -> Result {
     let (pools, again) = repeat::split(std::mem::take(&mut args.words))?;
-    let mut before: Vec<PoolIo> = Vec::new();
+    let mut before: Vec<PoolIoReport> = Vec::new();
     if let Some(again) = again.filter(|_| args.skip_first) {
         let pools = pools.clone();
         before = answer!(session.call(command::PoolIo { pools })?, Io)?;
@@ -22,7 +22,7 @@ pub(super) fn run(mut args: PoolIostat, session: &mut Session) -> Result {
     repeat::run(again, args.stamp.checked(session)?, |made| {
         let pools = pools.clone();
         let now = answer!(session.call(command::PoolIo { pools })?, Io)?;
-        let since: Vec<PoolIo> = now.iter().map(|pool| pool_since(pool, &before)).collect();
+        let since: Vec<PoolIoReport> = now.iter().map(|pool| pool_since(pool, &before)).collect();
         before = now;
         Ok(match session.json {
             true => json::show(&since),
@@ -32,7 +32,7 @@ pub(super) fn run(mut args: PoolIostat, session: &mut Session) -> Result {
 }
 
 /// The difference to an earlier look, if the pool was there then.
-fn pool_since(now: &PoolIo, before: &[PoolIo]) -> PoolIo {
+fn pool_since(now: &PoolIoReport, before: &[PoolIoReport]) -> PoolIoReport {
     let mut pool = now.clone();
     if let Some(before) = before.iter().find(|pool| pool.name == now.name) {
         let caches = pool.caches.iter_mut().map(|cache| &mut cache.device);
@@ -70,7 +70,7 @@ fn io_since(now: Io, before: Io) -> Io {
 }
 
 /// A table. What comes after the first is only its lines, unless these are several.
-fn report(pools: &[PoolIo], args: &PoolIostat, made: u64) -> String {
+fn report(pools: &[PoolIoReport], args: &PoolIostat, made: u64) -> String {
     if pools.is_empty() && !args.script {
         return "no pools available\n".into();
     }
@@ -199,8 +199,8 @@ mod tests {
         }
     }
 
-    fn pool(seconds: u64, times: u64) -> PoolIo {
-        PoolIo {
+    fn pool(seconds: u64, times: u64) -> PoolIoReport {
+        PoolIoReport {
             name: "tank".into(),
             allocated: 1 << 30,
             free: 3 << 30,

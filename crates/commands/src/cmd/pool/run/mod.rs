@@ -22,7 +22,7 @@ use console::session::{Session, answer, device_path, other, usage};
 use console::show::{json, text, time};
 use console::terminal;
 use protocol::api::{
-    CheckpointUse, DeviceChange, DeviceGroup, HistoryRow, ImportablePool, PoolDevices, Sweep,
+    CheckpointUse, DeviceChange, DeviceGroup, HistoryRow, ImportablePool, NewPoolDevices, SpaceWork,
     command,
 };
 use protocol::property::{is_of_pools, of_pools};
@@ -44,9 +44,9 @@ pub(crate) fn run(args: PoolCommand, session: &mut Session) -> Result {
         PoolCommand::Set(args) => properties::set(args, session),
         PoolCommand::Iostat(args) => iostat::run(args, session),
         PoolCommand::Scrub(args) => scrub::run(args, session),
-        PoolCommand::Trim(args) => layouts::sweep::run(args.sweep, Sweep::Trim, session),
+        PoolCommand::Trim(args) => layouts::sweep::run(args.sweep, SpaceWork::Trim, session),
         PoolCommand::Initialize(args) => {
-            layouts::sweep::run(args.sweep, Sweep::Initialize, session)
+            layouts::sweep::run(args.sweep, SpaceWork::Initialize, session)
         }
         PoolCommand::Checkpoint(args) => checkpoint::run(args, session),
         PoolCommand::Wait(args) => wait::run(args, session),
@@ -143,9 +143,9 @@ fn split(args: PoolSplitArgs, session: &mut Session) -> Result {
         devices: vec![path.into()],
         parity: 0,
     };
-    let taken = PoolDevices {
+    let taken = NewPoolDevices {
         groups: taken.iter().map(group).collect(),
-        ..PoolDevices::default()
+        ..NewPoolDevices::default()
     };
     Ok(Outcome::text(layouts::layout::layout(&args.new, &taken)))
 }

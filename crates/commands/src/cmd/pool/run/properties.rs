@@ -4,7 +4,7 @@ use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, answer, usage};
 use console::show::json;
 use protocol::api::{
-    DatasetRow, Failure, FailureKind, PoolReport, PropertyRow, Source, Value, command,
+    DatasetRow, Failure, FailureKind, PoolReport, PropertyRow, PropertyValue, ValueSource, command,
 };
 use protocol::property::{is_of_pools, of_pools};
 
@@ -88,35 +88,38 @@ fn row(pool: &PoolReport, name: &str) -> PropertyRow {
         property: name.into(),
         value: match is_known {
             true => value(pool, name),
-            false => Value::None,
+            false => PropertyValue::None,
         },
-        source: Source::None,
+        source: ValueSource::None,
     }
 }
 
 /// A pool that is remembered, and is not imported.
 const UNAVAILABLE: &str = "UNAVAIL";
 
-fn value(pool: &PoolReport, name: &str) -> Value {
+fn value(pool: &PoolReport, name: &str) -> PropertyValue {
     match name {
-        "size" => Value::Bytes(pool.size),
+        "size" => PropertyValue::Bytes(pool.size),
         "capacity" => {
             let percent = u128::from(pool.allocated) * 100 / u128::from(pool.size.max(1));
-            Value::Percent(percent as u64)
+            PropertyValue::Percent(percent as u64)
         }
-        "health" => Value::Text(pool.health.clone()),
-        "altroot" => pool.altroot.clone().map_or(Value::None, Value::Text),
-        "guid" => Value::Number(pool.guid),
-        "dedupratio" => Value::Ratio((pool.dedupratio * 100.0) as u64),
-        "free" => Value::Bytes(pool.free),
-        "allocated" => Value::Bytes(pool.allocated),
-        "readonly" => Value::Text(if pool.read_only { "on" } else { "off" }.into()),
+        "health" => PropertyValue::Text(pool.health.clone()),
+        "altroot" => pool
+            .altroot
+            .clone()
+            .map_or(PropertyValue::None, PropertyValue::Text),
+        "guid" => PropertyValue::Number(pool.guid),
+        "dedupratio" => PropertyValue::Ratio((pool.dedupratio * 100.0) as u64),
+        "free" => PropertyValue::Bytes(pool.free),
+        "allocated" => PropertyValue::Bytes(pool.allocated),
+        "readonly" => PropertyValue::Text(if pool.read_only { "on" } else { "off" }.into()),
         "checkpoint" => {
             let kept = pool.checkpoint.as_ref();
-            kept.map_or(Value::None, |kept| Value::Bytes(kept.bytes))
+            kept.map_or(PropertyValue::None, |kept| PropertyValue::Bytes(kept.bytes))
         }
-        "expandsize" => Value::Bytes(pool.expandable),
-        _ => Value::None,
+        "expandsize" => PropertyValue::Bytes(pool.expandable),
+        _ => PropertyValue::None,
     }
 }
 

@@ -7,7 +7,7 @@ use console::session::{Session, answer};
 use console::show::table::{self, Column};
 use console::show::{json, size, text, time};
 use protocol::api::{DeviceRow, PoolReport, RemovalRow, ScrubRow, SweepRow, command};
-use protocol::pages::Page;
+use protocol::pages::GuidePage;
 
 use super::layouts::tree::{self, TreeLine};
 use super::repeat;
@@ -87,7 +87,7 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
         return out;
     }
     if pool.trouble.is_some() || !pool.damage.is_empty() {
-        let page = Page::about(&pool.health, pool.trouble.as_deref());
+        let page = GuidePage::about(&pool.health, pool.trouble.as_deref());
         let name = page.map_or("errors", |page| page.name);
         line("see", &format!("strongroom help {name}"));
     }

@@ -7,7 +7,7 @@ use console::session::{Session, answer};
 use console::show::table::{self, Column};
 use console::show::{json, text};
 use daemon::{FORMAT_VERSION, known_features};
-use protocol::api::{FeatureRow, PoolFeatures, command};
+use protocol::api::{FeatureReport, FeatureRow, command};
 use serde_json::json;
 
 use crate::cmd::pool::args::PoolUpgrade;
@@ -63,9 +63,9 @@ fn known_as_json() -> String {
     json::show(&json!({"formats": formats.collect::<Vec<_>>(), "features": features}))
 }
 
-fn listed(pools: &[PoolFeatures]) -> String {
+fn listed(pools: &[FeatureReport]) -> String {
     let columns = ["NAME", "FORMAT", "NEEDS", "HAS", "DOES NOT USE"].map(Column::left);
-    let row = |pool: &PoolFeatures| {
+    let row = |pool: &FeatureReport| {
         vec![
             pool.name.clone(),
             pool.format.to_string(),
@@ -79,7 +79,7 @@ fn listed(pools: &[PoolFeatures]) -> String {
 }
 
 /// The names of features that a pool has, or has not.
-fn names(pool: &PoolFeatures, active: bool) -> String {
+fn names(pool: &FeatureReport, active: bool) -> String {
     let features = pool.features.iter().filter(|f| f.active == active);
     let names: Vec<&str> = features.map(|feature| feature.name.as_str()).collect();
     match names.is_empty() {
@@ -89,7 +89,7 @@ fn names(pool: &PoolFeatures, active: bool) -> String {
 }
 
 /// The first version of this program that can import a pool.
-fn needs(pool: &PoolFeatures) -> &str {
+fn needs(pool: &FeatureReport) -> &str {
     let active = pool.features.iter().filter(|feature| feature.active);
     let since = active.map(|feature| feature.since.as_str());
     let format = (pool.format as usize).checked_sub(1);
@@ -101,7 +101,7 @@ fn needs(pool: &PoolFeatures) -> &str {
     since.chain(format).max_by_key(numbers).unwrap_or("-")
 }
 
-fn upgraded(pool: &PoolFeatures) -> String {
+fn upgraded(pool: &FeatureReport) -> String {
     let mut out = String::new();
     let (name, format) = (text::in_a_cell(&pool.name), pool.format);
     let _ = writeln!(
@@ -141,7 +141,7 @@ mod tests {
             what: String::new(),
             begins: String::new(),
         };
-        let mut pool = PoolFeatures {
+        let mut pool = FeatureReport {
             name: "tank".into(),
             format: 1,
             features: vec![feature("0.10.0", true), feature("0.9.0", true)],

@@ -8,7 +8,9 @@ use console::session::{Session, answer};
 use console::show::json;
 use console::show::table::{self, Column};
 use daemon::anchor_line;
-use protocol::api::{Anchor, AnchorDoubt, AnchorOutcome, AnchorRow, Failure, FailureKind, command};
+use protocol::api::{
+    AnchorDoubt, AnchorOutcome, AnchorRow, DatasetAnchor, Failure, FailureKind, command,
+};
 
 use crate::cmd::service::args;
 
@@ -92,7 +94,7 @@ fn read(file: Option<&Path>) -> Result<String> {
 }
 
 /// The anchors in a text, one in each line that is not empty.
-fn anchors(text: &str) -> Result<Vec<Anchor>> {
+fn anchors(text: &str) -> Result<Vec<DatasetAnchor>> {
     let usage = |message| Failure {
         kind: FailureKind::Usage,
         message,
@@ -100,7 +102,7 @@ fn anchors(text: &str) -> Result<Vec<Anchor>> {
     let lines = (1..)
         .zip(text.lines())
         .filter(|(_, line)| !line.trim().is_empty());
-    let anchors: Vec<Anchor> = lines
+    let anchors: Vec<DatasetAnchor> = lines
         .map(|(number, line)| {
             anchor_line::read(line)
                 .ok_or_else(|| usage(format!("line {number} is not an anchor, or was changed")))

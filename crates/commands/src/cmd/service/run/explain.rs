@@ -3,7 +3,7 @@
 use console::outcome::{Outcome, Result};
 use console::show::{json, page};
 use protocol::api::{Failure, FailureKind};
-use protocol::pages::{ExitCode, PAGES, Page};
+use protocol::pages::{ExitCode, GuidePage, PAGES};
 use serde_json::json;
 
 use crate::cmd::service::args::Explain;
@@ -38,7 +38,7 @@ fn unknown(word: &str) -> Failure {
 
 /// A topic that the guide explains.
 enum Topic {
-    Page(&'static Page),
+    Page(&'static GuidePage),
     Code(ExitCode),
 }
 
@@ -46,7 +46,7 @@ impl Topic {
     fn find(word: &str) -> Option<Topic> {
         match word.parse() {
             Ok(code) => ExitCode::find(code).map(Topic::Code),
-            Err(_) => Page::find(word).map(Topic::Page),
+            Err(_) => GuidePage::find(word).map(Topic::Page),
         }
     }
 

@@ -13,7 +13,7 @@ use console::session::{Session, absolute, answer, device_path};
 use console::show::json;
 use daemon::ServeOptions;
 use protocol::api::{Command, DaemonReport, Failure, FailureKind};
-use protocol::client::{Client, start_daemon};
+use protocol::client::{DaemonConnection, start_daemon};
 
 use crate::cmd::service::args::{DaemonArgs, DaemonCommand};
 
@@ -51,7 +51,7 @@ fn serve(args: DaemonArgs, session: &Session) -> Result {
 
 /// Starts a daemon with these options in the background, unless one runs.
 fn start(options: &ServeOptions) -> std::result::Result<(), Failure> {
-    if Client::connect(&options.socket).is_ok() {
+    if DaemonConnection::connect(&options.socket).is_ok() {
         let socket = options.socket.display();
         return Err(Failure {
             kind: FailureKind::Exists,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pool::DeviceState;
-use protocol::api::{DeviceChange, DeviceGroup, PoolDevices};
+use protocol::api::{DeviceChange, DeviceGroup, NewPoolDevices};
 
 use crate::tests::{command, create_pool, daemon};
 
@@ -29,21 +29,21 @@ fn found_after(change: impl FnOnce(&Path) -> DeviceChange) -> Vec<DeviceState> {
 #[test]
 fn devices_that_joined_before_a_kill_are_found() {
     let added = found_after(|dir| DeviceChange::Add {
-        devices: Box::new(PoolDevices {
+        devices: Box::new(NewPoolDevices {
             groups: vec![DeviceGroup {
                 devices: vec![dir.join("new")],
                 parity: 0,
             }],
-            ..PoolDevices::default()
+            ..NewPoolDevices::default()
         }),
         force: false,
         dry_run: false,
     });
     assert_eq!(added, [DeviceState::Online; 2]);
     let spare = found_after(|dir| DeviceChange::Add {
-        devices: Box::new(PoolDevices {
+        devices: Box::new(NewPoolDevices {
             spares: vec![dir.join("new")],
-            ..PoolDevices::default()
+            ..NewPoolDevices::default()
         }),
         force: false,
         dry_run: false,

@@ -1,6 +1,6 @@
 //! Bounds of what a caller may ask for and store.
 
-use protocol::api::{Ask, DatasetRow, Props, ReceiveName, SendWhat, Value};
+use protocol::api::{Ask, DatasetRow, PropertyValue, Props, ReceiveName, SendScope};
 use protocol::client::Terminal;
 use secret::Secret;
 
@@ -157,7 +157,7 @@ fn hidden_characters_do_not_come_with_a_stream() {
     };
     let mut stream = Stream::default();
     let send = Command::Send(command::Send {
-        what: SendWhat::Snapshot {
+        what: SendScope::Snapshot {
             name: "tank/web/to@1".into(),
             from: None,
             all: false,
@@ -190,8 +190,11 @@ fn hidden_characters_do_not_come_with_a_stream() {
     let asked = ["a:bad".to_owned(), "a:good".to_owned()];
     let found = rows(&site, &root, &get(&["tank/copy"], &asked, Some(0)));
     let values = found[0].props.iter().map(|prop| prop.value.clone());
-    let values: Vec<Value> = values.collect();
-    assert_eq!(values, [Value::None, Value::Text("plain".into())]);
+    let values: Vec<PropertyValue> = values.collect();
+    assert_eq!(
+        values,
+        [PropertyValue::None, PropertyValue::Text("plain".into())]
+    );
 }
 
 /// A decision is made under the lock of the pool too. So its work depends on the datasets, and not on how often a request

@@ -9,7 +9,7 @@ use std::thread;
 
 use keys::{HashCaller, HashPayer};
 use protocol::api::{Ask, Command, Failure, FailureKind, HomeStep, Reply, Result, command};
-use protocol::client::{Client, Terminal};
+use protocol::client::{DaemonConnection, Terminal};
 use secret::Secret;
 
 use super::keys::allow;
@@ -115,7 +115,8 @@ fn root_goes_first(site: &Site, payer: HashPayer, caller: &Peer, wanted: &Comman
             let (peer, done, daemon) = (caller.clone(), done.clone(), &site.daemon);
             scope.spawn(move || daemon.serve_peer(peer, server));
             scope.spawn(move || {
-                let call = Client::over(client).call(wanted.clone(), &mut Typist("correct horse"));
+                let call = DaemonConnection::over(client)
+                    .call(wanted.clone(), &mut Typist("correct horse"));
                 done.send(call).unwrap();
             });
         }
@@ -191,7 +192,8 @@ fn a_delegate_tries_few_wrong_keys_and_root_is_not_locked_out() {
         let (client, server) = UnixStream::pair().unwrap();
         let failure = thread::scope(|scope| {
             scope.spawn(|| site.daemon.serve_peer(ann.clone(), server));
-            let called = Client::over(client).call(load("tank/ann", true), &mut Typist(WRONG));
+            let called =
+                DaemonConnection::over(client).call(load("tank/ann", true), &mut Typist(WRONG));
             called.unwrap_err()
         });
         match failure.kind {

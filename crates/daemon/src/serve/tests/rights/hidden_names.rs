@@ -1,6 +1,6 @@
 //! Names of datasets that a delegate must not learn.
 
-use protocol::api::{DatasetRow, Value, WhoKind, command};
+use protocol::api::{DatasetRow, PropertyValue, WhoKind, command};
 
 use super::samples::{create, props};
 use super::site::{Right, Site, ZONES};
@@ -126,12 +126,18 @@ fn clones_of_others_are_not_named() {
         other => panic!("{other:?}"),
     };
     let (of_x, of_clone) = (on("tank/web/fs/x"), on("tank/web/fs/clone"));
-    assert_eq!(value(&of_x, "tank/web/fs/x@1", "clones"), Value::None);
-    assert_eq!(value(&of_clone, "tank/web/fs/clone", "origin"), Value::None);
+    assert_eq!(
+        value(&of_x, "tank/web/fs/x@1", "clones"),
+        PropertyValue::None
+    );
+    assert_eq!(
+        value(&of_clone, "tank/web/fs/clone", "origin"),
+        PropertyValue::None
+    );
     let both = site.delegate(|_| true);
     assert_eq!(
         value(&both, "tank/web/fs/x@1", "clones"),
-        Value::Text("tank/web/fs/clone".into())
+        PropertyValue::Text("tank/web/fs/clone".into())
     );
 
     // A later snapshot with a clone is in the way of a rollback.

@@ -1,6 +1,6 @@
 //! Interrupted receives of datasets that do not exist yet: who sees them, and who destroys them by their names.
 
-use protocol::api::{Command, FailureKind, Reply, Result, Value, command};
+use protocol::api::{Command, FailureKind, PropertyValue, Reply, Result, command};
 
 use super::receive_races::{NEW, Sent, ann, receive, site};
 use super::site::Site;
@@ -30,7 +30,12 @@ fn listed(site: &Site, peer: &Peer, names: &[&str]) -> Result<Vec<String>> {
     match site.ask_as(peer, &get)? {
         Reply::Datasets(rows) => Ok(rows
             .into_iter()
-            .inspect(|row| assert!(matches!(row.props[0].value, Value::Bytes(_)), "{row:?}"))
+            .inspect(|row| {
+                assert!(
+                    matches!(row.props[0].value, PropertyValue::Bytes(_)),
+                    "{row:?}"
+                )
+            })
             .map(|row| row.name)
             .collect()),
         other => panic!("{other:?}"),

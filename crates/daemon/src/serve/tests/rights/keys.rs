@@ -1,7 +1,7 @@
 //! A delegate with a copy of a sealed dataset and the file with its key, but without the permission to use this
 //! key.
 
-use protocol::api::{Props, ReceiveName, SendWhat, command};
+use protocol::api::{Props, ReceiveName, SendScope, command};
 use protocol::client::Data;
 
 use super::site::{Site, ZONES};
@@ -76,7 +76,7 @@ fn copy_stays_closed(site: &Site, copy: &str, source: &str) {
     let ann = site.delegate(|_| false);
     let mut stream = Stream::default();
     let send = Command::Send(command::Send {
-        what: SendWhat::Snapshot {
+        what: SendScope::Snapshot {
             name: "tank/secret@1".into(),
             from: None,
             all: false,

@@ -10,7 +10,7 @@ use std::thread;
 use parking_lot::Mutex;
 use pool::Origin;
 use protocol::api::{Ask, Command, Failure, Reply, Result};
-use protocol::client::{Client, Data, Terminal};
+use protocol::client::{DaemonConnection, Data, Terminal};
 use secret::Secret;
 
 use super::requests;
@@ -142,7 +142,7 @@ fn serve_while(
             serve(server);
         });
         let mut data = waiting();
-        Client::over(client).call_with_data(command.clone(), &mut &waiting(), &mut data)
+        DaemonConnection::over(client).call_with_data(command.clone(), &mut &waiting(), &mut data)
     })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use protocol::api::{
-    Command, FailureKind, Props, ReceiveName, Reply, Result, SendWhat, WhoKind, command,
+    Command, FailureKind, Props, ReceiveName, Reply, Result, SendScope, WhoKind, command,
 };
 use protocol::client::Data;
 
@@ -49,7 +49,7 @@ fn snapshot(site: &Site, name: &str) {
 
 fn sent(site: &Site, name: &str, from: Option<&str>) -> Vec<u8> {
     let send = Command::Send(command::Send {
-        what: SendWhat::Snapshot {
+        what: SendScope::Snapshot {
             name: name.into(),
             from: from.map(str::to_owned),
             all: false,

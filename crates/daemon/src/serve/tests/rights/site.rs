@@ -9,7 +9,7 @@ use std::thread;
 use pool::Origin;
 use protocol::api::{Ask, AskFormat, Command, DatasetRow, Reply, ZoneProfile, command};
 use protocol::api::{Failure, Result};
-use protocol::client::{Client, Data, Terminal};
+use protocol::client::{DaemonConnection, Data, Terminal};
 use protocol::property::{PROPERTIES, Property, Settable};
 use secret::Secret;
 use serde_json::json;
@@ -164,7 +164,7 @@ impl Site {
         let (client, server) = UnixStream::pair().unwrap();
         thread::scope(|scope| {
             scope.spawn(|| self.daemon.serve_peer(peer.clone(), server));
-            Client::over(client).call(command.clone(), &mut Typist)
+            DaemonConnection::over(client).call(command.clone(), &mut Typist)
         })
     }
 
@@ -189,7 +189,7 @@ impl Site {
         let (client, server) = UnixStream::pair().unwrap();
         thread::scope(|scope| {
             scope.spawn(|| self.daemon.serve_peer(peer.clone(), server));
-            Client::over(client).call_with_data(command.clone(), terminal, data)
+            DaemonConnection::over(client).call_with_data(command.clone(), terminal, data)
         })
     }
 
@@ -206,7 +206,7 @@ impl Site {
 
     /// Has a command of a tenant done.
     pub(super) fn ask_in(&self, zone: &str, command: &Command) -> Result<Reply> {
-        let client = Client::connect(&self.daemon.zone_socket(zone))?;
+        let client = DaemonConnection::connect(&self.daemon.zone_socket(zone))?;
         client.call(command.clone(), &mut Typist)
     }
 

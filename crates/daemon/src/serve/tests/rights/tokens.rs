@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use protocol::api::{Command, FailureKind};
-use protocol::client::{BAD_TOKEN, Client};
+use protocol::client::{BAD_TOKEN, DaemonConnection};
 use secret::Secret;
 
 use super::site::{Site, Typist, ZONES};
@@ -20,8 +20,8 @@ fn a_token_that_is_too_long_is_a_refused_token() {
         let (client, server) = UnixStream::pair().unwrap();
         let refused = thread::scope(|scope| {
             scope.spawn(|| site.daemon.serve_peer(peer, server));
-            let client =
-                Client::over(client).with_token(Some(Arc::new(token.try_clone().unwrap())));
+            let client = DaemonConnection::over(client)
+                .with_token(Some(Arc::new(token.try_clone().unwrap())));
             client.call(Command::Mounts, &mut Typist).unwrap_err()
         });
         assert_eq!(refused.kind, FailureKind::Permission);

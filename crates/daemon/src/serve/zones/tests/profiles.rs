@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::api::{FailureKind, Value, ZoneProfile, command};
+use protocol::api::{FailureKind, PropertyValue, ZoneProfile, command};
 use serde_json::{Value as Json, json};
 
 use super::requests::*;
@@ -51,11 +51,11 @@ impl ZoneSite {
         assert!(!failure.message.contains("tank"), "{failure:?}");
     }
 
-    fn readonly(&self, name: &str) -> (String, Source) {
+    fn readonly(&self, name: &str) -> (String, ValueSource) {
         let rows = self.get(&[name], &["readonly"]);
         let prop = &rows[0].props[0];
         match &prop.value {
-            Value::Text(text) => (text.clone(), prop.source.clone()),
+            PropertyValue::Text(text) => (text.clone(), prop.source.clone()),
             other => panic!("{other:?}"),
         }
     }
@@ -169,13 +169,16 @@ fn new_datasets_and_their_parents_are_not_read_only() {
     let made = json!({"create": {"name": "web/export/home/ann", "props": [], "parents": true, "no_mount": true}});
     site.call(made).unwrap();
     let off = |source| ("off".to_owned(), source);
-    assert_eq!(site.readonly("web/export"), off(Source::Local));
-    let from_export = || off(Source::Inherited("web/export".into()));
+    assert_eq!(site.readonly("web/export"), off(ValueSource::Local));
+    let from_export = || off(ValueSource::Inherited("web/export".into()));
     assert_eq!(site.readonly("web/export/home"), from_export());
     assert_eq!(site.readonly("web/export/home/ann"), from_export());
     // Those that were there too.
-    assert_eq!(site.readonly("web/data"), off(Source::Local));
-    let on = ("on".to_owned(), Source::Inherited("$globalzone".into()));
+    assert_eq!(site.readonly("web/data"), off(ValueSource::Local));
+    let on = (
+        "on".to_owned(),
+        ValueSource::Inherited("$globalzone".into()),
+    );
     assert_eq!(site.readonly("web/usr/local"), on);
     // What the tenant makes read-only is so for what is below it.
     site.call(set("web/data", "readonly", "on")).unwrap();
@@ -188,7 +191,7 @@ fn new_datasets_and_their_parents_are_not_read_only() {
     }
     site.set_profile(ZoneProfile::FlexibleConfiguration);
     for name in ["web/export", "web/etc"] {
-        assert_eq!(site.readonly(name), off(Source::Local));
+        assert_eq!(site.readonly(name), off(ValueSource::Local));
     }
     assert_eq!(site.readonly("web/data").0, "on");
     assert_eq!(site.readonly("web/usr"), on);

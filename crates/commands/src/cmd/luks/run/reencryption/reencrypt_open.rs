@@ -11,7 +11,7 @@ use console::session::{Session, device_path, unexpected};
 use console::terminal::Interruptions;
 use luks::{Container, ReencryptionProgress};
 use protocol::api::{
-    Borrowing, Failure, FailureKind, MappingReencryption, MappingRow, Reply, command,
+    DeviceUse, Failure, FailureKind, MappingReencryption, MappingRow, Reply, command,
 };
 use protocol::device_name::DeviceName;
 use secret::Secret;
@@ -50,7 +50,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 pub(crate) fn run(args: &LuksReencryptArgs, row: &MappingRow, session: &mut Session) -> Result {
     check(args, row)?;
     let header = row.header.as_ref().unwrap_or(&row.device);
-    let header = device(Path::new(header), Borrowing::ChangeHeader, session)?;
+    let header = device(Path::new(header), DeviceUse::ChangeHeader, session)?;
     let mut container = Container::open(header, &SystemRandom)?;
     container.check_writable()?;
     let given = match container.is_in_reencryption() {

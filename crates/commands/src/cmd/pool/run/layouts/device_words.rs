@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use console::outcome::Result;
 use console::session::{device_path, is_path, usage};
-use protocol::api::{DeviceGroup, PoolDevices};
+use protocol::api::{DeviceGroup, NewPoolDevices};
 use protocol::device_name::DeviceName;
 
 /// Devices of a mirror.
@@ -114,7 +114,7 @@ impl Section {
     }
 
     /// Puts the devices where they belong.
-    fn put(self, all: &mut PoolDevices) {
+    fn put(self, all: &mut NewPoolDevices) {
         let groups = match self.part {
             PoolSection::Data => &mut all.groups,
             PoolSection::Log => &mut all.logs,
@@ -137,8 +137,8 @@ impl Section {
 
 /// The groups, log and cache devices and spares that words stand for.
 /// Devices that are to be made are taken by their paths.
-pub(crate) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
-    let mut devices = PoolDevices::default();
+pub(crate) fn devices(words: &[PathBuf], are_new: bool) -> Result<NewPoolDevices> {
+    let mut devices = NewPoolDevices::default();
     let mut section = Section {
         word: None,
         part: PoolSection::Data,
@@ -240,7 +240,7 @@ fn distance(one: &str, other: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<PoolDevices> {
+    fn parse(words: &[&str]) -> Result<NewPoolDevices> {
         let words: Vec<PathBuf> = words.iter().map(PathBuf::from).collect();
         devices(&words, true)
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, usage};
 use protocol::api::{
-    DeviceChange, DeviceGroup, DeviceRow, Failure, FailureKind, PoolDevices, PoolReport, command,
+    DeviceChange, DeviceGroup, DeviceRow, Failure, FailureKind, NewPoolDevices, PoolReport, command,
 };
 
 use super::device_words::{device, devices, member};
@@ -51,7 +51,7 @@ pub(crate) fn run(args: PoolCommand, session: &mut Session) -> Result {
 }
 
 /// The output of `pool add -n`: the devices of the pool, then the new ones.
-fn added(pool: &str, new: &PoolDevices, session: &mut Session) -> Result<String> {
+fn added(pool: &str, new: &NewPoolDevices, session: &mut Session) -> Result<String> {
     let report = wait::report(pool, session)?;
     let mut all = present(&report);
     all.groups.extend(new.groups.iter().cloned());
@@ -65,9 +65,9 @@ fn added(pool: &str, new: &PoolDevices, session: &mut Session) -> Result<String>
 }
 
 /// The devices that a pool has.
-fn present(pool: &PoolReport) -> PoolDevices {
+fn present(pool: &PoolReport) -> NewPoolDevices {
     let path = |device: &DeviceRow| PathBuf::from(&device.path);
-    let mut present = PoolDevices::default();
+    let mut present = NewPoolDevices::default();
     let same = |a: &DeviceRow, b: &DeviceRow| (a.group, a.is_cache) == (b.group, b.is_cache);
     for group in pool.devices.chunk_by(same) {
         let first = &group[0];

@@ -3,16 +3,16 @@
 use std::fmt::Write;
 
 use console::show::text;
-use protocol::api::{DeviceGroup, PoolDevices};
+use protocol::api::{DeviceGroup, NewPoolDevices};
 
 /// The output of `pool create -n`.
-pub(crate) fn layout(pool: &str, devices: &PoolDevices) -> String {
+pub(crate) fn layout(pool: &str, devices: &NewPoolDevices) -> String {
     let begin = format!("would create '{pool}' with the following layout:\n\n\t{pool}\n");
     begin + &layout_of(devices)
 }
 
 /// The lines of devices that are to belong to a pool.
-pub(crate) fn layout_of(devices: &PoolDevices) -> String {
+pub(crate) fn layout_of(devices: &NewPoolDevices) -> String {
     let mut out = layout_of_groups(&devices.groups);
     if !devices.logs.is_empty() {
         out += "\tlogs\n";

@@ -2,13 +2,13 @@
 
 use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, other};
-use protocol::api::{FailureKind, Sweep, SweepRow, command};
+use protocol::api::{FailureKind, SpaceWork, SweepRow, command};
 
 use super::device_words::member;
 use crate::cmd::pool::args::{Activity, SweepArgs};
 use crate::cmd::pool::run::wait::until_ended;
 
-pub(crate) fn run(args: SweepArgs, what: Sweep, session: &mut Session) -> Result {
+pub(crate) fn run(args: SweepArgs, what: SpaceWork, session: &mut Session) -> Result {
     let pool = args.pool;
     let begin = command::PoolSweep {
         pool: pool.clone(),
@@ -27,13 +27,13 @@ pub(crate) fn run(args: SweepArgs, what: Sweep, session: &mut Session) -> Result
         return Ok(Outcome::done());
     }
     let (activity, noun, done) = match what {
-        Sweep::Trim => (Activity::Trim, "trim", "trimmed"),
-        Sweep::Initialize => (Activity::Initialize, "initialization", "initialized"),
+        SpaceWork::Trim => (Activity::Trim, "trim", "trimmed"),
+        SpaceWork::Initialize => (Activity::Initialize, "initialization", "initialized"),
     };
     let report = until_ended(&pool, activity, session)?;
     let row = match what {
-        Sweep::Trim => report.trim,
-        Sweep::Initialize => report.initialize,
+        SpaceWork::Trim => report.trim,
+        SpaceWork::Initialize => report.initialize,
     };
     match row {
         Some(SweepRow {
