@@ -380,7 +380,7 @@ fn frames() {
                 devices: vec!["/dev/a".into()],
                 parity: 0,
             }],
-            ..PoolDevices::default()
+            ..NewPoolDevices::default()
         }),
         size: Some(1),
         force: false,

@@ -4,13 +4,13 @@
 //! open dataset follows in `daemon::state::datasets::properties::settings`, a computed value in `daemon::ops::datasets::list`.
 
 mod find;
-mod known;
+mod reference;
 mod row;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use find::{is_of_pools, of_pools};
-pub use known::PropertyFacts;
+pub use reference::PropertyFacts;
 pub use row::{Applies, Property, ReceiveTreatment, Settable, Tenant, Values};
 pub use table::PROPERTIES;

@@ -4,6 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::arguments::{
+    HomeStep, InspectTarget, MountPermissions, NewVolume, Props, ReceiveName, SendScope, WhoKind,
+    each_once,
+};
 use super::command_name::kebab;
 pub use super::device_commands::{
     HaCheck, HaStart, HaStatus, HaStop, HaVerify, IscsiExport, IscsiKick, IscsiUnexport,
@@ -19,11 +23,7 @@ pub use super::pool_commands::{
     PoolHistory, PoolImport, PoolImportable, PoolIo, PoolLabelClear, PoolReguid, PoolScrub,
     PoolSplit, PoolStatus, PoolSweep, PoolSync,
 };
-use super::report::{OwnerKind, TokenScope};
-use super::wanted::{
-    HomeStep, InspectTarget, MountPermissions, NewVolume, Props, ReceiveName, SendScope, WhoKind,
-    each_once,
-};
+use super::reports::{OwnerKind, TokenScope};
 use super::zone_profile::ZoneProfile;
 
 /// The effect of a command, for tokens that only read.

@@ -3,51 +3,37 @@
 //! Everything here travels as JSON in frames (see [`crate::wire`]); secrets do not, they have frames
 //! of their own.
 
-mod anchor;
+mod arguments;
 pub mod command;
 mod command_name;
 mod device_commands;
-mod fullness;
-mod inspection;
 mod key_commands;
 mod pool_commands;
-mod pools;
 mod reply;
-mod report;
-mod serving;
-mod wanted;
+mod reports;
 mod zone_profile;
 
 use serde::{Deserialize, Serialize};
 
-pub use anchor::{AnchorDoubt, AnchorOutcome, AnchorRow, DatasetAnchor};
-pub use command::{Command, Effect};
-pub use failure::{Failure, FailureKind, Result};
-pub use fullness::Fullness;
-pub use inspection::{
-    CheckRow, ChunkRow, InspectedDataset, Inspection, KeychainRow, LogEntryRow, LogRow, PointerRow,
-    SuperblockRow,
-};
-pub use pools::{
-    CacheIo, CheckpointRow, DeviceIo, DeviceRow, EventRow, FeatureReport, FeatureRow, HistoryRow,
-    ImportablePool, Io, PoolIoReport, PoolReport, RemovalRow, ScrubRow, SweepRow,
-};
-pub use reply::Reply;
-pub use report::{
-    AccountRow, CallerReport, DaemonReport, DatasetRow, DeferredReport, DiffReport, DiffRow,
-    DoomedReport, GenerationRow, HoldRow, HomeRow, KeyRow, MountRow, NewToken, OwnerKind,
-    PermissionRow, PropertyRow, PropertyValue, ShredReport, SlotRow, StreamRow, Survivor, TokenRow,
-    TokenScope, ValueSource, ZoneRow,
-};
-pub use serving::{
-    BorrowedDevice, DeviceAnswer, DeviceRequest, DeviceUse, ExportRow, HaReport, HaTargetRow,
-    HaUnitRow, MappingChange, MappingKeyPlace, MappingReencryption, MappingRow, MappingTimes,
-    PlainMapping, ReservationRow, SessionRow,
-};
-pub use wanted::{
+pub use arguments::{
     AccessTimes, CheckpointUse, DeviceChange, DeviceGroup, HomeStep, InspectTarget,
     MountPermissions, NAMES_MAX, NewPoolDevices, NewVolume, Pbkdf, Props, ReceiveName, Rotation,
     SendScope, SpaceWork, WhoKind,
+};
+pub use command::{Command, Effect};
+pub use failure::{Failure, FailureKind, Result};
+pub use reply::Reply;
+pub use reports::{
+    AccountRow, AnchorDoubt, AnchorOutcome, AnchorRow, BorrowedDevice, CacheIo, CallerReport,
+    CheckRow, CheckpointRow, ChunkRow, DaemonReport, DatasetAnchor, DatasetRow, DeferredReport,
+    DeviceAnswer, DeviceIo, DeviceRequest, DeviceRow, DeviceUse, DiffReport, DiffRow, DoomedReport,
+    EventRow, ExportRow, FeatureReport, FeatureRow, Fullness, GenerationRow, HaReport, HaTargetRow,
+    HaUnitRow, HistoryRow, HoldRow, HomeRow, ImportablePool, InspectedDataset, Inspection, Io,
+    KeyRow, KeychainRow, LogEntryRow, LogRow, MappingChange, MappingKeyPlace, MappingReencryption,
+    MappingRow, MappingTimes, MountRow, NewToken, OwnerKind, PermissionRow, PlainMapping,
+    PointerRow, PoolIoReport, PoolReport, PropertyRow, PropertyValue, RemovalRow, ReservationRow,
+    ScrubRow, SessionRow, ShredReport, SlotRow, StreamRow, SuperblockRow, Survivor, SweepRow,
+    TokenRow, TokenScope, ValueSource, ZoneRow,
 };
 pub use zone_profile::ZoneProfile;
 

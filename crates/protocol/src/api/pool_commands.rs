@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::wanted::{DeviceChange, Props, each_once};
+use super::arguments::{DeviceChange, Props, each_once};
 
 /// Make a pool with a root dataset.
 #[derive(Clone, Debug, Serialize, Deserialize)]

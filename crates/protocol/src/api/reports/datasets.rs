@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::zone_profile::ZoneProfile;
+use crate::api::zone_profile::ZoneProfile;
 
 /// A dataset or snapshot with properties, in the order in which they were asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -351,7 +351,7 @@ pub struct PermissionRow {
     /// below) or `set`.
     pub scope: String,
     /// The kind of the name.
-    pub kind: super::WhoKind,
+    pub kind: crate::api::WhoKind,
     /// The user or group that has the permissions; empty for everyone.
     pub name: String,
     /// The permissions.

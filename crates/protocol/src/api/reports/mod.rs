@@ -1,0 +1,30 @@
+//! The reports in the replies of the daemon: about pools, datasets, exports, and states of anchors.
+
+mod anchor;
+mod datasets;
+mod fullness;
+mod inspection;
+mod pools;
+mod serving;
+
+pub use anchor::{AnchorDoubt, AnchorOutcome, AnchorRow, DatasetAnchor};
+pub use datasets::{
+    AccountRow, CallerReport, DaemonReport, DatasetRow, DeferredReport, DiffReport, DiffRow,
+    DoomedReport, GenerationRow, HoldRow, HomeRow, KeyRow, MountRow, NewToken, OwnerKind,
+    PermissionRow, PropertyRow, PropertyValue, ShredReport, SlotRow, StreamRow, Survivor, TokenRow,
+    TokenScope, ValueSource, ZoneRow,
+};
+pub use fullness::Fullness;
+pub use inspection::{
+    CheckRow, ChunkRow, InspectedDataset, Inspection, KeychainRow, LogEntryRow, LogRow, PointerRow,
+    SuperblockRow,
+};
+pub use pools::{
+    CacheIo, CheckpointRow, DeviceIo, DeviceRow, EventRow, FeatureReport, FeatureRow, HistoryRow,
+    ImportablePool, Io, PoolIoReport, PoolReport, RemovalRow, ScrubRow, SweepRow,
+};
+pub use serving::{
+    BorrowedDevice, DeviceAnswer, DeviceRequest, DeviceUse, ExportRow, HaReport, HaTargetRow,
+    HaUnitRow, MappingChange, MappingKeyPlace, MappingReencryption, MappingRow, MappingTimes,
+    PlainMapping, ReservationRow, SessionRow,
+};
