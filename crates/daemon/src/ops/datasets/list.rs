@@ -7,8 +7,8 @@ use cipher::Suite;
 use pool::DatasetListing;
 use protocol::accounts::user_name;
 use protocol::api::{
-    DatasetRow, HistoryRow, KeyRow, MountRow, FeatureReport, PoolReport, PropertyRow, ValueSource, PropertyValue,
-    command,
+    DatasetRow, FeatureReport, HistoryRow, KeyRow, MountRow, PoolReport, PropertyRow,
+    PropertyValue, ValueSource, command,
 };
 use protocol::property::{PROPERTIES, Property};
 
@@ -357,7 +357,9 @@ fn property_row(
     let (value, source) = match property.as_str() {
         "name" => (PropertyValue::Text(listed.name.clone()), ValueSource::None),
         "encryption" => encryption(active, listed)?,
-        "keysource" if listed.entry.suite == 0 => (PropertyValue::Text("none".into()), ValueSource::Default),
+        "keysource" if listed.entry.suite == 0 => {
+            (PropertyValue::Text("none".into()), ValueSource::Default)
+        }
         name if !volumes::applies(&listed.entry, name) => (PropertyValue::None, ValueSource::None),
         "mountpoint" => mountpoint(active, listed)?,
         name if let Some(property) = AccountProperty::parse(name) => {
@@ -383,7 +385,11 @@ fn applies_to_snapshots(name: &str) -> bool {
     Property::find(name).is_none_or(|property| property.of_snapshots)
 }
 
-fn settable(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<(PropertyValue, ValueSource)> {
+fn settable(
+    active: &ActivePool,
+    listed: &DatasetListing,
+    name: &str,
+) -> Result<(PropertyValue, ValueSource)> {
     let mounted_ro = name == "readonly"
         && active
             .mounts
@@ -417,7 +423,10 @@ fn settable(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<
 
 /// `on` for the usual suite, as the words of ZFS have it, or the name of another. Its source is the nearest dataset above
 /// that was made with `encryption`.
-fn encryption(active: &ActivePool, listed: &DatasetListing) -> Result<(PropertyValue, ValueSource)> {
+fn encryption(
+    active: &ActivePool,
+    listed: &DatasetListing,
+) -> Result<(PropertyValue, ValueSource)> {
     let (_, source) = properties::effective(&active.pool, &listed.entry, "encryption")?;
     let word = match suite_name(listed) {
         Some(name) if name == Suite::DEFAULT.name() => "on",
@@ -431,7 +440,10 @@ fn suite_name(listed: &DatasetListing) -> Option<&'static str> {
     Suite::from_id(listed.entry.suite).map(Suite::name)
 }
 
-fn mountpoint(active: &ActivePool, listed: &DatasetListing) -> Result<(PropertyValue, ValueSource)> {
+fn mountpoint(
+    active: &ActivePool,
+    listed: &DatasetListing,
+) -> Result<(PropertyValue, ValueSource)> {
     if listed.entry.is_snapshot() {
         return Ok((PropertyValue::None, ValueSource::None));
     }
@@ -474,7 +486,9 @@ fn computed(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<
         }
         "mounted" if is_snapshot => PropertyValue::None,
         "mounted" => yes_no(active.mounts.lock().contains_key(&entry.id)),
-        "suite" => suite_name(listed).map_or(PropertyValue::None, |name| PropertyValue::Text(name.into())),
+        "suite" => {
+            suite_name(listed).map_or(PropertyValue::None, |name| PropertyValue::Text(name.into()))
+        }
         "keystatus" if entry.suite == 0 => PropertyValue::None,
         "keystatus" => PropertyValue::Text(key_state(active, active.key_root(entry)?).into()),
         "rekeydate" if entry.suite == 0 => PropertyValue::None,
@@ -482,7 +496,9 @@ fn computed(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<
             Ok((keyring, _)) => PropertyValue::Time(keyring.newest().created()),
             Err(_) => PropertyValue::None,
         },
-        "reencryption" => active.reencryption(entry).map_or(PropertyValue::None, PropertyValue::Text),
+        "reencryption" => active
+            .reencryption(entry)
+            .map_or(PropertyValue::None, PropertyValue::Text),
         "origin" if entry.origin == 0 => PropertyValue::None,
         "origin" => PropertyValue::Text(active.pool.name_of(entry.origin)?),
         "clones" if !is_snapshot => PropertyValue::None,
@@ -494,9 +510,9 @@ fn computed(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<
         "usedbysnapshots" => heads(listed.used_by_snapshots),
         "usedbychildren" => heads(listed.used_by_children),
         "usedbyrefreservation" => heads(listed.used_by_refreservation),
-        "volsize" => entry
-            .volume()
-            .map_or(PropertyValue::None, |shape| PropertyValue::Bytes(shape.size())),
+        "volsize" => entry.volume().map_or(PropertyValue::None, |shape| {
+            PropertyValue::Bytes(shape.size())
+        }),
         "volblocksize" => match entry.volume() {
             Some(shape) => PropertyValue::Bytes(shape.block_size().into()),
             None => PropertyValue::None,
@@ -511,7 +527,9 @@ fn computed(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<
         "logicalreferenced" => PropertyValue::Bytes(entry.logical),
         "written" => PropertyValue::Bytes(listed.written),
         "defer_destroy" if !is_snapshot => PropertyValue::None,
-        "defer_destroy" => PropertyValue::Text(if entry.is_deferred() { "on" } else { "off" }.into()),
+        "defer_destroy" => {
+            PropertyValue::Text(if entry.is_deferred() { "on" } else { "off" }.into())
+        }
         "userrefs" if !is_snapshot => PropertyValue::None,
         "userrefs" => {
             let holds = active

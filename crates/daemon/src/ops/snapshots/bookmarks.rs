@@ -1,7 +1,7 @@
 //! Bookmarks of snapshots.
 
 use pool::NamedBookmark;
-use protocol::api::{DatasetRow, PropertyRow, ValueSource, PropertyValue};
+use protocol::api::{DatasetRow, PropertyRow, PropertyValue, ValueSource};
 
 use crate::failure::Result;
 use crate::state::callers::context::{CallerContext, ENTRY_TEXTS};
