@@ -1,9 +1,6 @@
 //! What the daemon has answered to clients of a volume, before anything was flushed, outlives the daemon. Where it may
 //! not have outlived the machine, or need not, the first flush of each client fails.
 
-#[path = "../../../iscsi/tests/common/initiator.rs"]
-mod initiator;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -11,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use crate::common::*;
-use initiator::{CHECK, GOOD, Initiator};
+use crate::initiator::{CHECK, GOOD, Initiator};
 
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 256;

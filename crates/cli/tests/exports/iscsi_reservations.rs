@@ -1,13 +1,10 @@
 //! Persistent reservations of targets: what the daemon keeps, and where.
 
-#[path = "../../../iscsi/tests/common/initiator.rs"]
-mod initiator;
-
 use std::fs::File;
 use std::net::TcpListener;
 
 use crate::common::*;
-use initiator::{CONFLICT, GOOD, Initiator};
+use crate::initiator::{CONFLICT, GOOD, Initiator};
 
 const NAME: &str = "iqn.2026-01.org.example:shared";
 const REGISTER_AND_IGNORE: u8 = 6;

@@ -2,6 +2,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../../../iscsi/tests/common/initiator.rs"]
+mod initiator;
 
 mod acknowledged;
 mod iscsi;

@@ -22,8 +22,8 @@ use console::session::{Session, answer, device_path, other, usage};
 use console::show::{json, text, time};
 use console::terminal;
 use protocol::api::{
-    CheckpointUse, DeviceChange, DeviceGroup, HistoryRow, ImportablePool, NewPoolDevices, SpaceWork,
-    command,
+    CheckpointUse, DeviceChange, DeviceGroup, HistoryRow, ImportablePool, NewPoolDevices,
+    SpaceWork, command,
 };
 use protocol::property::{is_of_pools, of_pools};
 
