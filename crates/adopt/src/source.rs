@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use console::session::{other, usage};
 use fuse::FuseMount;
-use homes::stack::run::{Encrypted, encrypted, show_gocryptfs};
+use homes::stack::run::{EncryptionFormat, encrypted, show_gocryptfs};
 use protocol::api::Failure;
 
 use crate::args::Adopt;
@@ -29,10 +29,10 @@ impl CopySource {
     pub(crate) fn open(args: &Adopt) -> Result<CopySource, Failure> {
         let dir = &args.source;
         match encrypted(dir)? {
-            Some(Encrypted::Gocryptfs) => {
+            Some(EncryptionFormat::Gocryptfs) => {
                 PrivateMount::new(dir, args.passfile.as_deref()).map(CopySource::Shown)
             }
-            Some(Encrypted::Other(format)) => Err(usage(format!(
+            Some(EncryptionFormat::Other(format)) => Err(usage(format!(
                 "'{}' is encrypted by {format}: mount it first, 'strongroom stack mount --read-only', and name the \
                  directory where it is mounted",
                 dir.display()

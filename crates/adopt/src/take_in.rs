@@ -1,5 +1,5 @@
-//! Moves what lies in a directory into a dataset. Each entry is here or there, or both, whatever ends the process: copies
-//! get their names in the dataset when all are complete and durable, and only then is anything removed.
+//! Moves what lies in a directory into a dataset. Each entry is here or there, or both, whatever ends the process.
+//! Copies get their names in the dataset when all are complete and durable. Only then is anything removed.
 //!
 //! Directories are entered by descriptors. No link is followed, and nothing is removed on another mount.
 

@@ -7,7 +7,7 @@
 //! - `helper` is the program that mount(8) and systemd call by other names.
 
 mod cmd;
-mod completing;
+mod completion;
 mod helper;
 mod hwcap;
 
@@ -37,7 +37,7 @@ pub fn main() -> ExitCode {
         // The process that loads a PKCS#11 module. The exit of this process tells its parent what went wrong.
         return keys::serve_token().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
-    if completing::answer() {
+    if completion::answer() {
         return ExitCode::SUCCESS;
     }
     let mut args = std::env::args_os();

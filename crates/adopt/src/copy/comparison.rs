@@ -28,8 +28,8 @@ pub(crate) fn is_copy(from: &FileNode, copy: &FileNode) -> bool {
     a.file_type() == b.file_type() && is_same
 }
 
-/// Returns whether the dataset has the same file, or all that is in a directory, with the same owners, modes and
-/// attributes.
+/// Returns whether the dataset has the same file, or the same contents of a directory. Owners, modes and attributes
+/// have to be the same too.
 pub(crate) fn is_equal(from: &FileNode, copy: &FileNode) -> io::Result<bool> {
     let (a, b) = (&from.meta, &copy.meta);
     let facts = |node: &FileNode| (node.meta.uid(), node.meta.gid(), node.meta.mode());

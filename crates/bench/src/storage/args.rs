@@ -94,8 +94,8 @@ pub struct BenchFile {
 
 /// Measure encrypted block devices: on a disk, or in memory
 ///
-/// With DIR, makes an image in a new file in DIR, and measures it as the data of a LUKS container. The table has the
-/// columns of `bench pool`, without FUSE.
+/// With DIR, makes an image in a new file in DIR, and measures a LUKS container in it. The table has the columns of
+/// `bench pool`, without FUSE.
 ///
 /// Without DIR, measures in memory. Three workloads: alternating reads and writes of 4 KiB, one after the other (the
 /// test of an article of Cloudflare on dm-crypt); random ones of 4 KiB, 32 at a time; sequential ones of 1 MiB. Each runs

@@ -1,5 +1,5 @@
-//! The command line: the definition from which the parser, the help texts, the man pages and the
-//! shell completion are made.
+//! The definition of the command line, from which the parser, the help texts, the man pages and the shell completion
+//! are made.
 //!
 //! The first line of a comment on a command is its summary in lists, the rest its description.
 //! Examples stand below each command, because people copy them. Options have the names and letters of
@@ -89,8 +89,8 @@ pub(crate) struct Global {
 }
 
 impl Cli {
-    /// Reads a command line. The whole definition takes milliseconds to build, so it is built only for help, for
-    /// errors and for what does not begin with the name of a command.
+    /// Reads a command line. The whole definition takes milliseconds to build. So it is built only for help, for errors
+    /// and for words that are no name of a command.
     pub(crate) fn read(args: &[OsString]) -> Result<Cli, clap::Error> {
         let typed = args.get(1).and_then(|word| Command::alone(word.to_str()?));
         if let Some(command) = typed {

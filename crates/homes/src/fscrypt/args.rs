@@ -39,7 +39,7 @@ pub enum Fscrypt {
     Recover(Recover),
     Unlock(Unlock),
     Lock(Lock),
-    Status(Status),
+    Status(FscryptStatusArgs),
     Purge(Purge),
     #[command(subcommand)]
     Metadata(Metadata),
@@ -62,7 +62,7 @@ EXAMPLES
 EXIT CODES
   4 if the machine is set up already, or another user owns the metadata; 6 if not permitted.")]
 pub struct Setup {
-    /// How long a try at a new passphrase takes, as 300ms or 1.5s
+    /// Time that a try at a new passphrase takes, as 300ms or 1.5s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     pub(crate) time: Duration,
     /// Replace the configuration if there is one
@@ -220,7 +220,7 @@ JSON
 
 EXIT CODES
   1 if the path is not encrypted; 3 if there is no metadata; 9 if it is damaged.")]
-pub struct Status {
+pub struct FscryptStatusArgs {
     /// A mountpoint, a directory or a file
     #[arg(value_name = "PATH")]
     pub(crate) path: Option<PathBuf>,
@@ -437,13 +437,13 @@ pub struct Pair {
 /// The kind and the name of a new protector.
 #[derive(Args, Debug)]
 pub struct NewProtector {
-    /// Where the secret of a new protector comes from; default: as the configuration says
+    /// Source of the secret of a new protector; default: as the configuration says
     #[arg(long, value_enum, value_name = "SOURCE")]
     pub(crate) source: Option<NewSource>,
-    /// What to call a new protector
+    /// Name of a new protector
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Whose login passphrase opens a new protector; default: that of the user who runs the command
+    /// User whose login passphrase opens a new protector; default: the user who runs the command
     #[arg(long, value_name = "USERNAME")]
     pub(crate) user: Option<String>,
 }

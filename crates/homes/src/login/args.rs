@@ -40,7 +40,7 @@ FILES
 EXIT CODES
   3 if there is nothing to open; 7 if the passphrase is wrong.")]
 pub struct LoginArgs {
-    /// What to do
+    /// Step to take
     #[arg(value_name = "STEP")]
     pub(crate) step: LoginStep,
 
@@ -84,7 +84,7 @@ pub struct LoginArgs {
     #[arg(long, hide = true)]
     pub(crate) part: Option<LoginPart>,
 
-    /// Where the encrypted files of the home are
+    /// Directory of the encrypted files of the home
     #[arg(long, hide = true)]
     pub(crate) lower: Option<PathBuf>,
 

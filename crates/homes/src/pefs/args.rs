@@ -192,7 +192,7 @@ pub struct PefsDirectory {
     /// DIRECTORY is the lower directory, which need not be mounted
     #[arg(short = 'f')]
     pub(crate) is_lower: bool,
-    /// Where it is mounted; with -f, the lower directory
+    /// Mountpoint; with -f, the lower directory
     #[arg(value_name = "DIRECTORY")]
     pub(crate) dir: PathBuf,
 }
@@ -203,7 +203,7 @@ pub struct KeyOf {
     /// Use no passphrase
     #[arg(short = 'p', conflicts_with = "passfiles")]
     pub(crate) no_passphrase: bool,
-    /// How often the passphrase is hashed; 0 is not at all; default: 50000
+    /// Rounds of hashing of the passphrase; 0 is none; default: 50000
     #[arg(short = 'i', value_name = "NUMBER")]
     pub(crate) iterations: Option<u32>,
     /// Read the passphrase from the first line of this file; of several, the lines together
@@ -238,13 +238,13 @@ pub struct ChildOf {
     /// The algorithm of the next key
     #[arg(short = 'A', value_name = "ALGORITHM")]
     pub(crate) child_algorithm: Option<String>,
-    /// As -i, for the next key
+    /// The same as -i, for the next key
     #[arg(short = 'I', value_name = "NUMBER")]
     pub(crate) child_iterations: Option<u32>,
-    /// As -j, for the next key
+    /// The same as -j, for the next key
     #[arg(short = 'J', value_name = "FILE")]
     pub(crate) child_passfiles: Vec<PathBuf>,
-    /// As -k, for the next key
+    /// The same as -k, for the next key
     #[arg(short = 'K', value_name = "FILE")]
     pub(crate) child_key_files: Vec<PathBuf>,
 }
@@ -329,7 +329,7 @@ pub struct PefsUnmount {
     /// Say what was done
     #[arg(short = 'v')]
     pub(crate) verbose: bool,
-    /// Where the files are shown
+    /// Directory that shows the files
     #[arg(value_name = "MOUNTPOINT")]
     pub(crate) mountpoint: PathBuf,
 }
@@ -337,7 +337,7 @@ pub struct PefsUnmount {
 /// The mountpoint of a command.
 #[derive(Args, Debug)]
 pub struct OfMount {
-    /// Where it is mounted
+    /// Mountpoint
     #[arg(value_name = "MOUNTPOINT")]
     pub(crate) mountpoint: PathBuf,
 }

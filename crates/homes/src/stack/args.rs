@@ -235,8 +235,8 @@ pub struct StackMount {
     /// Mount over a directory that is not empty
     #[arg(short = 'O', long)]
     pub(crate) overlay: bool,
-    /// How long the mount believes what it knows of attributes and directories: `auto`, a second if the lower file
-    /// system is a local one; `none`, not at all
+    /// Time that the mount keeps attributes and directories: `auto`, a second if the lower file system is a local one;
+    /// `none`, no time
     #[arg(
         long,
         value_name = "HOW",
@@ -256,7 +256,7 @@ pub struct StackMount {
     /// Stay in the foreground until it is unmounted
     #[arg(long)]
     pub(crate) foreground: bool,
-    /// What a mount in the background is started with
+    /// Mark of the process of a mount in the background
     #[arg(long, hide = true, conflicts_with = "foreground")]
     pub(crate) detached: bool,
     /// Unmount by force when the standard input ends: the process that holds its other end has ended
@@ -288,7 +288,7 @@ pub struct StackUnmount {
     /// Unmount it even if it is in use
     #[arg(short)]
     pub(crate) force: bool,
-    /// Where the files are shown
+    /// Directory that shows the files
     #[arg(value_name = "MOUNTPOINT")]
     pub(crate) mountpoint: PathBuf,
 }
@@ -348,9 +348,9 @@ pub struct StackKey {
 /// Formats of lower files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StackFormat {
-    /// That of Linux
+    /// The format of Linux
     Fscrypt,
-    /// That of gocryptfs, version 2
+    /// The format of gocryptfs, version 2
     Gocryptfs,
 }
 
@@ -359,7 +359,7 @@ pub enum StackFormat {
 pub enum CacheMode {
     /// A second, if only this machine changes the lower file system
     Auto,
-    /// Not at all
+    /// No time
     None,
 }
 

@@ -13,8 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::crypto::args::BenchTable;
 
-/// The time that one run goes on at least, in time of this thread: what others do on the machine does not
-/// count.
+/// The time that one run goes on at least, in time of this thread. Work of other threads does not count.
 const RUN: Duration = Duration::from_millis(60);
 
 /// The time that `crypto providers --rate` measures each.
@@ -201,7 +200,7 @@ fn seal(provider: Provider, algorithm: AeadAlgorithm) -> cipher::Result<CipherCa
     }))
 }
 
-/// Opens in turn the ciphertext of a message and the message as a ciphertext: in counter mode each becomes the other.
+/// Opens in turn the ciphertext of a message and the message as a ciphertext. In counter mode each becomes the other.
 fn open(provider: Provider, algorithm: AeadAlgorithm, len: usize) -> cipher::Result<CipherCall> {
     let key = vec![7; algorithm.key_len()];
     let cipher = AeadCipher::with_provider(provider, algorithm, &key)?;

@@ -43,7 +43,7 @@ impl OpenSsl {
     }
 }
 
-/// The output of a command, standard output and error, and the time that it had a processor, if the kernel counts it.
+/// The output of a command, standard output and error. Also the time that it had a processor, if the kernel counts it.
 fn run(command: &mut Command) -> Option<(String, Option<Duration>)> {
     let mut child = command
         .stdin(Stdio::null())

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use block::BlockDevice;
 use console::outcome::Result;
 
-use super::stop::StopSignal;
+use super::stop::StopRequest;
 use super::work::cannot;
 
 pub(super) const MIB: usize = 1 << 20;
@@ -103,7 +103,7 @@ pub(super) struct Load<'a> {
     pub(super) time: Duration,
     /// The data of one request: random bytes, which nothing compresses.
     pub(super) pattern: &'a [u8],
-    pub(super) stop: &'a StopSignal,
+    pub(super) stop: &'a StopRequest,
 }
 
 /// The count and the rate of repeated requests.
@@ -241,8 +241,8 @@ fn in_turn(n: u64, most: u64, one: impl FnOnce(u64) -> io::Result<()>) -> io::Re
     }
 }
 
-/// The address of the `n`th small request, in so many bytes: each place comes once before the first comes again, and
-/// none is near the one before.
+/// The address of the `n`th small request, in so many bytes: each offset comes once before the first comes again. None
+/// is near the one before.
 fn place(n: u64, size: u64) -> u64 {
     let places = size / SMALL as u64;
     let step = STEP % places;

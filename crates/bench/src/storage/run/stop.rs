@@ -7,16 +7,16 @@ use console::terminal::Interruptions;
 use protocol::api::Failure;
 
 /// Holds signals back while it lives.
-pub(super) struct StopSignal {
+pub(super) struct StopRequest {
     signals: Interruptions,
     /// True if one came: the thread that sees it tells the others.
     came: AtomicBool,
 }
 
-impl StopSignal {
-    pub(super) fn new() -> Result<StopSignal> {
+impl StopRequest {
+    pub(super) fn new() -> Result<StopRequest> {
         let signals = Interruptions::hold().map_err(|error| Failure::other(error.to_string()))?;
-        Ok(StopSignal {
+        Ok(StopRequest {
             signals,
             came: AtomicBool::new(false),
         })

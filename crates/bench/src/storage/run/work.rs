@@ -16,7 +16,7 @@ use protocol::api::{Failure, FailureKind};
 use protocol::client::Terminal;
 use rustix::fs::Mode;
 
-use super::stop::StopSignal;
+use super::stop::StopRequest;
 use crate::storage::args::BenchHow;
 
 /// The bytes that stay free on the disk.
@@ -31,7 +31,7 @@ pub(super) struct WorkDir {
     pub(super) data: PathBuf,
     /// For the socket, whose path has to be short, and mountpoints.
     pub(super) near: PathBuf,
-    pub(super) stop: StopSignal,
+    pub(super) stop: StopRequest,
 }
 
 impl WorkDir {
@@ -55,7 +55,7 @@ impl WorkDir {
             );
             return Err(Failure::new(FailureKind::NoSpace, message));
         }
-        let stop = StopSignal::new()?;
+        let stop = StopRequest::new()?;
         let data = new_dir(&dir)?;
         let near = new_near().inspect_err(|_| remove(&data))?;
         // Some thirty measurements; small files and the writing of data take longer.

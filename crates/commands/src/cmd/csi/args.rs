@@ -41,7 +41,7 @@ pub(crate) struct Csi {
     /// The directory of the kubelet; volumes are mounted nowhere else
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/kubelet")]
     pub(crate) kubelet_dir: PathBuf,
-    /// Where the daemon mounts the volumes; default: plugins/DRIVER/mounts in the directory of the kubelet
+    /// Directory where the daemon mounts the volumes; default: plugins/DRIVER/mounts in the directory of the kubelet
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) mounts: Option<PathBuf>,
     /// Let the controller make volumes larger, and not the nodes; only for a cluster of one node

@@ -101,7 +101,7 @@ pub(crate) struct KeyLoadArgs {
     /// Read the key of any slot from here, in any format: `prompt`, `file:///PATH` or another location
     #[arg(short = 'L', value_name = "LOCATION")]
     pub(crate) location: Option<String>,
-    /// As -L, in this format only: `keysource=FORMAT,LOCATION`
+    /// The same as -L, in this format only: `keysource=FORMAT,LOCATION`
     #[arg(
         short = 'o',
         value_name = "PROPERTY=VALUE",
@@ -238,11 +238,11 @@ pub(crate) struct KeyChangeArgs {
 /// Only the keyring and that seal are written, so this is fast for a dataset of any size. The passphrase
 /// stays; `key change` changes it.
 ///
-/// With --reencrypt the daemon also brings stored data to the new keys, in the background, while the
-/// dataset is in use. New records need space beside the old ones until the next commit, or for ever where
-/// snapshots keep the old ones. The daemon leaves 1/16 of the pool free for other writes and waits while
-/// there is less; `get reencryption` and `pool status` say so. It continues after a restart. Then it
-/// destroys the older keys that nothing needs. Keys that snapshots need are destroyed with these snapshots.
+/// With --reencrypt the daemon also brings stored data to the new keys, in the background, while programs use the
+/// dataset. New records need space beside the old ones until the next commit. Where snapshots keep the old ones, they
+/// need it for ever. The daemon leaves 1/16 of the pool free for other writes and waits while there is less; `get
+/// reencryption` and `pool status` say so. It continues after a restart. Then it destroys the older keys that nothing
+/// needs. Keys that snapshots need are destroyed with these snapshots.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -426,9 +426,9 @@ pub(crate) struct KeySlotsArgs {
 
 /// Find the key slot that a key opens
 ///
-/// For an old passphrase or key, whose format or slot is not known any more. Tries it in every format that
-/// it can have, on every slot, and says which slot opened and what to do next. Loads nothing and changes
-/// nothing; the key may be loaded already.
+/// For an old passphrase or key, whose format or slot is not known any more. Tries it in every format that it can have,
+/// on every slot. Says which slot opened and what to do next. Loads nothing and changes nothing; the key may be loaded
+/// already.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -454,11 +454,11 @@ pub(crate) struct KeyRecover {
 
 /// Back up the keyring of a dataset, or all keyrings of a pool, to a file
 ///
-/// If the key area of a pool is lost, all data that its keys encrypt is lost. `key restore` puts the copy
-/// back. The file also has the keyrings of datasets that inherit this key. With the name of a pool it has
-/// all keyrings of the pool; each dataset is restored from it by its name. Keys stay wrapped. The file
-/// opens with the passphrases and keys of today, even after you change them: keep it as you keep a key.
-/// Make a new backup after `key rotate` and after each key change. No key is needed.
+/// If the key area of a pool is lost, all data that its keys encrypt is lost. `key restore` puts the copy back. The
+/// file also has the keyrings of datasets that inherit this key. With the name of a pool it has all keyrings of the
+/// pool. Each dataset is restored from it by its name. Keys stay wrapped. The file opens with the passphrases and keys
+/// of today, even after you change them. Keep it as you keep a key. Make a new backup after `key rotate` and after each
+/// key change. No key is needed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

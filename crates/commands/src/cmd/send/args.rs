@@ -5,11 +5,10 @@ use console::values;
 
 /// Write a snapshot to the standard output, for `receive`
 ///
-/// The stream holds the whole snapshot, or with -i the changes since an earlier snapshot. With -w it
-/// carries the records as they are stored, sealed: no side needs a key. The stream also carries the wrapped
-/// keys and the key location, so the copy opens with the same passphrase or key. A reader of the stream
-/// sees what the devices show: names of the dataset and the snapshot, sizes, properties and wrapped keys;
-/// no contents and no names of files.
+/// The stream holds the whole snapshot, or with -i the changes since an earlier snapshot. With -w it carries the
+/// records as they are stored, sealed: no side needs a key. The stream also carries the wrapped keys and the key
+/// location. So the copy opens with the same passphrase or key. A reader of the stream sees what the devices show:
+/// names of the dataset and the snapshot, sizes, properties and wrapped keys; no contents and no names of files.
 ///
 /// Without -w THE STREAM IS PLAIN TEXT, also for an encrypted dataset, whose key must be loaded. Everyone
 /// who sees the stream can read contents and names of files. Send it over a pipe or an encrypted
@@ -71,7 +70,7 @@ pub(crate) struct Send {
     /// Send only the changes since this snapshot or bookmark, as DATASET@SNAPSHOT, @SNAPSHOT or #BOOKMARK
     #[arg(short = 'i', value_name = "SNAPSHOT", conflicts_with = "all_from")]
     pub(crate) from: Option<String>,
-    /// As -i, with all snapshots between the two
+    /// The same as -i, with all snapshots between the two
     #[arg(short = 'I', value_name = "SNAPSHOT")]
     pub(crate) all_from: Option<String>,
     /// Send the datasets below too, all with their snapshots up to this one, and their properties
@@ -89,7 +88,7 @@ pub(crate) struct Send {
     /// Print each stream with its size, and the progress, on the standard error
     #[arg(short)]
     pub(crate) verbose: bool,
-    /// As -v, in columns with tabs and exact numbers, for scripts
+    /// The same as -v, in columns with tabs and exact numbers, for scripts
     #[arg(short = 'P')]
     pub(crate) parsable: bool,
     /// The snapshot
@@ -108,9 +107,9 @@ pub(crate) struct Send {
 /// snapshot. So send -i ORIGIN CLONE@SNAPSHOT sends a clone after its origin.
 ///
 /// A mounted dataset stays mounted during a receive, and shows the new contents at the end. If a process has an open
-/// file or its working directory in the dataset, the receive fails, and the dataset stays as it was. With -F such
-/// files give errors instead. Reading can change access times, which counts as a change: turn `atime` off on a copy
-/// that people read.
+/// file or its working directory in the dataset, the receive fails. The dataset stays as it was. With -F such files
+/// give errors instead. Reading can change access times, which counts as a change: turn `atime` off on a copy that
+/// people read.
 ///
 /// A stream of send -w brings its keys: no key needs to be loaded, and an existing dataset keeps its key slots. A
 /// stream without -w is plain text and is encrypted here. A new dataset inherits the encryption of the dataset
@@ -130,9 +129,9 @@ pub(crate) struct Send {
 /// A stream of send -R makes or continues DATASET and the datasets below it, by their names below the one that was sent.
 /// With -F root's receive also destroys and renames snapshots as the sender has.
 ///
-/// With -n nothing changes. The whole stream is read, every frame is verified, and it is checked against the dataset, its
-/// keys and your permissions. Not checked is what only shows in the pool: free space, quotas, and whether the records
-/// make up the snapshot.
+/// With -n nothing changes. The whole stream is read, and every frame is verified. It is checked against the dataset,
+/// its keys and your permissions. Not checked is what only shows in the pool: free space, quotas, and whether the
+/// records make up the snapshot.
 ///
 /// With -s, the data before an interruption is kept. The property receive_resume_token then has the token for
 /// `send -t`, which sends the rest; -A discards that data, and so does `destroy` for a copy that does not exist

@@ -110,7 +110,7 @@ pub(crate) struct DaemonArgs {
     /// Start it in the background, log to the state directory, and return when it listens
     #[arg(long)]
     pub(crate) background: bool,
-    /// What a daemon in the background is started with
+    /// Mark of the process of a daemon in the background
     #[arg(long, hide = true)]
     pub(crate) detached: bool,
     /// End when the standard input ends: the process that holds its other end has ended

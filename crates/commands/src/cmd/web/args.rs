@@ -76,7 +76,7 @@ EXAMPLES
     strongroom web serve connection 1234"
     )]
     Serve {
-        /// What it serves
+        /// Service of the process
         what: String,
         /// The process that started it
         parent: u32,
@@ -157,10 +157,10 @@ pub(crate) struct TokenCreate {
     /// Accept these commands, by their names in the HTTP API, such as `get,send`
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) commands: Vec<String>,
-    /// How long it is accepted: a number with s, m, h or d, or `never`
+    /// Time that it is accepted: a number with s, m, h or d, or `never`
     #[arg(long, value_name = "TIME", default_value = "90d")]
     pub(crate) expires: String,
-    /// What it is for, to recognize it in the list
+    /// Purpose of the token, to recognize it in the list
     #[arg(value_name = "LABEL")]
     pub(crate) label: String,
 }

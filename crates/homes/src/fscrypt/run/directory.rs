@@ -25,7 +25,7 @@ use super::protectors::questions;
 use super::protectors::recovery::Recovery;
 use super::protectors::secrets::{self, OpenProtector};
 use crate::fscrypt::args::{Encrypt, Lock, Purge, Unlock};
-use crate::stack::run::Mounted;
+use crate::stack::run::StackedMount;
 
 pub(super) fn unlock(args: &Unlock) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
@@ -79,7 +79,7 @@ pub(super) fn lock(args: &Lock) -> Result<String> {
 
 pub(super) fn purge(args: &Purge) -> Result<String> {
     let config = place::config()?;
-    let (place, keyring) = match Mounted::find(&args.mountpoint)? {
+    let (place, keyring) = match StackedMount::find(&args.mountpoint)? {
         Some(mounted) => (mounted.lower().to_owned(), PolicyKeyring::Mount(mounted)),
         None => {
             let place = args.mountpoint.clone();

@@ -13,21 +13,21 @@ use stack::formats::fscrypt::{EncryptionPolicy, KeyName};
 
 use super::open_path::OpenPath;
 use super::place::{self, specifier};
-use crate::stack::run::{ControlAnswer, MasterState, Mounted, Request};
+use crate::stack::run::{ControlAnswer, MasterState, Request, StackedMount};
 
 /// The keys of a file system.
 pub(super) enum PolicyKeyring {
     /// The kernel has them, for the file system of this directory.
     Kernel(PathBuf, File),
     /// The process that serves the mount of a stacked directory has them.
-    Mount(Mounted),
+    Mount(StackedMount),
 }
 
 impl PolicyKeyring {
     /// The one for the metadata in this place.
     pub(super) fn of_place(place: &Path) -> Result<PolicyKeyring> {
         let held = OpenPath::open(place)?;
-        match Mounted::of_lower(&held.whole_path()?) {
+        match StackedMount::of_lower(&held.whole_path()?) {
             Some(mounted) => Ok(PolicyKeyring::Mount(mounted)),
             None => PolicyKeyring::of(&held),
         }
@@ -35,7 +35,7 @@ impl PolicyKeyring {
 
     /// The one for what is in this directory, or is mounted on it.
     fn of(held: &OpenPath<'_>) -> Result<PolicyKeyring> {
-        Ok(match Mounted::on(held, held.path())? {
+        Ok(match StackedMount::on(held, held.path())? {
             Some(mounted) => PolicyKeyring::Mount(mounted),
             None => PolicyKeyring::Kernel(held.path().to_owned(), held.reopen()?),
         })
@@ -134,7 +134,7 @@ pub(super) fn find(
 ) -> Result<(PolicyKeyring, PathBuf, Option<EncryptionPolicy>)> {
     let path = held.path();
     let unknown = || Failure::other(format!("{}: its policy is not known", path.display()));
-    let (keyring, place, bytes) = match Mounted::on(held, path)? {
+    let (keyring, place, bytes) = match StackedMount::on(held, path)? {
         Some(mounted) => {
             // The mount knows it while it is open.
             let ino = held.metadata()?.ino();

@@ -14,7 +14,7 @@ use stack::formats::fscrypt::tool::{
 
 use super::keyring::PolicyKeyring;
 use super::place::failure;
-use crate::stack::run::{Mounted, open_directory};
+use crate::stack::run::{StackedMount, open_directory};
 
 /// The greatest cost of a passphrase at all protectors, in KiB of memory times passes: 64 GiB.
 const WORK_MAX: u64 = 1 << 26;
@@ -35,7 +35,7 @@ impl Logins {
     pub(crate) fn find(uid: u32) -> Logins {
         let own = rustix::process::geteuid().as_raw();
         let mut logins = Vec::new();
-        for mounted in Mounted::of_user(own) {
+        for mounted in StackedMount::of_user(own) {
             let place = mounted.lower().to_owned();
             let store = open_directory(&place).ok();
             let store = store.and_then(|root| MetadataStore::open(&root, &place, Some(uid)).ok());

@@ -22,7 +22,7 @@ use stack::formats::fscrypt::tool::{Config, Costs, DIRECTORY_NAME, MetadataStore
 pub(crate) use self::login::Logins;
 use self::place::failure;
 use crate::fscrypt::args::{Fscrypt, Metadata, Setup};
-use crate::stack::run::{Mounted, open_directory};
+use crate::stack::run::{StackedMount, open_directory};
 
 /// Carries out the command.
 pub fn run(args: Fscrypt, as_json: bool) -> Result {
@@ -94,7 +94,7 @@ fn is_prepared(place: &Path) -> bool {
         let found = std::fs::symlink_metadata(place.join(DIRECTORY_NAME));
         found.is_ok_and(|found| found.is_dir() && users.contains(&found.uid()))
     };
-    has(place) || Mounted::at(place).is_some_and(|mounted| has(mounted.lower()))
+    has(place) || StackedMount::at(place).is_some_and(|mounted| has(mounted.lower()))
 }
 
 fn make(place: &Path, writers: Writers) -> Result<()> {

@@ -19,7 +19,7 @@ pub(super) use crate::stack::run::metadata_failure as failure;
 use crate::stack::run::open_directory;
 
 /// A mounted file system.
-pub(super) struct Mounted {
+pub(super) struct FileSystemMount {
     pub(super) path: PathBuf,
     pub(super) kind: String,
     device: u64,
@@ -28,13 +28,13 @@ pub(super) struct Mounted {
 }
 
 /// The mounted file systems, in the order of their mounting.
-pub(super) fn mounted() -> Result<Vec<Mounted>> {
+pub(super) fn mounted() -> Result<Vec<FileSystemMount>> {
     let text = fs::read_to_string("/proc/self/mountinfo");
     let text = text.map_err(|error| Failure::other(format!("/proc/self/mountinfo: {error}")))?;
     Ok(text.lines().filter_map(line).collect())
 }
 
-fn line(line: &str) -> Option<Mounted> {
+fn line(line: &str) -> Option<FileSystemMount> {
     let (mount, source) = line.split_once(" - ")?;
     let mut fields = mount.split(' ').skip(2);
     let (major, minor) = fields.next()?.split_once(':')?;
@@ -43,7 +43,7 @@ fn line(line: &str) -> Option<Mounted> {
     let path = PathBuf::from(unescaped(fields.next()?));
     let is_read_only = fields.next()?.split(',').any(|option| option == "ro");
     let kind = source.split(' ').next()?.to_owned();
-    Some(Mounted {
+    Some(FileSystemMount {
         path,
         kind,
         device,

@@ -18,7 +18,7 @@ use super::keyring::PolicyKeyring;
 use super::place::{self, failure};
 use super::policy_directory::PolicyDirectory;
 use super::protectors::questions;
-use crate::fscrypt::args::Status;
+use crate::fscrypt::args::FscryptStatusArgs;
 
 #[derive(Serialize)]
 struct FileSystemRow {
@@ -49,7 +49,7 @@ struct PolicyRow {
     protectors: Vec<ProtectorRow>,
 }
 
-pub(super) fn run(args: &Status, as_json: bool) -> Result<String> {
+pub(super) fn run(args: &FscryptStatusArgs, as_json: bool) -> Result<String> {
     let Some(path) = &args.path else {
         let rows = file_systems()?;
         return Ok(match as_json {

@@ -16,17 +16,20 @@ const NOTE: &str = "dataset ";
 
 /// A dataset whose mountpoint is a home, and whose key a passphrase opens. The daemon decides which datasets may be.
 #[derive(Debug)]
-pub(super) struct Home<'a> {
+pub(super) struct DatasetHome<'a> {
     args: &'a LoginArgs,
     row: HomeRow,
 }
 
-impl<'a> Home<'a> {
+impl<'a> DatasetHome<'a> {
     /// The dataset that may be the home; with `dataset`, only the one with this guid. Asks the daemon of root. Without
     /// a daemon there are no datasets.
-    pub(super) fn find(args: &'a LoginArgs, dataset: Option<u64>) -> Result<Option<Home<'a>>> {
+    pub(super) fn find(
+        args: &'a LoginArgs,
+        dataset: Option<u64>,
+    ) -> Result<Option<DatasetHome<'a>>> {
         match call(args, HomeStep::Find, dataset, &[]) {
-            Ok(row) => Ok(Some(Home { args, row })),
+            Ok(row) => Ok(Some(DatasetHome { args, row })),
             Err(failure) => match failure.kind {
                 FailureKind::NotFound | FailureKind::NoDaemon => Ok(None),
                 _ => Err(failure),
@@ -35,14 +38,14 @@ impl<'a> Home<'a> {
     }
 
     /// The dataset of the note of a session, whatever its name is now.
-    pub(super) fn of_note(args: &'a LoginArgs, note: &str) -> Option<Home<'a>> {
+    pub(super) fn of_note(args: &'a LoginArgs, note: &str) -> Option<DatasetHome<'a>> {
         let dataset = note.strip_prefix(NOTE)?.parse().ok()?;
         let row = HomeRow {
             name: format!("with the guid {dataset}"),
             dataset,
             is_open: true,
         };
-        Some(Home { args, row })
+        Some(DatasetHome { args, row })
     }
 
     /// The note of a session that opens it.

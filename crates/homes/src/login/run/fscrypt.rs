@@ -8,7 +8,7 @@ use super::passphrases;
 use super::worker::{self, ProcessRights, WorkerStep};
 use crate::fscrypt::run::Logins;
 use crate::login::args::{LoginArgs, LoginPart, LoginStep};
-use crate::stack::run::Mounted;
+use crate::stack::run::StackedMount;
 
 /// The login protectors of a user below mounts of one user.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl<'a> Protectors<'a> {
             all.push(ProcessRights::ROOT);
         }
         for rights in all {
-            if Mounted::of_user(rights.uid).is_empty() {
+            if StackedMount::of_user(rights.uid).is_empty() {
                 continue;
             }
             let protectors = Protectors { args, rights };

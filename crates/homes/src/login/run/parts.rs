@@ -12,7 +12,7 @@ use crate::login::args::{LoginArgs, LoginStep};
 #[derive(Debug)]
 pub(super) enum HomePart<'a> {
     Pefs(PefsHome<'a>),
-    Dataset(dataset::Home<'a>),
+    Dataset(dataset::DatasetHome<'a>),
     Fscrypt(Protectors<'a>),
 }
 
@@ -24,10 +24,12 @@ impl<'a> HomePart<'a> {
         let dataset: Vec<_> = match (args.step, args.dataset) {
             (LoginStep::Close, _) => notes
                 .iter()
-                .filter_map(|note| dataset::Home::of_note(args, note))
+                .filter_map(|note| dataset::DatasetHome::of_note(args, note))
                 .collect(),
             (LoginStep::Open, None) => Vec::new(),
-            (_, chosen) => dataset::Home::find(args, chosen)?.into_iter().collect(),
+            (_, chosen) => dataset::DatasetHome::find(args, chosen)?
+                .into_iter()
+                .collect(),
         };
         let dataset = dataset.into_iter().map(HomePart::Dataset);
         let fscrypt = Protectors::find(args)?.into_iter().map(HomePart::Fscrypt);

@@ -10,8 +10,8 @@ use secret::Secret;
 use super::passphrases;
 use super::worker::{self, ProcessRights, WorkerStep};
 use crate::login::args::{LoginArgs, LoginPart, LoginStep};
-use crate::pefs::run::Home;
-use crate::stack::run::{CoveredDirectory, Mounted};
+use crate::pefs::run::PefsHomeDirectory;
+use crate::stack::run::{CoveredDirectory, StackedMount};
 
 /// A home of pefs, as root sees it.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ pub(super) struct PefsHome<'a> {
 impl<'a> PefsHome<'a> {
     /// The home, if it is one. Files are read with the rights of the user, or of root if root has mounted the home.
     pub(super) fn find(args: &'a LoginArgs) -> Result<Option<PefsHome<'a>>> {
-        let mounted = Mounted::at(&args.home);
-        let rights = match mounted.as_ref().map(Mounted::user) {
+        let mounted = StackedMount::at(&args.home);
+        let rights = match mounted.as_ref().map(StackedMount::user) {
             None => ProcessRights::of_user(args),
             Some(user) if user == args.uid => ProcessRights::of_user(args),
             Some(0) => ProcessRights::ROOT,
@@ -57,7 +57,7 @@ impl<'a> PefsHome<'a> {
     }
 
     pub(super) fn is_mounted(&self) -> bool {
-        Mounted::at(&self.args.home).is_some()
+        StackedMount::at(&self.args.home).is_some()
     }
 
     /// Has a process do a step.
@@ -89,7 +89,7 @@ pub(super) fn work(args: &LoginArgs) -> Result<()> {
         let message = "there is no home of pefs";
         Failure::new(FailureKind::NotFound, message.to_owned())
     };
-    let home = Home::find(&args.home, lower)?.ok_or_else(nothing)?;
+    let home = PefsHomeDirectory::find(&args.home, lower)?.ok_or_else(nothing)?;
     let mut lines = match args.step {
         LoginStep::Find | LoginStep::Close => Default::default(),
         _ => passphrases::read()?,

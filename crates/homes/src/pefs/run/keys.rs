@@ -15,7 +15,7 @@ use stack::formats::pefs::{Algorithm, KeyId, PefsMasterKey};
 use super::key;
 use super::place::{Lower, default_algorithm, failure, other_version};
 use crate::pefs::args::{AddKey, ChainOf, DelKey, GetKey, KeyOf, OfMount, SetKey, ShowKeys};
-use crate::stack::run::{ControlAnswer, KeyLine, Mounted, Request};
+use crate::stack::run::{ControlAnswer, KeyLine, Request, StackedMount};
 
 /// The exit code if a key cannot be added.
 const NOT_ADDED: u8 = 255;
@@ -28,7 +28,7 @@ type KeyChoice = (PefsMasterKey, Option<Algorithm>);
 
 pub(super) fn add(args: &AddKey) -> Result {
     let of = &args.of;
-    let mounted = Mounted::of(&of.of.mountpoint)?;
+    let mounted = StackedMount::of(&of.of.mountpoint)?;
     let keys = keys(&mounted, &of.key, &of.chain, args.algorithm.as_deref())?;
     let keys = with_algorithms(&mounted, keys)?;
     let mut text = String::new();
@@ -48,7 +48,7 @@ pub(super) fn add(args: &AddKey) -> Result {
 }
 
 pub(super) fn delete(args: &DelKey) -> Result {
-    let mounted = Mounted::of(&args.of.mountpoint)?;
+    let mounted = StackedMount::of(&args.of.mountpoint)?;
     let mut text = String::new();
     let mut missing = None;
     for (key, _) in keys(&mounted, &args.key, &args.chain, None)? {
@@ -70,12 +70,12 @@ pub(super) fn delete(args: &DelKey) -> Result {
 }
 
 pub(super) fn flush(args: &OfMount) -> Result {
-    Mounted::of(&args.mountpoint)?.ask(&Request::Flush, None)?;
+    StackedMount::of(&args.mountpoint)?.ask(&Request::Flush, None)?;
     Ok(Outcome::done())
 }
 
 pub(super) fn show(args: &ShowKeys, is_json: bool) -> Result {
-    let mounted = Mounted::of(&args.of.mountpoint)?;
+    let mounted = StackedMount::of(&args.of.mountpoint)?;
     let keys = lines(mounted.ask(&Request::Keys, None)?)?;
     if args.test {
         return Ok(silent(!keys.is_empty(), 7));
@@ -99,7 +99,7 @@ pub(super) fn show(args: &ShowKeys, is_json: bool) -> Result {
 pub(super) fn set(args: &SetKey) -> Result {
     let dir = args.dir.canonicalize();
     let dir = dir.map_err(|error| unusable(&args.dir, &error))?;
-    let mounted = Mounted::of(&dir)?;
+    let mounted = StackedMount::of(&dir)?;
     let keys = keys(&mounted, &args.key, &args.chain, args.algorithm.as_deref())?;
     let (Some(above), Some(name)) = (dir.parent(), dir.file_name()) else {
         return Err(no_key_for(&dir));
@@ -127,7 +127,7 @@ pub(super) fn set(args: &SetKey) -> Result {
 }
 
 pub(super) fn get(args: &GetKey, is_json: bool) -> Result {
-    let mounted = Mounted::of(&args.file)?;
+    let mounted = StackedMount::of(&args.file)?;
     let (_open, found) = held(&args.file)?;
     let request = Request::KeyOf { ino: found.st_ino };
     let key = lines(mounted.ask(&request, None)?)?.pop();
@@ -144,7 +144,7 @@ pub(super) fn get(args: &GetKey, is_json: bool) -> Result {
     }))
 }
 
-pub(super) fn add_one(mounted: &Mounted, (key, algorithm): &KeyAndAlgorithm) -> Result<()> {
+pub(super) fn add_one(mounted: &StackedMount, (key, algorithm): &KeyAndAlgorithm) -> Result<()> {
     let algorithm = algorithm.to_string();
     let request = Request::Add { algorithm };
     mounted.ask(&request, Some(key.secret())).map(drop)
@@ -152,7 +152,7 @@ pub(super) fn add_one(mounted: &Mounted, (key, algorithm): &KeyAndAlgorithm) -> 
 
 /// The key of a command, and those that it leads to.
 fn keys(
-    mounted: &Mounted,
+    mounted: &StackedMount,
     key: &KeyOf,
     chain: &ChainOf,
     algorithm: Option<&str>,
@@ -187,7 +187,7 @@ fn keys(
 }
 
 /// The keys, with the default for those whose algorithm nothing says.
-fn with_algorithms(mounted: &Mounted, keys: Vec<KeyChoice>) -> Result<Vec<KeyAndAlgorithm>> {
+fn with_algorithms(mounted: &StackedMount, keys: Vec<KeyChoice>) -> Result<Vec<KeyAndAlgorithm>> {
     let with = |(key, algorithm): KeyChoice| {
         let algorithm = algorithm.map_or_else(|| default_algorithm(mounted), Ok)?;
         Ok((key, algorithm))

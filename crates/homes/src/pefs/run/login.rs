@@ -12,26 +12,26 @@ use super::keys::{add_one, lines, no_record};
 use super::mounts;
 use super::place::{Lower, failure};
 use crate::pefs::args::PefsMount;
-use crate::stack::run::{Mounted, Request, unmount};
+use crate::stack::run::{Request, StackedMount, unmount};
 
 /// A home directory, and the directory with its encrypted files.
-pub(crate) struct Home<'a> {
+pub(crate) struct PefsHomeDirectory<'a> {
     home: &'a Path,
     lower: Lower,
 }
 
-impl<'a> Home<'a> {
+impl<'a> PefsHomeDirectory<'a> {
     /// The home, if it is of pefs: it is mounted so, or `.pefs.db` or `.pefs.conf` is in it.
-    pub(crate) fn find(home: &'a Path, lower: &Path) -> Result<Option<Home<'a>>> {
+    pub(crate) fn find(home: &'a Path, lower: &Path) -> Result<Option<PefsHomeDirectory<'a>>> {
         let lower = Lower::at(lower)?;
-        let is_pefs = match Mounted::at(home) {
+        let is_pefs = match StackedMount::at(home) {
             // Mounts of other formats refuse the question, or nothing answers.
             Some(mounted) => mounted
                 .ask(&Request::Keys, None)
                 .is_ok_and(|keys| lines(keys).is_ok()),
             None => lower.is_pefs(),
         };
-        Ok(is_pefs.then_some(Home { home, lower }))
+        Ok(is_pefs.then_some(PefsHomeDirectory { home, lower }))
     }
 
     /// The keys that a passphrase leads to. Without a record it leads to none, or to one with `ignore_missing`.
@@ -81,7 +81,7 @@ impl<'a> Home<'a> {
     /// Mounts the home if it is not mounted, and adds the keys.
     pub(crate) fn open(&self, passphrase: &Secret, ignore_missing: bool) -> Result<()> {
         let keys = self.keys(passphrase, ignore_missing)?;
-        let mounted = match Mounted::at(self.home) {
+        let mounted = match StackedMount::at(self.home) {
             Some(mounted) => mounted,
             None => {
                 let done = mounts::mount(&PefsMount {
@@ -90,7 +90,7 @@ impl<'a> Home<'a> {
                     mountpoint: Some(self.home.to_owned()),
                 })?;
                 let why = "it cannot be mounted; the line above says why";
-                Mounted::at(self.home)
+                StackedMount::at(self.home)
                     .filter(|_| done.exit_code.is_none())
                     .ok_or_else(|| Failure::other(why))?
             }
@@ -107,7 +107,7 @@ impl<'a> Home<'a> {
 
     /// Removes all keys, and unmounts what a login has mounted.
     pub(crate) fn close(&self, unmounts: bool) -> Result<()> {
-        if let Some(mounted) = Mounted::at(self.home) {
+        if let Some(mounted) = StackedMount::at(self.home) {
             mounted.ask(&Request::Flush, None)?;
             if unmounts {
                 unmount(self.home, false)?;

@@ -13,7 +13,7 @@ use console::show::json;
 use protocol::api::{Failure, FailureKind};
 use stack::formats::pefs::{Algorithm, Chains, KeyError, KeyId, PefsMasterKey};
 
-pub(crate) use self::login::Home;
+pub(crate) use self::login::PefsHomeDirectory;
 use self::place::Lower;
 use crate::pefs::args::{AddChain, DelChain, Pefs, RandomChain, ShowChains};
 use crate::stack::run::KeyLine;

@@ -17,7 +17,7 @@ use vfs::Error;
 
 use crate::pefs::args::PefsDirectory;
 use crate::stack::run::{
-    ControlAnswer, CoveredDirectory, Mounted, Request, SUBTYPE, is_credible, open_directory,
+    ControlAnswer, CoveredDirectory, Request, SUBTYPE, StackedMount, is_credible, open_directory,
 };
 
 /// The new file until it is whole.
@@ -122,7 +122,7 @@ impl Lower {
     /// The algorithm of keys that neither an option nor a record says.
     pub(super) fn algorithm(&self) -> Result<Algorithm> {
         let path = self.path.canonicalize().unwrap_or_default();
-        match Mounted::of_lower(&path) {
+        match StackedMount::of_lower(&path) {
             // Its keys count. One that does not answer may have some.
             Some(mounted) => Ok(default_algorithm(&mounted).unwrap_or_default()),
             None => pefs::default_algorithm(&self.dir, false)
@@ -189,7 +189,7 @@ fn write(dir: impl AsFd, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// The algorithm of keys that neither an option nor a record says.
-pub(super) fn default_algorithm(mounted: &Mounted) -> Result<Algorithm> {
+pub(super) fn default_algorithm(mounted: &StackedMount) -> Result<Algorithm> {
     if mounted.is_read_only() {
         return Ok(Algorithm::default());
     }

@@ -24,7 +24,7 @@ use stack::formats::gocryptfs::{Config, ContentCipher};
 
 use crate::stack::args::{Stack, StackCipher, StackFormat, StackInit, StackSpace, StackStatus};
 pub(crate) use background::start;
-pub(crate) use control::{ControlAnswer, KeyLine, MasterState, Mounted, Request, is_credible};
+pub(crate) use control::{ControlAnswer, KeyLine, MasterState, Request, StackedMount, is_credible};
 pub(crate) use covered_directory::CoveredDirectory;
 pub(crate) use fscrypt::metadata_failure;
 pub(crate) use lower::open as open_directory;
@@ -138,7 +138,7 @@ fn init(args: &StackInit) -> Result<()> {
 }
 
 /// The format of a directory that is encrypted file by file.
-pub enum Encrypted {
+pub enum EncryptionFormat {
     /// The format of gocryptfs.
     Gocryptfs,
     /// Another format, by name.
@@ -146,15 +146,15 @@ pub enum Encrypted {
 }
 
 /// Returns whether the files of a directory are encrypted.
-pub fn encrypted(dir: &Path) -> Result<Option<Encrypted>> {
+pub fn encrypted(dir: &Path) -> Result<Option<EncryptionFormat>> {
     let lower = lower::open(dir)?;
     Ok(if gocryptfs::config(dir, &lower)?.is_some() {
-        Some(Encrypted::Gocryptfs)
+        Some(EncryptionFormat::Gocryptfs)
     } else if pefs::keys(dir, &lower)?.is_some() {
-        Some(Encrypted::Other("pefs"))
+        Some(EncryptionFormat::Other("pefs"))
     } else if fscrypt::has_metadata(&lower) || matches!(XattrNamespace::of(&lower), Ok(Some(_))) {
         // With metadata and without a policy, its directories may have policies of their own.
-        Some(Encrypted::Other("fscrypt"))
+        Some(EncryptionFormat::Other("fscrypt"))
     } else {
         None
     })
@@ -162,7 +162,7 @@ pub fn encrypted(dir: &Path) -> Result<Option<Encrypted>> {
 
 /// The output of `stack status`.
 #[derive(Serialize)]
-struct Status {
+struct StackStatusReport {
     format: &'static str,
     contents: &'static str,
     authenticated: bool,
@@ -217,9 +217,9 @@ fn status(args: &StackStatus, as_json: bool) -> Result {
     }))
 }
 
-fn status_of_config(config: &Config, format: &'static str) -> Status {
+fn status_of_config(config: &Config, format: &'static str) -> StackStatusReport {
     let features = config.features();
-    Status {
+    StackStatusReport {
         format,
         contents: match features.content {
             ContentCipher::AesGcm => "AES-256-GCM",
@@ -235,8 +235,8 @@ fn status_of_config(config: &Config, format: &'static str) -> Status {
     }
 }
 
-fn status_of_pefs() -> Status {
-    Status {
+fn status_of_pefs() -> StackStatusReport {
+    StackStatusReport {
         format: "pefs",
         contents: "AES-XTS or Camellia-XTS, as each key says",
         authenticated: false,
@@ -245,9 +245,9 @@ fn status_of_pefs() -> Status {
     }
 }
 
-fn status_of_directories() -> Status {
+fn status_of_directories() -> StackStatusReport {
     let ciphers = "as the policy of each directory says";
-    Status {
+    StackStatusReport {
         format: "fscrypt",
         contents: ciphers,
         authenticated: false,
@@ -256,12 +256,12 @@ fn status_of_directories() -> Status {
     }
 }
 
-fn status_of_policy(space: XattrNamespace, policy: &EncryptionPolicy) -> Status {
+fn status_of_policy(space: XattrNamespace, policy: &EncryptionPolicy) -> StackStatusReport {
     let (version, key) = match policy.key {
         KeyName::Descriptor(descriptor) => (1, encoding::hex(&descriptor)),
         KeyName::Identifier(identifier) => (2, encoding::hex(&identifier)),
     };
-    Status {
+    StackStatusReport {
         format: "fscrypt",
         contents: policy.contents.name(),
         authenticated: false,

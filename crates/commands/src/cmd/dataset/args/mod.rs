@@ -16,11 +16,10 @@ pub(crate) use userspace::{AccountField, Accounts, Groupspace, Userspace};
 
 /// Create a dataset: a file system, or with -V a volume
 ///
-/// The dataset above it must exist, or use -p. The new dataset inherits the properties that you do not set.
-/// So a dataset below an encrypted one is encrypted by the same key, unless you choose otherwise; its data
-/// keys are its own. Choose encryption now: it cannot change later. The default is
-/// `keysource=passphrase,prompt`: the command asks twice for a passphrase. If the standard input is no
-/// terminal, it reads one line from there.
+/// The dataset above it must exist, or use -p. The new dataset inherits the properties that you do not set. So a
+/// dataset below an encrypted one is encrypted by the same key, unless you choose otherwise. Its data keys are its own.
+/// Choose encryption now: it cannot change later. The default is `keysource=passphrase,prompt`: the command asks twice
+/// for a passphrase. If the standard input is no terminal, it reads one line from there.
 ///
 /// With -V the dataset is a volume: a block device of this size, without files. Its blocks have 16K, or
 /// `volblocksize`, a power of two from 4K to 1M; 4K is the unit of devices. Smaller requests cost as much as
@@ -145,7 +144,7 @@ pub(crate) struct DestroyArgs {
     /// With its snapshots and all datasets below; for a snapshot, also snapshots of this name below
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// As -r, and also all clones of what is destroyed
+    /// The same as -r, and also all clones of what is destroyed
     #[arg(short = 'R')]
     pub(crate) clones: bool,
     /// Destroy snapshots that are held or have clones later, with the last of these
@@ -198,7 +197,7 @@ pub(crate) struct RenameArgs {
     /// Create the datasets above the new name too
     #[arg(short, conflicts_with = "recursive")]
     pub(crate) parents: bool,
-    /// Of a snapshot: also snapshots of the same name in all datasets below
+    /// With a snapshot: also snapshots of the same name in all datasets below
     #[arg(short)]
     pub(crate) recursive: bool,
     /// The old name

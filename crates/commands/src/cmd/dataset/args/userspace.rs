@@ -5,10 +5,9 @@ use console::values::TableStyle;
 
 /// Show the used space and the quota of each user of a dataset
 ///
-/// Counts for the owner of each file what `du` shows: records before compression, without holes, without
-/// data that only snapshots have. Also counts files, directories and so on. The first time, the dataset
-/// looks at every file; later it counts each change. Names and quotas are inside the sealed data, so the
-/// dataset must be mounted.
+/// Counts for the owner of each file what `du` shows: records before compression. Holes and data that only snapshots
+/// have are not counted. Also counts files, directories and so on. The first time, the dataset looks at every file;
+/// later it counts each change. Names and quotas are inside the sealed data, so the dataset must be mounted.
 ///
 /// Quotas are properties: userquota@USER, userobjquota@USER, groupquota@GROUP and groupobjquota@GROUP. A
 /// write above the quota fails at once (`EDQUOT`), for root too. So does a `chown` to a user whose quota is

@@ -112,7 +112,7 @@ pub(crate) struct IscsiExportArgs {
     /// The serial number by which initiators know the disk from another storage
     #[arg(long, value_name = "TEXT")]
     pub(crate) serial: Option<String>,
-    /// Its NAA identifier there, 16 or 32 hexadecimal digits
+    /// NAA identifier of the unit, 16 or 32 hexadecimal digits
     #[arg(long, value_name = "HEX")]
     pub(crate) naa: Option<String>,
     /// The size of a block: 512 or 4096; default: that of the device

@@ -101,9 +101,8 @@ pub(crate) struct Mount {
 /// All writes are durable when this command returns. Keys stay loaded; see `strongroom key unload`. A name
 /// that begins with a slash or a dot is a directory.
 ///
-/// A directory that the daemon made for the mountpoint stays, and takes no writes: root's is immutable,
-/// that of another user has mode 0111.
-/// To remove it without the daemon: `chattr -i DIRECTORY`, then `rmdir`.
+/// A directory that the daemon made for the mountpoint stays, and takes no writes. Root's is immutable, that of another
+/// user has mode 0111. To remove it without the daemon: `chattr -i DIRECTORY`, then `rmdir`.
 #[derive(Args, Debug)]
 #[command(
     visible_alias = "umount",

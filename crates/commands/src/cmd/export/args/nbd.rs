@@ -6,9 +6,9 @@ use clap::{Args, Subcommand};
 
 /// Export volumes, files and disks as network block devices
 ///
-/// The daemon serves them by the NBD protocol. The Linux kernel (nbd-client), qemu and the programs of
-/// libnbd speak it. By default the daemon listens at a unix socket beside its own, for root and the user of
-/// the daemon only. Over TCP, clients need a certificate and everything is encrypted.
+/// The daemon serves them by the NBD protocol. The Linux kernel (nbd-client), qemu and the programs of libnbd speak it.
+/// By default the daemon listens at a unix socket beside its own. It serves root and the user of the daemon only. Over
+/// TCP, clients need a certificate and everything is encrypted.
 ///
 /// An export exists until `nbd unexport`, also after the daemon restarts.
 #[derive(Debug, Subcommand)]
@@ -42,8 +42,8 @@ pub(crate) enum Nbd {
 
 /// Export a device
 ///
-/// The daemon claims the file or disk while it is exported: no pool, and no other program that asks, can
-/// open it. With --read-only other programs can have it open; they should not change it.
+/// The daemon claims the file or disk while it is exported. No pool, and no other program that asks, can open it. With
+/// --read-only other programs can have it open; they should not change it.
 ///
 /// The key of a volume must be loaded, and the volume cannot be rolled back, renamed or destroyed while it
 /// is exported. After a restart of the daemon it is exported as soon as its key is loaded. It can become
@@ -131,10 +131,10 @@ pub(crate) struct NbdUnexportArgs {
 /// A volume that is attached cannot be exported, renamed or rolled back, and its key cannot be unloaded. A larger size
 /// is seen when it is attached again.
 ///
-/// `daemon stop` detaches, and refuses if a device is mounted. If a signal ends the daemon, as with `systemctl restart`,
-/// mounted devices wait for the next daemon, and lose nothing. Reads and writes that begin meanwhile fail after five
-/// minutes. If the daemon is killed, or the volume changes meanwhile, the next daemon ends the device: reads and writes
-/// fail until it is unmounted.
+/// `daemon stop` detaches, and refuses if a device is mounted. If a signal ends the daemon, as with `systemctl
+/// restart`, mounted devices wait for the next daemon, and lose nothing. Reads and writes that begin meanwhile fail
+/// after five minutes. If the daemon is killed, or the volume changes meanwhile, the next daemon ends the device. Reads
+/// and writes fail until it is unmounted.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

@@ -303,9 +303,9 @@ pub(crate) struct LuksHeaderBackup {
 
 /// Restore a header from a backup
 ///
-/// The present key slots are lost. A backup with another data area or key length is refused, and so is one
-/// of another moment of a re-encryption. Data is not changed. The old header stays in a file beside the backup until the command ends, such as
-/// sdb.header.old-header. If the power fails during the command, restore one of the two again.
+/// The present key slots are lost. A backup with another data area or key length is refused. So is one of another
+/// moment of a re-encryption. Data is not changed. The old header stays in a file beside the backup until the command
+/// ends, such as sdb.header.old-header. If the power fails during the command, restore one of the two again.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

@@ -38,7 +38,7 @@ pub(crate) struct LuksKey {
     /// Read only this many bytes of the key file
     #[arg(short = 'l', long, value_name = "BYTES", requires = "key_file")]
     pub(crate) keyfile_size: Option<usize>,
-    /// How often a passphrase may be typed at a terminal
+    /// Number of times that a passphrase may be typed at a terminal
     #[arg(short = 'T', long, value_name = "NUMBER", default_value = "3",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) tries: u32,

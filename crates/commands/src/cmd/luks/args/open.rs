@@ -266,9 +266,8 @@ pub(crate) struct LuksStatusArgs {
 
 /// Change the options of a mapping while it is in use
 ///
-/// Applies to later requests. Options that you do not give stay. `luks open --help` says what the modes are.
-/// With --provider, requests wait until those that run have ended; the data on the device is the same with each
-/// provider.
+/// Applies to later requests. Options that you do not give stay. `luks open --help` says what the modes are. With
+/// --provider, requests wait until those that run have ended. The data on the device is the same with each provider.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

@@ -59,8 +59,8 @@ pub(super) fn change_key(args: &LuksChangeKey, session: &Session) -> Result {
     )
 }
 
-/// Opens a container by the passphrase of today, of this slot or any, reads the new one, and prints the number of
-/// the slot that `change` gives it.
+/// Opens a container by the present passphrase, of this slot or any. Reads the new one, and prints the number of the
+/// slot that `change` gives it.
 fn with_new_key(
     args: &LuksNewKey,
     session: &Session,

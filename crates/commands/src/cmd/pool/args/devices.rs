@@ -10,10 +10,9 @@ use clap::Args;
 /// `raidz1`, `raidz2` or `raidz3` before 3 to 32 devices (raidz3: 4 to 32) makes a group that survives the loss of
 /// one, two or three. A new group is empty and gets its share of later writes. `pool remove` takes a group out again.
 ///
-/// `log` begins groups for logs only: synced writes go there at once, and a few seconds later to the other
-/// devices. So a small fast device makes fsync fast. If it fails while the pool is in use, nothing is lost.
-/// If it is missing after a power cut, the last synced writes are lost (see `pool import -m`); a mirror of
-/// two prevents this.
+/// `log` begins groups for logs only: synced writes go there at once, and a few seconds later to the other devices. So
+/// a small fast device makes fsync fast. If it fails while the pool is in use, nothing is lost. If it is missing after
+/// a power cut, the last synced writes are lost (see `pool import -m`); a mirror of two prevents this.
 ///
 /// `cache` begins devices that hold copies of data that was read from the others. So a small fast device
 /// speeds up reads from large slow devices. It holds ciphertext, as the other devices do. It is empty after
@@ -124,11 +123,11 @@ pub(crate) struct PoolDetach {
 /// The new device is resilvered, and then the old device leaves the pool. The old device may be missing.
 /// Without NEW, the device that is now at the same path replaces the old one.
 ///
-/// If no good copy is found of a record, the old device stays, and the new device is INCOMPLETE: the old device may
-/// be the only one that has this record. Another resilver begins when a device is back, when the pool is imported,
-/// and with 'pool clear'. Data that is damaged in every copy must be deleted first; 'pool status -v' names it. If that
-/// is not possible, 'pool detach -f' of the old device gives up what the new one lacks.
-/// To give the new device up, detach it. To use another one in its place, replace it.
+/// If no good copy is found of a record, the old device stays, and the new device is INCOMPLETE. The old device may be
+/// the only one that has this record. Another resilver begins when a device is back, when the pool is imported, and
+/// with 'pool clear'. Data that is damaged in every copy must be deleted first; 'pool status -v' names it. If that is
+/// not possible, 'pool detach -f' of the old device gives up what the new one lacks. To give the new device up, detach
+/// it. To use another one in its place, replace it.
 ///
 /// NEW can be a spare of the pool. In the place of a device that is offline, faulted or missing it stands in: it is
 /// a spare again when that device is back, or when you detach the spare. If you detach the old device instead, the
@@ -329,8 +328,8 @@ pub(crate) struct PoolReopen {
 /// last device is taken, or the one that you name. Log devices, cache devices and spares stay. Each group with data must
 /// be a mirror, of which one more device holds all data.
 ///
-/// The new pool is exported. With -R it is imported, and its mountpoints are below ROOT: else both pools would mount
-/// their datasets at the same places.
+/// The new pool is exported. With -R it is imported, and its mountpoints are below ROOT. Without it, both pools would
+/// mount their datasets at the same places.
 ///
 /// Both pools have the same keys. Each key slot opens both, and a key change in one does not change the other. After
 /// `strongroom key rotate` in one of them, new data there has keys that the other does not have.

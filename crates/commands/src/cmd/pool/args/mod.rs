@@ -140,7 +140,7 @@ pub(crate) struct PoolCreateArgs {
     /// Create the devices as files of this size
     #[arg(short, value_name = "SIZE", value_parser = values::size)]
     pub(crate) size: Option<u64>,
-    /// Where to mount the root dataset; `none` and `legacy` keep it from being mounted
+    /// Mountpoint of the root dataset; `none` and `legacy` keep it from being mounted
     #[arg(short, value_name = "MOUNTPOINT")]
     pub(crate) mountpoint: Option<String>,
     /// Make nothing; show the layout, or why the pool could not be made
@@ -370,7 +370,7 @@ pub(crate) enum PoolColumn {
     Free,
     #[value(name = "cap", alias = "capacity")]
     Capacity,
-    /// What only the checkpoint has
+    /// Space that only the checkpoint has
     #[value(name = "ckpoint", alias = "checkpoint")]
     Checkpoint,
     #[value(name = "expandsz", alias = "expandsize")]
@@ -561,9 +561,8 @@ pub(crate) struct PoolUpgrade {
 
 /// Destroy a pool with all its datasets
 ///
-/// On a terminal, asks you to type the name of the pool. Without a terminal, -f is needed. The devices
-/// become free. The keys in the pool are overwritten, so encrypted data is lost for everyone who has no
-/// copy of the devices.
+/// On a terminal, asks you to type the name of the pool. Without a terminal, -f is needed. The devices become free. The
+/// keys in the pool are overwritten. So encrypted data is lost for everyone who has no copy of the devices.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

@@ -119,9 +119,9 @@ pub(crate) struct PoolTrim {
 /// Write a pattern to all free space of a pool
 ///
 /// So a device that gets its space only when it is written to gets all of it now, and what was in free space before is
-/// gone: old ciphertext too. Space in use is not touched, and what the last commit freed is left out: an import may
-/// still need it. The work goes on in the background, while the pool is in use. `pool status` shows the progress. The
-/// export of the pool and the end of the daemon end it.
+/// gone: old ciphertext too. Space in use is not touched. Space that the last commit freed is left out, because an
+/// import may still need it. The work goes on in the background, while the pool is in use. `pool status` shows the
+/// progress. The export of the pool and the end of the daemon end it.
 ///
 /// With the property `autotrim=on`, the default, space that is freed later is given back to the devices.
 #[derive(Args, Debug)]
@@ -162,7 +162,7 @@ pub(crate) struct SweepArgs {
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
-    /// One device of the pool only, by its path or guid
+    /// Device of the pool that alone is scanned, by its path or guid
     #[arg(value_name = "DEVICE")]
     pub(crate) device: Option<PathBuf>,
 }
@@ -193,7 +193,7 @@ pub(crate) struct PoolWait {
     pub(crate) parsable: bool,
     #[command(flatten)]
     pub(crate) stamp: Stamp,
-    /// What to wait for; default: everything
+    /// Activities to wait for; default: everything
     #[arg(short = 't', value_name = "ACTIVITY,...", value_delimiter = ',')]
     pub(crate) activities: Vec<Activity>,
     /// The pool
@@ -217,7 +217,7 @@ pub(crate) enum Activity {
     Replace,
     /// Devices get what they missed.
     Resilver,
-    /// Everything is read and verified.
+    /// A scrub: everything is read and verified.
     Scrub,
     /// Devices are told which space is free.
     Trim,

@@ -4,7 +4,7 @@ use console::outcome::{Outcome, Result};
 use console::session::other;
 
 use crate::cmd::service::args::{Completion, Shell};
-use crate::completing;
+use crate::completion;
 
 pub(crate) fn run(args: &Completion) -> Result {
     let shell = match args.shell {
@@ -12,6 +12,6 @@ pub(crate) fn run(args: &Completion) -> Result {
         Shell::Zsh => clap_complete::Shell::Zsh,
         Shell::Fish => clap_complete::Shell::Fish,
     };
-    let script = completing::script(shell).map_err(|error| other(error.to_string()))?;
+    let script = completion::script(shell).map_err(|error| other(error.to_string()))?;
     Ok(Outcome::text(script))
 }

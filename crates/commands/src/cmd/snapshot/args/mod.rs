@@ -93,9 +93,9 @@ pub(crate) struct BookmarkArgs {
 
 /// Roll a dataset back to a snapshot
 ///
-/// All later writes are lost. Only the last snapshot is possible, unless -r destroys the later ones and later bookmarks.
-/// -R also destroys the clones of later snapshots, with everything below them. It is not for tenants, and not for users
-/// to whom root gave permissions: they destroy the clones one by one.
+/// All later writes are lost. Only the last snapshot is possible, unless -r destroys the later ones and later
+/// bookmarks. -R also destroys the clones of later snapshots, with everything below them. It is not for tenants, and
+/// not for users to whom root gave permissions. They destroy the clones one by one.
 ///
 /// To a snapshot that is to be destroyed (destroy -d), an encrypted dataset goes back only with its key loaded: the
 /// snapshot may be gone when the key comes.
@@ -128,7 +128,7 @@ pub(crate) struct Rollback {
     /// Destroy later snapshots and bookmarks
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// As -r, and also all clones of later snapshots
+    /// The same as -r, and also all clones of later snapshots
     #[arg(short = 'R')]
     pub(crate) clones: bool,
     /// Unmount the dataset, and clones to destroy, even if they are in use

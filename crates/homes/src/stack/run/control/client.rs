@@ -42,32 +42,32 @@ fn failed(path: &Path, kind: FailureKind, why: &dyn std::fmt::Display) -> Failur
 }
 
 /// A mount of an encrypted directory.
-pub(crate) struct Mounted {
+pub(crate) struct StackedMount {
     listed: ListedMount,
 }
 
-impl Mounted {
+impl StackedMount {
     /// The mount that a path is on. Only those who may look into a mount find it by what is in it.
-    pub(crate) fn of(path: &Path) -> Result<Mounted> {
-        Mounted::find(path)?.ok_or_else(|| {
+    pub(crate) fn of(path: &Path) -> Result<StackedMount> {
+        StackedMount::find(path)?.ok_or_else(|| {
             let why = "it is on no mount of an encrypted directory";
             Failure::new(FailureKind::NotFound, format!("{}: {why}", path.display()))
         })
     }
 
     /// The mount on this mountpoint, the last one.
-    pub(crate) fn at(mountpoint: &Path) -> Option<Mounted> {
+    pub(crate) fn at(mountpoint: &Path) -> Option<StackedMount> {
         let place = resolved(mountpoint);
         let mut mounts = fuse::listed(SUBTYPE).into_iter().rev();
         let listed = mounts.find(|mount| mount.path == place)?;
-        Some(Mounted { listed })
+        Some(StackedMount { listed })
     }
 
     /// The mounts that this user has made.
-    pub(crate) fn of_user(uid: u32) -> Vec<Mounted> {
+    pub(crate) fn of_user(uid: u32) -> Vec<StackedMount> {
         let mounts = fuse::listed(SUBTYPE).into_iter();
         let own = mounts.filter(|mount| mount.user == uid);
-        own.map(|listed| Mounted { listed }).collect()
+        own.map(|listed| StackedMount { listed }).collect()
     }
 
     /// The user who mounted.
@@ -76,15 +76,15 @@ impl Mounted {
     }
 
     /// The mount of a lower directory, the last one that counts.
-    pub(crate) fn of_lower(lower: &Path) -> Option<Mounted> {
+    pub(crate) fn of_lower(lower: &Path) -> Option<StackedMount> {
         let mounts = fuse::listed(SUBTYPE).into_iter().rev();
         let mut mounts = mounts.filter(|mount| Path::new(&mount.source) == lower);
         let listed = mounts.find(is_credible)?;
-        Some(Mounted { listed })
+        Some(StackedMount { listed })
     }
 
     /// The mount that a path is on, if it is on one. The last name is no link that is followed.
-    pub(crate) fn find(path: &Path) -> Result<Option<Mounted>> {
+    pub(crate) fn find(path: &Path) -> Result<Option<StackedMount>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let held = rustix::fs::open(path, flags, Mode::empty());
         let held = held.map_err(|error| match error {
@@ -92,12 +92,12 @@ impl Mounted {
             Errno::ACCESS => failed(path, FailureKind::Permission, &error),
             error => failed(path, FailureKind::Device, &error),
         })?;
-        Mounted::on(held, path)
+        StackedMount::on(held, path)
     }
 
     /// The mount that an open file is on, by the number that the kernel gives its file system. `path` is its name in
     /// errors. A mount of another user with a strange lower directory is an error.
-    pub(crate) fn on(held: impl AsFd, path: &Path) -> Result<Option<Mounted>> {
+    pub(crate) fn on(held: impl AsFd, path: &Path) -> Result<Option<StackedMount>> {
         // Asks nothing of the process of the mount, which may hang or refuse root.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found = rustix::fs::statx(held, "", flags, StatxFlags::empty())
@@ -108,7 +108,7 @@ impl Mounted {
             return Ok(None);
         };
         if is_credible(&listed) {
-            return Ok(Some(Mounted { listed }));
+            return Ok(Some(StackedMount { listed }));
         }
         let why = format!(
             "it is on a mount of the user {}, and {} belongs to another user",

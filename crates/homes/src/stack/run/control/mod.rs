@@ -10,6 +10,6 @@ mod client;
 mod messages;
 mod server;
 
-pub(crate) use client::{Mounted, is_credible};
+pub(crate) use client::{StackedMount, is_credible};
 pub(crate) use messages::{ControlAnswer, KeyLine, MasterState, Request};
 pub(super) use server::{Control, KeyOwner};

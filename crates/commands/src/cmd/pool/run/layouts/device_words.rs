@@ -203,7 +203,7 @@ pub(crate) fn member(given: &Path) -> Result<String> {
     Ok(device(given)?.to_string_lossy().into_owned())
 }
 
-/// Refuses a name without a slash that is none of a disk: a word that is mistyped would become a file.
+/// Refuses a name without a slash that is none of a disk. A mistyped word would become a file.
 fn check_path(word: &Path) -> Result<()> {
     DeviceName::parse(word).canonical()?;
     let text = word.to_string_lossy();

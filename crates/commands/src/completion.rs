@@ -27,8 +27,8 @@ const VARIABLE: &str = "STRONGROOM_COMPLETE";
 /// A user waits no longer for names.
 const PATIENCE: Duration = Duration::from_millis(1000);
 
-/// Bash splits words at `@`, `=` and `:` by itself, and does not look at quotes. This function takes the words as they are
-/// typed, and gives back what follows the last of these characters, quoted unless a quote is open.
+/// Bash splits words at `@`, `=` and `:` by itself, and does not look at quotes. This function takes the words as they
+/// are typed. It returns the rest after the last of these characters, quoted unless a quote is open.
 const BASH: &str = r#"_strongroom() {
     local line=${COMP_LINE:0:COMP_POINT} word= quote= quoted= letter
     local -a words=()
