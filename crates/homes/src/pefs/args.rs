@@ -192,7 +192,7 @@ pub struct PefsDirectory {
     /// DIRECTORY is the lower directory, which need not be mounted
     #[arg(short = 'f')]
     pub(crate) is_lower: bool,
-    /// Mountpoint; with -f, the lower directory
+    /// Directory where it is mounted; with -f, the lower directory
     #[arg(value_name = "DIRECTORY")]
     pub(crate) dir: PathBuf,
 }
@@ -337,7 +337,7 @@ pub struct PefsUnmount {
 /// The mountpoint of a command.
 #[derive(Args, Debug)]
 pub struct OfMount {
-    /// Mountpoint
+    /// Directory where it is mounted
     #[arg(value_name = "MOUNTPOINT")]
     pub(crate) mountpoint: PathBuf,
 }
