@@ -220,7 +220,7 @@ pub(crate) fn id(volume: &str) -> Vec<u8> {
     all(&[(1, volume)], &[])
 }
 
-/// Whether a program is installed that `./test` does not install; says how to if it is not.
+/// Returns whether a program is installed that `./test` does not install. Prints how to install it if it is not.
 pub(crate) fn is_there(program: &str, how: &str) -> bool {
     let is_there = Command::new(program).arg("--help").output().is_ok();
     if !is_there {

@@ -102,7 +102,7 @@ login_as_ann() {
 }
 "#;
 
-/// Whether the tests can run here. Says why not.
+/// Returns whether the tests can run here. Prints the reason if not.
 pub fn can_log_in() -> bool {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root makes name spaces for mounts");

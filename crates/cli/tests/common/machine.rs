@@ -4,7 +4,7 @@ use super::*;
 
 const ENGINE: &str = "../../../shared/engines/kernel-vm.sh";
 
-/// Where a program of the system is.
+/// The path of a program of the system.
 pub fn program(name: &str) -> Option<PathBuf> {
     let dirs = ["/usr/bin", "/usr/sbin", "/sbin", "/bin"];
     let mut paths = dirs.iter().map(|dir| Path::new(dir).join(name));

@@ -1,4 +1,4 @@
-//! What the tests share: a directory with a daemon of its own, and the command.
+//! The parts that the tests share: a directory with a daemon of its own, and the command.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
@@ -59,7 +59,7 @@ pub struct Place {
     cache: &'static str,
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Done {
     pub code: i32,
@@ -419,7 +419,7 @@ pub fn lacks(text: &str, unwanted: &str) {
     assert!(!text.contains(unwanted), "{unwanted:?} in {text}");
 }
 
-/// Whether file systems can be mounted here; says why not.
+/// Returns whether file systems can be mounted here. Prints the reason if not.
 pub fn can_mount() -> bool {
     match fs::OpenOptions::new()
         .read(true)
@@ -434,7 +434,7 @@ pub fn can_mount() -> bool {
     }
 }
 
-/// Whether a program is installed; says so if it is not.
+/// Returns whether a program is installed. Prints a line if it is not.
 pub fn is_installed(tool: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|dir| dir.join(tool).is_file());
@@ -444,7 +444,7 @@ pub fn is_installed(tool: &str) -> bool {
     found
 }
 
-/// Where bytes are found in a file, read in pieces.
+/// The offset of bytes in a file, which is read in pieces.
 pub fn find_in_file(path: &Path, wanted: &[u8]) -> Option<u64> {
     use std::io::Read;
     let mut file = fs::File::open(path).expect("the file");

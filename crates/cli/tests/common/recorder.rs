@@ -35,7 +35,7 @@ enum Event {
     Ended(usize),
 }
 
-/// What a device holds; what was never written is zeros.
+/// The contents of a device. Sectors that were never written are zeros.
 #[derive(Clone, Default)]
 pub struct Image {
     sectors: BTreeMap<u64, [u8; SECTOR]>,
@@ -96,9 +96,9 @@ impl Image {
 
 /// The devices, and everything that happened to them in the order in which it happened.
 struct Recording {
-    /// What the devices held at the beginning.
+    /// The contents of the devices at the beginning.
     first: Vec<Image>,
-    /// What they hold now.
+    /// The contents of the devices now.
     now: Vec<Image>,
     events: Vec<Event>,
 }
@@ -115,7 +115,7 @@ impl Recording {
     }
 }
 
-/// Which changes that no flush covers are on the medium after a power cut.
+/// The changes without a flush that are on the medium after a power cut.
 #[derive(Clone, Copy, Debug)]
 pub enum Survivors {
     None,
@@ -255,13 +255,13 @@ impl Recorder {
         *self.held.device.lock().expect("no panic") = Some(device);
     }
 
-    /// What was held up goes on.
+    /// Lets the requests go on that were held up.
     pub fn let_go(&self) {
         *self.held.device.lock().expect("no panic") = None;
         self.held.changed.notify_all();
     }
 
-    /// How many events there are so far: a moment at which power can be cut.
+    /// The number of events so far: a moment at which power can be cut.
     pub fn moment(&self) -> usize {
         self.lock().events.len()
     }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::{Done, PROGRAM, Place, has};
 
-/// That a command fails with this code, and says this.
+/// Asserts that a command fails with this code, and says this.
 pub fn refused(place: &Place, line: &str, code: i32, why: &str) {
     let Done { code: got, err, .. } = place.run(&place.words(line));
     assert_eq!(got, code, "{line}: {err}");

@@ -18,7 +18,7 @@ pub struct Tang {
     pub port: u16,
 }
 
-/// Whether a test can use these programs; says why it is skipped.
+/// Returns whether a test can use these programs. Prints why it is skipped if not.
 pub fn are_installed(programs: &[&str]) -> bool {
     let missing: Vec<&&str> = programs.iter().filter(|one| !is_installed(one)).collect();
     if !missing.is_empty() {
@@ -84,7 +84,7 @@ impl Tang {
         }
     }
 
-    /// What its signing key is known by.
+    /// The thumbprint of the server's signing key.
     pub fn thumbprint(&self) -> String {
         let file = &self.key_files("ES512")[0];
         let printed = Command::new("jose")
@@ -96,7 +96,7 @@ impl Tang {
         String::from_utf8(printed.stdout).unwrap().trim().to_owned()
     }
 
-    /// Its answer to a request without a body.
+    /// The answer of the server to a request without a body.
     pub fn answer(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: tang\r\n\r\n").unwrap();
@@ -107,7 +107,7 @@ impl Tang {
     }
 }
 
-/// So many bytes that were sealed to a server, as they lie in the file of a pool.
+/// The sealed form of `len` bytes, as it lies in the file of a pool.
 pub fn sealed(pool: &Path, len: usize) -> Vec<u8> {
     let bytes = std::fs::read(pool).unwrap();
     // Its header begins so, in base64url: {"alg":"ECDH-ES

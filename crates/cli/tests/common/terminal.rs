@@ -98,7 +98,7 @@ impl Terminal {
         }
     }
 
-    /// Whether there is something to read; waits a moment for it.
+    /// Waits a moment, and returns whether there is output to read.
     fn shows_more(&self) -> bool {
         let mut polled = [PollFd::new(&self.person, PollFlags::IN)];
         let moment = Timespec::try_from(Duration::from_millis(100)).expect("a short time");

@@ -20,7 +20,7 @@ impl Tpm {
         Tpm::start_there(place)
     }
 
-    /// One with the seeds that are in this file.
+    /// A TPM with the seeds in this file.
     pub fn with_state(place: &Place, file: &Path) -> Option<Tpm> {
         std::fs::create_dir(place.path("tpm")).unwrap();
         std::fs::copy(file, place.path("tpm/tpm2-00.permall")).unwrap();
@@ -76,7 +76,7 @@ impl Tpm {
         done.stdout
     }
 
-    /// Its command line, split at spaces.
+    /// Runs the command line of a tool, split at spaces.
     pub fn tool(&self, place: &Place, line: &str) -> Vec<u8> {
         let words: Vec<&str> = line.split(' ').collect();
         self.run(place, words[0], &words[1..], &[])

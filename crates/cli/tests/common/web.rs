@@ -90,7 +90,7 @@ impl Web {
         std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
     }
 
-    /// As [`Web::raw_as`], as the user of the test.
+    /// Sends a request like [`Web::raw_as`], as the user of the test.
     pub fn raw(&self, request: &str) -> (u16, String) {
         exchange(
             UnixStream::connect(&self.socket).expect("a socket"),

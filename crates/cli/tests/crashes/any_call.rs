@@ -19,10 +19,10 @@ use crate::common::*;
 /// Calls at which the daemon is killed, where not all are asked for.
 const SAMPLE: u64 = 16;
 
-/// How often it is asked whether the daemon has ended.
+/// The number of times that the test asks whether the daemon has ended.
 const TRIES: usize = 500;
 
-/// What has been promised: what was said to be done.
+/// The changes that the program has reported as done.
 #[derive(Default)]
 struct Promised {
     pool: bool,
@@ -72,7 +72,7 @@ impl Session {
         self.place.path("mnt").join(name)
     }
 
-    /// Whether a command succeeds, with a daemon that runs: none is started for it.
+    /// Runs a command with a daemon that runs already: none is started for it. `None` if it fails.
     fn done(&self, line: &str) -> Option<()> {
         let output = self
             .place
@@ -86,7 +86,7 @@ impl Session {
         output.status.success().then_some(())
     }
 
-    /// What is done until the daemon is killed. `None` from the first step on that fails.
+    /// Runs the steps until the daemon is killed. `None` from the first step on that fails.
     fn run(&mut self) -> Option<()> {
         let place_arg = |name: &str| self.place.arg(name);
         let (pool, mnt) = (place_arg("tank.pool"), place_arg("mnt"));
@@ -199,7 +199,7 @@ impl Session {
         self.end();
     }
 
-    /// Whether the pool is imported, or can be.
+    /// Returns whether the pool is imported, or can be.
     fn find_pool(&self, pool: &str) -> bool {
         if self.place.ok("pool list -H -o name") == "tank\n" {
             return true;

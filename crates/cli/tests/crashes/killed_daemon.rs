@@ -94,7 +94,7 @@ fn mounts_and_exports_come_back_or_are_listed() {
     lacks(&exports, "not loaded");
 }
 
-/// As root, a full file system is not needed: nothing can be written where a directory is.
+/// Puts a directory where a new file would be written. This stops root too, without a full file system.
 fn stop_writes(place: &Place, file: &str) -> std::path::PathBuf {
     let dir = place.path("state").join(format!("{file}.new"));
     fs::create_dir(&dir).unwrap();

@@ -86,7 +86,7 @@ fn take(place: &Place, recorder: &Recorder, step: &str) {
     }
 }
 
-/// Everything that a pool holds, as its users see it.
+/// All contents of a pool, as its users see them.
 fn look(place: &Place) -> Contents {
     let mut all = Contents::new();
     let columns = "name,type,guid,origin,mountpoint,encryption,keysource,compression,volsize";
@@ -151,7 +151,7 @@ fn run(place: &Place) -> Run<Contents> {
     Run { recorder, answers }
 }
 
-/// What differs between two contents, but for a file that a step was writing.
+/// The differences between two contents, except for a file that a step was writing.
 fn differences(is: &Contents, wanted: &Contents, step: Option<&str>) -> Vec<String> {
     let written = step.and_then(|step| match *words(step) {
         ["write", file, ..] => file.split_once('/').map(|(_, file)| format!(":{file}")),

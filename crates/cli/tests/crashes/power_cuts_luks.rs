@@ -23,7 +23,7 @@ const STEPS: &[&str] = &[
     "luks erase --batch-mode {0}",
 ];
 
-/// What opens a container, and the sum of its data.
+/// The keys that open a container, and the sum of its data.
 #[derive(Clone, Debug, PartialEq)]
 struct State {
     opens: [bool; 3],
@@ -148,8 +148,8 @@ fn resume_by_cryptsetup(place: &Place, file: &str, state: &State) -> Result<(), 
     resume(&by, state)
 }
 
-/// What a power cut leaves. Checksums protect a re-encryption where the device writes encrypted sectors, here 4,096 bytes, as
-/// one; a journal protects it in any case.
+/// The changes that survive a power cut. Checksums protect a re-encryption where the device writes encrypted sectors,
+/// here 4,096 bytes, as one; a journal protects it in any case.
 fn survivors_in(seed: u64, step: Option<&str>) -> Survivors {
     let needs_blocks =
         step.is_some_and(|step| step.contains("reencrypt") && !step.contains("journal"));

@@ -41,7 +41,7 @@ const STRIDE: usize = 7;
 /// The unit of all formats, in bytes.
 const UNIT: usize = 4096;
 
-/// What one name of the view is.
+/// The file behind a name of the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
     Dir,
@@ -52,7 +52,7 @@ enum Node {
 /// All names of the view.
 type Tree = BTreeMap<String, Node>;
 
-/// One change of the view.
+/// A change of the view.
 enum Op {
     Create(&'static str),
     Write(&'static str, usize, Vec<u8>),
@@ -80,7 +80,7 @@ fn bytes(seed: u8, len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// What is done, in steps each of which ends synced.
+/// The changes of the test, in steps each of which ends synced.
 fn steps() -> Vec<Vec<Op>> {
     vec![
         vec![
@@ -219,7 +219,7 @@ fn allowed(steps: &[Vec<Op>], by_units: bool) -> Vec<Vec<Tree>> {
     all
 }
 
-/// What a view shows.
+/// The tree that a view shows.
 fn tree(view: &Path, below: &str) -> io::Result<Tree> {
     let mut found = Tree::new();
     for entry in fs::read_dir(view.join(below))? {
@@ -360,7 +360,7 @@ impl Disk {
         (done, self.end(watch))
     }
 
-    /// What is seen by a mount after a cut, and whether it can be used.
+    /// Mounts the directory after a cut. Checks that its view has an allowed state, and can be used.
     fn check(&self, image: &str, allowed: &[Tree], what: &str) {
         let image = self.place.path(image);
         let _lower = Ext4::mount(&image, &self.place.path("lower")).expect(what);
@@ -381,7 +381,7 @@ impl Disk {
     }
 }
 
-/// What is not as in the last of the states that were allowed.
+/// The differences from the last of the states that were allowed.
 fn differences(found: &Tree, allowed: &[Tree]) -> String {
     let short = |tree: &Tree| -> Vec<String> {
         let shown = |(name, node): (&String, &Node)| match node {

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::common::{PROGRAM, Place, can_mount};
 
-/// What is written at once: many units, and not whole ones.
+/// The size of a write: many units, the last one in part.
 const CHUNK: usize = 300_007;
 
 /// The size of a file that replaces another one.

@@ -56,14 +56,14 @@ impl Bench {
         fs::read_to_string(self.file(dataset, name)).ok()
     }
 
-    /// What a clone of the snapshot begins with.
+    /// Asserts that a clone begins with the contents of the snapshot.
     fn begins_as_the_snapshot(&self, clone: &str) {
         assert_eq!(self.read(clone, "shared"), Some("s".repeat(200_000)));
         assert_eq!(self.read(clone, "gone"), Some("g".repeat(100_000)));
         assert_eq!(self.read(clone, "later"), None);
     }
 
-    /// Everything closed, exported and imported, with all keys loaded again; and nothing is wrong.
+    /// Closes everything, exports and imports the pool, and loads all keys again. Asserts that no check fails.
     fn again(&self) {
         self.ok("unmount -a");
         self.ok("key unload -a");
@@ -465,7 +465,7 @@ fn no_rollback_without_the_key_to_a_snapshot_that_goes() {
     bench.begins_as_the_snapshot("a");
 }
 
-/// Nobody else's command ends reading.
+/// Commands on other datasets, and on other holds, do not end the reading.
 #[test]
 fn a_marked_snapshot_is_read_until_it_goes() {
     let Some(bench) = Bench::new() else { return };

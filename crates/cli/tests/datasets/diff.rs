@@ -1,4 +1,4 @@
-//! What changed since a snapshot, and what is damaged: by name with the key, by number without.
+//! Changes since a snapshot, and damage: by name with the key, by number without.
 
 use std::fs;
 

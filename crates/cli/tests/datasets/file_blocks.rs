@@ -20,12 +20,12 @@ fn hard(len: u64) -> Vec<u8> {
     contents(77, len as usize)
 }
 
-/// What a file shows that it takes.
+/// The size on disk that a file shows.
 fn stored(file: &Path) -> u64 {
     fs::metadata(file).unwrap().blocks() * 512
 }
 
-/// What `du` adds up of the contents of a directory, without the directories.
+/// The sum that `du` shows for the contents of a directory, without the directories.
 fn du(dir: &Path) -> u64 {
     let output = Command::new("find")
         .arg(dir)

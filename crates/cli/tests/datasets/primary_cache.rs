@@ -146,7 +146,7 @@ fn a_mount_keeps_what_it_began_with_and_says_so() {
     has(&set("all"), "does not keep contents of its files as before");
 }
 
-/// Its log has an index that all processes map, and the database itself is mapped too.
+/// The log of the database has an index that all processes map, and the database itself is mapped too.
 #[test]
 fn a_database_that_maps_its_files_works() {
     if !can_mount() || !is_installed("sqlite3") {

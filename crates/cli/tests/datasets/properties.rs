@@ -3,7 +3,7 @@
 use crate::common::*;
 use serde_json::Value;
 
-/// What `strongroom properties` says of each property.
+/// The description of each property by `strongroom properties`.
 fn reference(place: &Place) -> Vec<Value> {
     let text = place.ok("--json properties");
     serde_json::from_str::<Vec<Value>>(&text).unwrap()

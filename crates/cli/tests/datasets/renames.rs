@@ -103,7 +103,7 @@ fn the_key_stays_above() {
     place.ok("get -H -o value keystatus tank/secret/x");
 }
 
-/// One that was made and cannot be mounted does not stop the rename.
+/// A dataset above that was created and cannot be mounted does not stop the rename.
 #[test]
 fn above_in_a_place_that_is_taken() {
     let Some(place) = tank() else { return };

@@ -1,4 +1,4 @@
-//! What users and groups have in a dataset, and their quotas.
+//! Space of users and groups in a dataset, and their quotas.
 
 use std::fs;
 use std::io::ErrorKind;

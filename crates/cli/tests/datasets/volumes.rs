@@ -70,7 +70,7 @@ fn both_pools_are_written_at_once() {
     assert!(place.ok("pool status").matches("with 0 errors").count() == 2);
 }
 
-/// What was synced in the inner pool is there after the daemon was killed, through the logs of both.
+/// Data that were synced in the inner pool are there after the daemon was killed, through the logs of both pools.
 #[test]
 fn what_was_synced_outlives_the_daemon() {
     if !can_mount() {
@@ -282,7 +282,7 @@ fn a_volume_is_exported() {
     place.ok("rename tank/vol tank/other");
 }
 
-/// Nothing is made, and no command takes the name for the path of a file.
+/// A refused command makes no pool, and no command takes the name for the path of a file.
 #[test]
 fn devices_of_kinds_that_cannot_be_opened_are_refused() {
     let place = Place::new();

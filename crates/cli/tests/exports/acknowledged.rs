@@ -1,5 +1,5 @@
-//! What the daemon has answered to clients of a volume, before anything was flushed, outlives the daemon. Where it may
-//! not have outlived the machine, or need not, the first flush of each client fails.
+//! Writes that the daemon has answered to clients of a volume, before any flush, outlive the daemon. If they may not
+//! have outlived the machine, or need not, the first flush of each client fails.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -24,7 +24,7 @@ fn volume(place: &Place) {
     ));
 }
 
-/// Where the n-th block goes: no two are neighbours, and some are in one record.
+/// The offset of the n-th block: no two are neighbours, and some are in one record.
 fn offset(n: usize) -> u64 {
     (n * 7 % BLOCKS * 2 * BLOCK) as u64
 }

@@ -23,7 +23,7 @@ fn image(place: &Place, name: &str, size: u64) -> String {
     place.arg(name)
 }
 
-/// Whether qemu has its driver for iSCSI, and libiscsi its programs.
+/// Returns whether qemu has its driver for iSCSI, and libiscsi its programs.
 fn has_initiators() -> bool {
     let has = is_installed("iscsi-inq") && is_installed("qemu-io");
     let driver = has && {
@@ -324,7 +324,7 @@ fn initiators_prove_a_secret() {
     has(&place.log(), "refused");
 }
 
-/// What fails in the version of Debian 12, and why it is no fault.
+/// The tests that fail in the version of Debian 12, and why that is no fault.
 const NOT_FAULTS: [&str; 7] = [
     // It asks for the status of one block, and expects that of a later one, where physical blocks are larger.
     "GetLBAStatus UnmapSingle",

@@ -11,7 +11,7 @@ const ENGINE: &str = "../../../shared/engines/kernel-vm.sh";
 const NAME: &str = "iqn.2026-01.io.github.strongroom:kernel";
 const PROGRAMS: [&str; 4] = ["sg_persist", "mkfs.ext4", "fsck.ext4", "blkdiscard"];
 
-/// What runs in the machine. It logs in through both portals, as two sessions.
+/// The script that runs in the machine. It logs in through both portals, as two sessions.
 const JOB: &str = r#"
 set -e
 mkdir -p /var/lock /run/lock /etc/iscsi

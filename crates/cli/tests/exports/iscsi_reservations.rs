@@ -49,7 +49,7 @@ fn reserve(portal: &str, flags: u8) -> Initiator {
     owner
 }
 
-/// Whether what the owner reserved is reserved now.
+/// Returns whether the reservation of the owner is in effect.
 fn is_reserved(portal: &str) -> bool {
     let (mut owner, mut other) = (log_in(portal, "iqn.x:owner"), log_in(portal, "iqn.x:other"));
     assert_eq!(owner.write(1, 7), GOOD);

@@ -26,7 +26,7 @@ fn image(place: &Place, name: &str, size: u64) -> String {
     place.arg(name)
 }
 
-/// Where an export is for clients.
+/// The URI of an export for clients.
 fn uri(place: &Place, name: &str) -> String {
     let rows = place.ok("nbd list -H");
     let mut rows = rows.lines().map(|row| row.split('\t').collect::<Vec<_>>());
@@ -321,7 +321,7 @@ fn a_kernel_uses_an_export_as_a_disk() {
     assert!(fs::read(&disk).unwrap() == expected);
 }
 
-/// What is exported is a volume, and not whatever has its name.
+/// An export stands for a volume, and not for any volume of its name.
 #[test]
 fn another_volume_of_the_same_name_is_not_exported() {
     let other = Place::new();

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::common::machine::run_in_machine;
 use crate::common::*;
 
-/// What runs in the machine: daemon, pool, kernel.
+/// The script that runs in the machine: daemon, pool, kernel.
 const JOB: &str = r#"
 set -e
 export STRONGROOM_SOCKET=/run/s/socket XDG_STATE_HOME=/run/state HOME=/run TZ=UTC
@@ -180,7 +180,7 @@ fn the_kernel_has_a_volume_as_a_block_device() {
     }
 }
 
-/// Where the kernel has no such devices, or lets the daemon have none, the reason is told and nothing stays.
+/// The reason is told, and no export stays, where the kernel has no such devices or lets the daemon have none.
 #[test]
 fn a_kernel_without_block_devices_is_named() {
     if Path::new("/sys/module/nbd").exists() {

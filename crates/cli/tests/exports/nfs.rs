@@ -4,7 +4,7 @@
 use crate::common::has;
 use crate::common::machine::run_in_machine;
 
-/// What the server needs. The export is `/export`.
+/// The script that starts the server. The export is `/export`.
 const SERVER: &str = r#"
 set -e
 export STRONGROOM_SOCKET=/run/s/socket XDG_STATE_HOME=/run/state HOME=/run TZ=UTC

@@ -500,7 +500,7 @@ fn a_server_that_came_back_as_another_is_not_written_to() {
     assert!(empty.is_empty(), "something was written");
 }
 
-/// This program is the server too. It does not use its own exports.
+/// Strongroom is the server too. A daemon does not use its own exports.
 #[test]
 fn two_daemons_share_a_volume_one_as_server() {
     let (below, above) = (Place::new(), Place::new());

@@ -1,4 +1,4 @@
-//! What a pool serves by its `ha.toml`, and what the initiators of others see of it.
+//! The exports that a pool has by its `ha.toml`, and the view that the initiators of others have of it.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;

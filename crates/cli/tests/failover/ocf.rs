@@ -19,7 +19,7 @@ const SUCCESS: i32 = 0;
 const FAILED: i32 = 1;
 const MISCONFIGURED: i32 = 6;
 const NOT_RUNNING: i32 = 7;
-/// Of `timeout`.
+/// The exit code of `timeout`.
 const TIMED_OUT: i32 = 124;
 
 /// A pool that is exported, and has a file and a volume.
@@ -238,7 +238,7 @@ fn a_disk_that_does_not_answer_has_another_machine_go_on() {
     two.end();
 }
 
-/// What is not known is not taken for a pool that is not here: the cluster would have another node import it too.
+/// An unknown state is not reported as a pool that is not here: the cluster would have another node import it too.
 #[test]
 fn what_the_agent_cannot_know_is_a_failure() {
     use std::os::unix::fs::PermissionsExt;

@@ -175,7 +175,7 @@ fn the_examples_of_the_manual_page_are_served() {
     assert!(std::net::TcpStream::connect(&own[0]).is_err());
 }
 
-/// What stmf-ha does not know may stand in its file: stmf-ha does not look at it.
+/// The file may have entries that stmf-ha does not know: stmf-ha ignores them.
 #[test]
 fn the_file_of_stmf_ha_names_targets_and_secrets() {
     let Some(place) = prepared() else {

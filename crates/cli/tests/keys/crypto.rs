@@ -1,4 +1,4 @@
-//! Who computes ciphers, whether they are right, and what is allowed: `strongroom crypto`.
+//! Providers of ciphers, their self-tests, and the ciphers that are allowed: `strongroom crypto`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::common::*;
 use serde_json::Value;
 
-/// What a command with a variable in its environment prints, and its exit code.
+/// The output of a command with a variable in its environment, and its exit code.
 fn run_with(place: &Place, name: &str, value: &str, line: &str) -> (String, String, i32) {
     let mut command = place.command();
     let output = command.env(name, value).args(words(line)).output().unwrap();
@@ -19,7 +19,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Who serves a mechanism, with the longest keys.
+/// The provider of a mechanism, with the longest keys.
 fn provider(place: &Place, mechanism: &str) -> Value {
     let report = json(&place.ok("crypto providers --json"));
     let all = report["mechanisms"].as_array().unwrap().clone();
@@ -183,7 +183,7 @@ fn the_next_provider_serves_what_is_disabled() {
     }
 }
 
-/// It may be what forbids a cipher.
+/// The file may be one that forbids a cipher.
 #[test]
 fn a_file_that_is_not_understood_is_not_ignored() {
     let place = Place::without_daemon();

@@ -201,7 +201,7 @@ fn copies_are_opened_before_they_replace_anything() {
     everything_opens(&place, &["a"]);
 }
 
-/// Of datasets whose keys others lost by such commands (OpenZFS issues 9267, 12000, 12123, 12614).
+/// Moves and changes by which others lost the keys of datasets (OpenZFS issues 9267, 12000, 12123, 12614).
 #[test]
 fn no_move_or_change_leaves_keys_that_nothing_opens() {
     if !can_mount() {
@@ -571,7 +571,7 @@ fn an_escrow_key_opens_its_slot_whatever_the_format() {
     place.fails("key load -n -L file:///nowhere/key tank/a", NO_KEY);
 }
 
-/// One file has the keyrings of a whole pool, also of one whose root dataset is not encrypted.
+/// A single file has the keyrings of a whole pool, also of one whose root dataset is not encrypted.
 #[test]
 fn a_whole_pool_is_backed_up() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Which datasets a login opens as a home: those of its user or of root, and none that another user puts there.
+//! The datasets that a login opens as a home: those of its user or of root, and none that another user puts there.
 
 use crate::common::login::on_the_machine;
 

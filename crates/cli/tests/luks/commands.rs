@@ -27,7 +27,7 @@ fn keys_are_added_changed_and_removed_without_a_daemon() {
     assert!(!place.socket().exists(), "no daemon was started");
 }
 
-/// What is too long is refused, and not shortened to what fits.
+/// A passphrase that is too long is refused, and not shortened to what fits.
 #[test]
 fn passphrases_that_are_too_long_are_refused() {
     let place = Place::without_daemon();
@@ -119,7 +119,7 @@ fn tokens_and_names() {
     luks(USAGE, "uuid --uuid x {DIR}/image", "");
 }
 
-/// Whether cryptsetup opens the container with the file `key`.
+/// Returns whether cryptsetup opens the container with the file `key`.
 fn judged(place: &Place) -> Option<bool> {
     let key = place.arg("key");
     let args = [
@@ -241,8 +241,8 @@ fn a_container_is_opened_once_and_served_as_it_is_told() {
     has(&ends(&place, 10, driver, PASSPHRASE).err, "--provider");
 }
 
-/// Who can open a container changes while it is open, also by another name of its file; what would make it
-/// another container waits.
+/// Keys of a container can be changed while it is open, also by another name of its file. Commands that would make it
+/// another container are refused meanwhile.
 #[test]
 fn keys_are_changed_while_it_is_open() {
     let place = Place::new();
@@ -423,7 +423,7 @@ fn a_costly_slot_needs_a_flag() {
     assert!(luks("luks open {DIR}/image x").code != 0);
 }
 
-/// As cryptsetup has it: what the header says counts, and an option more.
+/// `open` uses the options in the header, and those of the command line, as with cryptsetup.
 #[test]
 fn options_are_kept_in_the_header() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Who may use a container at the same time: commands, mappings, and cryptsetup.
+//! Users of a container at the same time: commands, mappings, and cryptsetup.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ fn with_container(place: Place) -> Place {
     place
 }
 
-/// What `cryptsetup luksDump` prints, which must not take long; `None` if there is no cryptsetup.
+/// The output of `cryptsetup luksDump`, which must not take long; `None` if there is no cryptsetup.
 fn dump(place: &Place) -> Option<String> {
     let mut command = Command::new("timeout");
     command.args(["60", "cryptsetup", "luksDump"]);

@@ -128,7 +128,7 @@ fn a_pool_on_a_container_on_a_volume_comes_back() {
     has(&place.ok("pool status darrenm"), "with 0 errors");
 }
 
-/// Nobody types a passphrase at a start. The others are not kept from it.
+/// A start asks no user for a passphrase. Other mappings open nevertheless.
 #[test]
 fn a_mapping_without_its_key_waits_and_so_does_its_pool() {
     let mut place = Place::new();

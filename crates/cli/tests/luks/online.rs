@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::common::containers::*;
 use crate::common::*;
 
-/// Where an export is that holds the data of the mapping `x`.
+/// Exports the mapping `x`, and returns the URI of its data.
 fn export(place: &Place) -> String {
     place.ok("nbd export luks:x");
     let socket = place.path("nbd.sock");
@@ -141,8 +141,8 @@ fn uuid(place: &Place) -> String {
     place.ok("luks uuid {DIR}/image").trim().to_owned()
 }
 
-/// Whether another program may not continue the re-encryption: it has the lock that cryptsetup takes. A user who cannot
-/// reach that has the file.
+/// Returns whether the re-encryption is claimed: no other program may continue it. Root has the lock that cryptsetup
+/// takes. A user who cannot reach that has the file.
 fn is_claimed(image: &Path, uuid: &str) -> bool {
     let lock = match rustix::process::geteuid().is_root() {
         true => format!("/run/cryptsetup/LN_LUKS2-reencryption-{uuid}").into(),

@@ -9,7 +9,7 @@ use crate::common::terminal::Terminal;
 use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Whether cryptsetup ends well; `None` if there is none.
+/// Returns whether cryptsetup succeeds, with its output; `None` if there is none.
 fn cryptsetup(place: &Place, words: &str) -> Option<(bool, String)> {
     if !is_installed("cryptsetup") {
         eprintln!("skipped: there is no cryptsetup");

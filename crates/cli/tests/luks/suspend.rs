@@ -26,7 +26,7 @@ fn volume_key(place: &Place) -> Vec<u8> {
     unlocked.key.expose().to_vec()
 }
 
-/// How often bytes are in the memory of the daemon; `None` if that cannot be read.
+/// The number of times that bytes are in the memory of the daemon; `None` if that cannot be read.
 fn count_in_memory(place: &Place, wanted: &[u8]) -> Option<usize> {
     let pid = place.pid();
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
@@ -157,7 +157,7 @@ fn a_container_in_reencryption_is_not_suspended() {
     place.ok_with("luks resume x", PASSPHRASE);
 }
 
-/// Nobody has to know the key to end the users, or the daemon.
+/// A user who does not know the key can end the clients, or the daemon.
 #[test]
 fn a_client_that_waits_is_ended_by_force() {
     if !is_installed("qemu-io") {

@@ -231,7 +231,7 @@ esac
 answer CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=
 "#;
 
-/// What that authenticator computes.
+/// The secret that this authenticator computes.
 const OF_AUTHENTICATOR: &str = "CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=";
 
 #[test]
@@ -330,7 +330,7 @@ fn an_authenticator_opens_a_container() {
     }
 }
 
-/// What is not known here, or was changed, is refused, and asks nobody.
+/// A token that is unknown here, or was changed, is refused, and no user is asked.
 #[test]
 fn other_tokens_are_refused() {
     let place = Place::without_daemon();

@@ -231,7 +231,8 @@ fn a_kept_key_of_the_tpm_is_known_by_its_name() {
     has(&said, "another TPM");
 }
 
-/// What `systemd-measure sign` says of a machine that starts this kernel, after these phases (systemd-measure(1)).
+/// The signature by `systemd-measure sign` for a machine that starts this kernel, after these phases
+/// (systemd-measure(1)).
 fn signed(place: &Place, tpm: &Tpm, key: &str, phases: &[&str]) -> Value {
     let (device, private, public) = (
         format!("--tpm2-device={}", tpm.tcti),

@@ -83,7 +83,7 @@ impl Holder {
         answer == "yes\n"
     }
 
-    /// Its name in messages.
+    /// The name of the holder in messages.
     fn shown(&self) -> String {
         format!("process {} (sh)", self.shell.id())
     }
@@ -125,7 +125,7 @@ fn holders() -> Vec<Holder> {
     own.into_iter().chain(Holder::of_user(1000)).collect()
 }
 
-/// Whether a holder reads a file of each dataset. A user who may not enter the directory sees none.
+/// Returns, for each dataset, whether a holder reads its file. A user who may not enter the directory sees none.
 fn are_read(place: &Place, holder: &mut Holder) -> Vec<bool> {
     let files = (0..DATASETS).map(|number| place.arg(&format!("{number}/file")));
     files
@@ -193,7 +193,7 @@ fn force_unmounts_and_wipes_keys() {
     }
 }
 
-/// What a program has open it may have read: the kernel keeps that in memory.
+/// A program may have read the files that it has open: the kernel keeps their contents in memory.
 #[test]
 fn force_drops_what_was_read() {
     if !both_ways("force_drops_what_was_read") {

@@ -1,5 +1,5 @@
-//! What file systems of Linux have beside POSIX, judged by the tools that use it: flags of files, file handles, mounts that
-//! map owners, discarding free space.
+//! Features of Linux file systems beside POSIX, judged by the tools that use them: flags of files, file handles, mounts
+//! that map owners, discarding free space.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -39,7 +39,7 @@ fn run(words: &[&str], path: &Path) -> Output {
     command.args(&words[1..]).arg(path).output().unwrap()
 }
 
-/// What the script says, or an error number.
+/// The output of the script, or an error number.
 fn script(what: &str, place: &Path, other: &Path) -> Result<String, i32> {
     let mut command = Command::new("python3");
     let command = command.args(["-c", SCRIPT, what]).arg(place).arg(other);

@@ -36,7 +36,7 @@ fn write_until_it_fails(dir: &Path, confirmed: &mpsc::Sender<u64>) {
     }
 }
 
-/// What every access to a dead mount returns, and what requests that were on their way do.
+/// The errors of a dead mount: of every access to it, and of requests that were on their way.
 const DISCONNECTED: [i32; 2] = [
     rustix::io::Errno::NOTCONN.raw_os_error(),
     rustix::io::Errno::CONNABORTED.raw_os_error(),

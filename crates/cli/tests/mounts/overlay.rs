@@ -32,7 +32,7 @@ const CHANGES: &str = "
     rmdir fresh
 ";
 
-/// What is seen then.
+/// Checks of the files after these changes.
 const SEEN: &str = "
     test \"$(cat file)\" = \"$(printf 'file\\nmore')\"
     test \"$(cat there target dir/one renamed/a/b)\" = \"$(printf 'moved\\nover\\ndir/one\\ntree/a/b')\"

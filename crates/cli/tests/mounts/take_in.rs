@@ -86,7 +86,7 @@ fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).unwrap().next().is_none()
 }
 
-/// Nothing is left of the command but the mount.
+/// Asserts that the mount is all that is left of the command.
 fn is_tidy(place: &Place, home: &Path) {
     let names = fs::read_dir(place.root()).unwrap();
     for entry in names.chain(fs::read_dir(home).unwrap()) {
@@ -251,7 +251,7 @@ fn a_command_that_is_killed_loses_nothing() {
     }
 }
 
-/// What changes while it is moved stays where it is.
+/// A file that changes during the move stays where it is.
 #[test]
 fn files_that_appear_meanwhile_stay() {
     let Some(place) = place() else { return };

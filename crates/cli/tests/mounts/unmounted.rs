@@ -12,7 +12,7 @@ use crate::common::{BUSY, PERMISSION, Place, can_mount, has, lacks, set_immutabl
 const NOBODY: u32 = 65534;
 const SECRET: &str = "correct horse battery staple";
 
-/// Whether directories can be made immutable here; says why not.
+/// Returns whether directories can be made immutable here. Prints the reason if not.
 fn can_guard(place: &Place) -> bool {
     let dir = place.path("flag");
     fs::create_dir(&dir).unwrap();
@@ -31,7 +31,7 @@ fn refuses_root(dir: &Path) {
     assert_eq!(made.kind(), ErrorKind::PermissionDenied, "{dir:?}");
 }
 
-/// What an ordinary user can do there, by the exit code of a shell.
+/// Returns whether a script of the shell succeeds there for an ordinary user.
 fn as_nobody(dir: &Path, words: &str) -> bool {
     let mut shell = Command::new("sh");
     shell.args(["-c", words]).current_dir("/").env("D", dir);

@@ -15,7 +15,7 @@ struct Golden {
     devices: &'static [&'static str],
     /// The features that it has.
     features: &'static [&'static str],
-    /// Its datasets, what they are mounted as, and the files in each with their sizes.
+    /// The datasets of the pool, their mountpoints, and the files in each with their sizes.
     datasets: &'static [(&'static str, Files)],
 }
 
@@ -196,7 +196,7 @@ const POOLS: [Golden; 21] = [
 ];
 
 impl Golden {
-    /// Its devices as they were kept, in a directory of the test.
+    /// Unpacks the devices of the pool into a directory of the test.
     fn unpack(&self, place: &Place) -> PathBuf {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden_pools/features");
         let to = place.path("devices");
@@ -221,7 +221,7 @@ impl Golden {
         }
     }
 
-    /// What is there is what was there.
+    /// Asserts that the pool has the files that it had, and no others.
     fn assert_all_there(&self, place: &Place) {
         for (dataset, files) in self.datasets {
             let dir = place.path("mnt").join(dataset);
@@ -392,7 +392,7 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
     }
 }
 
-/// What a volume held is what the pool on it holds, and what its snapshot has is older.
+/// A volume holds the pool that was made on it, and its snapshot holds an older state.
 #[test]
 fn a_volume_opens_and_holds_what_it_held() {
     if !can_mount() {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::common::*;
 
-/// What each dataset is mounted as, by its name below the pool, and where its key comes from.
+/// The mountpoint of each dataset, by its name below the pool, and the source of its key.
 const DATASETS: [(&str, &str, Key); 12] = [
     ("clear", "clear", Key::None),
     ("raw", "raw", Key::Raw),
@@ -97,7 +97,7 @@ fn unmount(place: &Place) {
     }
 }
 
-/// What `describe` says of a tree.
+/// The output of `describe` for a tree.
 fn describe(dir: &Path, name: &str) -> String {
     let mut command = Command::new(tests_dir().join("describe"));
     let output = command.arg(dir).arg(name).output().expect("a shell");
@@ -106,7 +106,7 @@ fn describe(dir: &Path, name: &str) -> String {
     text
 }
 
-/// Everything that was in the pool is there, as it was.
+/// Asserts that all contents of the pool are there, as they were.
 fn assert_all_there(place: &Place, expected: &str) {
     let heads = DATASETS.iter().map(|(_, dir, _)| {
         let path = place.path("mnt").join(dir);

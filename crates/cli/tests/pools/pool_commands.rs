@@ -435,7 +435,7 @@ fn a_device_is_not_let_go_before_all_of_it_is_copied() {
     lacks(&place.ok("pool status tank"), &format!("{old}"));
 }
 
-/// What the file system below gives to a file, in bytes.
+/// The space that the file system below gives to a file, in bytes.
 fn on_disk(file: &std::path::Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     fs::metadata(file).unwrap().blocks() * 512

@@ -279,7 +279,7 @@ fn label(place: &Place, name: &str) -> Vec<u8> {
     block
 }
 
-/// What was away when it left keeps no keys if it can be reached, and if not, the user is told.
+/// A device that was away when it left keeps no keys if it can be reached. If not, the user is told.
 #[test]
 fn devices_that_were_away_are_overwritten_when_they_leave() {
     let place = Place::new();
@@ -320,7 +320,7 @@ fn a_path_that_cannot_be_is_no_failure_of_a_device() {
     }
 }
 
-/// What was in use and is not there any more is shown, and another pool of its name does not take its place.
+/// A pool that was in use and is missing is shown, and another pool of its name does not take its place.
 #[test]
 fn another_pool_of_the_same_name_does_not_take_its_place() {
     let other = Place::new();

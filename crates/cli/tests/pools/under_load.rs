@@ -1,4 +1,4 @@
-//! What an administrator does to a pool while programs write to it, and replication of many snapshots.
+//! Changes of a pool by its administrator while programs write to it, and replication of many snapshots.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use crate::common::*;
 const KEPT: u64 = 6;
 const LEN: usize = 200_000;
 
-/// What a file holds.
+/// The contents of a file.
 fn contents(writer: u64, n: u64) -> Vec<u8> {
     let mut bytes = vec![0; LEN];
     let seed = (writer << 32 | n).to_le_bytes();

@@ -16,7 +16,7 @@ fn blocks(page: &str, title: &str) -> Vec<Block> {
 }
 
 impl Reader {
-    /// One property of a dataset.
+    /// The value and the source of a property of a dataset.
     fn get(&self, property: &str, dataset: &str) -> String {
         let text = self
             .place
@@ -281,7 +281,7 @@ fn assured_delete_of_a_clone(blocks: &[Block]) {
     }
 }
 
-/// How many times as much the shared records of the pool would take, in hundredths.
+/// The factor by which the shared records of the pool would take more space, in hundredths.
 fn dedup_ratio(reader: &Reader) -> u64 {
     reader.place.ok("pool sync");
     let text = reader.place.ok("pool list -H -o dedup tank");

@@ -135,7 +135,7 @@ fn a_killed_one_leaves_no_mount_and_no_process() {
     }
 }
 
-/// Whether a process has been started with a path in its arguments.
+/// Returns whether a process has been started with a path in its arguments.
 fn serves(path: &str) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap();
     let names = processes.map(|entry| entry.unwrap().path().join("cmdline"));

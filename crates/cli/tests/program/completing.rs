@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::*;
 
-/// What the program offers for a line that is typed so far.
+/// The words that the program offers for an unfinished command line.
 fn offered(place: &Place, line: &str) -> Vec<String> {
     let words: Vec<&str> = line.split(' ').collect();
     let mut command = place.command();

@@ -1,4 +1,4 @@
-//! What a new user sees first: the state of the machine, and what to do next.
+//! The first steps of a new user: the state of the machine, and what to do next.
 
 use std::collections::HashSet;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Where commands meet the daemon: sockets, the state directory, prompts, and what is refused whole.
+//! The edge between commands and the daemon: sockets, the state directory, prompts, and requests that are refused
+//! whole.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;

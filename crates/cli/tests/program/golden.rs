@@ -1,5 +1,5 @@
-//! What is typed and what is printed, word for word: `tests/help` and `tests/sessions`. The index of the
-//! commands and three pages stand for all help; `cmd/help_rules.rs` has the rules for each page.
+//! Command lines and their output, word for word: `tests/help` and `tests/sessions`. The index of the commands and
+//! three pages stand for all help; `cmd/help_rules.rs` has the rules for each page.
 //!
 //! `TRYCMD=overwrite cargo test --test program golden::` writes down what is printed now; then put `[..]` in the
 //! place of guids, dates and hosts again. In a session, {DIR} stands for the directory of the test.

@@ -1,4 +1,4 @@
-//! What idle mounted datasets cost the daemon: bytes and threads, counted.
+//! The cost of idle mounted datasets in the daemon: bytes and threads, counted.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::common::*;
 
 const DATASETS: usize = 200;
-/// So many of them are used.
+/// The number of datasets that are used.
 const USED: usize = 40;
 /// For each dataset that is made and mounted for the first time. 200 take 54 MB. The first mounts use huge pages, of which
 /// threads that run at the same moment take more: up to 88 MB were seen.
@@ -14,11 +14,11 @@ const FIRST: usize = 400_000;
 /// For each mounted dataset.
 const BYTES: usize = 200 << 10;
 const THREADS: usize = 2;
-/// What may differ from one moment to the next, whatever is mounted.
+/// The difference that is allowed from one moment to the next, whatever is mounted.
 const MARGIN: usize = 2 << 20;
-/// What caches may take, and what the allocator keeps for the next file: the former are 32 MiB.
+/// The share of caches and of the memory that the allocator keeps for the next file. Caches take 32 MiB.
 const CACHES: usize = 64 << 20;
-/// What may be left when the pool is exported: pages of the allocator that are in use in part.
+/// The rest that may be left when the pool is exported: pages of the allocator that are in use in part.
 const LEFT: usize = 28 << 20;
 
 /// Bytes of the daemon that no file has, and its threads.

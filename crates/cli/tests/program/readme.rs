@@ -13,7 +13,7 @@ use crate::common::{PROGRAM, can_mount};
 const TANK: &str = "mkdir -p /etc/keys
     strongroom pool create -s 4G tank /var/lib/tank.pool";
 
-/// What each chapter of the guide takes for granted: what the chapter on the first dataset makes.
+/// The state that each chapter of the guide begins with: the result of the chapter on the first dataset.
 const HOME: &str = "strongroom pool create -s 4G tank /var/lib/tank.pool
     typed strongroom create -o encryption=on tank/home
     echo letter > /tank/home/letter
@@ -134,15 +134,15 @@ const PLACES: &[Place] = &[
     place(&["crates/daemon/INTERNALS.md"], &[]),
 ];
 
-/// How a block is run, if not as root and as it stands.
+/// The way in which a block is run, if not as root and unchanged.
 enum How {
     /// After these commands, which make what the text takes for granted.
     After(&'static str),
     /// After these commands, and but for the lines that begin so, each with the reason why not.
     Without(&'static str, &'static [(&'static str, &'static str)]),
-    /// As an ordinary user.
+    /// An ordinary user runs the block.
     User,
-    /// Not at all, and why.
+    /// The block is not run, for this reason.
     Not(&'static str),
 }
 
@@ -508,7 +508,7 @@ fn in_namespaces(script: &str) -> Command {
     command
 }
 
-/// Whether devices and mounts can be made: root of a container may not.
+/// Returns whether devices and mounts can be made: root of a container may not.
 fn can_make_roots() -> bool {
     let dir = tempfile::tempdir().unwrap();
     let script = "cd \"$ROOT\" && mknod null c 1 3 && mkdir proc && mount -t proc proc proc && ip link set lo up";

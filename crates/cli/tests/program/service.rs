@@ -1,4 +1,4 @@
-//! What service managers and operators rely on: readiness, the log, and what is never in it.
+//! The promises to service managers and operators: readiness, the log, and the secrets that are never in it.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;

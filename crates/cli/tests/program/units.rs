@@ -20,15 +20,15 @@ const PERFORMANCE: &str = include_str!("../../../../docs/PERFORMANCE.md");
 const FAILOVER: &str = include_str!("../../../../docs/FAILOVER.md");
 const PROVIDERS: &str = include_str!("../../../../docs/KEY-PROVIDERS.md");
 
-/// What a feature needs of a unit, as words between spaces.
+/// A need of a feature in a unit, as words between spaces.
 enum Need {
     /// Sockets of these families.
     Families(&'static str),
-    /// These capabilities of root.
+    /// Capabilities of root.
     Capabilities(&'static str),
-    /// These system calls.
+    /// System calls.
     Calls(&'static str),
-    /// Nothing that forbids it: none of these directives, but with the value `no`.
+    /// Directives that would forbid the feature. Each is absent, or has the value `no`.
     Without(&'static str),
     /// A directive with this value.
     Is(&'static str, &'static str),
@@ -50,7 +50,7 @@ const NO_DEVICES: &str = "PrivateDevices DevicePolicy DeviceAllow ProtectClock";
 const NO_NETWORK: &str =
     "PrivateNetwork IPAddressDeny SocketBindDeny RestrictNetworkInterfaces NetworkNamespacePath";
 
-/// What the documents promise, in their words, and what that needs of the unit of the system.
+/// The promises of the documents, in their words, and their needs in the unit of the system.
 const FEATURES: &[(&str, &str, &[Need])] = &[
     (
         README,
@@ -316,7 +316,7 @@ fn systemd_understands_the_units() {
     }
 }
 
-/// What a verification of units by systemd says; `None` where it cannot verify.
+/// The result of a verification of units by systemd; `None` where it cannot verify.
 fn verified(units: &Path, name: &Path) -> Option<String> {
     let output = Command::new("systemd-analyze")
         .env("XDG_RUNTIME_DIR", units)
@@ -480,7 +480,7 @@ fn strings(line: &str) -> Vec<String> {
     words(line).into_iter().map(Into::into).collect()
 }
 
-/// How the daemon is started with what the unit leaves it.
+/// The command line that starts the daemon with the rights that the unit leaves it.
 fn sandbox(unit: &BTreeMap<String, String>, place: &Place) -> Option<Vec<String>> {
     if Path::new("/run/systemd/system").is_dir() {
         let mut line = strings("systemd-run --quiet --collect --pipe --wait");

@@ -1,4 +1,4 @@
-//! What is allowed to whom: users who are not root, at the socket of root's daemon.
+//! Permissions of users who are not root, at the socket of root's daemon.
 
 use std::fs::{self};
 use std::io::{Read, Write};
@@ -527,7 +527,7 @@ fn idle_connections_lock_no_other_user_out() {
     drop(silent);
 }
 
-/// What a caller says beside a command is nothing to the daemon.
+/// The daemon ignores the text that a caller sends along with a command.
 #[test]
 fn history_says_what_was_done() {
     let Some(place) = tank() else { return };
@@ -556,7 +556,7 @@ fn history_says_what_was_done() {
     lacks(&history, "destroy");
 }
 
-/// Who mounts a dataset for the first time does not own it for that.
+/// A user who mounts a dataset for the first time does not become its owner.
 #[test]
 fn to_mount_is_not_to_own() {
     let Some(place) = tank() else { return };

@@ -176,7 +176,7 @@ fn no_link_of_another_user_leads_to_a_lower_directory() {
     place.ok("fscrypt status {DIR}/lower");
 }
 
-/// Whether users other than root can mount here.
+/// Returns whether users other than root can mount here.
 fn users_can_mount() -> bool {
     let device = fs::metadata("/dev/fuse").map(|found| found.permissions().mode());
     let can = device.is_ok_and(|mode| mode & 0o006 == 0o006)

@@ -28,7 +28,7 @@ const LOG_MAX: u64 = 16 << 10;
 /// The most processor time for one request, in ticks of 10 ms.
 const TICKS_MAX: u64 = 1000;
 
-/// How a request is made large.
+/// The contents that make a request large.
 #[derive(Clone, Copy, Debug)]
 enum Style {
     /// Lists with many equal entries.
@@ -43,7 +43,7 @@ enum Style {
 
 const STYLES: [Style; 4] = [Style::Equal, Style::Different, Style::Long, Style::Mixed];
 
-/// Who makes requests, and the names that this caller may use.
+/// A caller that makes requests, and the names that this caller may use.
 struct Role {
     uid: u32,
     socket: PathBuf,
@@ -175,7 +175,7 @@ impl Generator<'_> {
     }
 }
 
-/// What a request takes of the daemon.
+/// The resources that the daemon spends on a request.
 #[derive(Debug)]
 struct Cost {
     memory_kib: u64,

@@ -1,4 +1,4 @@
-//! What is changed about a dataset without its key is told to the holder of the key.
+//! Changes of a dataset without its key are told to the holder of the key.
 
 use std::fs;
 

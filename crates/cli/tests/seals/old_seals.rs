@@ -108,7 +108,7 @@ fn daily_copies_go_on_across_a_rotation() {
     }
 }
 
-/// What is written to a clone is not sealed with keys that were given up.
+/// A write to a clone is not sealed with keys that were given up.
 #[test]
 fn clones_of_older_snapshots_have_keys_of_their_own() {
     let Some(bench) = Bench::new() else { return };

@@ -295,7 +295,7 @@ fn mounted_over_itself() {
     mounted.end();
 }
 
-/// What changes beneath the mount is seen when a file is opened.
+/// Changes beneath the mount are seen when a file is opened.
 #[test]
 fn two_mounts_of_one_directory() {
     if !can_mount() {

@@ -22,7 +22,7 @@ include!("../../../stack/tests/common/ext4.rs");
 struct Disk {
     dir: tempfile::TempDir,
     mount: PathBuf,
-    /// Where login protectors are, if they are on another one.
+    /// The disk with the login protectors, if that is another one.
     root: Option<Box<Disk>>,
 }
 
@@ -33,7 +33,7 @@ impl Drop for Disk {
 }
 
 impl Disk {
-    /// Nothing, with a line that says why, where there cannot be one.
+    /// A new disk. Prints the reason and returns `None` if there cannot be one.
     fn new() -> Option<Disk> {
         let (dir, mount) = encrypted_ext4(CONFIG)?;
         let root = None;
@@ -87,7 +87,7 @@ impl Disk {
         done.out
     }
 
-    /// As [`Disk::ok`], by the tool.
+    /// Runs a line like [`Disk::ok`], with the tool `fscrypt` in place of the program.
     #[track_caller]
     fn tool(&self, line: &str, input: &str) -> String {
         let done = self.run_program("fscrypt", line, input);

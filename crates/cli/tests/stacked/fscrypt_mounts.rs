@@ -183,7 +183,7 @@ fn a_key_comes_back() {
     mounted.is_unlocked("no");
 }
 
-/// What is only held, and not open, keeps no key.
+/// A file that is only held, and not open, keeps no key.
 #[test]
 fn what_is_held_is_locked() {
     let Some(mounted) = Mounted::new("") else {

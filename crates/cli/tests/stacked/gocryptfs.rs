@@ -143,8 +143,8 @@ fn gocryptfs_sees_the_same_attributes() {
     }
 }
 
-/// What gocryptfs says of the directory `lower` with a passphrase; nothing, with a line that says so, if it is
-/// not installed.
+/// Returns whether gocryptfs opens the directory `lower` with a passphrase. Says so and returns `None` if it is not
+/// installed.
 fn gocryptfs_opens(place: &Place, passfile: &str) -> Option<bool> {
     if !is_installed("gocryptfs") {
         eprintln!("skipped: gocryptfs is not installed");
@@ -254,7 +254,7 @@ fn the_passphrase_of_a_read_only_directory_stays() {
 struct ReadOnly(PathBuf);
 
 impl ReadOnly {
-    /// Nothing, with a line that says so, if it cannot be mounted.
+    /// Makes the directory read-only. Says so and returns `None` if it cannot be mounted.
     fn new(dir: &Path) -> Option<ReadOnly> {
         use rustix::mount::{MountFlags, mount_bind, mount_remount};
         let bound = mount_bind(dir, dir);

@@ -296,8 +296,8 @@ fn other_users_are_refused() {
     has(&mounted.ok("showkeys {DIR}/view"), "aes256-xts");
 }
 
-/// Of a mount of a user the user and root change the keys. The process asks the kernel who connects, also where
-/// the directory of its socket lets others pass.
+/// The user and root change the keys of a mount of that user. The process asks the kernel who connects, also where the
+/// directory of its socket lets others pass.
 #[test]
 fn mounts_of_a_user() {
     let device = fs::metadata("/dev/fuse").map(|found| found.permissions().mode());
@@ -432,7 +432,7 @@ fn an_empty_directory_gets_the_cipher_of_the_article() {
     }
 }
 
-/// What only FreeBSD has, or has no more, is refused in one sentence.
+/// Features that only FreeBSD has, or no longer has, are refused in one sentence.
 #[test]
 fn words_of_the_article_that_have_no_meaning_are_refused() {
     let Some(mounted) = Mounted::new() else {

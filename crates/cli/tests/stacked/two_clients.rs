@@ -86,7 +86,7 @@ impl Clients {
         first
     }
 
-    /// What a client reads after the other one has closed the file.
+    /// A client reads the bytes that the other one wrote, after that one has closed the file.
     fn see_what_was_closed(&self) {
         let [first, second] = &self.views;
         let mut expected: Vec<u8> = (0..300_000u32).flat_map(u32::to_le_bytes).collect();
@@ -187,7 +187,7 @@ impl Clients {
         fs::remove_file(self.views[0].join("turns")).expect("removed");
     }
 
-    /// Of two clients that give the same name one succeeds.
+    /// Two clients give the same name, and one of them succeeds.
     fn give_names_once(&self) {
         let path = |view: &Path, kind: &str, number| view.join(format!("{kind}{number}"));
         let made = self.both(|view, number| fs::create_dir(path(view, "dir", number)).is_ok());
@@ -233,7 +233,7 @@ fn prepared() -> Place {
     place
 }
 
-/// Whether what one client locks in the lower directory is locked for the other one.
+/// The effect that a lock of one client in the lower directory has on the other client.
 #[derive(PartialEq)]
 enum Locks {
     Held,
@@ -334,7 +334,8 @@ struct Gluster {
 }
 
 impl Gluster {
-    /// Nothing where the machine does not let it start: in some containers there are no network namespaces.
+    /// Starts GlusterFS. Returns `None` where the machine does not let it start: some containers have no network
+    /// namespaces.
     fn new(script: PathBuf, place: &Place) -> Option<Gluster> {
         let (dir, namespace) = (place.path("gluster"), format!("sr{}", std::process::id()));
         let gluster = Gluster {

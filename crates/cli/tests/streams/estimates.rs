@@ -1,4 +1,4 @@
-//! What is told of a stream before it is sent or received, and where its datasets go.
+//! Facts about a stream before it is sent or received, and the names that its datasets get.
 
 use crate::common::bench::Bench;
 use crate::common::*;
@@ -12,7 +12,7 @@ fn sizes(lines: &str) -> Vec<u64> {
     sizes
 }
 
-/// Everything that a receive could change.
+/// All state that a receive could change.
 fn state(bench: &Bench) -> String {
     bench.ok("list -H -r -t all -o name,guid,mounted,referenced safe/top")
         + &bench.ok("list -H -r -t all -o name,guid,mounted safe")

@@ -8,7 +8,7 @@ const HEAD: usize = 160;
 const LEN: usize = 24;
 const PAYLOAD: usize = 96;
 const CHAIN: usize = 128;
-/// Where the seal is in the first frame.
+/// The offset of the seal in the first frame.
 const SEAL: usize = 116;
 /// The head of a generation and what it wraps, and the checksum behind the last.
 const GENERATION: usize = 280;
@@ -184,7 +184,7 @@ fn what_no_rotation_makes_is_refused() {
     assert_eq!(states(&bench), ["newest"]);
 }
 
-/// Where the kind of a frame is in its head, and the kind of a record; where its identity has the hash.
+/// The offset of the kind in the head of a frame, the kind of a record, and the hash in the identity of a record.
 const KIND: usize = 4;
 const RECORD: u8 = 2;
 const CHECK: std::ops::Range<usize> = 84..96;

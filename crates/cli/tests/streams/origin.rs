@@ -1,5 +1,5 @@
-//! What comes from elsewhere says nothing for its receiver: not where it mounts, not what it allows, and not what
-//! the daemon reads.
+//! A stream from elsewhere decides nothing for its receiver: not where it mounts, not what it allows, and not what the
+//! daemon reads.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

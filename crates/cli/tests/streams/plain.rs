@@ -34,7 +34,7 @@ fn histories(bench: &Bench) {
     bench.ok("snapshot tank/a@3");
 }
 
-/// Everything that can be seen of a tree, file by file.
+/// All that can be seen of a tree, file by file.
 fn seen(bench: &Bench, dataset: &str, below: &str) -> Vec<String> {
     let dir = bench.place.path("mnt").join(dataset).join(below);
     let mut all = Vec::new();
@@ -77,7 +77,7 @@ fn value(bench: &Bench, property: &str, dataset: &str) -> String {
     bench.ok(&line).trim().to_owned()
 }
 
-/// What the copy has to hold, snapshot by snapshot.
+/// Asserts that the copy holds the same as the original, snapshot by snapshot.
 fn same(bench: &Bench, copy: &str) {
     for snapshot in ["1", "2", "3"] {
         let below = format!(".snapshot/{snapshot}/");

@@ -21,7 +21,7 @@ struct Answer {
     status: u16,
     head: String,
     body: Vec<u8>,
-    /// Whether the end of the body came.
+    /// True if the end of the body came.
     is_whole: bool,
 }
 
@@ -78,7 +78,7 @@ fn of_chunks(mut rest: &[u8]) -> (Vec<u8>, bool) {
     }
 }
 
-/// What a send asks for.
+/// The request of a send.
 fn of(name: &str, more: Json) -> Json {
     let mut what = json!({"name": name});
     for (field, value) in more.as_object().unwrap() {
@@ -135,7 +135,7 @@ fn chunk(stream: &mut impl Write, bytes: &[u8]) {
     stream.write_all(&chunk).unwrap();
 }
 
-/// How many threads of the daemon carry out commands.
+/// The number of threads of the daemon that carry out commands.
 fn commands(place: &Place) -> usize {
     let tasks = format!("/proc/{}/task", place.pid());
     let is_command = |entry: std::io::Result<std::fs::DirEntry>| {
@@ -354,7 +354,7 @@ fn hostile_streams_end_and_leave_nothing() {
     bench.ok("inspect --check safe");
 }
 
-/// As another user.
+/// Does some work as another user.
 fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
     let become_user = || {
         // Of this thread only.

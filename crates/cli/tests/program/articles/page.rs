@@ -164,7 +164,7 @@ fn command(line: &'static str) -> Option<(&'static str, &'static str)> {
 }
 
 impl Item {
-    /// Why the row is not true of the tests, if so.
+    /// The reason why the row is not true of the tests, if so.
     pub(crate) fn fault(&self, blocks: &[Block]) -> Option<String> {
         if self.answer != Answer::Works && self.why.is_empty() {
             return Some("no reason".into());

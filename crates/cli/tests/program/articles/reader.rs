@@ -7,11 +7,11 @@ use super::page::{Block, Line, index};
 use crate::common::terminal::Terminal;
 use crate::common::*;
 
-/// What is typed wherever a passphrase is asked for.
+/// The answer wherever a passphrase is asked for.
 pub(crate) const PASSPHRASE: &str = "correct horse battery";
 
-/// What stands in the documents for things of their authors' machines, and what it is in a test. `DIR` is the
-/// directory of the test. Nothing else is changed, but for the table of verbs in the index.
+/// The words of the documents for things of their authors' machines, and the words for them in a test. `DIR` is the
+/// directory of the test. The rest is unchanged, but for the table of verbs in the index.
 const PLACES: [(&str, &str); 21] = [
     ("/media/stick/", "DIR/"),
     ("/media/keys/", "DIR/"),
@@ -49,7 +49,7 @@ const PLACES: [(&str, &str); 21] = [
     ("pool create mypool", "pool create -m DIR/mnt/mypool mypool"),
 ];
 
-/// What lines need, by name: commands that are run before them.
+/// The needs of lines, by name: commands that are run before them.
 const SETUPS: [(&str, &[&str]); 10] = [
     ("none", &[]),
     ("x86-64", &[]),
@@ -124,7 +124,7 @@ fn translate(line: &str) -> String {
     }
 }
 
-/// What the program asks here, and what is typed: what stands behind the question, or the passphrase.
+/// The question of the program, and the answer: the text behind the question, or the passphrase.
 fn question_and_answer(line: &str) -> (String, &str) {
     for end in ["(y/N) ", ": "] {
         if let Some((question, answer)) = line.rsplit_once(end) {
@@ -204,7 +204,7 @@ impl Reader {
         printed
     }
 
-    /// What the page promises of a line and the program does not do.
+    /// The promise of the page for a line that the program does not keep.
     fn fault(&self, line: &Line, is_ok: bool, shown: &str) -> Option<String> {
         match line.refusal().map(|refusal| self.in_place(refusal)) {
             Some(_) if is_ok => return Some("it is not refused".into()),
