@@ -8,10 +8,9 @@ pub mod login;
 pub mod machine;
 pub mod programs;
 pub mod recorder;
-pub mod stacked;
-pub mod tang;
+pub mod servers;
+pub mod stacked_directory;
 pub mod terminal;
-pub mod tpm;
 pub mod tracer;
 pub mod user;
 

@@ -8,4 +8,4 @@ mod killed_daemon;
 mod power_cuts;
 mod power_cuts_luks;
 mod stack_cut;
-mod stack_killed;
+mod stack_kills;

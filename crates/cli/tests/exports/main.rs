@@ -5,7 +5,7 @@ mod common;
 #[path = "../../../iscsi/tests/common/initiator.rs"]
 mod initiator;
 
-mod acknowledged;
+mod answered_writes;
 mod iscsi;
 mod iscsi_kernel;
 mod iscsi_reservations;

@@ -1,6 +1,6 @@
 //! The CSI driver: `csi-sanity` judges it, and what that does not look at.
 
-#[path = "../common/cluster.rs"]
+#[path = "../common/servers/cluster.rs"]
 mod cluster;
 
 use std::fs;

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::common::stacked::Mounted;
+use crate::common::stacked_directory::Mounted;
 use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
 

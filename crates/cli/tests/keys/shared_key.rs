@@ -4,8 +4,8 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::common::tang::{Tang, are_installed};
-use crate::common::tpm::Tpm;
+use crate::common::servers::tang::{Tang, are_installed};
+use crate::common::servers::tpm::Tpm;
 use crate::common::*;
 
 const STATUS: &str = "get -H -o value keystatus tank/a";
@@ -46,7 +46,7 @@ fn enough_parts_open_a_dataset_and_fewer_do_not() {
             .unwrap();
         let mut input = clevis.stdin.take().unwrap();
         input
-            .write_all(&crate::common::tang::sealed(&file, 64))
+            .write_all(&crate::common::servers::tang::sealed(&file, 64))
             .unwrap();
         drop(input);
         let opened = clevis.wait_with_output().unwrap();

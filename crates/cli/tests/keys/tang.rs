@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use crate::common::tang::*;
+use crate::common::servers::tang::*;
 use crate::common::*;
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::tpm::Tpm;
+use crate::common::servers::tpm::Tpm;
 use crate::common::*;
 
 const STATUS: &str = "get -H -o value keystatus tank/a";

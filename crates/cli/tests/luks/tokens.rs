@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use crate::common::containers::*;
-use crate::common::tang::*;
+use crate::common::servers::tang::*;
 use crate::common::*;
 
 fn output(place: &Place, program: &str, words: &[&str]) -> (bool, String) {

@@ -7,8 +7,8 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use crate::common::containers::*;
-use crate::common::tang::are_installed;
-use crate::common::tpm::Tpm;
+use crate::common::servers::tang::are_installed;
+use crate::common::servers::tpm::Tpm;
 use crate::common::*;
 use cipher::Digest;
 use serde_json::{Value, json};

@@ -289,7 +289,7 @@ fn a_stacked_mount_that_is_held_says_so() {
     };
     let mount = ["--passfile", &place.arg("pass")];
     for force in ["", "-f "] {
-        let mut mounted = stacked::Mounted::new(&place, &mount);
+        let mut mounted = stacked_directory::Mounted::new(&place, &mount);
         fs::write(mounted.view.join("file"), "secret").unwrap();
         let mut holder = Holder::new(&["-m"]);
         let said = place.fails(&format!("stack unmount {force}{{DIR}}/view"), BUSY);
@@ -301,7 +301,7 @@ fn a_stacked_mount_that_is_held_says_so() {
         // The last copy went with the namespace.
         assert!(mounted.process.wait().unwrap().success());
     }
-    let mounted = stacked::Mounted::new(&place, &mount);
+    let mounted = stacked_directory::Mounted::new(&place, &mount);
     place.ok("stack unmount {DIR}/view");
     drop(mounted);
 }
@@ -323,7 +323,7 @@ fn a_stacked_mount_of_a_namespace() {
     assert!(inside.runs(&format!("{PROGRAM} stack unmount {root}/view >&2")));
     assert!(inside.runs(&format!("test ! -e {root}/view/file")));
     drop(inside);
-    let mounted = stacked::Mounted::new(&place, &["--passfile", &place.arg("pass")]);
+    let mounted = stacked_directory::Mounted::new(&place, &["--passfile", &place.arg("pass")]);
     assert_eq!(
         fs::read_to_string(mounted.view.join("file")).unwrap(),
         "secret\n"

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::stacked::Mounted;
+use crate::common::stacked_directory::Mounted;
 use crate::common::*;
 
 /// The lower layer.

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::common::tpm::Tpm;
+use crate::common::servers::tpm::Tpm;
 use crate::common::*;
 
 /// A golden pool.

@@ -6,7 +6,7 @@ mod common;
 mod articles;
 mod awkward;
 mod bench;
-mod completing;
+mod completion;
 mod doctor;
 mod edge;
 mod golden;

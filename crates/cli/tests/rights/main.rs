@@ -2,7 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../common/web.rs"]
+#[path = "../common/servers/web.rs"]
 mod site;
 
 mod delegation;

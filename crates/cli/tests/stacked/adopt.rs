@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::common::stacked::{Mounted, refused};
+use crate::common::stacked_directory::{Mounted, refused};
 use crate::common::*;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, kill_process};

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::stacked::{Mounted, refused};
+use crate::common::stacked_directory::{Mounted, refused};
 use crate::common::{
     BUSY, DAMAGED, EXISTS, NO_KEY, NOT_FOUND, OTHER, PROGRAM, Place, USAGE, WRONG_KEY, can_mount,
     has, is_installed,

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::stacked::{Mounted, Theirs, refused};
+use crate::common::stacked_directory::{Mounted, Theirs, refused};
 use crate::common::{
     DAMAGED, EXISTS, NO_KEY, OTHER, PERMISSION, Place, WRONG_KEY, can_mount, has, is_installed,
 };

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use crate::common::stacked::refused;
+use crate::common::stacked_directory::refused;
 use crate::common::{Place, can_mount, has};
 
 const PEFS_USAGE: i32 = 2;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::common::stacked::{Theirs, refused};
+use crate::common::stacked_directory::{Theirs, refused};
 use crate::common::{
     DAMAGED, EXISTS, OTHER, Place, USAGE, WRONG_KEY, can_mount, has, is_installed,
 };

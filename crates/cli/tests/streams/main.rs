@@ -4,7 +4,7 @@
 mod common;
 
 mod estimates;
-mod forged;
+mod forgeries;
 mod origin;
 mod plain;
 mod replicate;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Place, find, is_installed};
+use crate::common::{Place, find, is_installed};
 
 const TANGD: &str = "/usr/libexec/tangd";
 const KEYGEN: &str = "/usr/libexec/tangd-keygen";

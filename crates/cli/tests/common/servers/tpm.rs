@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::Place;
 use super::tang::are_installed;
+use crate::common::Place;
 
 /// A TPM in software, until the test ends.
 pub struct Tpm {
