@@ -33,7 +33,7 @@ pub(crate) enum TreeAttempt<T> {
     Miss {
         /// The slot of the page.
         slot: u64,
-        /// For [`super::Tree::fetch`].
+        /// For [`super::MetadataTree::fetch`].
         evictions: u64,
     },
 }

@@ -296,7 +296,7 @@ impl ZoneView {
     }
 
     /// Checks a receive. Properties in the stream are accepted only if the tenant may set them
-    /// ([`crate::state::callers::context::Context::forbidden`]). A tenant cannot keep a partial receive: it would count against
+    /// ([`crate::state::callers::context::CallerContext::forbidden`]). A tenant cannot keep a partial receive: it would count against
     /// the quotas of the global zone, and its token would show the origin.
     pub(in crate::serve) fn receive(
         &self,

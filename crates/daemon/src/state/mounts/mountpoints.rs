@@ -1,6 +1,6 @@
 //! The directories of mountpoints: their places, their guards, and their removal.
 //!
-//! A directory that the daemon makes for the property `mountpoint` has a guard ([`Place::make_guarded`]) while the
+//! A directory that the daemon makes for the property `mountpoint` has a guard ([`MountDirectory::make_guarded`]) while the
 //! dataset is not mounted. Without it, programs could write unencrypted files there. The directory is removed when no
 //! dataset mounts there any more.
 
