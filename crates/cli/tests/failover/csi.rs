@@ -336,7 +336,7 @@ fn block_volumes_are_devices_of_a_kernel() {
     let name = own.rsplit('/').next().unwrap();
     let job = format!(
         "set -e; mkdir -p {dir}; ln -s /sbin/strongroom {PROGRAM}
-         TMPDIR=/run /in/{name} --ignored --exact --nocapture block_volumes"
+         TMPDIR=/run /in/{name} --ignored --exact --nocapture csi::block_volumes"
     );
     if let Some(told) = run_in_machine(&job, &[], &[own], &["nbd"]) {
         has(&told, "1 passed");

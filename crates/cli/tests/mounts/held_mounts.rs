@@ -31,7 +31,7 @@ fn both_ways(test: &str) -> bool {
         let status = Command::new("unshare")
             .args(["--mount", "sh", "-c", &prepare, "sh"])
             .arg(std::env::current_exe().unwrap())
-            .args(["--exact", test, "--nocapture"])
+            .args(["--exact", &format!("held_mounts::{test}"), "--nocapture"])
             .env(WITHIN, kind)
             .status();
         assert!(status.unwrap().success(), "{kind}");

@@ -125,7 +125,7 @@ impl JournalSection {
         }
     }
 
-    /// The blocks of a section that was [restored](Section::restore), with the sectors where they belong.
+    /// The blocks of a section that was [restored](JournalSection::restore), with the sectors where they belong.
     pub(super) fn entries<'a>(
         &'a self,
         section: &'a [u8],

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::format::records::array_kind::ArrayKind;
 use crate::format::records::node::ArrayNode;
 use crate::format::records::pointer::RecordPtr;
-use crate::storage::array::pending_changes::{stored, without};
+use crate::storage::array::record_space::{stored, without};
 
 /// The largest number of nodes that an answer reads from devices. More are needed only where pointers have no sums.
 const READS_MAX: u32 = 64;

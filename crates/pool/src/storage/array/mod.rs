@@ -5,11 +5,11 @@
 //! slots the array covers.
 //!
 //! Changes of the open transaction group are kept beside the tree ([`overlay`]). The commit writes them into new
-//! nodes ([`update`]). [`walk`] reads arrays, [`mod@diff`] compares them, [`mod@stored`] adds up the space of records.
+//! nodes ([`update`]). [`walk`] reads arrays, [`mod@diff`] compares them, [`record_space`] adds up the space of records.
 
 pub(crate) mod diff;
 pub(crate) mod overlay;
-pub(crate) mod pending_changes;
+pub(crate) mod record_space;
 pub(crate) mod since;
 pub(crate) mod update;
 pub(crate) mod walk;
