@@ -10,7 +10,7 @@ pub(crate) fn tag(
     logical_size: u32,
     payload: &[u8],
 ) -> [u8; 16] {
-    let head = Head {
+    let head = RecordHead {
         kind: array.into(),
         compression,
         logical_size,

@@ -302,7 +302,7 @@ pub struct CreateProtector {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  OpenProtector by this protector:
+  Opened by this protector:
     strongroom fscrypt metadata create policy --protector /mnt/disk:0123456789abcdef /mnt/disk")]
 pub struct CreatePolicy {
     /// The protector that opens it

@@ -3,6 +3,7 @@
 //! They stay for a moment. A program that waits for one flush often waits for another soon, and to start a thread
 //! can take longer than a flush.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -17,14 +18,24 @@ pub(crate) type HelperJob = Box<dyn FnOnce() + Send>;
 /// The threads that have nothing to do, the one that came free last at the end.
 static IDLE: Mutex<Vec<(ThreadId, Sender<HelperJob>)>> = Mutex::new(Vec::new());
 
-/// Has another thread do something. No job waits for a thread: a device may be a volume of another pool, whose devices
-/// need some too.
+/// Has another thread do something, or does it here if no thread can be started. No job waits for a thread: a device may
+/// be a volume of another pool, whose devices need some too.
 pub(crate) fn run(job: HelperJob) {
     let idle = IDLE.lock().pop();
     match idle {
         Some((_, thread)) => thread.send(job).expect("it waits"),
         None => {
-            drop(threads::start("device", move || work(job)));
+            let waiting = Arc::new(Mutex::new(Some(job)));
+            let own = Arc::clone(&waiting);
+            let begin = move || {
+                let job = own.lock().take();
+                job.into_iter().for_each(work);
+            };
+            if threads::start("device", begin).is_err() {
+                // Its caller waits for the outcome. The lock is released first, because the job may take long.
+                let job = waiting.lock().take();
+                job.into_iter().for_each(|job| job());
+            }
         }
     }
 }
@@ -55,7 +66,7 @@ fn is_gone(thread: ThreadId) -> bool {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::sync::{Arc, Barrier};
+    use std::sync::Barrier;
 
     use super::*;
 

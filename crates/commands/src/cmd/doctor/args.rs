@@ -13,7 +13,7 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  MachineCheck the machine:
+  Check the machine:
     strongroom doctor
 
   Show warnings and problems only:

@@ -178,13 +178,12 @@ impl Daemon {
     }
 
     fn header_loan_now(&self, device: &Path, how: DeviceUse) -> Result<LoanAttempt> {
-        // The first mapping on the device counts.
-        let loans = self.mappings.map_open(|name, open| {
+        // The first mapping on the device counts: a loan of another one would hold it up.
+        let loan = self.mappings.find_open(|name, open| {
             open.is_on(device)
                 .then(|| self.loan_of_header(name, open, device, how))
         });
-        let first = loans.into_iter().next();
-        first.unwrap_or(Ok(LoanAttempt::Lent(None)))
+        loan.unwrap_or(Ok(LoanAttempt::Lent(None)))
     }
 
     /// Lends the header of this open mapping. The table of mappings is locked.
@@ -226,7 +225,7 @@ impl Daemon {
     /// status of the mapping is updated. If the header says that a re-encryption is not complete, or cannot be read,
     /// a guard is kept: no other program may continue the re-encryption below the mapping.
     pub(crate) fn read_header_again(&self, device: &Path, locked: Option<FileLock>) {
-        let on_device = self.mappings.map_open(|name, open| {
+        let on_device = self.mappings.find_open(|name, open| {
             let on = open.on.as_ref().filter(|_| open.is_on(device))?;
             Some((
                 name.to_owned(),
@@ -234,7 +233,7 @@ impl Daemon {
                 Arc::clone(&open.mapping),
             ))
         });
-        let Some((name, on, mapping)) = on_device.into_iter().next() else {
+        let Some((name, on, mapping)) = on_device else {
             return;
         };
         let container = Container::look(on).ok();

@@ -121,6 +121,15 @@ impl Mappings {
         open.collect()
     }
 
+    /// The first result of `act` for the open mappings, in the order of their names. The table is locked meanwhile.
+    pub(crate) fn find_open<T>(&self, act: impl Fn(&str, &OpenMapping) -> Option<T>) -> Option<T> {
+        let all = self.all.lock();
+        all.iter().find_map(|(name, entry)| match entry {
+            Entry::Open(open) => act(name, open),
+            Entry::Changing => None,
+        })
+    }
+
     /// The mappings that the daemon opens when it starts, open or not.
     pub(crate) fn all_known(&self) -> BTreeMap<String, KnownMapping> {
         self.known.lock().clone()

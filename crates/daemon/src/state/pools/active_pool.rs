@@ -219,7 +219,9 @@ impl ActivePool {
         *active.observed.lock() = PoolObservation::of(&active.pool, []);
         active.follow_deadline();
         let failed = |error| Failure::other(format!("the pool worker cannot be started: {error}"));
-        active.start_worker().map_err(failed)?;
+        // A worker that did start would keep the lock of the pool.
+        let started = active.start_worker().inspect_err(|_| active.stop_worker());
+        started.map_err(failed)?;
         Ok(active)
     }
 

@@ -56,7 +56,7 @@ impl ActivePool {
     pub(crate) fn restart_worker(self: &Arc<Self>) {
         if let Err(error) = self.start_worker() {
             let pool = self.pool.name();
-            tracing::error!(%error, pool, "nothing is committed any more: export the pool, and import it again");
+            tracing::error!(%error, pool, "a thread of the pool could not be started: export the pool, and import it again");
         }
     }
 

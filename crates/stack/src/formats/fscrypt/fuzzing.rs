@@ -7,7 +7,7 @@ use cipher::SeededRandom;
 use vfs::Kind;
 
 use super::format::FscryptNode;
-use super::tool::{Config, Link, ProtectedPolicy, Protector};
+use super::tool::{Config, ProtectedPolicy, Protector, ProtectorLink};
 use super::{
     EncryptionPolicy, FscryptFormat, FscryptMasterKey, InodeContext, KeyName, XattrNamespace,
 };
@@ -72,9 +72,9 @@ pub fn decode_tool(bytes: &[u8]) {
             }
         }
         Some((2, link)) => {
-            if let Ok(link) = Link::decode(link) {
+            if let Ok(link) = ProtectorLink::decode(link) {
                 assert_eq!(
-                    Link::decode(link.encode().as_bytes()).expect("written"),
+                    ProtectorLink::decode(link.encode().as_bytes()).expect("written"),
                     link
                 );
             }
