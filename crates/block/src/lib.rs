@@ -34,6 +34,7 @@ pub use error::{Error, Loss, Result};
 pub use file::{DeviceAccess, FileDevice};
 pub use interface::device::{BlockDevice, IoMode, RangeStatus, SectorSizes};
 pub(crate) use interface::device::{check_range, total};
+pub use interface::plain;
 pub use ownership::owner::FileLock;
 pub use reservation::{Claim, Claimant, Registrar, RegistrarAnswer, Registrations};
 pub use serving::helper_budget::HelperBudget;

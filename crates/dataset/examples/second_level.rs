@@ -46,6 +46,7 @@ struct Slow(MemoryDevice, Duration);
 
 impl BlockDevice for Slow {
     block::delegate!(self => self.0; size refresh_size sector_sizes write_at flush drop_cached begin_anew discard waits_on_write would_wait io_mode settle);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn name(&self) -> String {
         "a slow device".into()

@@ -276,7 +276,8 @@ struct VolumeRequest {
 }
 
 impl BlockDevice for Volume {
-    block::plain_device!(but settle);
+    block::plain_methods!(refresh_size claim check_unreserved waits_on_write would_wait io_mode);
+    block::plain_methods!(drop_cached begin_anew is_blank overwrite);
 
     fn size(&self) -> u64 {
         self.size.load(Ordering::Acquire)

@@ -60,6 +60,7 @@ impl Slow {
 
 impl BlockDevice for Slow {
     block::delegate!(self => self.memory; size refresh_size sector_sizes drop_cached begin_anew discard waits_on_write io_mode settle);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn name(&self) -> String {
         "slow".into()
@@ -405,6 +406,7 @@ impl Counting {
 impl BlockDevice for Counting {
     block::delegate!(self => self.memory; size refresh_size sector_sizes name read_at drop_cached begin_anew);
     block::delegate!(self => self.memory; discard waits_on_write would_wait io_mode);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn flush(&self) -> block::Result<()> {
         self.flushes.fetch_add(1, SeqCst);

@@ -33,6 +33,7 @@ impl Counting {
 impl BlockDevice for Counting {
     block::delegate!(self => self.memory; size refresh_size sector_sizes name read_at flush drop_cached begin_anew);
     block::delegate!(self => self.memory; waits_on_write would_wait io_mode);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         self.unsettled.fetch_add(1, SeqCst);

@@ -33,7 +33,8 @@ impl Counted {
 }
 
 impl BlockDevice for Counted {
-    block::plain_device!();
+    block::plain_methods!(refresh_size claim check_unreserved waits_on_write would_wait io_mode);
+    block::plain_methods!(settle drop_cached begin_anew zero_fast is_blank overwrite);
 
     fn size(&self) -> u64 {
         SIZE

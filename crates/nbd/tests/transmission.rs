@@ -160,6 +160,7 @@ struct Held {
 impl BlockDevice for Held {
     block::delegate!(self => self.memory; size refresh_size sector_sizes name write_at flush drop_cached begin_anew);
     block::delegate!(self => self.memory; discard waits_on_write io_mode settle);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn would_wait(&self, offset: u64, _len: u64, _is_write: bool) -> bool {
         offset == 0
@@ -200,6 +201,7 @@ struct Pairs {
 impl BlockDevice for Pairs {
     block::delegate!(self => self.memory; size refresh_size sector_sizes name read_at flush drop_cached begin_anew);
     block::delegate!(self => self.memory; discard waits_on_write would_wait io_mode settle);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         self.both.wait();

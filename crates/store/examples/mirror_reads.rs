@@ -22,6 +22,7 @@ struct Waiting(MemoryDevice);
 
 impl BlockDevice for Waiting {
     block::delegate!(self => self.0; size refresh_size sector_sizes name read_at write_at flush drop_cached begin_anew discard zero io_mode settle);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn waits_on_write(&self) -> bool {
         true

@@ -24,6 +24,7 @@ struct Delayed {
 
 impl BlockDevice for Delayed {
     block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at flush drop_cached begin_anew discard zero io_mode settle);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn waits_on_write(&self) -> bool {
         self.says_so

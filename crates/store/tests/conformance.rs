@@ -317,6 +317,7 @@ struct NoHoles(block::MemoryDevice);
 
 impl block::BlockDevice for NoHoles {
     block::delegate!(self => self.0; size refresh_size sector_sizes read_at write_at flush drop_cached begin_anew discard waits_on_write would_wait io_mode settle);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn name(&self) -> String {
         "no holes".into()

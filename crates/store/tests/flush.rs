@@ -28,6 +28,7 @@ fn run(hook: &Mutex<Option<Hook>>) {
 
 impl BlockDevice for Hooked {
     block::delegate!(self => self.inner; name size refresh_size sector_sizes read_at drop_cached begin_anew discard zero waits_on_write would_wait io_mode settle);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn write_at(&self, at: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
         run(&self.during_write);

@@ -371,6 +371,7 @@ impl Defect {
 
 impl BlockDevice for Defect {
     block::delegate!(self => self.device; size refresh_size sector_sizes name drop_cached begin_anew discard zero io_mode settle read_at);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn waits_on_write(&self) -> bool {
         true

@@ -11,7 +11,7 @@ use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::{BlockDevice, Error, IoMode, Result, SectorSizes, check_range, total};
+use crate::{BlockDevice, Error, Result, SectorSizes, check_range, total};
 
 /// Sectors tear at this size.
 const SECTOR: usize = 512;
@@ -328,25 +328,8 @@ impl State {
 }
 
 impl BlockDevice for FaultDevice {
-    fn refresh_size(&self) -> Result<u64> {
-        Ok(self.size())
-    }
-
-    fn settle(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn waits_on_write(&self) -> bool {
-        false
-    }
-
-    fn would_wait(&self, _offset: u64, _len: u64, _is_write: bool) -> bool {
-        false
-    }
-
-    fn io_mode(&self) -> Option<IoMode> {
-        None
-    }
+    plain_methods!(refresh_size claim check_unreserved waits_on_write would_wait io_mode settle);
+    plain_methods!(zero_fast is_blank status_at overwrite);
 
     fn size(&self) -> u64 {
         self.size.load(Ordering::SeqCst)

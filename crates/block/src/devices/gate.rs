@@ -55,6 +55,7 @@ impl<D: BlockDevice> GatedDevice<D> {
 
 impl<D: BlockDevice> BlockDevice for GatedDevice<D> {
     delegate!(self => self.device; size refresh_size sector_sizes name drop_cached begin_anew io_mode settle);
+    plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn waits_on_write(&self) -> bool {
         true

@@ -36,7 +36,8 @@ impl MemoryDevice {
 }
 
 impl BlockDevice for MemoryDevice {
-    plain_device!();
+    plain_methods!(refresh_size claim check_unreserved waits_on_write would_wait io_mode);
+    plain_methods!(settle drop_cached begin_anew is_blank status_at overwrite);
 
     fn size(&self) -> u64 {
         self.size

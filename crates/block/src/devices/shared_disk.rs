@@ -202,6 +202,7 @@ impl Registrar for DiskView {
 
 impl BlockDevice for DiskView {
     delegate!(self => self.disk.0.memory; size refresh_size sector_sizes read_at drop_cached begin_anew status_at waits_on_write would_wait io_mode settle);
+    plain_methods!(zero_fast is_blank overwrite);
 
     fn name(&self) -> String {
         "shared disk".into()

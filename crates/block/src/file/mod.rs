@@ -284,6 +284,8 @@ fn disk_geometry(file: &File) -> io::Result<(u64, SectorSizes)> {
 }
 
 impl BlockDevice for FileDevice {
+    plain_methods!(is_blank overwrite);
+
     fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
     }

@@ -1,9 +1,14 @@
 //! Methods that many devices answer in the same way.
 
 /// Methods of a [`BlockDevice`](crate::BlockDevice) that another device carries out, in an implementation:
-/// `delegate!(self => self.device; size name read_at)`.
+/// `delegate!(self => self.device; size name read_at)`. `all` stands for all methods of the trait.
 #[macro_export]
 macro_rules! delegate {
+    ($self:ident => $to:expr; all) => {
+        $crate::delegate!($self => $to; size refresh_size sector_sizes name claim check_unreserved read_at write_at
+            write_durably_at write_in_place waits_on_write would_wait io_mode settle flush drop_cached begin_anew discard
+            zero zero_fast is_blank status_at overwrite);
+    };
     ($self:ident => $to:expr; $($method:ident)*) => {
         $($crate::delegate!(@ $self $to, $method);)*
     };
@@ -78,42 +83,92 @@ macro_rules! delegate {
     };
 }
 
-/// `refresh_size`, `settle`, `drop_cached`, `begin_anew`, `waits_on_write`, `would_wait` and `io_mode` of a device whose size
-/// does not change, that has no cache between itself and its medium, whose requests wait for nothing, and that is no file.
-/// A device around another one passes these on with [`delegate!`](crate::delegate!) instead. `plain_device!(but settle)` is
-/// for a device that keeps changes in memory.
+/// Methods of a [`BlockDevice`](crate::BlockDevice) that only reads and writes, in an implementation:
+/// `plain_methods!(claim check_unreserved)`. The size of such a device does not change. It is no file and no disk: no
+/// machine can reserve it. It has no cache, its requests wait for nothing, and each change outlives the process. It knows
+/// nothing of a range before it reads, and has no faster way to zeros than to write them.
 #[macro_export]
-macro_rules! plain_device {
-    () => {
-        $crate::plain_device!(but settle);
-
+macro_rules! plain_methods {
+    ($($method:ident)*) => {
+        $($crate::plain_methods!(@ $method);)*
+    };
+    (@ refresh_size) => {
+        fn refresh_size(&self) -> $crate::Result<u64> {
+            Ok($crate::BlockDevice::size(self))
+        }
+    };
+    (@ claim) => {
+        fn claim(&self, _by: &$crate::Claimant) -> $crate::Result<$crate::Claim> {
+            $crate::plain::claim(self)
+        }
+    };
+    (@ check_unreserved) => {
+        fn check_unreserved(&self) -> $crate::Result<()> {
+            Ok(())
+        }
+    };
+    (@ waits_on_write) => {
+        fn waits_on_write(&self) -> bool {
+            false
+        }
+    };
+    (@ would_wait) => {
+        fn would_wait(&self, _offset: u64, _len: u64, _is_write: bool) -> bool {
+            false
+        }
+    };
+    (@ io_mode) => {
+        fn io_mode(&self) -> ::std::option::Option<$crate::IoMode> {
+            ::std::option::Option::None
+        }
+    };
+    (@ settle) => {
         fn settle(&self) -> $crate::Result<()> {
             Ok(())
         }
     };
-    (but settle) => {
-        fn refresh_size(&self) -> $crate::Result<u64> {
-            Ok($crate::BlockDevice::size(self))
-        }
-
+    (@ drop_cached) => {
         fn drop_cached(&self) -> $crate::Result<()> {
             Ok(())
         }
-
+    };
+    (@ begin_anew) => {
         fn begin_anew(&self) -> $crate::Result<()> {
             Ok(())
         }
-
-        fn waits_on_write(&self) -> bool {
-            false
+    };
+    (@ zero_fast) => {
+        fn zero_fast(&self, _offset: u64, _len: u64) -> $crate::Result<bool> {
+            Ok(false)
         }
-
-        fn would_wait(&self, _offset: u64, _len: u64, _is_write: bool) -> bool {
-            false
+    };
+    (@ is_blank) => {
+        fn is_blank(&self, offset: u64, len: usize) -> $crate::Result<bool> {
+            $crate::plain::is_blank(self, offset, len)
         }
-
-        fn io_mode(&self) -> ::std::option::Option<$crate::IoMode> {
-            ::std::option::Option::None
+    };
+    (@ status_at) => {
+        fn status_at(&self, _offset: u64, len: u64) -> $crate::Result<$crate::RangeStatus> {
+            Ok($crate::RangeStatus {
+                len,
+                is_hole: false,
+                is_zero: false,
+            })
         }
+    };
+    (@ overwrite) => {
+        fn overwrite(&self, offset: u64, len: u64) -> $crate::Result<()> {
+            $crate::plain::overwrite(self, offset, len)
+        }
+    };
+}
+
+/// All the methods of [`plain_methods!`](crate::plain_methods!). A device around another one passes them on with
+/// [`delegate!`](crate::delegate!) instead.
+#[macro_export]
+macro_rules! plain_device {
+    () => {
+        $crate::plain_methods!(refresh_size claim check_unreserved waits_on_write would_wait io_mode settle drop_cached
+            begin_anew zero_fast is_blank status_at overwrite);
     };
 }

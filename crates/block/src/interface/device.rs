@@ -57,8 +57,9 @@ impl IoMode {
 ///
 /// Calls may come from any thread at any time. A failed call may have done part of its work.
 ///
-/// A method has a default only if the default is right for a device around another one too, though perhaps
-/// slow. Methods without one are passed on with [`delegate!`], or answered with [`crate::plain_device!`].
+/// A method has a default only if that does its work by methods that have none: it is right for each device, though
+/// perhaps slow. So no device allows, skips or forgets a thing because its author forgot a method. A device around another
+/// one passes its methods on with [`delegate!`]. Others have [`crate::plain_device!`] or [`crate::plain_methods!`].
 pub trait BlockDevice: Send + Sync {
     /// Returns the size in bytes.
     fn size(&self) -> u64;
@@ -81,21 +82,13 @@ pub trait BlockDevice: Send + Sync {
     ///
     /// # Errors
     /// [`Error::Reserved`] if another machine has reserved it. [`Error::NoReservations`] if it cannot be reserved.
-    fn claim(&self, by: &Claimant) -> Result<Claim> {
-        let _ = by;
-        Err(Error::NoReservations {
-            device: self.name(),
-            reason: "only disks have persistent reservations".into(),
-        })
-    }
+    fn claim(&self, by: &Claimant) -> Result<Claim>;
 
     /// Fails if a machine has reserved the device for a pool. A device that cannot be asked counts as not reserved.
     ///
     /// # Errors
     /// [`Error::Reserved`], also if it is this machine that did not end its reservation.
-    fn check_unreserved(&self) -> Result<()> {
-        Ok(())
-    }
+    fn check_unreserved(&self) -> Result<()>;
 
     /// Fills `buf` from `offset`. A device that ends before is an error, not a short read.
     ///
@@ -186,59 +179,33 @@ pub trait BlockDevice: Send + Sync {
     ///
     /// # Errors
     /// As [`BlockDevice::write_at`].
-    fn zero_fast(&self, offset: u64, len: u64) -> Result<bool> {
-        let _ = (offset, len);
-        Ok(false)
-    }
+    fn zero_fast(&self, offset: u64, len: u64) -> Result<bool>;
 
     /// Tells a range to which nothing was ever written, as far as can be seen: its bytes are zeros, or would be without the
     /// encryption of this device.
     ///
     /// # Errors
     /// [`Error::Io`] if the device cannot be read.
-    fn is_blank(&self, offset: u64, len: usize) -> Result<bool> {
-        let mut bytes = vec![0; len];
-        self.read_at(offset, &mut bytes)?;
-        Ok(bytes.iter().all(|byte| *byte == 0))
-    }
+    fn is_blank(&self, offset: u64, len: usize) -> Result<bool>;
 
     /// Returns the facts about a range of at most `len` bytes that begins at `offset`. Both lie on the device,
     /// and `len` is not 0; nor is what is returned.
     ///
     /// # Errors
     /// [`Error::Io`] if the device cannot be asked.
-    fn status_at(&self, offset: u64, len: u64) -> Result<RangeStatus> {
-        let _ = offset;
-        Ok(RangeStatus {
-            len,
-            is_hole: false,
-            is_zero: false,
-        })
-    }
+    fn status_at(&self, offset: u64, len: u64) -> Result<RangeStatus>;
 
     /// Writes zeros over a range, so that what it held is gone as far as the device overwrites what
     /// is written. Durable, as any write, after the next flush.
     ///
     /// # Errors
     /// As [`BlockDevice::write_at`].
-    fn overwrite(&self, offset: u64, len: u64) -> Result<()> {
-        const CHUNK: usize = 1 << 20;
-        static ZEROS: [u8; CHUNK] = [0; CHUNK];
-        let mut done = 0;
-        while done < len {
-            let n = CHUNK.min(usize::try_from(len - done).unwrap_or(CHUNK));
-            self.write_at(offset + done, &[IoSlice::new(&ZEROS[..n])])?;
-            done += n as u64;
-        }
-        Ok(())
-    }
+    fn overwrite(&self, offset: u64, len: u64) -> Result<()>;
 }
 
 /// A device that several have.
 impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
-    delegate!(self => **self;
-        size refresh_size sector_sizes name claim check_unreserved read_at write_at write_durably_at write_in_place flush
-        drop_cached begin_anew discard zero zero_fast status_at is_blank overwrite waits_on_write would_wait io_mode settle);
+    delegate!(self => **self; all);
 }
 
 /// Checks that a range lies on a device.

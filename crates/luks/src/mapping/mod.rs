@@ -573,6 +573,7 @@ impl BlockDevice for Mapping {
     }
 
     block::delegate!(self => self.device; waits_on_write io_mode settle);
+    block::plain_methods!(claim check_unreserved zero_fast status_at overwrite);
 
     /// Zeros below decrypt to noise, which nobody has written.
     fn is_blank(&self, offset: u64, len: usize) -> block::Result<bool> {

@@ -306,6 +306,7 @@ mod tests {
 
     impl BlockDevice for Noted {
         block::delegate!(self => self.memory; size refresh_size sector_sizes name read_at flush drop_cached begin_anew discard waits_on_write would_wait io_mode settle);
+        block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
         fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
             self.writes.lock().push(offset);

@@ -62,6 +62,7 @@ impl Stepped {
 
 impl BlockDevice for Stepped {
     block::delegate!(self => self.inner; size refresh_size name read_at drop_cached begin_anew discard waits_on_write would_wait io_mode settle);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn sector_sizes(&self) -> SectorSizes {
         self.inner.sector_sizes()

@@ -369,6 +369,8 @@ impl UnflushedWrites {
 }
 
 impl BlockDevice for RemoteExport {
+    block::plain_methods!(claim check_unreserved is_blank overwrite);
+
     fn size(&self) -> u64 {
         self.size.load(Ordering::Acquire)
     }

@@ -212,6 +212,7 @@ impl Watched {
 
 impl BlockDevice for Watched {
     block::delegate!(self => self.device; size refresh_size sector_sizes name read_at flush drop_cached begin_anew discard waits_on_write would_wait io_mode settle);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
         let hook = self.hook.lock().unwrap().take();

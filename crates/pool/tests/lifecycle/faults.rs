@@ -180,6 +180,7 @@ struct SlowFlush {
 
 impl BlockDevice for SlowFlush {
     block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at write_at drop_cached begin_anew discard waits_on_write would_wait io_mode settle);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn flush(&self) -> block::Result<()> {
         while self.is_held.load(Ordering::SeqCst) {

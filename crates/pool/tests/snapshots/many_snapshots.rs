@@ -24,6 +24,7 @@ struct Watched {
 
 impl BlockDevice for Watched {
     block::delegate!(self => self.device; size refresh_size sector_sizes name flush drop_cached begin_anew discard waits_on_write would_wait io_mode settle);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
         self.reads.fetch_add(1, Ordering::Relaxed);

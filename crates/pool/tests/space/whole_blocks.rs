@@ -21,6 +21,7 @@ impl Blocks {
 
 impl BlockDevice for Blocks {
     block::delegate!(self => self.0; size refresh_size sector_sizes name read_at flush drop_cached begin_anew discard io_mode settle);
+    block::plain_methods!(claim check_unreserved zero_fast is_blank status_at overwrite);
 
     fn waits_on_write(&self) -> bool {
         true

@@ -108,7 +108,8 @@ impl Drop for LentVolume {
 }
 
 impl BlockDevice for LentVolume {
-    block::plain_device!(but settle);
+    block::plain_methods!(refresh_size claim check_unreserved waits_on_write would_wait io_mode);
+    block::plain_methods!(drop_cached begin_anew is_blank overwrite);
 
     fn size(&self) -> u64 {
         self.device.volume().as_ref().map_or(0, BlockDevice::size)

@@ -94,8 +94,7 @@ struct UsedExport {
 }
 
 impl BlockDevice for UsedExport {
-    block::delegate!(self => self.device; size refresh_size sector_sizes name read_at write_at write_durably_at);
-    block::delegate!(self => self.device; write_in_place flush drop_cached begin_anew discard zero zero_fast status_at overwrite waits_on_write would_wait io_mode settle);
+    block::delegate!(self => self.device; all);
 }
 
 /// A reader of an export that is in use.
@@ -109,7 +108,9 @@ impl ExportReader {
 }
 
 impl BlockDevice for ExportReader {
-    block::delegate!(self => self.0; size sector_sizes name read_at drop_cached begin_anew status_at waits_on_write would_wait io_mode settle);
+    block::delegate!(self => self.0; size sector_sizes name claim check_unreserved read_at waits_on_write would_wait);
+    block::delegate!(self => self.0; io_mode settle drop_cached begin_anew status_at);
+    block::plain_methods!(zero_fast is_blank overwrite);
 
     /// Only the user of the export connects again, and not a reader.
     fn refresh_size(&self) -> block::Result<u64> {
