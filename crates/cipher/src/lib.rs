@@ -10,7 +10,7 @@
 //! - [`mac`], [`derive_key`] and [`keyed_hash64`] are BLAKE3 in its keyed and key-derivation modes,
 //!   over encodings that cannot be confused.
 //! - [`SectorCipher`] seals and opens the sectors of block devices, as dm-crypt and LUKS do. [`af`]
-//!   spreads a key over many sectors. [`XtsCipher`] encrypts sectors of any length, as pefs does.
+//!   spreads a key over many sectors. [`AnyLengthXts`] encrypts sectors of any length, as pefs does.
 //! - [`NameCipher`] encrypts names without making them longer, as fscrypt does.
 //! - [`AeadCipher`] seals messages with nonces of the caller, also in pieces and in streams.
 //! - [`Digest`] computes hashes and authentication codes for the formats of other programs. [`PasswordHash`]
@@ -92,7 +92,7 @@ pub use public_key::{
 pub use random::{ENTROPY_MAX, NonceBatch, Random, SeededRandom, SystemRandom, kernel_entropy};
 pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};
 pub use sector::SectorCipher;
-pub use sector::xts::XtsCipher;
+pub use sector::any_length_xts::AnyLengthXts;
 pub use selftests::{MechanismTest, SelfTest, selftest, test_mechanisms};
 
 #[cfg(test)]

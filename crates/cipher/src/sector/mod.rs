@@ -9,12 +9,12 @@
 //! with wide registers for AES. [`crate::Policy`] can say otherwise.
 
 mod aes;
+pub(crate) mod any_length_xts;
 mod engine;
 mod iv;
 mod lrw;
 mod modes;
 mod wide;
-pub(crate) mod xts;
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Directories that the kernel encrypts.
+//! The commands of the tool `fscrypt`, for directories that the kernel or a stacked mount encrypts.
 
 #[expect(missing_docs, reason = "a comment there is a help text")]
 pub mod args;

@@ -4,9 +4,9 @@
 mod common;
 
 mod growth;
+mod incomplete_resilvers;
 mod log_devices;
 mod mirrors;
-mod missing_devices;
 mod parity;
 mod removal;
 mod second_level;

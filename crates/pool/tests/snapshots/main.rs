@@ -5,7 +5,7 @@ mod common;
 
 mod bookmarks;
 mod deferral;
-mod holders;
+mod key_holders;
 mod many_snapshots;
 mod prune;
 mod rollback;

@@ -11,12 +11,12 @@ use protocol::property::Property;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::body::CommandCall;
 use super::commands::done;
 use super::daemon::{ApiCaller, CommandReply, CommandTalk, DaemonMessage, not_understood};
 use super::secrets::{self, GivenSecrets};
+use super::body::CommandCall;
 use crate::http::{
-    ANSWER_TIME, ClientStream, Problem, Request, RequestBody, RequestReader, Response, UrlQuery,
+    ANSWER_TIME, ClientStream, Problem, Request, RequestReader, Response, StreamedBody, UrlQuery,
     is_late, linger,
 };
 
@@ -118,7 +118,7 @@ impl Transfer {
         match self {
             Transfer::Send(call) => send(*call, stream, request.stays, caller),
             Transfer::Receive(command, secrets) => {
-                let mut body = RequestBody::new(reader, stream, request.framing);
+                let mut body = StreamedBody::new(reader, stream, request.framing);
                 let result = receive(*command, secrets, &mut body, caller);
                 let is_whole = body.is_over();
                 let stays = request.stays && is_whole;
@@ -250,7 +250,7 @@ struct Before {
 fn receive<S: ClientStream>(
     command: Command,
     secrets: usize,
-    body: &mut RequestBody<'_, S>,
+    body: &mut StreamedBody<'_, S>,
     caller: &ApiCaller,
 ) -> Result<CommandReply, Problem> {
     let before = match secrets {
@@ -316,7 +316,7 @@ impl StreamBody {
 
 /// Passes a piece of the body on to the daemon, or waits a moment for one.
 fn pass_on<S: ClientStream>(
-    body: &mut RequestBody<'_, S>,
+    body: &mut StreamedBody<'_, S>,
     talk: &mut CommandTalk<'_>,
     since: Instant,
 ) -> Result<StreamBody, Problem> {
@@ -435,7 +435,7 @@ mod tests {
             let head = "POST /v1/commands/receive HTTP/1.1\r\nContent-Length: 9\r\n\r\n";
             let (mut reader, mut still) = (RequestReader::new(), Still);
             let mut body =
-                RequestBody::new(&mut reader, &mut still, Request::for_tests(head).framing);
+                StreamedBody::new(&mut reader, &mut still, Request::for_tests(head).framing);
             let now = Instant::now();
             let source = pass_on(&mut body, &mut talk, now);
             assert!(matches!(source, Ok(StreamBody::Flows(since)) if since == now));

@@ -1,5 +1,5 @@
 //! Requests: the head is parsed by `httparse`, the body is read into locked memory. A body that is a stream is left on
-//! the connection, see [`super::RequestBody`].
+//! the connection, see [`super::StreamedBody`].
 
 use std::io::{self, Read, Write};
 use std::time::Duration;

@@ -1,3 +1,3 @@
-//! Tests of the rights of callers.
+//! Tests of the server of commands; all of them are about the rights of callers.
 
 mod rights;

@@ -1,4 +1,4 @@
-//! The superblock and what it lists of the whole pool: the configuration, features, heartbeats and the history.
+//! The superblock (`root`) and what it lists of the whole pool: the configuration, features, heartbeats and the history.
 
 pub(crate) mod checkpoint;
 pub(crate) mod config;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cipher::{Digest, PasswordHash, XtsCipher};
+use cipher::{AnyLengthXts, Digest, PasswordHash};
 use secret::Secret;
 
 use super::algorithm::Algorithm;
@@ -107,7 +107,7 @@ pub struct PefsKey {
     id: KeyId,
     algorithm: Algorithm,
     pub(super) names: PefsNameKey,
-    pub(super) contents: XtsCipher,
+    pub(super) contents: AnyLengthXts,
     is_removed: AtomicBool,
 }
 
@@ -124,7 +124,7 @@ impl PefsKey {
             id: master.id(),
             algorithm,
             names: PefsNameKey::new(&name, &checksum)?,
-            contents: XtsCipher::new(algorithm.cipher(), data, tweak)?,
+            contents: AnyLengthXts::new(algorithm.cipher(), data, tweak)?,
             is_removed: AtomicBool::new(false),
         })
     }

@@ -1,4 +1,4 @@
-//! Datasets and snapshots: what `zfs` does.
+//! Datasets: what `zfs` does, without the commands for snapshots.
 
 mod copy;
 mod delegation;

@@ -11,23 +11,23 @@ use crate::{BlockCipher, Result, SectorCipher, SectorSpec};
 /// From 16 bytes on this is XTS with ciphertext stealing (IEEE 1619, 5.3.2). Fewer bytes are masked with one
 /// block, which depends on the tweak and on their number. So two ciphertexts of the same length under one tweak
 /// show the difference of their plaintexts.
-pub struct XtsCipher {
+pub struct AnyLengthXts {
     whole: SectorCipher,
     data: SectorCipher,
     tweak: SectorCipher,
 }
 
-impl XtsCipher {
+impl AnyLengthXts {
     /// Returns a cipher with the keys of the data and of the tweak, each of 16, 24 or 32 bytes.
     ///
     /// # Errors
     /// As for [`SectorCipher::new`].
-    pub fn new(cipher: BlockCipher, data: &[u8], tweak: &[u8]) -> Result<XtsCipher> {
+    pub fn new(cipher: BlockCipher, data: &[u8], tweak: &[u8]) -> Result<AnyLengthXts> {
         let name = cipher.name();
         let xts = SectorSpec::parse(&format!("{name}-xts-plain64"))?;
         let block = SectorSpec::parse(&format!("{name}-ecb"))?;
         let both = zeroize::Zeroizing::new([data, tweak].concat());
-        Ok(XtsCipher {
+        Ok(AnyLengthXts {
             whole: SectorCipher::new(xts, &both)?,
             data: SectorCipher::new(block, data)?,
             tweak: SectorCipher::new(block, tweak)?,
@@ -54,7 +54,7 @@ impl XtsCipher {
         self.data_block(&tweak, last, true)
     }
 
-    /// Opens one sector where it is. Errors as for [`XtsCipher::encrypt`].
+    /// Opens one sector where it is. Errors as for [`AnyLengthXts::encrypt`].
     pub fn decrypt(&self, iv: &CipherBlock, sector: &mut [u8]) -> Result<()> {
         let (whole, rest) = match split(sector) {
             SectorParts::None => return Ok(()),
@@ -127,8 +127,8 @@ fn split(sector: &mut [u8]) -> SectorParts<'_> {
     }
 }
 
-impl fmt::Debug for XtsCipher {
+impl fmt::Debug for AnyLengthXts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "XtsCipher({:?})", self.whole)
+        write!(f, "AnyLengthXts({:?})", self.whole)
     }
 }

@@ -17,7 +17,7 @@ const TRAILERS_MAX: usize = 64;
 const LINGER: Duration = Duration::from_secs(10);
 
 /// The body of a request, on its connection. It ends where the head or the last chunk says; an earlier end is an error.
-pub(crate) struct RequestBody<'a, S> {
+pub(crate) struct StreamedBody<'a, S> {
     reader: &'a mut RequestReader,
     stream: &'a mut S,
     framing: Framing,
@@ -39,18 +39,18 @@ enum BodyPart {
     End,
 }
 
-impl<'a, S: ClientStream> RequestBody<'a, S> {
+impl<'a, S: ClientStream> StreamedBody<'a, S> {
     /// The body of the request that was read last.
     pub(crate) fn new(
         reader: &'a mut RequestReader,
         stream: &'a mut S,
         framing: Framing,
-    ) -> RequestBody<'a, S> {
+    ) -> StreamedBody<'a, S> {
         let next = match framing.length {
             Length::Known(len) => BodyPart::Bytes(len),
             Length::Chunked => BodyPart::Head,
         };
-        RequestBody {
+        StreamedBody {
             reader,
             stream,
             framing,
@@ -133,7 +133,7 @@ impl<'a, S: ClientStream> RequestBody<'a, S> {
 }
 
 /// Reads the body. A read that failed because it took too long can be repeated.
-impl<S: ClientStream> Read for RequestBody<'_, S> {
+impl<S: ClientStream> Read for StreamedBody<'_, S> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
             self.next = match self.next {
@@ -230,7 +230,7 @@ mod tests {
             length,
             is_expected,
         };
-        let mut body = RequestBody::new(&mut reader, &mut stream, framing);
+        let mut body = StreamedBody::new(&mut reader, &mut stream, framing);
         let mut found = Vec::new();
         loop {
             let mut out = [0; 5];
