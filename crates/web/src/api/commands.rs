@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use protocol::api::Command;
 use serde_json::json;
 
-use super::daemon::{ApiCaller, CommandReply};
 use super::body::{self, CommandCall};
+use super::daemon::{ApiCaller, CommandReply};
 use crate::http::{Problem, Request, Response};
 use crate::shape::{JsonShape, shape_of};
 

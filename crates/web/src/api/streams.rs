@@ -11,10 +11,10 @@ use protocol::property::Property;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::body::CommandCall;
 use super::commands::done;
 use super::daemon::{ApiCaller, CommandReply, CommandTalk, DaemonMessage, not_understood};
 use super::secrets::{self, GivenSecrets};
-use super::body::CommandCall;
 use crate::http::{
     ANSWER_TIME, ClientStream, Problem, Request, RequestReader, Response, StreamedBody, UrlQuery,
     is_late, linger,
