@@ -18,6 +18,8 @@ fn found_after(change: impl FnOnce(&Path) -> DeviceChange) -> Vec<DeviceState> {
     new.set_len(64 << 20).unwrap();
     let change = change(dir.path());
     command(|context| active.change_devices(&killed, &change, context)).unwrap();
+    // The worker of the pool may hold it for a moment longer; a process that was killed has no worker.
+    active.stop_worker();
     drop((active, killed));
     let next = daemon(dir.path());
     next.import_remembered(Instant::now() + Duration::from_secs(60));
