@@ -98,7 +98,7 @@ pub struct Options {
     pub idmapped: bool,
     /// The bytes that the kernel reads ahead. More than 128 KiB needs root.
     ///
-    /// It asks for 1 MiB at a time, and for the next stretch when a program begins with the one before. With four
+    /// The kernel asks for 1 MiB at a time, and for the next stretch when a program begins with the one before. With four
     /// times that, four workers read for one program. That is twice as fast where reading means waiting, and slower
     /// where it only means work for busy processors.
     pub read_ahead: u32,

@@ -141,7 +141,7 @@ impl AeadCipher {
 
     /// Seals a message that lies in several places, of any length and alignment, where they are.
     ///
-    /// One piece is [sealed](AeadCipher::seal) as it is, and GCM of AWS-LC goes from piece to piece. The others are
+    /// A single piece is [sealed](AeadCipher::seal) as it is, and GCM of AWS-LC goes from piece to piece. The others are
     /// copied together, and back.
     ///
     /// # Errors

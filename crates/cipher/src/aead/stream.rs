@@ -1,6 +1,6 @@
 //! Messages that do not fit memory: AES-GCM over files.
 //!
-//! Whether a message is authentic is known at its end. [`AeadCipher::open_stream`] therefore reads it twice. The
+//! The end of a message shows that it is authentic. [`AeadCipher::open_stream`] therefore reads it twice. The
 //! first time authenticates it, and keeps a MAC of each piece of ciphertext. The second time decrypts: a piece that
 //! differs is noticed before any of it goes out. It takes 1 MiB, and 32 bytes for each MiB of the message.
 

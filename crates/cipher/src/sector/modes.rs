@@ -1,6 +1,6 @@
 //! XTS, LRW, CBC, ECB and CTR over any block cipher, many blocks at a time.
 //!
-//! It serves ciphers that AWS-LC does not have, and AES-128-XTS. It is also the second implementation of everything.
+//! This provider serves ciphers that AWS-LC does not have, and AES-128-XTS. Also it is the second implementation of everything.
 
 use super::engine::{SectorEngine, Sectors};
 use super::lrw::Lrw;

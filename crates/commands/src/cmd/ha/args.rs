@@ -96,7 +96,7 @@ EXIT CODES
     Stop(HaPool),
     /// Check the file, and change nothing
     ///
-    /// It checks the file against the volumes of the pool. It finds missing names, and units that would have one
+    /// Checks the file against the volumes of the pool. It finds missing names, and units that would have one
     /// number.
     #[command(after_help = "\
 EXAMPLES
