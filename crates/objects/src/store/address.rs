@@ -1,0 +1,50 @@
+//! Addresses of pools on object stores.
+
+use std::fmt;
+
+/// The kind of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    /// `s3://bucket/prefix`: Amazon S3, and every store with its interface.
+    S3,
+    /// `gs://bucket/prefix`: Google Cloud Storage.
+    Gcs,
+    /// `az://container/prefix`: Azure Blob Storage.
+    Azure,
+    /// `file:///DIR`: a folder of this machine, or of a file system of several.
+    Folder,
+}
+
+impl Provider {
+    /// The beginning of an address.
+    pub fn scheme(self) -> &'static str {
+        match self {
+            Provider::S3 => "s3",
+            Provider::Gcs => "gs",
+            Provider::Azure => "az",
+            Provider::Folder => "file",
+        }
+    }
+}
+
+/// The address of a pool on an object store. It has no credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The kind of the store.
+    pub provider: Provider,
+    /// The bucket or container. Empty for a folder.
+    pub bucket: String,
+    /// The names of all objects of the pool begin with this, without `/` at either end. For a folder its absolute path.
+    pub prefix: String,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.provider.scheme(), self.bucket)?;
+        match self.prefix.as_str() {
+            "" => Ok(()),
+            path if path.starts_with('/') => f.write_str(path),
+            path => write!(f, "/{path}"),
+        }
+    }
+}
