@@ -33,6 +33,57 @@ pub enum Error {
         /// The message of the store.
         reason: String,
     },
+    /// Another machine has taken the line. What this one did not report as durable may be lost.
+    #[error("{store}: another machine has taken the pool, and writes to it now")]
+    Fenced {
+        /// The address of the store.
+        store: String,
+    },
+    /// Another machine wrote while this one opened the pool. It is stopped now.
+    #[error("{store}: another machine wrote to the pool while it was opened; open it again")]
+    Changed {
+        /// The address of the store.
+        store: String,
+    },
+    /// An object is not what was written.
+    #[error("{store}: the object '{object}' is damaged: {reason}")]
+    Damaged {
+        /// The address of the store.
+        store: String,
+        /// The name of the object.
+        object: String,
+        /// The way in which it is damaged.
+        reason: &'static str,
+    },
+    /// An object that is needed is not there.
+    #[error(
+        "{store}: the object '{object}' is missing; a person, a program or a lifecycle rule of the store has deleted it"
+    )]
+    Missing {
+        /// The address of the store.
+        store: String,
+        /// The name of the object.
+        object: String,
+    },
+    /// The system has no random numbers.
+    #[error("the system gives no random numbers")]
+    NoRandom,
+    /// The address has no pool.
+    #[error("{store}: there is no pool")]
+    NoPool {
+        /// The address of the store.
+        store: String,
+    },
+    /// The address has objects already.
+    #[error(
+        "{store}: there is an object '{object}' already; a new pool needs an address without objects"
+    )]
+    NotEmpty {
+        /// The address of the store.
+        store: String,
+        /// The name of an object.
+        object: String,
+    },
 }
 
 impl Error {
@@ -45,8 +96,14 @@ impl Error {
 impl From<&Error> for FailureKind {
     fn from(error: &Error) -> FailureKind {
         match error {
-            Error::Unanswered { .. } => FailureKind::Device,
+            Error::Unanswered { .. } | Error::Fenced { .. } | Error::NoRandom => {
+                FailureKind::Device
+            }
             Error::Refused { .. } => FailureKind::Permission,
+            Error::Changed { .. } => FailureKind::Busy,
+            Error::Damaged { .. } | Error::Missing { .. } => FailureKind::Damaged,
+            Error::NoPool { .. } => FailureKind::NotFound,
+            Error::NotEmpty { .. } => FailureKind::Exists,
         }
     }
 }

@@ -12,8 +12,11 @@
 //! - `line`: the bytes of objects;
 //! - `device`: the block device.
 
+mod device;
 mod error;
+mod line;
 pub mod store;
 
+pub use device::ObjectDevice;
 pub use error::{Error, Result};
-pub use store::address::{Address, Provider};
+pub use store::address::{StoreAddress, StoreProvider};

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The kind of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Provider {
+pub enum StoreProvider {
     /// `s3://bucket/prefix`: Amazon S3, and every store with its interface.
     S3,
     /// `gs://bucket/prefix`: Google Cloud Storage.
@@ -15,30 +15,30 @@ pub enum Provider {
     Folder,
 }
 
-impl Provider {
+impl StoreProvider {
     /// The beginning of an address.
     pub fn scheme(self) -> &'static str {
         match self {
-            Provider::S3 => "s3",
-            Provider::Gcs => "gs",
-            Provider::Azure => "az",
-            Provider::Folder => "file",
+            StoreProvider::S3 => "s3",
+            StoreProvider::Gcs => "gs",
+            StoreProvider::Azure => "az",
+            StoreProvider::Folder => "file",
         }
     }
 }
 
 /// The address of a pool on an object store. It has no credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct StoreAddress {
     /// The kind of the store.
-    pub provider: Provider,
+    pub provider: StoreProvider,
     /// The bucket or container. Empty for a folder.
     pub bucket: String,
     /// The names of all objects of the pool begin with this, without `/` at either end. For a folder its absolute path.
     pub prefix: String,
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.provider.scheme(), self.bucket)?;
         match self.prefix.as_str() {

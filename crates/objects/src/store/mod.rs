@@ -1,4 +1,4 @@
-//! What the line asks of a store, and of time.
+//! Interfaces to a store and to time, as the line needs them.
 
 pub mod address;
 
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::Result;
 
 /// A request in progress. It does nothing before it is polled, and may be dropped: then it may or may not be carried out.
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type RequestFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The answer to a request to create an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,19 +53,19 @@ pub trait ObjectStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`crate::Error::Unanswered`]: the object may be there, or appear at any later time. [`crate::Error::Refused`].
-    fn create(&self, name: &str, bytes: Bytes) -> Pending<'_, Result<Creation>>;
+    fn create(&self, name: &str, bytes: Bytes) -> RequestFuture<'_, Result<Creation>>;
 
     /// Makes an object, or replaces the one that is there. Only for objects that no reader needs any more.
     ///
     /// # Errors
     /// As [`ObjectStore::create`].
-    fn replace(&self, name: &str, bytes: Bytes) -> Pending<'_, Result<()>>;
+    fn replace(&self, name: &str, bytes: Bytes) -> RequestFuture<'_, Result<()>>;
 
     /// Reads a range of an object, up to its end. `None` if there is no object of that name. The range is not empty.
     ///
     /// # Errors
     /// As [`ObjectStore::create`].
-    fn get(&self, name: &str, range: Range<u64>) -> Pending<'_, Result<Option<Part>>>;
+    fn get(&self, name: &str, range: Range<u64>) -> RequestFuture<'_, Result<Option<Part>>>;
 
     /// Lists the objects whose names begin with `prefix` (which ends with `/`), those after `after` in the order of
     /// names, and at most `limit`.
@@ -77,26 +77,26 @@ pub trait ObjectStore: Send + Sync + 'static {
         prefix: &str,
         after: Option<&str>,
         limit: usize,
-    ) -> Pending<'_, Result<Vec<ListedObject>>>;
+    ) -> RequestFuture<'_, Result<Vec<ListedObject>>>;
 
     /// Removes an object. No error if there is none.
     ///
     /// # Errors
     /// As [`ObjectStore::create`].
-    fn delete(&self, name: &str) -> Pending<'_, Result<()>>;
+    fn delete(&self, name: &str) -> RequestFuture<'_, Result<()>>;
 }
 
 /// Tasks and time. The simulator has its own.
 pub trait Executor: Send + Sync + 'static {
     /// Runs a task beside the caller.
-    fn spawn(&self, task: Pending<'static, ()>);
+    fn spawn(&self, task: RequestFuture<'static, ()>);
 
     /// Waits.
-    fn sleep(&self, time: Duration) -> Pending<'static, ()>;
+    fn sleep(&self, time: Duration) -> RequestFuture<'static, ()>;
 
     /// The time since an arbitrary moment. It never goes back.
     fn now(&self) -> Duration;
 
     /// Runs a request to its end, from a thread that is no task.
-    fn wait(&self, task: Pending<'_, ()>);
+    fn wait(&self, task: RequestFuture<'_, ()>);
 }

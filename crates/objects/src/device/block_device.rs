@@ -1,0 +1,312 @@
+//! The device that a pool uses.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{BlockDevice, DeviceAccess, Loss, RangeStatus, SectorSizes};
+
+use super::append::LineChange;
+use super::create;
+use super::line::{Line, LineLimits};
+use crate::Error;
+use crate::line::log_object::{RunKind, WriterId};
+use crate::line::pool_object::DeviceFacts;
+use crate::store::{Executor, ObjectStore};
+
+/// A block device on an object store.
+pub struct ObjectDevice {
+    line: Arc<Line>,
+    is_read_only: bool,
+}
+
+impl ObjectDevice {
+    /// Makes an empty device of `size` bytes. The pool on it has headers of `header_size` bytes at its start and its end.
+    ///
+    /// # Errors
+    /// The address has objects already, or the store refuses or does not answer.
+    pub fn create(
+        store: &Arc<dyn ObjectStore>,
+        executor: &Arc<dyn Executor>,
+        size: u64,
+        header_size: u64,
+    ) -> Result<(), Error> {
+        let facts = DeviceFacts {
+            guid: random()?,
+            size,
+            header_size,
+        };
+        finish(&**executor, create::create(&**store, &facts))
+    }
+
+    /// Reads the line. With [`DeviceAccess::Exclusive`] the first write takes the line; from then on the writes of an older
+    /// writer fail with [`block::Error::ClaimLost`].
+    ///
+    /// # Errors
+    /// There is no pool, an object is damaged or missing, or the store refuses or does not answer.
+    pub fn open(
+        store: Arc<dyn ObjectStore>,
+        executor: Arc<dyn Executor>,
+        access: DeviceAccess,
+    ) -> Result<ObjectDevice, Error> {
+        let facts = finish(&*executor, create::read_facts(&*store))?;
+        let how = (LineLimits::DEFAULT, random()?);
+        let line = Arc::new(Line::new(store, executor, facts, how));
+        finish(&*line.executor, line.open())?;
+        Ok(ObjectDevice {
+            line,
+            is_read_only: access == DeviceAccess::ReadOnly,
+        })
+    }
+
+    /// Removes all objects of the device. Nothing can be read any more.
+    ///
+    /// # Errors
+    /// The store refuses.
+    pub fn destroy(&self) -> Result<(), Error> {
+        finish(&*self.line.executor, create::destroy(&self.line))
+    }
+
+    /// The time for which the store has not answered. `None` if it answers.
+    pub fn stalled_for(&self) -> Option<Duration> {
+        let since = self.line.state().stalled_since;
+        since.map(|since| self.line.executor.now().saturating_sub(since))
+    }
+
+    fn change(&self, change: LineChange<'_>) -> block::Result<()> {
+        let what = match change.kind {
+            RunKind::Bytes => "write",
+            RunKind::Zeros => "zero",
+            RunKind::Discard => "discard",
+        };
+        let (offset, len) = (change.offset, change.len);
+        self.check_writable(offset, len)?;
+        let line = &self.line;
+        let changed = match line.change_now(change) {
+            Ok(None) => Ok(()),
+            Ok(Some(rest)) => finish(&*line.executor, async {
+                if line.state().writer.is_none() {
+                    line.take().await?;
+                }
+                line.change(rest).await
+            }),
+            Err(error) => Err(error),
+        };
+        changed.map_err(|error| self.failed(error, what, offset, len))
+    }
+
+    fn check_range(&self, offset: u64, len: u64) -> block::Result<()> {
+        let size = self.size();
+        match offset.checked_add(len) {
+            Some(end) if end <= size => Ok(()),
+            _ => Err(block::Error::OutOfRange {
+                device: self.name(),
+                offset,
+                len,
+                size,
+            }),
+        }
+    }
+
+    fn check_writable(&self, offset: u64, len: u64) -> block::Result<()> {
+        self.check_range(offset, len)?;
+        match self.is_read_only {
+            true => Err(block::Error::ReadOnly {
+                device: self.name(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn failed(&self, error: Error, operation: &'static str, offset: u64, len: u64) -> block::Error {
+        let device = self.name();
+        match error {
+            Error::Fenced { .. } | Error::Changed { .. } => block::Error::ClaimLost {
+                device,
+                loss: Loss::Taken,
+            },
+            error => block::Error::Io {
+                device,
+                operation,
+                offset,
+                len,
+                source: io::Error::new(kind_of(&error), error),
+            },
+        }
+    }
+}
+
+impl BlockDevice for ObjectDevice {
+    block::plain_methods!(refresh_size claim check_unreserved would_wait io_mode drop_cached);
+
+    fn size(&self) -> u64 {
+        self.line.facts.size
+    }
+
+    fn sector_sizes(&self) -> SectorSizes {
+        SectorSizes::COMMON
+    }
+
+    fn name(&self) -> String {
+        self.line.store.address()
+    }
+
+    fn waits_on_write(&self) -> bool {
+        true
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
+        self.check_range(offset, buf.len() as u64)?;
+        let len = buf.len() as u64;
+        finish(&*self.line.executor, self.line.read(offset, buf))
+            .map_err(|error| self.failed(error, "read", offset, len))
+    }
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
+        let mut at = offset;
+        for piece in pieces {
+            self.change(LineChange::write(at, piece))?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn write_durably_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
+        let bytes: Vec<u8> = pieces
+            .iter()
+            .flat_map(|piece| piece.iter().copied())
+            .collect();
+        let len = bytes.len() as u64;
+        self.check_writable(offset, len)?;
+        let line = &self.line;
+        let written = finish(&*line.executor, async {
+            if line.state().writer.is_none() {
+                line.take().await?;
+            }
+            line.change_durably(LineChange::write(offset, &bytes)).await
+        });
+        written.map_err(|error| self.failed(error, "write", offset, len))
+    }
+
+    fn settle(&self) -> block::Result<()> {
+        self.flush()
+    }
+
+    fn flush(&self) -> block::Result<()> {
+        finish(&*self.line.executor, self.line.flush())
+            .map_err(|error| self.failed(error, "flush", 0, 0))
+    }
+
+    fn order(&self) -> block::Result<()> {
+        let ordered = self.line.order();
+        ordered.map_err(|error| self.failed(error, "order", 0, 0))
+    }
+
+    fn begin_anew(&self) -> block::Result<()> {
+        self.line.begin_anew();
+        self.flush()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
+        self.check_writable(offset, len)?;
+        let pieces = self.line.state().history.map.pieces(offset..offset + len);
+        // What nothing was written to needs no object.
+        for piece in pieces.iter().filter(|piece| piece.source.is_some()) {
+            self.change(LineChange {
+                kind: RunKind::Discard,
+                offset: piece.offset,
+                len: piece.len,
+                bytes: &[],
+            })?;
+        }
+        Ok(())
+    }
+
+    fn zero_fast(&self, offset: u64, len: u64) -> block::Result<bool> {
+        self.check_writable(offset, len)?;
+        let pieces = self.line.state().history.map.pieces(offset..offset + len);
+        let has_bytes = |source: Option<crate::line::extent_map::MapSource>| {
+            source.is_some_and(|is| is.at.is_some())
+        };
+        for piece in pieces.iter().filter(|piece| has_bytes(piece.source)) {
+            self.change(LineChange {
+                kind: RunKind::Zeros,
+                offset: piece.offset,
+                len: piece.len,
+                bytes: &[],
+            })?;
+        }
+        Ok(true)
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> block::Result<()> {
+        self.zero_fast(offset, len).map(drop)
+    }
+
+    fn is_blank(&self, offset: u64, len: usize) -> block::Result<bool> {
+        let status = self.status_at(offset, len as u64)?;
+        match status.is_zero && status.len >= len as u64 {
+            true => Ok(true),
+            false => block::plain::is_blank(self, offset, len),
+        }
+    }
+
+    fn status_at(&self, offset: u64, len: u64) -> block::Result<RangeStatus> {
+        self.check_range(offset, len)?;
+        let pieces = self.line.state().history.map.pieces(offset..offset + len);
+        let status = pieces.first().map(|piece| RangeStatus {
+            len: piece.len,
+            is_hole: piece.source.is_none(),
+            is_zero: piece.source.is_none_or(|is| is.at.is_none()),
+        });
+        status.ok_or_else(|| block::Error::OutOfRange {
+            device: self.name(),
+            offset,
+            len,
+            size: self.size(),
+        })
+    }
+
+    /// Zeros the range. The next flush removes every object that held it, if it lies in a header.
+    fn overwrite(&self, offset: u64, len: u64) -> block::Result<()> {
+        self.zero(offset, len)?;
+        self.line.state().purges.insert(offset..offset + len);
+        Ok(())
+    }
+}
+
+impl Drop for ObjectDevice {
+    fn drop(&mut self) {
+        let line = &self.line;
+        line.executor.wait(Box::pin(line.close()));
+    }
+}
+
+/// Runs a request to its end.
+fn finish<T: Send>(executor: &dyn Executor, request: impl Future<Output = T> + Send) -> T {
+    let mut outcome = None;
+    executor.wait(Box::pin(async {
+        outcome = Some(request.await);
+    }));
+    outcome.expect("a request that has ended has an outcome")
+}
+
+/// The kind of an error of the system that fits.
+fn kind_of(error: &Error) -> io::ErrorKind {
+    match error {
+        Error::Refused { .. } => io::ErrorKind::PermissionDenied,
+        Error::Missing { .. } | Error::NoPool { .. } => io::ErrorKind::NotFound,
+        Error::Damaged { .. } => io::ErrorKind::InvalidData,
+        _ => io::ErrorKind::Other,
+    }
+}
+
+/// A random identity.
+fn random() -> Result<WriterId, Error> {
+    let mut id = [0; 16];
+    let got = rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty());
+    match got {
+        Ok(16) => Ok(id),
+        _ => Err(Error::NoRandom),
+    }
+}

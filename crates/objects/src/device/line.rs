@@ -1,0 +1,244 @@
+//! A line: the state of the log, and who waits for changes of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Notify;
+
+use crate::line::history::LineHistory;
+use crate::line::log_object::{DATA_MAX, Run, WriterId};
+use crate::line::pool_object::DeviceFacts;
+use crate::line::ranges::NumberSet;
+use crate::store::{Executor, ObjectStore};
+use crate::{Error, Result};
+
+/// The limits of a line. Tests have smaller ones.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LineLimits {
+    /// The most numbers that are without an answer. All writers of a line must have the same.
+    pub(crate) window: u64,
+    /// The most bytes that are without an answer.
+    pub(crate) pending: usize,
+    /// The data of an object in bytes.
+    pub(crate) data: usize,
+    /// A checkpoint is written after so many objects.
+    pub(crate) checkpoint: u64,
+    /// An object is removed so long after it is known that no import needs it. Readers may need it until then.
+    pub(crate) removal: Duration,
+    /// The most bytes that are copied after each checkpoint.
+    pub(crate) copies: u64,
+}
+
+impl LineLimits {
+    /// The limits of this version.
+    pub(crate) const DEFAULT: LineLimits = LineLimits {
+        window: 64,
+        pending: 128 << 20,
+        data: DATA_MAX,
+        checkpoint: 256,
+        removal: Duration::from_secs(600),
+        copies: 256 << 20,
+    };
+}
+
+/// A line of objects.
+pub(crate) struct Line {
+    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) executor: Arc<dyn Executor>,
+    pub(super) facts: DeviceFacts,
+    pub(super) limits: LineLimits,
+    /// The identity that this process has as a writer.
+    pub(super) id: WriterId,
+    state: Mutex<LineState>,
+    changed: Notify,
+    /// Held while the line is taken.
+    pub(super) taking: tokio::sync::Mutex<()>,
+    /// Held while a checkpoint is made, and objects are collected with it.
+    pub(super) collecting: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The state of a line.
+pub(super) struct LineState {
+    pub(super) history: LineHistory,
+    /// The writer. `None` before the first write.
+    pub(super) writer: Option<LineWriter>,
+    /// The reason for which nothing is written any more.
+    pub(super) failure: Option<Error>,
+    /// The time since which the store does not answer.
+    pub(super) stalled_since: Option<Duration>,
+    /// The number of the newest checkpoint.
+    pub(super) checkpoint: u64,
+    /// True while a checkpoint waits for all objects to be durable. Writers wait meanwhile.
+    pub(super) is_quiet: bool,
+    /// True while objects wait for their removal.
+    pub(super) is_removing: bool,
+    /// Ranges that were overwritten. No object may keep what they held.
+    pub(super) purges: NumberSet,
+}
+
+/// The writer of a line.
+#[derive(Default)]
+pub(super) struct LineWriter {
+    /// The first number of this writer.
+    pub(super) first: u64,
+    /// The next free number.
+    pub(super) next: u64,
+    /// The number up to which all must be there, so that what is written from now on counts.
+    pub(super) after: u64,
+    /// The object that is being filled.
+    pub(super) open: Option<OpenObject>,
+    /// The objects without an answer.
+    pub(super) pending: BTreeMap<u64, Bytes>,
+    /// Their bytes.
+    pub(super) pending_bytes: usize,
+}
+
+/// An object that is being filled. It has its number already.
+pub(super) struct OpenObject {
+    pub(super) number: u64,
+    pub(super) is_header: bool,
+    pub(super) after: u64,
+    pub(super) runs: Vec<Run>,
+    pub(super) data: Vec<u8>,
+}
+
+impl Line {
+    /// A line that nothing has been read of.
+    pub(super) fn new(
+        store: Arc<dyn ObjectStore>,
+        executor: Arc<dyn Executor>,
+        facts: DeviceFacts,
+        (limits, id): (LineLimits, WriterId),
+    ) -> Line {
+        Line {
+            store,
+            executor,
+            facts,
+            limits,
+            id,
+            state: Mutex::new(LineState {
+                history: LineHistory::default(),
+                writer: None,
+                failure: None,
+                stalled_since: None,
+                checkpoint: 0,
+                is_quiet: false,
+                is_removing: false,
+                purges: NumberSet::default(),
+            }),
+            changed: Notify::new(),
+            taking: tokio::sync::Mutex::new(()),
+            collecting: Arc::default(),
+        }
+    }
+
+    /// The state. The lock is never held over a request.
+    pub(super) fn state(&self) -> MutexGuard<'_, LineState> {
+        self.state.lock()
+    }
+
+    /// Tells all that wait for a change of the state.
+    pub(super) fn tell(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until the state lets `attempt` succeed.
+    ///
+    /// # Errors
+    /// The failure of the line.
+    pub(super) async fn when<T>(
+        &self,
+        mut attempt: impl FnMut(&mut LineState) -> Option<T>,
+    ) -> Result<T> {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // From here on no change is missed.
+            changed.as_mut().enable();
+            {
+                let mut state = self.state();
+                state.check()?;
+                if let Some(done) = attempt(&mut state) {
+                    return Ok(done);
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Ends all writing.
+    pub(super) fn fail(&self, error: Error) {
+        let mut state = self.state();
+        let address = self.store.address();
+        tracing::warn!(store = address, %error, "writing to an object store ends");
+        state.failure.get_or_insert(error);
+        drop(state);
+        self.tell();
+    }
+
+    /// Repeats a request until the store answers it. An outage is no error: writers wait.
+    ///
+    /// # Errors
+    /// The store refuses the request.
+    pub(super) async fn patiently<T, F>(&self, mut request: impl FnMut() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match request().await {
+                Err(error) if error.is_outage() => {
+                    self.note_outage(&error);
+                    self.executor.sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                answer => {
+                    self.note_answer();
+                    return answer;
+                }
+            }
+        }
+    }
+
+    fn note_outage(&self, error: &Error) {
+        let now = self.executor.now();
+        let mut state = self.state();
+        if state.stalled_since.is_none() {
+            state.stalled_since = Some(now);
+            tracing::warn!(%error, "an object store does not answer; writers wait");
+        }
+    }
+
+    fn note_answer(&self) {
+        if self.state().stalled_since.take().is_some() {
+            tracing::info!(
+                store = self.store.address(),
+                "an object store answers again"
+            );
+        }
+    }
+
+    /// The error for an object that is not what was written.
+    pub(super) fn damaged(&self, object: impl Into<String>, reason: &'static str) -> Error {
+        Error::Damaged {
+            store: self.store.address(),
+            object: object.into(),
+            reason,
+        }
+    }
+}
+
+/// The first pause before a request is repeated.
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest one.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+impl LineState {
+    /// Fails if nothing is written any more.
+    pub(super) fn check(&self) -> Result<()> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,16 @@
+//! The block device: a line with a reader, perhaps a writer, and collection.
+
+mod append;
+mod block_device;
+mod collect;
+mod create;
+mod line;
+mod reader;
+mod scan;
+mod take;
+mod upload;
+
+#[cfg(test)]
+mod tests;
+
+pub use block_device::ObjectDevice;

@@ -1,0 +1,123 @@
+//! Reads: from memory what is on its way, otherwise from the store.
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream;
+
+use super::line::{Line, LineState};
+use crate::line::names;
+use crate::{Error, Result};
+
+/// The number of ranges of one request that are read at the same time.
+const READS: usize = 16;
+
+/// A part of a request that is read from the store.
+struct StoredPart {
+    object: u64,
+    at: u64,
+    /// The place in the buffer.
+    start: usize,
+    len: usize,
+}
+
+impl Line {
+    /// Fills a buffer with the bytes of the device from `offset`.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], or a request was refused.
+    pub(super) async fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let mut again = false;
+        loop {
+            let parts = self.gather(offset, buf);
+            let reads = parts.into_iter().map(|part| self.read_part(part));
+            let mut reads = stream::iter(reads).buffer_unordered(READS);
+            let mut missing = None;
+            while let Some(read) = reads.next().await {
+                match read {
+                    Ok((start, bytes)) => buf[start..start + bytes.len()].copy_from_slice(&bytes),
+                    Err(error @ Error::Missing { .. }) => missing = Some(error),
+                    Err(error) => return Err(error),
+                }
+            }
+            drop(reads);
+            match missing {
+                None => return Ok(()),
+                // Collection has moved it meanwhile.
+                Some(_) if !again => again = true,
+                Some(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Copies what is in memory, and returns what the store has.
+    fn gather(&self, offset: u64, buf: &mut [u8]) -> Vec<StoredPart> {
+        let mut parts: Vec<StoredPart> = Vec::new();
+        let state = self.state();
+        for piece in state.history.map.pieces(offset..offset + buf.len() as u64) {
+            let start = (piece.offset - offset) as usize;
+            let into = &mut buf[start..start + piece.len as usize];
+            let source = piece
+                .source
+                .and_then(|is| is.at.map(|at| (is.object, at as usize)));
+            let Some((object, at)) = source else {
+                into.fill(0);
+                continue;
+            };
+            if let Some(bytes) = state.in_memory(object) {
+                into.copy_from_slice(&bytes[at..at + into.len()]);
+                continue;
+            }
+            match parts.last_mut() {
+                Some(last)
+                    if last.object == object
+                        && last.at + last.len as u64 == at as u64
+                        && last.start + last.len == start =>
+                {
+                    last.len += into.len();
+                }
+                _ => parts.push(StoredPart {
+                    object,
+                    at: at as u64,
+                    start,
+                    len: into.len(),
+                }),
+            }
+        }
+        parts
+    }
+
+    async fn read_part(&self, part: StoredPart) -> Result<(usize, Bytes)> {
+        let bytes = self.read_stored(part.object, part.at, part.len).await?;
+        Ok((part.start, bytes))
+    }
+
+    /// Reads bytes of an object from the store.
+    pub(super) async fn read_stored(&self, object: u64, at: u64, len: usize) -> Result<Bytes> {
+        let name = names::log(object);
+        let range = at..at + len as u64;
+        let part = self
+            .patiently(|| self.store.get(&name, range.clone()))
+            .await?;
+        let Some(part) = part else {
+            return Err(Error::Missing {
+                store: self.store.address(),
+                object: name,
+            });
+        };
+        match part.bytes.len() == len {
+            true => Ok(part.bytes),
+            false => Err(self.damaged(name, "it is shorter than it was")),
+        }
+    }
+}
+
+impl LineState {
+    /// The data of an object that has no answer yet.
+    fn in_memory(&self, object: u64) -> Option<&[u8]> {
+        let writer = self.writer.as_ref()?;
+        match &writer.open {
+            Some(open) if open.number == object => Some(&open.data),
+            _ => writer.pending.get(&object).map(Bytes::as_ref),
+        }
+    }
+}

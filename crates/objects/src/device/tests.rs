@@ -1,0 +1,1 @@
+//! Tests of the device on a simulated store.

@@ -1,0 +1,139 @@
+//! The state that the objects of a line lead to. An import computes it, and a writer continues it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::extent_map::ExtentMap;
+use super::log_object::{LineEntry, LogKind, Run, RunKind};
+use super::ranges::NumberSet;
+
+/// An object that is on the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ObjectRecord {
+    /// The size in bytes.
+    pub(crate) size: u64,
+    /// The bytes that the map has of it.
+    pub(crate) live: u64,
+    /// The bytes that read as zeros because of it.
+    pub(crate) zeros: u64,
+    /// For an object of a header: the ranges that it ever held.
+    pub(crate) held: NumberSet,
+    /// True for objects that stay though the map needs nothing of them: TAKE objects, fences, and the newest list of
+    /// deletions.
+    pub(crate) is_mark: bool,
+}
+
+/// The state that a line leads to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LineHistory {
+    /// The map.
+    pub(crate) map: ExtentMap,
+    /// The objects on the store.
+    pub(crate) objects: BTreeMap<u64, ObjectRecord>,
+    /// The numbers that were in the window of a writer when the line was taken from it. These objects are emptied,
+    /// never deleted: a writer that wakes up later may try to create one.
+    pub(crate) windows: NumberSet,
+    /// The numbers of objects that were deleted or emptied.
+    pub(crate) deleted: NumberSet,
+    /// The numbers that the newest list of deletions added. Perhaps the store has some of these objects still.
+    pub(crate) doomed: NumberSet,
+    /// The number of the newest list of deletions, 0 if there is none.
+    pub(crate) deletions: u64,
+    /// The last number in use, 0 if there is none.
+    pub(crate) last: u64,
+    /// True if the last object is a RELEASE: its writer has ended.
+    pub(crate) is_released: bool,
+}
+
+impl LineHistory {
+    /// Enters an object that counts.
+    pub(crate) fn enter(&mut self, entry: &LineEntry, size: u64) {
+        let number = entry.number;
+        self.last = self.last.max(number);
+        self.is_released = entry.kind == LogKind::Release;
+        self.objects.insert(
+            number,
+            ObjectRecord {
+                size,
+                is_mark: matches!(
+                    entry.kind,
+                    LogKind::Take | LogKind::Fence | LogKind::Deletions
+                ),
+                ..ObjectRecord::default()
+            },
+        );
+        match entry.kind {
+            LogKind::Data => {
+                let mut at = 0;
+                for run in &entry.runs {
+                    self.enter_run(number, entry.is_header, run, at);
+                    if run.kind == RunKind::Bytes {
+                        at += run.len as u32;
+                    }
+                }
+            }
+            LogKind::Take => self.windows.insert(number..entry.first.max(number + 1)),
+            LogKind::Deletions => {
+                if let Some(before) = self.objects.get_mut(&self.deletions) {
+                    before.is_mark = false;
+                }
+                self.deletions = number;
+                self.doomed = NumberSet::default();
+                for run in &entry.runs {
+                    let range = run.offset..run.offset.saturating_add(run.len);
+                    if run.kind == RunKind::Discard {
+                        self.doomed.insert(range.clone());
+                    }
+                    self.forget(range);
+                }
+            }
+            LogKind::Fence | LogKind::Release | LogKind::Emptied => {}
+        }
+    }
+
+    /// Enters a run of an object. Its bytes begin at `at`.
+    pub(crate) fn enter_run(&mut self, number: u64, is_header: bool, run: &Run, at: u32) {
+        let range = run.offset..run.offset.saturating_add(run.len);
+        let source = match run.kind {
+            RunKind::Bytes => Some((number, Some(at))),
+            RunKind::Zeros => Some((number, None)),
+            RunKind::Discard => None,
+        };
+        let objects = &mut self.objects;
+        let entered = self
+            .map
+            .enter(range.clone(), run.origin, source, |is, len| {
+                if let Some(object) = objects.get_mut(&is.object) {
+                    match is.at {
+                        Some(_) => object.live -= len,
+                        None => object.zeros -= len,
+                    }
+                }
+            });
+        let object = self.objects.entry(number).or_default();
+        match run.kind {
+            RunKind::Bytes => object.live += entered,
+            RunKind::Zeros => object.zeros += entered,
+            RunKind::Discard => {}
+        }
+        if is_header && run.kind == RunKind::Bytes {
+            object.held.insert(range);
+        }
+    }
+
+    /// Enters that the contents of objects were removed.
+    pub(crate) fn forget(&mut self, range: Range<u64>) {
+        let gone: Vec<u64> = self.objects.range(range.clone()).map(|(n, _)| *n).collect();
+        gone.iter().for_each(|n| drop(self.objects.remove(n)));
+        self.deleted.insert(range);
+    }
+
+    /// The objects that the map does not need, before a number. Marks are not among them.
+    pub(crate) fn dead(&self, before: u64) -> Vec<u64> {
+        let until = self.objects.range(..before);
+        until
+            .filter(|(_, is)| is.live == 0 && is.zeros == 0 && !is.is_mark)
+            .map(|(number, _)| *number)
+            .collect()
+    }
+}
