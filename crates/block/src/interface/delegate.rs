@@ -6,7 +6,7 @@
 macro_rules! delegate {
     ($self:ident => $to:expr; all) => {
         $crate::delegate!($self => $to; size refresh_size sector_sizes name claim check_unreserved read_at write_at
-            write_durably_at write_in_place waits_on_write would_wait io_mode settle flush drop_cached begin_anew discard
+            write_durably_at write_in_place waits_on_write would_wait io_mode settle flush order drop_cached begin_anew discard
             zero zero_fast is_blank status_at overwrite);
     };
     ($self:ident => $to:expr; $($method:ident)*) => {
@@ -44,6 +44,9 @@ macro_rules! delegate {
     };
     (@ $self:ident $to:expr, flush) => {
         $crate::delegate!(@@ $self $to, flush() -> $crate::Result<()>);
+    };
+    (@ $self:ident $to:expr, order) => {
+        $crate::delegate!(@@ $self $to, order() -> $crate::Result<()>);
     };
     (@ $self:ident $to:expr, settle) => {
         $crate::delegate!(@@ $self $to, settle() -> $crate::Result<()>);

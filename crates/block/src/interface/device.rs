@@ -147,6 +147,15 @@ pub trait BlockDevice: Send + Sync {
     /// none before [`BlockDevice::begin_anew`] succeeds.
     fn flush(&self) -> Result<()>;
 
+    /// Makes sure that no power cut keeps a later write and loses an earlier one that has returned. This is less than
+    /// [`BlockDevice::flush`] where a device has an order of its own.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::flush`].
+    fn order(&self) -> Result<()> {
+        self.flush()
+    }
+
     /// From now on reads return what the medium holds, but for what the system's cache still has to write.
     ///
     /// # Errors

@@ -8,10 +8,10 @@ const TRAIT: &str = include_str!("device.rs");
 const MACRO: &str = include_str!("delegate.rs");
 
 /// The methods with a default: each does its work by methods that have none.
-const WITH_DEFAULT: [&str; 3] = ["write_durably_at", "write_in_place", "zero"];
+const WITH_DEFAULT: [&str; 4] = ["write_durably_at", "write_in_place", "order", "zero"];
 
 /// The devices, outside tests, that pass nothing on with `delegate!`, and the reason.
-const ALONE: [(&str, &str); 9] = [
+const ALONE: [(&str, &str); 10] = [
     ("BorrowedStorage", "its requests go to the daemon"),
     ("CowDevice", "it keeps bytes in memory"),
     ("FaultDevice", "it keeps bytes in memory"),
@@ -21,6 +21,7 @@ const ALONE: [(&str, &str); 9] = [
         "its volume can go: each request checks that first",
     ),
     ("MemoryDevice", "it keeps bytes in memory"),
+    ("ObjectDevice", "it keeps bytes in an object store"),
     ("OpenData", "it refuses all requests"),
     ("RemoteExport", "its requests go to a server"),
     ("Volume", "it keeps bytes in a dataset"),

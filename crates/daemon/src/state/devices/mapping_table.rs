@@ -354,7 +354,7 @@ pub(crate) struct LentMapping {
 impl BlockDevice for LentMapping {
     block::delegate!(self => self.mapping; size refresh_size sector_sizes check_unreserved read_at write_at);
     block::delegate!(self => self.mapping; write_durably_at write_in_place waits_on_write would_wait io_mode settle);
-    block::delegate!(self => self.mapping; flush drop_cached begin_anew discard zero zero_fast is_blank status_at overwrite);
+    block::delegate!(self => self.mapping; flush order drop_cached begin_anew discard zero zero_fast is_blank status_at overwrite);
     block::plain_methods!(claim);
 
     fn name(&self) -> String {
