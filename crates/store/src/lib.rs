@@ -24,6 +24,7 @@ pub use block::{BlockDevice, Claimant, IoMode, human_size};
 pub use error::{Error, Result};
 pub use group::pace::LateDevice;
 pub use group::parity::ColumnParts;
+pub use layout::geometry::header_size;
 pub use layout::segment::{SegmentId, UNIT};
 pub use layout::shape::{COLUMNS_MAX, COLUMNS_MIN, Shape, columns_min};
 pub use membership::{

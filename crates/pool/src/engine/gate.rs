@@ -284,7 +284,7 @@ impl CommitEngine {
 
     fn write_root(&self, closing: &ClosingGroup) -> Result<()> {
         let store = &self.disk.store;
-        store.flush()?;
+        store.order()?;
         self.check_lease()?;
         let mut root = closing.root.clone();
         {

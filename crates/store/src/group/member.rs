@@ -363,7 +363,9 @@ impl Member {
     pub(crate) fn wipe_key_block(&self, index: u32) -> Result<()> {
         for copy in COPIES {
             let at = self.geometry.key_block(copy, index);
-            self.write(at, &[IoSlice::new(&[0; BLOCK])])?;
+            let wiped = self.device.overwrite(at, BLOCK as u64);
+            self.condition.dirty.store(true, Ordering::Release);
+            wiped.inspect_err(|_| self.count(MemberFailure::Write))?;
         }
         Ok(())
     }
@@ -517,18 +519,29 @@ impl Member {
     /// failure none succeeds: the kernel may have dropped what it could not write, and says so once.
     pub(crate) fn flush(&self) -> Result<()> {
         let _flushing = self.condition.flushing.lock();
+        self.check_flushable()?;
+        if !self.condition.dirty.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.flush_device()
+    }
+
+    /// Puts what was written before everything that is written later. A flush is still due.
+    pub(crate) fn order(&self) -> Result<()> {
+        let _flushing = self.condition.flushing.lock();
+        self.check_flushable()?;
+        let ordered = self.device.order();
+        Ok(ordered.inspect_err(|_| self.note_lost())?)
+    }
+
+    /// Fails if no flush would succeed.
+    fn check_flushable(&self) -> Result<()> {
         if self.condition.has_lost.load(Ordering::Acquire) {
             return Err(Error::Unflushed {
                 device: self.device.name(),
             });
         }
-        if let Some(stall) = self.stall() {
-            return Err(stall);
-        }
-        if !self.condition.dirty.swap(false, Ordering::AcqRel) {
-            return Ok(());
-        }
-        self.flush_device()
+        self.stall().map_or(Ok(()), Err)
     }
 
     /// The device may have lost what it was given: no flush succeeds any more.

@@ -54,6 +54,17 @@ pub(crate) fn choose(smallest: u64) -> (u32, u32) {
     (segment as u32, key_blocks as u32)
 }
 
+/// The bytes of each header of a device of this size, if it is the only one of a pool.
+pub fn header_size(size: u64) -> u64 {
+    let (_, key_blocks) = choose(size);
+    header_area(key_blocks)
+}
+
+/// The bytes of a header with so many key blocks.
+fn header_area(key_blocks: u32) -> u64 {
+    header_bytes(key_blocks).next_multiple_of(64 << 10)
+}
+
 impl Geometry {
     /// Divides a device of `size` bytes.
     pub(crate) fn new(
@@ -63,7 +74,7 @@ impl Geometry {
         key_blocks: u32,
     ) -> Result<Geometry> {
         let device_size = size - size % BLOCK as u64;
-        let header_size = header_bytes(key_blocks).next_multiple_of(64 << 10);
+        let header_size = header_area(key_blocks);
         let space = device_size.saturating_sub(2 * header_size);
         let segments = space / u64::from(segment_size);
         if segments < SEGMENTS_MIN {

@@ -360,6 +360,19 @@ impl Store {
         self.flush_members(&layout, layout.members())
     }
 
+    /// Makes sure that no power cut keeps a later write and loses an earlier one. With several devices this is a flush: each
+    /// device knows only the order of its own writes.
+    ///
+    /// # Errors
+    /// As [`Store::flush`].
+    pub fn order(&self) -> Result<()> {
+        let layout = self.groups.now();
+        match layout.members().count() {
+            1 => self.on_dirty(&layout, layout.members(), |member, ()| member.order()),
+            _ => self.flush_members(&layout, layout.members()),
+        }
+    }
+
     /// Makes durable what was written to the members of a group.
     ///
     /// # Errors
@@ -435,13 +448,22 @@ impl Store {
         layout: &StoreLayout,
         members: impl Iterator<Item = &'a Arc<Member>>,
     ) -> Result<()> {
+        self.on_dirty(layout, members, |member, ()| member.flush())
+    }
+
+    /// Has some members do their part, side by side, if they were written to.
+    fn on_dirty<'a>(
+        &self,
+        layout: &StoreLayout,
+        members: impl Iterator<Item = &'a Arc<Member>>,
+        part: fn(&Member, &()) -> Result<()>,
+    ) -> Result<()> {
         let active = members.filter(|member| member.is_active());
         let dirty = active.filter(|member| member.is_dirty());
         let nothing = Arc::new(());
         let tasks = dirty.map(|member| (Arc::clone(member), Arc::clone(&nothing)));
         let tasks: Vec<_> = tasks.collect();
-        let flush = |member: &Member, (): &()| member.flush();
-        let outcomes = self.groups.on_all(layout, &tasks, flush);
+        let outcomes = self.groups.on_all(layout, &tasks, part);
         let members = tasks.iter().map(|(member, _)| member);
         self.groups.outcome(layout, members, outcomes)
     }
