@@ -165,7 +165,10 @@ impl BlockDevice for ObjectDevice {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
         let mut at = offset;
         for piece in pieces {
-            self.change(LineChange::write(at, piece))?;
+            match is_zeros(piece) {
+                true => self.zero(at, piece.len() as u64)?,
+                false => self.change(LineChange::write(at, piece))?,
+            }
             at += piece.len() as u64;
         }
         Ok(())
@@ -280,6 +283,11 @@ impl Drop for ObjectDevice {
         let line = &self.line;
         line.executor.wait(Box::pin(line.close()));
     }
+}
+
+/// Returns whether bytes are worth a run of zeros. What is sealed differs in its first bytes.
+fn is_zeros(bytes: &[u8]) -> bool {
+    bytes.len() >= SectorSizes::COMMON.logical as usize && bytes.iter().all(|byte| *byte == 0)
 }
 
 /// Runs a request to its end.
