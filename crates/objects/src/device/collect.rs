@@ -45,8 +45,8 @@ impl Line {
         let dead = self.checkpoint().await?;
         let is_removing = self.state().is_removing;
         if !dead.is_empty() && !is_removing {
-            self.list_deletions(&dead).await?;
-            self.remove_later();
+            let numbers = self.list_deletions(&dead).await?;
+            self.remove_later(numbers);
         }
         let chosen = self.mostly_dead();
         self.copy_forward(chosen).await
@@ -91,17 +91,20 @@ impl Line {
         .await
     }
 
-    /// Puts the list of deletions on the line, durably.
-    async fn list_deletions(self: &Arc<Self>, dead: &[u64]) -> Result<()> {
+    /// Puts a list of all deletions on the line, durably: those before, and dead objects. Returns the numbers of these.
+    async fn list_deletions(self: &Arc<Self>, dead: &[u64]) -> Result<NumberSet> {
         let mut added = NumberSet::default();
         dead.iter().for_each(|n| added.insert(*n..n + 1));
         self.when(|state| {
-            let before = runs(&state.history.deleted, RunKind::Zeros);
-            let runs = before.chain(runs(&added, RunKind::Discard)).collect();
+            let mut doomed = state.history.doomed.clone();
+            doomed.extend(&added);
+            let done = runs(&state.history.deleted, RunKind::Zeros);
+            let runs = done.chain(runs(&doomed, RunKind::Discard)).collect();
             self.send_mark(state, LogKind::Deletions, runs)
         })
         .await?;
-        self.wait_durable().await
+        self.wait_durable().await?;
+        Ok(added)
     }
 
     /// Waits until all that was sent is durable.
@@ -118,24 +121,24 @@ impl Line {
         .await
     }
 
-    /// Removes the objects on the newest list of deletions after a while.
-    fn remove_later(self: &Arc<Self>) {
+    /// Removes objects on the newest list of deletions, after a while.
+    fn remove_later(self: &Arc<Self>, numbers: NumberSet) {
         self.state().is_removing = true;
         let line = Arc::clone(self);
         self.executor.spawn(Box::pin(async move {
             line.executor.sleep(line.limits.removal).await;
-            let doomed = line.state().history.doomed.clone();
-            if let Err(error) = line.remove(&doomed).await {
+            if let Err(error) = line.remove(&numbers).await {
                 tracing::warn!(%error, "objects could not be removed");
             }
             line.state().is_removing = false;
         }));
     }
 
-    /// Removes the objects on the newest list of deletions: the writer before may have been stopped in between.
+    /// Removes what the writer before listed, and perhaps did not remove.
     pub(super) fn remove_doomed(self: &Arc<Self>) {
-        if !self.state().history.doomed.is_empty() {
-            self.remove_later();
+        let doomed = self.state().history.doomed.clone();
+        if !doomed.is_empty() {
+            self.remove_later(doomed);
         }
     }
 
@@ -155,6 +158,7 @@ impl Line {
             } else {
                 self.patiently(|| self.store.delete(&name)).await?;
             }
+            self.state().history.doomed.remove(number);
         }
         Ok(())
     }
@@ -242,12 +246,9 @@ impl Line {
             // The writes that replace it must be durable first, and so must copies of the rest.
             self.copy_forward(holders.clone()).await?;
             self.wait_durable().await?;
-            self.write_pad().await?;
             let dead = self.checkpoint().await?;
-            self.list_deletions(&dead).await?;
-            let mut gone = NumberSet::default();
-            dead.iter().for_each(|n| gone.insert(*n..n + 1));
-            self.remove(&gone).await?;
+            let numbers = self.list_deletions(&dead).await?;
+            self.remove(&numbers).await?;
             for number in holders {
                 self.check_removed(number).await?;
             }
@@ -257,13 +258,6 @@ impl Line {
             state.purges = NumberSet::default();
         }
         Ok(())
-    }
-
-    /// Puts an object without effect on the line: the object of a checkpoint itself stays.
-    async fn write_pad(self: &Arc<Self>) -> Result<()> {
-        self.when(|state| self.send_mark(state, LogKind::Fence, Vec::new()))
-            .await
-            .map(drop)
     }
 
     async fn check_removed(&self, number: u64) -> Result<()> {

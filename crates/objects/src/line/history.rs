@@ -35,7 +35,7 @@ pub(crate) struct LineHistory {
     pub(crate) windows: NumberSet,
     /// The numbers of objects that were deleted or emptied.
     pub(crate) deleted: NumberSet,
-    /// The numbers that the newest list of deletions added. Perhaps the store has some of these objects still.
+    /// The deleted numbers whose objects the store perhaps has still.
     pub(crate) doomed: NumberSet,
     /// The number of the newest list of deletions, 0 if there is none.
     pub(crate) deletions: u64,

@@ -36,8 +36,8 @@ pub(crate) enum LogKind {
     Fence,
     /// The writer has ended, and everything it wrote is durable.
     Release,
-    /// All numbers that were deleted or emptied. Each run is a range of numbers. Those that this object adds are discards,
-    /// older ones are zeros.
+    /// All numbers that were deleted or emptied. Each run is a range of numbers. The runs of objects that are perhaps still
+    /// there are discards, the others are zeros.
     Deletions,
     /// An object whose contents were removed. Its number must not become free.
     Emptied,

@@ -25,6 +25,24 @@ impl NumberSet {
         self.0.insert(start, end);
     }
 
+    /// Adds all numbers of another set.
+    pub(crate) fn extend(&mut self, other: &NumberSet) {
+        other.iter().for_each(|range| self.insert(range));
+    }
+
+    /// Takes a number out of the set.
+    pub(crate) fn remove(&mut self, number: u64) {
+        let before = self.0.range(..=number).next_back();
+        let Some((start, end)) = before.map(|(start, end)| (*start, *end)) else {
+            return;
+        };
+        if number < end {
+            self.0.remove(&start);
+            self.insert(start..number);
+            self.insert(number + 1..end);
+        }
+    }
+
     /// Returns whether a number is in the set.
     pub(crate) fn contains(&self, number: u64) -> bool {
         let before = self.0.range(..=number).next_back();
@@ -60,6 +78,9 @@ mod tests {
         }
         assert_eq!(set.iter().collect::<Vec<_>>(), [1..4, 5..9, 20..30]);
         assert!(set.contains(1) && set.contains(8) && !set.contains(4) && !set.contains(9));
+        set.remove(6);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [1..4, 5..6, 7..9, 20..30]);
+        set.insert(6..7);
         assert!(set.intersects(&(4..6)) && set.intersects(&(0..100)) && !set.intersects(&(9..20)));
         assert!(!set.intersects(&(4..5)) && !set.intersects(&(6..6)));
     }
