@@ -503,6 +503,16 @@ impl Member {
         Ok(written.inspect_err(|_| self.count(MemberFailure::Write))?)
     }
 
+    /// Writes, and returns when that is durable. Earlier writes need a flush still.
+    pub(crate) fn write_durably(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        debug_assert!(
+            is_whole_units(at, &[IoSlice::new(bytes)]),
+            "a part of a block, at {at}"
+        );
+        let written = self.device.write_durably_at(at, &[IoSlice::new(bytes)]);
+        Ok(written.inspect_err(|_| self.note_lost())?)
+    }
+
     pub(crate) fn discard(&self, at: u64, len: u64) -> Result<()> {
         if self.is_stalled() {
             return Ok(());

@@ -221,6 +221,25 @@ impl Store {
         Ok(())
     }
 
+    /// Writes bytes, and returns when they are durable, whatever else was written. False, and nothing is done, where a flush
+    /// does not take longer: on files and disks, and in groups of several devices.
+    ///
+    /// # Errors
+    /// As [`Store::flush`].
+    pub fn write_durably(&self, segment: SegmentId, offset: u32, bytes: &[u8]) -> Result<bool> {
+        let layout = self.groups.now();
+        let group = layout.group_at(segment, offset, bytes.len())?;
+        let [only] = group.members.as_slice() else {
+            return Ok(false);
+        };
+        let is_alone = only.is_active() && !only.is_stalled() && only.device.waits_on_write();
+        if !is_alone || group.shape().has_parity() {
+            return Ok(false);
+        }
+        only.write_durably(mirror::at(only, segment, offset), bytes)?;
+        Ok(true)
+    }
+
     /// Writes stripes one after the other, each where what the one before it takes ends.
     ///
     /// # Errors

@@ -110,12 +110,18 @@ impl OpenDataset {
         let header = head.encode(&entry[LOG_HEADER..]);
         entry[..LOG_HEADER].copy_from_slice(&header);
         let group = reserved.place.segment().group();
-        let written = self.write_entry(&reserved.place, &entry);
-        if !self.is_done(group, written)? {
+        // With nothing before it that is not durable, the entry need not wait for other writes.
+        let is_alone = durability == Durability::Flushed
+            && places.is_empty()
+            && self.log.lock().unflushed().is_empty();
+        let written = self.write_entry(&reserved.place, &entry, is_alone);
+        let is_durable = *written.as_ref().unwrap_or(&false);
+        if !self.is_done(group, written.map(drop))? {
             return Ok(false);
         }
         let records = places.iter().flat_map(RecordLocation::copies);
         let groups = records.map(|addr| addr.segment().group()).chain([group]);
+        let groups = groups.filter(|_| !is_durable);
         self.log.lock().written(*head.identity.tag(), groups);
         if durability == Durability::Flushed && !self.flush_entries()? {
             return Ok(false);
@@ -165,9 +171,13 @@ impl OpenDataset {
         }
     }
 
-    fn write_entry(&self, place: &Addr, entry: &[u8]) -> Result<()> {
+    /// Writes an entry. True if it is durable already, which may be so only if `is_alone`.
+    fn write_entry(&self, place: &Addr, entry: &[u8], is_alone: bool) -> Result<bool> {
         let store = &self.context.disk.store;
         let at = (place.segment(), place.offset());
+        if is_alone && store.write_durably(at.0, at.1, entry)? {
+            return self.context.check_lease().map(|()| true);
+        }
         match store.shape(at.0.group()).has_parity() {
             true => {
                 let units: Vec<&[u8]> = entry.chunks(UNIT as usize).collect();
@@ -178,7 +188,7 @@ impl OpenDataset {
         // The entry, or a record that it points to, may be in memory only, without an error.
         match store.stall() {
             Some(stall) => Err(stall.into()),
-            None => self.context.check_lease(),
+            None => self.context.check_lease().map(|()| false),
         }
     }
 
