@@ -41,14 +41,22 @@ pub enum IoMode {
     Direct,
     /// Through the cache of the system.
     Buffered,
+    /// To the end of a log in an object store. What is overwritten or not discarded takes space until it is collected.
+    Log,
 }
 
 impl IoMode {
+    /// Returns whether this system answers, and no other one.
+    pub fn is_local(self) -> bool {
+        self != IoMode::Log
+    }
+
     /// The word for it in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             IoMode::Direct => "direct",
             IoMode::Buffered => "buffered",
+            IoMode::Log => "log",
         }
     }
 }
@@ -130,7 +138,7 @@ pub trait BlockDevice: Send + Sync {
     /// once: this is for a caller that has other requests to carry out meanwhile.
     fn would_wait(&self, offset: u64, len: u64, is_write: bool) -> bool;
 
-    /// Returns how the device reads and writes, if it is a file or a disk of this system.
+    /// Returns how the device reads and writes, if it is a file, a disk of this system or a log.
     fn io_mode(&self) -> Option<IoMode>;
 
     /// Makes every change that has returned outlive this process, though perhaps no power cut. A server calls this before

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BlockDevice, DeviceAccess, Loss, RangeStatus, SectorSizes};
+use block::{BlockDevice, DeviceAccess, IoMode, Loss, RangeStatus, SectorSizes};
 
 use super::append::LineChange;
 use super::create;
@@ -137,7 +137,7 @@ impl ObjectDevice {
 }
 
 impl BlockDevice for ObjectDevice {
-    block::plain_methods!(refresh_size claim check_unreserved would_wait io_mode drop_cached);
+    block::plain_methods!(refresh_size claim check_unreserved would_wait drop_cached);
 
     fn size(&self) -> u64 {
         self.line.facts.size
@@ -153,6 +153,10 @@ impl BlockDevice for ObjectDevice {
 
     fn waits_on_write(&self) -> bool {
         true
+    }
+
+    fn io_mode(&self) -> Option<IoMode> {
+        Some(IoMode::Log)
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {

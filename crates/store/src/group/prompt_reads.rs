@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use block::IoMode;
+
 use crate::group::member::{Member, MemberFailure};
 use crate::group::mirror::{Group, at};
 use crate::group::pace::{self, ReadBuffer, Request};
@@ -25,7 +27,7 @@ impl Member {
         if !self.waits_on_write || self.is_stalled() {
             return self.read(at, buf);
         }
-        let is_local = self.device.io_mode().is_some();
+        let is_local = self.device.io_mode().is_some_and(IoMode::is_local);
         if is_local && self.pace().usual() < WORTH_A_THREAD {
             let begun = Instant::now();
             self.read(at, buf)?;

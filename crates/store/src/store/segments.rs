@@ -5,6 +5,8 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use block::IoMode;
+
 use crate::group::batch::{self, MemberBatch};
 use crate::group::member::{Member, MemberFailure};
 use crate::group::mirror::{self, Group, StoreLayout};
@@ -264,6 +266,13 @@ impl Store {
     /// See [`Store::set_deadline`].
     pub fn deadline(&self) -> Duration {
         self.groups.deadline()
+    }
+
+    /// Returns whether the devices of a group are logs: the space of what is overwritten or not discarded is not free.
+    pub fn is_log(&self, group: u32) -> bool {
+        let layout = self.groups.now();
+        let mut members = layout.group(group).members.iter();
+        members.all(|member| member.device.io_mode() == Some(IoMode::Log))
     }
 
     /// Says that a range of a segment is no longer needed, parity included.

@@ -111,6 +111,10 @@ impl LastEnd {
         let devices = pool.devices();
         let mut modes = devices.iter().map(|device| device.io_mode);
         let is_remote = modes.clone().all(|mode| mode.is_none());
+        // A process that ends takes with it what a log has not sent.
+        if modes.clone().any(|mode| mode == Some(IoMode::Log)) {
+            return LastEnd::Machine;
+        }
         let is_shared = pool.is_multihost().unwrap_or(false);
         // Disks that several machines reach, and exports of other servers, do not lose their power with this machine.
         let outlives = is_remote || is_shared && modes.all(|mode| mode != Some(IoMode::Buffered));

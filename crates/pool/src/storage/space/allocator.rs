@@ -9,7 +9,7 @@ use store::{SegmentId, UNIT};
 use zerocopy::FromBytes;
 
 use super::Bitmap;
-use super::segments::picker::{Summary, pick};
+use super::segments::picker::{SegmentSearch, Summary, pick};
 use super::segments::table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
 use crate::error::{Error, Result};
 use crate::format::records::extent::{Class, StoredExtent, UnitSpan};
@@ -380,7 +380,14 @@ impl Space {
         loop {
             let Some(cursor) = inner.cursors.get(&key).filter(|c| Some(c.index) != barred) else {
                 let segments = &inner.groups[usize::from(group)];
-                let picked = pick(segments, class, taken, self.units_per_segment, barred);
+                let wanted = SegmentSearch {
+                    class,
+                    units: taken,
+                    capacity: self.units_per_segment,
+                    barred,
+                    is_log: self.disk.store.is_log(group.into()),
+                };
+                let picked = pick(segments, &wanted);
                 let Some(index) = picked else { return Ok(None) };
                 inner.cursors.insert(key, Cursor { index, unit: 0 });
                 fresh = true;

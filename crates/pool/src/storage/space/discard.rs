@@ -37,10 +37,16 @@ impl Space {
         *last = Some(runs(all.collect()));
     }
 
-    /// Discards the long ones of these runs, if they are still free.
+    /// Discards the long ones of these runs, if they are still free. On a log a discard costs nothing, and all are discarded.
     pub(crate) fn discard_runs(self: &Arc<Space>, due: Vec<UnitSpan>) {
-        let long = due.into_iter().filter(|run| run.units >= UNITS_MIN);
-        for run in long.take(RUNS_MAX) {
+        let mut calls_left = RUNS_MAX;
+        let worthwhile = due.into_iter().filter(|run| {
+            let is_log = self.disk.store.is_log(run.segment.group());
+            let fits = run.units >= UNITS_MIN && calls_left > 0;
+            calls_left -= usize::from(fits && !is_log);
+            is_log || fits
+        });
+        for run in worthwhile {
             if let Err(error) = self.discard(run) {
                 // The pool does not need the discard.
                 tracing::debug!(%error, ?run, "freed space was not given back to the host");

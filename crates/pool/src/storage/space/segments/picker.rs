@@ -1,7 +1,8 @@
 //! Chooses the segment for the next allocation.
 //!
 //! Records of one class share segments. The allocator fills segments that are at least half free before it begins an
-//! empty one, and low segments before high ones. So a pool in a sparse file stays small as long as possible.
+//! empty one, and low segments before high ones. So a pool in a sparse file stays small as long as possible. On a log
+//! empty segments come first: there free space costs nothing, and what is written together stays together.
 
 use crate::format::records::extent::Class;
 
@@ -32,14 +33,30 @@ impl Summary {
     }
 }
 
-/// The best segment of a group for a run of `units`, by its index.
-pub(crate) fn pick(
-    segments: &[Summary],
-    class: Class,
-    units: u32,
-    capacity: u32,
-    barred: Option<u32>,
-) -> Option<u32> {
+/// A search for a segment.
+#[derive(Clone, Copy)]
+pub(crate) struct SegmentSearch {
+    /// The class of the record.
+    pub(crate) class: Class,
+    /// The units that it takes.
+    pub(crate) units: u32,
+    /// The units of a segment.
+    pub(crate) capacity: u32,
+    /// A segment that is not chosen.
+    pub(crate) barred: Option<u32>,
+    /// True on a log.
+    pub(crate) is_log: bool,
+}
+
+/// The best segment of a group, by its index.
+pub(crate) fn pick(segments: &[Summary], wanted: &SegmentSearch) -> Option<u32> {
+    let &SegmentSearch {
+        class,
+        units,
+        capacity,
+        barred,
+        is_log,
+    } = wanted;
     let own = |s: &Summary| s.class == Some(class);
     let empty = |s: &Summary| s.class.is_none();
     let other = |s: &Summary| s.class.is_some() && s.class != Some(Class::System);
@@ -50,8 +67,12 @@ pub(crate) fn pick(
         // Chosen when the pool was made: the table says which they are.
         return emptiest(segments, barred, &fits, &own);
     }
-    search(&half_free)
-        .or_else(|| search(&empty))
+    let (before, after): (Test<'_>, Test<'_>) = match is_log {
+        true => (&empty, &half_free),
+        false => (&half_free, &empty),
+    };
+    search(before)
+        .or_else(|| search(after))
         .or_else(|| emptiest(segments, barred, &fits, &own))
         .or_else(|| emptiest(segments, barred, &fits, &other))
 }
@@ -106,14 +127,24 @@ mod tests {
             segment(None, 0),
             segment(data, 40),
         ];
-        let pick_data = |s: &[Summary], units| pick(s, Class::Data, units, 100, None);
+        let search = |class, units, barred, is_log| SegmentSearch {
+            class,
+            units,
+            capacity: 100,
+            barred,
+            is_log,
+        };
+        let pick_data = |s: &[Summary], units| pick(s, &search(Class::Data, units, None, false));
+        let pick_system = |s: &[Summary]| pick(s, &search(Class::System, 100, None, false));
         assert_eq!(pick_data(&segments, 30), Some(5), "half free");
         assert_eq!(pick_data(&segments, 61), Some(4), "empty");
         assert_eq!(
-            pick(&segments, Class::Data, 30, 100, Some(5)),
+            pick(&segments, &search(Class::Data, 30, Some(5), false)),
             Some(4),
             "barred"
         );
+        let on_log = search(Class::Data, 30, None, true);
+        assert_eq!(pick(&segments, &on_log), Some(4), "empty, on a log");
         segments[4].class = Some(Class::Meta);
         segments[4].taken = 99;
         segments[5].longest = 7;
@@ -128,9 +159,9 @@ mod tests {
             "another class, never system"
         );
         assert_eq!(pick_data(&segments, 91), None);
-        assert_eq!(pick(&segments, Class::System, 100, 100, None), Some(0));
+        assert_eq!(pick_system(&segments), Some(0));
         segments[0].taken = 1;
         segments[4].class = None;
-        assert_eq!(pick(&segments, Class::System, 100, 100, None), None);
+        assert_eq!(pick_system(&segments), None);
     }
 }
