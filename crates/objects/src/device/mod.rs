@@ -5,6 +5,7 @@ mod block_device;
 mod collect;
 mod create;
 mod line;
+mod read_ahead;
 mod reader;
 mod scan;
 mod take;

@@ -1,5 +1,7 @@
 //! Reads: from memory what is on its way, otherwise from the store.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -87,7 +89,18 @@ impl Line {
     }
 
     async fn read_part(&self, part: StoredPart) -> Result<(usize, Bytes)> {
-        let bytes = self.read_stored(part.object, part.at, part.len).await?;
+        let size = self
+            .state()
+            .history
+            .objects
+            .get(&part.object)
+            .map_or(0, |is| is.size);
+        let range = part.at..part.at + part.len as u64;
+        let fetch = |range: Range<u64>| {
+            let len = (range.end - range.start) as usize;
+            self.read_stored(part.object, range.start, len)
+        };
+        let bytes = self.ahead.read(part.object, range, size, fetch).await?;
         Ok((part.start, bytes))
     }
 
