@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use super::read_ahead::ReadAhead;
+use super::read_ahead::ObjectReadAhead;
 use crate::line::history::LineHistory;
 use crate::line::log_object::{DATA_MAX, Run, WriterId};
 use crate::line::pool_object::DeviceFacts;
@@ -55,7 +55,7 @@ pub(crate) struct Line {
     pub(super) id: WriterId,
     state: Mutex<LineState>,
     changed: Notify,
-    pub(super) ahead: ReadAhead,
+    pub(super) ahead: ObjectReadAhead,
     /// Held while the line is taken.
     pub(super) taking: tokio::sync::Mutex<()>,
     /// Held while a checkpoint is made, and objects are collected with it.
@@ -132,7 +132,7 @@ impl Line {
                 purges: NumberSet::default(),
             }),
             changed: Notify::new(),
-            ahead: ReadAhead::default(),
+            ahead: ObjectReadAhead::default(),
             taking: tokio::sync::Mutex::new(()),
             collecting: Arc::default(),
         }

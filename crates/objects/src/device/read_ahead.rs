@@ -20,7 +20,7 @@ const STREAMS_MAX: usize = 1024;
 
 /// The parts of objects that were read ahead, and those that are being read.
 #[derive(Default)]
-pub(super) struct ReadAhead {
+pub(super) struct ObjectReadAhead {
     parts: Mutex<KnownParts>,
     changed: Notify,
 }
@@ -46,18 +46,18 @@ struct ObjectPart {
 }
 
 /// The next step of a read.
-enum ReadStep {
+enum ReadAheadStep {
     /// The bytes are here.
     Known(Bytes),
     /// Another reader gets them.
     Wait,
-    /// This reader gets this range.
+    /// The range that this reader gets.
     Fetch(Range<u64>),
 }
 
 /// The right to fetch a part. Others wait for it; when this is dropped without a result they go on.
 struct FetchRight<'a> {
-    ahead: &'a ReadAhead,
+    ahead: &'a ObjectReadAhead,
     key: (u64, u64),
 }
 
@@ -76,7 +76,7 @@ impl Drop for FetchRight<'_> {
     }
 }
 
-impl ReadAhead {
+impl ObjectReadAhead {
     /// Returns a range of an object of `size` bytes. `fetch` reads from the store.
     ///
     /// # Errors
@@ -97,9 +97,9 @@ impl ReadAhead {
             changed.as_mut().enable();
             let step = self.parts.lock().step(object, &range, size);
             match step {
-                ReadStep::Known(bytes) => return Ok(bytes),
-                ReadStep::Wait => changed.await,
-                ReadStep::Fetch(wanted) => {
+                ReadAheadStep::Known(bytes) => return Ok(bytes),
+                ReadAheadStep::Wait => changed.await,
+                ReadAheadStep::Fetch(wanted) => {
                     let key = (object, wanted.start);
                     let right = FetchRight { ahead: self, key };
                     let bytes = fetch(wanted.clone()).await?;
@@ -116,7 +116,7 @@ impl ReadAhead {
 }
 
 impl KnownParts {
-    fn step(&mut self, object: u64, range: &Range<u64>, size: u64) -> ReadStep {
+    fn step(&mut self, object: u64, range: &Range<u64>, size: u64) -> ReadAheadStep {
         self.clock += 1;
         let clock = self.clock;
         let before = self.parts.range_mut(..=(object, range.start)).next_back();
@@ -125,13 +125,13 @@ impl KnownParts {
             && range.end <= part.end
         {
             let Some(bytes) = &part.bytes else {
-                return ReadStep::Wait;
+                return ReadAheadStep::Wait;
             };
             part.used = clock;
             let skip = (range.start - start) as usize;
             let known = bytes.slice(skip..skip + (range.end - range.start) as usize);
             self.note_end(object, range);
-            return ReadStep::Known(known);
+            return ReadAheadStep::Known(known);
         }
         let window = self.note_end(object, range);
         let end = (range.start + window)
@@ -145,7 +145,7 @@ impl KnownParts {
         if let Some(old) = self.parts.insert((object, range.start), part) {
             self.kept -= old.bytes.map_or(0, |bytes| bytes.len());
         }
-        ReadStep::Fetch(range.start..end)
+        ReadAheadStep::Fetch(range.start..end)
     }
 
     /// Notes the end of a read. Returns the window: twice the last one for a reader that goes on where it ended, else 0.
@@ -202,7 +202,7 @@ mod tests {
         let object: Vec<u8> = (0..100_000_u32).map(|i| (i / 7) as u8).collect();
         let object = Bytes::from(object);
         let fetched = RefCell::new(Vec::new());
-        let ahead = ReadAhead::default();
+        let ahead = ObjectReadAhead::default();
         let read = |of: u64, start: u64, len: u64| {
             let fetch = |range: Range<u64>| {
                 fetched.borrow_mut().push(range.clone());
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_failed_read_leaves_nothing_that_others_wait_for() {
-        let ahead = ReadAhead::default();
+        let ahead = ObjectReadAhead::default();
         let error = || crate::Error::NoRandom;
         let failed = run(ahead.read(1, 0..10, 100, |_| async { Err(error()) }));
         assert!(failed.is_err());
