@@ -5,10 +5,6 @@
 
 mod arguments;
 pub mod command;
-mod command_name;
-mod device_commands;
-mod key_commands;
-mod pool_commands;
 mod reply;
 mod reports;
 mod zone_profile;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::arguments::{Pbkdf, Rotation, each_once};
+use crate::api::arguments::{Pbkdf, Rotation, each_once};
 
 /// Load keys.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::arguments::each_once;
-use super::reports::{DeviceUse, MappingChange, MappingKeyPlace, PlainMapping};
+use crate::api::arguments::each_once;
+use crate::api::reports::{DeviceUse, MappingChange, MappingKeyPlace, PlainMapping};
 
 /// Offer a device to others.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,30 +1,35 @@
 //! The requests to the daemon: a struct for each command, and [`Command`], which is one of them.
 
+mod devices;
+mod keys;
+mod name;
+mod pools;
+
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::arguments::{
+use crate::api::arguments::{
     HomeStep, InspectTarget, MountPermissions, NewVolume, Props, ReceiveName, SendScope, WhoKind,
     each_once,
 };
-use super::command_name::kebab;
-pub use super::device_commands::{
+use crate::api::reports::{OwnerKind, TokenScope};
+use crate::api::zone_profile::ZoneProfile;
+pub use devices::{
     HaCheck, HaStart, HaStatus, HaStop, HaVerify, IscsiExport, IscsiKick, IscsiUnexport,
     LuksBorrow, LuksClose, LuksOpen, LuksReencrypt, LuksRefresh, LuksResize, LuksResume,
     LuksStatus, LuksSuspend, NbdAttach, NbdDetach, NbdExport, NbdUnexport,
 };
-pub use super::key_commands::{
+pub use keys::{
     KeyAccept, KeyAdd, KeyBackup, KeyChange, KeyGenerations, KeyLoad, KeyRemove, KeyRestore,
     KeyRotate, KeySlots, KeyStatus, KeyUnload,
 };
-pub use super::pool_commands::{
+use name::kebab;
+pub use pools::{
     PoolCheckpoint, PoolCreate, PoolDestroy, PoolDevices, PoolEvents, PoolExport, PoolFeatures,
     PoolHistory, PoolImport, PoolImportable, PoolIo, PoolLabelClear, PoolReguid, PoolScrub,
     PoolSplit, PoolStatus, PoolSweep, PoolSync,
 };
-use super::reports::{OwnerKind, TokenScope};
-use super::zone_profile::ZoneProfile;
 
 /// The effect of a command, for tokens that only read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -571,7 +576,7 @@ commands! {
     /// Compare datasets with what was kept.
     AnchorVerify: Reads {
         /// The anchors that were kept.
-        anchors: Vec<super::DatasetAnchor>,
+        anchors: Vec<crate::api::DatasetAnchor>,
     }
     /// Accept the present states of datasets, although this machine has seen later ones.
     AnchorAccept: Changes {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::arguments::{DeviceChange, Props, each_once};
+use crate::api::arguments::{DeviceChange, Props, each_once};
 
 /// Make a pool with a root dataset.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ pub struct PoolCreate {
     /// The name of the new pool.
     pub pool: String,
     /// Files and disks, absolute.
-    pub devices: Box<super::NewPoolDevices>,
+    pub devices: Box<crate::api::NewPoolDevices>,
     /// Make the files first, of this many bytes.
     pub size: Option<u64>,
     /// Overwrite what the devices hold.
@@ -85,7 +85,7 @@ pub struct PoolImport {
     pub altroot: Option<PathBuf>,
     /// The use of the pool's checkpoint.
     #[serde(default)]
-    pub checkpoint: super::CheckpointUse,
+    pub checkpoint: crate::api::CheckpointUse,
 }
 
 /// Let go of a pool.
@@ -188,7 +188,7 @@ pub struct PoolSweep {
     /// The pool.
     pub pool: String,
     /// The kind of work on free space.
-    pub what: super::SpaceWork,
+    pub what: crate::api::SpaceWork,
     /// The device, if it is only one.
     pub device: Option<String>,
     /// End it instead.
