@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keys::HashCaller;
+use keys::{HashCaller, KeySource};
 use protocol::api::{Ask, Command, FailureKind, Reply, Request};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
 use crate::host::callers::users::Peer;
 use crate::host::log::{cut, log_for};
+use crate::serve::commands::Serve;
 use crate::serve::decision::Decision;
 use crate::state::callers::budget::{BudgetedWork, Payer};
 use crate::state::callers::channel::{Channel, DataChannel};
@@ -83,6 +84,11 @@ fn is_look(command: &Command) -> bool {
     }
 }
 
+/// The command line, for history and log. A source of keys that is invalid is left out, because it could be a key.
+pub(super) fn history_line(command: &dyn Serve) -> String {
+    command.line(|text| text.parse::<KeySource>().is_ok())
+}
+
 impl Daemon {
     /// Carries out a request. With a view, the request came through a zone.
     pub(crate) fn carry_out(
@@ -132,7 +138,7 @@ impl Daemon {
         let decision = Decision::new(self, &peer, view, request.command);
         let command = decision.make()?;
         // In a zone what it means outside.
-        let said = cut(command.line().0);
+        let said = cut(history_line(&*command));
         match is_look {
             true => tracing::debug!(who = peer.who, command = said, "command"),
             false => tracing::info!(who = peer.who, command = said, "command"),

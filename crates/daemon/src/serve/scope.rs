@@ -1,7 +1,7 @@
 //! The scope of a token: which commands it is for, and whether it may change something. The dataset of a scope is checked
 //! where permissions are (`ActivePool::allows`).
 
-use protocol::api::{Command, Effect};
+use protocol::api::{Command, CommandDefinition, Effect};
 
 use crate::failure::Result;
 use crate::host::callers::users::Peer;

@@ -16,7 +16,7 @@ pub use arguments::{
     MountPermissions, NAMES_MAX, NewPoolDevices, NewVolume, Pbkdf, Props, ReceiveName, Rotation,
     SendScope, SpaceWork, WhoKind,
 };
-pub use command::{Command, Effect};
+pub use command::{Command, CommandDefinition, Effect};
 pub use failure::{Failure, FailureKind, Result};
 pub use reply::Reply;
 pub use reports::{

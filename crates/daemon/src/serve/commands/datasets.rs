@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use protocol::api::{OwnerKind, Reply};
 
 use super::done;
-use super::line::{HistoryText, property, size};
 use crate::serve::authorize::one_by_one;
 use crate::serve::zones::NameEffect;
 use crate::state::callers::context::reach;
@@ -18,14 +17,6 @@ use crate::state::zones::rules::denied;
 serve!(
     Create,
     |_| NameEffect::AsItIs,
-    |it| HistoryText::new("create")
-        .flag("-n", it.dry_run)
-        .flag("-p", it.parents)
-        .flag("-s", it.volume.is_some_and(|volume| volume.sparse))
-        .flag("-u", it.no_mount)
-        .option("-V", it.volume.map(|volume| size(volume.size)))
-        .props("-o", &it.props)
-        .word(&it.name),
     |it, check| {
         check.make(&it.name, &it.props, it.parents)?;
         match (it.volume, it.name.rsplit_once('/')) {
@@ -48,17 +39,10 @@ serve!(
 
 /// The two commands that destroy datasets.
 macro_rules! destroys {
-    ($command:ident, $is_shred:literal, $destroy:ident $(, $reply:ident)?) => {
+    ($command:ident, $destroy:ident $(, $reply:ident)?) => {
         serve!(
             $command,
             |_| NameEffect::Alone,
-            |it| HistoryText::new("destroy")
-                .flag("--shred", $is_shred)
-                .flag("-f", it.force)
-                .flag("-n", it.dry_run)
-                .flag("-r", it.recursive)
-                .flag("-R", it.clones)
-                .word(&it.name),
             |it, check| check.destroy(&it.name, reach(it.recursive, it.clones)),
             |it, view| view.destroy(&mut it.name, reach(it.recursive, it.clones)),
             |it, daemon, context| {
@@ -69,18 +53,12 @@ macro_rules! destroys {
     };
 }
 
-destroys!(Destroy, false, destroy);
-destroys!(Shred, true, shred, Shredded);
+destroys!(Destroy, destroy);
+destroys!(Shred, shred, Shredded);
 
 serve!(
     DestroyLater,
     |_| NameEffect::Alone,
-    |it| HistoryText::new("destroy")
-        .flag("-d", true)
-        .flag("-f", it.force)
-        .flag("-n", it.dry_run)
-        .flag("-r", it.recursive)
-        .word(&it.name),
     |it, check| check.defer(&it.name, it.recursive),
     |it, view| view.destroy(&mut it.name, it.recursive.into()),
     |it, daemon, context| daemon.destroy_later(it, context).map(Reply::Deferred)
@@ -89,12 +67,6 @@ serve!(
 serve!(
     Rename,
     |_| NameEffect::Alone,
-    |it| HistoryText::new("rename")
-        .flag("-f", it.force)
-        .flag("-p", it.parents)
-        .flag("-r", it.recursive)
-        .word(&it.from)
-        .word(&it.to),
     |it, check| {
         let (from, to) = (&it.from, &it.to);
         check.need_below(from, it.recursive, &["rename"])?;
@@ -117,13 +89,6 @@ serve!(
 serve!(
     Get,
     |_| NameEffect::AsItIs,
-    |it| {
-        let all = match it.props.is_empty() {
-            true => "all".into(),
-            false => it.props.join(","),
-        };
-        HistoryText::new("get").word(all).words(&it.names)
-    },
     |it, check| {
         for since in it.props.iter().filter_map(|prop| WrittenSince::parse(prop)) {
             if let Some(name) = since.of_another() {
@@ -192,12 +157,6 @@ serve!(
 serve!(
     Set,
     |_| NameEffect::AsItIs,
-    |it| {
-        let mut props: Vec<String> = it.props.iter().map(property).collect();
-        props.sort();
-        let line = HistoryText::new("set").flag("-f", it.force);
-        line.words(props).words(&it.names)
-    },
     |it, check| {
         check.each_named(&it.names, false, &mut |name, active, entry| {
             // Also where no property asks for a permission.
@@ -220,10 +179,6 @@ serve!(
 serve!(
     Inherit,
     |_| NameEffect::AsItIs,
-    |it| HistoryText::new("inherit")
-        .flag("-r", it.recursive)
-        .word(&it.prop)
-        .words(&it.names),
     |it, check| {
         let permission = properties::permission_for(&it.prop);
         check.need_all(&it.names, it.recursive, &[permission])
@@ -244,14 +199,6 @@ serve!(
 serve!(
     Userspace,
     |_| NameEffect::AsItIs,
-    |it| {
-        let verb = match it.kind {
-            OwnerKind::User => "userspace",
-            OwnerKind::Group => "groupspace",
-        };
-        let line = HistoryText::new(verb).flag("--check", it.check);
-        line.word(&it.name)
-    },
     |it, check| match it.kind {
         OwnerKind::User => check.need(&it.name, &["userused", "userobjused"]),
         OwnerKind::Group => check.need(&it.name, &["groupused", "groupobjused"]),

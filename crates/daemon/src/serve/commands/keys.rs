@@ -1,29 +1,17 @@
 //! Keys.
 
 use encoding::{hex, unhex};
-use protocol::api::{Pbkdf, Reply, Rotation};
+use protocol::api::Reply;
 
 use super::done;
-use super::line::{HistoryText, LEFT_OUT};
 use crate::failure::Failure;
 use crate::serve::authorize::is_read;
 use crate::serve::zones::{NameEffect, check_source};
 use crate::state::zones::rules::refused;
 
-/// The priority of a key slot if none is given.
-const USUAL_PRIORITY: u8 = 128;
-
 serve!(
     KeyLoad,
     |_| NameEffect::Shared,
-    |it| HistoryText::new("key load")
-        .flag("-a", it.names.is_empty())
-        .flag("-n", it.dry_run)
-        .flag("-r", it.recursive)
-        // What is no location may be anything.
-        .option("-L", it.location.as_ref().map(|_| LEFT_OUT))
-        .keysource(it.keysource.as_ref())
-        .words(&it.names),
     |it, check| {
         check.all_named(&it.names)?;
         // The format does not matter here.
@@ -46,11 +34,6 @@ serve!(
 serve!(
     KeyUnload,
     |_| NameEffect::Shared,
-    |it| HistoryText::new("key unload")
-        .flag("-a", it.names.is_empty())
-        .flag("-f", it.force)
-        .flag("-r", it.recursive)
-        .words(&it.names),
     |it, check| {
         check.all_named(&it.names)?;
         check.need_all(&it.names, it.recursive, &["key"])
@@ -67,13 +50,6 @@ serve!(
         true => NameEffect::Alone,
         false => NameEffect::Shared,
     },
-    |it| HistoryText::new("key change")
-        .flag("-i", it.inherit)
-        .flag("--only", it.only)
-        .option("--slot", it.slot.map(|slot| slot.to_string()))
-        .option("--pbkdf", it.pbkdf.map(Pbkdf::name))
-        .keysource(it.keysource.as_ref())
-        .word(&it.name),
     |it, check| check.change_key(&it.name, it.keysource.as_deref()),
     |it, view| view.change_key(&mut it.name, it.keysource.as_deref()),
     |it, daemon, context| {
@@ -87,15 +63,6 @@ serve!(
 serve!(
     KeyRotate,
     |_| NameEffect::Shared,
-    |it| {
-        let verb = match it.how {
-            Rotation::New => "key -K",
-            Rotation::Reencrypt => "key -K --reencrypt",
-            Rotation::Pause => "key -K --pause",
-            Rotation::Resume => "key -K --resume",
-        };
-        HistoryText::new(verb).word(&it.name)
-    },
     |it, check| check.need(&it.name, &["keychange"]),
     |it, view| view.rotate_key(&mut it.name),
     |it, daemon, context| daemon.key_rotate(&it.name, it.how, context).map(done)
@@ -103,11 +70,10 @@ serve!(
 
 /// The commands that show the slots and the data keys of a dataset.
 macro_rules! shows_keys {
-    ($command:ident, $line:literal, $rows:ident, $reply:ident) => {
+    ($command:ident, $rows:ident, $reply:ident) => {
         serve!(
             $command,
             |_| NameEffect::Shared,
-            |it| HistoryText::new($line).word(&it.name),
             |it, check| check.something_of(&it.name),
             |it, view| view.own_keys(&mut it.name, false),
             |it, daemon, context| {
@@ -119,23 +85,12 @@ macro_rules! shows_keys {
     };
 }
 
-shows_keys!(
-    KeyGenerations,
-    "key generations",
-    generation_rows,
-    Generations
-);
-shows_keys!(KeySlots, "key slots", slot_rows, Slots);
+shows_keys!(KeyGenerations, generation_rows, Generations);
+shows_keys!(KeySlots, slot_rows, Slots);
 
 serve!(
     KeyAdd,
     |_| NameEffect::Shared,
-    |it| {
-        let priority = (it.priority != USUAL_PRIORITY).then(|| it.priority.to_string());
-        let line = HistoryText::new("key add").option("-p", priority);
-        let line = line.option("--pbkdf", it.pbkdf.map(Pbkdf::name));
-        line.keysource(it.keysource.as_ref()).word(&it.name)
-    },
     |it, check| check.change_key(&it.name, it.keysource.as_deref()),
     |it, view| view.change_key(&mut it.name, it.keysource.as_deref()),
     |it, daemon, context| {
@@ -147,11 +102,6 @@ serve!(
 serve!(
     KeyRemove,
     |_| NameEffect::Shared,
-    |it| {
-        let line = HistoryText::new("key remove").flag("-f", it.force);
-        let line = line.keysource(it.keysource.as_ref()).word(&it.name);
-        line.word(it.slot.to_string())
-    },
     |it, check| check.change_key(&it.name, it.keysource.as_deref()),
     |it, view| view.change_key(&mut it.name, it.keysource.as_deref()),
     |it, daemon, context| {
@@ -163,47 +113,27 @@ serve!(
     }
 );
 
-// Copies of wrapped keys are about more than what is a tenant's.
-root_only!(
-    KeyBackup,
-    |it| HistoryText::new("key backup").word(&it.name),
-    |it, daemon, _| {
+root_only! {
+    // Copies of wrapped keys are about more than what is a tenant's.
+    KeyBackup: |it, daemon, _| {
         let (active, entry) = daemon.find(&it.name)?;
         let backup = active.backup_keys(&entry)?;
         Ok(Reply::Backup(hex(&backup)))
-    }
-);
-
-root_only!(
-    KeyRestore,
-    |it| HistoryText::new("key restore")
-        .keysource(it.keysource.as_ref())
-        .word(&it.name)
-        .word(LEFT_OUT),
-    |it, daemon, context| {
+    };
+    KeyRestore: |it, daemon, context| {
         let (active, entry) = daemon.find(&it.name)?;
         let bytes = unhex(&it.backup)
             .ok_or_else(|| Failure::usage("the backup is not in hexadecimal digits"))?;
         let (source, origin) = (it.keysource.as_deref(), context.origin());
-        active
-            .restore_keys(
-                &entry,
-                &bytes,
-                source,
-                context.decision,
-                &origin,
-                context.channel,
-            )
-            .map(Reply::Names)
-    }
-);
+        let (decision, channel) = (context.decision, &mut *context.channel);
+        let restored = active.restore_keys(&entry, &bytes, source, decision, &origin, channel);
+        restored.map(Reply::Names)
+    };
+}
 
 serve!(
     KeyAccept,
     |_| NameEffect::AsItIs,
-    |it| HistoryText::new("key accept")
-        .flag("-r", it.recursive)
-        .words(&it.names),
     // It says what the daemon reads and runs.
     |it, check| {
         check.all_named(&it.names)?;
@@ -218,7 +148,6 @@ serve!(
 serve!(
     KeyStatus,
     |_| NameEffect::AsItIs,
-    |it| HistoryText::new("key status").words(&it.names),
     |it, check| {
         check.all_named(&it.names)?;
         check.each_named(&it.names, false, &mut |name, active, entry| {

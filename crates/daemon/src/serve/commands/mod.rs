@@ -1,22 +1,15 @@
-//! Commands: the work of each, its permissions, and its line in the history.
+//! Commands: the work of each, and its permissions.
 //!
 //! [`Serve`] has everything that the daemon needs to know of a command. Each command has a row, `serve!` or
 //! `root_only!`, in the file of its topic. Without a complete row the daemon does not compile.
 
-mod line;
-
 /// A row of the table of commands: the methods of [`Serve`], in order, as closures that get the command first.
 macro_rules! serve {
-    ($name:ident, $names:expr, $line:expr, $authorize:expr, $admit:expr, $run:expr) => {
+    ($name:ident, $names:expr, $authorize:expr, $admit:expr, $run:expr) => {
         impl super::Serve for protocol::api::command::$name {
             fn names(&self) -> super::NameEffect {
                 let names: fn(&Self) -> super::NameEffect = $names;
                 names(self)
-            }
-
-            fn line(&self) -> super::HistoryText {
-                let line: fn(&Self) -> super::HistoryText = $line;
-                line(self)
             }
 
             fn authorize(&self, check: &super::PermissionCheck<'_>) -> super::Result<()> {
@@ -46,17 +39,16 @@ macro_rules! serve {
     };
 }
 
-/// Does the work of `serve!` for a command that neither a delegate nor a tenant may use.
+/// Rows of commands that neither a delegate nor a tenant may use: the name of each, and how it is carried out.
 macro_rules! root_only {
-    ($name:ident, $line:expr, $run:expr) => {
-        serve!(
+    ($($name:ident: $run:expr;)*) => {
+        $(serve!(
             $name,
             |_| super::NameEffect::AsItIs,
-            $line,
             |_, _| Err($crate::serve::authorize::only_root()),
             |_, _| Err($crate::state::zones::rules::refused()),
             $run
-        );
+        );)*
     };
 }
 
@@ -73,7 +65,7 @@ mod tokens;
 
 use std::sync::Arc;
 
-use protocol::api::{Command, Reply};
+use protocol::api::{Command, CommandDefinition, Reply};
 
 use crate::failure::Result;
 use crate::serve::authorize::PermissionCheck;
@@ -81,16 +73,11 @@ use crate::serve::zones::NameEffect;
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::zones::view::ZoneView;
-use line::HistoryText;
 
 /// The daemon's knowledge of a command.
-pub(crate) trait Serve {
+pub(crate) trait Serve: CommandDefinition {
     /// The other commands of its zone that may run at the same time.
     fn names(&self) -> NameEffect;
-
-    /// The command line, for history and log. It is made from the command itself, so that no caller chooses the text.
-    /// Options have a fixed order, and properties are sorted by name. Secrets are left out.
-    fn line(&self) -> HistoryText;
 
     /// Refuses a delegate without a permission that the command needs. It is not called for root.
     fn authorize(&self, check: &PermissionCheck<'_>) -> Result<()>;

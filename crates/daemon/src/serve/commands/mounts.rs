@@ -1,11 +1,8 @@
 //! Mounts.
 
-use std::path::Path;
-
-use protocol::api::{HomeStep, MountPermissions, Reply, command};
+use protocol::api::{MountPermissions, Reply, command};
 
 use super::done;
-use super::line::HistoryText;
 use crate::failure::Failure;
 use crate::serve::authorize::{self, only_root};
 use crate::serve::zones::NameEffect;
@@ -29,14 +26,6 @@ fn not_for_tenants() -> Failure {
 serve!(
     Mount,
     |_| NameEffect::Shared,
-    |it| {
-        let line = HistoryText::new("mount")
-            .flag("-a", it.name.is_none())
-            .flag("-l", it.load_keys)
-            .flag("--give-up-log", it.give_up_log)
-            .words(&it.name);
-        it.dir.iter().fold(line, |line, dir| line.path(dir))
-    },
     |it, check| {
         let name = it.name.as_ref().ok_or_else(only_root)?;
         if !is_plain(it) {
@@ -63,36 +52,13 @@ serve!(
     }
 );
 
-root_only!(
-    Home,
-    |it| {
-        let step = match it.step {
-            HomeStep::Find => "find",
-            HomeStep::Check => "auth",
-            HomeStep::Open => "open",
-            HomeStep::Close => "close",
-            HomeStep::Change => "password",
-        };
-        let guid = it.dataset.map(|guid| guid.to_string());
-        let line = HistoryText::new("login").word(step);
-        let line = line.option("--uid", Some(it.uid.to_string()));
-        line.option("--dataset", guid).path(Path::new(&it.dir))
-    },
-    |it, daemon, context| daemon.home(it, context).map(Reply::Home)
-);
+root_only! {
+    Home: |it, daemon, context| daemon.home(it, context).map(Reply::Home);
+}
 
 serve!(
     Remount,
     |_| NameEffect::AsItIs,
-    |it| {
-        let options = match it.read_only {
-            Some(true) => "remount,ro",
-            Some(false) => "remount,rw",
-            None => "remount",
-        };
-        let line = HistoryText::new("mount").option("-o", Some(options));
-        line.word(&it.name)
-    },
     |_, _| Err(not_for_delegates()),
     // How a dataset is mounted is for the global zone to say.
     |_, _| Err(refused()),
@@ -104,7 +70,6 @@ serve!(
 serve!(
     Mounts,
     |_| NameEffect::AsItIs,
-    |_| HistoryText::new("mount"),
     |_, _| Err(only_root()),
     // Of what is mounted a tenant is told what is in the zone.
     |_, _| Ok(()),
@@ -114,10 +79,6 @@ serve!(
 serve!(
     Unmount,
     |_| NameEffect::AsItIs,
-    |it| HistoryText::new("unmount")
-        .flag("-a", it.target.is_none())
-        .flag("-f", it.force)
-        .words(&it.target),
     |it, check| {
         let name = it.target.as_ref().filter(|name| !name.starts_with('/'));
         check.need(name.ok_or_else(only_root)?, &["mount"])

@@ -1,9 +1,8 @@
 //! Delegates and tenants: permissions and zones.
 
-use protocol::api::{Reply, WhoKind, ZoneProfile};
+use protocol::api::{Reply, WhoKind};
 
 use super::done;
-use super::line::HistoryText;
 use crate::serve::authorize::{self, below};
 use crate::serve::zones::NameEffect;
 use crate::state::zones::rules::refused;
@@ -11,7 +10,6 @@ use crate::state::zones::rules::refused;
 serve!(
     Permissions,
     |_| NameEffect::AsItIs,
-    |it| HistoryText::new("allow").word(&it.name),
     |it, check| check.something_of(&it.name),
     |_, _| Err(refused()),
     |it, daemon, _| daemon.permissions(&it.name).map(Reply::Permissions)
@@ -20,26 +18,6 @@ serve!(
 serve!(
     ChangePermissions,
     |_| NameEffect::AsItIs,
-    |it| {
-        let verb = if it.remove { "unallow" } else { "allow" };
-        let kind = match it.kind {
-            Some(WhoKind::User) => "-u",
-            Some(WhoKind::Group) => "-g",
-            Some(WhoKind::Everyone) => "-e",
-            Some(WhoKind::Creator) => "-c",
-            Some(WhoKind::Set) => "-s",
-            None => "",
-        };
-        let is_named = !matches!(it.kind, Some(WhoKind::Everyone | WhoKind::Creator));
-        let list = |words: &[String]| (!words.is_empty()).then(|| words.join(","));
-        HistoryText::new(verb)
-            .flag("-l", it.local && !it.below)
-            .flag("-d", it.below && !it.local)
-            .flag(kind, !kind.is_empty())
-            .words(list(&it.who).filter(|_| is_named))
-            .words(list(&it.permissions))
-            .word(&it.name)
-    },
     |it, check| {
         let own: Vec<&str> = it.permissions.iter().map(String::as_str).collect();
         // A set can have more tomorrow than the delegate who passes it on today.
@@ -63,34 +41,9 @@ serve!(
     |it, daemon, context| daemon.change_permissions(it, context).map(done)
 );
 
-root_only!(
-    ZoneCreate,
-    |it| HistoryText::new("zone create")
-        .option("--alias", it.alias.as_ref())
-        .option("--dataset", Some(&it.dataset))
-        .option("--owner", it.owner.as_ref())
-        .option(
-            "--profile",
-            (it.profile != ZoneProfile::None).then(|| it.profile.name())
-        )
-        .word(&it.name),
-    |it, daemon, context| daemon.create_zone(it, context).map(done)
-);
-
-root_only!(
-    ZoneSet,
-    |it| HistoryText::new("zone set")
-        .word(format!("file-mac-profile={}", it.profile.name()))
-        .word(&it.name),
-    |it, daemon, context| daemon.set_zone(it, context).map(done)
-);
-
-root_only!(
-    ZoneDestroy,
-    |it| HistoryText::new("zone destroy").word(&it.name),
-    |it, daemon, context| daemon.destroy_zone(&it.name, context).map(done)
-);
-
-root_only!(Zones, |_| HistoryText::new("zone list"), |_, daemon, _| Ok(
-    Reply::Zones(daemon.zone_rows())
-));
+root_only! {
+    ZoneCreate: |it, daemon, context| daemon.create_zone(it, context).map(done);
+    ZoneSet: |it, daemon, context| daemon.set_zone(it, context).map(done);
+    ZoneDestroy: |it, daemon, context| daemon.destroy_zone(&it.name, context).map(done);
+    Zones: |_, daemon, _| Ok(Reply::Zones(daemon.zone_rows()));
+}

@@ -4,7 +4,6 @@ use pool::Reach;
 use protocol::api::Reply;
 
 use super::done;
-use super::line::HistoryText;
 use crate::serve::authorize::refused;
 use crate::serve::zones::NameEffect;
 use crate::state::callers::context::reach;
@@ -13,9 +12,6 @@ use crate::state::callers::row_stream::RowStream;
 serve!(
     Snapshot,
     |_| NameEffect::AsItIs,
-    |it| HistoryText::new("snapshot")
-        .flag("-r", it.recursive)
-        .words(&it.names),
     |it, check| check.need_all(&it.names, it.recursive, &["snapshot"]),
     |it, view| view.change_all(&mut it.names),
     |it, daemon, context| daemon
@@ -26,10 +22,6 @@ serve!(
 serve!(
     Prune,
     |_| NameEffect::Alone,
-    |it| HistoryText::new("snapshot --prune")
-        .flag("-n", it.dry_run)
-        .flag("-r", it.recursive)
-        .words(&it.names),
     |it, check| check.need_all(&it.names, it.recursive, &["destroy", "mount"]),
     |it, view| view.change_all(&mut it.names),
     |it, daemon, context| daemon
@@ -40,11 +32,6 @@ serve!(
 serve!(
     Rollback,
     |_| NameEffect::AsItIs,
-    |it| HistoryText::new("rollback")
-        .flag("-f", it.force)
-        .flag("-r", it.recursive)
-        .flag("-R", it.clones)
-        .word(&it.name),
     |it, check| {
         check.need(&it.name, &["rollback", "mount"])?;
         match reach(it.recursive, it.clones) {
@@ -63,13 +50,6 @@ serve!(
 serve!(
     Clone,
     |_| NameEffect::Shared,
-    |it| HistoryText::new("clone")
-        .flag("-K", it.rekey)
-        .flag("-p", it.parents)
-        .flag("-u", it.no_mount)
-        .props("-o", &it.props)
-        .word(&it.snapshot)
-        .word(&it.name),
     |it, check| {
         check.need(&it.snapshot, &["clone"])?;
         check.make(&it.name, &it.props, it.parents)
@@ -86,7 +66,6 @@ serve!(
 serve!(
     Promote,
     |_| NameEffect::Alone,
-    |it| HistoryText::new("promote").word(&it.name),
     |it, check| {
         let name = &it.name;
         check.need(name, &["promote", "mount"])?;
@@ -107,10 +86,6 @@ macro_rules! tags {
         serve!(
             $command,
             |_| NameEffect::AsItIs,
-            |it| HistoryText::new($verb)
-                .flag("-r", it.recursive)
-                .word(&it.tag)
-                .words(&it.names),
             |it, check| check.need_all(&it.names, it.recursive, &[$verb]),
             |it, view| view.change_all(&mut it.names),
             |it, daemon, context| daemon
@@ -126,9 +101,6 @@ tags!(Release, "release", release);
 serve!(
     Holds,
     |_| NameEffect::AsItIs,
-    |it| HistoryText::new("holds")
-        .flag("-r", it.recursive)
-        .words(&it.names),
     |it, check| {
         check.all_named(&it.names)?;
         check.each_named(&it.names, it.recursive, &mut |name, active, head| {
@@ -152,7 +124,6 @@ serve!(
 serve!(
     Bookmark,
     |_| NameEffect::AsItIs,
-    |it| HistoryText::new("bookmark").word(&it.of).word(&it.name),
     |it, check| {
         check.need(&it.of, &["bookmark"])?;
         check.need(&it.name, &["bookmark"])
@@ -167,7 +138,6 @@ serve!(
 serve!(
     DestroyBookmark,
     |_| NameEffect::AsItIs,
-    |it| HistoryText::new("destroy").word(&it.name),
     |it, check| check.need(&it.name, &["destroy"]),
     |it, view| view.change(&mut it.name),
     |it, daemon, context| daemon.destroy_bookmark(&it.name, context).map(done)
@@ -176,7 +146,6 @@ serve!(
 serve!(
     Diff,
     |_| NameEffect::AsItIs,
-    |it| HistoryText::new("diff").word(&it.from).words(&it.to),
     |it, check| {
         check.need(&it.from, &["diff"])?;
         match it.to.as_ref().filter(|to| !to.starts_with('@')) {

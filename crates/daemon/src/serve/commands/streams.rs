@@ -3,7 +3,6 @@
 use protocol::api::{ReceiveName, Reply, SendScope, command};
 
 use super::done;
-use super::line::{HistoryText, LEFT_OUT};
 use crate::host::callers::users::Peer;
 use crate::serve::authorize::{PermissionCheck, only_root};
 use crate::serve::zones::NameEffect;
@@ -12,24 +11,6 @@ use crate::state::zones::rules::{denied, refused};
 serve!(
     Send,
     |_| NameEffect::AsItIs,
-    |it| {
-        let line = HistoryText::new("send").flag("-n", it.estimate);
-        let line = line.flag("-p", it.props);
-        let line = line.flag("-w", it.raw);
-        match &it.what {
-            SendScope::Snapshot {
-                name,
-                from,
-                all,
-                replicate,
-            } => {
-                let since = if *all { "-I" } else { "-i" };
-                let line = line.flag("-R", *replicate);
-                line.option(since, from.as_ref()).word(name)
-            }
-            SendScope::Rest { .. } => line.word("-t").word(LEFT_OUT),
-        }
-    },
     // Where the stream goes on from may be another dataset's.
     |it, check| {
         let SendScope::Snapshot {
@@ -68,20 +49,6 @@ serve!(
 serve!(
     Receive,
     |_| NameEffect::AsItIs,
-    |it| {
-        let mut exclude = it.exclude.clone();
-        exclude.sort();
-        let line = HistoryText::new("receive")
-            .flag("-d", it.naming == ReceiveName::Path)
-            .flag("-e", it.naming == ReceiveName::Last)
-            .flag("-F", it.force)
-            .flag("-n", it.dry_run)
-            .flag("-s", it.resumable)
-            .flag("-u", it.no_mount)
-            .props("-o", &it.props);
-        let leave = |line: HistoryText, name: String| line.option("-x", Some(name));
-        exclude.into_iter().fold(line, leave).word(&it.target)
-    },
     |it, check| {
         if it.naming != ReceiveName::Exact {
             // Each name is decided on when it comes.
@@ -128,28 +95,15 @@ serve!(
 serve!(
     ReceiveAbandon,
     |_| NameEffect::AsItIs,
-    |it| HistoryText::new("receive -A").word(&it.target),
     |it, check| check.receive(&it.target),
     // A tenant's receive leaves nothing.
     |_, _| Err(refused()),
     |it, daemon, context| daemon.abandon_receive(&it.target, context).map(done)
 );
 
-// Marks of the state of a dataset name more than what is a tenant's.
-root_only!(
-    Anchor,
-    |it| HistoryText::new("anchor").words(&it.names),
-    |it, daemon, _| daemon.anchors(&it.names).map(Reply::Anchors)
-);
-
-root_only!(
-    AnchorVerify,
-    |_| HistoryText::new("anchor verify"),
-    |it, daemon, _| daemon.check_anchors(&it.anchors).map(Reply::AnchorRows)
-);
-
-root_only!(
-    AnchorAccept,
-    |it| HistoryText::new("anchor accept").words(&it.names),
-    |it, daemon, context| daemon.accept_states(&it.names, context).map(done)
-);
+root_only! {
+    // Marks of the state of a dataset name more than what is a tenant's.
+    Anchor: |it, daemon, _| daemon.anchors(&it.names).map(Reply::Anchors);
+    AnchorVerify: |it, daemon, _| daemon.check_anchors(&it.anchors).map(Reply::AnchorRows);
+    AnchorAccept: |it, daemon, context| daemon.accept_states(&it.names, context).map(done);
+}

@@ -1,36 +1,5 @@
 //! The requests to the daemon: a struct for each command, and [`Command`], which is one of them.
 
-mod devices;
-mod keys;
-mod name;
-mod pools;
-
-use std::path::PathBuf;
-
-use serde::{Deserialize, Serialize};
-
-use crate::api::arguments::{
-    HomeStep, InspectTarget, MountPermissions, NewVolume, Props, ReceiveName, SendScope, WhoKind,
-    each_once,
-};
-use crate::api::reports::{OwnerKind, TokenScope};
-use crate::api::zone_profile::ZoneProfile;
-pub use devices::{
-    HaCheck, HaStart, HaStatus, HaStop, HaVerify, IscsiExport, IscsiKick, IscsiUnexport,
-    LuksBorrow, LuksClose, LuksOpen, LuksReencrypt, LuksRefresh, LuksResize, LuksResume,
-    LuksStatus, LuksSuspend, NbdAttach, NbdDetach, NbdExport, NbdUnexport,
-};
-pub use keys::{
-    KeyAccept, KeyAdd, KeyBackup, KeyChange, KeyGenerations, KeyLoad, KeyRemove, KeyRestore,
-    KeyRotate, KeySlots, KeyStatus, KeyUnload,
-};
-use name::kebab;
-pub use pools::{
-    PoolCheckpoint, PoolCreate, PoolDestroy, PoolDevices, PoolEvents, PoolExport, PoolFeatures,
-    PoolHistory, PoolImport, PoolImportable, PoolIo, PoolLabelClear, PoolReguid, PoolScrub,
-    PoolSplit, PoolStatus, PoolSweep, PoolSync,
-};
-
 /// The effect of a command, for tokens that only read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -40,21 +9,84 @@ pub enum Effect {
     Changes,
 }
 
-/// Makes of one list the structs, the enum, and the macro `with_command`. Commands without
-/// fields come first, then those whose structs are in a file of their own. Each command has its effect;
-/// `Changes(field)` stands for a change only where that field is true. `$d` is a dollar sign for the macro inside.
+/// The definition of a command besides its fields.
+pub trait CommandDefinition {
+    /// The effect of the command.
+    fn effect(&self) -> Effect;
+
+    /// The command line, for history and log. It is made from the command itself, so that no caller chooses the text.
+    /// Options have a fixed order, and properties are sorted by name. Secrets are left out: `is_key_source` says
+    /// whether a text is a source of keys, which may be shown.
+    fn line(&self, is_key_source: fn(&str) -> bool) -> String;
+}
+
+/// The form of the command line of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct HistoryForm {
+    /// The words after the name of the program.
+    pub command: &'static str,
+    /// The options that a line can have.
+    pub options: &'static [&'static str],
+}
+
+/// Defines requests, each by a row: its effect, its line in the history, and its fields.
+///
+/// `Changes(field)` stands for a change only where that field is true. The line is the words of the command, and in
+/// order each option with the field that it shows, or the field alone. A method may follow a field, or be in its place.
+macro_rules! requests {
+    ($($(#[$doc:meta])* $name:ident: $effect:ident $(($field_that_changes:ident))?, $command:literal
+       [$($($option:literal)? $shown:ident $(($($argument:tt)*))?
+          $(.$then:ident $(($($then_argument:tt)*))?)*),* $(,)?]
+       { $($(#[$of:meta])* $field:ident: $type:ty,)* })*) => {
+        $($(#[$doc])*
+        #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$of])* pub $field: $type,)*
+        }
+
+        impl $name {
+            /// The form of its command line.
+            pub const FORM: $crate::api::command::HistoryForm = $crate::api::command::HistoryForm {
+                command: $command,
+                options: &[$($($option,)?)*],
+            };
+        }
+
+        impl $crate::api::command::CommandDefinition for $name {
+            fn effect(&self) -> $crate::api::command::Effect {
+                $(if !self.$field_that_changes {
+                    return $crate::api::command::Effect::Reads;
+                })?
+                $crate::api::command::Effect::$effect
+            }
+
+            fn line(&self, is_key_source: fn(&str) -> bool) -> String {
+                #[allow(unused_mut)]
+                let mut line = $crate::api::command::history::HistoryText::new($command, is_key_source);
+                $($crate::api::command::history::HistoryValue::write(
+                    &self.$shown $(($($argument)*))? $(.$then $(($($then_argument)*))?)*,
+                    concat!($($option)?),
+                    &mut line,
+                );)*
+                line.into_text()
+            }
+        })*
+    };
+}
+
+/// Makes the enum of all commands, and the macro `with_command`. Commands without fields come first, each with its
+/// effect and its line. `$d` is a dollar sign for the macro inside.
 macro_rules! commands {
     (($d:tt)
-     { $($(#[$alone_doc:meta])* $alone:ident: $alone_effect:ident;)* }
-     { $($there:ident: $there_effect:ident $(($field_that_changes:ident))?;)* }
-     $($(#[$doc:meta])* $name:ident: $effect:ident { $($(#[$of:meta])* $field:ident: $type:ty,)* })*) => {
+     { $($(#[$alone_doc:meta])* $alone:ident: $alone_effect:ident, $command:literal;)* }
+     { $($name:ident,)* }) => {
         /// A command to the daemon.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum Command {
             $($(#[$alone_doc])* $alone,)*
-            $(#[doc = concat!("See [`", stringify!($there), "`](struct@", stringify!($there), ").")] $there($there),)*
-            $($(#[$doc])* $name($name),)*
+            $(#[doc = concat!("See [`", stringify!($name), "`](struct@", stringify!($name), ").")] $name($name),)*
         }
 
         impl Command {
@@ -62,42 +94,35 @@ macro_rules! commands {
             pub fn name(&self) -> String {
                 kebab(match self {
                     $(Command::$alone => stringify!($alone),)*
-                    $(Command::$there(_) => stringify!($there),)*
                     $(Command::$name(_) => stringify!($name),)*
                 })
-            }
-
-            /// The effect of the command.
-            pub fn effect(&self) -> Effect {
-                match self {
-                    $(Command::$alone => Effect::$alone_effect,)*
-                    $(
-                        $(Command::$there(of) if !of.$field_that_changes => Effect::Reads,)?
-                        Command::$there(_) => Effect::$there_effect,
-                    )*
-                    $(Command::$name(_) => Effect::$effect,)*
-                }
             }
         }
 
         /// The names of all commands.
         pub fn names() -> Vec<String> {
-            vec![
-                $(kebab(stringify!($alone)),)*
-                $(kebab(stringify!($there)),)*
-                $(kebab(stringify!($name)),)*
-            ]
+            vec![$(kebab(stringify!($alone)),)* $(kebab(stringify!($name)),)*]
         }
 
-        $(impl From<$there> for Command {
-            fn from(command: $there) -> Command {
-                Command::$there(command)
-            }
-        })*
+        /// The forms of the lines of all commands.
+        pub const FORMS: &[HistoryForm] = &[
+            $(HistoryForm { command: $command, options: &[] },)*
+            $($name::FORM,)*
+        ];
 
         $($(#[$alone_doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $alone;
+
+        impl CommandDefinition for $alone {
+            fn effect(&self) -> Effect {
+                Effect::$alone_effect
+            }
+
+            fn line(&self, _: fn(&str) -> bool) -> String {
+                concat!("strongroom ", $command).into()
+            }
+        }
 
         impl From<$alone> for Command {
             fn from(_: $alone) -> Command {
@@ -105,14 +130,7 @@ macro_rules! commands {
             }
         })*
 
-        $($(#[$doc])*
-        #[derive(Clone, Debug, Serialize, Deserialize)]
-        #[serde(deny_unknown_fields)]
-        pub struct $name {
-            $($(#[$of])* pub $field: $type,)*
-        }
-
-        impl From<$name> for Command {
+        $(impl From<$name> for Command {
             fn from(command: $name) -> Command {
                 Command::$name(command)
             }
@@ -127,13 +145,45 @@ macro_rules! commands {
                         let $d each = $crate::api::command::$alone;
                         $d do
                     })*
-                    $($crate::api::Command::$there($d each) => $d do,)*
                     $($crate::api::Command::$name($d each) => $d do,)*
                 }
             };
         }
+
+        impl CommandDefinition for Command {
+            fn effect(&self) -> Effect {
+                with_command!(self, command => command.effect())
+            }
+
+            fn line(&self, is_key_source: fn(&str) -> bool) -> String {
+                with_command!(self, command => command.line(is_key_source))
+            }
+        }
     };
 }
+
+mod datasets;
+mod devices;
+mod history;
+mod keys;
+mod mounts;
+mod name;
+mod people;
+mod pools;
+mod snapshots;
+mod streams;
+
+use serde::{Deserialize, Serialize};
+
+pub use datasets::*;
+pub use devices::*;
+pub use keys::*;
+pub use mounts::*;
+use name::kebab;
+pub use people::*;
+pub use pools::*;
+pub use snapshots::*;
+pub use streams::*;
 
 impl Command {
     /// Returns whether the daemon ends when it has done this.
@@ -146,515 +196,37 @@ commands! {
     ($)
     {
         /// List the mounts.
-        Mounts: Reads;
+        Mounts: Reads, "mount";
         /// List the zones.
-        Zones: Reads;
+        Zones: Reads, "zone list";
         /// List the exports by NBD.
-        NbdExports: Reads;
+        NbdExports: Reads, "nbd list";
         /// List the targets of iSCSI.
-        IscsiExports: Reads;
+        IscsiExports: Reads, "iscsi list";
         /// List the sessions of initiators.
-        IscsiSessions: Reads;
+        IscsiSessions: Reads, "iscsi sessions";
         /// Tell the user that the daemon takes the caller for.
-        Whoami: Reads;
+        Whoami: Reads, "whoami";
         /// List the tokens.
-        Tokens: Reads;
+        Tokens: Reads, "web token list";
         /// The page of metrics.
-        Metrics: Reads;
+        Metrics: Reads, "metrics";
         /// Show the state of the daemon.
-        DaemonStatus: Reads;
+        DaemonStatus: Reads, "daemon status";
         /// Unmount everything and end.
-        DaemonStop: Changes;
+        DaemonStop: Changes, "daemon stop";
         /// Unmount everything, also what is in use, and end.
-        DaemonStopForced: Changes;
+        DaemonStopForced: Changes, "daemon stop -f";
     }
     {
-        NbdExport: Changes;
-        NbdUnexport: Changes;
-        NbdAttach: Changes;
-        NbdDetach: Changes;
-        IscsiExport: Changes;
-        IscsiUnexport: Changes;
-        IscsiKick: Changes;
-        HaStart: Changes;
-        HaStop: Changes;
-        HaVerify: Changes;
-        HaCheck: Changes;
-        HaStatus: Reads;
-        LuksOpen: Changes;
-        LuksClose: Changes;
-        LuksStatus: Reads;
-        LuksRefresh: Changes;
-        LuksResize: Changes;
-        LuksReencrypt: Changes;
-        LuksSuspend: Changes;
-        LuksResume: Changes;
-        LuksBorrow: Changes;
-        PoolCreate: Changes;
-        PoolImportable: Reads;
-        PoolImport: Changes;
-        PoolExport: Changes;
-        PoolDestroy: Changes;
-        PoolStatus: Reads;
-        PoolIo: Reads;
-        PoolDevices: Changes;
-        PoolSplit: Changes;
-        PoolReguid: Changes;
-        PoolSync: Changes;
-        PoolSweep: Changes;
-        PoolCheckpoint: Changes;
-        PoolScrub: Changes;
-        PoolFeatures: Reads;
-        PoolHistory: Reads;
-        PoolEvents: Changes(clear);
-        PoolLabelClear: Changes;
-        KeyLoad: Changes;
-        KeyUnload: Changes;
-        KeyChange: Changes;
-        KeyRotate: Changes;
-        KeyGenerations: Reads;
-        KeyAdd: Changes;
-        KeyRemove: Changes;
-        KeySlots: Reads;
-        // Wrapped keys outlive a later change of the passphrase.
-        KeyBackup: Changes;
-        KeyRestore: Changes;
-        KeyAccept: Changes;
-        KeyStatus: Reads;
-    }
-    /// Make a dataset.
-    Create: Changes {
-        /// The name of the new dataset.
-        name: String,
-        /// The properties of the new dataset.
-        props: Props,
-        /// Make the datasets above it too.
-        #[serde(default)]
-        parents: bool,
-        /// Leave it unmounted.
-        #[serde(default)]
-        no_mount: bool,
-        /// Make it a volume.
-        #[serde(default)]
-        volume: Option<NewVolume>,
-        /// Only say what would be made.
-        #[serde(default)]
-        dry_run: bool,
-    }
-    /// Destroy the snapshots that the schedules of datasets no longer keep.
-    Prune: Changes {
-        /// The datasets.
-        #[serde(deserialize_with = "each_once")]
-        names: Vec<String>,
-        /// With everything below them.
-        #[serde(default)]
-        recursive: bool,
-        /// Only say what would go.
-        #[serde(default)]
-        dry_run: bool,
-    }
-    /// Destroy datasets or snapshots.
-    Destroy: Changes {
-        /// The name of the dataset.
-        name: String,
-        /// With everything below it.
-        #[serde(default)]
-        recursive: bool,
-        /// With everything below it and all clones.
-        #[serde(default)]
-        clones: bool,
-        /// Unmount what is in use.
-        #[serde(default)]
-        force: bool,
-        /// Only say what would go.
-        #[serde(default)]
-        dry_run: bool,
-    }
-    /// Destroy snapshots now or, where something keeps them, as soon as nothing does.
-    DestroyLater: Changes {
-        /// A snapshot, or what stands for several.
-        name: String,
-        /// True for the same names on datasets below, too.
-        #[serde(default)]
-        recursive: bool,
-        /// Unmount what is in use.
-        #[serde(default)]
-        force: bool,
-        /// Only say what would go.
-        #[serde(default)]
-        dry_run: bool,
-    }
-    /// Destroy datasets together with their keys, and prove it.
-    Shred: Changes {
-        /// The dataset.
-        name: String,
-        /// With everything below it.
-        #[serde(default)]
-        recursive: bool,
-        /// With everything below it and all clones.
-        #[serde(default)]
-        clones: bool,
-        /// Unmount what is in use.
-        #[serde(default)]
-        force: bool,
-        /// Only say what would go, and what would stay readable.
-        #[serde(default)]
-        dry_run: bool,
-    }
-    /// Make a dataset that begins as a snapshot.
-    Clone: Changes {
-        /// The snapshot.
-        snapshot: String,
-        /// The name of the clone.
-        name: String,
-        /// The properties of the clone.
-        props: Props,
-        /// With data keys of its own for what is written to it.
-        #[serde(default)]
-        rekey: bool,
-        /// Make the datasets above it too.
-        #[serde(default)]
-        parents: bool,
-        /// Leave it unmounted.
-        #[serde(default)]
-        no_mount: bool,
-    }
-    /// Have a clone own what it shares with its origin.
-    Promote: Changes {
-        /// The clone.
-        name: String,
-    }
-    /// Add a tag to snapshots, which keeps them from being destroyed.
-    Hold: Changes {
-        /// The snapshots.
-        #[serde(deserialize_with = "each_once")]
-        names: Vec<String>,
-        /// The tag.
-        tag: String,
-        /// True for the same names on datasets below, too.
-        #[serde(default)]
-        recursive: bool,
-    }
-    /// Take a tag away.
-    Release: Changes {
-        /// The snapshots.
-        #[serde(deserialize_with = "each_once")]
-        names: Vec<String>,
-        /// The tag.
-        tag: String,
-        /// True for the same names on datasets below, too.
-        #[serde(default)]
-        recursive: bool,
-    }
-    /// List the tags of snapshots.
-    Holds: Reads {
-        /// The snapshots.
-        #[serde(deserialize_with = "each_once")]
-        names: Vec<String>,
-        /// True for the same names on datasets below, too.
-        #[serde(default)]
-        recursive: bool,
-    }
-    /// Make a bookmark.
-    Bookmark: Changes {
-        /// A snapshot, or a bookmark.
-        of: String,
-        /// The new bookmark, of the same dataset.
-        name: String,
-    }
-    /// Destroy a bookmark.
-    DestroyBookmark: Changes {
-        /// The name of the snapshot.
-        name: String,
-    }
-    /// Send a snapshot: data follows.
-    Send: Reads {
-        /// The states that are sent.
-        what: SendScope,
-        /// True if records are sent as they are stored.
-        #[serde(default)]
-        raw: bool,
-        /// With the properties of the dataset.
-        #[serde(default)]
-        props: bool,
-        /// Send nothing: tell what would be sent.
-        #[serde(default)]
-        estimate: bool,
-    }
-    /// Receive what is sent: data follows once the daemon is ready.
-    Receive: Changes {
-        /// A dataset, or a snapshot of one by its whole name.
-        target: String,
-        /// The rule by which the names of received datasets are made.
-        naming: ReceiveName,
-        /// Take it back to where the stream goes on.
-        #[serde(default)]
-        force: bool,
-        /// Keep what came if it is interrupted.
-        #[serde(default)]
-        resumable: bool,
-        /// Do not mount it again.
-        #[serde(default)]
-        no_mount: bool,
-        /// Change nothing: tell what would be received.
-        #[serde(default)]
-        dry_run: bool,
-        /// Properties for it, in the place of those that came.
-        props: Props,
-        /// Properties that are left out.
-        #[serde(deserialize_with = "each_once")]
-        exclude: Vec<String>,
-    }
-    /// Tell what differs between a snapshot and a later one.
-    Diff: Reads {
-        /// The snapshot.
-        from: String,
-        /// A later one, `@name` for one of the same dataset, or a dataset; its own if it is left out.
-        to: Option<String>,
-    }
-    /// Throw away what an interrupted receive left.
-    ReceiveAbandon: Changes {
-        /// The dataset.
-        target: String,
-    }
-    /// Give a dataset or snapshot another name.
-    Rename: Changes {
-        /// The old name.
-        from: String,
-        /// The new name.
-        to: String,
-        /// True for a snapshot also for those of the same name below its dataset.
-        #[serde(default)]
-        recursive: bool,
-        /// Make the datasets above the new name too.
-        #[serde(default)]
-        parents: bool,
-        /// Unmount what is in use.
-        #[serde(default)]
-        force: bool,
-    }
-    /// Look at properties.
-    Get: Reads {
-        /// Datasets and snapshots; all if none is named.
-        #[serde(deserialize_with = "each_once")]
-        names: Vec<String>,
-        /// The number of levels below them too; `None` is all.
-        depth: Option<u32>,
-        /// Also show snapshots of what is listed, where they were not named.
-        #[serde(default)]
-        snapshots: bool,
-        /// Bookmarks too.
-        #[serde(default)]
-        bookmarks: bool,
-        /// The properties to show; all if empty.
-        #[serde(deserialize_with = "each_once")]
-        props: Vec<String>,
-    }
-    /// Set properties.
-    Set: Changes {
-        /// Datasets.
-        #[serde(deserialize_with = "each_once")]
-        names: Vec<String>,
-        /// The properties and their new values.
-        props: Props,
-        /// Also a smaller size of a volume.
-        #[serde(default)]
-        force: bool,
-    }
-    // The first look begins to count.
-    /// List the space and the quotas of users or groups in a dataset.
-    Userspace: Changes {
-        /// The dataset.
-        name: String,
-        /// The kind of accounts.
-        kind: OwnerKind,
-        /// Count anew first, and fail if something else was counted.
-        #[serde(default)]
-        check: bool,
-    }
-    /// Unset a property, so that it is inherited.
-    Inherit: Changes {
-        /// Datasets.
-        #[serde(deserialize_with = "each_once")]
-        names: Vec<String>,
-        /// The name of the property.
-        prop: String,
-        /// Below them too.
-        #[serde(default)]
-        recursive: bool,
-    }
-    /// Mount a dataset or snapshot, or all.
-    Mount: Changes {
-        /// What; everything that mounts by itself if absent.
-        name: Option<String>,
-        /// The directory, in place of the property's.
-        dir: Option<PathBuf>,
-        /// Load the key first.
-        #[serde(default)]
-        load_keys: bool,
-        /// Refuse changes.
-        #[serde(default)]
-        read_only: bool,
-        /// Over a directory that is not empty.
-        #[serde(default)]
-        overlay: bool,
-        /// Give up the entries of its log that are not of its present state. A volume is not mounted then, only its log
-        /// is replayed.
-        #[serde(default)]
-        give_up_log: bool,
-        /// The permissions of the mount, where they differ from the properties.
-        #[serde(default)]
-        allowed: MountPermissions,
-    }
-    /// Find, open or close the dataset that is a home, for a login.
-    Home: Changes {
-        /// The step to take.
-        step: HomeStep,
-        /// The home directory.
-        dir: String,
-        /// The user whose home it is.
-        uid: u32,
-        /// The dataset, by guid. Without one: each that may be the home, and that the passphrase opens.
-        dataset: Option<u64>,
-    }
-    /// Change what a mount allows.
-    Remount: Changes {
-        /// The dataset or snapshot that is mounted.
-        name: String,
-        /// Refuse changes, or allow them.
-        read_only: Option<bool>,
-        /// The permissions of the mount that change.
-        allowed: MountPermissions,
-    }
-    /// Unmount a dataset by its name or its directory, or all.
-    Unmount: Changes {
-        /// What; everything if absent.
-        target: Option<String>,
-        /// Even if it is in use.
-        #[serde(default)]
-        force: bool,
-    }
-    /// Make snapshots of one moment.
-    Snapshot: Changes {
-        /// `dataset@snapshot`
-        #[serde(deserialize_with = "each_once")]
-        names: Vec<String>,
-        /// Below them too.
-        #[serde(default)]
-        recursive: bool,
-    }
-    /// Take a dataset back to a snapshot.
-    Rollback: Changes {
-        /// `dataset@snapshot`
-        name: String,
-        /// Destroy later snapshots.
-        #[serde(default)]
-        recursive: bool,
-        /// Destroy their clones, too.
-        #[serde(default)]
-        clones: bool,
-        /// Unmount what is in use.
-        #[serde(default)]
-        force: bool,
-    }
-    /// Look at the structures of a pool.
-    Inspect: Reads {
-        /// An imported pool's name, or the devices of one that is not.
-        target: InspectTarget,
-        /// The amount of detail.
-        detail: u8,
-        /// Check that every unit belongs to exactly one thing.
-        #[serde(default)]
-        check: bool,
-    }
-    /// Make anchors of the state of datasets, to keep elsewhere.
-    Anchor: Reads {
-        /// With everything below them; all if none is named.
-        #[serde(deserialize_with = "each_once")]
-        names: Vec<String>,
-    }
-    /// Compare datasets with what was kept.
-    AnchorVerify: Reads {
-        /// The anchors that were kept.
-        anchors: Vec<crate::api::DatasetAnchor>,
-    }
-    /// Accept the present states of datasets, although this machine has seen later ones.
-    AnchorAccept: Changes {
-        /// The datasets.
-        #[serde(deserialize_with = "each_once")]
-        names: Vec<String>,
-    }
-    /// List the permissions on a dataset.
-    Permissions: Reads {
-        /// The dataset.
-        name: String,
-    }
-    /// Allow something, or allow it no longer.
-    ChangePermissions: Changes {
-        /// The dataset.
-        name: String,
-        /// True if it is to be allowed no longer.
-        #[serde(default)]
-        remove: bool,
-        /// Names or numbers; one, which does not matter, for everyone.
-        #[serde(deserialize_with = "each_once")]
-        who: Vec<String>,
-        /// The kind of the names; users or else groups if absent.
-        kind: Option<WhoKind>,
-        /// The permissions; with `remove` all if there are none.
-        #[serde(deserialize_with = "each_once")]
-        permissions: Vec<String>,
-        /// On the dataset itself.
-        #[serde(default)]
-        local: bool,
-        /// On what is below it.
-        #[serde(default)]
-        below: bool,
-    }
-    /// Give a tenant a socket of its own that reaches one dataset and what is below it.
-    ZoneCreate: Changes {
-        /// The name of the zone.
-        name: String,
-        /// The dataset that is its root.
-        dataset: String,
-        /// The name of the root inside the zone; the last part of its name if absent.
-        alias: Option<String>,
-        /// The profile, which says which datasets the tenant cannot change.
-        #[serde(default)]
-        profile: ZoneProfile,
-        /// The user besides root that may use the zone, or after a colon a group.
-        owner: Option<String>,
-    }
-    /// Change which datasets the tenant cannot change.
-    ZoneSet: Changes {
-        /// The zone.
-        name: String,
-        /// The new profile.
-        profile: ZoneProfile,
-    }
-    /// Take the socket away.
-    ZoneDestroy: Changes {
-        /// The zone.
-        name: String,
-    }
-    /// Make a token. A caller that shows it has the rights of its user.
-    TokenCreate: Changes {
-        /// The user; the caller if absent.
-        user: Option<String>,
-        /// The purpose of the token.
-        label: String,
-        /// The zone that it leads into.
-        #[serde(default)]
-        zone: Option<String>,
-        /// The time after which the token ends, in seconds from now on; never if absent.
-        expires: Option<u64>,
-        /// The limits of the token, besides the rights of the user.
-        #[serde(default)]
-        scope: TokenScope,
-    }
-    /// Accept a token no longer.
-    TokenRevoke: Changes {
-        /// The id of the token.
-        id: String,
+        NbdExport, NbdUnexport, NbdAttach, NbdDetach, IscsiExport, IscsiUnexport, IscsiKick, HaStart, HaStop, HaVerify,
+        HaCheck, HaStatus, LuksOpen, LuksClose, LuksStatus, LuksRefresh, LuksResize, LuksReencrypt, LuksSuspend,
+        LuksResume, LuksBorrow, PoolCreate, PoolImportable, PoolImport, PoolExport, PoolDestroy, PoolStatus, PoolIo,
+        PoolDevices, PoolSplit, PoolReguid, PoolSync, PoolSweep, PoolCheckpoint, PoolScrub, PoolFeatures, PoolHistory,
+        PoolEvents, PoolLabelClear, KeyLoad, KeyUnload, KeyChange, KeyRotate, KeyGenerations, KeyAdd, KeyRemove,
+        KeySlots, KeyBackup, KeyRestore, KeyAccept, KeyStatus, Create, Prune, Destroy, DestroyLater, Shred, Clone,
+        Promote, Hold, Release, Holds, Bookmark, DestroyBookmark, Send, Receive, Diff, ReceiveAbandon, Rename, Get, Set,
+        Userspace, Inherit, Mount, Home, Remount, Unmount, Snapshot, Rollback, Inspect, Anchor, AnchorVerify,
+        AnchorAccept, Permissions, ChangePermissions, ZoneCreate, ZoneSet, ZoneDestroy, TokenCreate, TokenRevoke,
     }
 }

@@ -19,6 +19,7 @@ use crate::ops::keys::rewrap_right::NEEDED;
 use crate::ops::streams::receive_right::DANGEROUS;
 use crate::serve::commands::served;
 use crate::serve::decision::Decision;
+use crate::serve::dispatch::history_line;
 use protocol::api::{Command, FailureKind, Reply};
 use protocol::api::{Result, command};
 use site::{Right, Site, ZONES};
@@ -221,10 +222,7 @@ fn table(rows: &[Row]) -> String {
         "|---|---|---|---|".to_owned(),
     ];
     for row in rows {
-        let line = served(row.command.clone())
-            .line()
-            .0
-            .replace("tank/web/", "");
+        let line = history_line(&*served(row.command.clone())).replace("tank/web/", "");
         let line = line.trim_start_matches("strongroom ").replace('|', "\\|");
         let [own, above] = row.tenant.map(|may| if may { "yes" } else { "no" });
         lines.push(format!(
@@ -250,25 +248,10 @@ fn the_document_has_the_table_of_rights() {
 /// Every kind of request has a sample.
 #[test]
 fn no_command_is_left_out() {
-    let name_of = |command: &Command| match serde_json::to_value(command).unwrap() {
-        serde_json::Value::String(name) => name,
-        serde_json::Value::Object(one) => one.keys().next().unwrap().clone(),
-        other => panic!("{other}"),
-    };
-    let seen: Vec<String> = requests()
-        .iter()
-        .map(|(command, _)| name_of(command))
-        .collect();
-    // The message names all there are.
-    let nonsense = serde_json::from_value::<Command>("nonsense".into()).unwrap_err();
-    let nonsense = nonsense.to_string();
-    let all: Vec<&str> = nonsense.split('`').skip(3).step_by(2).collect();
-    assert!(all.len() > 50, "{nonsense}");
-    for command in all {
-        assert!(
-            seen.iter().any(|name| name == command),
-            "no sample of '{command}'"
-        );
+    let requests = requests();
+    let seen: Vec<String> = requests.iter().map(|(sample, _)| sample.name()).collect();
+    for name in command::names() {
+        assert!(seen.contains(&name), "no sample of '{name}'");
     }
 }
 
@@ -371,8 +354,13 @@ fn what_may_not_be_seen_is_as_if_it_were_not_there() {
             neighbour.to_owned(),
             format!("tank/{neighbour}"),
             format!("tank/{zone}"),
+            "tank".to_owned(),
+            format!("{zone}b"),
         ] {
-            let of = |at: &str| samples::about(&format!("{at}/fs"), &format!("{at}/to"));
+            let of = |at: &str| {
+                let below = samples::about(&format!("{at}/fs"), &format!("{at}/to"));
+                [below, samples::about(at, at)].concat()
+            };
             for (command, other) in of(&outside).into_iter().zip(of("absent")) {
                 let told = |command: &Command| {
                     let failure = site.ask_in(zone, command).err();

@@ -1,6 +1,6 @@
 //! Tokens with a scope: each kind of scope takes rights away for each command, and gives none.
 
-use protocol::api::{Effect, TokenScope};
+use protocol::api::{CommandDefinition, Effect, TokenScope};
 use secret::Secret;
 
 use super::site::ZONES;
