@@ -104,18 +104,14 @@ enum Is {
 }
 use Is::{Absent, Done, Refused};
 
+/// The tests of rights have every sample of a command tried by tenants. These are requests in an order, and others
+/// than the samples.
 #[test]
-fn every_command_is_decided() {
+fn requests_of_a_tenant_are_decided() {
     let site = ZoneSite::new();
     site.zone(ZoneProfile::None);
-    let mut seen = Vec::new();
-    let mut all = Vec::new();
-    for name in OTHERS {
-        all.extend(elsewhere(name).into_iter().map(|request| (request, Absent)));
-    }
-    all.extend(forbidden().into_iter().map(|request| (request, Refused)));
-    all.extend(own());
-    for (request, expected) in all {
+    let outside = OTHERS.into_iter().flat_map(elsewhere);
+    for (request, expected) in outside.chain(own()) {
         let found = match site.call(request.clone()) {
             Ok(_) => Done,
             Err(failure) if failure.kind == FailureKind::Permission => Refused,
@@ -123,23 +119,6 @@ fn every_command_is_decided() {
             Err(failure) => panic!("{request}: {failure:?}"),
         };
         assert_eq!(found, expected, "{request}");
-        seen.push(match &request {
-            Json::String(name) => name.clone(),
-            Json::Object(one) => one.keys().next().unwrap().clone(),
-            _ => unreachable!(),
-        });
-    }
-    // The message names all there are.
-    let error = serde_json::from_value::<Command>(json!("nonsense"))
-        .unwrap_err()
-        .to_string();
-    let commands: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
-    assert!(commands.len() > 50, "{error}");
-    for command in commands {
-        assert!(
-            seen.iter().any(|name| name == command),
-            "nothing tries '{command}'"
-        );
     }
     // What is outside is as it was.
     for name in ["tank/other@1", "tank/web", "tank/other"] {
@@ -362,7 +341,7 @@ fn names_stay_while_a_command_is_decided_by_them() {
     let zone = daemon.zones.recall().remove("z").unwrap().into_zone("z");
     let of = |request: Json| served(serde_json::from_value(request).unwrap()).names();
     let rename = of(json!({"rename": {"from": "web/x", "to": "web/y"}}));
-    let load = of(load("web/x", json!(null)));
+    let load = of(json!({"key-load": {"names": ["web/x"]}}));
     let one = zone.guard_names(load).unwrap();
     let other = zone.guard_names(load).unwrap();
     let look = zone.guard_names(of(json!("mounts"))).unwrap();

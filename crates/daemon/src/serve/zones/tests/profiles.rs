@@ -71,7 +71,7 @@ fn nothing_changes_in_a_strict_zone() {
         .into_iter()
         .take_while(|(request, _)| !is_end(request))
     {
-        // Some are refused, as `every_command_is_decided` says.
+        // Some are refused, as `requests_of_a_tenant_are_decided` says.
         let _ = site.call(request);
     }
     site.set_profile(ZoneProfile::Strict);
