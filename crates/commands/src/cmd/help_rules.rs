@@ -60,7 +60,7 @@ fn after_help(command: &Command) -> String {
 }
 
 /// The commands in an example, as words: those in pipes, in `$(...)` and after `ssh HOST` too.
-fn commands(line: &str) -> Vec<Vec<String>> {
+pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
     let (mut found, mut words, mut word) = (Vec::new(), Vec::new(), String::new());
     let mut is_quoted = false;
     for c in line.chars().chain([';']) {
@@ -86,7 +86,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
 }
 
 /// The subcommands that a command line names.
-fn path_of(words: &[String]) -> Result<Vec<String>, clap::Error> {
+pub(super) fn path_of(words: &[String]) -> Result<Vec<String>, clap::Error> {
     let matches = Cli::command().try_get_matches_from(words)?;
     let mut path = Vec::new();
     let mut at = &matches;

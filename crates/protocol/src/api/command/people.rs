@@ -70,8 +70,8 @@ requests! {
 
     /// Make a token. A caller that shows it has the rights of its user.
     TokenCreate: Changes, "web token create" [
-        "--commands" scope.commands.list(), "--dataset" scope.dataset, "--label" label, "--read-only" scope.read_only,
-        "--user" user, "--zone" zone,
+        "--commands" scope.commands.list(), "--dataset" scope.dataset, "--read-only" scope.read_only,
+        "--user" user, "--zone" zone, label,
     ] {
         /// The user; the caller if absent.
         user: Option<String>,
