@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{EnvCompleter, Fish, Zsh};
@@ -18,8 +18,6 @@ use protocol::client::{DaemonConnection, Terminal, default_socket};
 use protocol::pages::{ExitCode, PAGES};
 use protocol::property::{Applies, PROPERTIES, Property, Settable};
 use secret::Secret;
-
-use crate::cmd::cli::Cli;
 
 /// Set to the name of the shell by its script.
 const VARIABLE: &str = "STRONGROOM_COMPLETE";
@@ -84,12 +82,12 @@ enum Kind {
     Topics,
 }
 
-/// Answers a shell that asks what could be typed. False if none does.
-pub(crate) fn answer() -> bool {
+/// Answers a shell that asks what could be typed on the command line that `program` defines. False if none does.
+pub(crate) fn answer(program: fn() -> Command) -> bool {
     if std::env::var_os(VARIABLE).is_none_or(|shell| shell.is_empty()) {
         return false;
     }
-    let completing = CompleteEnv::with_factory(|| with_names(Cli::command(), false)).var(VARIABLE);
+    let completing = CompleteEnv::with_factory(|| with_names(program(), false)).var(VARIABLE);
     // A shell shows errors in the middle of what the user types.
     let _ = completing.try_complete(std::env::args_os(), None);
     true
@@ -254,7 +252,10 @@ impl Terminal for Silent {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::cmd::cli::Cli;
 
     #[test]
     fn arguments_are_known_by_their_values() {

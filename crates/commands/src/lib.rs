@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use console::outcome::Outcome;
 use console::session::Session;
 use console::show::text;
@@ -37,7 +38,7 @@ pub fn main() -> ExitCode {
         // The process that loads a PKCS#11 module. The exit of this process tells its parent what went wrong.
         return keys::serve_token().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
-    if completion::answer() {
+    if completion::answer(Cli::command) {
         return ExitCode::SUCCESS;
     }
     let mut args = std::env::args_os();

@@ -2,9 +2,11 @@
 
 use protocol::api::{Command, Failure, Reply};
 use protocol::pages::ExitCode;
+use serde::Serialize;
 
 use crate::session::{Session, answer, unexpected};
 use crate::show::json;
+use crate::show::table::{self, Column};
 
 /// The result of a command.
 #[derive(Debug, Default)]
@@ -29,6 +31,21 @@ impl Outcome {
             text: text.into(),
             ..Outcome::default()
         }
+    }
+
+    /// A list: JSON, or a table with a row of these cells for each element.
+    pub fn rows<R: Serialize>(
+        rows: Vec<R>,
+        as_json: bool,
+        heads: &[Column],
+        script: bool,
+        cells: impl FnMut(R) -> Vec<String>,
+    ) -> Outcome {
+        if as_json {
+            return Outcome::text(json::show(&rows));
+        }
+        let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
+        Outcome::text(table::show(heads, &rows, script))
     }
 
     /// The outcome of a command that failed.

@@ -11,11 +11,14 @@ use std::path::PathBuf;
 use adopt::args::Adopt;
 use bench::crypto::args::Crypto;
 use bench::storage::args::Bench;
-use clap::{Args, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use console::outcome::{Outcome, call_quiet};
+use console::session::Session;
 use homes::fscrypt::args::Fscrypt;
 use homes::login::args::LoginArgs;
 use homes::pefs::args::Pefs;
 use homes::stack::args::Stack;
+use protocol::api::{Failure, OwnerKind};
 
 use crate::cmd::csi::args::Csi;
 use crate::cmd::dataset::args::{
@@ -36,6 +39,9 @@ use crate::cmd::snapshot::args::{
 };
 use crate::cmd::web::args::Web;
 use crate::cmd::zone::args::ZoneCommand;
+use crate::cmd::{
+    csi, dataset, doctor, export, generate, ha, key, luks, pool, send, service, snapshot, web, zone,
+};
 
 macro_rules! socket_help {
     () => {
@@ -124,9 +130,9 @@ const fn lowercase<const N: usize>(word: &str) -> [u8; N] {
     bytes
 }
 
-/// Defines the commands.
+/// Defines the commands, each with the function that carries it out.
 macro_rules! commands {
-    ($($(#[command($($how:tt)*)])? $name:ident($args:ty),)*) => {
+    ($($(#[command($($how:tt)*)])? $name:ident($args:ty) => $run:expr,)*) => {
         #[derive(Debug, Subcommand)]
         pub(crate) enum Command {
             $($(#[command($($how)*)])? $name($args),)*
@@ -147,78 +153,88 @@ macro_rules! commands {
                 })*
                 None
             }
+
+            /// Carries out the command.
+            pub(crate) fn run(self, session: &mut Session) -> Result<Outcome, Failure> {
+                match self {
+                    $(Command::$name(args) => {
+                        let run: fn($args, &mut Session) -> Result<Outcome, Failure> = $run;
+                        run(args, session)
+                    })*
+                }
+            }
         }
     };
 }
 
 commands! {
     #[command(subcommand)]
-    Pool(PoolCommand),
-    Create(CreateArgs),
-    Destroy(DestroyArgs),
-    Rename(RenameArgs),
-    List(List),
-    Get(Get),
-    Set(Set),
-    Inherit(Inherit),
+    Pool(PoolCommand) => pool::run::run,
+    Create(CreateArgs) => dataset::run::create,
+    Destroy(DestroyArgs) => dataset::run::destroy,
+    Rename(RenameArgs) => dataset::run::rename,
+    List(List) => dataset::run::list::run,
+    Get(Get) => dataset::run::get::run,
+    Set(Set) => dataset::run::set,
+    Inherit(Inherit) => dataset::run::inherit,
     #[command(alias = "property")]
-    Properties(Properties),
-    Userspace(Userspace),
-    Groupspace(Groupspace),
-    Mount(Mount),
-    Unmount(Unmount),
-    Snapshot(Snapshot),
-    Bookmark(BookmarkArgs),
-    Rollback(Rollback),
-    Clone(Clone),
-    Promote(Promote),
-    Hold(HoldArgs),
-    Holds(Holds),
-    Release(Release),
-    Diff(DiffArgs),
-    Cp(Cp),
-    Adopt(Adopt),
-    Send(Send),
+    Properties(Properties) => |args, session| dataset::run::properties::run(&args, session.json),
+    Userspace(Userspace) => |args, session| dataset::run::userspace::run(&args.how, OwnerKind::User, session),
+    Groupspace(Groupspace) => |args, session| dataset::run::userspace::run(&args.how, OwnerKind::Group, session),
+    Mount(Mount) => export::run::mount::mount,
+    Unmount(Unmount) => export::run::mount::unmount,
+    Snapshot(Snapshot) => snapshot::run::snapshot,
+    Bookmark(BookmarkArgs) => snapshot::run::bookmark,
+    Rollback(Rollback) => sends!(Rollback: name, recursive, clones, force),
+    Clone(Clone) => sends!(Clone: snapshot, name, props, rekey, parents, no_mount),
+    Promote(Promote) => sends!(Promote: name),
+    Hold(HoldArgs) => |args, session| call_quiet(session, request!(args.tagged, Hold: names, tag, recursive)),
+    Holds(Holds) => snapshot::run::holds,
+    Release(Release) => |args, session| call_quiet(session, request!(args.tagged, Release: names, tag, recursive)),
+    Diff(DiffArgs) => snapshot::run::diff::run,
+    Cp(Cp) => |args, _| dataset::run::copy::run(&args),
+    Adopt(Adopt) => |args, session| adopt::run(&args, session.json),
+    Send(Send) => send::run::send,
     #[command(alias = "recv")]
-    Receive(Receive),
+    Receive(Receive) => send::run::receive,
     #[command(subcommand)]
-    Key(KeyCommand),
-    Keygen(Keygen),
-    Allow(Allow),
-    Unallow(Unallow),
+    Key(KeyCommand) => key::run::run,
+    Keygen(Keygen) => |args, _| key::run::keygen(&args),
+    Allow(Allow) => dataset::run::delegation::allow,
+    Unallow(Unallow) => dataset::run::delegation::unallow,
     #[command(subcommand)]
-    Luks(Box<Luks>),
+    Luks(Box<Luks>) => |args, session| luks::run::run(*args, session),
     #[command(subcommand)]
-    Stack(Stack),
+    Stack(Stack) => |args, session| homes::stack::run::run(args, session.json),
     #[command(subcommand)]
-    Fscrypt(Fscrypt),
+    Fscrypt(Fscrypt) => |args, session| homes::fscrypt::run::run(args, session.json),
     #[command(subcommand)]
-    Pefs(Pefs),
+    Pefs(Pefs) => |args, session| Ok(homes::pefs::run::run(&args, session.json)),
     #[command(subcommand)]
-    Zone(ZoneCommand),
+    Zone(ZoneCommand) => zone::run::run,
     #[command(subcommand)]
-    Nbd(Nbd),
+    Nbd(Nbd) => export::run::nbd::run,
     #[command(subcommand)]
-    Iscsi(Iscsi),
+    Iscsi(Iscsi) => export::run::iscsi::run,
     #[command(subcommand)]
-    Ha(Ha),
-    Inspect(Inspect),
-    Doctor(Doctor),
-    Explain(Explain),
+    Ha(Ha) => ha::run::run,
+    Inspect(Inspect) => pool::run::inspect::run,
+    Doctor(Doctor) => |args, session| doctor::run::run(&args, session),
+    Explain(Explain) => |args, session| service::run::explain::run(&args, session.json),
     #[command(subcommand)]
-    Bench(Bench),
-    Anchor(AnchorArgs),
+    Bench(Bench) => |args, session| bench::storage::run::run(args, session.json),
+    Anchor(AnchorArgs) => service::run::anchor::run,
     #[command(subcommand)]
-    Crypto(Crypto),
-    Daemon(DaemonArgs),
-    Web(Web),
-    Csi(Csi),
+    Crypto(Crypto) => |args, session| bench::crypto::run::run(args, session),
+    Daemon(DaemonArgs) => service::run::run,
+    Web(Web) => web::run::run,
+    Csi(Csi) => csi::run::run,
     #[command(subcommand)]
-    Generate(Generate),
-    Completion(Completion),
+    Generate(Generate) => |args, _| generate::run::run(args),
+    Completion(Completion) => |args, _| service::run::completion::run(&args),
     #[command(hide = true)]
-    Login(LoginArgs),
-    Man(Manual),
+    Login(LoginArgs) => |args, _| homes::login::run::run(&args),
+    Man(Manual) => |args, _| service::run::manual::run(&args, Cli::command()),
 }
 
 macro_rules! examples {
@@ -275,7 +291,6 @@ FILES
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
     use protocol::api::FailureKind;
 
     use super::*;

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, absolute, answer, other, usage};
-use console::show::table::{self, Column};
-use console::show::{json, size, time};
+use console::show::table::Column;
+use console::show::{size, time};
 use console::terminal::{self, Prompter};
 use encoding::{hex, unhex};
 use keys::{KeySource, Location};
@@ -17,8 +17,8 @@ use protocol::api::{
 use protocol::client::Terminal;
 
 use crate::cmd::key::args::{
-    KeyBackupArgs, KeyCommand, KeyFormat, KeyGenerationsArgs, KeyRecover, KeyRemoveArgs,
-    KeyRestoreArgs, KeySlotsArgs, KeyStatusArgs, Keygen,
+    KeyBackupArgs, KeyCommand, KeyFormat, KeyGenerationsArgs, KeyRecover, KeyRestoreArgs,
+    KeySlotsArgs, KeyStatusArgs, Keygen,
 };
 use crate::cmd::key::pktool::{self, NewKey};
 
@@ -29,30 +29,16 @@ pub(crate) fn run(args: KeyCommand, session: &mut Session) -> Result {
     match args {
         KeyCommand::Load(args) => {
             session.hash_memory = args.cost.hash_memory;
-            let command = command::KeyLoad {
-                names: args.names,
-                recursive: args.recursive,
-                location: args.location,
-                keysource: args.keysource,
-                dry_run: args.dry_run,
-            };
-            call_quiet(session, command)
+            let load = request!(args, KeyLoad: names, recursive, location, keysource, dry_run);
+            call_quiet(session, load)
         }
-        KeyCommand::Accept(args) => call_quiet(
-            session,
-            command::KeyAccept {
-                names: args.names,
-                recursive: args.recursive,
-            },
-        ),
-        KeyCommand::Unload(args) => call_quiet(
-            session,
-            command::KeyUnload {
-                names: args.names,
-                recursive: args.recursive,
-                force: args.force,
-            },
-        ),
+        KeyCommand::Accept(args) => {
+            call_quiet(session, request!(args, KeyAccept: names, recursive))
+        }
+        KeyCommand::Unload(args) => {
+            let unload = request!(args, KeyUnload: names, recursive, force);
+            call_quiet(session, unload)
+        }
         KeyCommand::Change(args) => call_quiet(
             session,
             command::KeyChange {
@@ -86,7 +72,10 @@ pub(crate) fn run(args: KeyCommand, session: &mut Session) -> Result {
             let slot = answer!(session.call(command)?, Slot)?;
             Ok(Outcome::text(format!("{slot}\n")))
         }
-        KeyCommand::Remove(args) => remove(args, session),
+        KeyCommand::Remove(args) => {
+            let remove = request!(args, KeyRemove: name, slot, keysource, force);
+            call_quiet(session, remove)
+        }
         KeyCommand::Slots(args) => slots(args, session),
         KeyCommand::Recover(args) => recover(args, session),
         KeyCommand::Backup(args) => backup(args, session),
@@ -125,22 +114,9 @@ fn recover(args: KeyRecover, session: &mut Session) -> Result {
     )))
 }
 
-fn remove(args: KeyRemoveArgs, session: &mut Session) -> Result {
-    let command = command::KeyRemove {
-        name: args.name,
-        slot: args.slot,
-        keysource: args.keysource,
-        force: args.force,
-    };
-    call_quiet(session, command)
-}
-
 fn slots(args: KeySlotsArgs, session: &mut Session) -> Result {
     let command = command::KeySlots { name: args.name };
     let rows = answer!(session.call(command)?, Slots)?;
-    if session.json {
-        return Ok(Outcome::text(json::show(&rows)));
-    }
     let mut heads = ["KEYROOT", "SLOT", "KIND", "PRIORITY", "CREATED", "COST"].map(Column::left);
     heads[1] = Column::right("SLOT");
     heads[3] = Column::right("PRIORITY");
@@ -154,16 +130,18 @@ fn slots(args: KeySlotsArgs, session: &mut Session) -> Result {
             row.cost.unwrap_or_else(|| "-".into()),
         ]
     };
-    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
-    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+    Ok(Outcome::rows(
+        rows,
+        session.json,
+        &heads,
+        args.script,
+        cells,
+    ))
 }
 
 fn generations(args: KeyGenerationsArgs, session: &mut Session) -> Result {
     let command = command::KeyGenerations { name: args.name };
     let rows = answer!(session.call(command)?, Generations)?;
-    if session.json {
-        return Ok(Outcome::text(json::show(&rows)));
-    }
     let heads = [
         Column::right("GENERATION"),
         Column::right("TXG"),
@@ -190,8 +168,13 @@ fn generations(args: KeyGenerationsArgs, session: &mut Session) -> Result {
             },
         ]
     };
-    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
-    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+    Ok(Outcome::rows(
+        rows,
+        session.json,
+        &heads,
+        args.script,
+        cells,
+    ))
 }
 
 fn backup(args: KeyBackupArgs, session: &mut Session) -> Result {
@@ -245,16 +228,18 @@ fn read_backup(path: &Path) -> Result<Vec<u8>> {
 fn status(args: KeyStatusArgs, session: &mut Session) -> Result {
     let names = args.names;
     let rows = answer!(session.call(command::KeyStatus { names })?, Keys)?;
-    if session.json {
-        return Ok(Outcome::text(json::show(&rows)));
-    }
-    if rows.is_empty() && !args.script {
+    if rows.is_empty() && !args.script && !session.json {
         return Ok(Outcome::text("no encrypted datasets\n"));
     }
     let heads = ["NAME", "KEYROOT", "KEYSTATUS", "KEYSOURCE"].map(Column::left);
     let cells = |row: KeyRow| vec![row.name, row.key_root, row.status, row.keysource];
-    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
-    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+    Ok(Outcome::rows(
+        rows,
+        session.json,
+        &heads,
+        args.script,
+        cells,
+    ))
 }
 
 pub(crate) fn keygen(args: &Keygen) -> Result {

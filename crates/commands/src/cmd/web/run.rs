@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, absolute, answer, other, usage};
-use console::show::table::{self, Column};
+use console::show::table::Column;
 use console::show::{json, time};
 use protocol::api::{Command, Failure, FailureKind, TokenRow, TokenScope, command};
 
@@ -124,9 +124,6 @@ fn seconds(text: &str) -> Result<Option<u64>> {
 
 fn list(args: &TokenList, session: &mut Session) -> Result {
     let rows = answer!(session.call(Command::Tokens)?, Tokens)?;
-    if session.json {
-        return Ok(Outcome::text(json::show(&rows)));
-    }
     let heads = [
         "ID",
         "USER",
@@ -149,8 +146,13 @@ fn list(args: &TokenList, session: &mut Session) -> Result {
             moment(row.last_used),
         ]
     };
-    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
-    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+    Ok(Outcome::rows(
+        rows,
+        session.json,
+        &heads,
+        args.script,
+        cells,
+    ))
 }
 
 /// The limits of a token, as the options that make them.

@@ -2,8 +2,7 @@
 
 use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, answer};
-use console::show::json;
-use console::show::table::{self, Column};
+use console::show::table::Column;
 use protocol::api::{Command, ZoneProfile, ZoneRow, command};
 
 use crate::cmd::zone::args::{ZoneCommand, ZoneCreate, ZoneList};
@@ -35,9 +34,6 @@ fn create(args: ZoneCreate, session: &mut Session) -> Result {
 
 fn list(args: &ZoneList, session: &mut Session) -> Result {
     let rows = answer!(session.call(Command::Zones)?, Zones)?;
-    if session.json {
-        return Ok(Outcome::text(json::show(&rows)));
-    }
     let heads = ["NAME", "DATASET", "ALIAS", "PROFILE", "OWNER", "SOCKET"].map(Column::left);
     let absent = || "-".to_owned();
     let cells = |row: ZoneRow| {
@@ -50,6 +46,11 @@ fn list(args: &ZoneList, session: &mut Session) -> Result {
             row.socket,
         ]
     };
-    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
-    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+    Ok(Outcome::rows(
+        rows,
+        session.json,
+        &heads,
+        args.script,
+        cells,
+    ))
 }

@@ -2,8 +2,7 @@
 
 use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, answer};
-use console::show::json;
-use console::show::table::{self, Column};
+use console::show::table::Column;
 use protocol::api::{Command, SessionRow, command};
 
 use super::nbd::{device_name, show_exports};
@@ -12,10 +11,7 @@ use crate::cmd::export::args::{Iscsi, IscsiExportArgs};
 pub(crate) fn run(args: Iscsi, session: &mut Session) -> Result {
     match args {
         Iscsi::Export(args) => export(args, session),
-        Iscsi::Unexport(args) => {
-            let (name, force) = (args.name, args.force);
-            call_quiet(session, command::IscsiUnexport { name, force })
-        }
+        Iscsi::Unexport(args) => call_quiet(session, request!(args, IscsiUnexport: name, force)),
         Iscsi::List(args) => {
             let rows = answer!(session.call(Command::IscsiExports)?, Exports)?;
             show_exports(rows, session.json, args.script, "SESSIONS")
@@ -52,9 +48,6 @@ fn export(args: IscsiExportArgs, session: &mut Session) -> Result {
 fn sessions(script: bool, target: Option<&str>, session: &mut Session) -> Result {
     let mut rows = answer!(session.call(Command::IscsiSessions)?, Sessions)?;
     rows.retain(|row| target.is_none_or(|target| row.target == target));
-    if session.json {
-        return Ok(Outcome::text(json::show(&rows)));
-    }
     let heads = [
         Column::left("TARGET"),
         Column::right("NUMBER"),
@@ -65,6 +58,5 @@ fn sessions(script: bool, target: Option<&str>, session: &mut Session) -> Result
         let number = row.number.to_string();
         vec![row.target, number, row.initiator, row.address]
     };
-    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
-    Ok(Outcome::text(table::show(&heads, &rows, script)))
+    Ok(Outcome::rows(rows, session.json, &heads, script, cells))
 }

@@ -6,7 +6,7 @@ use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, absolute, answer, usage};
 use console::show::json;
 use console::show::size;
-use console::show::table::{self, Column};
+use console::show::table::Column;
 use protocol::api::{Command, ExportRow, command};
 
 use crate::cmd::export::args::{Nbd, NbdAttachArgs, NbdDetachArgs, NbdExportArgs, NbdList};
@@ -14,10 +14,7 @@ use crate::cmd::export::args::{Nbd, NbdAttachArgs, NbdDetachArgs, NbdExportArgs,
 pub(crate) fn run(args: Nbd, session: &mut Session) -> Result {
     match args {
         Nbd::Export(args) => export(args, session),
-        Nbd::Unexport(args) => {
-            let (name, force) = (args.name, args.force);
-            call_quiet(session, command::NbdUnexport { name, force })
-        }
+        Nbd::Unexport(args) => call_quiet(session, request!(args, NbdUnexport: name, force)),
         Nbd::Attach(args) => attach(args, session),
         Nbd::Detach(args) => detach(args, session),
         Nbd::List(args) => list(&args, session),
@@ -89,9 +86,6 @@ pub(super) fn show_exports(
     script: bool,
     users: &'static str,
 ) -> Result {
-    if as_json {
-        return Ok(Outcome::text(json::show(&rows)));
-    }
     let heads = [
         Column::left("NAME"),
         Column::left("DEVICE"),
@@ -115,6 +109,5 @@ pub(super) fn show_exports(
             row.uri,
         ]
     };
-    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
-    Ok(Outcome::text(table::show(&heads, &rows, script)))
+    Ok(Outcome::rows(rows, as_json, &heads, script, cells))
 }

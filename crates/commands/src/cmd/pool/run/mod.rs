@@ -1,6 +1,5 @@
 //! Pools: making, importing, exporting, listing and destroying them.
 
-mod checkpoint;
 mod events;
 pub(crate) mod inspect;
 mod iostat;
@@ -48,7 +47,10 @@ pub(crate) fn run(args: PoolCommand, session: &mut Session) -> Result {
         PoolCommand::Initialize(args) => {
             layouts::sweep::run(args.sweep, SpaceWork::Initialize, session)
         }
-        PoolCommand::Checkpoint(args) => checkpoint::run(args, session),
+        // The space is free when the daemon answers: there is nothing more to wait for.
+        PoolCommand::Checkpoint(args) => {
+            call_quiet(session, request!(args, PoolCheckpoint: pool, discard))
+        }
         PoolCommand::Wait(args) => wait::run(args, session),
         args @ (PoolCommand::Add(_)
         | PoolCommand::Attach(_)
@@ -61,8 +63,7 @@ pub(crate) fn run(args: PoolCommand, session: &mut Session) -> Result {
         PoolCommand::Reopen(args) => reopen(args.pools, session),
         PoolCommand::Split(args) => split(args, session),
         PoolCommand::Reguid(args) => {
-            let (pool, load_keys) = (args.pool, args.load_keys);
-            call_quiet(session, command::PoolReguid { pool, load_keys })
+            call_quiet(session, request!(args, PoolReguid: pool, load_keys))
         }
         PoolCommand::LabelClear(args) => {
             let (device, force) = (layouts::device_words::device(&args.device)?, args.force);

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 use console::outcome::{Outcome, Result};
@@ -12,11 +12,11 @@ use console::show::page;
 use protocol::api::{Failure, FailureKind};
 use protocol::pages::PAGES;
 
-use crate::cmd::cli::Cli;
 use crate::cmd::service::args::Manual;
 
-pub(crate) fn run(args: &Manual) -> Result {
-    let mut command = Cli::command().disable_help_subcommand(true);
+/// Writes the pages of a program.
+pub(crate) fn run(args: &Manual, program: Command) -> Result {
+    let mut command = program.disable_help_subcommand(true);
     command.build();
     let failed = |error| {
         let kind = FailureKind::of_system(&error);
@@ -213,7 +213,10 @@ fn verbatim(roff: &mut Roff, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::cmd::cli::Cli;
 
     /// The synopsis of a page as it is read, without what sets it in bold and italic.
     fn synopsis_text(command: &Command) -> String {
