@@ -7,6 +7,7 @@
 //! permissions (with the kernel's `default_permissions`). An implementation checks only what the kernel cannot know.
 
 mod error;
+mod methods;
 mod types;
 
 pub use error::{Error, Result};

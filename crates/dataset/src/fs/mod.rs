@@ -10,10 +10,7 @@ mod xattr;
 
 pub use owners::Miscount;
 use pool::ReserveFor;
-use vfs::{
-    Attr, Caller, DirEntry, Fallocate, FileFlags, FileSystem, Ino, Kind, NewNode, ReadPieces,
-    RenameMode, Seek, SetAttr, SetTime, SetXattr, StatFs, Time,
-};
+use vfs::{Attr, Caller, DirEntry, FileSystem, Ino, Kind, NewNode, SetAttr, SetTime, StatFs, Time};
 use zerocopy::IntoBytes;
 
 use crate::core::io::write::without_suidgid;
@@ -283,6 +280,44 @@ impl Dataset {
 }
 
 impl FileSystem for Dataset {
+    vfs::methods! { self;
+        getattr(ino) => posix(self.shown(ino));
+        owner(ino) => posix(self.attr(ino).map(|attr| attr.to_attr(ino)));
+        setattr(_caller, ino, set) => self.changing(ino, |_| self.set_attr(ino, set));
+        flags(ino) => posix(self.attr(ino).map(|attr| attr.file_flags()));
+        set_flags(ino, flags) => self.changing(ino, |_| self.set_file_flags(ino, flags));
+        readlink(ino) =>
+            posix(self.read_tree(|r| {
+                if attr_of(r, ino)?.kind() != Kind::Symlink {
+                    return Err(vfs::Error::Invalid.into());
+                }
+                Ok(r.get(&inline_key(ino))?.ok_or(vfs::Error::Io)?.to_vec())
+            }));
+        tmpfile(caller, parent, node) => self.changing(parent, |_| self.make_tmpfile(caller, parent, node));
+        symlink(caller, parent, name, target) =>
+            self.changing(parent, |_| self.make_symlink(caller, parent, name, target));
+        link(ino, parent, name) => self.changing(ino, |_| self.make_link(ino, parent, name));
+        unlink(parent, name) => self.changing(parent, |_| self.remove_name(parent, name, false));
+        rmdir(parent, name) => self.changing(parent, |_| self.remove_name(parent, name, true));
+        rename(parent, name, new_parent, new_name, mode) =>
+            self.changing(parent, |_| self.rename_name(parent, name, new_parent, new_name, mode));
+        read(ino, offset, len) => posix(self.read_file(ino, offset, u64::from(len)));
+        write(ino, offset, data, kill_suidgid) =>
+            self.changing(ino, |settings| self.write_file(settings, ino, offset, data, kill_suidgid));
+        fsync(ino, _datasync) => posix(self.sync_file(ino));
+        sync() => posix(self.sync_all());
+        fallocate(ino, offset, len, mode) => self.changing(ino, |_| self.fallocate_file(ino, offset, len, mode));
+        seek(ino, offset, what) => posix(self.seek_file(ino, offset, what));
+        copy_range(from, from_offset, to, to_offset, len) =>
+            self.changing(to, |settings| self.copy_file_range(settings, from, from_offset, to, to_offset, len));
+        readdir(ino, cookie, attrs, emit) => posix(self.list_dir(ino, cookie, attrs, emit));
+        statfs() => posix(self.stat_fs());
+        setxattr(ino, name, value, how) => self.changing(ino, |_| self.set_xattr(ino, name, value, how));
+        getxattr(ino, name) => posix(self.get_xattr(ino, name));
+        listxattr(ino) => posix(self.list_xattr(ino));
+        removexattr(ino, name) => self.changing(ino, |_| self.remove_xattr(ino, name));
+    }
+
     fn lookup(&self, parent: Ino, name: &[u8]) -> vfs::Result<Attr> {
         let (ino, attr) = posix(self.lookup_name(parent, name))?;
         self.inodes.look_up(ino);
@@ -307,35 +342,6 @@ impl FileSystem for Dataset {
         nanos.wrapping_add(u64::from(found.btime.nanos))
     }
 
-    fn getattr(&self, ino: Ino) -> vfs::Result<Attr> {
-        posix(self.shown(ino))
-    }
-
-    fn owner(&self, ino: Ino) -> vfs::Result<Attr> {
-        posix(self.attr(ino).map(|attr| attr.to_attr(ino)))
-    }
-
-    fn setattr(&self, _caller: &Caller, ino: Ino, set: &SetAttr) -> vfs::Result<Attr> {
-        self.changing(ino, |_| self.set_attr(ino, set))
-    }
-
-    fn flags(&self, ino: Ino) -> vfs::Result<FileFlags> {
-        posix(self.attr(ino).map(|attr| attr.file_flags()))
-    }
-
-    fn set_flags(&self, ino: Ino, flags: FileFlags) -> vfs::Result<()> {
-        self.changing(ino, |_| self.set_file_flags(ino, flags))
-    }
-
-    fn readlink(&self, ino: Ino) -> vfs::Result<Vec<u8>> {
-        posix(self.read_tree(|r| {
-            if attr_of(r, ino)?.kind() != Kind::Symlink {
-                return Err(vfs::Error::Invalid.into());
-            }
-            Ok(r.get(&inline_key(ino))?.ok_or(vfs::Error::Io)?.to_vec())
-        }))
-    }
-
     fn mknod(
         &self,
         caller: &Caller,
@@ -347,10 +353,6 @@ impl FileSystem for Dataset {
             return Err(vfs::Error::Invalid);
         }
         self.changing(parent, |_| self.make_node(caller, parent, name, node))
-    }
-
-    fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> vfs::Result<Attr> {
-        self.changing(parent, |_| self.make_tmpfile(caller, parent, node))
     }
 
     fn mkdir(
@@ -365,109 +367,5 @@ impl FileSystem for Dataset {
             ..*node
         };
         self.changing(parent, |_| self.make_node(caller, parent, name, &node))
-    }
-
-    fn symlink(
-        &self,
-        caller: &Caller,
-        parent: Ino,
-        name: &[u8],
-        target: &[u8],
-    ) -> vfs::Result<Attr> {
-        self.changing(parent, |_| self.make_symlink(caller, parent, name, target))
-    }
-
-    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> vfs::Result<Attr> {
-        self.changing(ino, |_| self.make_link(ino, parent, name))
-    }
-
-    fn unlink(&self, parent: Ino, name: &[u8]) -> vfs::Result<()> {
-        self.changing(parent, |_| self.remove_name(parent, name, false))
-    }
-
-    fn rmdir(&self, parent: Ino, name: &[u8]) -> vfs::Result<()> {
-        self.changing(parent, |_| self.remove_name(parent, name, true))
-    }
-
-    fn rename(
-        &self,
-        parent: Ino,
-        name: &[u8],
-        new_parent: Ino,
-        new_name: &[u8],
-        mode: RenameMode,
-    ) -> vfs::Result<()> {
-        self.changing(parent, |_| {
-            self.rename_name(parent, name, new_parent, new_name, mode)
-        })
-    }
-
-    fn read(&self, ino: Ino, offset: u64, len: u32) -> vfs::Result<ReadPieces> {
-        posix(self.read_file(ino, offset, u64::from(len)))
-    }
-
-    fn write(&self, ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool) -> vfs::Result<()> {
-        self.changing(ino, |settings| {
-            self.write_file(settings, ino, offset, data, kill_suidgid)
-        })
-    }
-
-    fn fsync(&self, ino: Ino, _datasync: bool) -> vfs::Result<()> {
-        posix(self.sync_file(ino))
-    }
-
-    fn sync(&self) -> vfs::Result<()> {
-        posix(self.sync_all())
-    }
-
-    fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> vfs::Result<()> {
-        self.changing(ino, |_| self.fallocate_file(ino, offset, len, mode))
-    }
-
-    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> vfs::Result<u64> {
-        posix(self.seek_file(ino, offset, what))
-    }
-
-    fn copy_range(
-        &self,
-        from: Ino,
-        from_offset: u64,
-        to: Ino,
-        to_offset: u64,
-        len: u64,
-    ) -> vfs::Result<u64> {
-        self.changing(to, |settings| {
-            self.copy_file_range(settings, from, from_offset, to, to_offset, len)
-        })
-    }
-
-    fn readdir(
-        &self,
-        ino: Ino,
-        cookie: u64,
-        attrs: bool,
-        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
-    ) -> vfs::Result<()> {
-        posix(self.list_dir(ino, cookie, attrs, emit))
-    }
-
-    fn statfs(&self) -> vfs::Result<StatFs> {
-        posix(self.stat_fs())
-    }
-
-    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> vfs::Result<()> {
-        self.changing(ino, |_| self.set_xattr(ino, name, value, how))
-    }
-
-    fn getxattr(&self, ino: Ino, name: &[u8]) -> vfs::Result<Vec<u8>> {
-        posix(self.get_xattr(ino, name))
-    }
-
-    fn listxattr(&self, ino: Ino) -> vfs::Result<Vec<Vec<u8>>> {
-        posix(self.list_xattr(ino))
-    }
-
-    fn removexattr(&self, ino: Ino, name: &[u8]) -> vfs::Result<()> {
-        self.changing(ino, |_| self.remove_xattr(ino, name))
     }
 }

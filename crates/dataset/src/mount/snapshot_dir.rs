@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pool::Entry;
 use vfs::{
-    Attr, Caller, DirEntry, Error, Fallocate, FileFlags, FileSystem, Ino, Kind, NewNode, ROOT,
-    ReadPieces, RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Time, Trust,
+    Attr, Caller, DirEntry, Error, FileFlags, FileSystem, Ino, Kind, NewNode, ROOT, RenameMode,
+    Result, Time, Trust,
 };
 
 use crate::core::Dataset;
@@ -117,6 +117,20 @@ impl SnapshotDirFs {
         match self.place(ino)? {
             MountedInode::Head(ino) => Ok(ino),
             MountedInode::Control | MountedInode::Snapshot(..) => Err(Error::ReadOnly),
+        }
+    }
+
+    /// Asks the dataset or snapshot that has an inode. For the directory `.snapshot` the answer is `control`.
+    fn ask<T>(
+        &self,
+        ino: Ino,
+        control: Result<T>,
+        ask: impl FnOnce(&Dataset, Ino) -> Result<T>,
+    ) -> Result<T> {
+        match self.place(ino)? {
+            MountedInode::Head(ino) => ask(&self.head, ino),
+            MountedInode::Control => control,
+            MountedInode::Snapshot(dataset, ino, _) => ask(&dataset, ino),
         }
     }
 
@@ -230,6 +244,51 @@ fn refuse_control(parent: Ino, name: &[u8]) -> Result<()> {
 }
 
 impl FileSystem for SnapshotDirFs {
+    vfs::methods! { self;
+        getattr(ino) => match self.place(ino)? {
+            MountedInode::Head(ino) => self.head.getattr(ino),
+            MountedInode::Control => self.control_attr(),
+            MountedInode::Snapshot(dataset, ino, tree) => Ok(in_tree(dataset.getattr(ino)?, tree)),
+        };
+        owner(ino) => match self.place(ino)? {
+            MountedInode::Head(ino) => self.head.owner(ino),
+            MountedInode::Control | MountedInode::Snapshot(..) => self.getattr(ino),
+        };
+        setattr(caller, ino, set) => self.head.setattr(caller, self.head_ino(ino)?, set);
+        flags(ino) => self.ask(ino, Ok(FileFlags::default()), |fs, ino| fs.flags(ino));
+        set_flags(ino, flags) => self.head.set_flags(self.head_ino(ino)?, flags);
+        readlink(ino) => self.ask(ino, Err(Error::Invalid), |fs, ino| fs.readlink(ino));
+        read(ino, offset, len) => self.ask(ino, Err(Error::IsDirectory), |fs, ino| fs.read(ino, offset, len));
+        write(ino, offset, data, kill_suidgid) => self.head.write(self.head_ino(ino)?, offset, data, kill_suidgid);
+        fsync(ino, datasync) => match self.place(ino)? {
+            MountedInode::Head(ino) => self.head.fsync(ino, datasync),
+            MountedInode::Control | MountedInode::Snapshot(..) => Ok(()),
+        };
+        sync() => self.head.sync();
+        fallocate(ino, offset, len, mode) => self.head.fallocate(self.head_ino(ino)?, offset, len, mode);
+        seek(ino, offset, what) => self.ask(ino, Err(Error::Invalid), |fs, ino| fs.seek(ino, offset, what));
+        readdir(ino, cookie, attrs, emit) => match self.place(ino)? {
+            MountedInode::Head(ROOT) => self.list_root(cookie, attrs, emit),
+            MountedInode::Head(ino) => self.head.readdir(ino, cookie, attrs, emit),
+            MountedInode::Control => self.list_control(cookie, emit),
+            MountedInode::Snapshot(dataset, ino, tree) => {
+                dataset.readdir(ino, cookie, attrs, &mut |entry| {
+                    let up = ino == ROOT && entry.name == b"..";
+                    emit(&DirEntry {
+                        ino: if up { CONTROL_INO } else { tree | entry.ino },
+                        attr: entry.attr.map(|attr| in_tree(attr, tree)),
+                        ..*entry
+                    })
+                })
+            }
+        };
+        statfs() => self.head.statfs();
+        setxattr(ino, name, value, how) => self.head.setxattr(self.head_ino(ino)?, name, value, how);
+        getxattr(ino, name) => self.ask(ino, Err(Error::NoAttribute), |fs, ino| fs.getxattr(ino, name));
+        listxattr(ino) => self.ask(ino, Ok(Vec::new()), |fs, ino| fs.listxattr(ino));
+        removexattr(ino, name) => self.head.removexattr(self.head_ino(ino)?, name);
+    }
+
     fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         if parent == ROOT && name == SNAPSHOT_DIR {
             return self.control_attr();
@@ -283,45 +342,6 @@ impl FileSystem for SnapshotDirFs {
         };
         let mixed = (born ^ id.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed >> 32
-    }
-
-    fn getattr(&self, ino: Ino) -> Result<Attr> {
-        match self.place(ino)? {
-            MountedInode::Head(ino) => self.head.getattr(ino),
-            MountedInode::Control => self.control_attr(),
-            MountedInode::Snapshot(dataset, ino, tree) => Ok(in_tree(dataset.getattr(ino)?, tree)),
-        }
-    }
-
-    fn owner(&self, ino: Ino) -> Result<Attr> {
-        match self.place(ino)? {
-            MountedInode::Head(ino) => self.head.owner(ino),
-            MountedInode::Control | MountedInode::Snapshot(..) => self.getattr(ino),
-        }
-    }
-
-    fn setattr(&self, caller: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
-        self.head.setattr(caller, self.head_ino(ino)?, set)
-    }
-
-    fn flags(&self, ino: Ino) -> Result<FileFlags> {
-        match self.place(ino)? {
-            MountedInode::Head(ino) => self.head.flags(ino),
-            MountedInode::Control => Ok(FileFlags::default()),
-            MountedInode::Snapshot(dataset, ino, _) => dataset.flags(ino),
-        }
-    }
-
-    fn set_flags(&self, ino: Ino, flags: FileFlags) -> Result<()> {
-        self.head.set_flags(self.head_ino(ino)?, flags)
-    }
-
-    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
-        match self.place(ino)? {
-            MountedInode::Head(ino) => self.head.readlink(ino),
-            MountedInode::Control => Err(Error::Invalid),
-            MountedInode::Snapshot(dataset, ino, _) => dataset.readlink(ino),
-        }
     }
 
     fn mknod(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
@@ -393,42 +413,6 @@ impl FileSystem for SnapshotDirFs {
             .rename(self.head_ino(parent)?, name, new_parent, new_name, mode)
     }
 
-    fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces> {
-        match self.place(ino)? {
-            MountedInode::Head(ino) => self.head.read(ino, offset, len),
-            MountedInode::Control => Err(Error::IsDirectory),
-            MountedInode::Snapshot(dataset, ino, _) => dataset.read(ino, offset, len),
-        }
-    }
-
-    fn write(&self, ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool) -> Result<()> {
-        self.head
-            .write(self.head_ino(ino)?, offset, data, kill_suidgid)
-    }
-
-    fn fsync(&self, ino: Ino, datasync: bool) -> Result<()> {
-        match self.place(ino)? {
-            MountedInode::Head(ino) => self.head.fsync(ino, datasync),
-            MountedInode::Control | MountedInode::Snapshot(..) => Ok(()),
-        }
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.head.sync()
-    }
-
-    fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> Result<()> {
-        self.head.fallocate(self.head_ino(ino)?, offset, len, mode)
-    }
-
-    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
-        match self.place(ino)? {
-            MountedInode::Head(ino) => self.head.seek(ino, offset, what),
-            MountedInode::Control => Err(Error::Invalid),
-            MountedInode::Snapshot(dataset, ino, _) => dataset.seek(ino, offset, what),
-        }
-    }
-
     fn copy_range(
         &self,
         from: Ino,
@@ -442,57 +426,5 @@ impl FileSystem for SnapshotDirFs {
             MountedInode::Head(from) => self.head.copy_range(from, from_offset, to, to_offset, len),
             MountedInode::Control | MountedInode::Snapshot(..) => Err(Error::CrossDevice),
         }
-    }
-
-    fn readdir(
-        &self,
-        ino: Ino,
-        cookie: u64,
-        attrs: bool,
-        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
-    ) -> Result<()> {
-        match self.place(ino)? {
-            MountedInode::Head(ROOT) => self.list_root(cookie, attrs, emit),
-            MountedInode::Head(ino) => self.head.readdir(ino, cookie, attrs, emit),
-            MountedInode::Control => self.list_control(cookie, emit),
-            MountedInode::Snapshot(dataset, ino, tree) => {
-                dataset.readdir(ino, cookie, attrs, &mut |entry| {
-                    let up = ino == ROOT && entry.name == b"..";
-                    emit(&DirEntry {
-                        ino: if up { CONTROL_INO } else { tree | entry.ino },
-                        attr: entry.attr.map(|attr| in_tree(attr, tree)),
-                        ..*entry
-                    })
-                })
-            }
-        }
-    }
-
-    fn statfs(&self) -> Result<StatFs> {
-        self.head.statfs()
-    }
-
-    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
-        self.head.setxattr(self.head_ino(ino)?, name, value, how)
-    }
-
-    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        match self.place(ino)? {
-            MountedInode::Head(ino) => self.head.getxattr(ino, name),
-            MountedInode::Control => Err(Error::NoAttribute),
-            MountedInode::Snapshot(dataset, ino, _) => dataset.getxattr(ino, name),
-        }
-    }
-
-    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        match self.place(ino)? {
-            MountedInode::Head(ino) => self.head.listxattr(ino),
-            MountedInode::Control => Ok(Vec::new()),
-            MountedInode::Snapshot(dataset, ino, _) => dataset.listxattr(ino),
-        }
-    }
-
-    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        self.head.removexattr(self.head_ino(ino)?, name)
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use vfs::{
     Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ROOT, ReadPieces,
-    RenameMode, Result, Seek, SetAttr, SetTime, SetXattr, StatFs, Trust,
+    Result, Seek, SetAttr, SetTime, SetXattr, StatFs, Trust,
 };
 
 use super::nodes::{Body, Directory, Nodes, now};
@@ -156,6 +156,32 @@ fn mode_of_acl(acl: &[u8], mode: u16) -> u16 {
 const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
 
 impl FileSystem for MemFs {
+    vfs::methods! { self;
+        getattr(ino) => Ok(self.nodes.lock().get(ino)?.attr);
+        readlink(ino) => match &self.nodes.lock().get(ino)?.body {
+            Body::Symlink(target) => Ok(target.clone()),
+            _ => Err(Error::Invalid),
+        };
+        mknod(caller, parent, name, new) => self.nodes.lock().make(caller, parent, Some(name), new);
+        tmpfile(caller, parent, new) => self.nodes.lock().make(caller, parent, None, new);
+        mkdir(caller, parent, name, new) => self.nodes.lock().make(caller, parent, Some(name), new);
+        unlink(parent, name) => self.nodes.lock().remove(parent, name, false);
+        rmdir(parent, name) => self.nodes.lock().remove(parent, name, true);
+        rename(parent, name, new_parent, new_name, mode) =>
+            self.nodes.lock().rename((parent, name), (new_parent, new_name), mode);
+        statfs() =>
+            Ok(StatFs {
+                block_size: 4096,
+                blocks: 1000,
+                blocks_free: 600,
+                blocks_available: 500,
+                files: 100,
+                files_free: 50,
+                name_max: 255,
+            });
+        listxattr(ino) => Ok(self.nodes.lock().get(ino)?.xattrs.keys().cloned().collect());
+    }
+
     fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         assert!(name != PANIC, "asked to panic");
         let mut nodes = self.nodes.lock();
@@ -194,10 +220,6 @@ impl FileSystem for MemFs {
         found.btime.nanos.into()
     }
 
-    fn getattr(&self, ino: Ino) -> Result<Attr> {
-        Ok(self.nodes.lock().get(ino)?.attr)
-    }
-
     fn setattr(&self, _: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
         let mut nodes = self.nodes.lock();
         if let Some(size) = set.size {
@@ -223,25 +245,6 @@ impl FileSystem for MemFs {
         Ok(*attr)
     }
 
-    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
-        match &self.nodes.lock().get(ino)?.body {
-            Body::Symlink(target) => Ok(target.clone()),
-            _ => Err(Error::Invalid),
-        }
-    }
-
-    fn mknod(&self, caller: &Caller, parent: Ino, name: &[u8], new: &NewNode) -> Result<Attr> {
-        self.nodes.lock().make(caller, parent, Some(name), new)
-    }
-
-    fn tmpfile(&self, caller: &Caller, parent: Ino, new: &NewNode) -> Result<Attr> {
-        self.nodes.lock().make(caller, parent, None, new)
-    }
-
-    fn mkdir(&self, caller: &Caller, parent: Ino, name: &[u8], new: &NewNode) -> Result<Attr> {
-        self.nodes.lock().make(caller, parent, Some(name), new)
-    }
-
     fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
         let mut nodes = self.nodes.lock();
         let new = NewNode::new(Kind::Symlink, 0o777);
@@ -262,27 +265,6 @@ impl FileSystem for MemFs {
         attr.nlink += 1;
         attr.ctime = now();
         nodes.look(ino)
-    }
-
-    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.nodes.lock().remove(parent, name, false)
-    }
-
-    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.nodes.lock().remove(parent, name, true)
-    }
-
-    fn rename(
-        &self,
-        parent: Ino,
-        name: &[u8],
-        new_parent: Ino,
-        new_name: &[u8],
-        mode: RenameMode,
-    ) -> Result<()> {
-        self.nodes
-            .lock()
-            .rename((parent, name), (new_parent, new_name), mode)
     }
 
     fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces> {
@@ -407,18 +389,6 @@ impl FileSystem for MemFs {
         Ok(())
     }
 
-    fn statfs(&self) -> Result<StatFs> {
-        Ok(StatFs {
-            block_size: 4096,
-            blocks: 1000,
-            blocks_free: 600,
-            blocks_available: 500,
-            files: 100,
-            files_free: 50,
-            name_max: 255,
-        })
-    }
-
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
         let mut nodes = self.nodes.lock();
         let node = nodes.get(ino)?;
@@ -446,10 +416,6 @@ impl FileSystem for MemFs {
             .get(name)
             .cloned()
             .ok_or(Error::NoAttribute)
-    }
-
-    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        Ok(self.nodes.lock().get(ino)?.xattrs.keys().cloned().collect())
     }
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {

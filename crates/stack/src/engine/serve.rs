@@ -1,19 +1,44 @@
 //! The engine as a [`FileSystem`].
 
 use rustix::fs::XattrFlags;
-use vfs::{
-    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ReadPieces,
-    RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Trust,
-};
+use vfs::{Attr, Error, FileSystem, Ino, Kind, Result, SetXattr, StatFs, Trust};
 
 use super::attributes::{SGID, space};
 use super::stacked_directory::StackedDirectory;
 use crate::formats::DirectoryFormat;
 use crate::lower::posix;
 
+impl<F: DirectoryFormat> StackedDirectory<F> {
+    /// Makes a change, if the format allows changes.
+    fn changing<T>(&self, change: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.format.check_change()?;
+        change()
+    }
+}
+
 impl<F: DirectoryFormat> FileSystem for StackedDirectory<F> {
-    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
-        self.look_up(parent, name)
+    vfs::methods! { self;
+        lookup(parent, name) => self.look_up(parent, name);
+        getattr(ino) => self.attr(&*self.inodes.get(ino)?);
+        readlink(ino) => self.target_of(&*self.inodes.get(ino)?);
+        read(ino, offset, len) => self.read_file(ino, offset, len);
+        fsync(ino, datasync) => self.sync_inode(ino, datasync);
+        seek(ino, offset, what) => self.seek_file(ino, offset, what);
+        /// The caller has to copy: equal files have different ciphertexts.
+        copy_range(_, _, _, _, _) => Err(Error::NotSupported);
+        readdir(ino, cookie, attrs, emit) => self.read_dir(ino, cookie, attrs, emit);
+        setattr(_, ino, set) => self.changing(|| self.set_attr(ino, set));
+        mknod(caller, parent, name, node) => self.changing(|| self.make(caller, parent, name, node));
+        tmpfile(caller, parent, node) => self.changing(|| self.make_tmpfile(caller, parent, node));
+        mkdir(caller, parent, name, node) => self.changing(|| self.make(caller, parent, name, node));
+        symlink(caller, parent, name, target) => self.changing(|| self.make_symlink(caller, parent, name, target));
+        link(ino, parent, name) => self.changing(|| self.make_link(ino, parent, name));
+        unlink(parent, name) => self.changing(|| self.remove(parent, name));
+        rmdir(parent, name) => self.changing(|| self.remove_dir(parent, name));
+        rename(parent, name, new_parent, new_name, mode) =>
+            self.changing(|| self.move_name((parent, name), (new_parent, new_name), mode));
+        write(ino, offset, data, kill_suidgid) => self.changing(|| self.write_file(ino, offset, data, kill_suidgid));
+        fallocate(ino, offset, len, mode) => self.changing(|| self.allocate(ino, offset, len, mode));
     }
 
     fn forget(&self, ino: Ino, count: u64) {
@@ -65,107 +90,10 @@ impl<F: DirectoryFormat> FileSystem for StackedDirectory<F> {
         self.inodes.get(ino)?.flush()
     }
 
-    fn getattr(&self, ino: Ino) -> Result<Attr> {
-        self.attr(&*self.inodes.get(ino)?)
-    }
-
-    fn setattr(&self, _caller: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
-        self.format.check_change()?;
-        self.set_attr(ino, set)
-    }
-
-    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
-        self.target_of(&*self.inodes.get(ino)?)
-    }
-
-    fn mknod(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
-        self.format.check_change()?;
-        self.make(caller, parent, name, node)
-    }
-
-    fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> Result<Attr> {
-        self.format.check_change()?;
-        self.make_tmpfile(caller, parent, node)
-    }
-
-    fn mkdir(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
-        self.format.check_change()?;
-        self.make(caller, parent, name, node)
-    }
-
-    fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
-        self.format.check_change()?;
-        self.make_symlink(caller, parent, name, target)
-    }
-
-    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
-        self.format.check_change()?;
-        self.make_link(ino, parent, name)
-    }
-
-    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.format.check_change()?;
-        self.remove(parent, name)
-    }
-
-    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.format.check_change()?;
-        self.remove_dir(parent, name)
-    }
-
-    fn rename(
-        &self,
-        parent: Ino,
-        name: &[u8],
-        new_parent: Ino,
-        new_name: &[u8],
-        mode: RenameMode,
-    ) -> Result<()> {
-        self.format.check_change()?;
-        self.move_name((parent, name), (new_parent, new_name), mode)
-    }
-
-    fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces> {
-        self.read_file(ino, offset, len)
-    }
-
-    fn write(&self, ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool) -> Result<()> {
-        self.format.check_change()?;
-        self.write_file(ino, offset, data, kill_suidgid)
-    }
-
-    fn fsync(&self, ino: Ino, datasync: bool) -> Result<()> {
-        self.sync_inode(ino, datasync)
-    }
-
     fn sync(&self) -> Result<()> {
         let root = self.inodes.get(vfs::ROOT)?;
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
         rustix::fs::syncfs(root.entry.reopen(flags)?).map_err(posix)
-    }
-
-    fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> Result<()> {
-        self.format.check_change()?;
-        self.allocate(ino, offset, len, mode)
-    }
-
-    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
-        self.seek_file(ino, offset, what)
-    }
-
-    /// The caller has to copy: equal files have different ciphertexts.
-    fn copy_range(&self, _: Ino, _: u64, _: Ino, _: u64, _: u64) -> Result<u64> {
-        Err(Error::NotSupported)
-    }
-
-    fn readdir(
-        &self,
-        ino: Ino,
-        cookie: u64,
-        attrs: bool,
-        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
-    ) -> Result<()> {
-        self.read_dir(ino, cookie, attrs, emit)
     }
 
     fn statfs(&self) -> Result<StatFs> {

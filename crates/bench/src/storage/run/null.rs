@@ -7,8 +7,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 use vfs::{
-    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ROOT, ReadPieces,
-    RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Time,
+    Attr, Caller, Error, FileSystem, Ino, Kind, NewNode, ROOT, ReadPieces, Result, SetAttr, StatFs,
+    Time,
 };
 
 /// The most that the kernel asks for at once.
@@ -70,16 +70,35 @@ impl NullFiles {
 }
 
 impl FileSystem for Null {
+    vfs::methods! { self;
+        getattr(ino) => self.files().attr(ino);
+        fsync(_, _) => Ok(());
+        sync() => Ok(());
+        statfs() => Ok(StatFs { block_size: 4096, name_max: 255, ..StatFs::default() });
+        listxattr(_) => Ok(Vec::new());
+        getxattr(_, _) => Err(Error::NoAttribute);
+        // What a measurement does not ask for.
+        readlink(_) => Err(Error::NotSupported);
+        tmpfile(_, _, _) => Err(Error::NotSupported);
+        mkdir(_, _, _, _) => Err(Error::NotSupported);
+        symlink(_, _, _, _) => Err(Error::NotSupported);
+        link(_, _, _) => Err(Error::NotSupported);
+        rmdir(_, _) => Err(Error::NotSupported);
+        rename(_, _, _, _, _) => Err(Error::NotSupported);
+        fallocate(_, _, _, _) => Err(Error::NotSupported);
+        seek(_, _, _) => Err(Error::NotSupported);
+        copy_range(_, _, _, _, _) => Err(Error::NotSupported);
+        readdir(_, _, _, _) => Err(Error::NotSupported);
+        setxattr(_, _, _, _) => Err(Error::NotSupported);
+        removexattr(_, _) => Err(Error::NotSupported);
+    }
+
     fn lookup(&self, _: Ino, name: &[u8]) -> Result<Attr> {
         let files = self.files();
         files.attr(*files.names.get(name).ok_or(Error::NotFound)?)
     }
 
     fn forget(&self, _: Ino, _: u64) {}
-
-    fn getattr(&self, ino: Ino) -> Result<Attr> {
-        self.files().attr(ino)
-    }
 
     fn setattr(&self, _: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
         let mut files = self.files_mut();
@@ -119,89 +138,5 @@ impl FileSystem for Null {
             *size = end.max(*size);
         }
         Ok(())
-    }
-
-    fn fsync(&self, _: Ino, _: bool) -> Result<()> {
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn statfs(&self) -> Result<StatFs> {
-        Ok(StatFs {
-            block_size: 4096,
-            name_max: 255,
-            ..StatFs::default()
-        })
-    }
-
-    fn listxattr(&self, _: Ino) -> Result<Vec<Vec<u8>>> {
-        Ok(Vec::new())
-    }
-
-    fn getxattr(&self, _: Ino, _: &[u8]) -> Result<Vec<u8>> {
-        Err(Error::NoAttribute)
-    }
-
-    // What a measurement does not ask for.
-
-    fn readlink(&self, _: Ino) -> Result<Vec<u8>> {
-        Err(Error::NotSupported)
-    }
-
-    fn tmpfile(&self, _: &Caller, _: Ino, _: &NewNode) -> Result<Attr> {
-        Err(Error::NotSupported)
-    }
-
-    fn mkdir(&self, _: &Caller, _: Ino, _: &[u8], _: &NewNode) -> Result<Attr> {
-        Err(Error::NotSupported)
-    }
-
-    fn symlink(&self, _: &Caller, _: Ino, _: &[u8], _: &[u8]) -> Result<Attr> {
-        Err(Error::NotSupported)
-    }
-
-    fn link(&self, _: Ino, _: Ino, _: &[u8]) -> Result<Attr> {
-        Err(Error::NotSupported)
-    }
-
-    fn rmdir(&self, _: Ino, _: &[u8]) -> Result<()> {
-        Err(Error::NotSupported)
-    }
-
-    fn rename(&self, _: Ino, _: &[u8], _: Ino, _: &[u8], _: RenameMode) -> Result<()> {
-        Err(Error::NotSupported)
-    }
-
-    fn fallocate(&self, _: Ino, _: u64, _: u64, _: Fallocate) -> Result<()> {
-        Err(Error::NotSupported)
-    }
-
-    fn seek(&self, _: Ino, _: u64, _: Seek) -> Result<u64> {
-        Err(Error::NotSupported)
-    }
-
-    fn copy_range(&self, _: Ino, _: u64, _: Ino, _: u64, _: u64) -> Result<u64> {
-        Err(Error::NotSupported)
-    }
-
-    fn readdir(
-        &self,
-        _: Ino,
-        _: u64,
-        _: bool,
-        _: &mut dyn FnMut(&DirEntry<'_>) -> bool,
-    ) -> Result<()> {
-        Err(Error::NotSupported)
-    }
-
-    fn setxattr(&self, _: Ino, _: &[u8], _: &[u8], _: SetXattr) -> Result<()> {
-        Err(Error::NotSupported)
-    }
-
-    fn removexattr(&self, _: Ino, _: &[u8]) -> Result<()> {
-        Err(Error::NotSupported)
     }
 }

@@ -1,16 +1,33 @@
 //! The reverse mode as a [`FileSystem`].
 
-use vfs::{
-    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ROOT, ReadPieces,
-    RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Trust,
-};
+use vfs::{Attr, Error, FileSystem, Ino, Kind, ROOT, Result, Seek, Trust};
 
 use super::view::{ReverseNode, ReverseView};
 use crate::engine::attributes::space;
 
 impl FileSystem for ReverseView {
-    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
-        self.look_up(parent, name)
+    vfs::methods! { self;
+        lookup(parent, name) => self.look_up(parent, name);
+        getattr(ino) => self.attr(&*self.inodes.get(ino)?);
+        setattr(_, _, _) => Err(Error::ReadOnly);
+        mknod(_, _, _, _) => Err(Error::ReadOnly);
+        tmpfile(_, _, _) => Err(Error::ReadOnly);
+        mkdir(_, _, _, _) => Err(Error::ReadOnly);
+        symlink(_, _, _, _) => Err(Error::ReadOnly);
+        link(_, _, _) => Err(Error::ReadOnly);
+        unlink(_, _) => Err(Error::ReadOnly);
+        rmdir(_, _) => Err(Error::ReadOnly);
+        rename(_, _, _, _, _) => Err(Error::ReadOnly);
+        read(ino, offset, len) => Ok(vec![self.read_file(ino, offset, len)?.into()]);
+        write(_, _, _, _) => Err(Error::ReadOnly);
+        fsync(_, _) => Ok(());
+        sync() => Ok(());
+        fallocate(_, _, _, _) => Err(Error::ReadOnly);
+        copy_range(_, _, _, _, _) => Err(Error::ReadOnly);
+        readdir(ino, cookie, attrs, emit) => self.read_dir(ino, cookie, attrs, emit);
+        statfs() => space(&self.inodes.get(ROOT)?.entry, self.keys.name_max());
+        setxattr(_, _, _, _) => Err(Error::ReadOnly);
+        removexattr(_, _) => Err(Error::ReadOnly);
     }
 
     fn forget(&self, ino: Ino, count: u64) {
@@ -39,72 +56,12 @@ impl FileSystem for ReverseView {
         Ok(())
     }
 
-    fn getattr(&self, ino: Ino) -> Result<Attr> {
-        self.attr(&*self.inodes.get(ino)?)
-    }
-
-    fn setattr(&self, _: &Caller, _: Ino, _: &SetAttr) -> Result<Attr> {
-        Err(Error::ReadOnly)
-    }
-
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         let inode = self.inodes.get(ino)?;
         match &inode.node {
             ReverseNode::Plain(path) => self.keys.target(path, &inode.entry.target()?),
             _ => Err(Error::Invalid),
         }
-    }
-
-    fn mknod(&self, _: &Caller, _: Ino, _: &[u8], _: &NewNode) -> Result<Attr> {
-        Err(Error::ReadOnly)
-    }
-
-    fn tmpfile(&self, _: &Caller, _: Ino, _: &NewNode) -> Result<Attr> {
-        Err(Error::ReadOnly)
-    }
-
-    fn mkdir(&self, _: &Caller, _: Ino, _: &[u8], _: &NewNode) -> Result<Attr> {
-        Err(Error::ReadOnly)
-    }
-
-    fn symlink(&self, _: &Caller, _: Ino, _: &[u8], _: &[u8]) -> Result<Attr> {
-        Err(Error::ReadOnly)
-    }
-
-    fn link(&self, _: Ino, _: Ino, _: &[u8]) -> Result<Attr> {
-        Err(Error::ReadOnly)
-    }
-
-    fn unlink(&self, _: Ino, _: &[u8]) -> Result<()> {
-        Err(Error::ReadOnly)
-    }
-
-    fn rmdir(&self, _: Ino, _: &[u8]) -> Result<()> {
-        Err(Error::ReadOnly)
-    }
-
-    fn rename(&self, _: Ino, _: &[u8], _: Ino, _: &[u8], _: RenameMode) -> Result<()> {
-        Err(Error::ReadOnly)
-    }
-
-    fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces> {
-        Ok(vec![self.read_file(ino, offset, len)?.into()])
-    }
-
-    fn write(&self, _: Ino, _: u64, _: &[u8], _: bool) -> Result<()> {
-        Err(Error::ReadOnly)
-    }
-
-    fn fsync(&self, _: Ino, _: bool) -> Result<()> {
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn fallocate(&self, _: Ino, _: u64, _: u64, _: Fallocate) -> Result<()> {
-        Err(Error::ReadOnly)
     }
 
     /// A hole has ciphertext too.
@@ -115,28 +72,6 @@ impl FileSystem for ReverseView {
             Seek::Data => Ok(offset),
             Seek::Hole => Ok(size),
         }
-    }
-
-    fn copy_range(&self, _: Ino, _: u64, _: Ino, _: u64, _: u64) -> Result<u64> {
-        Err(Error::ReadOnly)
-    }
-
-    fn readdir(
-        &self,
-        ino: Ino,
-        cookie: u64,
-        attrs: bool,
-        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
-    ) -> Result<()> {
-        self.read_dir(ino, cookie, attrs, emit)
-    }
-
-    fn statfs(&self) -> Result<StatFs> {
-        space(&self.inodes.get(ROOT)?.entry, self.keys.name_max())
-    }
-
-    fn setxattr(&self, _: Ino, _: &[u8], _: &[u8], _: SetXattr) -> Result<()> {
-        Err(Error::ReadOnly)
     }
 
     /// Only the ACLs of entries, which decide who may read the ciphertext.
@@ -159,9 +94,5 @@ impl FileSystem for ReverseView {
         let mut names = inode.entry.xattrs()?;
         names.retain(|name| self.keys.shows_xattr(name));
         Ok(names)
-    }
-
-    fn removexattr(&self, _: Ino, _: &[u8]) -> Result<()> {
-        Err(Error::ReadOnly)
     }
 }
