@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use cipher::{SeededRandom, Suite, SystemRandom};
-use dataset::{Clock, Dataset, Engine, EngineOptions, Settings, Volume};
+use dataset::{Clock, Dataset, Engine, EngineOptions, Settings};
 use keys::{Argon2Params, DataKeys, KeyGeneration, KeyMaterial, WrappingKeyAccess};
-use pool::{DatasetKind, Env, NewDataset, Origin, Pool, VolumeShape};
+use pool::{DatasetKind, Env, NewDataset, Origin, Pool};
 use secret::Key;
 use store::{CreateOptions, NewMember, Store};
 use vfs::{Caller, Time};
@@ -99,22 +99,6 @@ impl BenchPool {
         let (keys, settings) = (Some(vec![keys()]), Settings::default());
         let opened = Dataset::open(&self.engine(), &self.pool, id, keys, settings, &OWNER);
         opened.expect("the dataset")
-    }
-
-    /// Makes a volume beside it, and opens that.
-    pub(crate) fn volume(&self, shape: VolumeShape, settings: Settings) -> Volume {
-        let new = NewDataset {
-            kind: DatasetKind::Volume,
-            guid: 3,
-            suite: SUITE.id(),
-            keyring: None,
-            is_key_root: true,
-            props: [shape.mark()].into(),
-        };
-        let made = self.pool.create_dataset("bench/volume", new, &origin());
-        let id = made.expect("a volume").id;
-        let keys = Some(vec![keys()]);
-        Volume::open(&self.engine(), &self.pool, id, keys, settings).expect("the volume")
     }
 
     pub(crate) fn commit(&self) {
