@@ -6,10 +6,13 @@
 //! or torn as a seed decides. Read, write and flush errors, short writes, a store without free space and
 //! flipped bits are asked for with [`FaultDevice::inject`] and [`FaultDevice::flip`].
 
-use std::collections::BTreeSet;
+mod medium;
+
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+
+use medium::Medium;
 
 use crate::{BlockDevice, Error, Result, SectorSizes, check_range, total};
 
@@ -75,6 +78,17 @@ pub enum Survival {
     Seeded(u64),
 }
 
+impl Survival {
+    /// The fates in turn: one cut loses all, the next one nothing, and the third one what the seed decides.
+    pub fn in_turn(cut: u64, seed: u64) -> Survival {
+        match cut % 3 {
+            0 => Survival::None,
+            1 => Survival::All,
+            _ => Survival::Seeded(seed),
+        }
+    }
+}
+
 enum Event {
     Write { offset: u64, data: Vec<u8> },
     Flush,
@@ -82,11 +96,16 @@ enum Event {
 
 /// The history of a device since it was made.
 pub struct Journal {
-    base: Vec<u8>,
+    base: Medium,
     events: Vec<(u64, Event)>,
 }
 
 impl Journal {
+    fn new(base: Medium) -> Journal {
+        let events = Vec::new();
+        Journal { base, events }
+    }
+
     /// The numbers of the events, in order.
     pub fn times(&self) -> Vec<u64> {
         self.events.iter().map(|(time, _)| *time).collect()
@@ -94,6 +113,15 @@ impl Journal {
 
     /// Returns the bytes of the medium after a power cut just before event `cut`.
     pub fn image(&self, cut: u64, survival: Survival) -> Vec<u8> {
+        self.medium(cut, survival).to_bytes()
+    }
+
+    /// Returns the device after a power cut just before event `cut`.
+    pub fn device(&self, cut: u64, survival: Survival, clock: &FaultClock) -> FaultDevice {
+        FaultDevice::of(self.medium(cut, survival), clock)
+    }
+
+    fn medium(&self, cut: u64, survival: Survival) -> Medium {
         let mut image = self.base.clone();
         let past: Vec<&Event> = self
             .events
@@ -107,7 +135,7 @@ impl Journal {
             .map_or(0, |index| index + 1);
         for event in &past[..flushed] {
             if let Event::Write { offset, data } = event {
-                put(&mut image, *offset, data);
+                image.write(*offset as usize, data);
             }
         }
         let pending: Vec<(u64, &[u8])> = past[flushed..]
@@ -117,7 +145,9 @@ impl Journal {
                 Event::Flush => None,
             })
             .collect();
-        survive(&mut image, pending, survival);
+        fates(pending, survival, &mut |offset, data| {
+            image.write(offset as usize, data);
+        });
         image
     }
 }
@@ -131,22 +161,19 @@ impl Journal {
     }
 }
 
-fn put(image: &mut [u8], offset: u64, data: &[u8]) {
-    let start = offset as usize;
-    image[start..start + data.len()].copy_from_slice(data);
-}
-
 /// Changes an image as a power cut does before these writes, offsets and bytes in the order
 /// in which they were made, are flushed.
-pub fn survive(image: &mut [u8], mut pending: Vec<(u64, &[u8])>, survival: Survival) {
+pub fn survive(image: &mut [u8], pending: Vec<(u64, &[u8])>, survival: Survival) {
+    fates(pending, survival, &mut |offset, data| {
+        image[offset as usize..][..data.len()].copy_from_slice(data);
+    });
+}
+
+/// Calls `put` with what arrives of these writes, in the order in which it does.
+fn fates(mut pending: Vec<(u64, &[u8])>, survival: Survival, put: &mut dyn FnMut(u64, &[u8])) {
     let seed = match survival {
         Survival::None => return,
-        Survival::All => {
-            for (offset, data) in pending {
-                put(image, offset, data);
-            }
-            return;
-        }
+        Survival::All => return pending.iter().for_each(|(offset, data)| put(*offset, data)),
         Survival::Seeded(seed) => seed,
     };
     let mut dice = Dice(seed);
@@ -156,19 +183,19 @@ pub fn survive(image: &mut [u8], mut pending: Vec<(u64, &[u8])>, survival: Survi
     for (offset, data) in pending {
         match dice.below(3) {
             0 => {}
-            1 => put(image, offset, data),
-            _ => tear(image, offset, data, &mut dice),
+            1 => put(offset, data),
+            _ => tear(offset, data, &mut dice, put),
         }
     }
 }
 
-fn tear(image: &mut [u8], offset: u64, data: &[u8], dice: &mut Dice) {
+fn tear(offset: u64, data: &[u8], dice: &mut Dice, put: &mut dyn FnMut(u64, &[u8])) {
     let mut at = 0;
     while at < data.len() {
         let into_sector = (offset as usize + at) % SECTOR;
         let n = (SECTOR - into_sector).min(data.len() - at);
         if dice.below(2) == 0 {
-            put(image, offset + at as u64, &data[at..at + n]);
+            put(offset + at as u64, &data[at..at + n]);
         }
         at += n;
     }
@@ -189,7 +216,7 @@ impl Dice {
 }
 
 struct State {
-    current: Vec<u8>,
+    current: Medium,
     journal: Journal,
     faults: Vec<Fault>,
     /// A flush has failed.
@@ -208,20 +235,26 @@ pub struct FaultDevice {
 impl FaultDevice {
     /// A device of `size` zero bytes.
     pub fn new(size: usize, clock: &FaultClock) -> FaultDevice {
-        FaultDevice::from_bytes(vec![0; size], clock)
+        FaultDevice::of(Medium::new(size), clock)
     }
 
     /// A device that holds `bytes`, as after a power cut.
     pub fn from_bytes(bytes: Vec<u8>, clock: &FaultClock) -> FaultDevice {
+        FaultDevice::of(Medium::from_bytes(&bytes), clock)
+    }
+
+    /// Returns a device with the bytes that reads see now.
+    pub fn copy(&self, clock: &FaultClock) -> FaultDevice {
+        FaultDevice::of(self.lock().current.clone(), clock)
+    }
+
+    fn of(medium: Medium, clock: &FaultClock) -> FaultDevice {
         FaultDevice {
             clock: clock.clone(),
-            size: AtomicU64::new(bytes.len() as u64),
+            size: AtomicU64::new(medium.len() as u64),
             state: Mutex::new(State {
-                current: bytes.clone(),
-                journal: Journal {
-                    base: bytes,
-                    events: Vec::new(),
-                },
+                current: medium.clone(),
+                journal: Journal::new(medium),
                 faults: Vec::new(),
                 has_lost: false,
                 written: 0,
@@ -247,12 +280,15 @@ impl FaultDevice {
 
     /// Flips bits of one byte, on the medium, behind everyone's back.
     pub fn flip(&self, offset: u64, mask: u8) {
-        self.lock().current[offset as usize] ^= mask;
+        let (mut state, at) = (self.lock(), offset as usize);
+        let mut byte = [0];
+        state.current.read(at, &mut byte);
+        state.current.write(at, &[byte[0] ^ mask]);
     }
 
     /// Returns the bytes that reads see now.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.lock().current.clone()
+        self.lock().current.to_bytes()
     }
 
     /// Returns the number of bytes that were written in all.
@@ -269,21 +305,15 @@ impl FaultDevice {
     /// here.
     pub fn resize(&self, size: usize) {
         let mut state = self.lock();
-        state.current.resize(size, 0);
-        state.journal = Journal {
-            base: state.current.clone(),
-            events: Vec::new(),
-        };
+        state.current.resize(size);
+        state.journal = Journal::new(state.current.clone());
         self.size.store(size as u64, Ordering::SeqCst);
     }
 
     /// Takes the journal, leaving one that starts here.
     pub fn take_journal(&self) -> Journal {
         let mut state = self.lock();
-        let fresh = Journal {
-            base: state.current.clone(),
-            events: Vec::new(),
-        };
+        let fresh = Journal::new(state.current.clone());
         std::mem::replace(&mut state.journal, fresh)
     }
 
@@ -357,8 +387,7 @@ impl BlockDevice for FaultDevice {
         if bad || self.is_dead(&state.faults) {
             return Err(self.error("read", offset, len, io::ErrorKind::Other));
         }
-        let start = offset as usize;
-        buf.copy_from_slice(&state.current[start..start + buf.len()]);
+        state.current.read(offset as usize, buf);
         Ok(())
     }
 
@@ -373,7 +402,7 @@ impl BlockDevice for FaultDevice {
         let mut data: Vec<u8> = pieces.iter().flat_map(|p| p.iter().copied()).collect();
         let (admitted, failure) = state.admit(event, data.len());
         data.truncate(admitted);
-        put(&mut state.current, offset, &data);
+        state.current.write(offset as usize, &data);
         state.written += data.len() as u64;
         state
             .journal
@@ -406,7 +435,7 @@ impl BlockDevice for FaultDevice {
         if self.is_dead(&state.faults) {
             return Err(self.error("drop", 0, self.size(), io::ErrorKind::Other));
         }
-        state.current = state.journal.image(u64::MAX, Survival::All);
+        state.current = state.journal.medium(u64::MAX, Survival::All);
         Ok(())
     }
 
@@ -425,7 +454,7 @@ impl BlockDevice for FaultDevice {
         }
         let event = self.clock.tick();
         let data = vec![0xdd; len as usize];
-        put(&mut state.current, offset, &data);
+        state.current.write(offset as usize, &data);
         state.discarded += len;
         let event = (event, Event::Write { offset, data });
         state.journal.events.push(event);
@@ -433,19 +462,43 @@ impl BlockDevice for FaultDevice {
     }
 }
 
+/// The devices after a power cut just before event `cut`, on a clock of their own.
+pub fn after_cut<'a>(
+    journals: impl IntoIterator<Item = &'a Journal>,
+    cut: u64,
+    survival: Survival,
+) -> Vec<Arc<FaultDevice>> {
+    let clock = FaultClock::new();
+    let device = |journal: &Journal| Arc::new(journal.device(cut, survival, &clock));
+    journals.into_iter().map(device).collect()
+}
+
+/// Devices with the bytes of these, on a clock of their own.
+pub fn copies<'a>(
+    devices: impl IntoIterator<Item = &'a Arc<FaultDevice>>,
+) -> Vec<Arc<FaultDevice>> {
+    let clock = FaultClock::new();
+    let copy = |device: &Arc<FaultDevice>| Arc::new(device.copy(&clock));
+    devices.into_iter().map(copy).collect()
+}
+
 /// Every distinct image that a cut just before `cut` may leave, as far as `seeds` reach.
 pub fn images(journal: &Journal, cut: u64, seeds: impl Iterator<Item = u64>) -> Vec<Vec<u8>> {
-    let mut seen = BTreeSet::new();
-    [Survival::None, Survival::All]
-        .into_iter()
-        .chain(seeds.map(Survival::Seeded))
-        .map(|survival| journal.image(cut, survival))
-        .filter(|image| seen.insert(image.clone()))
-        .collect()
+    let mut seen: Vec<Medium> = Vec::new();
+    let fates = [Survival::None, Survival::All].into_iter();
+    for survival in fates.chain(seeds.map(Survival::Seeded)) {
+        let medium = journal.medium(cut, survival);
+        if !seen.contains(&medium) {
+            seen.push(medium);
+        }
+    }
+    seen.iter().map(Medium::to_bytes).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn write(device: &FaultDevice, offset: u64, data: &[u8]) -> Result<()> {
