@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::BlockDevice;
 pub use block::fault::Dice;
-use block::fault::{FaultClock, FaultDevice};
+use block::fault::{FaultClock, FaultDevice, Journal, Survival, after_cut};
 use cipher::{Random, SeededRandom, Suite};
 use dataset::{Clock, Dataset, Engine, EngineOptions, Settings};
 use keys::{Argon2Params, DataKeys, KeyGeneration, KeyMaterial, WrappingKeyAccess};
@@ -165,6 +165,11 @@ pub fn open_pool(device: Arc<FaultDevice>) -> pool::Result<Pool> {
 
 pub fn open_devices(devices: Vec<Arc<dyn BlockDevice>>) -> pool::Result<Pool> {
     Pool::open(Arc::new(Store::open(devices)?), env(3), false)
+}
+
+/// Opens the pool on a device after a power cut.
+pub fn open_cut(journal: &Journal, cut: u64, survival: Survival) -> pool::Result<Pool> {
+    open_pool(after_cut([journal], cut, survival).remove(0))
 }
 
 pub fn open_image(image: Vec<u8>) -> pool::Result<Pool> {

@@ -52,10 +52,7 @@ fn referenced(pool: &Pool) -> u64 {
 
 /// Opens the present contents of a device anew.
 fn reopened(device: &FaultDevice) -> (Arc<FaultDevice>, Pool, Arc<Dataset>) {
-    let device = Arc::new(FaultDevice::from_bytes(
-        device.to_bytes(),
-        &FaultClock::new(),
-    ));
+    let device = Arc::new(device.copy(&FaultClock::new()));
     let pool = open_pool(Arc::clone(&device)).unwrap();
     let files = open_files(&pool, None, settings(2), 0);
     (device, pool, files)

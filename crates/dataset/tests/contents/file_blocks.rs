@@ -103,10 +103,7 @@ impl World {
         let report = pool.check().unwrap();
         assert!(report.is_clean(), "{:?}", report.findings);
         drop((files, pool));
-        let device = Arc::new(FaultDevice::from_bytes(
-            device.to_bytes(),
-            &FaultClock::new(),
-        ));
+        let device = Arc::new(device.copy(&FaultClock::new()));
         let pool = open_pool(Arc::clone(&device)).unwrap();
         let files = open_files(&pool, None, settings(), 0);
         World {

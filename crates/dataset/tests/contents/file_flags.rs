@@ -325,7 +325,7 @@ fn a_power_cut_leaves_the_old_or_the_new_flags() {
     let mut seen = [false; 2];
     let end = journal.times().last().copied().unwrap_or(0);
     for cut in journal.times().into_iter().chain([end + 1]) {
-        let pool = open_image(journal.image(cut, Survival::None)).unwrap();
+        let pool = open_cut(&journal, cut, Survival::None).unwrap();
         let files = open_files(&pool, None, Settings::default(), 0);
         let found = files.flags(dir).unwrap();
         assert!([NONE, IMMUTABLE].contains(&found));

@@ -148,7 +148,7 @@ fn what_was_synced_is_there_after_a_power_cut() {
     let journal = device.take_journal();
     let mut found = std::collections::BTreeSet::new();
     for cut in (begin..=end).step_by(3) {
-        let outer = open_image(journal.image(cut, Survival::Seeded(cut))).unwrap();
+        let outer = open_cut(&journal, cut, Survival::Seeded(cut)).unwrap();
         let engine = small_engine(0);
         let mapping = unlock(open_volume(&outer, &engine));
         let store = Store::open(vec![mapping]).unwrap();

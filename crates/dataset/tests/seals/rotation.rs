@@ -173,9 +173,7 @@ fn a_power_cut_leaves_the_old_keys_or_the_new_ones() {
     let mut seen = BTreeSet::new();
     for cut in first..=end {
         for survival in [Survival::None, Survival::All, Survival::Seeded(cut)] {
-            let image = journal.image(cut, survival);
-            let clock = FaultClock::new();
-            let device = Arc::new(block::fault::FaultDevice::from_bytes(image, &clock));
+            let device = block::fault::after_cut([&journal], cut, survival).remove(0);
             let pool = open_pool(Arc::clone(&device)).unwrap();
             pool.claim("here").unwrap();
             let ring = keyring(&pool, &entry);
@@ -354,7 +352,7 @@ fn a_power_cut_while_it_goes_on_costs_nothing() {
     let journal = device.take_journal();
     for cut in first..=end {
         for survival in [Survival::None, Survival::Seeded(cut)] {
-            let pool = open_image(journal.image(cut, survival)).unwrap();
+            let pool = open_cut(&journal, cut, survival).unwrap();
             assert_clean(&pool);
             let files = open(&pool, &entry);
             let look = || {
@@ -558,7 +556,7 @@ fn what_was_synced_is_not_lost_by_a_rotation() {
 }
 
 fn as_after_a_power_cut(device: &FaultDevice, clock: &FaultClock) -> Pool {
-    let device = Arc::new(FaultDevice::from_bytes(device.to_bytes(), clock));
+    let device = Arc::new(device.copy(clock));
     let pool = open_pool(device).unwrap();
     pool.claim("here").unwrap();
     pool

@@ -233,7 +233,7 @@ fn a_power_cut_at_any_write_leaves_a_whole_history() {
     let journal = device.take_journal();
     for cut in first..=end {
         for survival in [Survival::None, Survival::All, Survival::Seeded(cut)] {
-            let pool = open_image(journal.image(cut, survival)).unwrap();
+            let pool = open_cut(&journal, cut, survival).unwrap();
             let now = state(&pool, id);
             for earlier in states.iter().filter(|at| at.sequence < now.sequence) {
                 let found = compare(&pool, id, earlier);

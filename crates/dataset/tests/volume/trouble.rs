@@ -63,7 +63,7 @@ fn a_power_cut_at_every_write() {
             let seeded = [Survival::Seeded(cut), Survival::Seeded(cut + 1)];
             let other = [seeded[1], Survival::None][cut as usize % 2];
             for survival in [seeded[0], other, Survival::All] {
-                let pool = open_image(journal.image(cut, survival)).unwrap();
+                let pool = open_cut(&journal, cut, survival).unwrap();
                 let volume = open(&pool, "tank/vol", SUITE, settings);
                 let found = read_all(&volume);
                 let last =
@@ -112,7 +112,7 @@ fn a_power_cut_while_it_becomes_smaller() {
     let journal = device.take_journal();
     let mut sizes = std::collections::BTreeSet::new();
     for cut in begin..=end {
-        let pool = open_image(journal.image(cut, Survival::Seeded(cut))).unwrap();
+        let pool = open_cut(&journal, cut, Survival::Seeded(cut)).unwrap();
         let volume = open(&pool, "tank/vol", SUITE, Settings::default());
         let size = volume.size();
         sizes.insert(size);

@@ -254,18 +254,8 @@ fn a_power_cut_at_any_write_leaves_one_state_or_the_other() {
         let journals: Vec<_> = devices.iter().map(|d| d.take_journal()).collect();
         let (mut went_back, mut stayed) = (0, 0);
         for cut in (first..=made).chain(changed..=end) {
-            let survival = match cut % 3 {
-                0 => Survival::None,
-                1 => Survival::All,
-                _ => Survival::Seeded(seed + cut),
-            };
-            let images = || {
-                let clock = FaultClock::new();
-                let images = journals.iter().map(|journal| journal.image(cut, survival));
-                images
-                    .map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)))
-                    .collect::<Vec<_>>()
-            };
+            let survival = Survival::in_turn(cut, seed + cut);
+            let images = || after_cut(&journals, cut, survival);
             let when = format!("seed {seed}, cut {cut}, {survival:?}");
             let now = images();
             let pool = open_on(&now).unwrap_or_else(|error| panic!("{when}: {error}"));
@@ -332,16 +322,8 @@ fn a_power_cut_while_it_goes_back() {
         let journals: Vec<_> = devices.iter().map(|d| d.take_journal()).collect();
         let (mut old, mut new) = (0, 0);
         for cut in first..=end {
-            let survival = match cut % 3 {
-                0 => Survival::None,
-                1 => Survival::All,
-                _ => Survival::Seeded(seed + cut),
-            };
-            let clock = FaultClock::new();
-            let images = journals.iter().map(|journal| journal.image(cut, survival));
-            let images: Vec<_> = images
-                .map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)))
-                .collect();
+            let survival = Survival::in_turn(cut, seed + cut);
+            let images = after_cut(&journals, cut, survival);
             let when = format!("seed {seed}, cut {cut}, {survival:?}");
             let pool = open_on(&images).unwrap_or_else(|error| panic!("{when}: {error}"));
             assert_clean(&pool);

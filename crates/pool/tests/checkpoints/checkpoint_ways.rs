@@ -61,18 +61,8 @@ fn cuts(
 ) {
     let journals: Vec<_> = devices.iter().map(|d| d.take_journal()).collect();
     for cut in first..=end {
-        let survival = match cut % 3 {
-            0 => Survival::None,
-            1 => Survival::All,
-            _ => Survival::Seeded(cut),
-        };
-        let images = || {
-            let clock = FaultClock::new();
-            let images = journals.iter().map(|journal| journal.image(cut, survival));
-            images
-                .map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)))
-                .collect()
-        };
+        let survival = Survival::in_turn(cut, cut);
+        let images = || after_cut(&journals, cut, survival);
         each(format!("cut {cut}, {survival:?}"), &images);
     }
 }

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use block::BlockDevice;
-pub use block::fault::Dice;
+// Not each program of tests cuts the power.
+#[allow(unused_imports)]
+pub use block::fault::{Dice, after_cut, copies};
 use block::fault::{FaultClock, FaultDevice};
 use pool::{
     ArrayKind, DatasetKind, DeviceState, Env, NewClone, NewDataset, OpenDataset, Origin, Pool,
@@ -324,6 +326,5 @@ pub fn assert_sound(pool: &Pool, when: impl std::fmt::Display) {
 
 /// A device with the same bytes, on a clock of its own.
 pub fn copy_of(device: &FaultDevice) -> Arc<FaultDevice> {
-    let clock = FaultClock::new();
-    Arc::new(FaultDevice::from_bytes(device.to_bytes(), &clock))
+    Arc::new(device.copy(&FaultClock::new()))
 }

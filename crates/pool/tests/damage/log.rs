@@ -91,13 +91,9 @@ fn what_was_appended_is_found_after_a_power_cut_at_any_event() {
         // What one entry is on one device is many writes on several.
         let step = 3 * devices.len();
         for cut in (first + seed % 3..=clock.now()).step_by(step) {
-            let survival = match (cut / step as u64) % 3 {
-                0 => Survival::None,
-                1 => Survival::All,
-                _ => Survival::Seeded(seed ^ cut),
-            };
-            let images = journals.iter().map(|journal| journal.image(cut, survival));
-            let pool = open_images(images.collect()).unwrap();
+            let survival = Survival::in_turn(cut / step as u64, seed ^ cut);
+            let devices = after_cut(&journals, cut, survival);
+            let pool = open_on(&devices).unwrap();
             assert_clean(&pool);
             let dataset = open_top(&pool);
             let Some(head) = dataset.waiting_log() else {

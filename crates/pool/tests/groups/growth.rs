@@ -170,11 +170,7 @@ fn a_power_cut_at_every_write_leaves_the_old_size_or_the_new() {
                 _ => [Survival::Seeded(cut), Survival::Seeded(seed + cut)],
             };
             for survival in survivals.into_iter().take(1 + usize::from(seed == 10)) {
-                let clock = FaultClock::new();
-                let images = journals.iter().map(|journal| journal.image(cut, survival));
-                let devices: Vec<_> = images
-                    .map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)))
-                    .collect();
+                let devices = after_cut(&journals, cut, survival);
                 let case = format!("seed {seed}, cut {cut}, {survival:?}");
                 let pool = open_on(&devices).unwrap_or_else(|error| panic!("{case}: {error}"));
                 assert_clean(&pool);
@@ -266,11 +262,7 @@ fn a_flipped_bit_in_a_header_brings_nothing_old_back() {
             old_end,
             old_end + 24,
         ] {
-            let clock = FaultClock::new();
-            let copy = |device: &Arc<FaultDevice>| {
-                Arc::new(FaultDevice::from_bytes(device.to_bytes(), &clock))
-            };
-            let devices: Vec<_> = growing.devices.iter().map(copy).collect();
+            let devices = copies(&growing.devices);
             devices[flipped].flip(at as u64, 4);
             let pool = open_on(&devices).unwrap_or_else(|error| panic!("{at}: {error}"));
             assert_eq!(read_pool(&pool), model, "{at}");

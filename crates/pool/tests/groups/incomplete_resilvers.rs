@@ -340,13 +340,12 @@ fn a_power_cut_takes_nothing() {
     let of = 1 + (clock.now() - start) / 50;
     for cut in (start..=clock.now()).filter(|_| dice.below(of) == 0) {
         let survival = Survival::Seeded(cut);
-        let images = journals.iter().map(|journal| journal.image(cut, survival));
-        let images: Vec<_> = images.collect();
-        let is_pool = |image: &Vec<u8>| open_images(vec![image.clone()]).is_ok();
+        let devices = after_cut(&journals, cut, survival);
         if cut <= failed {
-            assert!(is_pool(&images[0]), "cut {cut}: the old one is needed");
+            let is_pool = open_on(&copies(&devices[..1])).is_ok();
+            assert!(is_pool, "cut {cut}: the old one is needed");
         }
-        let pool = open_images(images.clone()).unwrap_or_else(|error| panic!("{cut}: {error}"));
+        let pool = open_on(&devices).unwrap_or_else(|error| panic!("{cut}: {error}"));
         resilver(&pool);
         let dataset = pool.open_dataset(1).unwrap();
         let found = read_all(&dataset, ArrayKind::Data).unwrap();

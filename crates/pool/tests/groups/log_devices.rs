@@ -58,14 +58,6 @@ fn pool_with_logs(devices: &[Arc<FaultDevice>]) -> (Pool, Arc<OpenDataset>) {
     (pool, dataset)
 }
 
-fn copies(devices: &[Arc<FaultDevice>]) -> Vec<Arc<FaultDevice>> {
-    let clock = FaultClock::new();
-    let devices = devices.iter();
-    devices
-        .map(|device| Arc::new(FaultDevice::from_bytes(device.to_bytes(), &clock)))
-        .collect()
-}
-
 #[test]
 fn logs_go_to_their_devices_and_records_never() {
     let devices = fault_devices(2, &FaultClock::new());
@@ -520,14 +512,10 @@ fn what_was_synced_is_found_after_a_power_cut_at_any_event() {
         let journals: Vec<_> = devices.iter().map(|device| device.take_journal()).collect();
         let step = 11 * devices.len();
         for cut in (first + seed % 3..=clock.now()).step_by(step) {
-            let survival = match (cut / step as u64) % 3 {
-                0 => Survival::None,
-                1 => Survival::All,
-                _ => Survival::Seeded(seed ^ cut),
-            };
+            let survival = Survival::in_turn(cut / step as u64, seed ^ cut);
             let context = format!("seed {seed}, cut {cut}, {survival:?}");
-            let images = journals.iter().map(|journal| journal.image(cut, survival));
-            let pool = open_images(images.collect()).unwrap_or_else(|e| panic!("{context}: {e}"));
+            let devices = after_cut(&journals, cut, survival);
+            let pool = open_on(&devices).unwrap_or_else(|e| panic!("{context}: {e}"));
             assert_clean(&pool);
             let dataset = open_top(&pool);
             let Some(head) = dataset.waiting_log() else {

@@ -287,18 +287,13 @@ fn a_device_that_fails_at_any_event_loses_nothing() {
         workload.run(50);
         let (pool, model) = workload.close();
         drop(pool);
-        let (images, model): (Vec<_>, _) = (
-            devices.iter().map(|d| d.to_bytes()).collect(),
-            normal(model),
-        );
+        let (before, model) = (copies(&devices), normal(model));
 
         let mut failures = 0;
         let mut removed = |failing: usize, fault: &dyn Fn(u64) -> Option<Fault>| {
             let clock = FaultClock::new();
-            let image = images.iter().cloned();
-            let devices: Vec<_> = image
-                .map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)))
-                .collect();
+            let copy = |device: &Arc<FaultDevice>| Arc::new(device.copy(&clock));
+            let devices: Vec<_> = before.iter().map(copy).collect();
             let pool = open_on(&devices).unwrap();
             let begin = clock.now();
             if let Some(fault) = fault(begin) {

@@ -197,7 +197,7 @@ fn after_an_import_it_is_empty_and_known() {
     bench.warm_up();
     let Bench { device, cache, .. } = &bench;
     bench.pool.commit().unwrap();
-    let reopened = open_images(vec![device.to_bytes()]).unwrap();
+    let reopened = open_on(&[copy_of(device)]).unwrap();
     let [info] = &reopened.caches()[..] else {
         panic!("it is listed");
     };
@@ -205,7 +205,7 @@ fn after_an_import_it_is_empty_and_known() {
     let clock = FaultClock::new();
     let other: Arc<dyn BlockDevice> = Arc::new(FaultDevice::new(CACHE_SIZE, &clock));
     assert!(reopened.online_cache(GUID, &other).is_err());
-    let same: Arc<dyn BlockDevice> = Arc::new(FaultDevice::from_bytes(cache.to_bytes(), &clock));
+    let same: Arc<dyn BlockDevice> = Arc::new(cache.copy(&clock));
     assert!(reopened.online_cache(GUID + 1, &same).is_err());
     reopened.online_cache(GUID, &same).unwrap();
     let info = &reopened.caches()[0];
@@ -299,15 +299,14 @@ fn a_power_cut_leaves_a_pool_that_has_it_or_not() {
     let (mut with, mut without) = (0, 0);
     for cut in times {
         for survival in [Survival::None, Survival::Seeded(cut)] {
-            let pool = open_images(vec![of_pool.image(cut, survival)]).unwrap();
+            let pool = open_on(&after_cut([&of_pool], cut, survival)).unwrap();
             assert_clean(&pool);
             match &pool.caches()[..] {
                 [] => without += 1,
                 [listed] => {
                     with += 1;
-                    let image = of_cache.image(cut, survival);
-                    let device = FaultDevice::from_bytes(image, &FaultClock::new());
-                    let device: Arc<dyn BlockDevice> = Arc::new(device);
+                    let device =
+                        after_cut([&of_cache], cut, survival).remove(0) as Arc<dyn BlockDevice>;
                     // Whatever it holds, what is read is what was committed.
                     let _ = pool.online_cache(listed.guid, &device);
                 }

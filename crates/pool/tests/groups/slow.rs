@@ -122,10 +122,7 @@ fn the_side_that_was_left_behind_is_not_taken_for_the_pool() {
     let (pool, devices, gate) = held_up(2, 0, 0);
     put_and_commit(&pool, 2);
     export(pool);
-    let stale = Arc::new(FaultDevice::from_bytes(
-        devices[0].to_bytes(),
-        &FaultClock::new(),
-    ));
+    let stale = copy_of(&devices[0]);
     gate.open();
     // Used alone it becomes another pool, and the two are not mixed.
     let alone = open_on(std::slice::from_ref(&stale)).unwrap();

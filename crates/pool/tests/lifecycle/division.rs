@@ -29,20 +29,8 @@ fn import_new(devices: &[Arc<FaultDevice>]) -> Pool {
     pool
 }
 
-fn images(journals: &[Journal], cut: u64, survival: Survival) -> Vec<Arc<FaultDevice>> {
-    let clock = FaultClock::new();
-    let images = journals.iter().map(|journal| journal.image(cut, survival));
-    images
-        .map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)))
-        .collect()
-}
-
 fn fate(cut: u64, seed: u64) -> Survival {
-    match cut % 3 {
-        0 => Survival::None,
-        1 => Survival::All,
-        _ => Survival::Seeded(seed * 1_000_003 + cut),
-    }
+    Survival::in_turn(cut, seed * 1_000_003 + cut)
 }
 
 fn go_on(pool: &Pool) {
@@ -111,7 +99,7 @@ fn a_power_cut_at_any_write_leaves_one_pool_or_two() {
         let mut seen = [0; 3];
         for cut in first..=end {
             let when = format!("seed {seed}, cut {cut} of {first} to {end}");
-            let devices = images(&journals, cut, fate(cut, seed));
+            let devices = after_cut(&journals, cut, fate(cut, seed));
             let before = pools(&devices);
             // Where a device says that it is split off, the new pool can be imported without the old one.
             let is_new = before.contains_key(&NEW);
@@ -155,7 +143,7 @@ fn a_device_that_was_split_off_and_fails_keeps_no_pool() {
     split(&pool, &[]).unwrap();
     let journals: Vec<Journal> = devices.iter().map(|d| d.take_journal()).collect();
     for cut in first..=clock.now() {
-        let devices = images(&journals, cut, Survival::All);
+        let devices = after_cut(&journals, cut, Survival::All);
         devices[1].inject(Fault::FullAfter(0));
         let old = import(&pools(&devices)[&OLD]);
         assert_clean(&old);
@@ -180,7 +168,7 @@ fn a_power_cut_while_the_new_pool_is_imported_first() {
         let end = clock.now();
         let journals: Vec<Journal> = new.iter().map(|d| d.take_journal()).collect();
         for cut in first..=end {
-            let devices = images(&journals, cut, fate(cut, seed));
+            let devices = after_cut(&journals, cut, fate(cut, seed));
             let found = pools(&devices);
             assert_eq!(found[&NEW].len(), 2, "cut {cut}");
             let half = import_new(&devices);
@@ -214,7 +202,7 @@ fn keys_are_there_after_a_power_cut() {
     drop(import_new(&new));
     let journal = [new[0].take_journal()];
     for cut in first..=clock.now() {
-        let half = import_new(&images(&journal, cut, fate(cut, 3)));
+        let half = import_new(&after_cut(&journal, cut, fate(cut, 3)));
         assert_eq!(keys(&half), keyring, "cut {cut}");
     }
     assert_eq!(keys(&pool), keyring);
@@ -382,7 +370,7 @@ fn a_device_of_a_split_that_did_not_come_to_be_becomes_no_pool() {
     let journals: Vec<Journal> = devices.iter().map(|d| d.take_journal()).collect();
     let (mut cut_short, mut split_off) = (0, 0);
     for cut in first..=end {
-        let found = images(&journals, cut, Survival::All);
+        let found = after_cut(&journals, cut, Survival::All);
         let is_prepared = probe(found[1].as_ref()).unwrap().other_guid == NEW;
         // The other one is away.
         let old = import(&found[..1]);

@@ -431,15 +431,8 @@ fn a_power_cut_at_any_write_of_heartbeats() {
         let times = times(journals);
         let (first, last) = (times[0], times[times.len() - 1]);
         for cut in first..=last + 1 {
-            let survival = match cut % 3 {
-                0 => Survival::None,
-                1 => Survival::All,
-                _ => Survival::Seeded(cut),
-            };
-            let clock = FaultClock::new();
-            let images = journals.iter().map(|journal| journal.image(cut, survival));
-            let images = images.map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)));
-            let shared = Shared(images.collect());
+            let survival = Survival::in_turn(cut, cut);
+            let shared = Shared(after_cut(journals, cut, survival));
             let when = format!("phase {phase}, cut {cut} of {first} to {last}, {survival:?}");
             let c = Machine::new(3, "c");
             let looked = c.look(&shared.store(), &mut |_| ());

@@ -261,12 +261,8 @@ fn a_crash_leaves_no_stray_keys() {
     let journal = devices[0].take_journal();
     for cut in first..=end {
         for survival in [block::fault::Survival::None, block::fault::Survival::All] {
-            let image = journal.image(cut, survival);
-            let device = std::sync::Arc::new(block::fault::FaultDevice::from_bytes(
-                image,
-                &FaultClock::new(),
-            ));
-            let pool = open_on(std::slice::from_ref(&device)).unwrap();
+            let device = &after_cut([&journal], cut, survival)[0];
+            let pool = open_on(std::slice::from_ref(device)).unwrap();
             pool.claim("here").unwrap();
             let found = pool.keyring(entry.id).unwrap();
             let other = if found == old { &new } else { &old };
@@ -320,8 +316,8 @@ fn an_import_overwrites_nothing_that_the_medium_needs() {
         let journal = devices[0].take_journal();
         for cut in imported..=clock.now() {
             for seed in 0..4 {
-                let image = journal.image(cut, block::fault::Survival::Seeded(16 * cut + seed));
-                let found = open_images(vec![image]).and_then(|pool| {
+                let survival = block::fault::Survival::Seeded(16 * cut + seed);
+                let found = open_on(&after_cut([&journal], cut, survival)).and_then(|pool| {
                     assert_clean(&pool);
                     pool.keyring(id)
                 });

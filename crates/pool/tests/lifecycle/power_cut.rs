@@ -85,11 +85,7 @@ impl Timeline {
 
     /// The devices as the power cut leaves them.
     fn devices(&self, cut: u64, survival: Survival) -> Vec<Arc<FaultDevice>> {
-        let clock = FaultClock::new();
-        let images = self.journals.iter().map(|j| j.image(cut, survival));
-        images
-            .map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)))
-            .collect()
+        after_cut(&self.journals, cut, survival)
     }
 
     /// A pool holds the last durable state or the next.
@@ -124,11 +120,7 @@ impl Timeline {
         let online = online.filter(|(_, state)| *state == DeviceState::Online);
         let online: Vec<_> = online.map(|(device, _)| device).collect();
         for few in online.windows(needed) {
-            let clock = FaultClock::new();
-            let copy = |device: &&Arc<FaultDevice>| {
-                Arc::new(FaultDevice::from_bytes(device.to_bytes(), &clock))
-            };
-            let pool = open_on(&few.iter().map(copy).collect::<Vec<_>>()).unwrap();
+            let pool = open_on(&copies(few.iter().copied())).unwrap();
             self.check_pool(&pool, seed, cut, survival);
         }
     }
@@ -141,11 +133,7 @@ fn at_every_write() {
         let timeline = record(seed, devices, 40);
         let first = timeline.durable[0].0;
         for cut in first..=timeline.end {
-            let survival = match cut % 3 {
-                0 => Survival::None,
-                1 => Survival::All,
-                _ => Survival::Seeded(seed * 1_000_003 + cut),
-            };
+            let survival = Survival::in_turn(cut, seed * 1_000_003 + cut);
             timeline.check(seed, cut, survival);
         }
     }
@@ -307,14 +295,8 @@ fn while_a_clone_is_received() {
         drop(pool);
         let mut waited = 0;
         for cut in first..=end {
-            let survival = match cut % 3 {
-                0 => Survival::None,
-                1 => Survival::All,
-                _ => Survival::Seeded(cut),
-            };
-            let clock = FaultClock::new();
-            let image = FaultDevice::from_bytes(journal.image(cut, survival), &clock);
-            let pool = open_on(&[Arc::new(image)]).unwrap();
+            let survival = Survival::in_turn(cut, cut);
+            let pool = open_on(&after_cut([&journal], cut, survival)).unwrap();
             assert_clean(&pool);
             if pool.find("tank/b").is_err() {
                 assert_ne!(cut, end, "it was received");

@@ -49,19 +49,8 @@ fn at_every_write() {
         let journals: Vec<Journal> = devices.iter().map(|d| d.take_journal()).collect();
         let mut guids = BTreeMap::new();
         for cut in first..=end {
-            let survival = match cut % 3 {
-                0 => Survival::None,
-                1 => Survival::All,
-                _ => Survival::Seeded(seed * 1_000_003 + cut),
-            };
-            let clock = FaultClock::new();
-            let image = |journal: &Journal| {
-                Arc::new(FaultDevice::from_bytes(
-                    journal.image(cut, survival),
-                    &clock,
-                ))
-            };
-            let devices: Vec<_> = journals.iter().map(image).collect();
+            let survival = Survival::in_turn(cut, seed * 1_000_003 + cut);
+            let devices = after_cut(&journals, cut, survival);
             let found = pools(&devices);
             let when = format!("seed {seed}, cut {cut} of {first} to {end}");
             assert_eq!(found.len(), 1, "{when}");
@@ -92,14 +81,9 @@ fn at_every_write() {
 
 /// Each device in the state of a power cut, without the ones that were lost.
 fn images(journals: &[Journal], cut: u64, lost: &[usize]) -> Vec<Arc<FaultDevice>> {
-    let clock = FaultClock::new();
     let left = journals.iter().enumerate();
     let left = left.filter(|(index, _)| !lost.contains(index));
-    left.map(|(_, journal)| {
-        let image = journal.image(cut, Survival::All);
-        Arc::new(FaultDevice::from_bytes(image, &clock))
-    })
-    .collect()
+    after_cut(left.map(|(_, journal)| journal), cut, Survival::All)
 }
 
 fn commit_often(pool: &Pool) {

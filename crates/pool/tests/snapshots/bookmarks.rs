@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::common::model::*;
 use crate::common::streams::*;
 use crate::common::*;
-use block::fault::{FaultClock, FaultDevice, Survival};
+use block::fault::{FaultClock, Survival};
 use pool::ArrayKind::{Data, Pages};
 use pool::{Pool, SendOf, StreamPosition};
 
@@ -290,14 +290,8 @@ fn power_cuts() {
     drop(pool);
     let mut sent = 0;
     for cut in first..=end {
-        let survival = match cut % 3 {
-            0 => Survival::None,
-            1 => Survival::All,
-            _ => Survival::Seeded(cut),
-        };
-        let clock = FaultClock::new();
-        let image = FaultDevice::from_bytes(journal.image(cut, survival), &clock);
-        let pool = open_on(&[std::sync::Arc::new(image)]).unwrap();
+        let survival = Survival::in_turn(cut, cut);
+        let pool = open_on(&after_cut([&journal], cut, survival)).unwrap();
         assert_clean(&pool);
         if pool.find("tank/a@two").is_ok() && pool.find_bookmark("tank/a#one").is_ok() {
             let other = other_pool();

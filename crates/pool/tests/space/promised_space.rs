@@ -48,8 +48,7 @@ fn history(seed: u64) -> (Vec<Arc<block::fault::FaultDevice>>, Pool) {
 
 /// Another pool with the same contents.
 fn copy(devices: &[Arc<block::fault::FaultDevice>]) -> Pool {
-    let images = devices.iter().map(|device| device.to_bytes());
-    open_images(images.collect()).unwrap()
+    open_on(&copies(devices)).unwrap()
 }
 
 #[test]

@@ -218,8 +218,7 @@ fn a_power_cut_while_the_pool_resumes_leaves_a_commit_whole() {
         let journal = devices[0].take_journal();
         for cut in failed..=resumed {
             for survival in seeds() {
-                let image = journal.image(cut, survival);
-                let pool = open_images(vec![image]).unwrap();
+                let pool = open_on(&after_cut([&journal], cut, survival)).unwrap();
                 assert_clean(&pool);
                 let now = read_both(&pool.open_dataset(1).unwrap());
                 let is_old = cut < resumed && now == both(&numbers(1));

@@ -291,13 +291,8 @@ fn a_power_cut_at_every_write_leaves_all_or_what_goes_on() {
             let after = read_pool(&pool);
             let (journal, end) = (devices[0].take_journal(), clock.now());
             for cut in first..=end {
-                let survival = match cut % 3 {
-                    0 => Survival::None,
-                    1 => Survival::All,
-                    _ => Survival::Seeded(cut),
-                };
-                let image = journal.image(cut, survival);
-                let pool = open_images(vec![image]).unwrap();
+                let survival = Survival::in_turn(cut, cut);
+                let pool = open_on(&after_cut([&journal], cut, survival)).unwrap();
                 pool.claim("here").unwrap();
                 let found = read_pool(&pool);
                 assert!(found == before || found == after, "cut {cut}");
