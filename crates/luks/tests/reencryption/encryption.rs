@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::common::reencryption::{Disks, HERE, Judge};
 use crate::common::{RANDOM, secret};
-use block::fault::{FaultClock, FaultDevice, images};
+use block::fault::{FaultClock, FaultDevice, Journal, Survival};
 use block::{BlockDevice, MemoryDevice};
 use luks::{
     Container, ContainerFormat, ContainerVersion, Error, HeaderStage, Mapping, Protection,
@@ -435,49 +435,43 @@ fn cut_everywhere(form: &Form, judge: Option<&Judge>) {
     let header = header.map(|header| header.take_journal());
     let (mut asked, mut under_way) = (0, 0);
     for cut in 0..=end {
-        for seed in [cut % 2] {
-            let what = format!("{form:?}, cut before {cut} of {end}, seed {seed}");
-            let image = |journal| {
-                images(journal, cut, seed..seed + 1)
-                    .into_iter()
-                    .next()
-                    .unwrap()
-            };
-            let disks = Disks {
-                data: image(&data),
-                header: header.as_ref().map(image),
-            };
-            let bytes = data_of(&disks).unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert!(bytes == pattern(), "{what}: other bytes");
-            let on = in_memory(&disks);
-            let is_staged = on.header.is_none() && HeaderStage::find(&*on.data).unwrap().is_some();
-            if !is_under_way(&disks) && !is_staged {
-                if cut < end / 2 {
-                    form.begin(&on)
-                        .unwrap_or_else(|error| panic!("{what}: begun again: {error}"));
-                    assert_eq!(resume(&on, 1000).unwrap(), ReencryptionEnd::All, "{what}");
-                }
-                check_end(form, &contents(&on), &what);
-                continue;
+        let survival = Survival::in_turn(cut, cut);
+        let what = format!("{form:?}, cut before {cut} of {end}, {survival:?}");
+        let image = |journal: &Journal| journal.image(cut, survival);
+        let disks = Disks {
+            data: image(&data),
+            header: header.as_ref().map(image),
+        };
+        let bytes = data_of(&disks).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(bytes == pattern(), "{what}: other bytes");
+        let on = in_memory(&disks);
+        let is_staged = on.header.is_none() && HeaderStage::find(&*on.data).unwrap().is_some();
+        if !is_under_way(&disks) && !is_staged {
+            if cut < end / 2 {
+                form.begin(&on)
+                    .unwrap_or_else(|error| panic!("{what}: begun again: {error}"));
+                assert_eq!(resume(&on, 1000).unwrap(), ReencryptionEnd::All, "{what}");
             }
-            under_way += 1;
-            if !is_staged && is_all_new(&disks) {
-                check_end(form, &ended_without_key(&disks, &what), &what);
-            }
-            let ended = resume(&on, 1000).unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert_eq!(ended, ReencryptionEnd::All, "{what}");
             check_end(form, &contents(&on), &what);
-            if let Some(judge) = judge.filter(|_| !is_staged && cut % 13 == 0) {
-                let ended = judge
-                    .recovered_on(&disks)
-                    .and_then(|disks| end_by(judge, disks));
-                // cryptsetup does not end what has only the last step to do.
-                match ended {
-                    Ok(ended) => check_end(form, &ended, &format!("{what}: by cryptsetup")),
-                    Err(error) => assert!(cut + 12 > end, "{what}: {error}"),
-                }
-                asked += 1;
+            continue;
+        }
+        under_way += 1;
+        if !is_staged && is_all_new(&disks) {
+            check_end(form, &ended_without_key(&disks, &what), &what);
+        }
+        let ended = resume(&on, 1000).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(ended, ReencryptionEnd::All, "{what}");
+        check_end(form, &contents(&on), &what);
+        if let Some(judge) = judge.filter(|_| !is_staged && cut % 13 == 0) {
+            let ended = judge
+                .recovered_on(&disks)
+                .and_then(|disks| end_by(judge, disks));
+            // cryptsetup does not end what has only the last step to do.
+            match ended {
+                Ok(ended) => check_end(form, &ended, &format!("{what}: by cryptsetup")),
+                Err(error) => assert!(cut + 12 > end, "{what}: {error}"),
             }
+            asked += 1;
         }
     }
     assert!(under_way > 16, "{under_way} under way");
