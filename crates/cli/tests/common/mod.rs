@@ -255,6 +255,18 @@ impl Place {
         done.out
     }
 
+    /// Runs a command line that has to succeed, and to print this.
+    #[track_caller]
+    pub fn says(&self, line: &str, wanted: &str) {
+        has(&self.ok(line), wanted);
+    }
+
+    /// Runs a command line that has to fail with this code, for this reason.
+    #[track_caller]
+    pub fn refuses(&self, line: &str, code: i32, wanted: &str) {
+        has(&self.fails(line, code), wanted);
+    }
+
     /// Runs a command line that has to fail with this code; returns its one line of error.
     pub fn fails(&self, line: &str, code: i32) -> String {
         self.fails_with(line, "", code)

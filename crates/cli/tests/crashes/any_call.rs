@@ -242,9 +242,9 @@ impl Session {
 
     fn assert_sound(&self) {
         self.place.ok("pool scrub -w tank");
-        has(&self.place.ok("pool status tank"), "with 0 errors");
-        let report = self.place.ok("inspect --check tank");
-        has(&report, "belongs to exactly one thing");
+        self.place.says("pool status tank", "with 0 errors");
+        self.place
+            .says("inspect --check tank", "belongs to exactly one thing");
     }
 
     fn end(mut self) {

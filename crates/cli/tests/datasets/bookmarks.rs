@@ -25,8 +25,9 @@ fn an_increment_goes_on_from_a_snapshot_that_is_gone() {
     assert_eq!(bench.read("safe/b", "second"), Some("2".repeat(300_000)));
     bench.ok("pool scrub -w safe");
     // Without the key nobody can tell whether all that is new would be sent.
-    let error = bench.place.fails("send -n -i #one tank/a@2", USAGE);
-    has(&error, "only as it is sealed");
+    bench
+        .place
+        .refuses("send -n -i #one tank/a@2", USAGE, "only as it is sealed");
     bench.place.fails("send -n -w -I #one tank/a@2", USAGE);
     bench.place.fails("send -n -w -i #none tank/a@2", NOT_FOUND);
     // A dataset that is not encrypted is sent in the clear too.

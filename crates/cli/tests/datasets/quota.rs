@@ -101,8 +101,7 @@ fn what_is_below_and_snapshots_count() {
     place.ok("destroy -f tank/a/b@1");
     assert_eq!(fill(&file(&place, "a/two"), 5 * MIB), (5 * MIB, None));
 
-    let said = place.fails("set quota=1M tank/a", NO_SPACE);
-    has(&said, "more than the quota");
+    place.refuses("set quota=1M tank/a", NO_SPACE, "more than the quota");
     place.fails("set quota=0 tank/a", USAGE);
     place.ok("set quota=none tank/a");
     assert_eq!(fill(&file(&place, "a/three"), 16 * MIB), (16 * MIB, None));
@@ -166,8 +165,7 @@ fn a_refreservation_is_for_overwriting_below_a_snapshot() {
     assert_eq!(error, Some(ErrorKind::StorageFull));
     assert_eq!(fill(&file(&place, "a/one"), 36 * MIB), (36 * MIB, None));
     place.ok("pool sync");
-    let said = place.fails("snapshot tank/a@2", NO_SPACE);
-    has(&said, "this would reserve");
+    place.refuses("snapshot tank/a@2", NO_SPACE, "this would reserve");
     place.ok("set refreservation=none tank/a");
     place.ok("snapshot tank/a@2");
 }

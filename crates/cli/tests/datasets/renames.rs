@@ -28,9 +28,8 @@ fn snapshots_of_one_name() {
     place.ok("snapshot -r tank@monday");
     place.ok("snapshot tank/a/b@friday");
     let before = names(&place);
-    let said = place.fails("rename -r tank@monday @friday", EXISTS);
-    has(&said, "tank/a/b@friday");
-    has(&place.fails("rename -r tank/a tank/d", USAGE), "without -r");
+    place.refuses("rename -r tank@monday @friday", EXISTS, "tank/a/b@friday");
+    place.refuses("rename -r tank/a tank/d", USAGE, "without -r");
     place.fails("rename -r tank@sunday @new", NOT_FOUND);
     let done = place.run(&words("rename -r -p tank@monday @new"));
     assert_eq!(done.code, USAGE);
@@ -56,10 +55,7 @@ fn datasets_above_the_new_name() {
     let Some(place) = tank() else { return };
     fs::write(place.path("mnt/a/b/file"), "text").unwrap();
     let before = names(&place);
-    has(
-        &place.fails("rename tank/a tank/x/y/a", NOT_FOUND),
-        "tank/x",
-    );
+    place.refuses("rename tank/a tank/x/y/a", NOT_FOUND, "tank/x");
     for (line, code) in [
         ("rename -p tank/none tank/x/y/a", NOT_FOUND),
         ("rename -p tank/a tank/c", EXISTS),
@@ -127,7 +123,7 @@ fn a_volume_in_use_keeps_its_name() {
         has(&said, "export");
     }
     assert_eq!(names(&place), before);
-    has(&place.ok("nbd list"), "tank/a/disk");
+    place.says("nbd list", "tank/a/disk");
     place.ok("nbd unexport tank/a/disk");
     place.ok("rename -f tank/a tank/d");
 }

@@ -61,8 +61,7 @@ fn users_have_what_their_files_take_and_no_more_than_they_may() {
     // They are in the dataset, not in the pool.
     place.ok("unmount tank/a");
     assert_eq!(place.ok("get -H -o value userquota@54321 tank/a"), "-\n");
-    let said = place.fails("userspace tank/a", 3);
-    has(&said, "strongroom mount tank/a");
+    place.refuses("userspace tank/a", 3, "strongroom mount tank/a");
     place.ok("mount tank/a");
     let rows = place.ok("userspace -H -o name,quota,objquota -S quota -s name tank/a");
     has(&rows, "54321\t512K\t3\n");

@@ -110,7 +110,7 @@ fn a_full_outer_pool_is_a_device_that_fails() {
         write_synced(&path, &contents(n, 1_000_000)).is_err()
     });
     assert!(is_full);
-    has(&place.ok("pool status inner"), "SUSPENDED");
+    place.says("pool status inner", "SUSPENDED");
     // The outer one goes on.
     fs::remove_file(place.path("own/filler")).unwrap();
     place.ok("pool sync outer");
@@ -120,7 +120,7 @@ fn a_full_outer_pool_is_a_device_that_fails() {
     assert!(fs::read(mnt.join("kept")).unwrap() == kept);
     write_synced(&mnt.join("again"), &kept).unwrap();
     place.ok("pool scrub -w inner");
-    has(&place.ok("pool status inner"), "with 0 errors");
+    place.says("pool status inner", "with 0 errors");
 }
 
 /// Keys rotate and records are sealed anew while the volume is in use; its key is not unloaded, but by force.
@@ -223,7 +223,7 @@ fn copies_are_the_same_pool() {
     place.ok("create -o mountpoint=none outer/fs");
     place.ok("snapshot outer/fs@1");
     place.ok("pool scrub -w outer");
-    has(&place.ok("pool status outer"), "with 0 errors");
+    place.says("pool status outer", "with 0 errors");
 }
 
 /// An export holds the volume, is there again after the daemon, and serves what is written to it.
@@ -243,8 +243,7 @@ fn a_volume_is_exported() {
     place.fails("rename tank/vol tank/other", BUSY);
     place.fails("key unload tank/vol", BUSY);
     place.fails("nbd export tank", 2);
-    let missing = place.fails("nbd export some/file", 3);
-    has(&missing, "./some/file");
+    place.refuses("nbd export some/file", 3, "./some/file");
     place.ok("snapshot tank/vol@1");
     place.ok("nbd export tank/vol@1");
     place.ok("set volsize=20M tank/vol");

@@ -104,7 +104,7 @@ fn start_again(place: &mut Place, reboots: bool) {
         another_boot(&file);
     }
     place.start();
-    has(&place.ok("iscsi list -H"), "\t64M\t");
+    place.says("iscsi list -H", "\t64M\t");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn iscsi_blocks_that_were_not_flushed_outlive_the_daemon() {
         place.kill();
     }
     place.start();
-    has(&place.ok("iscsi list -H"), "\t64M\t");
+    place.says("iscsi list -H", "\t64M\t");
     let mut initiator = log_in(&portal);
     flush(&mut initiator);
     let is_there = |n: &usize| read(&mut initiator, offset(*n), BLOCK) == bytes(*n);
@@ -205,7 +205,7 @@ fn the_first_flush_after_a_loss_fails_for_each_initiator() {
     place.wait_for_end();
     assert!(!place.path("state/running.json").exists());
     place.start();
-    has(&place.ok("iscsi list -H"), "\t64M\t");
+    place.says("iscsi list -H", "\t64M\t");
     flush(&mut sector(1));
     // What is durable before it is answered cannot be lost.
     place.ok("set writecache=off tank/vol");
@@ -242,7 +242,7 @@ fn the_first_flush_after_a_loss_fails_for_clients_of_a_file() {
             another_boot(&place.path("state/running.json"));
         }
         place.start();
-        has(&place.ok("nbd list -H"), "\t1M\t");
+        place.says("nbd list -H", "\t1M\t");
         Client::connect(place).outcome(3, 0, 0, &[])
     };
     write(&place);
@@ -266,7 +266,7 @@ fn the_first_flush_after_a_loss_fails_for_nbd_clients() {
     Client::connect(&place).request(1, 0, BLOCK as u32, &bytes(1), &mut []);
     place.kill();
     place.start();
-    has(&place.ok("nbd list -H"), "\t64M\t");
+    place.says("nbd list -H", "\t64M\t");
     let mut client = Client::connect(&place);
     assert_eq!(client.outcome(3, 0, 0, &[]), 5);
     assert_eq!(client.outcome(3, 0, 0, &[]), 0);
@@ -327,7 +327,7 @@ fn nbd_blocks_that_were_not_flushed_outlive_the_daemon() {
         place.kill();
     }
     place.start();
-    has(&place.ok("nbd list -H"), "\t64M\t");
+    place.says("nbd list -H", "\t64M\t");
     let mut client = Client::connect(&place);
     client.request(3, 0, 0, &[], &mut []);
     let mut found = vec![0; BLOCK];

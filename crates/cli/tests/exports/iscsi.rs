@@ -44,8 +44,7 @@ fn targets_come_and_go_and_stay_over_a_restart() {
     let mut place = Place::new();
     let (disk, portal) = (image(&place, "disk.img", 16 << 20), portal());
     let export = format!("iscsi export --portal {portal} {disk}");
-    let open = place.fails(&export, USAGE);
-    has(&open, "--no-authentication");
+    place.refuses(&export, USAGE, "--no-authentication");
     let export = export.replace("export", "export --no-authentication");
     place.ok(&export);
     let name = format!("{PREFIX}:disk.img");
@@ -262,7 +261,7 @@ fn secrets_are_not_where_others_read_them() {
     let rows = place.ok("iscsi list -H");
     has(&rows, "disk.img\t1M\t");
     has(&rows, "other.img\t-\t");
-    has(&place.ok("--json iscsi list"), "was typed");
+    place.says("--json iscsi list", "was typed");
     for text in ["twelve bytes", "a typed secret"] {
         let state = std::fs::read_dir(place.root()).unwrap();
         let dirs = state
@@ -398,8 +397,7 @@ fn a_target_keeps_the_identity_of_another_storage() {
         ("--naa 7001405aabbccdd0", "is not a NAA designator"),
         ("--block-size 1024", "use 512 or 4096"),
     ] {
-        let said = place.fails(&export("disk", &format!("{words} {disk}")), USAGE);
-        has(&said, why);
+        place.refuses(&export("disk", &format!("{words} {disk}")), USAGE, why);
     }
     place.fails(&export("odd", &format!("--block-size 4096 {odd}")), USAGE);
     assert_eq!(place.ok("iscsi list -H"), "");

@@ -78,13 +78,13 @@ fn they_are_kept_over_a_restart_if_that_is_asked_for() {
             let rows = place.ok("--json iscsi list");
             has(&rows, "\"type\": \"exclusive-access\"");
             has(&rows, "iqn.x:owner");
-            has(&place.ok("--json iscsi sessions"), "\"registered\": true");
+            place.says("--json iscsi sessions", "\"registered\": true");
             // A daemon that is killed has time for nothing.
             place.kill();
             drop(owner);
             place.start();
             // Commands wait until everything is exported again.
-            has(&place.ok("iscsi list -H"), "\t16M\t");
+            place.says("iscsi list -H", "\t16M\t");
             assert_eq!(is_reserved(&portal), kept, "{device}");
         }
         place.ok(&format!("iscsi unexport --force {NAME}"));

@@ -68,8 +68,7 @@ fn exports_come_and_go_and_stay_over_a_restart() {
     place.kill();
     fs::remove_file(&other).unwrap();
     place.start();
-    let json = place.ok("--json nbd list");
-    has(&json, "\"failure\": \"cannot open");
+    place.says("--json nbd list", "\"failure\": \"cannot open");
     place.ok("nbd unexport b");
     place.ok("nbd unexport disk.img");
     assert_eq!(place.ok("nbd list -H"), "");
@@ -84,20 +83,17 @@ fn what_cannot_be_exported_is_refused() {
     let place = Place::new();
     place.fails("nbd export ./none", NOT_FOUND);
     place.fails("nbd export /dev/null", USAGE);
-    let named = place.fails("nbd export tank/vol", NOT_FOUND);
-    has(&named, "pool 'tank'");
+    place.refuses("nbd export tank/vol", NOT_FOUND, "pool 'tank'");
     let odd = place.path("odd");
     File::create(&odd).unwrap().set_len(1000).unwrap();
-    let unaligned = place.fails("nbd export ./odd", USAGE);
-    has(&unaligned, "truncate -s");
+    place.refuses("nbd export ./odd", USAGE, "truncate -s");
     let disk = image(&place, "disk.img", 1 << 20);
     place.fails(&format!("nbd export --listen host {disk}"), USAGE);
     let open = place.fails(&format!("nbd export --listen 127.0.0.1:0 {disk}"), USAGE);
     has(&open, "--tls-certificates");
     let precious = place.fails(&format!("nbd export --listen unix:./odd {disk}"), EXISTS);
     has(&precious, "no socket");
-    let bucket = place.fails("nbd export s3://bucket/disk", USAGE);
-    has(&bucket, "object stores");
+    place.refuses("nbd export s3://bucket/disk", USAGE, "object stores");
     // Nothing of these is left.
     assert_eq!(place.ok("nbd list -H"), "");
     place.ok(&format!("nbd export {disk}"));
@@ -348,7 +344,7 @@ fn another_volume_of_the_same_name_is_not_exported() {
     place.ok("destroy -f tank/vol");
     place.ok("pool destroy -f tank");
     place.ok(&format!("pool import -d {} {own}", away.display()));
-    has(&place.ok("nbd list -H"), "disk\ttank/vol\t16M");
+    place.says("nbd list -H", "disk\ttank/vol\t16M");
     place.ok("destroy -f tank/vol");
     assert_eq!(place.ok("nbd list -H"), "");
 }
@@ -367,8 +363,8 @@ fn an_export_follows_a_volume_that_is_renamed() {
     place.ok("rename tank/vol tank/new");
     place.ok("create -V 16M tank/vol");
     place.ok("key load tank/new");
-    has(&place.ok("nbd list -H"), "disk\ttank/new\t8M");
+    place.says("nbd list -H", "disk\ttank/new\t8M");
     place.kill();
     place.start();
-    has(&place.ok("nbd list -H"), "disk\ttank/new\t8M");
+    place.says("nbd list -H", "disk\ttank/new\t8M");
 }

@@ -111,7 +111,7 @@ fn a_pool_on_an_export_is_a_pool() {
         assert!(fs::read(place.path("mnt/b")).unwrap() == files[1]);
     };
     place.ok("pool scrub -w tank");
-    has(&place.ok("pool status tank"), "with 0 errors");
+    place.says("pool status tank", "with 0 errors");
     // It has one user.
     for line in [
         format!("pool create other {uri}"),
@@ -119,17 +119,14 @@ fn a_pool_on_an_export_is_a_pool() {
         format!("luks open --key-file {{DIR}}/raw {uri} x"),
         format!("nbd export --name x {uri}"),
     ] {
-        has(&place.fails(&line, BUSY), "tank");
+        place.refuses(&line, BUSY, "tank");
     }
-    has(
-        &place.fails(&format!("pool create -s 64M other {uri}"), USAGE),
-        "-s",
-    );
+    place.refuses(&format!("pool create -s 64M other {uri}"), USAGE, "-s");
     // What looks for pools does not disturb it.
-    has(&place.ok(&format!("pool import -d {uri}")), "no pools");
+    place.says(&format!("pool import -d {uri}"), "no pools");
 
     place.ok("pool export tank");
-    has(&place.ok(&format!("pool import -d {uri}")), "tank");
+    place.says(&format!("pool import -d {uri}"), "tank");
     place.ok(&format!("pool import -l --accept -d {uri} tank"));
     check();
     // A restart, and a crash of both sides: what was synced is there.
@@ -152,7 +149,7 @@ fn a_pool_on_an_export_is_a_pool() {
         );
     }
     place.ok("pool scrub -w tank");
-    has(&place.ok("pool status tank"), "with 0 errors");
+    place.says("pool status tank", "with 0 errors");
 }
 
 #[test]
@@ -188,7 +185,7 @@ fn a_pool_whose_server_ends_is_suspended_and_comes_again() {
     assert!(fs::read(dir.join("a")).unwrap() == file);
     write_synced(&dir.join("b"), &file).unwrap();
     place.ok("pool scrub -w tank");
-    has(&place.ok("pool status tank"), "with 0 errors");
+    place.says("pool status tank", "with 0 errors");
 }
 
 #[test]
@@ -212,7 +209,7 @@ fn what_a_server_refuses_for_a_while_is_written_later() {
     write_synced(&dir.join("a"), &file).unwrap();
     File::create(place.path("full")).unwrap();
     assert!(write_synced(&dir.join("b"), &file).is_err());
-    has(&place.ok("pool status tank"), "SUSPENDED");
+    place.says("pool status tank", "SUSPENDED");
     assert!(place.run(&place.words("pool clear tank")).code != 0);
     fs::remove_file(place.path("full")).unwrap();
     place.ok("pool clear tank");
@@ -243,7 +240,7 @@ fn a_mirror_goes_on_without_a_server_and_takes_it_again() {
     write_synced(&dir.join("a"), &file).unwrap();
     two.kill();
     write_synced(&dir.join("b"), &file).unwrap();
-    has(&place.ok("pool status tank"), "DEGRADED");
+    place.says("pool status tank", "DEGRADED");
     let away = place.fails(&format!("pool online tank {}", two.uri()), DEVICE);
     has(&away, &two.uri());
     two.again();
@@ -275,7 +272,7 @@ fn a_device_of_the_pool_has_another_address() {
     // The export is in use at its other address. Another client is a danger, also with force.
     for force in ["", "-f"] {
         let add = format!("pool attach {force} tank {{DIR}}/file {other_uri}");
-        has(&place.fails(&add, BUSY), "of the pool 'tank' itself");
+        place.refuses(&add, BUSY, "of the pool 'tank' itself");
     }
     place.ok("pool attach tank {DIR}/file volume:outer/disk");
     place.ok("pool wait -t resilver tank");
@@ -360,7 +357,7 @@ fn a_power_cut_of_the_server_loses_nothing_that_was_synced() {
             assert!(found == contents(before, 300_000), "{round}: {before}");
         }
         place.ok("pool scrub -w tank");
-        has(&place.ok("pool status tank"), "with 0 errors");
+        place.says("pool status tank", "with 0 errors");
     }
 }
 
@@ -416,26 +413,19 @@ fn containers_are_on_exports_too() {
     place.ok(&format!(
         "luks format --batch-mode {kdf} --key-file {key} {uri}"
     ));
-    has(&place.ok(&format!("luks dump {uri}")), "LUKS");
+    place.says(&format!("luks dump {uri}"), "LUKS");
     place.ok(&format!("luks open --key-file {key} {uri} x"));
     has(&place.ok("luks status x"), &uri);
     // Its header is the daemon's now, under any spelling.
-    has(
-        &place.ok(&format!("luks dump {}", uri.replace("///", "//"))),
-        "LUKS",
-    );
-    has(
-        &place.fails(&format!("pool create tank {uri}"), BUSY),
-        "mapping 'x'",
-    );
+    place.says(&format!("luks dump {}", uri.replace("///", "//")), "LUKS");
+    place.refuses(&format!("pool create tank {uri}"), BUSY, "mapping 'x'");
     place.ok("nbd export luks:x");
     place.ok("nbd unexport x");
     place.ok("luks close x");
     place.ok(&format!("nbd export --name again --read-only {uri}"));
     has(&place.ok("nbd list"), &uri);
     place.ok("nbd unexport again");
-    let wrong = place.fails("luks dump nbd+unix:///x", USAGE);
-    has(&wrong, "?socket=");
+    place.refuses("luks dump nbd+unix:///x", USAGE, "?socket=");
 }
 
 #[test]
@@ -449,10 +439,9 @@ fn an_export_for_reading_is_imported_for_reading() {
     server.line = server.line.replace("nbdkit -f", "nbdkit -f -r");
     server.again();
     let uri = server.uri();
-    let refused = place.fails(&format!("pool import -d {uri} tank"), DEVICE);
-    has(&refused, "read-only");
+    place.refuses(&format!("pool import -d {uri} tank"), DEVICE, "read-only");
     place.ok(&format!("pool import -o readonly=on -d {uri} tank"));
-    has(&place.ok("pool list tank"), "ONLINE");
+    place.says("pool list tank", "ONLINE");
 }
 
 /// Pools whose servers are away do not keep other pools from the start.
@@ -469,7 +458,7 @@ fn the_daemon_starts_without_a_server() {
     place.wait_for_end();
     server.kill();
     place.start();
-    has(&place.ok("pool list -H"), "near");
+    place.says("pool list -H", "near");
     let status = place.ok("pool status");
     has(&status, "far");
     // With the reason.
@@ -488,7 +477,7 @@ fn a_server_that_came_back_as_another_is_not_written_to() {
     place.ok(&format!("pool create -m none tank {}", server.uri()));
     server.kill();
     assert!(place.run(&place.words("create tank/fs")).code != 0);
-    has(&place.ok("pool status tank"), "SUSPENDED");
+    place.says("pool status tank", "SUSPENDED");
     File::create(place.path("a.img"))
         .unwrap()
         .set_len(128 << 20)

@@ -78,12 +78,12 @@ fn a_pool_serves_what_its_file_says() {
     place.ok("create -V 8M tank/b");
     place.ok("create -p -V 8M tank/vm/a:05");
     place.fails("ha start none", NOT_FOUND);
-    has(&place.fails("ha start tank", NOT_FOUND), "ha.toml");
+    place.refuses("ha start tank", NOT_FOUND, "ha.toml");
     place.fails("ha update tank", NOT_FOUND);
     served.says("");
     let file = place.path("mnt/ha.toml");
     fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
-    has(&place.fails("ha verify tank", PERMISSION), "chmod go-w");
+    place.refuses("ha verify tank", PERMISSION, "chmod go-w");
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     let verified = place.run(&["ha", "verify", "tank"]);
     assert_eq!(verified.code, 0);
@@ -93,9 +93,9 @@ fn a_pool_serves_what_its_file_says() {
     let said = place.fails("ha verify tank", PERMISSION);
     has(&said, "the root directory of 'tank' can be changed");
     fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
-    has(&place.ok("ha status tank"), "not served");
+    place.says("ha status tank", "not served");
     place.ok("ha start tank");
-    has(&place.fails("pool reguid tank", BUSY), "ha stop tank");
+    place.refuses("pool reguid tank", BUSY, "ha stop tank");
     place.ok("ha start tank");
     let status: serde_json::Value =
         serde_json::from_str(&place.ok("--json ha status tank")).unwrap();
@@ -113,10 +113,7 @@ fn a_pool_serves_what_its_file_says() {
     lacks(&place.ok("get all tank/b"), "lun");
 
     // What is served is in use, and is told so.
-    has(
-        &place.fails("nbd export tank/b", BUSY),
-        "strongroom ha stop tank",
-    );
+    place.refuses("nbd export tank/b", BUSY, "strongroom ha stop tank");
     place.fails("rename tank/b tank/c", BUSY);
     place.fails("pool export tank", BUSY);
     if is_installed("qemu-io") && is_installed("iscsi-ls") {
@@ -131,13 +128,12 @@ fn a_pool_serves_what_its_file_says() {
     // A file that is wrong changes nothing.
     let before = place.ok("--json ha status tank");
     served.says("\nviews = [\"v\"]\nv_hg = \"nobody\"\n");
-    let said = place.fails("ha update tank", USAGE);
-    has(&said, "ha.toml of 'tank', line 5: v_hg");
+    place.refuses("ha update tank", USAGE, "ha.toml of 'tank', line 5: v_hg");
     served.says("logical_units = [\"tank/none\"]\n");
-    has(&place.fails("ha update tank", USAGE), "tank/none");
+    place.refuses("ha update tank", USAGE, "tank/none");
     assert_eq!(place.ok("--json ha status tank"), before);
     fs::write(place.path("mnt/stmf-ha.conf"), "").unwrap();
-    has(&place.fails("ha update tank", USAGE), "remove one of them");
+    place.refuses("ha update tank", USAGE, "remove one of them");
     fs::remove_file(place.path("mnt/stmf-ha.conf")).unwrap();
 
     // Another import has the same numbers, and does not serve by itself.
@@ -150,7 +146,7 @@ fn a_pool_serves_what_its_file_says() {
         &import.err,
         "'strongroom ha start tank' serves what it says",
     );
-    has(&place.ok("ha status tank"), "not served");
+    place.says("ha status tank", "not served");
     place.ok("create -V 8M tank/a");
     // Another user may set such a property, and create a volume with a number that is in use.
     place.ok("set ha:lun=5 tank/a");
@@ -362,14 +358,11 @@ fn a_name_is_that_of_one_target() {
         portal()
     );
     fs::write(place.path("other/ha.toml"), file).unwrap();
-    has(&place.fails("ha verify other", EXISTS), "another pool");
+    place.refuses("ha verify other", EXISTS, "another pool");
     place.fails("ha start other", EXISTS);
     let export = format!("iscsi export other/b --no-authentication --name {PREFIX}:vm --portal");
     for at in [&served.portal, &portal()] {
-        has(
-            &place.fails(&format!("{export} {at}"), EXISTS),
-            "a pool serves",
-        );
+        place.refuses(&format!("{export} {at}"), EXISTS, "a pool serves");
     }
     let status = place.ok("--json ha status tank");
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
@@ -380,9 +373,9 @@ fn a_name_is_that_of_one_target() {
     // And the other way round: the export stays.
     place.ok("ha stop tank");
     place.ok(&format!("{export} {}", served.portal));
-    has(&place.fails("ha verify tank", EXISTS), "an export");
+    place.refuses("ha verify tank", EXISTS, "an export");
     place.fails("ha start tank", EXISTS);
-    has(&place.ok("iscsi list"), "other/b");
+    place.says("iscsi list", "other/b");
 }
 
 /// Initiators of another storage find their disks again, by all that they know of them.
@@ -420,7 +413,7 @@ fn units_keep_the_identity_of_another_storage() {
 
     // What initiators use is not made another disk under them.
     served.says(&file.replace("0042", "0043"));
-    has(&place.fails("ha update tank", BUSY), "another identity");
+    place.refuses("ha update tank", BUSY, "another identity");
     served.says(&file.replace("4096", "512"));
     place.fails("ha update tank", BUSY);
     place.ok("ha stop tank");
@@ -528,10 +521,7 @@ fn files_of_stmf_ha_are_converted() {
     let back = place.ok("ha convert {DIR}/a.toml");
     assert_eq!(back, "targets=( \"x\" )\nx_type=\"iscsi\"\n");
     fs::write(place.path("b.conf"), "targets=( x )\n\nreboot\n").unwrap();
-    has(
-        &place.fails("ha convert {DIR}/b.conf", USAGE),
-        "line 3: reboot",
-    );
+    place.refuses("ha convert {DIR}/b.conf", USAGE, "line 3: reboot");
     place.fails("ha convert {DIR}/none.conf", NOT_FOUND);
     place.fails("ha convert {DIR}/a", USAGE);
 }

@@ -113,7 +113,7 @@ fn the_agent_tells_what_runs() {
         MISCONFIGURED
     );
     assert_eq!(run(&place, "start"), SUCCESS);
-    has(&place.ok("ha status tank"), "tank/disk:0");
+    place.says("ha status tank", "tank/disk:0");
     assert_eq!((run(&place, "monitor"), deep(&place).0), (SUCCESS, SUCCESS));
     assert_eq!(run(&place, "status"), SUCCESS);
     place.ok("ha stop tank");

@@ -303,11 +303,8 @@ fn without_a_name_all_pools_are_started_and_updated() {
     };
     place.ok("pool create -s 64M -m {DIR}/zoo zoo {DIR}/zoo.pool");
     place.ok("pool create -s 64M -m {DIR}/plain plain {DIR}/plain.pool");
-    has(
-        &place.fails("ha start", NOT_FOUND),
-        "no imported pool has ha.toml",
-    );
-    has(&place.fails("ha update", NOT_FOUND), "no pool is served");
+    place.refuses("ha start", NOT_FOUND, "no imported pool has ha.toml");
+    place.refuses("ha update", NOT_FOUND, "no pool is served");
     place.ok("create -s -V 8M zoo/a");
     for pool in ["tank", "zoo"] {
         says(&place, pool, &at(&portal(), ""));
@@ -321,10 +318,7 @@ fn without_a_name_all_pools_are_started_and_updated() {
     place.ok("create -s -V 8M tank/more");
     place.ok("create -s -V 8M zoo/more");
     says(&place, "tank", "reboot\n");
-    has(
-        &place.fails("ha update", USAGE),
-        "stmf-ha.conf of 'tank', line 1",
-    );
+    place.refuses("ha update", USAGE, "stmf-ha.conf of 'tank', line 1");
     assert_eq!(
         (served(&place, "tank").len(), served(&place, "zoo").len()),
         (2, 2)
@@ -333,10 +327,7 @@ fn without_a_name_all_pools_are_started_and_updated() {
     says(&place, "tank", &at(&portal(), ""));
     place.ok("ha update");
     assert_eq!(served(&place, "tank").len(), 3);
-    has(&place.ok("ha status zoo"), "not served");
-    has(
-        &place.fails("ha start all", NOT_FOUND),
-        "leave the name out",
-    );
+    place.says("ha status zoo", "not served");
+    place.refuses("ha start all", NOT_FOUND, "leave the name out");
     assert_ne!(place.run(&["ha", "stop"]).code, 0);
 }

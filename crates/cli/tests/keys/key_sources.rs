@@ -195,7 +195,7 @@ fn a_key_in_a_token_opens_containers() {
     place.kill();
     place.start_with("SOFTHSM2_CONF", &place.arg("softhsm2.conf"));
     assert_eq!(place.ok("pool list -H -o health darrenm"), "ONLINE\n");
-    has(&place.ok("luks status other"), "other is open");
+    place.says("luks status other", "other is open");
     // Without its token it waits, and the daemon starts.
     place.kill();
     fs::rename(place.path("tokens"), place.path("away")).unwrap();
@@ -205,10 +205,7 @@ fn a_key_in_a_token_opens_containers() {
         &place.ok("luks status lofi1"),
         "lofi1 waits: the token 'pool': it is not there",
     );
-    has(
-        &place.ok("pool status darrenm"),
-        "waits for the mapping 'lofi1'",
-    );
+    place.says("pool status darrenm", "waits for the mapping 'lofi1'");
 }
 
 #[test]
@@ -238,7 +235,7 @@ fn a_key_stays_in_its_token() {
     place.ok(&format!(
         "create -u -o encryption=on -o keysource={source} tank/a"
     ));
-    has(&place.ok("key slots -H tank/a"), "\ttoken\t");
+    place.says("key slots -H tank/a", "\ttoken\t");
     place.ok("key unload tank/a");
     let load = |location: &str| format!("key load -L {location} tank/a");
     place.fails(&load(&with_pin("one", "wrong")), WRONG_KEY);
@@ -327,7 +324,7 @@ fn a_forgotten_key_finds_its_slot() {
         &format!("strongroom key load -L file://{raw} tank/a\n"),
     );
     recover(&format!("-L file://{hex}"), "", 2, "hex");
-    has(&place.ok("get -H keystatus tank/a"), "unavailable");
+    place.says("get -H keystatus tank/a", "unavailable");
     assert_eq!(
         place.ok("get -H -o value keysource tank/a"),
         "passphrase,prompt\n"
@@ -346,7 +343,6 @@ fn a_forgotten_key_finds_its_slot() {
         let done = place.run_with(&words(&line), typed.as_bytes());
         assert_eq!((done.code, &*done.out), (code, ""), "{location}: {done:?}");
     }
-    let below = place.fails("key recover -L prompt tank/a/below", OTHER);
-    has(&below, "'tank/a'");
+    place.refuses("key recover -L prompt tank/a/below", OTHER, "'tank/a'");
     place.fails("key recover tank/none", NOT_FOUND);
 }

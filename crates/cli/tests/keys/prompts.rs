@@ -57,8 +57,7 @@ fn bad_new_passphrases_make_nothing() {
     let place = Place::new();
     place.pool("tank");
     let create = "create -u -o encryption=on tank/home";
-    let said = place.fails(create, NO_KEY);
-    has(&said, "was not given");
+    place.refuses(create, NO_KEY, "was not given");
     let said = place.fails_with(create, "short\n", NO_KEY);
     has(&said, "too short");
     let said = place.fails_with(create, &"x".repeat(5000), NO_KEY);
@@ -90,8 +89,7 @@ fn keys_come_from_files() {
         let copy = place.arg("copy");
         fs::rename(&file, &copy).unwrap();
         place.ok(&format!("key unload {name}"));
-        let said = place.fails(&format!("key load {name}"), NO_KEY);
-        has(&said, "does not exist");
+        place.refuses(&format!("key load {name}"), NO_KEY, "does not exist");
         place.ok(&format!("key load -L file://{copy} {name}"));
         place.fails(&format!("keygen {copy}"), EXISTS);
     }

@@ -34,7 +34,7 @@ fn enough_parts_open_a_dataset_and_fewer_do_not() {
     ));
     let keysource = place.ok("get -H -o value keysource tank/a");
     assert_eq!(keysource.trim_end(), source);
-    has(&place.ok("key slots tank/a"), " sss ");
+    place.says("key slots tank/a", " sss ");
     // A share is sealed to a server as clevis does it, and has two numbers of 256 bits.
     place.ok("pool sync tank");
     if are_installed(&["clevis"]) {
@@ -79,7 +79,7 @@ fn enough_parts_open_a_dataset_and_fewer_do_not() {
     place.ok("key load tank/a");
     place.ok("key unload tank/a");
     two.delete_keys();
-    has(&place.fails("key load tank/a", NO_KEY), "1 of the 2 parts");
+    place.refuses("key load tank/a", NO_KEY, "1 of the 2 parts");
 
     // What is no part of a key does not keep the others from opening it.
     let short = place.path("short");
@@ -97,10 +97,7 @@ fn enough_parts_open_a_dataset_and_fewer_do_not() {
     let create = "create -u -o encryption=on -o";
     let new = |source: &str| format!("{create} keysource=raw,sss:1|{source} tank/b");
     let elsewhere = new(&format!("{stick}|file:///nowhere/key"));
-    has(
-        &place.fails(&elsewhere, NO_KEY),
-        "/nowhere/key does not exist",
-    );
+    place.refuses(&elsewhere, NO_KEY, "/nowhere/key does not exist");
     let elsewhere = new(&format!("{stick}|file://{}", short.display()));
     place.fails(&elsewhere, USAGE);
     place.fails("list tank/b", NOT_FOUND);

@@ -94,8 +94,7 @@ fn keys_that_are_not_loaded_are_overwritten_too() {
     create(&place, "tank/a");
     let pieces = wrapped(&place, "tank/a");
     place.ok("key unload tank/a");
-    let said = place.ok("destroy --shred -f tank/a");
-    has(&said, "not that of tank/a");
+    place.says("destroy --shred -f tank/a", "not that of tank/a");
     assert!(pieces.iter().all(|piece| !is_anywhere(&devices, piece)));
 }
 

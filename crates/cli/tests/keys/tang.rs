@@ -20,7 +20,7 @@ fn a_tang_server_opens_a_dataset() {
     place.ok(&create);
     let keysource = "get -H -o value keysource tank/a";
     assert_eq!(place.ok(keysource).trim_end(), source);
-    has(&place.ok("key slots tank/a"), "tang");
+    place.says("key slots tank/a", "tang");
     place.ok("key unload tank/a");
     place.ok("key load tank/a");
     place.ok("key unload tank/a");
@@ -47,7 +47,7 @@ fn a_tang_server_opens_a_dataset() {
     tang.make_keys();
     place.ok("key load tank/a");
     let add = |source: &str| format!("key add -o keysource={source} tank/a");
-    has(&place.fails(&add(&source), NO_KEY), "tang-show-keys");
+    place.refuses(&add(&source), NO_KEY, "tang-show-keys");
     place.ok(&add(&format!(
         "raw,tang:{}#thp={}",
         tang.url(),
@@ -79,7 +79,7 @@ fn servers_that_do_not_help() {
     };
     let load = |url: &str| format!("key load -L {} tank/a", &source(url)[4..]);
     let unpinned = "create -u -o encryption=on -o keysource=raw,tang:http://127.0.0.1:1 tank/a";
-    has(&place.fails(unpinned, USAGE), "thumbprint");
+    place.refuses(unpinned, USAGE, "thumbprint");
     // Another server, and none.
     let away = "http://127.0.0.1:1";
     for (url, why) in [(&*other.url(), "does not sign"), (away, "refused")] {
@@ -102,7 +102,7 @@ fn servers_that_do_not_help() {
         let _ = stream.write_all(lies.lock().unwrap().as_bytes());
     });
     let liar = format!("http://127.0.0.1:{port}");
-    has(&place.fails(&create(&liar), NO_KEY), "another signing key");
+    place.refuses(&create(&liar), NO_KEY, "another signing key");
     let forged = {
         let mut answer = tang.answer("/adv").into_bytes();
         let signature = find(&answer, b"\"signature\"").unwrap() + 20;
@@ -114,12 +114,12 @@ fn servers_that_do_not_help() {
         String::from_utf8(answer).unwrap()
     };
     *answers.lock().unwrap() = forged;
-    has(&place.fails(&create(&liar), NO_KEY), "not signed");
+    place.refuses(&create(&liar), NO_KEY, "not signed");
 
     place.ok(&create(&tang.url()));
     place.ok("key unload tank/a");
-    has(&place.fails(&load(away), NO_KEY), "refused");
-    has(&place.fails(&load(&other.url()), NO_KEY), "does not sign");
+    place.refuses(&load(away), NO_KEY, "refused");
+    place.refuses(&load(&other.url()), NO_KEY, "does not sign");
     let key = fs::read_to_string(&other.key_files("ECMR")[0]).unwrap();
     let answer = |body: &str| {
         let len = body.len();
@@ -140,21 +140,15 @@ fn servers_that_do_not_help() {
     // It deleted the key of the exchange; then also that which it signs with.
     fs::remove_file(&tang.key_files("ECMR")[0]).unwrap();
     tang.make_keys();
-    has(
-        &place.fails(&load(&tang.url()), NO_KEY),
-        "it deleted the key",
-    );
+    place.refuses(&load(&tang.url()), NO_KEY, "it deleted the key");
     tang.delete_keys();
     tang.make_keys();
-    has(
-        &place.fails(&load(&tang.url()), NO_KEY),
-        "deleted the old ones",
-    );
+    place.refuses(&load(&tang.url()), NO_KEY, "deleted the old ones");
     // A slot for another server is none of this one.
     let stranger = format!(
         "key load -L tang:{}#thp={} tank/a",
         other.url(),
         other.thumbprint()
     );
-    has(&place.fails(&stranger, NO_KEY), "no key slot");
+    place.refuses(&stranger, NO_KEY, "no key slot");
 }

@@ -47,7 +47,7 @@ fn a_tpm_opens_a_dataset_of_the_machine_that_starts_as_before() {
     ));
     let keysource = place.ok("get -H -o value keysource tank/a");
     assert_eq!(keysource.trim_end(), source);
-    has(&place.ok("key slots tank/a"), " tpm2 ");
+    place.says("key slots tank/a", " tpm2 ");
     place.ok("pool sync tank");
     take_key(&place, &tpm, &file);
     let key = tpm.tool(&place, "tpm2_unseal -c key.ctx -p pcr:sha256:7,16");
@@ -66,7 +66,7 @@ fn a_tpm_opens_a_dataset_of_the_machine_that_starts_as_before() {
     assert!(place.terminate());
     place.start_with("STRONGROOM_TPM", &tpm.socket);
     assert_eq!(place.ok(STATUS), "unavailable\n");
-    has(&place.fails("key load tank/a", NO_KEY), "PCRs");
+    place.refuses("key load tank/a", NO_KEY, "PCRs");
     let by_pin = "key load -o keysource=raw,tpm2:#pin=yes tank/a";
     place.ok_with(by_pin, "0451\n");
     place.ok(&format!("key change --slot 0 -o keysource={source} tank/a"));
@@ -140,16 +140,16 @@ fn a_pin_that_is_wrong_too_often_and_tpms_that_do_not_help() {
     place.ok("key load tank/b");
     place.ok("key unload -a");
     tpm.tool(&place, "tpm2_evictcontrol -Q -C o -P secret -c 0x81000001");
-    has(&place.fails("key load tank/b", NO_KEY), "owner");
+    place.refuses("key load tank/b", NO_KEY, "owner");
 
     // Another TPM, and none.
     tpm.tool(&place, "tpm2_clear");
     let another = "another TPM sealed the key, or this one was cleared";
     has(&place.fails("key load tank/b", NO_KEY), another);
     let elsewhere = "key load -L tpm2:/dev/tpmrm9999 tank/b";
-    has(&place.fails(elsewhere, NO_KEY), "there is none");
+    place.refuses(elsewhere, NO_KEY, "there is none");
     drop(tpm);
-    has(&place.fails("key load tank/b", NO_KEY), "the TPM");
+    place.refuses("key load tank/b", NO_KEY, "the TPM");
 }
 
 #[test]

@@ -54,8 +54,7 @@ fn a_stream_and_readers_end_with_the_key() {
     // It is under way, and its reader stops.
     stream.read_exact(&mut [0; 1000]).unwrap();
     place.ok("unmount -f tank/a");
-    let said = place.fails("key unload tank/a", BUSY);
-    has(&said, "a stream that is sent");
+    place.refuses("key unload tank/a", BUSY, "a stream that is sent");
     place.ok("key unload -f tank/a");
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
@@ -131,9 +130,9 @@ fn mount_loads_the_keys_of_what_it_mounts() {
     fs::create_dir(place.path("full")).unwrap();
     fs::write(place.path("full/file"), "x").unwrap();
     let mount = "mount -l tank/later {DIR}/full";
-    has(&place.fails(mount, BUSY), "is not empty");
+    place.refuses(mount, BUSY, "is not empty");
     assert_eq!(state("tank/later"), "unavailable\n");
     place.ok("key load tank/later");
-    has(&place.fails(mount, BUSY), "is not empty");
+    place.refuses(mount, BUSY, "is not empty");
     assert_eq!(state("tank/later"), "available\n", "it was loaded before");
 }

@@ -329,8 +329,7 @@ fn a_container_on_a_volume() {
         "header-backup --header-backup-file {DIR}/backup volume:tank/disk",
         "",
     );
-    let stop = place.fails("daemon stop", BUSY);
-    has(&stop, "the mapping 'secret'");
+    place.refuses("daemon stop", BUSY, "the mapping 'secret'");
     luks(0, "close secret", "");
 
     // Used by something else, it is looked at and not changed.
@@ -354,7 +353,7 @@ fn a_mapping_is_exported() {
     place.fails("nbd export luks:secret", NOT_FOUND);
     ends(&place, 0, "open {DIR}/image secret", PASSPHRASE);
     place.ok("nbd export luks:secret");
-    has(&place.ok("nbd list"), "luks:secret");
+    place.says("nbd list", "luks:secret");
     let refused = ends(&place, BUSY, "close secret", "");
     let said =
         "the mapping 'secret' is in use, by the export 'secret' (strongroom nbd unexport secret)";

@@ -60,24 +60,18 @@ fn a_pool_on_a_container_on_a_volume_comes_back() {
     ends(&place, 0, OPEN, "");
     for by_kill in [true, false] {
         restart(&mut place, by_kill);
-        has(
-            &place.ok("luks status lofi1"),
-            "at each start of the daemon",
-        );
+        place.says("luks status lofi1", "at each start of the daemon");
     }
     place.ok("pool create -m none darrenm luks:lofi1");
     place.ok("create darrenm/Documents");
     for by_kill in [true, false] {
         restart(&mut place, by_kill);
         is_online(&place, "darrenm");
-        has(&place.ok("list -H -o name"), "darrenm/Documents");
+        place.says("list -H -o name", "darrenm/Documents");
     }
     // Each is in use by the next one.
-    has(
-        &place.fails("pool export rpool", BUSY),
-        "the mapping 'lofi1'",
-    );
-    has(&place.fails("luks close lofi1", BUSY), "the pool 'darrenm'");
+    place.refuses("pool export rpool", BUSY, "the mapping 'lofi1'");
+    place.refuses("luks close lofi1", BUSY, "the pool 'darrenm'");
     place.fails("nbd export luks:lofi1", BUSY);
     place.fails("luks suspend lofi1", BUSY);
     // The volume grows, and so do the mapping and the pool.
@@ -90,7 +84,7 @@ fn a_pool_on_a_container_on_a_volume_comes_back() {
     restart(&mut place, true);
     is_online(&place, "darrenm");
     place.ok("pool scrub -w darrenm");
-    has(&place.ok("pool status darrenm"), "with 0 errors");
+    place.says("pool status darrenm", "with 0 errors");
     // What is closed is forgotten.
     place.ok("pool export darrenm");
     place.ok("luks close lofi1");
@@ -108,15 +102,12 @@ fn a_pool_on_a_container_on_a_volume_comes_back() {
     place.ok("pool import -d luks:lofi1 darrenm");
     is_online(&place, "darrenm");
     // The key of such a mapping is not lost by a stop.
-    has(&place.fails("daemon stop", BUSY), "the mapping 'lofi1'");
+    place.refuses("daemon stop", BUSY, "the mapping 'lofi1'");
     is_online(&place, "darrenm");
     // A signal closes it in the right order.
     assert!(place.terminate());
     place.start();
-    has(
-        &place.ok("pool status darrenm"),
-        "there is no mapping 'lofi1'",
-    );
+    place.says("pool status darrenm", "there is no mapping 'lofi1'");
     ends(
         &place,
         0,
@@ -125,7 +116,7 @@ fn a_pool_on_a_container_on_a_volume_comes_back() {
     );
     place.ok("pool import darrenm -d luks:lofi1");
     place.ok("pool scrub -w darrenm");
-    has(&place.ok("pool status darrenm"), "with 0 errors");
+    place.says("pool status darrenm", "with 0 errors");
 }
 
 /// A start asks no user for a passphrase. Other mappings open nevertheless.
@@ -148,7 +139,7 @@ fn a_mapping_without_its_key_waits_and_so_does_its_pool() {
     );
     place.ok("pool create -m none darrenm luks:lofi1");
     restart(&mut place, true);
-    has(&place.ok("luks status other"), "other is open");
+    place.says("luks status other", "other is open");
     let status = place.ok("luks status lofi1");
     has(
         &status,
@@ -160,7 +151,7 @@ fn a_mapping_without_its_key_waits_and_so_does_its_pool() {
     let pool = place.ok("pool status darrenm");
     has(&pool, "waits for the mapping 'lofi1'");
     has(&pool, "strongroom luks open volume:rpool/pvol lofi1");
-    has(&place.ok("pool events -v"), "the mapping 'lofi1' waits");
+    place.says("pool events -v", "the mapping 'lofi1' waits");
     // Its name is that of one device.
     ends(&place, EXISTS, "open {DIR}/image lofi1", PASSPHRASE);
     ends(&place, 7, "open volume:rpool/pvol lofi1", "wrong horse\n");
@@ -168,7 +159,7 @@ fn a_mapping_without_its_key_waits_and_so_does_its_pool() {
     is_online(&place, "darrenm");
     // It stays in the table.
     restart(&mut place, false);
-    has(&place.ok("luks status lofi1"), "lofi1 waits");
+    place.says("luks status lofi1", "lofi1 waits");
     place.ok("luks close lofi1");
     place.fails("luks status lofi1", NOT_FOUND);
     place.ok("pool export darrenm");
@@ -195,10 +186,10 @@ fn a_key_file_that_others_can_read_is_refused() {
     ends(&place, 0, OPEN, "");
     fs::rename(place.path("key"), place.path("away")).unwrap();
     restart(&mut place, true);
-    has(&place.ok("luks status lofi1"), "does not exist");
+    place.says("luks status lofi1", "does not exist");
     fs::rename(place.path("away"), place.path("key")).unwrap();
     ends(&place, 0, OPEN, "");
-    has(&place.ok("luks status lofi1"), "lofi1 is open");
+    place.says("luks status lofi1", "lofi1 is open");
 }
 
 /// A mapping on a volume of a pool on a mapping on a mapping, whose lowest volume waits for its key.
@@ -236,10 +227,7 @@ fn all_of_a_deep_stack_comes_back_when_the_lowest_key_does() {
     fs::rename(&key, &away).unwrap();
     restart(&mut place, true);
     for pool in ["mid", "atop"] {
-        has(
-            &place.ok(&format!("pool status {pool}")),
-            "waits for the mapping",
-        );
+        place.says(&format!("pool status {pool}"), "waits for the mapping");
     }
     fs::rename(&away, &key).unwrap();
     place.ok("key load zlow/vol");

@@ -112,7 +112,7 @@ fn the_work_pauses_and_goes_on() {
     let done = runs.wait_with_output().unwrap();
     assert_eq!(done.status.code(), Some(1), "{done:?}");
     has(&String::from_utf8_lossy(&done.stderr), "--resume-only");
-    has(&place.ok("luks status x"), "paused");
+    place.says("luks status x", "paused");
     let json: serde_json::Value = serde_json::from_str(&place.ok("--json luks status x")).unwrap();
     let row = &json[0]["reencryption"];
     assert_eq!(
@@ -127,13 +127,13 @@ fn the_work_pauses_and_goes_on() {
     assert!(is_claimed(&place.path("image"), &uuid));
     place.ok("luks close x");
     place.ok_with("luks open {DIR}/image x", PASSPHRASE);
-    has(&place.ok("luks status x"), "paused");
+    place.says("luks status x", "paused");
     luks(0, "reencrypt --resume-only x", PASSPHRASE);
     lacks(&place.ok("luks status x"), "re-encrypted");
     other.try_lock().unwrap();
     other.unlock().unwrap();
     luks(0, &format!("reencrypt {CHEAP} --init-only x"), PASSPHRASE);
-    has(&place.ok("luks status x"), "0 of 4096 sectors");
+    place.says("luks status x", "0 of 4096 sectors");
     place.ok("luks close x");
 }
 
@@ -188,7 +188,7 @@ fn no_other_program_finds_a_container_in_reencryption_that_is_open() {
     }
     let line = format!("reencrypt {CHEAP} --init-only x");
     ends(&place, 0, &line, PASSPHRASE);
-    has(&place.ok("luks status x"), "paused");
+    place.says("luks status x", "paused");
     is_over.store(true, Ordering::SeqCst);
     place.ok("luks close x");
     other.join().unwrap();

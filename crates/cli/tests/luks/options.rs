@@ -164,7 +164,7 @@ fn the_journal_is_left_out() {
     format(&place, &format!("{CHEAP} --integrity hmac-sha256"));
     let open = "luks open --integrity-no-journal {DIR}/image x";
     place.ok_with(open, PASSPHRASE);
-    has(&place.ok("luks status x"), "no_journal");
+    place.says("luks status x", "no_journal");
     place.ok("luks close x");
     place.ok_with(&open.replace("{DIR}", "--persistent {DIR}"), PASSPHRASE);
     place.ok("luks close x");
@@ -172,11 +172,11 @@ fn the_journal_is_left_out() {
         has(&dump, "no-journal");
     }
     place.ok_with("luks open {DIR}/image x", PASSPHRASE);
-    has(&place.ok("luks status x"), "no_journal");
+    place.says("luks status x", "no_journal");
     place.ok("luks close x");
     let recovery = "luks open --readonly --integrity-recovery-mode {DIR}/image x";
     place.ok_with(recovery, PASSPHRASE);
-    has(&place.ok("luks status x"), "recovery");
+    place.says("luks status x", "recovery");
     let writable = "open --integrity-recovery-mode {DIR}/image y";
     has(&ends(&place, USAGE, writable, "").err, "--readonly");
 }
@@ -237,10 +237,7 @@ fn performance_options_choose_among_the_modes_of_dm_crypt() {
         has(&dump, "same-cpu-crypt");
         has(&dump, "no-write-workqueue");
     }
-    has(
-        &place.ok("luks status --table"),
-        "encrypted-ram0: 0 16384 crypt",
-    );
+    place.says("luks status --table", "encrypted-ram0: 0 16384 crypt");
 }
 
 /// The daemon tells no key. Who can type a passphrase sees it, at a terminal.

@@ -81,19 +81,19 @@ fn clients_wait_until_the_key_is_there_again() {
     place.ok("nbd export luks:x");
     write(&place);
     place.ok("luks suspend x");
-    has(&place.ok("luks status x"), "x is suspended");
+    place.says("luks status x", "x is suspended");
     let mut client = client(&place);
     while !has_client(&place) {
         assert!(client.try_wait().unwrap().is_none(), "it did not wait");
     }
     place.fails_with("luks resume x", "wrong\n", WRONG_KEY);
-    has(&place.ok("luks status x"), "x is suspended");
+    place.says("luks status x", "x is suspended");
     assert!(client.try_wait().unwrap().is_none(), "it did not wait");
     place.ok_with("luks resume x", PASSPHRASE);
     let done = client.wait_with_output().unwrap();
     let out = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success() && !out.contains("error"), "{done:?}");
-    has(&place.ok("luks status x"), "x is open");
+    place.says("luks status x", "x is open");
     place.fails_with("luks resume x", PASSPHRASE, USAGE);
 }
 
@@ -126,7 +126,7 @@ fn what_a_suspended_mapping_allows() {
     place.fails("luks suspend x", USAGE);
     let json: serde_json::Value = serde_json::from_str(&place.ok("--json luks status x")).unwrap();
     assert_eq!(json[0]["suspended"], true);
-    has(&place.fails("nbd export luks:x", BUSY), "luks resume x");
+    place.refuses("nbd export luks:x", BUSY, "luks resume x");
     place.fails("luks resize x", BUSY);
     let line = format!("luks reencrypt {CHEAP} x");
     has(&place.fails_with(&line, PASSPHRASE, USAGE), "luks resume");
@@ -135,7 +135,7 @@ fn what_a_suspended_mapping_allows() {
     place.ok_with(&add, "correct horse\nanother one\n");
     std::fs::write(place.path("key"), "another one").unwrap();
     place.ok("luks resume -S 1 --key-file {DIR}/key x");
-    has(&place.ok("luks status x"), "slot:    1");
+    place.says("luks status x", "slot:    1");
     place.ok("luks suspend x");
     place.ok("luks close x");
     place.ok_with("luks open {DIR}/image x", PASSPHRASE);
@@ -151,7 +151,7 @@ fn a_container_in_reencryption_is_not_suspended() {
     let place = with_open_container();
     let line = format!("luks reencrypt {CHEAP} --init-only x");
     place.ok_with(&line, PASSPHRASE);
-    has(&place.fails("luks suspend x", USAGE), "re-encryption");
+    place.refuses("luks suspend x", USAGE, "re-encryption");
     place.ok_with("luks reencrypt --resume-only x", PASSPHRASE);
     place.ok("luks suspend x");
     place.ok_with("luks resume x", PASSPHRASE);
@@ -173,8 +173,8 @@ fn a_client_that_waits_is_ended_by_force() {
         while !has_client(&place) {
             assert!(client.try_wait().unwrap().is_none(), "it did not wait");
         }
-        has(&place.fails("luks close x", BUSY), "nbd unexport x");
-        has(&place.fails("daemon stop", BUSY), "luks resume x");
+        place.refuses("luks close x", BUSY, "nbd unexport x");
+        place.refuses("daemon stop", BUSY, "luks resume x");
         match ends_daemon {
             false => {
                 place.ok("nbd unexport --force x");

@@ -156,10 +156,7 @@ fn directories_of_mountpoints_block_no_mount() {
     // Where there is such a flag.
     let _ = set_immutable(&place.path("srv"), false);
     fs::create_dir(&foreign).unwrap();
-    has(
-        &place.fails("mount tank/outer", BUSY),
-        "is not empty: it has 'foreign'",
-    );
+    place.refuses("mount tank/outer", BUSY, "is not empty: it has 'foreign'");
     fs::remove_dir(&foreign).unwrap();
     place.ok("mount -a");
     has_its_file(&place, "srv/a/b");

@@ -149,8 +149,7 @@ fn without_force_the_holder_is_named_and_nothing_waits() {
     for refused in ["key unload tank/0", "pool export tank", "daemon stop"] {
         place.fails(refused, BUSY);
     }
-    let said = place.fails("mount tank/0", BUSY);
-    has(&said, &holder.shown());
+    place.refuses("mount tank/0", BUSY, &holder.shown());
     assert_eq!(are_read(&place, &mut holder), [true; DATASETS]);
     // Once nothing holds them, they are mounted as ever.
     drop(holder);
@@ -170,16 +169,13 @@ fn force_unmounts_and_wipes_keys() {
     has(&done.err, "the mount of 'tank/0'");
     has(&done.err, "was cut");
     has(&done.err, "process ");
-    has(&place.ok("pool events tank"), "mount_cut");
+    place.says("pool events tank", "mount_cut");
     let all: Vec<String> = (0..DATASETS)
         .map(|number| format!("tank/{number}"))
         .collect();
     place.ok(&format!("key unload -f {}", all.join(" ")));
     for name in &all {
-        has(
-            &place.ok(&format!("get -H -o value keystatus {name}")),
-            "unavailable",
-        );
+        place.says(&format!("get -H -o value keystatus {name}"), "unavailable");
     }
     for holder in &mut holders {
         assert_eq!(are_read(&place, holder), [false; DATASETS]);

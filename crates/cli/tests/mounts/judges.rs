@@ -57,9 +57,8 @@ fn text(output: &Output) -> String {
 fn assert_sound(place: &Place) {
     place.ok("unmount tank/j");
     place.ok("pool scrub -w tank");
-    has(&place.ok("pool status"), "with 0 errors");
-    let report = place.ok("inspect --check tank");
-    has(&report, "belongs to exactly one thing");
+    place.says("pool status", "with 0 errors");
+    place.says("inspect --check tank", "belongs to exactly one thing");
 }
 
 #[test]
@@ -311,12 +310,11 @@ fn fio_with_verify_and_power_cuts() {
         // Unless fio has, since it was done all the same.
         place.kill();
         place.start();
-        has(&place.ok("mount"), "tank/j");
+        place.says("mount", "tank/j");
         let verify = ["--verify_only=1", "--verify_state_load=1"];
         let output = fio(&verify.map(str::to_owned));
         assert!(output.status.success(), "round {round}: {}", text(&output));
-        let report = place.ok("inspect --check tank");
-        has(&report, "belongs to exactly one thing");
+        place.says("inspect --check tank", "belongs to exactly one thing");
     }
     assert_sound(&place);
 }

@@ -51,8 +51,7 @@ fn what_was_just_unmounted_mounts_again() {
     // What still uses it is not waited for without end.
     let file = File::open(dir.join("file")).unwrap();
     rustix::mount::unmount(&dir, UnmountFlags::DETACH).unwrap();
-    let said = place.fails("mount tank/a", BUSY);
-    has(&said, "unmounted here, but");
+    place.refuses("mount tank/a", BUSY, "unmounted here, but");
     drop(file);
     place.ok("mount tank/a");
 }
@@ -108,8 +107,7 @@ fn a_mount_changes_to_read_only_and_back() {
     place.ok("mount -o remount,rw tank/a");
     assert!(is_set("rw") && is_set("noexec"), "what is not named stays");
     let open = File::create(&file).unwrap();
-    let said = place.fails("mount -o remount,ro tank/a", BUSY);
-    has(&said, "open for writing");
+    place.refuses("mount -o remount,ro tank/a", BUSY, "open for writing");
     fs::write(&file, b"y").unwrap();
     drop(open);
     place.ok("snapshot tank/a@1");
@@ -296,8 +294,7 @@ fn a_refused_mount_says_why_and_mounts_nothing() {
             "Read-only file system",
         ),
     ] {
-        let said = place.fails(&format!("mount {line}"), code);
-        has(&said, why);
+        place.refuses(&format!("mount {line}"), code, why);
     }
     rustix::mount::unmount(&below, UnmountFlags::empty()).unwrap();
     assert_eq!(place.ok("mount"), "");
@@ -322,7 +319,7 @@ fn a_pool_that_is_read_only_refuses_changes_and_mounts_read_only() {
         "pool scrub tank",
         "pool clear tank",
     ] {
-        has(&place.fails(line, PERMISSION), "read-only");
+        place.refuses(line, PERMISSION, "read-only");
     }
     place.ok("unmount tank/a");
     place.ok("mount -o rw tank/a");

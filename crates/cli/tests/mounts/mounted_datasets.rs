@@ -88,8 +88,7 @@ fn what_was_synced_outlives_a_crash() {
         fs::remove_file(place.path("state/pools.json")).unwrap();
         place.start();
         place.ok(&format!("pool import -d {} tank", pool.display()));
-        let said = place.fails("mount tank/home", NO_KEY);
-        has(&said, "not loaded");
+        place.refuses("mount tank/home", NO_KEY, "not loaded");
         place.ok_with("key load tank/home", PASSPHRASE);
         // The dead mount is cleared away by this.
         place.ok("mount tank/home");
@@ -106,8 +105,7 @@ fn what_was_synced_outlives_a_crash() {
         has(&checked, "every unit belongs to exactly one thing");
     }
     place.ok("pool scrub -w tank");
-    let status = place.ok("pool status tank");
-    has(&status, "with 0 errors");
+    place.says("pool status tank", "with 0 errors");
 }
 
 #[test]
@@ -304,8 +302,7 @@ fn a_full_pool_can_be_emptied() {
     assert!(came_back, "{} of {before}", available());
     fs::write(dir.join("again"), &block).unwrap();
     sync().unwrap();
-    let checked = place.ok("inspect --check tank");
-    has(&checked, "exactly one thing");
+    place.says("inspect --check tank", "exactly one thing");
 }
 
 #[test]

@@ -118,11 +118,8 @@ fn a_mount_names_what_it_would_hide_and_takes_it_in() {
     place.ok("unmount tank/home");
     assert!(is_empty(&home), "it is still there in the clear");
     // Nothing to take in.
-    has(&place.ok("mount --take-in tank/home"), "moved 0 entries");
-    has(
-        &place.fails("mount --take-in tank/home", BUSY),
-        "is mounted already",
-    );
+    place.says("mount --take-in tank/home", "moved 0 entries");
+    place.refuses("mount --take-in tank/home", BUSY, "is mounted already");
 }
 
 #[test]
@@ -178,10 +175,7 @@ fn a_refused_command_moves_nothing() {
 
 fn refused_without_space(place: &Place, home: &Path) {
     let before = picture(home, "");
-    has(
-        &place.fails("mount --take-in tank/home", NO_SPACE),
-        "nothing was moved",
-    );
+    place.refuses("mount --take-in tank/home", NO_SPACE, "nothing was moved");
     assert_eq!(picture(home, ""), before);
     place.ok("mount -O tank/home");
     let names = fs::read_dir(home).unwrap();

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{BUSY, PERMISSION, Place, can_mount, has, lacks, set_immutable};
+use crate::common::{BUSY, PERMISSION, Place, can_mount, lacks, set_immutable};
 
 const NOBODY: u32 = 65534;
 const SECRET: &str = "correct horse battery staple";
@@ -170,8 +170,7 @@ fn directories_that_others_made_stay_as_they_are() {
     place.ok(&format!("create -o mountpoint={} tank/b", made.display()));
     place.ok("unmount tank/b");
     fs::write(made.join("file"), b"").unwrap();
-    let refused = place.fails("mount tank/b", BUSY);
-    has(&refused, "is not empty: it has 'file', of root");
+    place.refuses("mount tank/b", BUSY, "is not empty: it has 'file', of root");
     // Nor is one the dataset's that a command names.
     place.ok(&format!("mount tank/b {}", named.display()));
     place.ok("unmount tank/b");

@@ -126,13 +126,9 @@ fn whatever_becomes_of_it_programs_read_what_they_wrote() {
     let fresh = fs::File::create(place.path("cache")).unwrap();
     fresh.set_len(16 << 20).unwrap();
     let online = format!("pool online tank {}", place.arg("cache"));
-    let said = place.fails(&online, 12);
-    has(&said, "remove it from the pool, and add it again");
+    place.refuses(&online, 12, "remove it from the pool, and add it again");
     place.ok("pool remove tank {DIR}/cache");
     place.ok("pool add tank cache {DIR}/cache");
     warm_up(&place);
-    has(
-        &place.ok("inspect --check tank"),
-        "belongs to exactly one thing",
-    );
+    place.says("inspect --check tank", "belongs to exactly one thing");
 }

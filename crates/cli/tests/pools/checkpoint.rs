@@ -21,19 +21,19 @@ fn the_whole_pool_comes_back_as_it_was() {
     assert_eq!(place.ok("pool checkpoint tank"), "");
     let twice = place.fails("pool checkpoint tank", EXISTS);
     has(&twice, "strongroom pool checkpoint -d tank");
-    has(&place.ok("pool status tank"), "checkpoint: created on ");
+    place.says("pool status tank", "checkpoint: created on ");
     place.ok("pool list -o name,ckpoint tank");
     place.ok("destroy -f -r tank/gone");
     place.ok("rename tank/home tank/house");
     place.ok("destroy -f tank/house@one");
     place.ok("set quota=none tank/house");
     place.ok("create -u tank/new");
-    has(&place.ok("pool history tank"), "pool checkpoint tank");
+    place.says("pool history tank", "pool checkpoint tank");
 
     // Seen first, then gone back to.
     place.ok("pool export tank");
     place.ok("pool import -N -d {DIR}/a --rewind-to-checkpoint -o readonly=on tank");
-    has(&place.ok("list -r tank"), "tank/gone");
+    place.says("list -r tank", "tank/gone");
     place.ok("pool export tank");
     place.ok("pool import -N -d {DIR}/a tank");
     lacks(&place.ok("list -r tank"), "tank/gone");
@@ -51,10 +51,7 @@ fn the_whole_pool_comes_back_as_it_was() {
     has(&history, "--rewind-to-checkpoint");
     has(&history, "went back to the checkpoint");
     place.ok("pool scrub -w tank");
-    has(
-        &place.ok("inspect --check tank"),
-        "belongs to exactly one thing",
-    );
+    place.says("inspect --check tank", "belongs to exactly one thing");
 
     // There is no way back from that.
     place.ok("pool export tank");
@@ -67,7 +64,7 @@ fn the_whole_pool_comes_back_as_it_was() {
     place.ok("pool checkpoint tank");
     place.ok("pool checkpoint -d -w tank");
     place.ok("pool wait -t discard tank");
-    has(&place.ok("pool history tank"), "pool checkpoint -d tank");
+    place.says("pool history tank", "pool checkpoint -d tank");
 }
 
 #[test]

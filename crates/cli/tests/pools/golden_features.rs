@@ -264,10 +264,8 @@ fn contents(name: &str, size: usize) -> Vec<u8> {
 
 fn assert_sound(place: &Place) {
     place.ok("pool scrub -w golden");
-    let status = place.ok("pool status golden");
-    has(&status, "with 0 errors");
-    let report = place.ok("inspect --check golden");
-    has(&report, "belongs to exactly one thing");
+    place.says("pool status golden", "with 0 errors");
+    place.says("inspect --check golden", "belongs to exactly one thing");
 }
 
 #[test]
@@ -288,10 +286,10 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
         golden.assert_all_there(&place);
         if golden.name == "keys" {
             place.fails("destroy -f golden/fs@one", BUSY);
-            has(&place.ok("holds golden/fs@two"), "kept too");
+            place.says("holds golden/fs@two", "kept too");
         }
         if golden.name == "tang" {
-            has(&place.ok("key slots golden/fs"), " tang ");
+            place.says("key slots golden/fs", " tang ");
             let load = |thumbprint| {
                 let server = "key load -n -L tang:http://127.0.0.1:1";
                 place.fails(&format!("{server}#thp={thumbprint} golden/fs"), NO_KEY)
@@ -303,7 +301,7 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
             has(&said, "key server http://127.0.0.1:1");
         }
         if golden.name == "tpm" {
-            has(&place.ok("key slots golden/fs"), " tpm2 ");
+            place.says("key slots golden/fs", " tpm2 ");
             let load = "key load -n -o keysource=raw,tpm2:#pin=yes golden/fs";
             has(&place.fails_with(load, "0451\n", NO_KEY), "the TPM");
             let state = devices.join("tpm.state");
@@ -313,7 +311,7 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
             }
         }
         if golden.name == "shares" {
-            has(&place.ok("key slots golden/fs"), " sss ");
+            place.says("key slots golden/fs", " sss ");
             // The TPM may be missing, and the Tang server is.
             let tang = "tang:http://127.0.0.1:1#thp=oDRJjvNXtvoWgwHjOQLg8wJfxYpgW1hwVfAPMCbn84M";
             let parts = format!("raw,sss:2|file://{}|tpm2:|{tang}", place.arg("raw"));
@@ -521,7 +519,7 @@ fn pools_with_labels_that_change_open_and_hold_what_they_held() {
             golden.assert_all_there(&place);
             place.ok(&format!("unmount {pool}/fs"));
             place.ok(&format!("pool scrub -w {pool}"));
-            has(&place.ok(&format!("pool status {pool}")), "with 0 errors");
+            place.says(&format!("pool status {pool}"), "with 0 errors");
             has(
                 &place.ok(&format!("inspect --check {pool}")),
                 "belongs to exactly one thing",

@@ -132,9 +132,8 @@ fn assert_all_there(place: &Place, expected: &str) {
 
 fn assert_sound(place: &Place) {
     place.ok("pool scrub -w golden");
-    has(&place.ok("pool status golden"), "with 0 errors");
-    let report = place.ok("inspect --check golden");
-    has(&report, "belongs to exactly one thing");
+    place.says("pool status golden", "with 0 errors");
+    place.says("inspect --check golden", "belongs to exactly one thing");
 }
 
 #[test]

@@ -72,8 +72,7 @@ fn the_property_has_a_pool_grow_by_itself() {
     while column(&place, "tank", "size") == before {
         place.ok(&format!("pool online tank {file}"));
     }
-    let history = place.ok("pool history tank");
-    has(&history, "by autoexpand=on");
+    place.says("pool history tank", "by autoexpand=on");
     let refusal = place.fails("create -o autoexpand=on tank/home", USAGE);
     has(&refusal, "set it on 'tank'");
     place.ok("create tank/home");

@@ -253,7 +253,7 @@ fn an_export_names_a_device_that_may_still_be_written() {
     place.ok("pool set devicedeadline=1s tank");
     server.hold(1);
     place.ok("set test:x=1 tank");
-    has(&place.ok("pool status tank"), "FAULTED");
+    place.says("pool status tank", "FAULTED");
     let exported = place.run_with(&place.words("pool export tank"), b"");
     assert_eq!(exported.code, 0, "{exported:?}");
     has(&exported.err, &format!("{two} has not answered writes"));

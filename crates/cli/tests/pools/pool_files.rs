@@ -151,13 +151,11 @@ fn a_pool_that_may_not_be_written_can_be_read() {
             return;
         }
         let file = dir.join("tank.pool");
-        let said = place.fails(&import(&file), PERMISSION);
-        has(&said, "Read-only file system");
+        place.refuses(&import(&file), PERMISSION, "Read-only file system");
         place.ok(&import(&file).replace("-N", "-N -o readonly=on"));
     } else {
         fs::set_permissions(&file, Permissions::from_mode(0o400)).unwrap();
-        let said = place.fails(&import(&file), PERMISSION);
-        has(&said, "Permission denied");
+        place.refuses(&import(&file), PERMISSION, "Permission denied");
         place.ok(&import(&file).replace("-N", "-N -o readonly=on"));
     }
     place.ok("list tank/home");
@@ -359,7 +357,7 @@ fn another_pool_of_the_same_name_does_not_take_its_place() {
         );
     }
     place.ok(&format!("{import} {foreign} other"));
-    has(&place.ok("pool status"), "state: UNAVAIL");
+    place.says("pool status", "state: UNAVAIL");
     place.ok(&format!("pool import -N -d {} tank", away.display()));
     lacks(&place.ok("pool status"), "UNAVAIL");
 }
@@ -371,9 +369,9 @@ fn a_pool_that_is_gone_for_good_is_forgotten_by_export() {
     place.kill();
     fs::remove_file(&file).unwrap();
     place.start();
-    has(&place.ok("pool status"), "pool export tank");
+    place.says("pool status", "pool export tank");
     place.ok("pool export tank");
-    has(&place.ok("pool status"), "no pools available");
+    place.says("pool status", "no pools available");
 }
 
 #[test]
@@ -440,17 +438,11 @@ fn properties_of_pools_are_shown_and_set() {
     ] {
         has(&all, name);
     }
-    has(&place.ok("pool get --json health"), "\"ONLINE\"");
+    place.says("pool get --json health", "\"ONLINE\"");
     place.fails("pool get nonsense tank", NOT_FOUND);
     place.fails("pool get size nowhere", NOT_FOUND);
-    has(
-        &place.fails("pool set size=1G tank", USAGE),
-        "cannot be set",
-    );
-    has(
-        &place.fails("pool set atime=off tank", NOT_FOUND),
-        "strongroom set",
-    );
+    place.refuses("pool set size=1G tank", USAGE, "cannot be set");
+    place.refuses("pool set atime=off tank", NOT_FOUND, "strongroom set");
     place.fails("pool set autoexpand=perhaps tank", USAGE);
     place.fails("pool set autoexpand=on tank/a", USAGE);
     place.fails("pool set autoexpand=on nowhere", NOT_FOUND);

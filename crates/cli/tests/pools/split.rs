@@ -38,17 +38,14 @@ fn a_split_is_planned_made_and_imported() {
     has(&status, &place.arg("b"));
     lacks(&status, &place.arg("a"));
     // It is found where its devices were, by its own name.
-    has(&place.ok("pool import"), "   pool: half\n");
+    place.says("pool import", "   pool: half\n");
     place.ok("pool import -N half");
     assert_eq!(
         place.ok("list -H -o name -t snapshot"),
         "half/data@s\ntank/data@s\n"
     );
     for pool in ["half", "tank"] {
-        has(
-            &place.ok(&format!("pool history {pool}")),
-            "pool split tank half",
-        );
+        place.says(&format!("pool history {pool}"), "pool split tank half");
         place.ok(&format!("pool scrub -w {pool}"));
         has(
             &place.ok(&format!("inspect --check {pool}")),
@@ -210,28 +207,23 @@ fn a_copy_of_a_pool_gets_a_guid_of_its_own() {
     place.ok("pool reguid -l tank");
     let after = guid("tank");
     assert_ne!(before, after);
-    has(&place.ok("key status tank"), "available");
-    has(&place.ok("pool status tank"), "ONLINE");
+    place.says("key status tank", "available");
+    place.says("pool status tank", "ONLINE");
     lacks(&place.ok("pool status tank"), "OFFLINE");
     place.ok("pool import -N -d {DIR}/copy tank copied");
     assert_eq!(guid("copied"), before);
     place.ok("pool scrub -w tank");
-    has(
-        &place.ok("inspect --check tank"),
-        "belongs to exactly one thing",
-    );
+    place.says("inspect --check tank", "belongs to exactly one thing");
     // Anchors name the guid.
     place.ok("pool export copied");
-    let refused = place.fails("anchor verify {DIR}/anchor", NOT_FOUND);
-    has(&refused, "needs new anchors");
+    place.refuses("anchor verify {DIR}/anchor", NOT_FOUND, "needs new anchors");
     // It is remembered with its guid, and with what was accepted.
     place.kill();
     place.start();
     assert_eq!(place.ok("pool get -H -o value guid tank"), after);
-    has(&place.ok("key status tank"), "available");
+    place.says("key status tank", "available");
     place.ok("pool offline tank {DIR}/b");
-    let refused = place.fails("pool reguid tank", USAGE);
-    has(&refused, "not online");
+    place.refuses("pool reguid tank", USAGE, "not online");
     assert_eq!(place.ok("pool get -H -o value guid tank"), after);
     place.fails("pool reguid nowhere", NOT_FOUND);
 }
@@ -245,14 +237,14 @@ fn what_knows_a_pool_by_its_guid_keeps_it() {
     let guid = || place.ok("pool get -H -o value guid tank");
     let before = guid();
     place.ok("nbd export tank/vol");
-    has(&place.fails("pool reguid tank", BUSY), "nbd unexport");
+    place.refuses("pool reguid tank", BUSY, "nbd unexport");
     place.ok("nbd unexport tank/vol");
     place.ok("zone create z --dataset tank/z");
-    has(&place.fails("pool reguid tank", BUSY), "zone destroy z");
+    place.refuses("pool reguid tank", BUSY, "zone destroy z");
     place.ok("zone destroy z");
     // As does a spare that would not get another one.
     fs::rename(place.path("s"), place.path("away")).unwrap();
-    has(&place.fails("pool reguid tank", USAGE), "the spare");
+    place.refuses("pool reguid tank", USAGE, "the spare");
     fs::rename(place.path("away"), place.path("s")).unwrap();
     assert_eq!(guid(), before);
     place.ok("pool reguid tank");

@@ -52,7 +52,7 @@ fn a_pool_goes_on_when_the_file_system_below_it_has_space_again() {
     let file = place.arg("below/tank.pool");
     fill(&place.path("below/full"));
     let create = format!("pool create -s 128M -m none tank {file}");
-    has(&place.fails(&create, NO_SPACE), "No space left on device");
+    place.refuses(&create, NO_SPACE, "No space left on device");
     fs::remove_file(place.path("below/full")).unwrap();
     fs::write(place.path("raw"), "0123456789abcdef0123456789abcdef").unwrap();
     let key = place.arg("raw");

@@ -103,7 +103,7 @@ fn check_all(place: &Place, dir: &Path, wrote: &[u64]) {
     check(dir, wrote);
     place.ok("pool scrub -w tank");
     place.ok("inspect --check tank");
-    has(&place.ok("pool status -x"), "healthy");
+    place.says("pool status -x", "healthy");
 }
 
 #[test]

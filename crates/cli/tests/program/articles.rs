@@ -366,8 +366,7 @@ fn a_pool_in_a_volume() {
     reader.types(create);
     let note = reader.place.path("mnt/darrenm/Documents/Private/note");
     fs::write(&note, "private").unwrap();
-    let allowed = reader.place.ok("allow darrenm");
-    has(&allowed, "create,destroy,mount");
+    reader.place.says("allow darrenm", "create,destroy,mount");
     let mounted = reader.place.ok("mount");
     lacks(&mounted, "darrenm/Documents ");
     reader.types(again);

@@ -48,8 +48,7 @@ fn odd_names_are_refused_or_kept() {
         place.ok("list -H -o name"),
         "tank\ntank/A\ntank/a b\ntank/a-_.:b\n"
     );
-    let history = place.ok("pool history tank");
-    has(&history, "create -u 'tank/a b'\n");
+    place.says("pool history tank", "create -u 'tank/a b'\n");
 }
 
 #[test]
@@ -59,8 +58,7 @@ fn errors_name_what_the_user_typed() {
     let said = place.fails("create /mine", USAGE);
     has(&said, "'/mine'");
     has(&said, "write POOL/PATH");
-    let said = place.fails("send tank@none", NOT_FOUND);
-    has(&said, "tank@none: no such snapshot");
+    place.refuses("send tank@none", NOT_FOUND, "tank@none: no such snapshot");
     let said = place.fails("send tank/none@monday", NOT_FOUND);
     has(&said, "tank/none: no such dataset");
     let said = place.fails("keygen {DIR}/", EXISTS);

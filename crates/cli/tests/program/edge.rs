@@ -47,7 +47,7 @@ fn a_state_directory_is_remembered() {
     place.pool("tank");
     place.ok("daemon stop");
     // Whichever command starts the next daemon: it knows what the one before knew.
-    has(&place.ok("pool list -H -o name"), "tank");
+    place.says("pool list -H -o name", "tank");
     assert!(place.path("elsewhere/daemon.lock").exists());
     assert!(!place.path("xdg/strongroom").exists());
     place.ok("daemon stop");
@@ -103,8 +103,7 @@ fn a_mountpoint_that_fails_is_not_set() {
     let mounted = place.ok("mount");
     for name in ["tank/a", "tank/c"] {
         let before = place.ok(&format!("get -H -o value,source mountpoint {name}"));
-        let refusal = place.fails(&format!("set mountpoint={full} {name}"), BUSY);
-        has(&refusal, "not empty");
+        place.refuses(&format!("set mountpoint={full} {name}"), BUSY, "not empty");
         let after = place.ok(&format!("get -H -o value,source mountpoint {name}"));
         assert_eq!(before, after);
         assert_eq!(place.ok("mount"), mounted);
@@ -128,10 +127,7 @@ fn keys_that_are_loaded_are_no_failures_of_a_whole_tree() {
     place.ok("key unload -r tank");
     place.ok_with("key load -r tank", "password1\npassword2\n");
     place.ok("create tank/clear");
-    has(
-        &place.fails("key load -r tank/clear", OTHER),
-        "not encrypted",
-    );
+    place.refuses("key load -r tank/clear", OTHER, "not encrypted");
     place.ok("key unload tank/a/b");
     // What a script gives is for one dataset each.
     place.fails_with("key load tank/a/b", "not this 1\npassword2\n", WRONG_KEY);

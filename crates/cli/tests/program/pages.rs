@@ -111,10 +111,7 @@ fn the_guide_is_in_the_program_and_in_a_manual_page() {
         &place.ok("explain SUSPENDED --json"),
         r#""name": "pool-suspended""#,
     );
-    has(
-        &place.fails("explain 99", NOT_FOUND),
-        "'strongroom explain' lists",
-    );
+    place.refuses("explain 99", NOT_FOUND, "'strongroom explain' lists");
 }
 
 /// Only a person is told what to read, and only where there is more than the message.
@@ -138,8 +135,7 @@ fn an_error_in_a_terminal_names_a_page() {
 fn a_directory_that_cannot_be_made_is_an_error() {
     let place = Place::without_daemon();
     fs::write(place.path("file"), "").unwrap();
-    let said = place.fails("man {DIR}/file/man1", OTHER);
-    has(&said, "cannot write");
+    place.refuses("man {DIR}/file/man1", OTHER, "cannot write");
 }
 
 #[test]

@@ -446,8 +446,7 @@ fn use_everything(place: &Place) {
     place.ok("rollback tank/b@1");
     // A key server, by a connection that is refused by the server and not by the unit.
     let create = "create -u -o encryption=on -o keysource=raw,https://127.0.0.1:1/k tank/h";
-    let said = place.fails(create, NO_KEY);
-    has(&said, "connection refused");
+    place.refuses(create, NO_KEY, "connection refused");
     // A key provider that is not there; one that is would have to lie where root installs it.
     let create = "create -u -o encryption=on -o keysource=raw,exec:///nowhere/p tank/p";
     place.fails(create, NO_KEY);

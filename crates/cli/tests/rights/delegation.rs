@@ -401,8 +401,7 @@ fn who_makes_a_dataset_may_do_more_to_it() {
     // What root makes is not hers.
     place.ok("create tank/a/roots");
     may_not(&place, ANN, "destroy -f tank/a/roots");
-    let shown = place.ok("allow tank/a");
-    has(&shown, "Create time permissions:\n\tcompression\n");
+    place.says("allow tank/a", "Create time permissions:\n\tcompression\n");
     place.ok("unallow -c tank/a");
     lacks(&place.ok("allow tank/a"), "compression");
 }

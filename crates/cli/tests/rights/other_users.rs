@@ -98,10 +98,7 @@ fn fscrypt_encrypts_what_it_has_opened() {
     assert!(status.success(), "{said}");
     assert_eq!(mode(&place.path("etc")), 0o755);
     assert_eq!(mode(&place.path("view/tree/was")), 0o700);
-    has(
-        &place.ok("fscrypt status {DIR}/view/tree/was"),
-        "unlocked:  yes",
-    );
+    place.says("fscrypt status {DIR}/view/tree/was", "unlocked:  yes");
 }
 
 /// A link that is there before root's command begins is not followed either.
@@ -204,16 +201,16 @@ fn a_mount_of_another_user_has_no_keys_of_root() {
         "stack mount --locked {DIR}/lower {DIR}/own/view",
     );
     assert_eq!(done.0, Some(0), "{done:?}");
-    has(&place.ok("fscrypt status {DIR}/lower"), "  yes  ");
+    place.says("fscrypt status {DIR}/lower", "  yes  ");
     // The mount itself does not count: it shows a directory of root.
     for line in [
         "fscrypt status {DIR}/own/view",
         "fscrypt purge --force {DIR}/own/view",
     ] {
-        has(&place.fails(line, PERMISSION), "of the user 65534");
+        place.refuses(line, PERMISSION, "of the user 65534");
     }
     place.ok("fscrypt purge --force {DIR}/lower");
-    has(&place.ok("fscrypt status {DIR}/view"), "unlocked:  no");
+    place.says("fscrypt status {DIR}/view", "unlocked:  no");
     let done = run_as(&place, ANN, Some("own"), "stack unmount {DIR}/own/view");
     assert_eq!(done.0, Some(0), "{done:?}");
     place.ok("stack unmount -f {DIR}/view");

@@ -376,5 +376,5 @@ fn no_small_request_does_large_work() {
         understood * 10 > sent * 9,
         "{understood} of {sent} requests"
     );
-    has(&place.ok("list"), "tank/ann");
+    place.says("list", "tank/ann");
 }

@@ -52,7 +52,7 @@ fn a_tenant_has_a_part_of_the_pool() {
         socket.to_str().unwrap(),
     ];
     assert_eq!(rows, row.join("\t") + "\n");
-    has(&place.ok("--json zone list"), "\"alias\": \"rpool\"");
+    place.says("--json zone list", "\"alias\": \"rpool\"");
 
     may(&place, ANN, "create rpool/export");
     may(
@@ -433,7 +433,7 @@ fn datasets_with_parents_are_mounted_in_an_immutable_zone() {
     place.ok(&format!(
         "zone create --file-mac-profile fixed-configuration {zone}"
     ));
-    has(&place.ok("zone list"), "fixed-configuration");
+    place.says("zone list", "fixed-configuration");
     may(&place, ANN, "create -p rpool/export/home");
     let readonly = may(
         &place,

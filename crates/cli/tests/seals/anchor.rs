@@ -282,7 +282,7 @@ fn a_dataset_that_was_put_back_is_refused_until_it_is_accepted() {
     assert_eq!(done.code, DAMAGED, "{done:?}");
     has(&done.err, "is older than state");
     has(&done.err, "strongroom anchor accept tank/home");
-    has(&place.ok("pool events"), "dataset_rollback");
+    place.says("pool events", "dataset_rollback");
     assert!(!place.path("home/one").exists());
     let use_volume = words("pool import -d volume:tank/disk inner");
     let done = place.run(&use_volume);

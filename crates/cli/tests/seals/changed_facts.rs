@@ -59,7 +59,7 @@ fn changes_with_the_key_are_sealed_and_others_are_told() {
         &place.ok("anchor verify {DIR}/anchor"),
         "changed without its key: snapshots, setuid, exec",
     );
-    has(&place.ok("pool events"), "dataset_changed");
+    place.says("pool events", "dataset_changed");
 
     // The holder of the key has been told, and goes on.
     place.ok("mount tank/home");

@@ -415,7 +415,7 @@ fn a_wrong_place_is_refused_before_anything_is_copied() {
         "adopt {DIR}/home {DIR}/home/inner",
         "adopt {DIR} {DIR}/home",
     ] {
-        has(&place.fails(line, USAGE), "inside of it");
+        place.refuses(line, USAGE, "inside of it");
     }
     place.fails("adopt {DIR}/nothing {DIR}/home", NOT_FOUND);
     place.fails("adopt {DIR}/source {DIR}/nothing", USAGE);

@@ -93,19 +93,10 @@ fn what_is_wrong_is_said() {
 #[test]
 fn status_needs_no_key() {
     let place = prepared();
-    has(
-        &place.ok("stack status {DIR}/lower"),
-        "AES_256_XTS, not authenticated",
-    );
-    has(
-        &place.ok("--json stack status {DIR}/lower"),
-        "\"padding\": 32",
-    );
+    place.says("stack status {DIR}/lower", "AES_256_XTS, not authenticated");
+    place.says("--json stack status {DIR}/lower", "\"padding\": 32");
     place.ok("stack init -d {DIR}/key --cipher adiantum --padding 4 {DIR}/view");
-    has(
-        &place.ok("stack status {DIR}/view"),
-        "Adiantum, padded to 4 bytes",
-    );
+    place.says("stack status {DIR}/view", "Adiantum, padded to 4 bytes");
 }
 
 #[test]
@@ -386,7 +377,7 @@ fn names_in_clear() {
         fs::create_dir(place.path(dir)).expect("a directory");
     }
     place.ok("stack init --clear-names -d {DIR}/key {DIR}/lower");
-    has(&place.ok("stack status {DIR}/lower"), "NULL");
+    place.says("stack status {DIR}/lower", "NULL");
     let mounted = Mounted::with_key(&place);
     mounted
         .shell("mkdir d; echo secret text > d/name; mv d/name d/new; ln -s d/new link; cat link");
@@ -431,7 +422,7 @@ fn names_in_clear_with_a_passphrase() {
         fs::write(place.path(name), format!("a passphrase {name}\n")).expect("written");
     }
     place.ok("stack init --clear-names --passfile {DIR}/pass {DIR}/lower");
-    has(&place.ok("stack status {DIR}/lower"), "NULL");
+    place.says("stack status {DIR}/lower", "NULL");
     let wrong = "stack mount --passfile {DIR}/wrong {DIR}/lower {DIR}/view";
     refused(&place, wrong, WRONG_KEY, "wrong");
     for script in ["echo secret text > name", "cat name"] {
@@ -441,7 +432,7 @@ fn names_in_clear_with_a_passphrase() {
     }
     let stored = fs::read(place.path("lower/name")).expect("under its own name");
     assert!(!stored.windows(6).any(|bytes| bytes == b"secret"));
-    has(&place.ok("fscrypt status {DIR}/lower"), "POLICY");
+    place.says("fscrypt status {DIR}/lower", "POLICY");
 }
 
 /// `ENOKEY`
@@ -501,7 +492,7 @@ fn a_directory_of_pefs() {
     let place = Place::without_daemon();
     unpack_pefs(&place.path("lower"));
     fs::create_dir(place.path("view")).expect("a directory");
-    has(&place.ok("stack status {DIR}/lower"), "pefs");
+    place.says("stack status {DIR}/lower", "pefs");
     fs::write(place.path("wrong"), "open sesam\n").expect("written");
     let line = "stack mount --passfile {DIR}/wrong {DIR}/lower {DIR}/view";
     refused(&place, line, WRONG_KEY, "none of those");
@@ -577,7 +568,7 @@ fn a_mount_in_the_background() {
     let kernels = fs::read_to_string("/proc/mounts").expect("a list");
     let line = kernels.lines().find(|line| line.contains(&view));
     has(line.expect("mounted"), " ro,noexec,noatime,");
-    has(&place.ok("stack list -H"), "read-only");
+    place.says("stack list -H", "read-only");
     let mut used = fs::File::open(place.path("view/file")).expect("open");
     place.ok(&format!("stack unmount -f {view}"));
     let mut text = String::new();

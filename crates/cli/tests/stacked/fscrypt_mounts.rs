@@ -243,10 +243,7 @@ fn directories_have_policies_of_their_own() {
     }
     place.ok("stack init --by-directory {DIR}/lower");
     place.fails("stack init --by-directory {DIR}/lower", EXISTS);
-    has(
-        &place.ok("stack status {DIR}/lower"),
-        "as the policy of each",
-    );
+    place.says("stack status {DIR}/lower", "as the policy of each");
     for (name, byte) in [("first", 1), ("second", 2), ("raw", 3)] {
         fs::write(place.path(name), [byte; 32]).expect("written");
     }
@@ -356,14 +353,13 @@ fn policies_of_version_1() {
     fs::write(place.path("short"), [7; 32]).expect("written");
     let init = "stack init --policy-version 1";
     let other = format!("{init} --format gocryptfs {{DIR}}/lower");
-    has(&place.fails(&other, USAGE), "for the format fscrypt");
+    place.refuses(&other, USAGE, "for the format fscrypt");
     let short = format!("{init} -d {{DIR}}/short {{DIR}}/lower");
-    has(&place.fails(&short, USAGE), "64 bytes");
+    place.refuses(&short, USAGE, "64 bytes");
     place.ok(&format!("{init} -d {{DIR}}/key {{DIR}}/lower"));
     place.ok_with(&format!("{init} {{DIR}}/other"), "passphrase\n");
     for dir in ["lower", "other"] {
-        let status = place.ok(&format!("stack status {{DIR}}/{dir}"));
-        has(&status, "policy version 1");
+        place.says(&format!("stack status {{DIR}}/{dir}"), "policy version 1");
     }
     place.ok("stack mount --locked {DIR}/lower {DIR}/view");
     let mounted = Mounted { place };

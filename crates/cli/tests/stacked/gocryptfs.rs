@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::common::stacked_directory::{Mounted, Theirs, refused};
 use crate::common::{
-    DAMAGED, EXISTS, NO_KEY, OTHER, PERMISSION, Place, WRONG_KEY, can_mount, has, is_installed,
+    DAMAGED, EXISTS, NO_KEY, OTHER, PERMISSION, Place, WRONG_KEY, can_mount, is_installed,
 };
 
 #[test]
@@ -22,10 +22,7 @@ fn gocryptfs_opens_what_is_made_here_and_the_other_way_round() {
     fs::write(place.path("pass"), "a passphrase\nmore").expect("written");
     let passfile = place.arg("pass");
     place.ok("stack init --format gocryptfs --passfile {DIR}/pass {DIR}/lower");
-    has(
-        &place.ok("stack status {DIR}/lower"),
-        "AES-256-GCM, authenticated",
-    );
+    place.says("stack status {DIR}/lower", "AES-256-GCM, authenticated");
     let again = "stack init --format gocryptfs --passfile {DIR}/pass {DIR}/lower";
     refused(&place, again, EXISTS, "already");
     fs::write(place.path("wrong"), "another one").expect("written");

@@ -4,9 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::common::stacked_directory::{Theirs, refused};
-use crate::common::{
-    DAMAGED, EXISTS, OTHER, Place, USAGE, WRONG_KEY, can_mount, has, is_installed,
-};
+use crate::common::{DAMAGED, EXISTS, OTHER, Place, USAGE, WRONG_KEY, can_mount, is_installed};
 
 /// Long names, links, holes, empty files, blocks that are not whole, and a name that is not text.
 const TREE: &str = "
@@ -153,7 +151,7 @@ fn refusals() {
     place.ok(INIT);
     refused(&place, INIT, EXISTS, "already");
     let config = place.path("plain/.gocryptfs.reverse.conf");
-    has(&place.ok("stack status {DIR}/plain"), "AES-256-SIV");
+    place.says("stack status {DIR}/plain", "AES-256-SIV");
     let fscrypt = "stack init --reverse --passfile {DIR}/pass {DIR}/again";
     refused(&place, fscrypt, USAGE, "--format gocryptfs");
     let cipher = "stack init --reverse --format gocryptfs --cipher xchacha20 --passfile {DIR}/pass {DIR}/again";

@@ -243,5 +243,5 @@ fn a_delegate_receives_only_where_it_is_allowed() {
     assert_eq!(place.ok("list -H -r -o name tank"), names);
     let (code, err) = pipe("-e tank/to");
     assert_eq!((code, err.as_str()), (0, ""));
-    has(&place.ok("list -H -r -o name tank"), "tank/to/a\n");
+    place.says("list -H -r -o name tank", "tank/to/a\n");
 }

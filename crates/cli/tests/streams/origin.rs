@@ -217,8 +217,7 @@ fn a_place_of_a_key_that_came_with_a_stream_is_only_proposed() {
     }
     // Nothing reads the file, also at a start.
     for line in ["key load safe/b", "mount -l safe/b", "key load -n safe/b"] {
-        let said = place.fails(line, NO_KEY);
-        has(&said, "strongroom key accept safe/b");
+        place.refuses(line, NO_KEY, "strongroom key accept safe/b");
     }
     let file = place.arg("safe.pool");
     let again = || {

@@ -306,7 +306,7 @@ fn an_interrupted_copy_goes_on() {
         let first = token();
         // Only with what belongs to it, and only in the clear.
         let raw = format!("send -w -t {first}");
-        has(&bench.place.fails(&raw, USAGE), "leave out -w");
+        bench.place.refuses(&raw, USAGE, "leave out -w");
         assert!(bench.sends(&format!("send -w {what}"), "sealed"));
         bench.refused("-s safe/top/b", "sealed", "sealed");
         // After the daemon has gone, and without the key, nothing goes on.

@@ -172,7 +172,7 @@ fn users_have_their_own_rights() {
         (&parsed(&session)["uid"], &parsed(&session)["admin"]),
         (&json!(ANN), &json!(false))
     );
-    has(&place.ok("pool history -l tank"), "[user 12345 on ");
+    place.says("pool history -l tank", "[user 12345 on ");
     // A tenant, at the socket of a zone.
     place.ok("zone create web --dataset tank/a --owner 12346");
     let zone = Web::start(&place, &place.path("zones/web"), &[]);
