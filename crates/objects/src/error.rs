@@ -33,6 +33,14 @@ pub enum Error {
         /// The message of the store.
         reason: String,
     },
+    /// A setting is missing or wrong. No request was sent.
+    #[error("{store} cannot be used: {reason}")]
+    Unusable {
+        /// The address of the store.
+        store: String,
+        /// The setting, and the way out.
+        reason: String,
+    },
     /// Another machine has taken the line. What this one did not report as durable may be lost.
     #[error("{store}: another machine has taken the pool, and writes to it now")]
     Fenced {
@@ -100,6 +108,7 @@ impl From<&Error> for FailureKind {
                 FailureKind::Device
             }
             Error::Refused { .. } => FailureKind::Permission,
+            Error::Unusable { .. } => FailureKind::Usage,
             Error::Changed { .. } => FailureKind::Busy,
             Error::Damaged { .. } | Error::Missing { .. } => FailureKind::Damaged,
             Error::NoPool { .. } => FailureKind::NotFound,

@@ -3,8 +3,10 @@
 //! - `interface`: the traits;
 //! - [`address`]: addresses of pools;
 //! - `runtime`: tasks and time of the machine;
+//! - `folder`: a folder as a store;
 
 pub mod address;
+mod folder;
 mod interface;
 mod runtime;
 
