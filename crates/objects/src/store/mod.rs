@@ -3,12 +3,15 @@
 //! - `interface`: the traits;
 //! - [`address`]: addresses of pools;
 //! - `runtime`: tasks and time of the machine;
+//! - `cloud`: stores that are reached by HTTP;
 //! - `folder`: a folder as a store;
 
 pub mod address;
+mod cloud;
 mod folder;
 mod interface;
 mod runtime;
 
+pub use cloud::Variables;
 pub use interface::{Creation, Executor, ListedObject, ObjectStore, Part, RequestFuture};
 pub use runtime::executor;
