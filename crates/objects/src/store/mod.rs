@@ -5,13 +5,16 @@
 //! - `runtime`: tasks and time of the machine;
 //! - `cloud`: stores that are reached by HTTP;
 //! - `folder`: a folder as a store;
+//! - `connect`: the store of an address;
 
 pub mod address;
 mod cloud;
+mod connect;
 mod folder;
 mod interface;
 mod runtime;
 
 pub use cloud::Variables;
+pub use connect::{connect, connect_with};
 pub use interface::{Creation, Executor, ListedObject, ObjectStore, Part, RequestFuture};
 pub use runtime::executor;
