@@ -6,15 +6,21 @@
 //! - `cloud`: stores that are reached by HTTP;
 //! - `folder`: a folder as a store;
 //! - `connect`: the store of an address;
+//! - `meter`: counters of requests;
+//! - `probe`: the judge of a store.
 
 pub mod address;
 mod cloud;
 mod connect;
 mod folder;
 mod interface;
+mod meter;
+mod probe;
 mod runtime;
 
 pub use cloud::Variables;
 pub use connect::{connect, connect_with};
 pub use interface::{Creation, Executor, ListedObject, ObjectStore, Part, RequestFuture};
+pub use meter::{MeteredStore, StoreTotals};
+pub use probe::{GuaranteeCheck, GuaranteeOutcome, ProbeReport, StoreGuarantee, probe};
 pub use runtime::executor;
