@@ -26,12 +26,9 @@ pub(super) fn settings(authorities: Option<&Path>) -> Result<ClientConfig, Strin
         }
         None => roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
     };
-    match (usable, authorities) {
-        (0, Some(path)) => {
-            return Err(format!("{} has no certificate in PEM form", path.display()));
-        }
-        // Without any, each server is refused with the reason. A store without TLS needs none.
-        _ => {}
+    // Without those of the system each server is refused with the reason. A store without TLS needs none.
+    if let (0, Some(path)) = (usable, authorities) {
+        return Err(format!("{} has no certificate in PEM form", path.display()));
     }
     ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()

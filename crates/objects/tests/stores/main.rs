@@ -1,0 +1,7 @@
+//! Stores of providers: what each of them promises, and what a user reads when one refuses or is away.
+
+mod answers;
+mod contract;
+mod folder;
+mod servers;
+mod support;
