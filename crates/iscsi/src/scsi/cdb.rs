@@ -12,6 +12,13 @@ pub(crate) struct BlockRange {
     pub(crate) count: u64,
 }
 
+impl BlockRange {
+    pub(super) fn new(first: impl Into<u64>, count: impl Into<u64>) -> BlockRange {
+        let (first, count) = (first.into(), count.into());
+        BlockRange { first, count }
+    }
+}
+
 /// The data with which VERIFY compares the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VerifySource {

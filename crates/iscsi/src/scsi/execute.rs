@@ -2,14 +2,22 @@
 
 use std::io::IoSlice;
 
+use zerocopy::byteorder::big_endian::U16;
+use zerocopy::{FromBytes, IntoBytes};
+
 use super::cdb::{BlockRange, Request, ScsiCommand, VerifySource};
+use super::layout::WireLayout;
+use super::layout::lists::{
+    Capacity10, Capacity16, CommandRow, CommandTimeouts, CommandUsageHeader, CommandsHeader,
+    LbaStatus, ListHeader, TaskFunctions, UnmapHeader, UnmapRange,
+};
 use super::reservation::Reservations;
 use super::reservation_changes::permitted;
 use super::seat::NexusState;
 use super::sense::{CommandRefusal, Sense};
-use super::table::{COMMANDS, CommandFormat, find};
+use super::table::{COMMANDS, find};
 use super::unit::{CommandData, Port, RANGE_MAX, RANGES_MAX, ScsiUnit, TRANSFER_MAX};
-use super::{inquiry, log, mode, number};
+use super::{inquiry, log, mode};
 
 /// Ranges that GET LBA STATUS tells of at most.
 const STATUS_MAX: usize = 256;
@@ -33,7 +41,9 @@ impl ScsiUnit {
             O::RequestSense { descriptors: false } => {
                 CommandData::Data(Sense::NONE.fixed().to_vec())
             }
-            O::RequestSense { descriptors: true } => CommandData::Data(Sense::NONE.descriptors()),
+            O::RequestSense { descriptors: true } => {
+                CommandData::Data(Sense::NONE.descriptors().to_vec())
+            }
             O::Inquiry { vital: true, page } => {
                 CommandData::Data(inquiry::vital(self, page, port)?)
             }
@@ -212,16 +222,15 @@ impl ScsiUnit {
         if list.is_empty() {
             return Ok(());
         }
-        let described = number(list, 2, 2) as usize;
-        if list.len() < 8 || described > list.len() - 8 {
-            return Err(Sense::LIST_LENGTH);
-        }
-        let ranges = list[8..8 + described]
-            .chunks_exact(16)
-            .map(|range| BlockRange {
-                first: number(range, 0, 8),
-                count: number(range, 8, 4),
-            });
+        let (head, rest) = UnmapHeader::ref_from_prefix(list).map_err(|_| Sense::LIST_LENGTH)?;
+        let ranges = rest
+            .get(..head.ranges_len.get().into())
+            .ok_or(Sense::LIST_LENGTH)?;
+        // A part of a range at the end has no effect.
+        let count = ranges.len() / size_of::<UnmapRange>();
+        let ranges = <[UnmapRange]>::ref_from_prefix_with_elems(ranges, count);
+        let (ranges, _) = ranges.map_err(|_| Sense::LIST_LENGTH)?;
+        let ranges = ranges.iter().map(|it| BlockRange::new(it.first, it.count));
         let block = u64::from(self.block());
         if ranges.len() > RANGES_MAX
             || ranges.clone().map(|it| it.count).sum::<u64>() > RANGE_MAX / block
@@ -363,21 +372,24 @@ impl ScsiUnit {
 
     fn capacity_10(&self) -> Result<Vec<u8>, Sense> {
         let last = self.blocks_now()?.saturating_sub(1);
-        let mut data = last.try_into().unwrap_or(u32::MAX).to_be_bytes().to_vec();
-        data.extend(self.block().to_be_bytes());
-        Ok(data)
+        let answer = Capacity10 {
+            last: last.try_into().unwrap_or(u32::MAX).into(),
+            block_len: self.block().into(),
+        };
+        Ok(answer.as_bytes().to_vec())
     }
 
     fn capacity_16(&self) -> Result<Vec<u8>, Sense> {
-        let last = self.blocks_now()?.saturating_sub(1);
-        let mut data = last.to_be_bytes().to_vec();
-        data.extend(self.block().to_be_bytes());
-        data.push(0);
-        data.push(self.physical_blocks().ilog2() as u8);
-        // Provisioned as needed. What unmapped blocks read as is not said.
-        data.push(if self.is_read_only { 0 } else { 0x80 });
-        data.resize(32, 0);
-        Ok(data)
+        /// Provisioned as needed. What unmapped blocks read as is not said.
+        const PROVISIONED: u8 = 0x80;
+        let answer = Capacity16 {
+            last: self.blocks_now()?.saturating_sub(1).into(),
+            block_len: self.block().into(),
+            physical_exponent: self.physical_blocks().ilog2() as u8,
+            provisioning: if self.is_read_only { 0 } else { PROVISIONED },
+            ..Capacity16::ZERO
+        };
+        Ok(answer.as_bytes().to_vec())
     }
 
     fn lba_status(&self, first: u64, room: usize) -> Result<Vec<u8>, Sense> {
@@ -386,8 +398,9 @@ impl ScsiUnit {
         if first >= end {
             return Err(Sense::OUT_OF_RANGE);
         }
-        let most = (room.saturating_sub(8) / 16).clamp(1, STATUS_MAX);
-        let mut data = vec![0; 8];
+        let most = room.saturating_sub(size_of::<ListHeader>()) / size_of::<LbaStatus>();
+        let most = most.clamp(1, STATUS_MAX);
+        let mut ranges = Vec::new();
         let mut at = first;
         for _ in 0..most {
             if at >= end {
@@ -401,14 +414,21 @@ impl ScsiUnit {
                 0 => (1, false),
                 count => (count, status.is_hole),
             };
-            data.extend(at.to_be_bytes());
-            data.extend((count as u32).to_be_bytes());
-            data.extend([u8::from(is_hole), 0, 0, 0]);
+            ranges.push(LbaStatus {
+                first: at.into(),
+                count: (count as u32).into(),
+                status: is_hole.into(),
+                ..LbaStatus::ZERO
+            });
             at += count;
         }
-        let len = data.len() as u32 - 4;
-        data[..4].copy_from_slice(&len.to_be_bytes());
-        Ok(data)
+        // The length counts the rest of the header too.
+        let len = (4 + ranges.as_bytes().len() as u32).into();
+        let header = ListHeader {
+            len,
+            ..ListHeader::ZERO
+        };
+        Ok([header.as_bytes(), ranges.as_bytes()].concat())
     }
 }
 
@@ -437,12 +457,13 @@ fn task_functions(extended: bool, is_read_only: bool) -> Vec<u8> {
         true => own,
         false => own | CLEAR_TASK_SET | UNIT_RESET | TARGET_RESET,
     };
-    let mut data = vec![all, 0, 0, 0];
-    if extended {
-        data[3] = 12;
-        data.resize(16, 0);
-    }
-    data
+    let answer = TaskFunctions {
+        functions: all,
+        additional_len: if extended { 12 } else { 0 },
+        ..TaskFunctions::ZERO
+    };
+    let len = 4 + usize::from(answer.additional_len);
+    answer.as_bytes()[..len].to_vec()
 }
 
 /// The answer to INQUIRY and the like for a number that no unit has.
@@ -479,12 +500,13 @@ fn luns(select: u8, seen: &[u16]) -> Result<Vec<u8>, Sense> {
         1 => &[],
         _ => return Err(Sense::FIELD_IN_CDB),
     };
-    let mut data = (8 * seen.len() as u32).to_be_bytes().to_vec();
-    data.resize(8, 0);
-    for lun in seen {
-        data.extend(lun_bytes(*lun));
-    }
-    Ok(data)
+    let luns: Vec<[u8; 8]> = seen.iter().map(|lun| lun_bytes(*lun)).collect();
+    let len = (luns.as_bytes().len() as u32).into();
+    let header = ListHeader {
+        len,
+        ..ListHeader::ZERO
+    };
+    Ok([header.as_bytes(), luns.as_bytes()].concat())
 }
 
 /// A number as SAM-5 writes it: peripheral device addressing below 256, else flat space addressing.
@@ -507,6 +529,9 @@ pub(crate) fn lun_of(bytes: [u8; 8]) -> Option<u16> {
 }
 
 fn opcodes(timeouts: bool, how: u8, opcode: u8, action: u16) -> Result<Vec<u8>, Sense> {
+    const UNSUPPORTED: u8 = 1;
+    const AS_STANDARD: u8 = 3;
+    const HAS_TIMEOUTS: u8 = 0x80;
     let with_action = COMMANDS
         .iter()
         .any(|it| it.opcode() == opcode && it.action.is_some());
@@ -516,33 +541,49 @@ fn opcodes(timeouts: bool, how: u8, opcode: u8, action: u16) -> Result<Vec<u8>, 
         (2, true) | (3, true) => find(opcode, action),
         _ => return Err(Sense::FIELD_IN_CDB),
     };
-    let Some(CommandFormat { usage, .. }) = known else {
-        return Ok(vec![0, 1, 0, 0]);
+    let usage = known.map_or(&[][..], |it| it.usage);
+    let timeouts = unknown_timeouts(timeouts && known.is_some());
+    let header = CommandUsageHeader {
+        support: match (known, timeouts) {
+            (None, _) => UNSUPPORTED,
+            (Some(_), []) => AS_STANDARD,
+            (Some(_), _) => AS_STANDARD | HAS_TIMEOUTS,
+        },
+        usage_len: (usage.len() as u16).into(),
+        ..CommandUsageHeader::ZERO
     };
-    let mut data = vec![0, 3 | u8::from(timeouts) << 7];
-    data.extend((usage.len() as u16).to_be_bytes());
-    data.extend(*usage);
-    if timeouts {
-        data.extend(NO_TIMEOUTS);
-    }
-    Ok(data)
+    Ok([header.as_bytes(), usage, timeouts].concat())
 }
 
-/// A descriptor without any timeout.
-const NO_TIMEOUTS: [u8; 12] = [0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+/// Returns the descriptor of the timeouts of a command, none of which is known. Nothing if `wanted` is false.
+fn unknown_timeouts(wanted: bool) -> &'static [u8] {
+    const UNKNOWN: &CommandTimeouts = &CommandTimeouts {
+        len: U16::new(size_of::<CommandTimeouts>() as u16 - 2),
+        ..CommandTimeouts::ZERO
+    };
+    if wanted { UNKNOWN.as_bytes() } else { &[] }
+}
 
 fn all_opcodes(timeouts: bool) -> Vec<u8> {
-    let mut data = vec![0; 4];
+    const HAS_ACTION: u8 = 0x01;
+    const HAS_TIMEOUTS: u8 = 0x02;
+    let mut rows = Vec::new();
     for known in COMMANDS {
-        data.extend([known.opcode(), 0]);
-        data.extend(known.action.unwrap_or(0).to_be_bytes());
-        let flags = u8::from(timeouts) << 1 | u8::from(known.action.is_some());
-        data.extend([0, flags, 0, known.usage.len() as u8]);
-        if timeouts {
-            data.extend(NO_TIMEOUTS);
-        }
+        let action = if known.action.is_some() {
+            HAS_ACTION
+        } else {
+            0
+        };
+        let row = CommandRow {
+            opcode: known.opcode(),
+            action: known.action.unwrap_or(0).into(),
+            flags: action | if timeouts { HAS_TIMEOUTS } else { 0 },
+            usage_len: (known.usage.len() as u16).into(),
+            ..CommandRow::ZERO
+        };
+        rows.extend_from_slice(row.as_bytes());
+        rows.extend_from_slice(unknown_timeouts(timeouts));
     }
-    let len = data.len() as u32 - 4;
-    data[..4].copy_from_slice(&len.to_be_bytes());
-    data
+    let len = (rows.len() as u32).into();
+    [CommandsHeader { len }.as_bytes(), &rows].concat()
 }

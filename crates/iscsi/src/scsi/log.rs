@@ -1,5 +1,9 @@
 //! LOG SENSE: the pages that there are, and how much of the unit has storage.
 
+use zerocopy::IntoBytes;
+
+use super::layout::WireLayout;
+use super::layout::lists::{AvailableParameter, LogHeader};
 use super::sense::Sense;
 use super::unit::ScsiUnit;
 
@@ -15,10 +19,9 @@ pub(super) fn sense(unit: &ScsiUnit, page: u8, subpage: u8, from: u16) -> Result
         (PROVISIONING, Some(count)) if from <= 1 => available(count),
         _ => return Err(Sense::FIELD_IN_CDB),
     };
-    let mut data = vec![page, 0];
-    data.extend((body.len() as u16).to_be_bytes());
-    data.extend(body);
-    Ok(data)
+    let len = (body.len() as u16).into();
+    let header = LogHeader { page, subpage, len };
+    Ok([header.as_bytes(), &body].concat())
 }
 
 /// The parameter with the storage that is available.
@@ -27,8 +30,13 @@ fn available(count: u32) -> Vec<u8> {
     const LIST: u8 = 0x03;
     /// Other units use the storage too.
     const SHARED: u8 = 0x02;
-    let mut data = vec![0, 1, LIST, 8];
-    data.extend(count.to_be_bytes());
-    data.extend([SHARED, 0, 0, 0]);
-    data
+    let parameter = AvailableParameter {
+        code: 1.into(),
+        control: LIST,
+        len: 8,
+        count: count.into(),
+        scope: SHARED,
+        ..AvailableParameter::ZERO
+    };
+    parameter.as_bytes().to_vec()
 }

@@ -3,11 +3,12 @@
 //! `table` and `cdb` are the commands, and `execute` carries them out.
 //! `reservation` decides who may use the unit, and `reservation_changes` changes that. `unit` is the device with its
 //! limits, `seat` the state of an initiator. `inquiry`, `mode` and `log` describe the unit, and `sense` its failures.
-//! `reading` reads pieces of the device, and `shortage` watches its space.
+//! `layout` has the structures of all of them. `reading` reads pieces of the device, and `shortage` watches its space.
 
 pub(crate) mod cdb;
 pub(crate) mod execute;
 mod inquiry;
+mod layout;
 mod log;
 mod mode;
 pub(crate) mod reading;

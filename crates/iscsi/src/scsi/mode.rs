@@ -1,5 +1,12 @@
 //! Mode pages: caching, control, and the threshold of space. Only the write cache can be turned off and on.
 
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::layout::WireLayout;
+use super::layout::mode::{
+    BLOCK_LEN, BlockDescriptor, CachingPage, ControlPage, ExceptionsPage, ModeHeader6,
+    ModeHeader10, ThresholdPage,
+};
 use super::seat::NexusState;
 use super::sense::Sense;
 use super::unit::{Port, ScsiUnit};
@@ -9,8 +16,7 @@ const CACHING: u8 = 0x08;
 const CONTROL: u8 = 0x0a;
 const EXCEPTIONS: u8 = 0x1c;
 
-/// The byte and bit of the write cache in its page.
-const CACHE_AT: usize = 2;
+/// The bit of the write cache in its page.
 const CACHE_ON: u8 = 0x04;
 
 /// The values of a page that are asked for: those that can be changed.
@@ -22,6 +28,10 @@ const PROVISIONING: u8 = 0x02;
 /// All subpages.
 const EACH: u8 = 0xff;
 
+/// The bits of the first byte of a page: the code, and whether it is a subpage.
+const CODE: u8 = 0x3f;
+const IS_SUBPAGE: u8 = 0x40;
+
 /// The page about space of a unit whose space is known (SBC-3, 6.5.9).
 fn provisioning(unit: &ScsiUnit, which: u8) -> Option<Vec<u8>> {
     /// A soft threshold that is enabled, and is armed while the space becomes less.
@@ -29,13 +39,17 @@ fn provisioning(unit: &ScsiUnit, which: u8) -> Option<Vec<u8>> {
     /// A threshold of available space.
     const AVAILABLE: u8 = 0x01;
     unit.available()?;
-    let mut page = vec![0; 24];
-    (page[0], page[1], page[3]) = (0x40 | EXCEPTIONS, PROVISIONING, 20);
+    let mut page = ThresholdPage {
+        code: IS_SUBPAGE | EXCEPTIONS,
+        subpage: PROVISIONING,
+        len: (size_of::<ThresholdPage>() as u16 - 4).into(),
+        ..ThresholdPage::ZERO
+    };
     if which != CHANGEABLE {
-        (page[16], page[17]) = (SOFT, AVAILABLE);
-        page[20..].copy_from_slice(&unit.threshold().to_be_bytes());
+        (page.arming, page.resource) = (SOFT, AVAILABLE);
+        page.count = unit.threshold().into();
     }
-    Some(page)
+    Some(page.as_bytes().to_vec())
 }
 
 /// A page or subpage, as it is, or which bits of it can be changed.
@@ -47,20 +61,45 @@ fn find(unit: &ScsiUnit, code: u8, subpage: u8, which: u8) -> Option<Vec<u8>> {
     }
 }
 
+/// The caching page, whose only flag is the write cache.
+fn caching(flags: u8) -> CachingPage {
+    CachingPage {
+        code: CACHING,
+        len: size_of::<CachingPage>() as u8 - 2,
+        flags,
+        ..CachingPage::ZERO
+    }
+}
+
 /// A page without subpages.
 fn page(unit: &ScsiUnit, code: u8, which: u8) -> Option<Vec<u8>> {
-    let mut page = match code {
-        CACHING => vec![0; 20],
-        CONTROL | EXCEPTIONS => vec![0; 12],
+    /// Commands are reordered; one task set for all initiators.
+    const REORDERED: u8 = 0x10;
+    let page = match code {
+        CACHING if which == CHANGEABLE || unit.has_write_cache() => {
+            caching(CACHE_ON).as_bytes().to_vec()
+        }
+        CACHING => caching(0).as_bytes().to_vec(),
+        CONTROL => {
+            let page = ControlPage {
+                code,
+                len: size_of::<ControlPage>() as u8 - 2,
+                queuing: if which == CHANGEABLE { 0 } else { REORDERED },
+                ..ControlPage::ZERO
+            };
+            page.as_bytes().to_vec()
+        }
+        EXCEPTIONS => {
+            let len = size_of::<ExceptionsPage>() as u8 - 2;
+            let page = ExceptionsPage {
+                code,
+                len,
+                ..ExceptionsPage::ZERO
+            };
+            page.as_bytes().to_vec()
+        }
         _ => return None,
     };
-    (page[0], page[1]) = (code, page.len() as u8 - 2);
-    match code {
-        CACHING if which == CHANGEABLE || unit.has_write_cache() => page[CACHE_AT] = CACHE_ON,
-        // Commands are reordered; one task set for all initiators.
-        CONTROL if which != CHANGEABLE => page[3] = 0x10,
-        _ => {}
-    }
     Some(page)
 }
 
@@ -85,30 +124,40 @@ pub(super) fn sense(
         }
         _ => find(unit, code, subpage, which).ok_or(Sense::FIELD_IN_CDB)?,
     };
-    let blocks = match no_blocks {
-        true => Vec::new(),
+    let blocks = BlockDescriptor {
+        count: unit.blocks().try_into().unwrap_or(u32::MAX).into(),
+        block_len: unit.block().into(),
+    };
+    let blocks = if no_blocks { &[] } else { blocks.as_bytes() };
+    /// A view that cannot change the unit; DPO and FUA are understood.
+    const WRITE_PROTECTED: u8 = 0x80;
+    const UNDERSTANDS_FUA: u8 = 0x10;
+    let device = match unit.is_read_only || port.is_read_only {
+        true => WRITE_PROTECTED | UNDERSTANDS_FUA,
+        false => UNDERSTANDS_FUA,
+    };
+    let rest = [blocks, &pages].concat();
+    // The length does not count itself.
+    Ok(match ten {
         false => {
-            let count = unit.blocks().try_into().unwrap_or(u32::MAX);
-            let mut blocks = u32::to_be_bytes(count).to_vec();
-            blocks.extend(unit.block().to_be_bytes());
-            blocks
+            let header = ModeHeader6 {
+                len: (size_of::<ModeHeader6>() - 1 + rest.len()) as u8,
+                device,
+                blocks_len: blocks.len() as u8,
+                ..ModeHeader6::ZERO
+            };
+            [header.as_bytes(), &rest].concat()
         }
-    };
-    // DPO and FUA are understood.
-    let is_read_only = unit.is_read_only || port.is_read_only;
-    let about = 0x10 | if is_read_only { 0x80 } else { 0 };
-    let rest = blocks.len() + pages.len();
-    let mut data = match ten {
-        false => vec![rest as u8 + 3, 0, about, blocks.len() as u8],
         true => {
-            let mut head = vec![0, rest as u8 + 6, 0, about, 0, 0];
-            head.extend((blocks.len() as u16).to_be_bytes());
-            head
+            let header = ModeHeader10 {
+                len: ((size_of::<ModeHeader10>() - 2 + rest.len()) as u16).into(),
+                device,
+                blocks_len: (blocks.len() as u16).into(),
+                ..ModeHeader10::ZERO
+            };
+            [header.as_bytes(), &rest].concat()
         }
-    };
-    data.extend(blocks);
-    data.extend(pages);
-    Ok(data)
+    })
 }
 
 /// Carries MODE SELECT out, which can turn the write cache off and on.
@@ -124,44 +173,43 @@ pub(super) fn select(
     if list.is_empty() {
         return Ok(());
     }
-    let head = if ten { 8 } else { 4 };
-    if list.len() < head {
-        return Err(Sense::LIST_LENGTH);
+    let (blocks_len, rest) = match ten {
+        true => ModeHeader10::ref_from_prefix(list)
+            .map(|(head, rest)| (head.blocks_len.get().into(), rest))
+            .ok(),
+        false => ModeHeader6::ref_from_prefix(list)
+            .map(|(head, rest)| (usize::from(head.blocks_len), rest))
+            .ok(),
     }
-    let described = match ten {
-        true => usize::from(list[6]) << 8 | usize::from(list[7]),
-        false => usize::from(list[3]),
-    };
-    let mut rest = list.get(head + described..).ok_or(Sense::LIST_LENGTH)?;
-    let block = &list[head..head + described];
-    match described {
-        0 => {}
-        8 if block[5..] == unit.block().to_be_bytes()[1..] => {}
+    .ok_or(Sense::LIST_LENGTH)?;
+    let (blocks, mut rest) = rest
+        .split_at_checked(blocks_len)
+        .ok_or(Sense::LIST_LENGTH)?;
+    match BlockDescriptor::ref_from_bytes(blocks) {
+        _ if blocks.is_empty() => {}
+        Ok(blocks) if (blocks.block_len.get() ^ unit.block()) & BLOCK_LEN == 0 => {}
         _ => return Err(Sense::FIELD_IN_LIST),
     }
     let mut cache = None;
-    while !rest.is_empty() {
-        let subpage = match rest[0] & 0x40 {
-            0 => 0,
-            _ => *rest.get(1).ok_or(Sense::LIST_LENGTH)?,
+    while let [head, after @ ..] = rest {
+        let (code, subpage) = match head & IS_SUBPAGE {
+            0 => (head & CODE, 0),
+            _ => (head & CODE, *after.first().ok_or(Sense::LIST_LENGTH)?),
         };
-        let own = find(unit, rest[0] & 0x3f, subpage, 0).ok_or(Sense::FIELD_IN_LIST)?;
-        let given = rest.get(..own.len()).ok_or(Sense::LIST_LENGTH)?;
-        let fixed = |page: &[u8]| match page[0] {
-            CACHING => {
-                let mut page = page.to_vec();
-                page[CACHE_AT] &= !CACHE_ON;
-                page
-            }
-            _ => page.to_vec(),
-        };
-        if fixed(given) != fixed(&own) {
+        let mut expected = find(unit, code, subpage, 0).ok_or(Sense::FIELD_IN_LIST)?;
+        let page;
+        (page, rest) = rest
+            .split_at_checked(expected.len())
+            .ok_or(Sense::LIST_LENGTH)?;
+        if code == CACHING {
+            let page = CachingPage::ref_from_bytes(page).map_err(|_| Sense::LIST_LENGTH)?;
+            let is_on = page.flags & CACHE_ON;
+            cache = Some(is_on != 0);
+            expected = caching(is_on).as_bytes().to_vec();
+        }
+        if page != expected {
             return Err(Sense::FIELD_IN_LIST);
         }
-        if own[0] == CACHING {
-            cache = Some(given[CACHE_AT] & CACHE_ON != 0);
-        }
-        rest = &rest[own.len()..];
     }
     match cache {
         Some(is_on) => unit.set_write_cache(seat, is_on),

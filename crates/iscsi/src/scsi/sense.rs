@@ -1,5 +1,8 @@
 //! Sense data: why a command failed.
 
+use super::layout::WireLayout;
+use super::layout::sense::{DescriptorSense, FixedSense};
+
 /// The status of a command.
 pub(crate) mod status {
     pub(crate) const GOOD: u8 = 0x00;
@@ -104,18 +107,29 @@ impl Sense {
 
     /// In the fixed format.
     pub(crate) fn fixed(self) -> [u8; 18] {
-        let mut bytes = [0; 18];
-        (bytes[0], bytes[2], bytes[7]) = (0x70, self.key, 10);
-        if let Some(information) = self.information {
-            bytes[0] |= 0x80;
-            bytes[3..7].copy_from_slice(&information.to_be_bytes());
-        }
-        (bytes[12], bytes[13]) = self.code;
-        bytes
+        /// The error is that of this command; the information field is set.
+        const CURRENT: u8 = 0x70;
+        const HAS_INFORMATION: u8 = 0x80;
+        zerocopy::transmute!(FixedSense {
+            format: CURRENT | self.information.map_or(0, |_| HAS_INFORMATION),
+            key: self.key,
+            information: self.information.unwrap_or(0).into(),
+            additional_len: 10,
+            code: self.code.0,
+            qualifier: self.code.1,
+            ..FixedSense::ZERO
+        })
     }
 
     /// In the descriptor format.
-    pub(crate) fn descriptors(self) -> Vec<u8> {
-        vec![0x72, self.key, self.code.0, self.code.1, 0, 0, 0, 0]
+    pub(crate) fn descriptors(self) -> [u8; 8] {
+        const CURRENT: u8 = 0x72;
+        zerocopy::transmute!(DescriptorSense {
+            format: CURRENT,
+            key: self.key,
+            code: self.code.0,
+            qualifier: self.code.1,
+            ..DescriptorSense::ZERO
+        })
     }
 }

@@ -1,12 +1,18 @@
 //! The bytes of PERSISTENT RESERVE IN and OUT.
 
+use zerocopy::{FromBytes, IntoBytes};
+
 use super::change::{Action, ReserveOutCommand};
 use super::state::{Kind, Nexus, Reservations};
-use crate::scsi::number;
+use crate::scsi::layout::WireLayout;
+use crate::scsi::layout::reservation::{
+    Capabilities, GenerationHeader, RegistrationDescriptor, ReservationDescriptor, ReserveOutList,
+    TransportIdHeader,
+};
 use crate::scsi::sense::Sense;
 
 /// The parameter list of PERSISTENT RESERVE OUT has so many bytes.
-pub(crate) const LIST_LEN: usize = 24;
+pub(crate) const LIST_LEN: usize = size_of::<ReserveOutList>();
 
 /// The number of the port of the target.
 const PORT: u16 = 1;
@@ -19,20 +25,18 @@ pub(crate) fn order(action: Action, what: u8, list: &[u8]) -> Result<ReserveOutC
     const SPEC_I_PT: u8 = 0x08;
     const ALL_TG_PT: u8 = 0x04;
     const APTPL: u8 = 0x01;
-    if list.len() != LIST_LEN {
-        return Err(Sense::LIST_LENGTH);
-    }
+    let list = ReserveOutList::ref_from_bytes(list).map_err(|_| Sense::LIST_LENGTH)?;
     let registers = matches!(action, Action::Register | Action::RegisterAndIgnore);
-    if registers && list[20] & SPEC_I_PT != 0 {
+    if registers && list.flags & SPEC_I_PT != 0 {
         return Err(Sense::FIELD_IN_LIST);
     }
     Ok(ReserveOutCommand {
         action,
         what,
-        key: number(list, 0, 8),
-        other: number(list, 8, 8),
-        keep: registers && list[20] & APTPL != 0,
-        all_ports: registers && list[20] & ALL_TG_PT != 0,
+        key: list.key.get(),
+        other: list.action_key.get(),
+        keep: registers && list.flags & APTPL != 0,
+        all_ports: registers && list.flags & ALL_TG_PT != 0,
     })
 }
 
@@ -48,26 +52,43 @@ pub(crate) fn reservation(all: &Reservations) -> Vec<u8> {
         return after_generation(all, &[]);
     };
     let holder = now.holder.as_ref().and_then(|it| all.key_of(it));
-    let mut body = [0; 16];
-    body[..8].copy_from_slice(&holder.unwrap_or(0).to_be_bytes());
-    body[13] = now.kind as u8;
-    after_generation(all, &body)
+    let row = ReservationDescriptor {
+        key: holder.unwrap_or(0).into(),
+        scope_and_type: now.kind as u8,
+        ..ReservationDescriptor::ZERO
+    };
+    after_generation(all, row.as_bytes())
 }
 
 /// READ FULL STATUS
 pub(crate) fn full_status(all: &Reservations) -> Vec<u8> {
+    const ALL_TARGET_PORTS: u8 = 0x02;
+    const IS_HOLDER: u8 = 0x01;
     let mut body = Vec::new();
     for it in &all.registrations {
-        body.extend(it.key.to_be_bytes());
-        let is_holder = all.is_holder(&it.nexus);
-        let kind = all.reservation.as_ref().filter(|_| is_holder);
-        body.extend([0; 4]);
-        body.push(u8::from(it.all_ports) << 1 | u8::from(is_holder));
-        body.push(kind.map_or(0, |it| it.kind as u8));
-        body.extend([0; 4]);
-        body.extend(if it.all_ports { 0 } else { PORT }.to_be_bytes());
+        let held = all
+            .reservation
+            .as_ref()
+            .filter(|_| all.is_holder(&it.nexus));
+        let (ports, port) = match it.all_ports {
+            true => (ALL_TARGET_PORTS, 0),
+            false => (0, PORT),
+        };
         let id = transport_id(&it.nexus);
-        body.extend((id.len() as u32).to_be_bytes());
+        let row = RegistrationDescriptor {
+            key: it.key.into(),
+            flags: ports
+                | if all.is_holder(&it.nexus) {
+                    IS_HOLDER
+                } else {
+                    0
+                },
+            scope_and_type: held.map_or(0, |it| it.kind as u8),
+            port: port.into(),
+            id_len: (id.len() as u32).into(),
+            ..RegistrationDescriptor::ZERO
+        };
+        body.extend_from_slice(row.as_bytes());
         body.extend(id);
     }
     after_generation(all, &body)
@@ -83,18 +104,22 @@ pub(crate) fn capabilities(all: &Reservations, can_keep: bool) -> Vec<u8> {
         let code = *kind as u16;
         mask | if code < 8 { 0x100 << code } else { 1 }
     });
-    let mut data = vec![0, 8, COMPATIBLE | ALL_PORTS | u8::from(can_keep)];
-    data.push(TYPES_FOLLOW | u8::from(all.is_kept));
-    data.extend(mask.to_be_bytes());
-    data.extend([0; 2]);
-    data
+    let answer = Capabilities {
+        len: (size_of::<Capabilities>() as u16).into(),
+        flags: COMPATIBLE | ALL_PORTS | u8::from(can_keep),
+        types_flags: TYPES_FOLLOW | u8::from(all.is_kept),
+        types: mask.into(),
+        ..Capabilities::ZERO
+    };
+    answer.as_bytes().to_vec()
 }
 
 fn after_generation(all: &Reservations, body: &[u8]) -> Vec<u8> {
-    let mut data = all.generation.to_be_bytes().to_vec();
-    data.extend((body.len() as u32).to_be_bytes());
-    data.extend(body);
-    data
+    let header = GenerationHeader {
+        generation: all.generation.into(),
+        len: (body.len() as u32).into(),
+    };
+    [header.as_bytes(), body].concat()
 }
 
 /// The port of an initiator, as SPC-4 writes it for iSCSI.
@@ -103,8 +128,10 @@ fn transport_id(nexus: &Nexus) -> Vec<u8> {
     let digits = encoding::hex(&nexus.isid);
     let mut name = format!("{},i,0x{digits}", nexus.initiator).into_bytes();
     name.resize((name.len() + 1).next_multiple_of(4), 0);
-    let mut id = vec![PORT_OF_ISCSI, 0];
-    id.extend((name.len() as u16).to_be_bytes());
-    id.extend(name);
-    id
+    let header = TransportIdHeader {
+        protocol: PORT_OF_ISCSI,
+        len: (name.len() as u16).into(),
+        ..TransportIdHeader::ZERO
+    };
+    [header.as_bytes(), &name].concat()
 }
