@@ -25,9 +25,3 @@ pub(crate) mod unit;
 pub(crate) fn opcodes() -> impl Iterator<Item = u8> {
     table::COMMANDS.iter().map(table::CommandFormat::opcode)
 }
-
-/// A big-endian number of the bytes from `at`; 0 where there are none.
-fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
-    let bytes = bytes.iter().skip(at).take(len);
-    bytes.fold(0, |n, byte| n << 8 | u64::from(*byte))
-}

@@ -1,5 +1,14 @@
 //! The commands that there are, for the parser and for REPORT SUPPORTED OPERATION CODES.
 
+use zerocopy::byteorder::big_endian::{U16, U32, U64};
+
+use super::layout::WireLayout;
+use super::layout::cdb::{
+    Cdb6, Cdb10, CompareCdb, EXTENDED, GROUP, HOW, InquiryCdb, NO_FLUSH, ReportCdb, ReserveOutCdb,
+    START, ServiceInCdb, StartStopCdb, TIMEOUTS, Transfer6, Transfer10, Transfer12, Transfer16,
+    UnmapCdb, flag,
+};
+
 /// The right that a command needs. The view of an initiator gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
@@ -23,36 +32,29 @@ impl CommandFormat {
     }
 }
 
-const fn reads(usage: &'static [u8]) -> CommandFormat {
-    let (action, right) = (None, Right::Read);
-    CommandFormat {
-        action,
-        right,
-        usage,
-    }
-}
-
-const fn changes(usage: &'static [u8]) -> CommandFormat {
-    let (action, right) = (None, Right::Change);
-    CommandFormat {
-        action,
-        right,
-        usage,
-    }
-}
-
-const fn action(action: u16, right: Right, usage: &'static [u8]) -> CommandFormat {
-    let action = Some(action);
-    CommandFormat {
-        action,
-        right,
-        usage,
-    }
+/// Makes the table. A row has a right, an operation code, perhaps a service action, and the structure of the CDB. `ZERO` or
+/// `RANGE` are the bits that may be set beside those of the named fields.
+macro_rules! commands {
+    ($($right:ident $opcode:ident $(($action:path))?: $cdb:ident::$rest:ident { $($field:ident: $value:expr),* })*) => {
+        &[$(CommandFormat {
+            action: [$(Some($action),)? None][0],
+            right: Right::$right,
+            usage: {
+                const USAGE: [u8; size_of::<$cdb>()] = zerocopy::transmute!($cdb {
+                    opcode: $opcode,
+                    $(flags: $action as u8,)?
+                    $($field: $value,)*
+                    ..$cdb::$rest
+                });
+                &USAGE
+            },
+        },)*]
+    };
 }
 
 const F: u8 = 0xff;
-/// The group number, which has no effect here.
-const G: u8 = 0x1f;
+const F16: U16 = U16::MAX_VALUE;
+const F32: U32 = U32::MAX_VALUE;
 
 pub(super) const TEST_UNIT_READY: u8 = 0x00;
 pub(super) const REQUEST_SENSE: u8 = 0x03;
@@ -117,223 +119,66 @@ pub(super) mod reserve {
 }
 
 /// All of them. Each row says which right the command needs.
-pub(crate) const COMMANDS: &[CommandFormat] = &[
-    reads(&[TEST_UNIT_READY, 0, 0, 0, 0, 0]),
-    reads(&[REQUEST_SENSE, 1, 0, 0, F, 0]),
-    reads(&[READ_6, G, F, F, F, 0]),
-    changes(&[WRITE_6, G, F, F, F, 0]),
-    reads(&[INQUIRY, 1, F, F, F, 0]),
-    changes(&[MODE_SELECT_6, 0x11, 0, 0, F, 0]),
-    reads(&[MODE_SENSE_6, 0x08, F, F, F, 0]),
-    changes(&[RESERVE_6, 0, 0, 0, 0, 0]),
-    changes(&[RELEASE_6, 0, 0, 0, 0, 0]),
+#[rustfmt::skip]
+pub(crate) const COMMANDS: &[CommandFormat] = commands! {
+    Read TEST_UNIT_READY: Cdb6::ZERO {}
+    Read REQUEST_SENSE: Cdb6::ZERO { flags: flag::DESCRIPTORS, len: F }
+    Read READ_6: Transfer6::ZERO { address: [GROUP, F, F], count: F }
+    Change WRITE_6: Transfer6::ZERO { address: [GROUP, F, F], count: F }
+    Read INQUIRY: InquiryCdb::ZERO { flags: flag::VITAL, page: F, allocation_len: F16 }
+    Change MODE_SELECT_6: Cdb6::ZERO { flags: flag::IS_PAGE | flag::SAVE, len: F }
+    Read MODE_SENSE_6: Cdb6::ZERO { flags: flag::NO_BLOCKS, page: F, subpage: F, len: F }
+    Change RESERVE_6: Cdb6::ZERO {}
+    Change RELEASE_6: Cdb6::ZERO {}
     // START has no effect, and STOP is refused.
-    reads(&[START_STOP_UNIT, 1, 0, 0, 0x05, 0]),
-    reads(&[READ_CAPACITY_10, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
-    reads(&[READ_10, 0x18, F, F, F, F, G, F, F, 0]),
-    changes(&[WRITE_10, 0x18, F, F, F, F, G, F, F, 0]),
-    changes(&[WRITE_AND_VERIFY_10, 0x16, F, F, F, F, G, F, F, 0]),
-    reads(&[VERIFY_10, 0x16, F, F, F, F, G, F, F, 0]),
-    reads(&[PRE_FETCH_10, 2, F, F, F, F, G, F, F, 0]),
+    Read START_STOP_UNIT: StartStopCdb::ZERO { flags: flag::IMMEDIATE, power: START | NO_FLUSH }
+    Read READ_CAPACITY_10: Cdb10::ZERO {}
+    Read READ_10: Transfer10::RANGE { flags: flag::NO_CACHING | flag::DURABLE }
+    Change WRITE_10: Transfer10::RANGE { flags: flag::NO_CACHING | flag::DURABLE }
+    Change WRITE_AND_VERIFY_10: Transfer10::RANGE { flags: flag::NO_CACHING | flag::COMPARED }
+    Read VERIFY_10: Transfer10::RANGE { flags: flag::NO_CACHING | flag::COMPARED }
+    Read PRE_FETCH_10: Transfer10::RANGE { flags: flag::IMMEDIATE_OF_CACHE }
     // For a read-only view it has no effect.
-    reads(&[SYNCHRONIZE_CACHE_10, 2, F, F, F, F, G, F, F, 0]),
-    changes(&[WRITE_SAME_10, 0x08, F, F, F, F, G, F, F, 0]),
-    changes(&[UNMAP, 0, 0, 0, 0, 0, G, F, F, 0]),
-    reads(&[LOG_SENSE, 0, F, F, 0, F, F, F, F, 0]),
-    changes(&[MODE_SELECT_10, 0x11, 0, 0, 0, 0, 0, F, F, 0]),
-    reads(&[MODE_SENSE_10, 0x18, F, F, 0, 0, 0, F, F, 0]),
-    action(
-        reserve::READ_KEYS,
-        Right::Read,
-        &[PERSISTENT_RESERVE_IN, 0, 0, 0, 0, 0, 0, F, F, 0],
-    ),
-    action(
-        reserve::READ_RESERVATION,
-        Right::Read,
-        &[PERSISTENT_RESERVE_IN, 1, 0, 0, 0, 0, 0, F, F, 0],
-    ),
-    action(
-        reserve::REPORT_CAPABILITIES,
-        Right::Read,
-        &[PERSISTENT_RESERVE_IN, 2, 0, 0, 0, 0, 0, F, F, 0],
-    ),
-    action(
-        reserve::READ_FULL_STATUS,
-        Right::Read,
-        &[PERSISTENT_RESERVE_IN, 3, 0, 0, 0, 0, 0, F, F, 0],
-    ),
-    action(
-        reserve::REGISTER,
-        Right::Change,
-        &[PERSISTENT_RESERVE_OUT, 0, F, 0, 0, F, F, F, F, 0],
-    ),
-    action(
-        reserve::RESERVE,
-        Right::Change,
-        &[PERSISTENT_RESERVE_OUT, 1, F, 0, 0, F, F, F, F, 0],
-    ),
-    action(
-        reserve::RELEASE,
-        Right::Change,
-        &[PERSISTENT_RESERVE_OUT, 2, F, 0, 0, F, F, F, F, 0],
-    ),
-    action(
-        reserve::CLEAR,
-        Right::Change,
-        &[PERSISTENT_RESERVE_OUT, 3, F, 0, 0, F, F, F, F, 0],
-    ),
-    action(
-        reserve::PREEMPT,
-        Right::Change,
-        &[PERSISTENT_RESERVE_OUT, 4, F, 0, 0, F, F, F, F, 0],
-    ),
-    action(
-        reserve::PREEMPT_AND_ABORT,
-        Right::Change,
-        &[PERSISTENT_RESERVE_OUT, 5, F, 0, 0, F, F, F, F, 0],
-    ),
-    action(
-        reserve::REGISTER_AND_IGNORE,
-        Right::Change,
-        &[PERSISTENT_RESERVE_OUT, 6, F, 0, 0, F, F, F, F, 0],
-    ),
-    reads(&[READ_16, 0x18, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
-    changes(&[
-        COMPARE_AND_WRITE,
-        0x18,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        0,
-        0,
-        0,
-        F,
-        G,
-        0,
-    ]),
-    changes(&[WRITE_16, 0x18, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
-    changes(&[OR_WRITE, 0x18, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
-    changes(&[
-        WRITE_AND_VERIFY_16,
-        0x16,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        G,
-        0,
-    ]),
-    reads(&[VERIFY_16, 0x16, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
-    reads(&[PRE_FETCH_16, 2, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
-    reads(&[
-        SYNCHRONIZE_CACHE_16,
-        2,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        G,
-        0,
-    ]),
-    changes(&[
-        WRITE_SAME_16,
-        0x09,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        F,
-        G,
-        0,
-    ]),
-    action(
-        READ_CAPACITY_16,
-        Right::Read,
-        &[
-            SERVICE_ACTION_IN_16,
-            0x10,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            F,
-            F,
-            F,
-            F,
-            0,
-            0,
-        ],
-    ),
-    action(
-        GET_LBA_STATUS,
-        Right::Read,
-        &[
-            SERVICE_ACTION_IN_16,
-            0x12,
-            F,
-            F,
-            F,
-            F,
-            F,
-            F,
-            F,
-            F,
-            F,
-            F,
-            F,
-            F,
-            0,
-            0,
-        ],
-    ),
-    reads(&[REPORT_LUNS, 0, F, 0, 0, 0, F, F, F, F, 0, 0]),
-    action(
-        REPORT_OPCODES,
-        Right::Read,
-        &[MAINTENANCE_IN, 0x0c, 0x87, F, F, F, F, F, F, F, 0, 0],
-    ),
-    action(
-        REPORT_TASK_FUNCTIONS,
-        Right::Read,
-        &[MAINTENANCE_IN, 0x0d, 0x80, 0, 0, 0, F, F, F, F, 0, 0],
-    ),
-    reads(&[READ_12, 0x18, F, F, F, F, F, F, F, F, G, 0]),
-    changes(&[WRITE_12, 0x18, F, F, F, F, F, F, F, F, G, 0]),
-    changes(&[WRITE_AND_VERIFY_12, 0x16, F, F, F, F, F, F, F, F, G, 0]),
-    reads(&[VERIFY_12, 0x16, F, F, F, F, F, F, F, F, G, 0]),
-];
+    Read SYNCHRONIZE_CACHE_10: Transfer10::RANGE { flags: flag::IMMEDIATE_OF_CACHE }
+    Change WRITE_SAME_10: Transfer10::RANGE { flags: flag::UNMAP }
+    Change UNMAP: UnmapCdb::ZERO { group: GROUP, list_len: F16 }
+    Read LOG_SENSE: Cdb10::ZERO { page: F, subpage: F, parameter: F16, len: F16 }
+    Change MODE_SELECT_10: Cdb10::ZERO { flags: flag::IS_PAGE | flag::SAVE, len: F16 }
+    Read MODE_SENSE_10: Cdb10::ZERO { flags: flag::LONG_BLOCKS | flag::NO_BLOCKS, page: F, subpage: F, len: F16 }
+    Read PERSISTENT_RESERVE_IN (reserve::READ_KEYS): Cdb10::ZERO { len: F16 }
+    Read PERSISTENT_RESERVE_IN (reserve::READ_RESERVATION): Cdb10::ZERO { len: F16 }
+    Read PERSISTENT_RESERVE_IN (reserve::REPORT_CAPABILITIES): Cdb10::ZERO { len: F16 }
+    Read PERSISTENT_RESERVE_IN (reserve::READ_FULL_STATUS): Cdb10::ZERO { len: F16 }
+    Change PERSISTENT_RESERVE_OUT (reserve::REGISTER): ReserveOutCdb::ZERO { scope_and_type: F, list_len: F32 }
+    Change PERSISTENT_RESERVE_OUT (reserve::RESERVE): ReserveOutCdb::ZERO { scope_and_type: F, list_len: F32 }
+    Change PERSISTENT_RESERVE_OUT (reserve::RELEASE): ReserveOutCdb::ZERO { scope_and_type: F, list_len: F32 }
+    Change PERSISTENT_RESERVE_OUT (reserve::CLEAR): ReserveOutCdb::ZERO { scope_and_type: F, list_len: F32 }
+    Change PERSISTENT_RESERVE_OUT (reserve::PREEMPT): ReserveOutCdb::ZERO { scope_and_type: F, list_len: F32 }
+    Change PERSISTENT_RESERVE_OUT (reserve::PREEMPT_AND_ABORT): ReserveOutCdb::ZERO { scope_and_type: F, list_len: F32 }
+    Change PERSISTENT_RESERVE_OUT (reserve::REGISTER_AND_IGNORE): ReserveOutCdb::ZERO { scope_and_type: F, list_len: F32 }
+    Read READ_16: Transfer16::RANGE { flags: flag::NO_CACHING | flag::DURABLE }
+    Change COMPARE_AND_WRITE: CompareCdb::ZERO {
+        flags: flag::NO_CACHING | flag::DURABLE, address: U64::MAX_VALUE, count: F, group: GROUP
+    }
+    Change WRITE_16: Transfer16::RANGE { flags: flag::NO_CACHING | flag::DURABLE }
+    Change OR_WRITE: Transfer16::RANGE { flags: flag::NO_CACHING | flag::DURABLE }
+    Change WRITE_AND_VERIFY_16: Transfer16::RANGE { flags: flag::NO_CACHING | flag::COMPARED }
+    Read VERIFY_16: Transfer16::RANGE { flags: flag::NO_CACHING | flag::COMPARED }
+    Read PRE_FETCH_16: Transfer16::RANGE { flags: flag::IMMEDIATE_OF_CACHE }
+    Read SYNCHRONIZE_CACHE_16: Transfer16::RANGE { flags: flag::IMMEDIATE_OF_CACHE }
+    Change WRITE_SAME_16: Transfer16::RANGE { flags: flag::UNMAP | flag::NO_DATA }
+    Read SERVICE_ACTION_IN_16 (READ_CAPACITY_16): ServiceInCdb::ZERO { allocation_len: F32 }
+    Read SERVICE_ACTION_IN_16 (GET_LBA_STATUS): ServiceInCdb::ZERO { address: U64::MAX_VALUE, allocation_len: F32 }
+    Read REPORT_LUNS: ReportCdb::ZERO { select: F, allocation_len: F32 }
+    Read MAINTENANCE_IN (REPORT_OPCODES): ReportCdb::ZERO {
+        select: TIMEOUTS | HOW, about_opcode: F, about_action: F16, allocation_len: F32
+    }
+    Read MAINTENANCE_IN (REPORT_TASK_FUNCTIONS): ReportCdb::ZERO { select: EXTENDED, allocation_len: F32 }
+    Read READ_12: Transfer12::RANGE { flags: flag::NO_CACHING | flag::DURABLE }
+    Change WRITE_12: Transfer12::RANGE { flags: flag::NO_CACHING | flag::DURABLE }
+    Change WRITE_AND_VERIFY_12: Transfer12::RANGE { flags: flag::NO_CACHING | flag::COMPARED }
+    Read VERIFY_12: Transfer12::RANGE { flags: flag::NO_CACHING | flag::COMPARED }
+};
 
 /// The command that a CDB has.
 pub(super) fn find(opcode: u8, action: u16) -> Option<&'static CommandFormat> {

@@ -27,6 +27,7 @@ macro_rules! layouts {
     )*};
 }
 
+pub(super) mod cdb;
 pub(super) mod inquiry;
 pub(super) mod lists;
 pub(super) mod mode;
