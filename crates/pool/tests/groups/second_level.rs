@@ -192,7 +192,7 @@ fn properties_say_what_goes_there() {
 }
 
 #[test]
-fn after_an_import_it_is_empty_and_known() {
+fn after_a_crash_it_is_known_and_after_a_clean_end_it_has_its_records() {
     let bench = bench();
     bench.warm_up();
     let Bench { device, cache, .. } = &bench;
@@ -213,6 +213,17 @@ fn after_an_import_it_is_empty_and_known() {
     let dataset = open_top(&reopened);
     assert_eq!(read_all(&dataset, ArrayKind::Data).unwrap(), bench.data);
     assert_eq!(reopened.second_level().hits, 0);
+    // Closed, it keeps its index.
+    let held = bench.pool.caches()[0].held;
+    bench.pool.offline_cache(GUID);
+    let closed: Arc<dyn BlockDevice> = Arc::new(FaultDevice::from_bytes(cache.to_bytes(), &clock));
+    reopened.offline_cache(GUID);
+    reopened.online_cache(GUID, &closed).unwrap();
+    reopened.drain_caches();
+    assert_eq!(reopened.caches()[0].held, held);
+    assert_eq!(read_all(&dataset, ArrayKind::Data).unwrap(), bench.data);
+    assert!(reopened.second_level().hits >= 100);
+    assert_eq!(reopened.caches()[0].errors, Default::default());
 }
 
 #[test]

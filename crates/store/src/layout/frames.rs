@@ -40,6 +40,8 @@ pub const SUPERBLOCK_MAGIC: [u8; 8] = *b"SR-SUPER";
 pub const KEY_BLOCK_MAGIC: [u8; 8] = *b"SR-KEYBL";
 /// Opens the label of a cache device.
 pub const CACHE_MAGIC: [u8; 8] = *b"SR-CACHE";
+/// Opens the index of a cache device.
+pub const CACHE_INDEX_MAGIC: [u8; 8] = *b"SR-CINDX";
 
 /// The identity of a device. Written when the device joins the pool, twice: in the first block
 /// of the device and in the last one.

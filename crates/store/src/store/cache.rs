@@ -1,8 +1,8 @@
 //! Devices that hold copies only, of what is elsewhere in a pool: their label, and the range behind it.
 //!
 //! A cache device is in no group and holds only copies. Its label says whose it is, so
-//! that a device is not written to that has become another one meanwhile. What lies behind the label is
-//! known only to the process that wrote it, while it runs.
+//! that a device is not written to that has become another one meanwhile. The index at its end says what lies behind the
+//! label. It may be older than that: each copy is checked when it is read.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use block::{BlockDevice, IoMode};
 
 use crate::group::pace::{self, Pace, ReadBuffer};
-use crate::layout::frames::{BLOCK, CACHE_MAGIC, decode_frame, encode_frame};
+use crate::layout::frames::{BLOCK, CACHE_INDEX_MAGIC, CACHE_MAGIC, decode_frame, encode_frame};
 use crate::store::devices::refuse_contents;
 use crate::{Error, NewMember, Result, UNIT};
 
@@ -21,6 +21,11 @@ pub(crate) const START: u64 = 128 << 10;
 const READ_MAX: Duration = Duration::from_secs(1);
 /// A device for less than this is not worth its label.
 const UNITS_MIN: u32 = 256;
+
+/// The index takes one unit of so many, and one for its head.
+const UNITS_PER_INDEX: u32 = 256;
+/// The index takes no more units.
+const INDEX_UNITS_MAX: u32 = (64 << 20) / UNIT + 1;
 
 /// Returns whether a device has the label of a cache device.
 pub(crate) fn is_cache(device: &dyn BlockDevice) -> Result<bool> {
@@ -36,7 +41,11 @@ pub(crate) fn is_cache(device: &dyn BlockDevice) -> Result<bool> {
 #[derive(Clone)]
 pub struct CacheRange {
     device: Arc<dyn BlockDevice>,
+    pool_guid: u64,
+    guid: u64,
     units: u32,
+    /// The units of the index, behind the others.
+    index_units: u32,
     pace: Arc<Pace>,
 }
 
@@ -46,7 +55,7 @@ impl CacheRange {
     /// # Errors
     /// [`Error::InUse`] if it holds something and `force` is not set; [`Error::TooSmall`].
     pub fn create(new: &NewMember, pool_guid: u64) -> Result<CacheRange> {
-        let range = CacheRange::plan(new)?;
+        let range = CacheRange::plan(new, pool_guid)?;
         // Whatever the device was before, it is not any more: labels of pools are at both ends.
         let size = new.device.size() / u64::from(UNIT) * u64::from(UNIT);
         new.device
@@ -63,14 +72,14 @@ impl CacheRange {
     /// # Errors
     /// As [`CacheRange::create`].
     pub fn check(new: &NewMember) -> Result<()> {
-        CacheRange::plan(new).map(drop)
+        CacheRange::plan(new, 0).map(drop)
     }
 
-    fn plan(new: &NewMember) -> Result<CacheRange> {
+    fn plan(new: &NewMember, pool_guid: u64) -> Result<CacheRange> {
         if !new.force {
             refuse_contents(new.device.as_ref())?;
         }
-        CacheRange::of(&new.device)
+        CacheRange::of(&new.device, pool_guid, new.guid)
     }
 
     /// Has the label of a device name another pool, durably. The label is one block, and holds copies only.
@@ -102,15 +111,19 @@ impl CacheRange {
         let mut block = [0; BLOCK];
         device.read_at(0, &mut block)?;
         match decode_frame(CACHE_MAGIC, pool_guid, &block) {
-            Ok((_, payload)) if payload == guid.to_le_bytes() => CacheRange::of(device),
+            Ok((_, payload)) if payload == guid.to_le_bytes() => {
+                CacheRange::of(device, pool_guid, guid)
+            }
             _ => Err(not_that()),
         }
     }
 
-    fn of(device: &Arc<dyn BlockDevice>) -> Result<CacheRange> {
+    fn of(device: &Arc<dyn BlockDevice>, pool_guid: u64, guid: u64) -> Result<CacheRange> {
         let (size, unit) = (device.size(), u64::from(UNIT));
         let units = size.saturating_sub(START) / unit;
         let units = u32::try_from(units).unwrap_or(u32::MAX);
+        let index_units = (units / UNITS_PER_INDEX + 1).min(INDEX_UNITS_MAX);
+        let units = units.saturating_sub(index_units);
         if units < UNITS_MIN {
             return Err(Error::TooSmall {
                 device: device.name(),
@@ -120,7 +133,10 @@ impl CacheRange {
         }
         Ok(CacheRange {
             device: Arc::clone(device),
+            pool_guid,
+            guid,
             units,
+            index_units,
             pace: Arc::default(),
         })
     }
@@ -182,16 +198,67 @@ impl CacheRange {
         Ok(self.device.write_at(START + at(unit), pieces)?)
     }
 
+    /// The most bytes of an index.
+    pub fn index_max(&self) -> usize {
+        (self.index_units as usize - 1) * UNIT as usize
+    }
+
+    /// Keeps an index of the contents. Nothing is written if the device has another label by now.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device fails, [`Error::NotThatCache`].
+    pub fn write_index(&self, index: &[u8]) -> Result<()> {
+        assert!(index.len() <= self.index_max(), "the index fits its area");
+        CacheRange::open(&self.device, self.pool_guid, self.guid)?;
+        let mut padded = index.to_vec();
+        padded.resize(index.len().next_multiple_of(UNIT as usize), 0);
+        let begin = START + at(self.units);
+        // A head that is older than the index has another checksum.
+        self.device
+            .write_at(begin + u64::from(UNIT), &[IoSlice::new(&padded)])?;
+        let mut payload = [0; INDEX_HEAD];
+        payload[..8].copy_from_slice(&self.guid.to_le_bytes());
+        payload[8..16].copy_from_slice(&(index.len() as u64).to_le_bytes());
+        payload[16..].copy_from_slice(blake3::hash(index).as_bytes());
+        let head = encode_frame(CACHE_INDEX_MAGIC, self.pool_guid, 0, &payload);
+        self.device.write_at(begin, &[IoSlice::new(&head[..])])?;
+        Ok(self.device.flush()?)
+    }
+
+    /// Returns the index that was kept last, if it is whole.
+    pub fn read_index(&self) -> Option<Vec<u8>> {
+        let mut head = [0; BLOCK];
+        let begin = START + at(self.units);
+        self.device.read_at(begin, &mut head).ok()?;
+        let (_, payload) = decode_frame(CACHE_INDEX_MAGIC, self.pool_guid, &head).ok()?;
+        let payload: &[u8; INDEX_HEAD] = payload.try_into().ok()?;
+        let (guid, rest) = payload.split_first_chunk()?;
+        let (len, sum) = rest.split_first_chunk()?;
+        let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
+        if u64::from_le_bytes(*guid) != self.guid || len > self.index_max() {
+            return None;
+        }
+        let mut index = vec![0; len.next_multiple_of(UNIT as usize)];
+        let read = self.device.read_at(begin + u64::from(UNIT), &mut index);
+        read.ok()?;
+        index.truncate(len);
+        (blake3::hash(&index).as_bytes() == sum).then_some(index)
+    }
+
     /// Makes it a device that belongs to no pool. Discards its contents, as far as the device can.
     ///
     /// # Errors
     /// [`Error::Device`] if the device fails.
     pub fn erase(&self) -> Result<()> {
         self.device.overwrite(0, START)?;
-        self.device.discard(START, at(self.units))?;
+        self.device
+            .discard(START, at(self.units + self.index_units))?;
         Ok(self.device.flush()?)
     }
 }
+
+/// The bytes of the payload of the head of an index: guid, length, checksum.
+const INDEX_HEAD: usize = 48;
 
 fn at(unit: u32) -> u64 {
     u64::from(unit) * u64::from(UNIT)
@@ -220,7 +287,7 @@ mod tests {
     fn a_device_is_known_by_its_label() {
         let device = device(4 << 20);
         let range = CacheRange::create(&member(&device, false), 5).unwrap();
-        assert_eq!(range.units(), (4 << 20) / 4096 - 32);
+        assert_eq!(range.units(), (4 << 20) / 4096 - 32 - 4);
         range.write(3, &[IoSlice::new(&[9; 4096])]).unwrap();
         let opened = CacheRange::open(&device, 5, 7).unwrap();
         let mut buf = [0; 4096];
@@ -233,6 +300,34 @@ mod tests {
         opened.erase().unwrap();
         assert!(CacheRange::open(&device, 5, 7).is_err());
         CacheRange::create(&member(&device, false), 5).unwrap();
+    }
+
+    #[test]
+    fn an_index_is_read_if_it_is_whole_and_of_this_device() {
+        let device = device(4 << 20);
+        let range = CacheRange::create(&member(&device, false), 5).unwrap();
+        assert_eq!(range.read_index(), None);
+        for len in [0, 1, 5000, range.index_max()] {
+            let index = vec![7; len];
+            range.write_index(&index).unwrap();
+            assert_eq!(range.read_index(), Some(index));
+        }
+        // Nothing that follows the records was written to.
+        let mut last = vec![0; 4096];
+        range.read(range.units() - 1, &mut last).unwrap();
+        assert_eq!(last, [0; 4096]);
+        for at in [0, 50, 4095, 4096, 9000] {
+            let at = START + super::at(range.units()) + at;
+            let mut byte = [0];
+            device.read_at(at, &mut byte).unwrap();
+            device.write_at(at, &[IoSlice::new(&[!byte[0]])]).unwrap();
+            assert_eq!(range.read_index(), None, "{at}");
+            device.write_at(at, &[IoSlice::new(&byte)]).unwrap();
+        }
+        assert!(range.read_index().is_some());
+        // The device has left the pool, or is in another one.
+        range.erase().unwrap();
+        assert!(range.write_index(&[1]).is_err());
     }
 
     #[test]

@@ -20,6 +20,8 @@ const BATCH: usize = 1 << 20;
 /// After more failed reads than this, a device is not used any more.
 const FAILED_READS_MAX: u64 = 16;
 
+/// The index is kept on the device after so many bytes, and when the device is closed.
+const INDEX_AFTER: u64 = 256 << 20;
 /// A write that takes longer is not waited for when the device is closed.
 const CLOSING: Duration = Duration::from_secs(1);
 
@@ -41,6 +43,11 @@ struct CacheDeviceState {
     failed_reads: AtomicU64,
     failed_writes: AtomicU64,
     bad: AtomicU64,
+    /// The bytes that were written since the index was kept.
+    unlisted: AtomicU64,
+    /// The entries from before this process, less those that led to other bytes. After a crash the index is older than the
+    /// copies.
+    from_before: AtomicU64,
 }
 
 /// The waiting writes.
@@ -48,24 +55,35 @@ struct CacheDeviceState {
 struct WaitingWrites {
     records: VecDeque<(CacheKey, Vec<u8>)>,
     bytes: usize,
+    /// True while the index is loaded or records are written.
     is_writing: bool,
     is_leaving: bool,
+    /// True when the thread does nothing to the device any more.
+    has_left: bool,
 }
 
 impl CacheDevice {
-    /// Starts to use a device, with an empty index. Without a thread, only [`CacheDevice::drain`] writes to it.
+    /// Starts to use a device, with the index that it keeps. Without a thread, only [`CacheDevice::drain`] writes to it.
     pub(crate) fn start(range: CacheRange, guid: u64, has_thread: bool) -> CacheDevice {
         let inner = Arc::new(CacheDeviceState {
             index: Mutex::new(Index::new(range.units(), ENTRIES_MAX)),
             range,
             has_threads: has_thread,
-            waiting: Mutex::default(),
+            waiting: Mutex::new(WaitingWrites {
+                is_writing: has_thread,
+                ..WaitingWrites::default()
+            }),
             changed: Condvar::new(),
             has_failed: AtomicBool::new(false),
             failed_reads: AtomicU64::new(0),
             failed_writes: AtomicU64::new(0),
             bad: AtomicU64::new(0),
+            unlisted: AtomicU64::new(0),
+            from_before: AtomicU64::new(0),
         });
+        if !has_thread {
+            inner.load_index();
+        }
         CacheDevice {
             guid,
             writer: has_thread.then(|| start_writer(&inner)).flatten(),
@@ -139,6 +157,7 @@ fn start_writer(inner: &Arc<CacheDeviceState>) -> Option<JoinHandle<()>> {
     let writer = threads::start("cache", move || writes.write_all());
     if let Err(error) = &writer {
         tracing::warn!(%error, device = inner.range.name(), "nothing is written to the cache device");
+        inner.waiting.lock().is_writing = false;
     }
     writer.ok()
 }
@@ -149,7 +168,7 @@ impl Drop for CacheDevice {
         waiting.is_leaving = true;
         waiting.records.clear();
         self.inner.changed.notify_all();
-        while waiting.is_writing {
+        while self.writer.is_some() && !waiting.has_left {
             let waited = self.inner.changed.wait_for(&mut waiting, CLOSING);
             if waited.timed_out() {
                 // The device stays open until it answers, so that nothing else is there that a late write could hit.
@@ -157,9 +176,10 @@ impl Drop for CacheDevice {
             }
         }
         drop(waiting);
-        if let Some(writer) = self.writer.take() {
+        match self.writer.take() {
             // A panic is logged already. The pool does not need the cache.
-            let _ = writer.join();
+            Some(writer) => drop(writer.join()),
+            None => self.inner.keep_index(),
         }
     }
 }
@@ -179,7 +199,7 @@ impl CacheDeviceState {
             Ok(()) if checksum(buf) == *sum => true,
             Ok(()) => {
                 // If the entry is gone, its place was reused meanwhile.
-                if self.index.lock().remove(key, span.start) {
+                if self.index.lock().remove(key, span.start) && !self.is_excused() {
                     self.bad.fetch_add(1, Ordering::Relaxed);
                 }
                 false
@@ -209,6 +229,7 @@ impl CacheDeviceState {
     }
 
     fn write_all(&self) {
+        self.load_index();
         loop {
             let batch = {
                 let mut waiting = self.waiting.lock();
@@ -217,11 +238,17 @@ impl CacheDeviceState {
                 while waiting.records.is_empty() && !waiting.is_leaving {
                     self.changed.wait(&mut waiting);
                 }
-                if waiting.is_leaving {
-                    return;
-                }
                 waiting.is_writing = true;
-                waiting.take_batch()
+                match waiting.is_leaving {
+                    true => None,
+                    false => Some(waiting.take_batch()),
+                }
+            };
+            let Some(batch) = batch else {
+                self.keep_index();
+                self.waiting.lock().has_left = true;
+                self.changed.notify_all();
+                return;
             };
             if !self.has_failed.load(Ordering::Acquire) {
                 self.write(batch);
@@ -271,6 +298,45 @@ impl CacheDeviceState {
         let mut index = self.index.lock();
         for (key, span) in spans {
             index.insert(key, span);
+        }
+        drop(index);
+        let written = pieces.iter().map(|piece| piece.len() as u64).sum();
+        if self.unlisted.fetch_add(written, Ordering::Relaxed) + written >= INDEX_AFTER {
+            self.keep_index();
+        }
+    }
+
+    /// Takes over the index that the device keeps. Entries that were replaced since lead to other bytes, and are misses.
+    fn load_index(&self) {
+        if let Some(kept) = self.range.read_index() {
+            let mut index = self.index.lock();
+            index.decode(&kept);
+            self.from_before.store(index.entries(), Ordering::Relaxed);
+            tracing::debug!(
+                units = index.held(),
+                "a cache device has records from before"
+            );
+        }
+    }
+
+    /// Returns whether an entry may lead to other bytes without an error of the device.
+    fn is_excused(&self) -> bool {
+        let less = |entries: u64| entries.checked_sub(1);
+        let before = self
+            .from_before
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        before.is_ok()
+    }
+
+    /// Keeps the index on the device, if it has changed.
+    fn keep_index(&self) {
+        if self.has_failed.load(Ordering::Acquire) || self.unlisted.swap(0, Ordering::Relaxed) == 0
+        {
+            return;
+        }
+        let index = self.index.lock().encode(self.range.index_max());
+        if let Err(error) = self.range.write_index(&index) {
+            tracing::debug!(%error, "the index of a cache device was not kept");
         }
     }
 }

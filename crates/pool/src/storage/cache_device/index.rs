@@ -1,7 +1,7 @@
 //! The index of a cache device: a ring, in which the newest entry replaces the oldest.
 //!
-//! It is in memory only. An entry takes 32 bytes, and a share of the spare space of two tables: about 50 bytes in all,
-//! and at most 71.
+//! In memory an entry takes 32 bytes, and a share of the spare space of two tables: about 50 bytes in all, and at most 71.
+//! On the device it takes 16.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -11,6 +11,10 @@ pub(crate) type CacheKey = u64;
 
 /// A device has at most this many entries. They take 200 MiB of memory; with records of 128 KiB they hold 512 GiB.
 pub(crate) const ENTRIES_MAX: usize = 4 << 20;
+
+/// The bytes of the head of an encoded index, and of an entry.
+const HEAD: usize = 8;
+const ENTRY: usize = 16;
 
 /// A run of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +58,11 @@ impl Index {
     /// The number of used units.
     pub(crate) fn held(&self) -> u64 {
         self.held
+    }
+
+    /// The number of entries.
+    pub(crate) fn entries(&self) -> u64 {
+        self.spans.len() as u64
     }
 
     /// Frees a run of `units` units by forgetting its entries. `None` if the device is smaller.
@@ -107,6 +116,51 @@ impl Index {
         is_it
     }
 
+    /// Encodes the newest entries, in at most `bytes_max` bytes: the head, then each entry, the oldest first.
+    pub(crate) fn encode(&self, bytes_max: usize) -> Vec<u8> {
+        let live = self.order.iter().filter_map(|(key, start)| {
+            let span = self.get(*key).filter(|span| span.start == *start)?;
+            Some((key, span))
+        });
+        let live: Vec<(&CacheKey, CacheSpan)> = live.collect();
+        let count = live.len().min(bytes_max.saturating_sub(HEAD) / ENTRY);
+        let mut bytes = u64::from(self.head).to_le_bytes().to_vec();
+        for (key, span) in &live[live.len() - count..] {
+            bytes.extend(key.to_le_bytes());
+            bytes.extend(span.start.to_le_bytes());
+            bytes.extend(span.units.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Enters what [`Index::encode`] wrote, if it is possible on this device. What an entry leads to is checked when it is
+    /// read.
+    pub(crate) fn decode(&mut self, bytes: &[u8]) {
+        self.clear();
+        let Some((head, entries)) = bytes.split_first_chunk() else {
+            return;
+        };
+        let head = u64::from_le_bytes(*head);
+        self.head = u32::try_from(head).unwrap_or(u32::MAX).min(self.units);
+        let (entries, _) = entries.as_chunks::<ENTRY>();
+        for entry in entries {
+            let number = |at: usize| {
+                let bytes: [u8; 4] = std::array::from_fn(|i| entry[at + i]);
+                u32::from_le_bytes(bytes)
+            };
+            let key = u64::from(number(0)) | u64::from(number(4)) << 32;
+            let (start, units) = (number(8), number(12));
+            let is_possible = units > 0
+                && start
+                    .checked_add(units)
+                    .is_some_and(|end| end <= self.units)
+                && self.get(key).is_none();
+            if is_possible {
+                self.insert(key, CacheSpan { start, units });
+            }
+        }
+    }
+
     /// Forgets all entries, and frees the memory.
     pub(crate) fn clear(&mut self) {
         *self = Index::new(self.units, self.entries_max);
@@ -155,6 +209,40 @@ mod tests {
             assert!(index.order.len() <= 40 && index.spans.len() <= index.order.len());
         }
         assert!(index.get(4999).is_some() && index.get(4000).is_none());
+    }
+
+    #[test]
+    fn an_index_goes_on_where_it_was_encoded() {
+        let fill = |index: &mut Index, keys: std::ops::Range<u64>| {
+            for key in keys {
+                let units = key as u32 % 5 + 1;
+                let start = index.make_space(units).unwrap();
+                index.insert(key, CacheSpan { start, units });
+            }
+        };
+        let mut index = Index::new(100, 50);
+        fill(&mut index, 0..77);
+        let mut again = Index::new(100, 50);
+        again.decode(&index.encode(usize::MAX));
+        for round in [77..78, 78..90, 90..140] {
+            assert_eq!(again.spans, index.spans);
+            assert_eq!((again.held, again.head), (index.held, index.head));
+            fill(&mut index, round.clone());
+            fill(&mut again, round);
+        }
+        // The newest entries fit, and forged ones do no harm.
+        again.decode(&index.encode(HEAD + 3 * ENTRY + 15));
+        assert_eq!(again.spans.len(), 3);
+        assert!(again.get(139).is_some());
+        for bytes in [
+            vec![],
+            vec![255; 7],
+            vec![255; 8 + 16 * 3],
+            vec![1; 8 + 16 * 2],
+        ] {
+            again.decode(&bytes);
+            fill(&mut again, 0..200);
+        }
     }
 
     #[test]
