@@ -113,6 +113,31 @@ impl CommitEngine {
         self.committing.lock()
     }
 
+    /// Returns once everything up to now is durable.
+    pub(crate) fn commit(self: &Arc<Self>) -> Result<()> {
+        // In this order: without work now, everything is in groups that are closed by then.
+        let has_work = self.has_work();
+        let open = self.gate.read().txg;
+        let txg = if has_work { open } else { open - 1 };
+        self.commit_through(txg)?;
+        self.suspension.check()
+    }
+
+    /// Returns once the transaction group is durable, committing it if no other thread does.
+    pub(crate) fn commit_through(self: &Arc<Self>, txg: u64) -> Result<()> {
+        if self.committed_txg() >= txg {
+            return Ok(());
+        }
+        let committing = self.lock_commits();
+        if self.committed_txg() >= txg {
+            return Ok(());
+        }
+        self.check_writable()?;
+        let result = self.commit_locked(|_, _| Ok(()));
+        drop(committing);
+        result
+    }
+
     /// Commits the open transaction group, with the changes of `task` to the state. A task that fails leaves the
     /// state unchanged. The group is committed anyway.
     pub(crate) fn commit_with<R>(

@@ -4,8 +4,10 @@
 //! the bitmaps. A unit that is claimed twice, or claimed and free in its bitmap, means that data will be lost. A
 //! unit that is allocated and not claimed is lost space.
 
+use crate::engine::gate::CommitEngine;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use store::{SegmentId, UNIT};
 
@@ -18,6 +20,7 @@ use crate::format::records::array_kind::ArrayKind;
 use crate::format::records::extent::StoredExtent;
 use crate::format::records::node::ArrayNode;
 use crate::format::records::pointer::{RecordLocation, RecordPtr, ShareId};
+use crate::ops::lifecycle::checkpoint::kept_state;
 use crate::ops::pool::Pool;
 use crate::storage::array::walk::{self, Visit};
 use crate::storage::space::Bitmap;
@@ -155,10 +158,10 @@ impl Pool {
     /// A bitmap or a table of the pool cannot be read. Other damage is in the report.
     pub fn check(&self) -> Result<CheckReport> {
         let committing = self.engine.lock_commits();
-        let mut report = self.check_state()?;
-        match self.kept_state(&committing) {
+        let mut report = check_state(&self.engine)?;
+        match kept_state(&self.engine, &committing) {
             Ok(None) => {}
-            Ok(Some(kept)) => report.add(kept.check_state()?),
+            Ok(Some(kept)) => report.add(check_state(&kept)?),
             Err(error) => report.find(Finding::Unreadable {
                 what: "the checkpoint".into(),
                 why: error.to_string(),
@@ -166,28 +169,28 @@ impl Pool {
         }
         Ok(report)
     }
+}
 
-    fn check_state(&self) -> Result<CheckReport> {
-        let units = self.engine.disk.store.segment_size() / UNIT;
-        let mut check = PoolCheck {
-            pool: self,
-            claims: HashMap::new(),
-            shared: HashMap::new(),
-            units,
-            left: 2 * self.engine.disk.units(),
-            report: CheckReport::default(),
-        };
-        check.pool_records();
-        check.datasets();
-        check.free_queue();
-        check.dedup_table();
-        check.compare()?;
-        Ok(check.report)
-    }
+fn check_state(engine: &Arc<CommitEngine>) -> Result<CheckReport> {
+    let units = engine.disk.store.segment_size() / UNIT;
+    let mut check = PoolCheck {
+        engine,
+        claims: HashMap::new(),
+        shared: HashMap::new(),
+        units,
+        left: 2 * engine.disk.units(),
+        report: CheckReport::default(),
+    };
+    check.pool_records();
+    check.datasets();
+    check.free_queue();
+    check.dedup_table();
+    check.compare()?;
+    Ok(check.report)
 }
 
 struct PoolCheck<'a> {
-    pool: &'a Pool,
+    engine: &'a Arc<CommitEngine>,
     claims: HashMap<SegmentId, Bitmap>,
     /// The number of pointers to each shared record.
     shared: HashMap<ShareId, u64>,
@@ -204,7 +207,7 @@ impl PoolCheck<'_> {
             // The dedup table claims it, once.
             return *self.shared.entry(share).or_default() += 1;
         }
-        let extents = match self.pool.engine.disk.extents(place) {
+        let extents = match self.engine.disk.extents(place) {
             Ok(extents) => extents,
             Err(error) => {
                 return self.report.find(Finding::Unreadable {
@@ -217,8 +220,8 @@ impl PoolCheck<'_> {
     }
 
     fn claim_extents(&mut self, what: &str, extents: impl IntoIterator<Item = StoredExtent>) {
-        let numbering = self.pool.engine.space.numbering();
-        let remap = &self.pool.engine.disk.remap;
+        let numbering = self.engine.space.numbering();
+        let remap = &self.engine.disk.remap;
         let mut places = Vec::new();
         for extent in extents {
             match remap.all_places(extent) {
@@ -256,7 +259,7 @@ impl PoolCheck<'_> {
         (from, min_birth): (u64, u64),
         mut each: impl FnMut(&mut Self, &RecordPtr) -> Result<()>,
     ) {
-        let disk = &self.pool.engine.disk;
+        let disk = &self.engine.disk;
         let mut left = self.left;
         let slots = (from, min_birth);
         let visited = walk::visit_within::<()>(disk, root, slots, &mut left, &mut |visit| {
@@ -300,7 +303,7 @@ impl PoolCheck<'_> {
     }
 
     fn pool_records(&mut self) {
-        let root = self.pool.engine.state.read().root.clone();
+        let root = self.engine.state.read().root.clone();
         self.claim("the configuration", &root.config.place);
         if root.has_checkpoint() {
             self.claim("the checkpoint", &root.checkpoint.place);
@@ -318,7 +321,7 @@ impl PoolCheck<'_> {
 
     fn datasets(&mut self) {
         let entries: Vec<_> = {
-            let state = self.pool.engine.state.read();
+            let state = self.engine.state.read();
             state
                 .all()
                 .map(|entry| (state.name_of(entry), entry.clone()))
@@ -344,7 +347,7 @@ impl PoolCheck<'_> {
 
     fn deadlist(&mut self, what: &str, root: &RecordPtr) {
         self.array(what, root, (0, 0), |_, _| Ok(()));
-        match deadlist::sublists(&self.pool.engine.disk, root) {
+        match deadlist::sublists(&self.engine.disk, root) {
             Ok(sublists) => {
                 for (_, sublist) in sublists {
                     self.array(what, &sublist.root, (0, 0), |_, _| Ok(()));
@@ -359,9 +362,9 @@ impl PoolCheck<'_> {
 
     /// Compares a deadlist with the difference between the entry and the snapshot before it.
     fn compare_deadlist(&mut self, name: &str, entry: &Entry) -> Result<()> {
-        let disk = &self.pool.engine.disk;
+        let disk = &self.engine.disk;
         let (before, line) = {
-            let state = self.pool.engine.state.read();
+            let state = self.engine.state.read();
             (state.before(entry).cloned(), state.line(entry))
         };
         // What is listed, less what died.
@@ -415,9 +418,9 @@ impl PoolCheck<'_> {
     }
 
     fn free_queue(&mut self) {
-        let jobs = self.pool.engine.state.read().async_free.clone();
+        let jobs = self.engine.state.read().async_free.clone();
         let what = "what is being destroyed";
-        let unread = self.pool.engine.unread.lock().clone();
+        let unread = self.engine.unread.lock().clone();
         for place in unread {
             self.claim(what, &place);
         }
@@ -428,7 +431,7 @@ impl PoolCheck<'_> {
             };
             self.array(what, &job.root, (job.cursor, min_birth), |check, ptr| {
                 if job.what == FreeTarget::DeadRecords {
-                    let chunk = check.pool.engine.disk.clear_record(ptr)?;
+                    let chunk = check.engine.disk.clear_record(ptr)?;
                     for dead in deadlist::decode_chunk(&chunk)? {
                         check.claim(what, &dead.place());
                     }
@@ -439,9 +442,9 @@ impl PoolCheck<'_> {
     }
 
     fn dedup_table(&mut self) {
-        let root = self.pool.engine.state.read().root.dedup;
+        let root = self.engine.state.read().root.dedup;
         let mut listed = Vec::new();
-        let read = dedup::each(&self.pool.engine.disk, &root, &mut |shared| {
+        let read = dedup::each(&self.engine.disk, &root, &mut |shared| {
             listed.push(*shared);
         });
         if let Err(error) = read {
@@ -473,7 +476,7 @@ impl PoolCheck<'_> {
 
     fn compare(&mut self) -> Result<()> {
         let empty = Bitmap::new(self.units);
-        for (segment, on_disk) in self.pool.engine.space.bitmaps_on_disk()? {
+        for (segment, on_disk) in self.engine.space.bitmaps_on_disk()? {
             let claimed = self
                 .claims
                 .remove(&segment)

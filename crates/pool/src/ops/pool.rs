@@ -35,12 +35,7 @@ impl Pool {
     /// sealed ([`Error::StreamSealer`](crate::Error::Sealing)), or the pool's own data cannot be read, the error is
     /// that of the cause, and the pool is suspended.
     pub fn commit(&self) -> Result<()> {
-        // In this order: without work now, everything is in groups that are closed by then.
-        let has_work = self.engine.has_work();
-        let open = self.engine.gate.read().txg;
-        let txg = if has_work { open } else { open - 1 };
-        self.commit_through(txg)?;
-        self.engine.suspension.check()
+        self.engine.commit()
     }
 
     /// Returns once the transaction group is durable, committing it if no other thread does.
@@ -48,17 +43,7 @@ impl Pool {
     /// # Errors
     /// As [`Pool::commit`].
     pub fn commit_through(&self, txg: u64) -> Result<()> {
-        if self.committed_txg() >= txg {
-            return Ok(());
-        }
-        let committing = self.engine.lock_commits();
-        if self.committed_txg() >= txg {
-            return Ok(());
-        }
-        self.engine.check_writable()?;
-        let result = self.engine.commit_locked(|_, _| Ok(()));
-        drop(committing);
-        result
+        self.engine.commit_through(txg)
     }
 
     /// The last transaction group that is durable.

@@ -11,6 +11,7 @@ mod examine;
 mod heal;
 pub(crate) mod pool_records;
 
+use crate::engine::gate::CommitEngine;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -112,13 +113,13 @@ impl Pool {
             goes_on && current.started == started && current.position == position
         };
         // A resilver is more important: the scrub waits for it, unless the resilver waits too.
-        let resilver = self.resilver_status();
+        let resilver = self.engine.state.read().config.resilver.clone();
         let has_to_wait = resilver.is_running() && resilver.waits.is_none();
         if status.phase != ScrubPhase::Running || has_to_wait {
             return Ok(false);
         }
         let mut step = VisitStep {
-            pool: self,
+            engine: &self.engine,
             task: VisitTask::Repair,
             left: budget,
             in_use: None,
@@ -233,7 +234,7 @@ impl EvacuatedCopies {
 
 /// A part of a scrub or resilver.
 pub(crate) struct VisitStep<'a> {
-    pub(crate) pool: &'a Pool,
+    pub(crate) engine: &'a Arc<CommitEngine>,
     pub(crate) task: VisitTask,
     /// Bytes to read before it ends.
     pub(crate) left: u64,
@@ -296,7 +297,7 @@ impl VisitStep<'_> {
 
     /// The array at a position, as the last commit left it.
     fn current_root(&self, at: ScrubPosition) -> Option<(u64, u64, RecordPtr)> {
-        let state = self.pool.engine.state.read();
+        let state = self.engine.state.read();
         let entry = state.get(at.dataset)?;
         Some((
             entry.id,
@@ -306,7 +307,7 @@ impl VisitStep<'_> {
     }
 
     fn next_dataset(&self, from: u64) -> Option<u64> {
-        let state = self.pool.engine.state.read();
+        let state = self.engine.state.read();
         state.all().map(|entry| entry.id).find(|id| *id > from)
     }
 
@@ -320,7 +321,7 @@ impl VisitStep<'_> {
         (from, min_birth): (u64, u64),
     ) -> Result<ControlFlow<u64>> {
         let kind = ArrayKind::ALL[usize::from(array)];
-        let disk = &self.pool.engine.disk;
+        let disk = &self.engine.disk;
         let mut last = from;
         let result = walk::visit(disk, root, from, min_birth, &mut |visit| {
             let (slot, ptr) = match visit {
@@ -331,8 +332,8 @@ impl VisitStep<'_> {
                 }
                 Visit::Node(slot, ptr, _) => (slot, ptr),
             };
-            let pool = self.pool;
-            let current = || is_current(pool, id, kind, slot, ptr);
+            let engine = self.engine;
+            let current = || is_current(engine, id, kind, slot, ptr);
             let found = self.examine(&ptr.place, &current)?;
             if found != RecordFinding::Good && current()? {
                 self.report(found, id, Some(kind), (slot, ptr.level()));
@@ -359,13 +360,13 @@ impl VisitStep<'_> {
         at: u64,
     ) -> ControlFlow<u64> {
         let root = {
-            let state = self.pool.engine.state.read();
+            let state = self.engine.state.read();
             match state.get(id) {
                 Some(entry) => entry.roots[kind as usize],
                 None => return ControlFlow::Continue(()),
             }
         };
-        match walk::first_unreadable(&self.pool.engine.disk, &root, at) {
+        match walk::first_unreadable(&self.engine.disk, &root, at) {
             Some((slot, level)) => {
                 self.forget_missed();
                 self.report(found, id, Some(kind), (slot, level));
@@ -425,14 +426,17 @@ impl VisitStep<'_> {
             ),
         }
         if self.status.damage.len() < DAMAGE_MAX {
-            let kept = self.in_use.map(|_| self.pool.name_of(dataset));
+            let kept = self.in_use.map(|_| {
+                let state = self.engine.state.read();
+                state.get(dataset).map(|entry| state.name_of(entry))
+            });
             self.status.damage.push(Damage {
                 dataset,
                 array,
                 slot,
                 level,
                 is_unreadable,
-                in_checkpoint: kept.map(Result::unwrap_or_default),
+                in_checkpoint: kept.map(Option::unwrap_or_default),
             });
         }
     }
@@ -445,16 +449,16 @@ impl VisitStep<'_> {
 
 /// Returns whether a pointer is in the tree of the last commit, of a dataset or of one of its snapshots.
 pub(crate) fn is_current(
-    pool: &Pool,
+    engine: &CommitEngine,
     id: u64,
     kind: ArrayKind,
     slot: u64,
     ptr: &RecordPtr,
 ) -> Result<bool> {
-    let disk = &pool.engine.disk;
+    let disk = &engine.disk;
     // Its own tree first. A record that the dataset no longer has is usually freed, but a snapshot may have it.
     let roots: Vec<RecordPtr> = {
-        let state = pool.engine.state.read();
+        let state = engine.state.read();
         let Some(entry) = state.get(id) else {
             return Ok(false);
         };

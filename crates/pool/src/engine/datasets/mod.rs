@@ -3,6 +3,7 @@
 pub(crate) mod facts;
 pub(crate) mod keyarea;
 pub(crate) mod open_dataset;
+mod openings;
 pub(crate) mod place;
 pub(crate) mod placed_record;
 pub(crate) mod reseal;

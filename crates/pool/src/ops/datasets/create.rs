@@ -1,7 +1,7 @@
 //! Creates and opens datasets.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::datasets::keyarea;
@@ -181,38 +181,7 @@ impl Pool {
 
     /// Waits until none of these datasets is open, up to a time limit. True if none is open.
     pub fn wait_until_closed(&self, ids: &[u64], patience: Duration) -> bool {
-        /// The longest wait. It is short because not every release of a dataset wakes the waiting thread.
-        const SLICE: Duration = Duration::from_millis(20);
-        let mut open = self.engine.open.lock();
-        let mut left = patience;
-        loop {
-            let is_open = |id| {
-                let found: Option<&Weak<OpenDataset>> = open.get(id);
-                found.is_some_and(|weak| weak.strong_count() > 0)
-            };
-            if !ids.iter().any(is_open) {
-                return true;
-            }
-            if left.is_zero() {
-                return false;
-            }
-            left = left.saturating_sub(SLICE);
-            self.engine.closed.wait_for(&mut open, SLICE);
-        }
-    }
-
-    pub(crate) fn check_closed(&self, state: &DatasetTable, entries: &[Arc<Entry>]) -> Result<()> {
-        let open = self.engine.open.lock();
-        let busy = entries.iter().find(|entry| {
-            open.get(&entry.id)
-                .is_some_and(|weak| weak.strong_count() > 0)
-        });
-        match busy {
-            None => Ok(()),
-            Some(entry) => Err(Error::Busy {
-                name: state.name_of(entry),
-            }),
-        }
+        self.engine.wait_until_closed(ids, patience)
     }
 
     /// Opens a dataset or snapshot. A dataset is open once at a time.
@@ -221,28 +190,7 @@ impl Pool {
     /// [`Error::Busy`] if the dataset is open;
     /// [`Error::Inconsistent`] if the id is unknown.
     pub fn open_dataset(&self, id: u64) -> Result<Arc<OpenDataset>> {
-        // A commit in between would leave the roots behind.
-        let _committing = self.engine.lock_commits();
-        let state = self.engine.state.read();
-        let entry = state.entry(id)?;
-        let writable = !entry.is_snapshot() && !self.engine.read_only;
-        let mut open = self.engine.open.lock();
-        open.retain(|_, dataset| dataset.strong_count() > 0);
-        if let Some(dataset) = open.get(&id).and_then(Weak::upgrade) {
-            if entry.is_snapshot() {
-                return Ok(dataset);
-            }
-            return Err(Error::Busy {
-                name: state.name_of(entry),
-            });
-        }
-        let dataset = Arc::new(OpenDataset::new(
-            Arc::clone(&self.engine.context),
-            entry,
-            writable,
-        ));
-        open.insert(id, Arc::downgrade(&dataset));
-        Ok(dataset)
+        self.engine.open_dataset(id)
     }
 }
 

@@ -69,7 +69,7 @@ impl Pool {
         let reach = reach.into();
         self.engine.commit_with(|commit, state| {
             let doomed = doomed(state, name, reach)?;
-            self.check_closed(state, &doomed)?;
+            self.engine.check_closed(state, &doomed)?;
             log(commit, state, origin, None);
             let freed = holds::freed_by(state, &doomed);
             let mut names = destroy_all(commit, state, &doomed, origin)?;

@@ -17,7 +17,7 @@ use crate::format::jobs::scrub_status::ScrubStatus;
 use crate::format::superblock::config::{
     Config, ConfigDevice, DeviceState, Purpose, ROLE_SEGMENTS_MAX, Role,
 };
-use crate::ops::devices::freeing::Frees;
+use crate::ops::devices::freeing::{Frees, end_frees};
 use crate::ops::pool::Pool;
 use crate::ops::scrub::{EvacuatedCopies, VisitStep, VisitTask};
 use crate::storage::space::{ReserveFor, SpaceReservation};
@@ -280,7 +280,7 @@ impl Pool {
         }
         let evacuated = EvacuatedCopies::new(status.group, engine.in_flight.ticket());
         let mut step = VisitStep {
-            pool: self,
+            engine: &self.engine,
             task: VisitTask::Evacuate(evacuated),
             left: budget,
             in_use: None,
@@ -336,7 +336,7 @@ impl Pool {
     /// copies.
     fn end_removal(&self, status: &RemovalStatus, removal: &mut Removal) -> Result<bool> {
         let engine = &self.engine;
-        match self.end_frees()? {
+        match end_frees(engine)? {
             Frees::Done => {}
             Frees::More => return Ok(true),
             Frees::Wait(why) => {

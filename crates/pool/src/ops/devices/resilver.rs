@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
 use crate::format::jobs::resilver_status::{ResilverPosition, ResilverStage, ResilverStatus};
 use crate::format::superblock::config::DeviceState;
-use crate::ops::devices::freeing::Frees;
+use crate::ops::devices::freeing::{Frees, end_frees};
 use crate::ops::devices::removal::RETRY_SECS;
+use crate::ops::lifecycle::checkpoint::kept_state;
 use crate::ops::pool::Pool;
 use crate::ops::scrub::checkpoint_records::{KEPT, KEPT_OWN, KEPT_STEP};
 use crate::ops::scrub::pool_records::KeptAt;
@@ -53,7 +54,7 @@ impl Pool {
         }
         let mut position = status.position;
         let mut step = VisitStep {
-            pool: self,
+            engine: &self.engine,
             task: VisitTask::Fill(ResilverMembers::new(
                 members.clone(),
                 std::mem::take(&mut status.lacking),
@@ -181,7 +182,7 @@ impl VisitStep<'_> {
     /// Returns whether a member is older than the checkpoint. When the checkpoint was made the member was complete. So
     /// it has lost writes since, or an earlier copy of the device came back.
     fn lacks_checkpoint(&self, members: &[(u64, u64)]) -> bool {
-        let state = self.pool.engine.state.read();
+        let state = self.engine.state.read();
         let kept = state.checkpoint.as_ref();
         kept.is_some_and(|kept| members.iter().any(|(_, from)| *from < kept.txg))
     }
@@ -192,10 +193,10 @@ impl VisitStep<'_> {
         at: &mut ResilverPosition,
         members: &[(u64, u64)],
     ) -> Result<ResilverOutcome> {
-        let pool = self.pool;
-        let committing = pool.engine.lock_commits();
-        pool.engine.check_lease()?;
-        let kept = match pool.kept_state(&committing) {
+        let engine = self.engine;
+        let committing = engine.lock_commits();
+        engine.check_lease()?;
+        let kept = match kept_state(engine, &committing) {
             Ok(Some(kept)) => kept,
             Ok(None) => return Ok(ResilverOutcome::Done),
             Err(error) if error.may_pass() => {
@@ -203,7 +204,7 @@ impl VisitStep<'_> {
             }
             Err(error) if error.is_loss() => {
                 // The members lack it. They stay incomplete, until it can be read or is discarded.
-                self.in_use = Some(&pool.engine.space);
+                self.in_use = Some(&engine.space);
                 self.report_checkpoint(&error);
                 self.in_use = None;
                 return Ok(ResilverOutcome::Done);
@@ -212,10 +213,10 @@ impl VisitStep<'_> {
         };
         let budget = self.left.min(KEPT_STEP);
         let mut step = VisitStep {
-            pool: &kept,
+            engine: &kept,
             task: std::mem::replace(&mut self.task, VisitTask::Repair),
             left: budget,
-            in_use: Some(&pool.engine.space),
+            in_use: Some(&engine.space),
             status: &mut *self.status,
         };
         let mut within = ResilverPosition {
@@ -276,7 +277,7 @@ impl VisitStep<'_> {
         };
         while self.left > 0 {
             let entry = {
-                let state = self.pool.engine.state.read();
+                let state = self.engine.state.read();
                 at.find(&state)
             };
             let Some(entry) = entry else {
@@ -294,7 +295,7 @@ impl VisitStep<'_> {
 
     /// Continues with the pool's own records, after the records of destroyed datasets are freed.
     fn end_of_tree(&mut self) -> Result<ResilverOutcome> {
-        match self.pool.end_frees()? {
+        match end_frees(self.engine)? {
             Frees::Done => {}
             Frees::More => return Ok(ResilverOutcome::More),
             Frees::Wait(why) => return Ok(ResilverOutcome::Waits(why)),
@@ -306,7 +307,7 @@ impl VisitStep<'_> {
 
     /// The key area of a member that was away holds old keys.
     fn refresh_headers(&self, members: &[(u64, u64)]) -> Result<()> {
-        let engine = &self.pool.engine;
+        let engine = self.engine;
         let _committing = engine.lock_commits();
         engine.check_lease()?;
         let blocks = engine.key_blocks_in_use();

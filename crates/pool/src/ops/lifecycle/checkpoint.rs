@@ -116,40 +116,41 @@ impl Pool {
         let family = entry.family;
         drop(state);
         // Another keyring there can have the same data keys.
-        let kept = self.kept_state(&committing)?;
+        let kept = kept_state(&self.engine, &committing)?;
         Ok(kept.is_some_and(|kept| {
-            let state = kept.engine.state.read();
+            let state = kept.state.read();
             state.all().any(|entry| entry.family == family)
         }))
     }
+}
 
-    /// The kept state as a pool beside this one, to check and repair it. It must not commit. The caller keeps this pool
-    /// from commits, because a commit could discard the checkpoint.
-    pub(crate) fn kept_state(&self, _committing: &MutexGuard<'_, ()>) -> Result<Option<Pool>> {
-        let (kept, root, config) = {
-            let state = self.engine.state.read();
-            let Some(kept) = state.checkpoint.clone() else {
-                return Ok(None);
-            };
-            (kept, state.root.clone(), state.config.clone())
+/// The kept state as a pool beside this one, to check and repair it. It must not commit. The caller keeps the pool
+/// from commits, because a commit could discard the checkpoint.
+pub(crate) fn kept_state(
+    engine: &CommitEngine,
+    _committing: &MutexGuard<'_, ()>,
+) -> Result<Option<Arc<CommitEngine>>> {
+    let (kept, root, config) = {
+        let state = engine.state.read();
+        let Some(kept) = state.checkpoint.clone() else {
+            return Ok(None);
         };
-        let mut known = self.engine.kept.lock();
-        let is_it = |engine: &&Arc<CommitEngine>| engine.state.read().txg == kept.txg;
-        if let Some(engine) = known.as_ref().filter(is_it) {
-            return Ok(Some(Pool {
-                engine: Arc::clone(engine),
-            }));
-        }
-        let env = Arc::clone(&self.engine.env);
-        let store = Arc::clone(&self.engine.disk.store);
-        let disk = PoolReader::new(store, KEPT_NODES, CacheHash(env.guid()));
-        let disk = Arc::new(disk);
-        let root = root.rewound(&kept.root);
-        let state = DatasetTable::load(&disk, root, kept.txg, config)?;
-        let (table, bitmaps) = kept.root.space();
-        let space = Space::open(Arc::clone(&disk), &state.config, &table, &bitmaps)?;
-        let pool = assemble((disk, space, env), state, Claims::default(), false);
-        *known = Some(Arc::clone(&pool.engine));
-        Ok(Some(pool))
+        (kept, state.root.clone(), state.config.clone())
+    };
+    let mut known = engine.kept.lock();
+    let is_it = |engine: &&Arc<CommitEngine>| engine.state.read().txg == kept.txg;
+    if let Some(engine) = known.as_ref().filter(is_it) {
+        return Ok(Some(Arc::clone(engine)));
     }
+    let env = Arc::clone(&engine.env);
+    let store = Arc::clone(&engine.disk.store);
+    let disk = PoolReader::new(store, KEPT_NODES, CacheHash(env.guid()));
+    let disk = Arc::new(disk);
+    let root = root.rewound(&kept.root);
+    let state = DatasetTable::load(&disk, root, kept.txg, config)?;
+    let (table, bitmaps) = kept.root.space();
+    let space = Space::open(Arc::clone(&disk), &state.config, &table, &bitmaps)?;
+    let kept = assemble((disk, space, env), state, Claims::default(), false).engine;
+    *known = Some(Arc::clone(&kept));
+    Ok(Some(kept))
 }

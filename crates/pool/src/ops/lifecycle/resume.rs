@@ -7,10 +7,8 @@
 //! checksums.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::engine::datasets::open_dataset::OpenDataset;
 use crate::engine::history::{Origin, log};
 use crate::error::{Error, Result, SuspensionEnd};
 use crate::format::jobs::scrub_status::ScrubStatus;
@@ -51,7 +49,7 @@ impl Pool {
             engine.suspension.set_doubtful(false);
         }
         let committing = engine.lock_commits();
-        for dataset in self.open_datasets() {
+        for dataset in engine.open_datasets() {
             // An `fsync` that failed has taken its part out of what the next one would log.
             dataset.log.lock().tear_if_on();
         }
@@ -64,11 +62,6 @@ impl Pool {
             log(commit, state, origin, None);
             Ok(())
         })
-    }
-
-    fn open_datasets(&self) -> Vec<Arc<OpenDataset>> {
-        let open = self.engine.open.lock();
-        open.values().filter_map(Weak::upgrade).collect()
     }
 
     /// Waits for the present commit, and for writers of records that have no slot yet. No slot can be changed now, so
@@ -93,7 +86,7 @@ impl Pool {
         for _ in 0..ROUNDS {
             let mut status = ScrubStatus::default();
             let mut step = VisitStep {
-                pool: self,
+                engine: &self.engine,
                 task: VisitTask::Repair,
                 left: u64::MAX,
                 in_use: None,
@@ -120,8 +113,8 @@ impl Pool {
 impl VisitStep<'_> {
     /// All records and nodes that were born since the last commit.
     fn uncommitted(&mut self) -> Result<()> {
-        let pool = self.pool;
-        let committed = pool.committed_txg();
+        let engine = self.engine;
+        let committed = engine.committed_txg();
         // What was copied from a group that is being removed is as old as its original.
         let since = match self.moved_till() > committed {
             true => 0,
@@ -129,7 +122,7 @@ impl VisitStep<'_> {
         };
         self.headers()?;
         self.pool_arrays()?;
-        let entries: Vec<_> = pool.engine.state.read().all().cloned().collect();
+        let entries: Vec<_> = engine.state.read().all().cloned().collect();
         for entry in entries {
             for (array, root) in (0..).zip(&entry.roots) {
                 let min_birth = since.max(entry.prev_snap_txg);
@@ -141,7 +134,7 @@ impl VisitStep<'_> {
                 }
             }
         }
-        for dataset in pool.open_datasets() {
+        for dataset in engine.open_datasets() {
             for (array, ptr) in dataset.uncommitted() {
                 let found = self.examine(&ptr.place, &|| Ok(true))?;
                 if found != RecordFinding::Good {

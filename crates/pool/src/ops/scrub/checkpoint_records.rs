@@ -5,6 +5,7 @@ use super::{RecordFinding, VisitStep, VisitTask};
 use crate::error::{Error, Result};
 use crate::format::jobs::scrub_status::{ScrubPosition, ScrubStatus};
 use crate::format::records::pointer::RecordLocation;
+use crate::ops::lifecycle::checkpoint::kept_state;
 use crate::ops::pool::Pool;
 
 /// Positions in the datasets of the checkpoint have this added to the id.
@@ -23,12 +24,12 @@ impl Pool {
         // What is repaired stays where it is until the checkpoint is discarded.
         let committing = self.engine.lock_commits();
         self.engine.check_lease()?;
-        let kept = match self.kept_state(&committing) {
+        let kept = match kept_state(&self.engine, &committing) {
             Ok(Some(kept)) => kept,
             Ok(None) => return Ok(true),
             Err(error) if error.is_loss() => {
                 let mut step = VisitStep {
-                    pool: self,
+                    engine: &self.engine,
                     task: VisitTask::Repair,
                     left: 0,
                     in_use: Some(&self.engine.space),
@@ -45,7 +46,7 @@ impl Pool {
             status.position = ScrubPosition::default();
         }
         let mut step = VisitStep {
-            pool: &kept,
+            engine: &kept,
             task: VisitTask::Repair,
             left: left.min(KEPT_STEP),
             in_use: Some(&self.engine.space),
@@ -89,10 +90,10 @@ impl VisitStep<'_> {
         let Some(space) = self.in_use else {
             return false;
         };
-        let Ok(extents) = self.pool.engine.disk.extents(place) else {
+        let Ok(extents) = self.engine.disk.extents(place) else {
             return false;
         };
-        let remap = &self.pool.engine.disk.remap;
+        let remap = &self.engine.disk.remap;
         let mut extents = extents.into_iter();
         extents.all(|extent| {
             let places = remap.all_places(extent);

@@ -31,10 +31,10 @@ impl VisitStep<'_> {
 
     /// Records of the dedup table to which nothing points yet, or any more.
     fn shared_records(&mut self) -> Result<()> {
-        let pool = self.pool;
-        let root = pool.engine.state.read().root.dedup;
+        let engine = self.engine;
+        let root = engine.state.read().root.dedup;
         let mut unused = Vec::new();
-        dedup::each(&pool.engine.disk, &root, &mut |shared| {
+        dedup::each(&engine.disk, &root, &mut |shared| {
             if shared.count() == 0 {
                 unused.push(shared.pointer());
             }
@@ -47,8 +47,8 @@ impl VisitStep<'_> {
 
     /// Copies those parts of a record, node or map that lie in the group.
     pub(super) fn copy_out(&mut self, copies: &Copies, fetch: Fetch<'_>) -> Result<RecordFinding> {
-        let pool = self.pool;
-        let disk = &pool.engine.disk;
+        let engine = self.engine;
+        let disk = &engine.disk;
         let VisitTask::Evacuate(evacuated) = &mut self.task else {
             return Ok(RecordFinding::Good);
         };
@@ -95,7 +95,7 @@ impl VisitStep<'_> {
         apart: Option<SegmentId>,
         bytes: &[u8],
     ) -> Result<Vec<StoredExtent>> {
-        let engine = &self.pool.engine;
+        let engine = self.engine;
         let class = engine.space.class_at(extent.segment);
         let mut pieces = Vec::new();
         if let Err(error) = self.allocate_pieces(class, extent.units, apart, &mut pieces) {
@@ -124,7 +124,7 @@ impl VisitStep<'_> {
         let (mut left, mut run) = (units, units);
         while left > 0 {
             run = run.min(left);
-            match self.pool.engine.space.allocate(class, run, apart) {
+            match self.engine.space.allocate(class, run, apart) {
                 Ok(piece) => {
                     pieces.push(piece);
                     left -= run;

@@ -99,12 +99,12 @@ impl VisitStep<'_> {
     /// Does the work of this step on the logs of all datasets, as far as they are not replayed or committed, and on the
     /// records that they point to.
     pub(crate) fn logs(&mut self) -> Result<()> {
-        let pool = self.pool;
+        let engine = self.engine;
         let mut claims = Vec::new();
         {
             // No commit happens meanwhile, so no entry is overwritten.
-            let _committing = pool.engine.lock_commits();
-            let state = pool.engine.state.read();
+            let _committing = engine.lock_commits();
+            let state = engine.state.read();
             let logs = state.all().filter(|entry| entry.log.exists());
             let logs: Vec<Arc<Entry>> = logs.cloned().collect();
             drop(state);
@@ -120,7 +120,7 @@ impl VisitStep<'_> {
         for (dataset, place) in claims {
             // A commit puts it into an array, or frees it.
             let waits = || {
-                let state = pool.engine.state.read();
+                let state = engine.state.read();
                 let entry = state.get(dataset.id);
                 Ok(entry.is_some_and(|entry| entry.log.points_to(dataset.log.chain, &place)))
             };
@@ -134,7 +134,7 @@ impl VisitStep<'_> {
 
     /// Examines the entries of one log. Returns the records that they point to.
     fn log_entries(&mut self, dataset: &Entry) -> Result<Vec<RecordLocation>> {
-        let disk = Arc::clone(&self.pool.engine.disk);
+        let disk = Arc::clone(&self.engine.disk);
         let mut places = Vec::new();
         let mut log = LogReader::new(&disk, &dataset.log, dataset.guid);
         let mut entries = log.raw().peekable();
@@ -148,7 +148,7 @@ impl VisitStep<'_> {
         drop(entries);
         if matches!(self.task, VisitTask::Fill(_)) {
             // A member that is whole is believed when it says that there is no more.
-            let state = self.pool.engine.state.read();
+            let state = self.engine.state.read();
             state.refuse_unknown_log(dataset)?;
             state.refuse_unreadable(dataset, &log)?;
         }
@@ -156,8 +156,8 @@ impl VisitStep<'_> {
     }
 
     fn log_entry(&mut self, entry: &RawEntry) -> Result<()> {
-        let store = Arc::clone(&self.pool.engine.disk.store);
-        if self.pool.engine.read_only {
+        let store = Arc::clone(&self.engine.disk.store);
+        if self.engine.read_only {
             return Ok(());
         }
         let wanted = match &self.task {
@@ -211,7 +211,7 @@ impl VisitStep<'_> {
             disk.fetch(place, &mut buf, &mut |bytes| is_good(bytes))?;
             Ok(buf)
         };
-        let disk = Arc::clone(&self.pool.engine.disk);
+        let disk = Arc::clone(&self.engine.disk);
         let runs = || {
             let copies = place.copy_numbers();
             copies.map(|copy| Ok((copy, disk.runs_of_pointer(place, copy)?)))
@@ -226,7 +226,7 @@ impl VisitStep<'_> {
         place: &RecordLocation,
         current: Current<'_>,
     ) -> Result<RecordFinding> {
-        let disk = Arc::clone(&self.pool.engine.disk);
+        let disk = Arc::clone(&self.engine.disk);
         let (mut good, mut lost) = (None, NoGoodCopy::default());
         for addr in place.copies() {
             match disk.read_map(place, &addr) {
@@ -285,7 +285,7 @@ impl VisitStep<'_> {
     /// Returns when a record or node was last copied from a group under removal. At its present place it may be newer
     /// than its pointer.
     pub(crate) fn moved_till(&self) -> u64 {
-        let state = self.pool.engine.state.read();
+        let state = self.engine.state.read();
         let removal = state.config.removal.as_ref();
         removal.map_or(0, |removal| removal.moved_till)
     }
@@ -298,7 +298,7 @@ impl VisitStep<'_> {
         fetch: Fetch<'_>,
         current: Current<'_>,
     ) -> Result<Option<RecordFinding>> {
-        let disk = &self.pool.engine.disk;
+        let disk = &self.engine.disk;
         let mut parts = Vec::new();
         for (copy, run) in copies.each_run() {
             self.status.examined = self.status.examined.saturating_add(run.bytes.len() as u64);
@@ -347,7 +347,7 @@ impl VisitStep<'_> {
         fetch: Fetch<'_>,
         current: Current<'_>,
     ) -> Result<Option<RecordFinding>> {
-        let disk = Arc::clone(&self.pool.engine.disk);
+        let disk = Arc::clone(&self.engine.disk);
         let store = &disk.store;
         let mut found = Vec::new();
         for (copy, run) in copies.each_run() {
@@ -397,7 +397,7 @@ impl VisitStep<'_> {
         if current()? {
             let guids = found.iter().flat_map(|found| found.parts.members());
             let guids: BTreeSet<u64> = guids.collect();
-            let store = &self.pool.engine.disk.store;
+            let store = &self.engine.disk.store;
             guids.into_iter().for_each(|guid| store.count_damage(guid));
         }
         Ok(())
@@ -412,7 +412,7 @@ impl VisitStep<'_> {
         good: &[u8],
         current: Current<'_>,
     ) -> Result<Option<usize>> {
-        let engine = &self.pool.engine;
+        let engine = self.engine;
         if engine.read_only {
             return Ok(Some(0));
         }

@@ -23,7 +23,7 @@ impl Pool {
         }
         let mut status = ScrubStatus::default();
         let mut step = VisitStep {
-            pool: self,
+            engine: &self.engine,
             task: VisitTask::Repair,
             left: u64::MAX,
             in_use: None,
@@ -48,15 +48,15 @@ impl VisitStep<'_> {
         let Some(slot) = bad.slot else {
             return Ok(false);
         };
-        let pool = self.pool;
+        let engine = self.engine;
         let heads: Vec<u64> = {
-            let state = pool.engine.state.read();
+            let state = engine.state.read();
             let heads = state.all().filter(|entry| !entry.is_snapshot());
             heads.map(|entry| entry.id).collect()
         };
         for id in heads {
             for kind in ArrayKind::ALL {
-                let current = || is_current(pool, id, kind, slot, &bad.ptr);
+                let current = || is_current(engine, id, kind, slot, &bad.ptr);
                 if current()? {
                     self.examine(&bad.ptr.place, &current)?;
                     return Ok(true);

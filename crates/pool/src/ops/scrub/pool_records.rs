@@ -1,5 +1,6 @@
 //! Scrub of the pool's own data: its records, and the headers of its devices.
 
+use crate::engine::gate::CommitEngine;
 use std::ops::ControlFlow;
 
 use store::{HeaderCheck, Store};
@@ -8,7 +9,6 @@ use super::{RecordFinding, VisitStep, VisitTask};
 use crate::engine::frees::deadlist::{self, Sublist};
 use crate::error::Result;
 use crate::format::records::pointer::RecordPtr;
-use crate::ops::pool::Pool;
 use crate::storage::array::walk::{self, Visit};
 
 /// An array of the pool itself, or its configuration.
@@ -41,8 +41,8 @@ const ARRAYS: [PoolArray; 7] = [
 
 impl PoolArray {
     /// Returns the root after the last commit; `None` if the array does not exist any more.
-    fn root(self, pool: &Pool) -> Result<Option<RecordPtr>> {
-        let state = pool.engine.state.read();
+    fn root(self, engine: &CommitEngine) -> Result<Option<RecordPtr>> {
+        let state = engine.state.read();
         let root = &state.root;
         Ok(match self {
             PoolArray::Config => Some(root.config),
@@ -58,7 +58,7 @@ impl PoolArray {
             PoolArray::Sublist(id, snapshot) => match state.get(id).map(|entry| entry.deadlist) {
                 Some(list) => {
                     drop(state);
-                    Some(deadlist::sublist(&pool.engine.disk, &list, snapshot)?.root)
+                    Some(deadlist::sublist(&engine.disk, &list, snapshot)?.root)
                 }
                 None => None,
             },
@@ -75,11 +75,11 @@ impl PoolArray {
     }
 
     /// Returns whether the array still has this record or node at `slot`.
-    fn has(self, pool: &Pool, slot: u64, ptr: &RecordPtr) -> Result<bool> {
-        match self.root(pool)? {
+    fn has(self, engine: &CommitEngine, slot: u64, ptr: &RecordPtr) -> Result<bool> {
+        match self.root(engine)? {
             None => Ok(false),
             Some(root) if root == *ptr => Ok(true),
-            Some(root) => walk::contains(&pool.engine.disk, &root, slot, ptr),
+            Some(root) => walk::contains(&engine.disk, &root, slot, ptr),
         }
     }
 }
@@ -125,17 +125,17 @@ impl KeptAt {
     }
 
     /// Returns the next array to visit, and its root; `None` at the end.
-    fn find(&mut self, pool: &Pool) -> Result<Option<(PoolArray, RecordPtr)>> {
+    fn find(&mut self, engine: &CommitEngine) -> Result<Option<(PoolArray, RecordPtr)>> {
         let arrays = ARRAYS.len() as u64;
         if self.owner == arrays {
-            let config = PoolArray::Config.root(pool)?;
+            let config = PoolArray::Config.root(engine)?;
             return Ok(config.map(|root| (PoolArray::Config, root)));
         }
         let own = match ARRAYS.get(self.owner as usize) {
             Some(own) => *own,
             None => {
                 let first = self.owner - arrays;
-                let state = pool.engine.state.read();
+                let state = engine.state.read();
                 let Some(id) = state.all().map(|entry| entry.id).find(|id| *id >= first) else {
                     return Ok(None);
                 };
@@ -145,29 +145,29 @@ impl KeptAt {
                 PoolArray::Deadlist(id)
             }
         };
-        Ok(own.root(pool)?.map(|root| (own, root)))
+        Ok(own.root(engine)?.map(|root| (own, root)))
     }
 }
 
 impl VisitStep<'_> {
     /// The pool's own records, all in one step. Commits wait only while their places are collected.
     pub(crate) fn pool_arrays(&mut self) -> Result<()> {
-        let pool = self.pool;
+        let engine = self.engine;
         let mut found = Vec::new();
         {
-            let _committing = pool.engine.lock_commits();
-            let ids: Vec<u64> = pool.engine.state.read().all().map(|e| e.id).collect();
+            let _committing = engine.lock_commits();
+            let ids: Vec<u64> = engine.state.read().all().map(|e| e.id).collect();
             for own in [PoolArray::Config, PoolArray::Checkpoint] {
-                found.extend(own.root(pool)?.map(|ptr| (own, 0, ptr)));
+                found.extend(own.root(engine)?.map(|ptr| (own, 0, ptr)));
             }
             for own in ARRAYS {
                 self.collect(own, &mut found)?;
             }
             for id in ids {
                 self.collect(PoolArray::Deadlist(id), &mut found)?;
-                let list = PoolArray::Deadlist(id).root(pool)?;
+                let list = PoolArray::Deadlist(id).root(engine)?;
                 let list = list.unwrap_or(RecordPtr::EMPTY);
-                let sublists = deadlist::sublists(&pool.engine.disk, &list);
+                let sublists = deadlist::sublists(&engine.disk, &list);
                 for (snapshot, _) in sublists.unwrap_or_default() {
                     self.collect(PoolArray::Sublist(id, snapshot), &mut found)?;
                 }
@@ -178,8 +178,8 @@ impl VisitStep<'_> {
         }
         for (own, slot, ptr) in found {
             // A commit may have freed it meanwhile. If the look-up fails, it counts as damaged.
-            let current = || own.has(pool, slot, &ptr).unwrap_or(true);
-            let mendable = || Ok(own.has(pool, slot, &ptr).unwrap_or(false));
+            let current = || own.has(engine, slot, &ptr).unwrap_or(true);
+            let mendable = || Ok(own.has(engine, slot, &ptr).unwrap_or(false));
             let examined = self.examine(&ptr.place, &mendable)?;
             if examined != RecordFinding::Good && current() {
                 self.report(examined, 0, None, (slot, ptr.level()));
@@ -192,7 +192,7 @@ impl VisitStep<'_> {
     /// sublists. True at their end.
     pub(crate) fn kept_arrays(&mut self, at: &mut KeptAt) -> Result<bool> {
         while self.left > 0 {
-            let Some((own, root)) = at.find(self.pool)? else {
+            let Some((own, root)) = at.find(self.engine)? else {
                 return Ok(true);
             };
             let stopped = match own {
@@ -224,8 +224,8 @@ impl VisitStep<'_> {
         root: &RecordPtr,
         from: &KeptAt,
     ) -> Result<ControlFlow<(u64, u64)>> {
-        let pool = self.pool;
-        let visited = walk::visit(&pool.engine.disk, root, from.snapshot, 0, &mut |visit| {
+        let engine = self.engine;
+        let visited = walk::visit(&engine.disk, root, from.snapshot, 0, &mut |visit| {
             let (Visit::Record(snapshot, ptr) | Visit::Node(snapshot, ptr, _)) = visit;
             let is_list = matches!(visit, Visit::Record(..));
             if is_list && self.left == 0 {
@@ -235,7 +235,7 @@ impl VisitStep<'_> {
             if !is_list {
                 return Ok(ControlFlow::Continue(()));
             }
-            let list = pool.engine.disk.clear_record(ptr);
+            let list = engine.disk.clear_record(ptr);
             let Ok(list) = list.and_then(|bytes| Sublist::decode(&bytes)) else {
                 // It was reported.
                 return Ok(ControlFlow::Continue(()));
@@ -255,7 +255,7 @@ impl VisitStep<'_> {
 
     /// Breaks with the next slot. Each call does at least one record.
     fn kept_array(&mut self, root: &RecordPtr, from: u64) -> Result<ControlFlow<u64>> {
-        let disk = &self.pool.engine.disk;
+        let disk = &self.engine.disk;
         let mut has_begun = false;
         let visited = walk::visit(disk, root, from, 0, &mut |visit| {
             let (Visit::Record(slot, ptr) | Visit::Node(slot, ptr, _)) = visit;
@@ -300,10 +300,10 @@ impl VisitStep<'_> {
         own: PoolArray,
         found: &mut Vec<(PoolArray, u64, RecordPtr)>,
     ) -> Result<()> {
-        let Some(root) = own.root(self.pool)? else {
+        let Some(root) = own.root(self.engine)? else {
             return Ok(());
         };
-        let visited = walk::visit_all(&self.pool.engine.disk, &root, &mut |visit| {
+        let visited = walk::visit_all(&self.engine.disk, &root, &mut |visit| {
             let (Visit::Record(slot, ptr) | Visit::Node(slot, ptr, _)) = visit;
             found.push((own, slot, *ptr));
             Ok(())
@@ -317,9 +317,9 @@ impl VisitStep<'_> {
 
     /// Labels, the newest superblock, and the key blocks in use, in every copy on every device.
     pub(crate) fn headers(&mut self) -> Result<()> {
-        let engine = &self.pool.engine;
+        let engine = self.engine;
         let _committing = engine.lock_commits();
-        let (txg, blocks) = (self.pool.committed_txg(), engine.key_blocks_in_use());
+        let (txg, blocks) = (self.engine.committed_txg(), engine.key_blocks_in_use());
         let store: &Store = engine.disk.store.as_ref();
         let HeaderCheck {
             examined,

@@ -50,7 +50,7 @@ impl Pool {
     ) -> Result<Vec<String>> {
         self.engine.commit_with(|commit, state| {
             let Deferral { now, later } = deferral(state, name, recursive)?;
-            self.check_closed(state, &now)?;
+            self.engine.check_closed(state, &now)?;
             let new: Vec<&Arc<Entry>> = later.iter().filter(|it| !it.is_deferred()).collect();
             let _reserved = commit.reserve_entries(new.len(), new.len() * MARK)?;
             log(commit, state, origin, None);

@@ -252,7 +252,8 @@ fn due(pool: &Pool, state: &DatasetTable, id: u64) -> Option<Arc<Entry>> {
     let entry = state.get(id)?;
     let is_due = entry.is_deferred() && !is_kept(state, entry);
     let is_closed = || {
-        pool.check_closed(state, std::slice::from_ref(entry))
+        pool.engine
+            .check_closed(state, std::slice::from_ref(entry))
             .is_ok()
     };
     (is_due && is_closed()).then(|| Arc::clone(entry))

@@ -60,6 +60,7 @@ impl Pool {
                 && !origins.contains(&entry.id)
                 && holds::check(state, entry).is_ok()
                 && self
+                    .engine
                     .check_closed(state, std::slice::from_ref(entry))
                     .is_ok()
         });

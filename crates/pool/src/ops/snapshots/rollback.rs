@@ -73,8 +73,9 @@ impl Pool {
             let target = Arc::clone(state.find(name)?);
             let doomed = later(state, name, &target, reach)?;
             let head = Arc::clone(state.entry(target.parent)?);
-            self.check_closed(state, &doomed)?;
-            self.check_closed(state, std::slice::from_ref(&head))?;
+            self.engine.check_closed(state, &doomed)?;
+            self.engine
+                .check_closed(state, std::slice::from_ref(&head))?;
             log(commit, state, origin, None);
             let freed = holds::freed_by(state, &doomed);
             let mut names = destroy_all(commit, state, &doomed, origin)?;

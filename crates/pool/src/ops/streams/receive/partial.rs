@@ -81,6 +81,7 @@ impl Pool {
         begin: &Begin,
     ) -> Result<bool> {
         if self
+            .engine
             .check_closed(state, std::slice::from_ref(partial))
             .is_err()
         {
@@ -193,7 +194,8 @@ impl Pool {
             let partial = find_partial(state, target)?.ok_or_else(|| {
                 Error::refused(target, "there is no interrupted receive to throw away")
             })?;
-            self.check_closed(state, std::slice::from_ref(&partial))?;
+            self.engine
+                .check_closed(state, std::slice::from_ref(&partial))?;
             log(commit, state, origin, None);
             log_internal(commit, state, origin, "receive abandoned", &partial);
             destroy::destroy_head(commit, state, partial.id)
@@ -205,7 +207,8 @@ impl Pool {
             match state.get(id).filter(|entry| entry.is_partial()).cloned() {
                 None => Ok(()),
                 Some(partial) => {
-                    self.check_closed(state, std::slice::from_ref(&partial))?;
+                    self.engine
+                        .check_closed(state, std::slice::from_ref(&partial))?;
                     destroy::destroy_head(commit, state, id)
                 }
             }

@@ -100,7 +100,7 @@ impl ReceivePlan {
                 plan.go_on(state, begin, into, &head)?;
                 if when == PlanTime::End || !into.is_open {
                     let concerned = [&plan.later[..], &[head]].concat();
-                    pool.check_closed(state, &concerned)?;
+                    pool.engine.check_closed(state, &concerned)?;
                 }
                 Ok(plan)
             }
