@@ -101,6 +101,7 @@ pub use ops::lifecycle::multihost::{
 };
 pub use ops::lifecycle::pool_division::NewPool;
 pub use ops::pool::Pool;
+pub use ops::scrub::Scrubber;
 pub use ops::snapshots::bookmarks::NamedBookmark;
 pub use ops::snapshots::deferral::Deferral;
 pub use ops::snapshots::holds::SnapshotHold;

@@ -91,8 +91,8 @@ fn a_record_is_where_it_was_asked_to_be_and_one_good_copy_is_enough() {
         // A scrub repairs it from the other.
         let (device, pool, files) = reopened(&device);
         assert_eq!(places(&device, 2).len(), 1);
-        pool.scrub_start().unwrap();
-        while pool.scrub_step(1 << 30).unwrap() {}
+        pool.scrubber().start().unwrap();
+        while pool.scrubber().step(1 << 30).unwrap() {}
         assert_eq!(places(&device, 2).len(), 2);
         assert_clean(&pool);
         drop(files);

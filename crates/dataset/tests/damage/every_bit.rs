@@ -161,9 +161,9 @@ fn scrub(mut image: Vec<u8>, at: usize, mask: u8) -> (u64, u64) {
         Pool::open(Arc::new(store.expect("a label")), env(3), false).expect("a pool")
     };
     let run = |pool: &Pool| {
-        pool.scrub_start().unwrap();
-        while pool.scrub_step(1 << 30).unwrap() {}
-        let status = pool.scrub_status();
+        pool.scrubber().start().unwrap();
+        while pool.scrubber().step(1 << 30).unwrap() {}
+        let status = pool.scrubber().status();
         assert_eq!(status.phase, ScrubPhase::Finished);
         assert_eq!(
             status.damage.len() as u64,

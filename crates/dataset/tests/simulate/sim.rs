@@ -526,7 +526,7 @@ impl Sim {
             pool.commit().unwrap();
         }
         self.scrub_all();
-        assert_eq!(pool.scrub_status().repaired, 0);
+        assert_eq!(pool.scrubber().status().repaired, 0);
         self.check();
         assert!(!self.is_over);
         self.count_caches();

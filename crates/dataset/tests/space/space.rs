@@ -189,9 +189,9 @@ fn large_files_find_space_between_small_ones() {
         assert_clean(&pool);
         drop((files, pool));
         let pool = open_pool(device).unwrap();
-        pool.scrub_start().unwrap();
-        while pool.scrub_step(1 << 20).unwrap() {}
-        assert_eq!(pool.scrub_status().errors, 0);
+        pool.scrubber().start().unwrap();
+        while pool.scrubber().step(1 << 20).unwrap() {}
+        assert_eq!(pool.scrubber().status().errors, 0);
         let files = open_files(&pool, SUITE, Settings::default(), 0);
         pool.destroy_dataset("tank@kept", false, &origin()).unwrap();
         for all in ["small", "large", "more"] {

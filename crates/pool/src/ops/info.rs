@@ -1,5 +1,6 @@
 //! Information about a pool, for commands and properties.
 
+use crate::engine::gate::CommitEngine;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -95,6 +96,29 @@ pub struct Superblock {
     pub datasets: RecordPtr,
     /// The record of the checkpoint; empty if there is none.
     pub checkpoint: RecordPtr,
+}
+
+impl SpaceInfo {
+    /// The space of the pool with this engine.
+    pub(crate) fn of(engine: &CommitEngine) -> SpaceInfo {
+        let space = &engine.space;
+        let (jobs, freeing) = {
+            let state = engine.state.read();
+            let jobs = state.async_free.len();
+            let due = match jobs {
+                0 => 0,
+                _ => state.frees_due(engine.env.now()),
+            };
+            (jobs, due)
+        };
+        SpaceInfo {
+            total: space.total().usual,
+            free: space.free().usual,
+            available: space.available_bytes(),
+            freeing: freeing + usize::from(engine.has_unread()),
+            freeing_waits: jobs - freeing,
+        }
+    }
 }
 
 impl Superblock {
@@ -371,23 +395,7 @@ impl Pool {
 
     /// The space of the pool.
     pub fn space(&self) -> SpaceInfo {
-        let space = &self.engine.space;
-        let (jobs, freeing) = {
-            let state = self.engine.state.read();
-            let jobs = state.async_free.len();
-            let due = match jobs {
-                0 => 0,
-                _ => state.frees_due(self.engine.env.now()),
-            };
-            (jobs, due)
-        };
-        SpaceInfo {
-            total: space.total().usual,
-            free: space.free().usual,
-            available: space.available_bytes(),
-            freeing: freeing + usize::from(self.engine.has_unread()),
-            freeing_waits: jobs - freeing,
-        }
+        SpaceInfo::of(&self.engine)
     }
 
     /// The savings of dedup, as of the last commit.

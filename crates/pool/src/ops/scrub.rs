@@ -12,6 +12,7 @@ mod heal;
 pub(crate) mod pool_records;
 
 use crate::engine::gate::CommitEngine;
+use crate::ops::info::SpaceInfo;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -34,9 +35,24 @@ use crate::format::jobs::scrub_status::{Damage, ScrubPhase, ScrubPosition, Scrub
 /// Damage beyond this many records is only counted.
 const DAMAGE_MAX: usize = 256;
 
+/// The scrub of a pool: its state, its steps, and repairs of copies that readers found bad.
+#[derive(Clone, Copy)]
+pub struct Scrubber<'a> {
+    pub(crate) engine: &'a Arc<CommitEngine>,
+}
+
 impl Pool {
+    /// The scrub, which reads and repairs all records.
+    pub fn scrubber(&self) -> Scrubber<'_> {
+        Scrubber {
+            engine: &self.engine,
+        }
+    }
+}
+
+impl Scrubber<'_> {
     /// The progress of the scrub, or the result of the last one.
-    pub fn scrub_status(&self) -> ScrubStatus {
+    pub fn status(&self) -> ScrubStatus {
         self.engine.state.read().config.scrub.clone()
     }
 
@@ -44,10 +60,10 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::commit`].
-    pub fn scrub_start(&self) -> Result<()> {
-        let space = self.space();
+    pub fn start(&self) -> Result<()> {
+        let space = SpaceInfo::of(self.engine);
         let now = self.engine.env.now();
-        self.set_scrub(|status| {
+        self.set(|status| {
             if status.phase == ScrubPhase::Running {
                 return;
             }
@@ -62,13 +78,13 @@ impl Pool {
         })
     }
 
-    /// Pauses the scrub. [`Pool::scrub_start`] continues it, even after an import.
+    /// Pauses the scrub. [`Scrubber::start`](crate::Scrubber::start) continues it, even after an import.
     ///
     /// # Errors
     /// As [`Pool::commit`].
-    pub fn scrub_pause(&self) -> Result<()> {
+    pub fn pause(&self) -> Result<()> {
         let now = self.engine.env.now();
-        self.set_scrub(|status| {
+        self.set(|status| {
             if status.phase == ScrubPhase::Running {
                 status.phase = ScrubPhase::Paused;
                 // Without a position, only this distinguishes it from a stopped scrub.
@@ -82,9 +98,9 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::commit`].
-    pub fn scrub_stop(&self) -> Result<()> {
+    pub fn stop(&self) -> Result<()> {
         let now = self.engine.env.now();
-        self.set_scrub(|status| {
+        self.set(|status| {
             if matches!(status.phase, ScrubPhase::Running | ScrubPhase::Paused) {
                 status.phase = ScrubPhase::Stopped;
                 status.ended = now.max(1);
@@ -93,7 +109,7 @@ impl Pool {
         })
     }
 
-    fn set_scrub(&self, change: impl FnOnce(&mut ScrubStatus)) -> Result<()> {
+    fn set(&self, change: impl FnOnce(&mut ScrubStatus)) -> Result<()> {
         self.engine.commit_with(|_, state| {
             change(&mut state.config.scrub);
             state.config_dirty = true;
@@ -105,8 +121,8 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::commit`]. Damage is counted in the status, and is no error.
-    pub fn scrub_step(&self, budget: u64) -> Result<bool> {
-        let mut status = self.scrub_status();
+    pub fn step(&self, budget: u64) -> Result<bool> {
+        let mut status = self.status();
         let (started, position) = (status.started, status.position);
         let is_same = |current: &ScrubStatus| {
             let goes_on = current.phase == ScrubPhase::Running;
@@ -127,14 +143,14 @@ impl Pool {
         };
         let is_through = step.run()?;
         let left = step.left;
-        let done = is_through && self.scrub_kept(left, &mut status)?;
+        let done = is_through && self.step_kept(left, &mut status)?;
         if done {
             status.phase = ScrubPhase::Finished;
             status.ended = self.engine.env.now();
         }
         if done {
             // A command may have paused or stopped it meanwhile.
-            self.set_scrub(|current| {
+            self.set(|current| {
                 if is_same(current) {
                     *current = status;
                 }

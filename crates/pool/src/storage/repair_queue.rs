@@ -1,7 +1,7 @@
 //! The queue of records that were read with errors and wait for repair.
 //!
 //! A reader does not repair, because the place may be freed and reused meanwhile. The pool worker finds the dataset
-//! that has the record now ([`crate::Pool::heal`]).
+//! that has the record now ([`crate::Scrubber::heal`]).
 
 use parking_lot::Mutex;
 

@@ -234,9 +234,9 @@ fn short_steps_pass_over_nothing() {
     while pool.resilver_step(1).unwrap() {}
     let mut examined = Vec::new();
     for budget in [1, 20 << 10, u64::MAX] {
-        pool.scrub_start().unwrap();
-        while pool.scrub_step(budget).unwrap() {}
-        let status = pool.scrub_status();
+        pool.scrubber().start().unwrap();
+        while pool.scrubber().step(budget).unwrap() {}
+        let status = pool.scrubber().status();
         assert_eq!((status.errors, status.repaired), (0, 0), "{budget}");
         examined.push(status.examined);
     }

@@ -308,9 +308,9 @@ pub fn resilver(pool: &Pool) {
 
 /// Scrubs to the end.
 pub fn scrub_all(pool: &Pool) -> pool::ScrubStatus {
-    pool.scrub_start().unwrap();
-    while pool.scrub_step(u64::MAX).unwrap() {}
-    pool.scrub_status()
+    pool.scrubber().start().unwrap();
+    while pool.scrubber().step(u64::MAX).unwrap() {}
+    pool.scrubber().status()
 }
 
 /// A scrub finds nothing wrong, and nothing to repair.

@@ -14,9 +14,9 @@ fn at(ptr: &RecordPtr, copy: usize) -> u64 {
 }
 
 fn scrub(pool: &pool::Pool) -> pool::ScrubStatus {
-    pool.scrub_start().unwrap();
-    while pool.scrub_step(64 << 10).unwrap() {}
-    pool.scrub_status()
+    pool.scrubber().start().unwrap();
+    while pool.scrubber().step(64 << 10).unwrap() {}
+    pool.scrubber().status()
 }
 
 #[test]
@@ -114,23 +114,23 @@ fn a_scrub_goes_on_after_an_import_and_beside_writers() {
     let devices = fault_devices(1, &FaultClock::new());
     let mut workload = Workload::new(create_on(&devices), 9);
     workload.steps(80);
-    workload.scrub_start().unwrap();
+    workload.scrubber().start().unwrap();
     let mut steps = 0;
     for _ in 0..40 {
-        workload.scrub_step(8 << 10).unwrap();
+        workload.scrubber().step(8 << 10).unwrap();
         workload.step();
         workload.commit().unwrap();
         steps += 1;
     }
     let (pool, model) = workload.close();
-    let examined = pool.scrub_status().examined;
+    let examined = pool.scrubber().status().examined;
     assert!(steps == 40 && examined > 0);
     pool.commit().unwrap();
     drop(pool);
     let pool = open_on(&devices).unwrap();
-    assert_eq!(pool.scrub_status().phase, ScrubPhase::Running);
-    while pool.scrub_step(8 << 10).unwrap() {}
-    let status = pool.scrub_status();
+    assert_eq!(pool.scrubber().status().phase, ScrubPhase::Running);
+    while pool.scrubber().step(8 << 10).unwrap() {}
+    let status = pool.scrubber().status();
     assert_eq!((status.phase, status.errors), (ScrubPhase::Finished, 0));
     assert_eq!(read_pool(&pool), normal(model));
 }
@@ -147,41 +147,41 @@ fn a_paused_scrub_goes_on_and_a_stopped_one_does_not() {
         open_on(&devices).unwrap()
     };
     // Paused before it read anything, and later: both go on.
-    pool.scrub_start().unwrap();
-    pool.scrub_pause().unwrap();
+    pool.scrubber().start().unwrap();
+    pool.scrubber().pause().unwrap();
     let pool = again(pool);
-    assert_eq!(pool.scrub_status().phase, ScrubPhase::Paused);
-    pool.scrub_start().unwrap();
-    let started = pool.scrub_status().started;
+    assert_eq!(pool.scrubber().status().phase, ScrubPhase::Paused);
+    pool.scrubber().start().unwrap();
+    let started = pool.scrubber().status().started;
     for _ in 0..3 {
-        assert!(pool.scrub_step(8 << 10).unwrap());
+        assert!(pool.scrubber().step(8 << 10).unwrap());
     }
-    pool.scrub_pause().unwrap();
+    pool.scrubber().pause().unwrap();
     let pool = again(pool);
-    let paused = pool.scrub_status();
+    let paused = pool.scrubber().status();
     assert_eq!(
         (paused.phase, paused.started),
         (ScrubPhase::Paused, started)
     );
-    assert!(!pool.scrub_step(8 << 10).unwrap());
-    pool.scrub_start().unwrap();
-    assert!(pool.scrub_step(8 << 10).unwrap());
-    let on = pool.scrub_status();
+    assert!(!pool.scrubber().step(8 << 10).unwrap());
+    pool.scrubber().start().unwrap();
+    assert!(pool.scrubber().step(8 << 10).unwrap());
+    let on = pool.scrubber().status();
     assert!(
         on.started == started && on.examined > paused.examined,
         "{on:?}"
     );
     // Stopped: the next one begins from the start.
-    pool.scrub_pause().unwrap();
-    pool.scrub_stop().unwrap();
+    pool.scrubber().pause().unwrap();
+    pool.scrubber().stop().unwrap();
     let pool = again(pool);
-    assert_eq!(pool.scrub_status().phase, ScrubPhase::Stopped);
-    assert!(!pool.scrub_step(8 << 10).unwrap());
-    pool.scrub_start().unwrap();
-    let anew = pool.scrub_status();
+    assert_eq!(pool.scrubber().status().phase, ScrubPhase::Stopped);
+    assert!(!pool.scrubber().step(8 << 10).unwrap());
+    pool.scrubber().start().unwrap();
+    let anew = pool.scrubber().status();
     assert_eq!((anew.phase, anew.examined), (ScrubPhase::Running, 0));
-    while pool.scrub_step(8 << 10).unwrap() {}
-    let status = pool.scrub_status();
+    while pool.scrubber().step(8 << 10).unwrap() {}
+    let status = pool.scrubber().status();
     assert_eq!((status.phase, status.errors), (ScrubPhase::Finished, 0));
     assert!(
         status.examined > on.examined,
@@ -201,7 +201,7 @@ fn headers_are_mended_from_their_other_copies() {
         ..new_dataset(77)
     };
     let id = pool.create_dataset("tank/k", new, &origin()).unwrap().id;
-    pool.scrub_start().unwrap();
+    pool.scrubber().start().unwrap();
     let end = DEVICE_SIZE as u64;
     let slot = pool.superblock().txg % 32;
     // The front label of one, the back label of the other, a superblock, a key block.
@@ -209,9 +209,9 @@ fn headers_are_mended_from_their_other_copies() {
     devices[1].flip(end - 1, 1);
     devices[1].flip((1 + slot) * 4096 + 50, 1);
     devices[0].flip(33 * 4096 + 40, 1);
-    assert!(pool.scrub_step(u64::MAX).is_ok());
-    while pool.scrub_step(u64::MAX).unwrap() {}
-    let status = pool.scrub_status();
+    assert!(pool.scrubber().step(u64::MAX).is_ok());
+    while pool.scrubber().step(u64::MAX).unwrap() {}
+    let status = pool.scrubber().status();
     assert_eq!((status.errors, status.repaired), (0, 4), "{status:?}");
     let status = scrub(&pool);
     assert_eq!((status.errors, status.repaired), (0, 0));
@@ -235,7 +235,7 @@ fn damage_of_the_pools_own_records_is_found_beside_commits() {
         pool.create_dataset(&name, new_dataset(100 + n), &origin())
             .unwrap();
     }
-    pool.scrub_start().unwrap();
+    pool.scrubber().start().unwrap();
     // Both copies of a node that no commit below replaces. In memory it is whole.
     let table = pool.superblock().datasets;
     devices[0].flip(at(&table, 0) + 9, 1);
@@ -251,10 +251,10 @@ fn damage_of_the_pools_own_records_is_found_beside_commits() {
         while pool.committed_txg() < first + 20 {
             std::thread::yield_now();
         }
-        while pool.scrub_step(1 << 20).unwrap() {}
+        while pool.scrubber().step(1 << 20).unwrap() {}
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
-    let status = pool.scrub_status();
+    let status = pool.scrubber().status();
     assert_eq!((status.errors, status.repaired), (1, 0), "{status:?}");
     assert_eq!((status.damage[0].dataset, status.damage[0].level), (0, 1));
 }
@@ -289,7 +289,7 @@ fn what_cannot_be_read_is_told_from_damage() {
     // The next import knows it.
     drop((dataset, pool));
     let pool = open_on(&devices).unwrap();
-    assert_eq!(pool.scrub_status().unreadable, 1);
+    assert_eq!(pool.scrubber().status().unreadable, 1);
     // The device is good again, and the record is repaired.
     devices[1].heal();
     let status = scrub(&pool);

@@ -276,15 +276,15 @@ fn a_resilver_waits_for_a_log_and_a_scrub_does_not() {
     let first = pool.devices()[0].guid;
     pool.attach_device(first, &new_member(&devices[2], 70), false, &origin())
         .unwrap();
-    pool.scrub_start().unwrap();
-    assert!(!pool.scrub_step(u64::MAX).unwrap());
-    assert_eq!(pool.scrub_status().phase, ScrubPhase::Running);
+    pool.scrubber().start().unwrap();
+    assert!(!pool.scrubber().step(u64::MAX).unwrap());
+    assert_eq!(pool.scrubber().status().phase, ScrubPhase::Running);
     resilver(&pool);
     let status = pool.resilver_status();
     let why = status.waits.as_ref().expect("it waits");
     assert!(status.is_running() && why.contains("tank"), "{status:?}");
-    while pool.scrub_step(u64::MAX).unwrap() {}
-    assert_eq!(pool.scrub_status().phase, ScrubPhase::Finished);
+    while pool.scrubber().step(u64::MAX).unwrap() {}
+    assert_eq!(pool.scrubber().status().phase, ScrubPhase::Finished);
     devices[1].heal();
     // It is tried again from time to time.
     while pool.resilver_status().is_running() {

@@ -204,8 +204,8 @@ fn bad_copies_are_repaired_by_reads_and_by_scrub() {
     rot(&devices[0], 1);
     let pool = open_on(&devices).unwrap();
     assert_eq!(read_pool(&pool), normal(model.clone()));
-    assert!(pool.heal().unwrap() > 0);
-    assert_eq!(pool.heal().unwrap(), 0);
+    assert!(pool.scrubber().heal().unwrap() > 0);
+    assert_eq!(pool.scrubber().heal().unwrap(), 0);
     let [first, second] = [0, 1].map(|n| pool.devices()[n].errors.checksum);
     assert!(first > 0 && second == 0, "{first} {second}");
     let status = scrub_all(&pool);

@@ -96,7 +96,7 @@ fn wrong_columns_are_found_and_mended() {
             }
         }
         assert_eq!(read_pool(&pool), normal(model.clone()));
-        pool.heal().unwrap();
+        pool.scrubber().heal().unwrap();
         let counts: Vec<u64> = pool.devices().iter().map(|d| d.errors.checksum).collect();
         assert!(
             counts[..shape.1].iter().all(|count| *count > 0),

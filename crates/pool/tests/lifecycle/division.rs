@@ -260,9 +260,9 @@ fn what_cannot_be_split_is_refused() {
     refused(&pool, &[10, 11], "the second");
     refused(&pool, &[14], "no member");
     refused(&pool, &[99], "no such device");
-    pool.scrub_start().unwrap();
+    pool.scrubber().start().unwrap();
     refused(&pool, &[], "a scrub runs");
-    pool.scrub_stop().unwrap();
+    pool.scrubber().stop().unwrap();
     pool.attach_device(10, &new_member(&devices[5], 60), false, &origin())
         .unwrap();
     refused(&pool, &[], "a resilver runs");

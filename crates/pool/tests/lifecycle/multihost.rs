@@ -235,14 +235,14 @@ fn nothing_is_repaired_after_the_time() {
         shared.0[0].flip(header + offset + u64::from(addr.offset()), 1);
     };
     damage();
-    pool.scrub_start().unwrap();
-    while pool.scrub_step(u64::MAX).unwrap() {}
-    assert_eq!(pool.scrub_status().repaired, 1);
+    pool.scrubber().start().unwrap();
+    while pool.scrubber().step(u64::MAX).unwrap() {}
+    assert_eq!(pool.scrubber().status().repaired, 1);
     damage();
-    pool.scrub_start().unwrap();
+    pool.scrubber().start().unwrap();
     a.pass(Duration::from_secs(10));
     let before = shared.0[0].to_bytes();
-    while let Ok(true) = pool.scrub_step(u64::MAX) {}
+    while let Ok(true) = pool.scrubber().step(u64::MAX) {}
     assert!(shared.0[0].to_bytes() == before, "it was repaired");
     assert!(pool.suspended().unwrap().contains("for 10 s"));
 }

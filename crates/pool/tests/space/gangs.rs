@@ -12,9 +12,9 @@ const PAGES: ArrayKind = ArrayKind::Pages;
 const HEADER: u64 = (65 * 4096_u64).next_multiple_of(64 << 10);
 
 fn scrub(pool: &Pool) -> pool::ScrubStatus {
-    pool.scrub_start().unwrap();
-    while pool.scrub_step(1 << 20).unwrap() {}
-    let status = pool.scrub_status();
+    pool.scrubber().start().unwrap();
+    while pool.scrubber().step(1 << 20).unwrap() {}
+    let status = pool.scrubber().status();
     assert_eq!(status.phase, ScrubPhase::Finished);
     status
 }

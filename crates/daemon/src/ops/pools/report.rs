@@ -22,7 +22,7 @@ const ASKED_AGAIN: Duration = Duration::from_millis(500);
 pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolReport> {
     let pool = &active.pool;
     let space = pool.space();
-    let scrub = pool.scrub_status();
+    let scrub = pool.scrubber().status();
     let suspended = pool.suspended();
     let (devices, resilver) = (pool.devices(), pool.resilver_status());
     let of_resilver = match health::incomplete(&devices, &resilver) {

@@ -23,15 +23,15 @@ impl ActivePool {
         let pool = &self.pool;
         let _admin = self.lock(context.decision)?;
         let name = pool.name();
-        let phase = pool.scrub_status().phase;
+        let phase = pool.scrubber().status().phase;
         SCRUB.check(phase, (stop, pause), &name)?;
         pool.record(&context.origin())?;
         if stop {
-            pool.scrub_stop()?;
+            pool.scrubber().stop()?;
         } else if pause {
-            pool.scrub_pause()?;
+            pool.scrubber().pause()?;
         } else {
-            pool.scrub_start()?;
+            pool.scrubber().start()?;
             self.wake();
         }
         Ok(())
@@ -43,7 +43,7 @@ impl ActivePool {
         let Some((word, every)) = period(pool)? else {
             return Ok(());
         };
-        let is_running = pool.scrub_status().phase == ScrubPhase::Running;
+        let is_running = pool.scrubber().status().phase == ScrubPhase::Running;
         if is_running || !self.scrubs.is_due(last(pool), every, pool.now()) {
             return Ok(());
         }
@@ -55,7 +55,7 @@ impl ActivePool {
             text: format!("pool scrub {}, by scrub-schedule={word}", pool.name()),
         })?;
         tracing::info!("a scrub starts by its schedule");
-        pool.scrub_start()
+        pool.scrubber().start()
     }
 }
 
@@ -71,7 +71,7 @@ fn period(pool: &Pool) -> pool::Result<Option<(&'static str, u64)>> {
 
 /// The time when the last scrub began. Before the first scrub it is the time when the pool was made.
 fn last(pool: &Pool) -> u64 {
-    match pool.scrub_status() {
+    match pool.scrubber().status() {
         scrub if scrub.phase == ScrubPhase::None => pool.superblock().created,
         scrub => scrub.started,
     }
@@ -83,7 +83,7 @@ pub(crate) fn late(pool: &Pool) -> Option<String> {
         Some((_, every)) => 2 * every,
         None => LATE_WITHOUT,
     };
-    let scrub = pool.scrub_status();
+    let scrub = pool.scrubber().status();
     let age = pool.now().saturating_sub(last(pool));
     if age <= limit || scrub.phase == ScrubPhase::Running {
         return None;
@@ -177,7 +177,7 @@ mod tests {
 
     fn tend(active: &ActivePool) {
         active.scrub_by_schedule().unwrap();
-        while active.pool.scrub_step(32 << 20).unwrap() {}
+        while active.pool.scrubber().step(32 << 20).unwrap() {}
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
         };
         assert_eq!(late_at(89), None);
         assert!(late_at(91).unwrap().contains("no scrub ran in 91 days"));
-        active.pool.scrub_start().unwrap();
+        active.pool.scrubber().start().unwrap();
         assert_eq!(late_at(300), None, "it runs");
         tend(&active);
         assert!(late_at(301).unwrap().contains("began 210 days ago"));

@@ -86,7 +86,7 @@ impl PoolObservation {
             devices: devices
                 .map(|device| (device.guid, (device.path, device.state, device.errors)))
                 .collect(),
-            scrub: pool.scrub_status(),
+            scrub: pool.scrubber().status(),
             resilver: pool.resilver_status().progress,
             removal: pool
                 .removal_status()

@@ -131,14 +131,14 @@ impl ActivePool {
         more |= pool.space().freeing > 0;
         let jobs = [
             pool.use_spares().map(|_| false),
-            pool.heal().map(|_| false),
+            pool.scrubber().heal().map(|_| false),
             self.expand_by_itself().map(|()| false),
             self.snapshots_by_schedule().map(|()| false),
             self.destroy_due().map(|()| false),
             self.scrub_by_schedule().map(|()| false),
             pool.resilver_step(SCRUB_STEP),
             pool.removal_step(SCRUB_STEP),
-            pool.scrub_step(SCRUB_STEP),
+            pool.scrubber().step(SCRUB_STEP),
             pool.sweep_step(SweepKind::Trim, TRIM_STEP),
             pool.sweep_step(SweepKind::Initialize, SCRUB_STEP),
         ];

@@ -74,7 +74,7 @@ impl Sim {
             }
             17..=19 => {
                 self.say("heal");
-                let healed = self.pool().heal();
+                let healed = self.pool().scrubber().heal();
                 self.survive(healed);
             }
             20 => self.hurt_what_is_needed(),
@@ -85,7 +85,7 @@ impl Sim {
             22 => self.start_or_stop_scrub(),
             23..=25 => {
                 self.say("scrub step");
-                let stepped = self.pool().scrub_step(self.budget());
+                let stepped = self.pool().scrubber().step(self.budget());
                 self.survive(stepped);
             }
             26 => self.check(),
@@ -434,9 +434,9 @@ impl Sim {
         self.say("start or stop a scrub");
         let pool = self.pool();
         let done = match self.dice.below(4) {
-            0 => pool.scrub_stop(),
-            1 => pool.scrub_pause(),
-            _ => pool.scrub_start(),
+            0 => pool.scrubber().stop(),
+            1 => pool.scrubber().pause(),
+            _ => pool.scrubber().start(),
         };
         self.survive(done);
     }
@@ -458,18 +458,18 @@ impl Sim {
                 return Ok(None);
             }
             // One that was under way has passed what went bad since.
-            pool.scrub_start()?;
-            while pool.scrub_step(u64::MAX)? {}
-            pool.scrub_start()?;
-            while pool.scrub_step(u64::MAX)? {}
+            pool.scrubber().start()?;
+            while pool.scrubber().step(u64::MAX)? {}
+            pool.scrubber().start()?;
+            while pool.scrubber().step(u64::MAX)? {}
             pool.commit()?;
             pool.commit()?;
-            Ok(Some(pool.scrub_status().errors))
+            Ok(Some(pool.scrubber().status().errors))
         };
         let Some(errors) = self.survive(whole()).flatten() else {
             return;
         };
-        assert_eq!(errors, 0, "{:?}", self.pool().scrub_status());
+        assert_eq!(errors, 0, "{:?}", self.pool().scrubber().status());
         let devices = self.info();
         let is_whole = |guid: u64| {
             let mut same = devices.iter().filter(|device| device.guid == guid);
@@ -518,9 +518,9 @@ impl Sim {
             };
             let pool = open_devices(few.iter().map(copy).collect()).unwrap();
             assert_clean(&pool);
-            pool.scrub_start().unwrap();
-            while pool.scrub_step(u64::MAX).unwrap() {}
-            assert_eq!(pool.scrub_status().errors, 0, "{few:?}");
+            pool.scrubber().start().unwrap();
+            while pool.scrubber().step(u64::MAX).unwrap() {}
+            assert_eq!(pool.scrubber().status().errors, 0, "{few:?}");
         }
     }
 }

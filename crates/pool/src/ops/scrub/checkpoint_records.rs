@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::format::jobs::scrub_status::{ScrubPosition, ScrubStatus};
 use crate::format::records::pointer::RecordLocation;
 use crate::ops::lifecycle::checkpoint::kept_state;
-use crate::ops::pool::Pool;
+use crate::ops::scrub::Scrubber;
 
 /// Positions in the datasets of the checkpoint have this added to the id.
 pub(crate) const KEPT: u64 = 1 << 62;
@@ -18,9 +18,9 @@ pub(crate) const KEPT_OWN: u64 = 1 << 61;
 /// The bytes of one step in the checkpoint. It is short, because commits wait for it.
 pub(crate) const KEPT_STEP: u64 = 4 << 20;
 
-impl Pool {
+impl Scrubber<'_> {
     /// Goes on with the checkpoint, after the current state. True at its end, or if there is none.
-    pub(super) fn scrub_kept(&self, left: u64, status: &mut ScrubStatus) -> Result<bool> {
+    pub(super) fn step_kept(&self, left: u64, status: &mut ScrubStatus) -> Result<bool> {
         // What is repaired stays where it is until the checkpoint is discarded.
         let committing = self.engine.lock_commits();
         self.engine.check_lease()?;

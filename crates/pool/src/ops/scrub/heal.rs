@@ -4,10 +4,10 @@ use super::{VisitStep, VisitTask, is_current};
 use crate::error::Result;
 use crate::format::jobs::scrub_status::ScrubStatus;
 use crate::format::records::array_kind::ArrayKind;
-use crate::ops::pool::Pool;
+use crate::ops::scrub::Scrubber;
 use crate::storage::repair_queue::BadCopy;
 
-impl Pool {
+impl Scrubber<'_> {
     /// Repairs what was read with errors since this was called last, and returns how many copies were
     /// rewritten. Needs no key.
     ///
