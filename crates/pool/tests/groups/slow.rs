@@ -215,8 +215,8 @@ fn a_trim_and_a_scrub_do_without_a_device_that_hangs() {
             let (pool, _devices, gate) = held_up(width, parity, nth);
             match is_trim {
                 true => {
-                    pool.sweep_start(SweepKind::Trim, None);
-                    while pool.sweep_step(SweepKind::Trim, 1 << 20).unwrap() {}
+                    pool.sweeper().start(SweepKind::Trim, None);
+                    while pool.sweeper().step(SweepKind::Trim, 1 << 20).unwrap() {}
                 }
                 false => drop(scrub_all(&pool)),
             }

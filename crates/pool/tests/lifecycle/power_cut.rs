@@ -372,8 +372,8 @@ fn while_free_space_is_trimmed_and_initialized() {
                 durable.push((clock.now(), normal(workload.model.clone())));
             }
             for what in [SweepKind::Trim, SweepKind::Initialize] {
-                workload.sweep_start(what, None);
-                workload.sweep_step(what, 1 << 20).unwrap();
+                workload.sweeper().start(what, None);
+                workload.sweeper().step(what, 1 << 20).unwrap();
             }
         }
         let timeline = Timeline::of(&devices, durable, &clock);

@@ -11,8 +11,8 @@ const BOTH: [SweepKind; 2] = [SweepKind::Trim, SweepKind::Initialize];
 
 /// Sweeps to the end.
 fn sweep(pool: &Pool, what: SweepKind, device: Option<u64>) {
-    pool.sweep_start(what, device);
-    while pool.sweep_step(what, 1 << 20).unwrap() {}
+    pool.sweeper().start(what, device);
+    while pool.sweeper().step(what, 1 << 20).unwrap() {}
 }
 
 fn trim(pool: &Pool, device: Option<u64>) {
@@ -40,7 +40,7 @@ fn all_that_is_free_is_trimmed() {
     let before = devices.iter().map(|device| device.discarded());
     let before: Vec<u64> = before.collect();
     trim(&pool, None);
-    let status = pool.sweep_status(SweepKind::Trim);
+    let status = pool.sweeper().status(SweepKind::Trim);
     assert_eq!((status.phase, status.failures), (ScrubPhase::Finished, 0));
     assert_eq!(status.examined, status.total);
     let space = pool.space();
@@ -55,7 +55,7 @@ fn all_that_is_free_is_trimmed() {
     let before = devices[1].discarded();
     trim(&pool, Some(pool.devices()[0].guid));
     assert_eq!(devices[1].discarded(), before);
-    assert!(pool.sweep_status(SweepKind::Trim).bytes > 0);
+    assert!(pool.sweeper().status(SweepKind::Trim).bytes > 0);
     assert_sound(&pool, "");
     assert_clean(&pool);
 }
@@ -65,22 +65,28 @@ fn a_trim_is_paused_and_ended() {
     let devices = fault_devices(1, &FaultClock::new());
     let pool = create_on(&devices);
     pool.commit().unwrap();
-    assert!(!pool.sweep_step(SweepKind::Trim, 1).unwrap(), "none runs");
-    pool.sweep_start(SweepKind::Trim, None);
-    assert!(pool.sweep_step(SweepKind::Trim, 1).unwrap());
-    pool.sweep_pause(SweepKind::Trim);
-    let paused = pool.sweep_status(SweepKind::Trim);
+    assert!(
+        !pool.sweeper().step(SweepKind::Trim, 1).unwrap(),
+        "none runs"
+    );
+    pool.sweeper().start(SweepKind::Trim, None);
+    assert!(pool.sweeper().step(SweepKind::Trim, 1).unwrap());
+    pool.sweeper().pause(SweepKind::Trim);
+    let paused = pool.sweeper().status(SweepKind::Trim);
     assert_eq!(paused.phase, ScrubPhase::Paused);
-    assert!(!pool.sweep_step(SweepKind::Trim, 1 << 30).unwrap());
-    pool.sweep_start(SweepKind::Trim, None);
-    assert_eq!(pool.sweep_status(SweepKind::Trim).examined, paused.examined);
-    pool.sweep_stop(SweepKind::Trim);
+    assert!(!pool.sweeper().step(SweepKind::Trim, 1 << 30).unwrap());
+    pool.sweeper().start(SweepKind::Trim, None);
     assert_eq!(
-        pool.sweep_status(SweepKind::Trim).phase,
+        pool.sweeper().status(SweepKind::Trim).examined,
+        paused.examined
+    );
+    pool.sweeper().stop(SweepKind::Trim);
+    assert_eq!(
+        pool.sweeper().status(SweepKind::Trim).phase,
         ScrubPhase::Stopped
     );
-    pool.sweep_start(SweepKind::Trim, None);
-    assert_eq!(pool.sweep_status(SweepKind::Trim).examined, 0);
+    pool.sweeper().start(SweepKind::Trim, None);
+    assert_eq!(pool.sweeper().status(SweepKind::Trim).examined, 0);
 }
 
 #[test]
@@ -109,7 +115,7 @@ fn all_that_is_free_gets_the_pattern() {
         assert!(patterned(&devices[0]) > 0);
         assert_eq!(patterned(&devices[1]), 0, "it was not named");
         sweep(&pool, SweepKind::Initialize, None);
-        let status = pool.sweep_status(SweepKind::Initialize);
+        let status = pool.sweeper().status(SweepKind::Initialize);
         assert_eq!((status.phase, status.failures), (ScrubPhase::Finished, 0));
         let units: u64 = devices.iter().map(|device| patterned(device)).sum();
         let copies = if shape.1 == 0 { shape.0 as u64 } else { 1 };
@@ -136,7 +142,7 @@ fn a_device_that_fails_is_left_alone() {
     devices[0].inject(Fault::DeadFrom(clock.now()));
     for what in BOTH {
         sweep(&pool, what, None);
-        let status = pool.sweep_status(what);
+        let status = pool.sweeper().status(what);
         assert!(status.failures > 0 && status.error.is_some(), "{status:?}");
     }
     devices[0].heal();
@@ -176,7 +182,7 @@ fn the_superblock_before_is_of_use() {
                 // Before its first commit nothing is known of what the last one freed.
                 for what in BOTH {
                     sweep(&pool, what, None);
-                    assert_eq!(pool.sweep_status(what).bytes, 0);
+                    assert_eq!(pool.sweeper().status(what).bytes, 0);
                 }
                 assert_clean(&pool);
                 assert_sound(&pool, format_args!("seed {seed}, step {step}"));

@@ -45,7 +45,7 @@ impl ActivePool {
         let _admin = self.lock(context.decision)?;
         let name = pool.name();
         let device = device.map(|device| find(pool, device)).transpose()?;
-        let now = pool.sweep_status(what);
+        let now = pool.sweeper().status(what);
         work.check(now.phase, (stop, pause), &name)?;
         let is_other = device
             .as_ref()
@@ -65,11 +65,11 @@ impl ActivePool {
         }
         pool.record(&context.origin())?;
         if stop {
-            pool.sweep_stop(what);
+            pool.sweeper().stop(what);
         } else if pause {
-            pool.sweep_pause(what);
+            pool.sweeper().pause(what);
         } else {
-            pool.sweep_start(what, device.map(|device| device.guid));
+            pool.sweeper().start(what, device.map(|device| device.guid));
             self.wake();
         }
         Ok(())
@@ -77,7 +77,7 @@ impl ActivePool {
 
     /// The row for a sweep; `None` if there was none since the import.
     pub(crate) fn sweep_row(&self, what: SweepKind) -> Option<SweepRow> {
-        let sweep = self.pool.sweep_status(what);
+        let sweep = self.pool.sweeper().status(what);
         let state = match sweep.phase {
             ScrubPhase::None => return None,
             ScrubPhase::Running => "running",

@@ -139,8 +139,8 @@ impl ActivePool {
             pool.resilver_step(SCRUB_STEP),
             pool.removal_step(SCRUB_STEP),
             pool.scrubber().step(SCRUB_STEP),
-            pool.sweep_step(SweepKind::Trim, TRIM_STEP),
-            pool.sweep_step(SweepKind::Initialize, SCRUB_STEP),
+            pool.sweeper().step(SweepKind::Trim, TRIM_STEP),
+            pool.sweeper().step(SweepKind::Initialize, SCRUB_STEP),
         ];
         let mut outcome = Ok(());
         for job in jobs {

@@ -1,6 +1,8 @@
 //! Sweeps over all free space: a trim tells the devices of it, an initialization writes a pattern to it. They need no
 //! key, and are not stored: an export ends them.
 
+use crate::engine::gate::CommitEngine;
+use std::sync::Arc;
 use store::{Store, UNIT};
 
 pub use crate::engine::sweep::{SweepKind, SweepStatus};
@@ -15,14 +17,29 @@ const PATTERN: [u8; 8] = 0xdead_beef_dead_beee_u64.to_le_bytes();
 /// The failures after which a device is skipped.
 const FAILURES_MAX: u64 = 16;
 
+/// The sweeps over the free space of a pool.
+#[derive(Clone, Copy)]
+pub struct Sweeper<'a> {
+    pub(crate) engine: &'a Arc<CommitEngine>,
+}
+
 impl Pool {
+    /// The sweeps over free space: trim and initialization.
+    pub fn sweeper(&self) -> Sweeper<'_> {
+        Sweeper {
+            engine: &self.engine,
+        }
+    }
+}
+
+impl Sweeper<'_> {
     /// The progress of a sweep, or the result of the last one since the import.
-    pub fn sweep_status(&self, what: SweepKind) -> SweepStatus {
+    pub fn status(&self, what: SweepKind) -> SweepStatus {
         self.engine.sweeps.of(what).lock().clone()
     }
 
     /// Begins a sweep from the start, of all devices or of one. A paused sweep continues from its position.
-    pub fn sweep_start(&self, what: SweepKind, device: Option<u64>) {
+    pub fn start(&self, what: SweepKind, device: Option<u64>) {
         let total = self.engine.space.segments();
         let now = self.engine.env.now();
         let mut sweep = self.engine.sweeps.of(what).lock();
@@ -43,7 +60,7 @@ impl Pool {
     }
 
     /// Pauses a sweep.
-    pub fn sweep_pause(&self, what: SweepKind) {
+    pub fn pause(&self, what: SweepKind) {
         let mut sweep = self.engine.sweeps.of(what).lock();
         if sweep.phase == ScrubPhase::Running {
             sweep.phase = ScrubPhase::Paused;
@@ -51,7 +68,7 @@ impl Pool {
     }
 
     /// Ends a sweep, whether it runs or is paused.
-    pub fn sweep_stop(&self, what: SweepKind) {
+    pub fn stop(&self, what: SweepKind) {
         let now = self.engine.env.now();
         let mut sweep = self.engine.sweeps.of(what).lock();
         if matches!(sweep.phase, ScrubPhase::Running | ScrubPhase::Paused) {
@@ -64,9 +81,9 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Inconsistent`] if a bitmap makes no sense. A device that fails is told by the status.
-    pub fn sweep_step(&self, what: SweepKind, budget: u64) -> Result<bool> {
-        let engine = &self.engine;
-        let mut sweep = self.sweep_status(what);
+    pub fn step(&self, what: SweepKind, budget: u64) -> Result<bool> {
+        let engine = self.engine;
+        let mut sweep = self.status(what);
         let is_stopped = engine.read_only || engine.suspension.now().is_some();
         if sweep.phase != ScrubPhase::Running || is_stopped {
             return Ok(false);
