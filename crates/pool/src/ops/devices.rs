@@ -10,6 +10,7 @@ mod expand;
 pub(crate) mod freeing;
 mod info;
 pub(crate) mod logs;
+mod new_group;
 pub(crate) mod removal;
 pub(crate) mod resilver;
 mod spares;
@@ -24,15 +25,14 @@ use store::{
 
 use crate::engine::devices::device_changes::ReplacedMembers;
 use crate::engine::devices::membership;
-use crate::engine::devices::membership::shapes;
 use crate::engine::gate::CommitEngine;
 use crate::engine::history::{Origin, log, log_own};
 use crate::error::{Error, Result};
 use crate::format::jobs::resilver_status::ResilverStatus;
 use crate::format::jobs::scrub_status::ScrubPhase;
-use crate::format::superblock::config::{ConfigDevice, DeviceState, Purpose, Role};
+use crate::format::superblock::config::{ConfigDevice, DeviceState, Purpose};
 use crate::format::superblock::root::DEVICES_MAX;
-use crate::ops::devices::logs::LOG_SEGMENTS_MAX;
+use crate::ops::devices::new_group::add_group;
 use crate::ops::pool::Pool;
 pub use expand::{Expandable, PoolGrowth};
 pub use info::DeviceInfo;
@@ -141,7 +141,7 @@ impl Pool {
     /// [`Error::Store`] if the devices do not fit together, or one fails; as
     /// [`Pool::commit`].
     pub fn add_group(&self, devices: &[NewMember], parity: usize, origin: &Origin) -> Result<()> {
-        self.add(devices, parity, Purpose::Data, origin)
+        add_group(&self.engine, devices, parity, Purpose::Data, origin)
     }
 
     /// Checks whether [`Pool::add_group`] would refuse these devices. It writes nothing.
@@ -161,59 +161,6 @@ impl Pool {
     pub fn check_spare(&self, new: &NewMember) -> Result<()> {
         self.engine.check_writable()?;
         Ok(self.engine.disk.store.check_spare(new)?)
-    }
-
-    /// Adds an empty group of devices.
-    pub(crate) fn add(
-        &self,
-        devices: &[NewMember],
-        parity: usize,
-        purpose: Purpose,
-        origin: &Origin,
-    ) -> Result<()> {
-        self.engine.state.read().refuse_with_checkpoint()?;
-        let engine = &self.engine;
-        engine.check_writable()?;
-        let store = &engine.disk.store;
-        let segments_max = match purpose {
-            Purpose::Logs => LOG_SEGMENTS_MAX,
-            _ => u32::MAX,
-        };
-        // What is written to key blocks from now on goes there too, and no other commit is to depend on them.
-        let committing = engine.lock_commits();
-        let group = store.add_group(devices, parity, segments_max)?;
-        let guids: Vec<u64> = devices.iter().map(|new| new.guid).collect();
-        engine.or_let_go(&guids, engine.bring_headers(&guids))?;
-        let listed = engine.commit_holding(&committing, |commit, state| {
-            let members = store.members().into_iter();
-            let joined = members.filter(|member| guids.contains(&member.guid));
-            state
-                .config
-                .devices
-                .extend(joined.map(|member| ConfigDevice::new(&member)));
-            state.config_dirty = true;
-            state.config.shapes = shapes(store.as_ref());
-            engine.space.grow(purpose)?;
-            if !state.config.stretches.is_empty() {
-                state.config.stretches = engine.space.numbering().stretches();
-            }
-            engine.disk.grow();
-            if purpose == Purpose::Logs {
-                let segments = store.groups()[usize::from(group)];
-                state.config.set_role(group, Role { purpose, segments });
-                store.make_dispensable(group, segments);
-            }
-            if guids.len() > 1 || purpose == Purpose::Logs {
-                state.make_redundant(commit);
-            }
-            state.root.groups = (store.groups().len() as u32).into();
-            log(commit, state, origin, None);
-            Ok(())
-        });
-        engine.or_let_go(&guids, listed)?;
-        // Before it is durable that the group is there no log may point into it.
-        engine.space.open_extended();
-        Ok(())
     }
 
     /// Makes a device a spare.
@@ -337,8 +284,10 @@ impl Pool {
     pub fn offline_device(&self, guid: u64, temporary: bool, origin: &Origin) -> Result<()> {
         // A resilver need not repeat the writes that the member still gets.
         self.commit()?;
-        let left = self.is_last_for_logs(guid);
-        let left = left.map(|group| self.leave_group(group)).transpose()?;
+        let left = self.log_devices().is_last(guid);
+        let left = left
+            .map(|group| self.log_devices().leave_group(group))
+            .transpose()?;
         self.engine.commit_with(|commit, state| {
             let device = state.device(guid)?;
             if !device.is_member() {

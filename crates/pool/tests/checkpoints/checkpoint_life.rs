@@ -360,7 +360,7 @@ fn the_devices_stay_as_they_are() {
         pool.attach_device(guids[0], &new(0), false, &origin()),
         pool.attach_device(guids[0], &new(0), true, &origin()),
         pool.add_group(&[new(0)], 0, &origin()),
-        pool.add_logs(&[new(0)], &origin()),
+        pool.log_devices().add(&[new(0)], &origin()),
         pool.detach_device(guids[0], &origin()),
         pool.remove_group(1, &origin()),
     ];

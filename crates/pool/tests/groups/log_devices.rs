@@ -41,7 +41,7 @@ fn waiting(pool: &Pool) -> Vec<u8> {
 fn add_logs(pool: &Pool, devices: &[&Arc<FaultDevice>], guid: u64) {
     let new = devices.iter().zip(guid..);
     let new: Vec<_> = new.map(|(device, guid)| new_member(device, guid)).collect();
-    pool.add_logs(&new, &origin()).unwrap();
+    pool.log_devices().add(&new, &origin()).unwrap();
 }
 
 /// A pool on the first device, with a log on the others, in which there are five entries.
@@ -105,7 +105,7 @@ fn a_log_moves_to_a_device_that_joins_and_back_when_it_is_removed() {
     settle(1);
     assert_eq!(groups(&top_log(&pool)), [1]);
     append(&dataset, entry(2)).unwrap();
-    pool.remove_logs(1, &origin()).unwrap();
+    pool.log_devices().remove(1, &origin()).unwrap();
     assert_eq!(groups(&top_log(&pool)), [0]);
     assert_eq!(pool.devices().len(), 1);
     assert!(devices[1].to_bytes()[..4096].iter().all(|byte| *byte == 0));
@@ -127,7 +127,7 @@ fn groups_behind_one_that_is_gone_stay_where_they_are() {
     add_logs(&pool, &[&devices[1]], 50);
     pool.add_group(&[new_member(&devices[2], 60)], 0, &origin())
         .unwrap();
-    pool.remove_logs(1, &origin()).unwrap();
+    pool.log_devices().remove(1, &origin()).unwrap();
     let dataset = open_top(&pool);
     for slot in 0..200 {
         put(&pool, &dataset, ArrayKind::Data, slot, sized(slot, 8)).unwrap();
@@ -150,7 +150,7 @@ fn a_log_that_waits_moves_without_its_key() {
         let devices = fault_devices(if is_mirror { 3 } else { 2 }, &FaultClock::new());
         drop(pool_with_logs(&devices));
         let pool = open_on(&devices).unwrap();
-        pool.remove_logs(1, &origin()).unwrap();
+        pool.log_devices().remove(1, &origin()).unwrap();
         assert_eq!(groups(&top_log(&pool)), [0]);
         assert_clean(&pool);
         drop(pool);
@@ -166,7 +166,7 @@ fn damage_is_not_forgotten_when_a_log_moves() {
     let second = image.windows(3904).step_by(64).position(|w| w == entry(1));
     devices[1].flip(second.unwrap() as u64 * 64 + 5, 1);
     let pool = open_on(&devices).unwrap();
-    pool.remove_logs(1, &origin()).unwrap();
+    pool.log_devices().remove(1, &origin()).unwrap();
     let dataset = open_top(&pool);
     let (found, end) = entries(&dataset, &dataset.waiting_log().unwrap());
     assert_eq!((found.len(), end), (1, LogEnd::Damaged { entries: 1 }));
@@ -206,7 +206,7 @@ fn a_lost_log_device_is_no_secret() {
     pool.commit().unwrap();
     assert_eq!(groups(&top_log(&pool)), [0]);
     append(&dataset, entry(9)).unwrap();
-    pool.remove_logs(1, &origin()).unwrap();
+    pool.log_devices().remove(1, &origin()).unwrap();
     assert_eq!(states(&pool), [DeviceState::Online]);
     drop((dataset, pool));
     assert_eq!(waiting(&open_on(&alone).unwrap()), [9]);
@@ -245,7 +245,10 @@ fn a_log_that_cannot_be_read_waits_or_is_given_up() {
 
     let pool = open_on(&devices).unwrap();
     bad(&devices);
-    let error = pool.remove_logs(1, &origin()).expect_err("it is refused");
+    let error = pool
+        .log_devices()
+        .remove(1, &origin())
+        .expect_err("it is refused");
     assert!(is_lost(&error), "{error}");
     let dataset = open_top(&pool);
     let head = dataset.waiting_log().unwrap();
@@ -255,7 +258,7 @@ fn a_log_that_cannot_be_read_waits_or_is_given_up() {
     assert_eq!(log.end(), LogEnd::Unreadable { entries: 3 });
     drop(dataset);
     devices[1].heal();
-    pool.remove_logs(1, &origin()).unwrap();
+    pool.log_devices().remove(1, &origin()).unwrap();
     assert_clean(&pool);
     assert_eq!(waiting(&pool), [0, 1, 2, 3, 4]);
 }
@@ -475,7 +478,10 @@ fn what_was_synced_is_found_after_a_power_cut_at_any_event() {
                 2..=4 => pool.commit().unwrap(),
                 5..=6 => change(&pool, &dataset, dice.below(40)),
                 7 => match log_group {
-                    Some(device) => pool.remove_logs(device.group.unwrap(), &origin()).unwrap(),
+                    Some(device) => pool
+                        .log_devices()
+                        .remove(device.group.unwrap(), &origin())
+                        .unwrap(),
                     None => {
                         guid += 10;
                         add_logs(&pool, &logs[..width].iter().collect::<Vec<_>>(), guid);

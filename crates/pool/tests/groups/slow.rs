@@ -142,7 +142,7 @@ fn a_log_device_that_hangs_is_done_without() {
     let (log, gate) = GatedDevice::new(&devices[1]);
     let mut new = new_member(&devices[1], 50);
     new.device = Arc::new(log);
-    pool.add_logs(&[new], &origin()).unwrap();
+    pool.log_devices().add(&[new], &origin()).unwrap();
     pool.set_device_deadline(DEADLINE);
     let dataset = open_top(&pool);
     dataset.want_log(256 << 10, 7);

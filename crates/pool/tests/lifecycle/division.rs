@@ -213,7 +213,8 @@ fn other_devices_stay_in_the_old_pool() {
     let clock = FaultClock::new();
     let devices = fault_devices(6, &clock);
     let pool = create_groups(&devices[..3], &[(2, 0)]);
-    pool.add_logs(&[new_member(&devices[3], 50)], &origin())
+    pool.log_devices()
+        .add(&[new_member(&devices[3], 50)], &origin())
         .unwrap();
     pool.add_cache(&new_member(&devices[4], 51), &origin())
         .unwrap();

@@ -104,7 +104,7 @@ impl ActivePool {
                 Ok(())
             }
             DeviceChange::Remove { device, .. } => match find_group(pool, device)? {
-                Some((group, Purpose::Logs)) => Ok(pool.remove_logs(group, &origin)?),
+                Some((group, Purpose::Logs)) => Ok(pool.log_devices().remove(group, &origin)?),
                 Some((group, _)) => Ok(pool.remove_group(group, &origin)?),
                 None => Ok(pool.remove_spare(find(pool, device)?.guid, &origin)?),
             },
@@ -182,7 +182,7 @@ impl ActivePool {
                 self.pool.check_group(group, *parity)?;
             }
             for group in &logs {
-                self.pool.check_logs(group)?;
+                self.pool.log_devices().check(group)?;
             }
             self.pool.check_caches(&caches)?;
             for spare in &spares {
@@ -200,7 +200,7 @@ impl ActivePool {
             self.pool.add_group(group, *parity, &origin)?;
         }
         for group in &logs {
-            self.pool.add_logs(group, &origin)?;
+            self.pool.log_devices().add(group, &origin)?;
         }
         for cache in &caches {
             self.pool.add_cache(cache, &origin)?;

@@ -242,7 +242,7 @@ impl Sim {
         if count > 0 {
             let new: Vec<NewMember> = (0..count).map(|_| self.new_device().1).collect();
             self.say(format!("add {count} log devices"));
-            let added = self.pool().add_logs(&new, &origin());
+            let added = self.pool().log_devices().add(&new, &origin());
             self.survive(added);
         }
     }
@@ -259,7 +259,7 @@ impl Sim {
             Some(first) if all.iter().all(|d| d.state == DeviceState::Online) => {
                 let group = first.group.expect("a member");
                 self.say(format!("remove the log devices of group {group}"));
-                let removed = self.pool().remove_logs(group, &origin());
+                let removed = self.pool().log_devices().remove(group, &origin());
                 self.survive(removed);
             }
             Some(_) => {}

@@ -1,6 +1,7 @@
 //! Adds and removes groups of devices that are for logs only.
 
 use crate::engine::gate::CommitEngine;
+use std::sync::Arc;
 use std::sync::Weak;
 use store::{MemberState, NewMember};
 
@@ -13,37 +14,50 @@ use crate::format::records::extent::StoredExtent;
 use crate::format::superblock::config::{
     ConfigDevice, DeviceState, Purpose, ROLE_SEGMENTS_MAX, Role,
 };
+use crate::ops::devices::new_group::{LOG_SEGMENTS_MAX, add_group};
 use crate::ops::pool::Pool;
 use crate::storage::writer::txg::TxgWriter;
-
-/// The largest number of segments of a log group: the data synced in a few seconds is not much.
-pub(crate) const LOG_SEGMENTS_MAX: u32 = 1024;
 
 /// The commits after which a log in use has left a group, even while it is written to.
 const COMMITS_MAX: usize = 8;
 
+/// The groups of devices that hold only logs.
+#[derive(Clone, Copy)]
+pub struct LogDevices<'a> {
+    pub(crate) engine: &'a Arc<CommitEngine>,
+}
+
 impl Pool {
+    /// The groups of devices that hold only logs.
+    pub fn log_devices(&self) -> LogDevices<'_> {
+        LogDevices {
+            engine: &self.engine,
+        }
+    }
+}
+
+impl<'a> LogDevices<'a> {
     /// Adds a mirror for logs only. Synced data goes there as long as one of its devices works. Until the next
     /// commit, the data is as safe as these devices.
     ///
     /// # Errors
     /// [`Error::Device`] if the pool has had too many log devices; as [`Pool::add_group`].
-    pub fn add_logs(&self, devices: &[NewMember], origin: &Origin) -> Result<()> {
-        self.refuse_many_logs(devices)?;
-        self.add(devices, 0, Purpose::Logs, origin)
+    pub fn add(&self, devices: &[NewMember], origin: &Origin) -> Result<()> {
+        self.refuse_many(devices)?;
+        add_group(&self.engine, devices, 0, Purpose::Logs, origin)
     }
 
-    /// Says whether [`Pool::add_logs`] would refuse these devices. Nothing is written.
+    /// Says whether [`LogDevices::add`](crate::LogDevices::add) would refuse these devices. Nothing is written.
     ///
     /// # Errors
-    /// As [`Pool::add_logs`].
-    pub fn check_logs(&self, devices: &[NewMember]) -> Result<()> {
-        self.refuse_many_logs(devices)?;
+    /// As [`LogDevices::add`](crate::LogDevices::add).
+    pub fn check(&self, devices: &[NewMember]) -> Result<()> {
+        self.refuse_many(devices)?;
         let store = &self.engine.disk.store;
         Ok(store.check_group(devices, 0, LOG_SEGMENTS_MAX)?)
     }
 
-    fn refuse_many_logs(&self, devices: &[NewMember]) -> Result<()> {
+    fn refuse_many(&self, devices: &[NewMember]) -> Result<()> {
         let known = self.engine.state.read().config.role_segments();
         if known > ROLE_SEGMENTS_MAX - LOG_SEGMENTS_MAX {
             let name = devices.first().map(|new| new.device.name());
@@ -58,9 +72,9 @@ impl Pool {
     /// # Errors
     /// [`Error::Device`] if the group is not for logs;
     /// [`Error::Store`] if a device that leaves fails; as [`Pool::commit`].
-    pub fn remove_logs(&self, group: u16, origin: &Origin) -> Result<()> {
+    pub fn remove(&self, group: u16, origin: &Origin) -> Result<()> {
         self.engine.state.read().refuse_with_checkpoint()?;
-        let engine = &self.engine;
+        let engine = self.engine;
         let _barred = self.leave_group(group)?;
         let (devices, spares) = engine.commit_with(|commit, state| {
             let store = &commit.core.disk.store;
@@ -92,7 +106,7 @@ impl Pool {
     }
 
     /// Moves all logs out of a log group. Nothing is placed there until the returned value is dropped.
-    pub(crate) fn leave_group(&self, group: u16) -> Result<GroupBar<'_>> {
+    pub(crate) fn leave_group(&self, group: u16) -> Result<GroupBar<'a>> {
         self.engine.check_writable()?;
         let purpose = self.engine.state.read().config.purpose(group);
         if purpose != Purpose::Logs {
@@ -102,12 +116,12 @@ impl Pool {
             ));
         }
         let barred = GroupBar::new(&self.engine.context, group);
-        self.leave_logs(group)?;
+        self.leave(group)?;
         Ok(barred)
     }
 
     /// The log group that would have no working device without this one.
-    pub(crate) fn is_last_for_logs(&self, guid: u64) -> Option<u16> {
+    pub(crate) fn is_last(&self, guid: u64) -> Option<u16> {
         let state = self.engine.state.read();
         let config = &state.config;
         let device = config.devices.iter().find(|device| device.guid == guid)?;
@@ -116,11 +130,9 @@ impl Pool {
             |other: &ConfigDevice| other.state == DeviceState::Online && other.guid != guid;
         (is_for_logs && !config.is_complete(device.group, is_whole)).then_some(device.group)
     }
-}
 
-impl Pool {
     /// Cuts lost parts off logs, and reports it. Earlier entries can still be replayed.
-    pub(crate) fn give_up_lost_logs(&self) -> Result<Vec<String>> {
+    pub(crate) fn give_up_lost(&self) -> Result<Vec<String>> {
         self.engine.commit_with(|commit, state| {
             let mut said = Vec::new();
             let lost: Vec<u64> = state.with_lost_logs().map(|entry| entry.id).collect();
@@ -153,8 +165,8 @@ impl Pool {
     }
 
     /// Moves all logs out of a group in which nothing is placed any more.
-    pub(crate) fn leave_logs(&self, group: u16) -> Result<()> {
-        let engine = &self.engine;
+    pub(crate) fn leave(&self, group: u16) -> Result<()> {
+        let engine = self.engine;
         for _ in 0..COMMITS_MAX {
             if !engine
                 .state

@@ -147,7 +147,7 @@ impl Pool {
             ),
             other => other,
         })?;
-        self.leave_logs(group)?;
+        self.log_devices().leave(group)?;
         // Records that are in the group already must be in a tree before the walk begins.
         engine.in_flight.devices_changed();
         let now = engine.env.now();

@@ -102,7 +102,7 @@ impl Pool {
     /// As [`Pool::open`] without [`Error::LogsLost`]; as [`Pool::commit`].
     pub fn open_without_logs(store: Arc<Store>, env: Arc<dyn Env>) -> Result<(Pool, Vec<String>)> {
         let pool = Pool::open_as(store, env, (false, true), AtCheckpoint::Keep)?;
-        let given_up = pool.give_up_lost_logs()?;
+        let given_up = pool.log_devices().give_up_lost()?;
         Ok((pool, given_up))
     }
 

@@ -87,7 +87,10 @@ impl Pool {
             let logs = roles.filter(|(role, _)| role.purpose == Purpose::Logs);
             logs.map(|(_, group)| group).collect()
         };
-        let barred: Result<Vec<_>> = logs.into_iter().map(|n| self.leave_group(n)).collect();
+        let barred: Result<Vec<_>> = logs
+            .into_iter()
+            .map(|n| self.log_devices().leave_group(n))
+            .collect();
         let _barred = barred?;
         let committing = engine.lock_commits();
         engine.commit_holding(&committing, |_, _| Ok(()))?;
