@@ -169,8 +169,8 @@ fn a_full_pool_can_discard_it() {
 fn of_a_pool_that_removed_a_group() {
     let (devices, _, mut workload) = workload(&[(1, 0), (1, 0)], 8);
     workload.run(40);
-    workload.remove_group(0, &origin()).unwrap();
-    while workload.removal_step(1 << 20).unwrap() {
+    workload.removal().begin(0, &origin()).unwrap();
+    while workload.removal().step(1 << 20).unwrap() {
         workload.commit().unwrap();
     }
     workload.make_checkpoint(&origin()).unwrap();
@@ -362,7 +362,7 @@ fn the_devices_stay_as_they_are() {
         pool.add_group(&[new(0)], 0, &origin()),
         pool.log_devices().add(&[new(0)], &origin()),
         pool.detach_device(guids[0], &origin()),
-        pool.remove_group(1, &origin()),
+        pool.removal().begin(1, &origin()),
     ];
     for refused in refused {
         let error = refused.unwrap_err().to_string();

@@ -371,8 +371,8 @@ fn groups_are_removed_before_and_after_others_grow() {
             assert!(gained.records > 0);
         };
         let remove = |workload: &mut Workload, group: u16| {
-            workload.remove_group(group, &origin()).unwrap();
-            while workload.removal_step(64 << 10).unwrap() {
+            workload.removal().begin(group, &origin()).unwrap();
+            while workload.removal().step(64 << 10).unwrap() {
                 workload.step();
             }
             workload.commit().unwrap();

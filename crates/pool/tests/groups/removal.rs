@@ -29,11 +29,11 @@ fn create(shape: usize, clock: &FaultClock) -> (Vec<Arc<FaultDevice>>, Pool, u16
 
 /// Goes on with a removal until it is done or waits.
 fn remove(pool: &Pool) {
-    while pool.removal_step(64 << 10).unwrap() {}
+    while pool.removal().step(64 << 10).unwrap() {}
 }
 
 fn phase(pool: &Pool) -> RemovalPhase {
-    pool.removal_status().unwrap().phase
+    pool.removal().status().unwrap().phase
 }
 
 /// The devices that are in the pool, of those in the order of its groups.
@@ -52,14 +52,14 @@ fn what_it_held_is_read_from_the_others() {
         let (devices, pool, leaving) = create(seed as usize, &clock);
         let mut workload = Workload::new(pool, seed);
         workload.steps(60);
-        workload.remove_group(leaving, &origin()).unwrap();
+        workload.removal().begin(leaving, &origin()).unwrap();
         let mut left = u64::MAX;
-        while workload.removal_step(64 << 10).unwrap() {
+        while workload.removal().step(64 << 10).unwrap() {
             workload.run(2);
             assert_clean(&workload.pool);
-            left = left.min(workload.removal_status().unwrap().left);
+            left = left.min(workload.removal().status().unwrap().left);
         }
-        let status = workload.removal_status().unwrap();
+        let status = workload.removal().status().unwrap();
         assert_eq!(
             (status.phase, status.waits),
             (RemovalPhase::Finished, None),
@@ -96,24 +96,24 @@ fn it_goes_on_after_an_import_and_can_be_stopped() {
         let (devices, pool, leaving) = create(seed as usize, &clock);
         let mut workload = Workload::new(pool, seed);
         workload.steps(60);
-        workload.remove_group(leaving, &origin()).unwrap();
+        workload.removal().begin(leaving, &origin()).unwrap();
         for _ in 0..4 {
-            workload.removal_step(16 << 10).unwrap();
+            workload.removal().step(16 << 10).unwrap();
         }
         workload.run(5);
         workload.reopened(|| open_on(&devices).unwrap());
         assert_eq!(phase(&workload.pool), RemovalPhase::Running);
         assert_clean(&workload.pool);
-        workload.removal_step(16 << 10).unwrap();
-        workload.stop_removal(&origin()).unwrap();
+        workload.removal().step(16 << 10).unwrap();
+        workload.removal().stop(&origin()).unwrap();
         assert_eq!(phase(&workload.pool), RemovalPhase::Stopped);
         assert_clean(&workload.pool);
         workload.run(60);
         assert_clean(&workload.pool);
         workload.reopened(|| open_on(&devices).unwrap());
-        assert!(workload.stop_removal(&origin()).is_err());
+        assert!(workload.removal().stop(&origin()).is_err());
 
-        workload.remove_group(leaving, &origin()).unwrap();
+        workload.removal().begin(leaving, &origin()).unwrap();
         remove(&workload.pool);
         assert_eq!(phase(&workload.pool), RemovalPhase::Finished, "seed {seed}");
         assert_clean(&workload.pool);
@@ -130,7 +130,7 @@ fn groups_are_removed_one_after_the_other() {
         let mut workload = Workload::new(create_on(&devices), seed);
         workload.steps(50);
         for leaving in [3, 0, 2] {
-            workload.remove_group(leaving, &origin()).unwrap();
+            workload.removal().begin(leaving, &origin()).unwrap();
             remove(&workload.pool);
             assert_eq!(phase(&workload.pool), RemovalPhase::Finished, "seed {seed}");
             assert_clean(&workload.pool);
@@ -151,7 +151,7 @@ fn it_is_forgotten_with_what_it_held() {
     let devices = fault_devices(3, &clock);
     let mut workload = Workload::new(create_on(&devices[..2]), 7);
     workload.steps(50);
-    workload.remove_group(1, &origin()).unwrap();
+    workload.removal().begin(1, &origin()).unwrap();
     remove(&workload.pool);
     workload.commit().unwrap();
     let (pool, model) = workload.close();
@@ -171,7 +171,10 @@ fn it_is_forgotten_with_what_it_held() {
 }
 
 fn refusal(pool: &Pool, group: u16) -> String {
-    pool.remove_group(group, &origin()).unwrap_err().to_string()
+    pool.removal()
+        .begin(group, &origin())
+        .unwrap_err()
+        .to_string()
 }
 
 #[test]
@@ -183,7 +186,7 @@ fn what_cannot_be_is_refused() {
     let guid = pool.devices()[0].guid;
     pool.offline_device(guid, false, &origin()).unwrap();
     assert!(refusal(&pool, 0).contains("does not hold everything"));
-    pool.remove_group(1, &origin()).unwrap();
+    pool.removal().begin(1, &origin()).unwrap();
     assert!(refusal(&pool, 2).contains("another group is being removed"));
     assert!(refusal(&pool, 1).contains("another group is being removed"));
     let beside = pool.devices()[2].guid;
@@ -230,7 +233,7 @@ fn what_does_not_fit_is_refused_and_goes_on_as_before() {
         punch(&pool, &dataset, pool::ArrayKind::Data, slot).unwrap();
     }
     pool.commit().unwrap();
-    pool.remove_group(0, &origin()).unwrap();
+    pool.removal().begin(0, &origin()).unwrap();
     remove(&pool);
     assert_eq!(phase(&pool), RemovalPhase::Finished);
     assert_clean(&pool);
@@ -253,16 +256,16 @@ fn a_member_that_comes_back_gets_the_copies() {
         let pool = create_mirrors(&devices, &[2, 1]);
         let mut workload = Workload::new(pool, seed);
         workload.run(50);
-        workload.remove_group(1, &origin()).unwrap();
+        workload.removal().begin(1, &origin()).unwrap();
         let guid = workload.devices()[0].guid;
-        workload.removal_step(8 << 10).unwrap();
+        workload.removal().step(8 << 10).unwrap();
         workload.offline_device(guid, false, &origin()).unwrap();
         if seed % 2 == 0 {
             remove(&workload.pool);
             assert_eq!(phase(&workload.pool), RemovalPhase::Finished);
         } else {
             for _ in 0..4 {
-                workload.removal_step(8 << 10).unwrap();
+                workload.removal().step(8 << 10).unwrap();
             }
         }
         let back = dynamic(&devices).remove(0);
@@ -299,8 +302,8 @@ fn a_device_that_fails_at_any_event_loses_nothing() {
             if let Some(fault) = fault(begin) {
                 devices[failing].inject(fault);
             }
-            pool.remove_group(leaving, &origin()).unwrap();
-            while pool.removal_step(32 << 10).unwrap() {}
+            pool.removal().begin(leaving, &origin()).unwrap();
+            while pool.removal().step(32 << 10).unwrap() {}
             assert_eq!(phase(&pool), RemovalPhase::Finished);
             pool.commit().unwrap();
             assert_clean(&pool);
@@ -357,9 +360,9 @@ fn a_group_with_a_record_that_is_lost_stays() {
         .position(|bytes| *bytes == wanted[..64] && lost > 0);
     let at = at.unwrap_or_else(|| panic!("{addr:?}"));
     devices[1].flip(at as u64, 0xff);
-    pool.remove_group(1, &origin()).unwrap();
+    pool.removal().begin(1, &origin()).unwrap();
     remove(&pool);
-    let status = pool.removal_status().unwrap();
+    let status = pool.removal().status().unwrap();
     assert_eq!(status.phase, RemovalPhase::Running);
     assert!(status.waits.unwrap().contains("cannot be read"));
     assert_clean(&pool);
@@ -388,7 +391,7 @@ fn with_table(clock: &FaultClock) -> (Arc<FaultDevice>, Model) {
     let devices = fault_devices(2, clock);
     let mut workload = Workload::new(create_on(&devices), 5);
     workload.steps(80);
-    workload.remove_group(1, &origin()).unwrap();
+    workload.removal().begin(1, &origin()).unwrap();
     remove(&workload.pool);
     assert_eq!(phase(&workload.pool), RemovalPhase::Finished);
     let (pool, model) = workload.close();
@@ -430,7 +433,7 @@ fn a_resilver_does_not_wait_for_ever_for_the_table() {
         put(&pool, &dataset, data, slot, slot).unwrap();
     }
     pool.commit().unwrap();
-    pool.remove_group(1, &origin()).unwrap();
+    pool.removal().begin(1, &origin()).unwrap();
     remove(&pool);
     drop(dataset);
     export(pool);
@@ -512,7 +515,7 @@ fn readers_notice_nothing() {
                     assert_eq!(found.len(), 300);
                 }
             });
-            pool.remove_group(round % 2, &origin()).unwrap();
+            pool.removal().begin(round % 2, &origin()).unwrap();
             remove(&pool);
             is_over.store(true, Ordering::Release);
             reader.join().unwrap();

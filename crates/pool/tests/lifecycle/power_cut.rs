@@ -214,14 +214,14 @@ fn while_a_group_is_removed() {
         }
         let mut durable = vec![(clock.now(), normal(workload.model.clone()))];
         let is_stopped = seed % 2 == 0;
-        workload.remove_group(0, &origin()).unwrap();
+        workload.removal().begin(0, &origin()).unwrap();
         for step in 0.. {
-            let more = workload.removal_step(40 << 10).unwrap();
+            let more = workload.removal().step(40 << 10).unwrap();
             workload.step();
             workload.commit().unwrap();
             durable.push((clock.now(), normal(workload.model.clone())));
             if is_stopped && step == 4 {
-                workload.stop_removal(&origin()).unwrap();
+                workload.removal().stop(&origin()).unwrap();
             }
             if !more {
                 break;
@@ -233,7 +233,7 @@ fn while_a_group_is_removed() {
             timeline.check(seed, cut, survival);
             let devices = timeline.devices(cut, survival);
             let pool = open_on(&devices).unwrap();
-            while pool.removal_step(1 << 20).unwrap() {}
+            while pool.removal().step(1 << 20).unwrap() {}
             timeline.check_pool(&pool, seed, cut, survival);
             assert_sound(&pool, cut);
         }

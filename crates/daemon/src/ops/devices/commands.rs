@@ -105,10 +105,10 @@ impl ActivePool {
             }
             DeviceChange::Remove { device, .. } => match find_group(pool, device)? {
                 Some((group, Purpose::Logs)) => Ok(pool.log_devices().remove(group, &origin)?),
-                Some((group, _)) => Ok(pool.remove_group(group, &origin)?),
+                Some((group, _)) => Ok(pool.removal().begin(group, &origin)?),
                 None => Ok(pool.remove_spare(find(pool, device)?.guid, &origin)?),
             },
-            DeviceChange::StopRemove => Ok(pool.stop_removal(&origin)?),
+            DeviceChange::StopRemove => Ok(pool.removal().stop(&origin)?),
             DeviceChange::Offline { device, temporary } => {
                 let device = find(pool, device)?;
                 Ok(pool.offline_device(device.guid, *temporary, &origin)?)
@@ -135,8 +135,8 @@ impl ActivePool {
 
     /// Continues the removal of a group until it is done.
     fn end_removal(&self) -> Result<()> {
-        while self.pool.removal_step(REMOVAL_STEP)? {}
-        let status = self.pool.removal_status();
+        while self.pool.removal().step(REMOVAL_STEP)? {}
+        let status = self.pool.removal().status();
         match status.filter(|status| status.is_under_way()) {
             None => Ok(()),
             Some(status) => Err(Failure::new(

@@ -107,7 +107,7 @@ pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolRepor
             .as_ref()
             .map(|root| root.display().to_string()),
         resilver: scan_row(&resilver.progress, resilver.waits),
-        removal: pool.removal_status().map(removal_row),
+        removal: pool.removal().status().map(removal_row),
         trim: active.sweep_row(SweepKind::Trim),
         initialize: active.sweep_row(SweepKind::Initialize),
         checkpoint: active.checkpoint_row(),

@@ -89,7 +89,8 @@ impl PoolObservation {
             scrub: pool.scrubber().status(),
             resilver: pool.resilver_status().progress,
             removal: pool
-                .removal_status()
+                .removal()
+                .status()
                 .map(|removal| (removal.phase, removal.name)),
             suspended: pool.suspended(),
             full: Fullness::of(space.total.saturating_sub(space.free), space.available),

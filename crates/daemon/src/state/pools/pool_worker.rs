@@ -137,7 +137,7 @@ impl ActivePool {
             self.destroy_due().map(|()| false),
             self.scrub_by_schedule().map(|()| false),
             pool.resilver_step(SCRUB_STEP),
-            pool.removal_step(SCRUB_STEP),
+            pool.removal().step(SCRUB_STEP),
             pool.scrubber().step(SCRUB_STEP),
             pool.sweeper().step(SweepKind::Trim, TRIM_STEP),
             pool.sweeper().step(SweepKind::Initialize, SCRUB_STEP),

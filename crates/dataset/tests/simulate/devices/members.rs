@@ -92,7 +92,7 @@ impl Sim {
             27 | 28 => self.remove_or_keep_group(),
             29..=31 => {
                 self.say("removal step");
-                let stepped = self.pool().removal_step(self.budget());
+                let stepped = self.pool().removal().step(self.budget());
                 self.survive(stepped);
             }
             34 => self.hurt_log_device(),
@@ -385,7 +385,7 @@ impl Sim {
         if members.iter().any(is_leaving) {
             if self.dice.below(4) == 0 {
                 self.say("keep the group");
-                let stopped = self.pool().stop_removal(&origin());
+                let stopped = self.pool().removal().stop(&origin());
                 self.survive(stopped);
             }
             return;
@@ -393,7 +393,7 @@ impl Sim {
         members.retain(|device| device.purpose == Purpose::Data);
         if let Some(group) = self.pick(members).and_then(|device| device.group) {
             self.say(format!("remove group {group}"));
-            match self.pool().remove_group(group, &origin()) {
+            match self.pool().removal().begin(group, &origin()) {
                 Err(error @ pool::Error::Device { .. }) => self.say(format!("   {error}")),
                 removed => drop(self.survive(removed)),
             }
@@ -405,7 +405,7 @@ impl Sim {
         self.say("remove everything that is to go");
         let pool = self.pool();
         let done = || -> pool::Result<()> {
-            while pool.removal_step(1 << 20)? {}
+            while pool.removal().step(1 << 20)? {}
             Ok(())
         };
         self.survive(done());

@@ -6,6 +6,9 @@
 //! records to copy, and the bitmaps show when it is complete: the group leaves when each of its allocated units has a
 //! copy.
 
+use crate::engine::gate::CommitEngine;
+use crate::ops::devices::logs::LogDevices;
+use std::sync::Arc;
 use store::MemberState;
 
 use crate::engine::datasets::table::DatasetTable;
@@ -33,9 +36,24 @@ const NO_SPACE: &str = "the rest of the pool has no free space for the remaining
 /// The seconds after which failed work is tried again.
 pub(crate) const RETRY_SECS: u64 = 60;
 
+/// The removal of a group of devices that holds data.
+#[derive(Clone, Copy)]
+pub struct GroupRemoval<'a> {
+    pub(crate) engine: &'a Arc<CommitEngine>,
+}
+
 impl Pool {
+    /// The removal of a group of devices that holds data.
+    pub fn removal(&self) -> GroupRemoval<'_> {
+        GroupRemoval {
+            engine: &self.engine,
+        }
+    }
+}
+
+impl GroupRemoval<'_> {
     /// The present removal of a group with data, or the last one.
-    pub fn removal_status(&self) -> Option<RemovalStatus> {
+    pub fn status(&self) -> Option<RemovalStatus> {
         let mut status = self.engine.state.read().config.removal.clone()?;
         if status.is_under_way() {
             let taken = self.engine.space.taken_units(status.group);
@@ -49,20 +67,20 @@ impl Pool {
     }
 
     /// Begins to remove a group that holds data: what lies there is copied to the other groups by
-    /// [`Pool::removal_step`].
+    /// [`GroupRemoval::step`](crate::GroupRemoval::step).
     ///
     /// # Errors
     /// [`Error::Device`] if it does not fit there, if devices of the group are not whole, or for other
     /// reasons that it says.
-    pub fn remove_group(&self, group: u16, origin: &Origin) -> Result<()> {
+    pub fn begin(&self, group: u16, origin: &Origin) -> Result<()> {
         self.engine.state.read().refuse_with_checkpoint()?;
-        let engine = &self.engine;
+        let engine = self.engine;
         engine.check_writable()?;
         let mut removal = engine.removal.lock();
         let name = self.check_removable(group)?;
         engine.space.leave(group, true);
         let reserved = self
-            .begin_removal(group, &name, origin)
+            .reserve_and_begin(group, &name, origin)
             .inspect_err(|_| engine.space.leave(group, false))?;
         *removal = Removal::new(reserved);
         Ok(())
@@ -130,8 +148,13 @@ impl Pool {
         ))
     }
 
-    fn begin_removal(&self, group: u16, name: &str, origin: &Origin) -> Result<SpaceReservation> {
-        let engine = &self.engine;
+    fn reserve_and_begin(
+        &self,
+        group: u16,
+        name: &str,
+        origin: &Origin,
+    ) -> Result<SpaceReservation> {
+        let engine = self.engine;
         let space = &engine.space;
         let remap = &engine.disk.remap;
         let taken = space.taken_units(group);
@@ -147,7 +170,10 @@ impl Pool {
             ),
             other => other,
         })?;
-        self.log_devices().leave(group)?;
+        LogDevices {
+            engine: self.engine,
+        }
+        .leave(group)?;
         // Records that are in the group already must be in a tree before the walk begins.
         engine.in_flight.devices_changed();
         let now = engine.env.now();
@@ -184,8 +210,8 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Refused`] if no group is being removed; as [`Pool::commit`].
-    pub fn stop_removal(&self, origin: &Origin) -> Result<()> {
-        let engine = &self.engine;
+    pub fn stop(&self, origin: &Origin) -> Result<()> {
+        let engine = self.engine;
         let mut removal = engine.removal.lock();
         engine.commit_with(|commit, state| {
             let name = state.pool_name();
@@ -207,8 +233,8 @@ impl Pool {
     /// # Errors
     /// [`Error::Damaged`] and [`Error::Inconsistent`] if a
     /// node cannot be read; [`Error::Store`] if a device fails. As [`Pool::commit`].
-    pub fn removal_step(&self, budget: u64) -> Result<bool> {
-        let engine = &self.engine;
+    pub fn step(&self, budget: u64) -> Result<bool> {
+        let engine = self.engine;
         let status = engine.state.read().config.removal.clone();
         let Some(status) = status.filter(|status| status.is_under_way() && !engine.read_only)
         else {
@@ -223,7 +249,7 @@ impl Pool {
             return Ok(false);
         }
         removal.waits = None;
-        if self.resilver_status().is_running() {
+        if self.engine.is_resilvering() {
             let why = "it goes on when the resilver is done".to_owned();
             removal.waits = Some((why, 0));
             return Ok(false);
@@ -238,7 +264,7 @@ impl Pool {
         }
         match removal.has_walked {
             false => self.walk(&status, &mut removal, budget),
-            true => self.end_removal(&status, &mut removal),
+            true => self.end(&status, &mut removal),
         }
     }
 
@@ -265,7 +291,7 @@ impl Pool {
     }
 
     fn walk(&self, status: &RemovalStatus, removal: &mut Removal, budget: u64) -> Result<bool> {
-        let engine = &self.engine;
+        let engine = self.engine;
         let left = self.left(status.group)?;
         if removal.walk == ScrubStatus::default() {
             removal.left_before = left;
@@ -334,8 +360,8 @@ impl Pool {
 
     /// Ends the removal after the walk. The free queue is emptied first. Then the group leaves, if all its units have
     /// copies.
-    fn end_removal(&self, status: &RemovalStatus, removal: &mut Removal) -> Result<bool> {
-        let engine = &self.engine;
+    fn end(&self, status: &RemovalStatus, removal: &mut Removal) -> Result<bool> {
+        let engine = self.engine;
         match end_frees(engine)? {
             Frees::Done => {}
             Frees::More => return Ok(true),
@@ -369,7 +395,7 @@ impl Pool {
 
     /// Puts the remap table into use, and releases the devices. False if a unit has no copy.
     fn drop_group(&self, status: &RemovalStatus) -> Result<bool> {
-        let engine = &self.engine;
+        let engine = self.engine;
         let now = engine.env.now();
         let group = status.group;
         let gone = engine.commit_with(|commit, state| {
@@ -407,7 +433,7 @@ impl Pool {
 
     /// Frees a part of the copies. False if none is left, and the group is in use again.
     fn give_up_step(&self, removal: &mut Removal) -> Result<bool> {
-        let engine = &self.engine;
+        let engine = self.engine;
         let now = engine.env.now();
         let still = engine.commit_with(|commit, state| give_up(commit, state, now))?;
         if let Some(group) = still {
