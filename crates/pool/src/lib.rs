@@ -93,6 +93,7 @@ pub use ops::datasets::log::{ShownEntry, ShownLog};
 pub use ops::devices::caches::{CacheInfo, CacheState};
 pub use ops::devices::logs::LogDevices;
 pub use ops::devices::removal::GroupRemoval;
+pub use ops::devices::resilver::Resilverer;
 pub use ops::devices::sweep::Sweeper;
 pub use ops::devices::sweep::{SweepKind, SweepStatus};
 pub use ops::devices::{DeviceInfo, Expandable, PoolGrowth};

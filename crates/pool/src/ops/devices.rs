@@ -26,10 +26,8 @@ use store::{
 use crate::engine::devices::device_changes::ReplacedMembers;
 use crate::engine::devices::membership;
 use crate::engine::gate::CommitEngine;
-use crate::engine::history::{Origin, log, log_own};
+use crate::engine::history::{Origin, log};
 use crate::error::{Error, Result};
-use crate::format::jobs::resilver_status::ResilverStatus;
-use crate::format::jobs::scrub_status::ScrubPhase;
 use crate::format::superblock::config::{ConfigDevice, DeviceState, Purpose};
 use crate::format::superblock::root::DEVICES_MAX;
 use crate::ops::devices::new_group::add_group;
@@ -420,34 +418,6 @@ impl Pool {
             log(commit, state, origin, None);
             Ok(())
         })
-    }
-
-    /// Ends a resilver: its members are complete, except those that lack data. True if the devices have changed
-    /// meanwhile, and there is more to do.
-    pub(crate) fn finish_resilver(&self, mut status: ResilverStatus, round: u64) -> Result<bool> {
-        let engine = &self.engine;
-        status.progress.phase = ScrubPhase::Finished;
-        status.progress.ended = engine.env.now();
-        let replaced = engine.commit_with(|commit, state| {
-            if engine.in_flight.round() != round {
-                return Ok(None);
-            }
-            let done = state.settle_resilvered(commit, &status.lacking);
-            let text = match status.progress.errors {
-                0 => "resilver".to_owned(),
-                errors => format!("resilver, {errors} records were not copied"),
-            };
-            state.config.resilver = status;
-            state.config_dirty = true;
-            log_own(commit, state, text);
-            Ok(Some(done))
-        })?;
-        let Some(ReplacedMembers { devices, spares }) = replaced else {
-            return Ok(true);
-        };
-        engine.release(&devices, false)?;
-        engine.release(&spares, true)?;
-        Ok(false)
     }
 }
 

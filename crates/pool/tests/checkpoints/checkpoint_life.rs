@@ -376,7 +376,7 @@ fn the_devices_stay_as_they_are() {
     pool.commit().unwrap();
     pool.commit().unwrap();
     drop(dataset);
-    assert!(!pool.use_spares().unwrap());
+    assert!(!pool.resilverer().use_spares().unwrap());
     drop((pool, now));
 
     // It goes back without the device, and the device comes back.

@@ -208,7 +208,7 @@ fn with_older_device() -> (Vec<Arc<FaultDevice>>, Vec<u8>, Model) {
 /// The older device has all of the checkpoint, and nobody needs the other one.
 fn assert_has_all(pool: Pool, device: &FaultDevice, kept: &Model) {
     assert_eq!(states(&pool)[1], DeviceState::Online);
-    assert_eq!(pool.resilver_status().progress.errors, 0);
+    assert_eq!(pool.resilverer().status().progress.errors, 0);
     assert_eq!(scrub_all(&pool).repaired, 0, "it has all copies");
     export(pool);
     let alone = [copy_of(device)];
@@ -231,7 +231,7 @@ fn short_steps_pass_over_nothing() {
     let (devices, _, kept) = with_older_device();
     let pool = open_on(&devices).unwrap();
     pool.claim("host").unwrap();
-    while pool.resilver_step(1).unwrap() {}
+    while pool.resilverer().step(1).unwrap() {}
     let mut examined = Vec::new();
     for budget in [1, 20 << 10, u64::MAX] {
         pool.scrubber().start().unwrap();
@@ -257,14 +257,14 @@ fn a_resilver_waits_while_it_cannot_be_read() {
         devices[0].inject(Fault::BadBytes { offset, len: 4096 });
     }
     resilver(&pool);
-    let status = pool.resilver_status();
+    let status = pool.resilverer().status();
     assert!(status.is_running());
     let why = status.waits.unwrap();
     assert!(why.contains("checkpoint"), "{why}");
     assert_eq!(states(&pool)[1], DeviceState::Resilvering);
     devices[0].heal();
-    while pool.resilver_status().is_running() {
-        pool.resilver_step(256 << 10).unwrap();
+    while pool.resilverer().status().is_running() {
+        pool.resilverer().step(256 << 10).unwrap();
     }
     assert_has_all(pool, &devices[1], &kept);
 }
@@ -277,7 +277,7 @@ fn a_device_stays_incomplete_if_it_is_damaged() {
     pool.claim("host").unwrap();
     resilver(&pool);
     assert_eq!(states(&pool)[1], DeviceState::Resilvering);
-    let status = pool.resilver_status().progress;
+    let status = pool.resilverer().status().progress;
     assert_eq!((status.errors, status.unreadable), (1, 0));
     let name = status.damage[0].in_checkpoint.as_deref();
     assert_eq!(name, Some(""), "the checkpoint as a whole");

@@ -303,7 +303,7 @@ pub fn states(pool: &Pool) -> Vec<DeviceState> {
 
 /// Resilvers to the end.
 pub fn resilver(pool: &Pool) {
-    while pool.resilver_step(256 << 10).unwrap() {}
+    while pool.resilverer().step(256 << 10).unwrap() {}
 }
 
 /// Scrubs to the end.

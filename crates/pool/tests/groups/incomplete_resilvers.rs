@@ -49,7 +49,7 @@ fn replace(pool: &Pool, old: usize, new: &Arc<FaultDevice>, guid: u64) {
 
 #[track_caller]
 fn assert_errors(pool: &Pool, errors: u64, unreadable: u64) {
-    let status = pool.resilver_status().progress;
+    let status = pool.resilverer().status().progress;
     let found = (status.phase, status.errors, status.unreadable);
     assert_eq!(found, (ScrubPhase::Finished, errors, unreadable));
 }
@@ -65,7 +65,10 @@ fn a_device_stays_until_all_of_it_is_copied() {
     assert_eq!(states(&pool), [Online, Resilvering]);
     assert_errors(&pool, 1, 1);
     pool.commit().unwrap();
-    assert!(!pool.resilver_step(1 << 20).unwrap(), "it does not spin");
+    assert!(
+        !pool.resilverer().step(1 << 20).unwrap(),
+        "it does not spin"
+    );
     let line = pool.history().unwrap().pop().unwrap().text;
     assert_eq!(line, "resilver, 1 records were not copied");
     // It cannot be taken out, and no other device can take its place.
@@ -110,7 +113,7 @@ fn what_is_lacking_can_be_given_up() {
     drop((dataset, pool));
     assert!(open_on(&devices[..1]).is_err(), "it was let go");
     let pool = open_on(&devices[1..2]).unwrap();
-    assert!(!pool.resilver_status().is_running());
+    assert!(!pool.resilverer().status().is_running());
     let dataset = pool.open_dataset(1).unwrap();
     let is_lost = |slot: &u64| {
         let mut is_good = |ptr: &RecordPtr, bytes: &[u8]| dataset.is_undamaged(ptr, bytes);
@@ -156,7 +159,7 @@ fn an_import_tries_again() {
     drop((dataset, pool));
     // It fails still, and then does not.
     let pool = open_on(&devices).unwrap();
-    assert!(pool.resilver_status().is_running());
+    assert!(pool.resilverer().status().is_running());
     resilver(&pool);
     assert_eq!(states(&pool), [Online, Resilvering]);
     assert_errors(&pool, 1, 1);
@@ -202,7 +205,7 @@ fn what_is_damaged_in_every_copy_is_deleted_first() {
     resilver(&pool);
     assert_eq!(states(&pool), [Online, Resilvering]);
     assert_errors(&pool, 1, 0);
-    assert_eq!(pool.resilver_status().progress.damage[0].slot, 7);
+    assert_eq!(pool.resilverer().status().progress.damage[0].slot, 7);
     // Trying again helps only after that.
     pool.clear_device_errors(None, &origin()).unwrap();
     resilver(&pool);
@@ -258,7 +261,7 @@ fn a_node_that_cannot_be_read_keeps_all_that_is_replaced() {
     replace(&pool, 0, &devices[1], 50);
     resilver(&pool);
     assert_eq!(states(&pool), [Online, Resilvering]);
-    let status = pool.resilver_status().progress;
+    let status = pool.resilverer().status().progress;
     assert!(status.unreadable > 0, "{status:?}");
     assert_eq!(held_by(&[&devices[0]]), all);
 }
@@ -299,11 +302,11 @@ fn a_spare_that_lacks_something_stays_and_goes_when_the_other_is_back() {
     pool.commit().unwrap();
     pool.commit().unwrap();
     fail_reads(&devices[0], &dataset, 7);
-    assert!(pool.use_spares().unwrap());
+    assert!(pool.resilverer().use_spares().unwrap());
     resilver(&pool);
     assert_eq!(states(&pool), [Online, Faulted, Resilvering]);
     assert_errors(&pool, 1, 1);
-    assert!(!pool.use_spares().unwrap());
+    assert!(!pool.resilverer().use_spares().unwrap());
     devices[1].heal();
     let guid = pool.devices()[1].guid;
     pool.release_device(guid).unwrap();

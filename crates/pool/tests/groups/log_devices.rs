@@ -283,17 +283,17 @@ fn a_resilver_waits_for_a_log_and_a_scrub_does_not() {
     assert!(!pool.scrubber().step(u64::MAX).unwrap());
     assert_eq!(pool.scrubber().status().phase, ScrubPhase::Running);
     resilver(&pool);
-    let status = pool.resilver_status();
+    let status = pool.resilverer().status();
     let why = status.waits.as_ref().expect("it waits");
     assert!(status.is_running() && why.contains("tank"), "{status:?}");
     while pool.scrubber().step(u64::MAX).unwrap() {}
     assert_eq!(pool.scrubber().status().phase, ScrubPhase::Finished);
     devices[1].heal();
     // It is tried again from time to time.
-    while pool.resilver_status().is_running() {
-        pool.resilver_step(u64::MAX).unwrap();
+    while pool.resilverer().status().is_running() {
+        pool.resilverer().step(u64::MAX).unwrap();
     }
-    assert_eq!(pool.resilver_status().waits, None);
+    assert_eq!(pool.resilverer().status().waits, None);
     assert_eq!(states(&pool), [DeviceState::Online; 3]);
 }
 

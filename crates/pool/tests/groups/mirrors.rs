@@ -146,7 +146,7 @@ fn a_member_that_was_away_is_resilvered() {
         assert_eq!(read_pool(&pool), normal(model.clone()));
         resilver(&pool);
         assert_eq!(states(&pool), [Online; 3]);
-        let status = pool.resilver_status().progress;
+        let status = pool.resilverer().status().progress;
         assert_eq!(
             (status.phase, status.errors),
             (pool::ScrubPhase::Finished, 0)
@@ -292,7 +292,7 @@ fn a_plain_pool_becomes_a_mirror_and_moves_to_another_device() {
     assert_eq!(states(&workload.pool), [Online, Resilvering]);
     for _ in 0..20 {
         workload.step();
-        workload.resilver_step(20 << 10).unwrap();
+        workload.resilverer().step(20 << 10).unwrap();
     }
     resilver(&workload.pool);
     workload.commit().unwrap();
@@ -329,13 +329,13 @@ fn a_spare_steps_in_and_goes_back() {
     let devices = fault_devices(3, &clock);
     let mut workload = filled(&devices, &[2], 9);
     assert_eq!(states(&workload.pool), [Online, Online, DeviceState::Spare]);
-    assert!(!workload.use_spares().unwrap());
+    assert!(!workload.resilverer().use_spares().unwrap());
     devices[0].inject(Fault::DeadFrom(clock.now()));
     workload.step();
     workload.record(&origin()).unwrap();
     workload.commit().unwrap();
-    assert!(workload.use_spares().unwrap());
-    assert!(!workload.use_spares().unwrap());
+    assert!(workload.resilverer().use_spares().unwrap());
+    assert!(!workload.resilverer().use_spares().unwrap());
     resilver(&workload.pool);
     assert_eq!(states(&workload.pool), [Faulted, Online, Online]);
     workload.commit().unwrap();
@@ -366,7 +366,7 @@ fn spare_has_stepped_in(devices: &[Arc<FaultDevice>]) -> Pool {
     export(pool);
     let there = [0, 2].map(|i| Arc::clone(&devices[i]));
     let pool = imported(&there).unwrap();
-    assert!(pool.use_spares().unwrap());
+    assert!(pool.resilverer().use_spares().unwrap());
     pool
 }
 
@@ -411,7 +411,7 @@ fn a_spare_that_was_let_go_while_it_was_away_is_a_spare_when_it_comes_back() {
         export(pool);
         go_on_with(&devices, 3);
         let pool = imported(&[0, 2].map(|i| Arc::clone(&devices[i]))).unwrap();
-        assert!(pool.use_spares().unwrap());
+        assert!(pool.resilverer().use_spares().unwrap());
         resilver(&pool);
         assert_eq!(states(&pool), [Online, Missing, Online]);
     }

@@ -257,7 +257,7 @@ fn a_spare_takes_the_column_of_a_member_that_failed() {
     let mut workload = Workload::new(create_groups(&devices, &[(4, 1)]), 3);
     devices[2].inject(Fault::DeadFrom(clock.now() + 30));
     workload.run(60);
-    assert!(workload.use_spares().unwrap());
+    assert!(workload.resilverer().use_spares().unwrap());
     resilver(&workload.pool);
     workload.commit().unwrap();
     let (pool, model) = workload.close();

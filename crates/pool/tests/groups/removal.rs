@@ -462,7 +462,7 @@ fn a_resilver_does_not_wait_for_ever_for_the_table() {
         while pool.now() < until {}
         resilver(&pool);
     }
-    assert_eq!(pool.resilver_status().waits, None);
+    assert_eq!(pool.resilverer().status().waits, None);
     assert_eq!(pool.space().freeing_waits, 0);
 }
 

@@ -182,9 +182,9 @@ fn while_a_member_is_brought_back() {
         let mut durable = vec![(clock.now(), normal(workload.model.clone()))];
         let back = dynamic(&devices).remove(1);
         workload.online_device(guid, back, &origin()).unwrap();
-        while workload.resilver_status().is_running() {
+        while workload.resilverer().status().is_running() {
             workload.step();
-            workload.resilver_step(40 << 10).unwrap();
+            workload.resilverer().step(40 << 10).unwrap();
             workload.commit().unwrap();
             durable.push((clock.now(), normal(workload.model.clone())));
         }

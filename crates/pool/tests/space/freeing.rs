@@ -173,7 +173,7 @@ fn a_resilver_waits_for_it_and_goes_on() {
         pool.attach_device(old, &new_member(&devices[1], 50), true, &origin())
             .unwrap();
         resilver(&pool);
-        let waits = pool.resilver_status().waits.unwrap();
+        let waits = pool.resilverer().status().waits.unwrap();
         assert!(waits.contains("fails to read"), "{waits}");
         assert_eq!(
             states(&pool),
@@ -187,7 +187,7 @@ fn a_resilver_waits_for_it_and_goes_on() {
             wait(&pool, 70);
             resilver(&pool);
         }
-        let status = pool.resilver_status();
+        let status = pool.resilverer().status();
         assert_eq!((status.waits, status.progress.errors), (None, 0));
         assert_eq!(status.progress.phase, ScrubPhase::Finished);
         assert_eq!(states(&pool), [DeviceState::Online]);
@@ -231,10 +231,10 @@ fn a_resilver_does_not_wait_for_ever_for_a_map() {
         pool.attach_device(old, &new_member(&devices[1], 50), true, &origin())
             .unwrap();
         resilver(&pool);
-        assert!(pool.resilver_status().waits.is_some());
+        assert!(pool.resilverer().status().waits.is_some());
         wait(&pool, 70);
         resilver(&pool);
-        assert!(pool.resilver_status().waits.is_some(), "it fails still");
+        assert!(pool.resilverer().status().waits.is_some(), "it fails still");
         if heals {
             devices[0].heal();
         }
@@ -242,7 +242,7 @@ fn a_resilver_does_not_wait_for_ever_for_a_map() {
             wait(&pool, 70);
             resilver(&pool);
         }
-        assert_eq!(pool.resilver_status().waits, None);
+        assert_eq!(pool.resilverer().status().waits, None);
         assert_eq!(states(&pool), [DeviceState::Online]);
         assert_eq!(pool.space().freeing_waits, 0);
         assert_eq!(pool.check().unwrap().is_clean(), heals);

@@ -77,7 +77,7 @@ impl ActivePool {
             DeviceChange::Replace { device, new, force } => {
                 let old = find(pool, device)?;
                 if let Some(spare) = new.as_deref().and_then(|new| find_spare(pool, new)) {
-                    return Ok(pool.use_spare(old.guid, spare.guid, &origin)?);
+                    return Ok(pool.resilverer().use_spare(old.guid, spare.guid, &origin)?);
                 }
                 let new = match new {
                     Some(new) => self.new_member(daemon, new, *force, None)?,

@@ -24,7 +24,7 @@ pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolRepor
     let space = pool.space();
     let scrub = pool.scrubber().status();
     let suspended = pool.suspended();
-    let (devices, resilver) = (pool.devices(), pool.resilver_status());
+    let (devices, resilver) = (pool.devices(), pool.resilverer().status());
     let of_resilver = match health::incomplete(&devices, &resilver) {
         Some(_) => &resilver.progress.damage[..],
         None => &[],

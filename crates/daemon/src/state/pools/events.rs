@@ -87,7 +87,7 @@ impl PoolObservation {
                 .map(|device| (device.guid, (device.path, device.state, device.errors)))
                 .collect(),
             scrub: pool.scrubber().status(),
-            resilver: pool.resilver_status().progress,
+            resilver: pool.resilverer().status().progress,
             removal: pool
                 .removal()
                 .status()

@@ -130,13 +130,13 @@ impl ActivePool {
         more |= self.tend_reencryption(&self.open_files());
         more |= pool.space().freeing > 0;
         let jobs = [
-            pool.use_spares().map(|_| false),
+            pool.resilverer().use_spares().map(|_| false),
             pool.scrubber().heal().map(|_| false),
             self.expand_by_itself().map(|()| false),
             self.snapshots_by_schedule().map(|()| false),
             self.destroy_due().map(|()| false),
             self.scrub_by_schedule().map(|()| false),
-            pool.resilver_step(SCRUB_STEP),
+            pool.resilverer().step(SCRUB_STEP),
             pool.removal().step(SCRUB_STEP),
             pool.scrubber().step(SCRUB_STEP),
             pool.sweeper().step(SweepKind::Trim, TRIM_STEP),

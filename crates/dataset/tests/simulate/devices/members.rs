@@ -69,7 +69,7 @@ impl Sim {
             13 => self.spare(),
             14..=16 => {
                 self.say("use spares");
-                let used = self.pool().use_spares();
+                let used = self.pool().resilverer().use_spares();
                 self.survive(used);
             }
             17..=19 => {
@@ -100,7 +100,7 @@ impl Sim {
             36 | 37 => self.add_or_remove_logs(),
             _ => {
                 self.say("resilver step");
-                let stepped = self.pool().resilver_step(self.budget());
+                let stepped = self.pool().resilverer().step(self.budget());
                 self.survive(stepped);
             }
         }
@@ -451,10 +451,10 @@ impl Sim {
         let whole = || -> pool::Result<Option<u64>> {
             // One that waits for a log tries again after a while.
             for _ in 0..100 {
-                while pool.resilver_step(1 << 20)? {}
+                while pool.resilverer().step(1 << 20)? {}
             }
             pool.commit()?;
-            if pool.resilver_status().waits.is_some() {
+            if pool.resilverer().status().waits.is_some() {
                 return Ok(None);
             }
             // One that was under way has passed what went bad since.

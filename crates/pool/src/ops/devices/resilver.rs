@@ -7,12 +7,19 @@
 //! meanwhile. Then come the pool's own records. New writes go to the member from the start. Last come the records that
 //! only the checkpoint has, if a member was away when they were written.
 
+use crate::engine::devices::device_changes::ReplacedMembers;
+use crate::engine::gate::CommitEngine;
+use crate::engine::history::log_own;
+use crate::format::jobs::resilver_status::ResilverStatus;
+use crate::format::jobs::scrub_status::ScrubPhase;
+use crate::ops::info::SpaceInfo;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::engine::datasets::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
-use crate::format::jobs::resilver_status::{ResilverPosition, ResilverStage, ResilverStatus};
+use crate::format::jobs::resilver_status::{ResilverPosition, ResilverStage};
 use crate::format::superblock::config::DeviceState;
 use crate::ops::devices::freeing::{Frees, end_frees};
 use crate::ops::devices::removal::RETRY_SECS;
@@ -22,9 +29,24 @@ use crate::ops::scrub::checkpoint_records::{KEPT, KEPT_OWN, KEPT_STEP};
 use crate::ops::scrub::pool_records::KeptAt;
 use crate::ops::scrub::{ResilverMembers, VisitStep, VisitTask};
 
+/// The resilver of a pool, and the spares that take the place of failed devices.
+#[derive(Clone, Copy)]
+pub struct Resilverer<'a> {
+    pub(crate) engine: &'a Arc<CommitEngine>,
+}
+
 impl Pool {
+    /// The resilver, and the use of spares.
+    pub fn resilverer(&self) -> Resilverer<'_> {
+        Resilverer {
+            engine: &self.engine,
+        }
+    }
+}
+
+impl Resilverer<'_> {
     /// Returns how far the resilver is, or how the last one ended.
-    pub fn resilver_status(&self) -> ResilverStatus {
+    pub fn status(&self) -> ResilverStatus {
         self.engine.state.read().config.resilver.clone()
     }
 
@@ -34,13 +56,13 @@ impl Pool {
     /// # Errors
     /// [`Error::Damaged`] and [`Error::Inconsistent`] if a
     /// node cannot be read; [`Error::Store`] if a device fails. As [`Pool::commit`].
-    pub fn resilver_step(&self, budget: u64) -> Result<bool> {
-        let engine = &self.engine;
-        let status = self.resilver_status();
+    pub fn step(&self, budget: u64) -> Result<bool> {
+        let engine = self.engine;
+        let status = self.status();
         if engine.read_only || !status.is_running() || engine.env.now() < status.waits_till {
             return Ok(false);
         }
-        if !self.is_ready_to_resilver()? {
+        if !self.is_ready()? {
             std::thread::yield_now();
             return Ok(true);
         }
@@ -70,7 +92,7 @@ impl Pool {
         status.position = position;
         status.waits = None;
         let why = match outcome {
-            Ok(ResilverOutcome::Done) => return self.finish_resilver(status, round),
+            Ok(ResilverOutcome::Done) => return self.finish(status, round),
             Ok(ResilverOutcome::More) => None,
             Ok(ResilverOutcome::Waits(why)) => Some(why),
             Err(why @ Error::LogsLost { .. }) => Some(why.to_string()),
@@ -91,8 +113,8 @@ impl Pool {
     }
 
     /// Returns whether everything that was written before the devices changed last is in a tree.
-    fn is_ready_to_resilver(&self) -> Result<bool> {
-        let engine = &self.engine;
+    fn is_ready(&self) -> Result<bool> {
+        let engine = self.engine;
         let round = engine.in_flight.round();
         if engine.in_flight.resilver_round() == Some(round) {
             return Ok(true);
@@ -100,7 +122,7 @@ impl Pool {
         if !engine.in_flight.is_settled() {
             return Ok(false);
         }
-        let space = self.space();
+        let space = SpaceInfo::of(self.engine);
         let now = engine.env.now();
         engine.commit_with(|_, state| {
             let progress = &mut state.config.resilver.progress;
@@ -113,6 +135,34 @@ impl Pool {
         })?;
         engine.in_flight.set_resilver_round(round);
         Ok(true)
+    }
+
+    /// Ends a resilver: its members are complete, except those that lack data. True if the devices have changed
+    /// meanwhile, and there is more to do.
+    pub(crate) fn finish(&self, mut status: ResilverStatus, round: u64) -> Result<bool> {
+        let engine = self.engine;
+        status.progress.phase = ScrubPhase::Finished;
+        status.progress.ended = engine.env.now();
+        let replaced = engine.commit_with(|commit, state| {
+            if engine.in_flight.round() != round {
+                return Ok(None);
+            }
+            let done = state.settle_resilvered(commit, &status.lacking);
+            let text = match status.progress.errors {
+                0 => "resilver".to_owned(),
+                errors => format!("resilver, {errors} records were not copied"),
+            };
+            state.config.resilver = status;
+            state.config_dirty = true;
+            log_own(commit, state, text);
+            Ok(Some(done))
+        })?;
+        let Some(ReplacedMembers { devices, spares }) = replaced else {
+            return Ok(true);
+        };
+        engine.release(&devices, false)?;
+        engine.release(&spares, true)?;
+        Ok(false)
     }
 }
 

@@ -3,15 +3,15 @@
 use crate::engine::history::{Origin, log, log_own};
 use crate::error::{Error, Result};
 use crate::format::superblock::config::{ConfigDevice, DeviceState};
-use crate::ops::pool::Pool;
+use crate::ops::devices::resilver::Resilverer;
 
-impl Pool {
+impl Resilverer<'_> {
     /// Replaces failed or missing devices by spares, unless there is a checkpoint. True if a spare was used.
     ///
     /// # Errors
     /// As [`Pool::commit`]. A spare that fails is passed over.
     pub fn use_spares(&self) -> Result<bool> {
-        let engine = &self.engine;
+        let engine = self.engine;
         let (config, is_kept) = {
             let state = engine.state.read();
             (state.config.clone(), state.checkpoint.is_some())
@@ -42,7 +42,7 @@ impl Pool {
     /// already, or if its group is being removed; [`Error::Store`] if the spare does not fit; as [`Pool::commit`].
     pub fn use_spare(&self, old: u64, spare: u64, origin: &Origin) -> Result<()> {
         self.engine.state.read().refuse_with_checkpoint()?;
-        let engine = &self.engine;
+        let engine = self.engine;
         engine.check_writable()?;
         let config = engine.state.read().config.clone();
         let listed = |guid: u64| {
@@ -79,7 +79,7 @@ impl Pool {
     }
 
     fn use_spare_for(&self, failed: &ConfigDevice) -> Result<bool> {
-        let engine = &self.engine;
+        let engine = self.engine;
         let present = engine.disk.store.members();
         let spares: Vec<u64> = {
             let state = engine.state.read();
