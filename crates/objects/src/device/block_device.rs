@@ -52,25 +52,69 @@ impl ObjectDevice {
         let facts = finish(&*executor, create::read_facts(&*store))?;
         let how = (LineLimits::DEFAULT, random()?);
         let line = Arc::new(Line::new(store, executor, facts, how));
-        finish(&*line.executor, line.open())?;
+        finish(&*line.executor, create::within(&line, line.open()))?;
         Ok(ObjectDevice {
             line,
             is_read_only: access == DeviceAccess::ReadOnly,
         })
     }
 
-    /// Removes all objects of the device. Nothing can be read any more.
+    /// A device that nothing can be written to, as one that was made: it says whether a new one can be made.
     ///
     /// # Errors
-    /// The store refuses.
-    pub fn destroy(&self) -> Result<(), Error> {
-        finish(&*self.line.executor, create::destroy(&self.line))
+    /// As [`ObjectDevice::create`].
+    pub fn rehearse(
+        store: Arc<dyn ObjectStore>,
+        executor: Arc<dyn Executor>,
+        size: u64,
+        header_size: u64,
+    ) -> Result<ObjectDevice, Error> {
+        finish(&*executor, create::check_free(&*store))?;
+        let facts = DeviceFacts {
+            guid: random()?,
+            size,
+            header_size,
+        };
+        let how = (LineLimits::DEFAULT, random()?);
+        Ok(ObjectDevice {
+            line: Arc::new(Line::new(store, executor, facts, how)),
+            is_read_only: true,
+        })
+    }
+
+    /// Removes all objects of a device, readable or not. Objects with names that no device gives stay. Returns the number
+    /// of objects.
+    ///
+    /// # Errors
+    /// The store refuses, or does not answer for long.
+    pub fn remove(store: Arc<dyn ObjectStore>, executor: Arc<dyn Executor>) -> Result<u64, Error> {
+        let facts = DeviceFacts {
+            guid: [0; 16],
+            size: 0,
+            header_size: 0,
+        };
+        let line = Line::new(store, executor, facts, (LineLimits::DEFAULT, random()?));
+        finish(&*line.executor, create::remove(&line))
     }
 
     /// The time for which the store has not answered. `None` if it answers.
     pub fn stalled_for(&self) -> Option<Duration> {
         let since = self.line.state().stalled_since;
         since.map(|since| self.line.executor.now().saturating_sub(since))
+    }
+
+    /// Ends the wait for a store that does not answer: all requests fail from now on. What was not durable may be lost.
+    pub fn give_up(&self) {
+        let line = &self.line;
+        let Some(time) = self.stalled_for() else {
+            return;
+        };
+        line.fail(Error::Unanswered {
+            store: line.store.address(),
+            operation: "a request",
+            object: "log/".into(),
+            reason: format!("no answer for {} s", time.as_secs()),
+        });
     }
 
     fn change(&self, change: LineChange<'_>) -> block::Result<()> {

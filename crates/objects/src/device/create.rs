@@ -1,4 +1,9 @@
-//! A new device on a store.
+//! A new device on a store, and its end.
+
+use std::time::Duration;
+
+use futures_util::future::{self, Either};
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::line::Line;
 use crate::line::names;
@@ -6,23 +11,42 @@ use crate::line::pool_object::{self, DeviceFacts};
 use crate::store::{Creation, ObjectStore};
 use crate::{Error, Result};
 
+/// A store that does not answer is waited for so long by work that nobody has to wait for: opening, removal.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The most names in a list.
+const LIST_MAX: usize = 1000;
+/// The number of objects that are removed at the same time.
+const REMOVALS: usize = 32;
+
 /// Makes an empty device. Its object `pool` is made first; all others are made after it.
 ///
 /// # Errors
 /// [`Error::NotEmpty`], or a request was refused or not answered.
 pub(super) async fn create(store: &dyn ObjectStore, facts: &DeviceFacts) -> Result<()> {
-    let exists = |object: String| Error::NotEmpty {
-        store: store.address(),
-        object,
-    };
-    for folder in ["", names::LOG, names::MAP] {
-        if let Some(object) = store.list(folder, None, 1).await?.pop() {
-            return Err(exists(object.name));
-        }
-    }
+    check_free(store).await?;
     match store.create(names::POOL, facts.encode().into()).await? {
         Creation::Made => Ok(()),
-        Creation::Exists => Err(exists(names::POOL.into())),
+        Creation::Exists => Err(not_empty(store, names::POOL.into())),
+    }
+}
+
+/// Fails if a new device cannot be made at the address.
+///
+/// # Errors
+/// [`Error::NotEmpty`], or a request was refused or not answered.
+pub(super) async fn check_free(store: &dyn ObjectStore) -> Result<()> {
+    for folder in ["", names::LOG, names::MAP] {
+        if let Some(object) = store.list(folder, None, 1).await?.pop() {
+            return Err(not_empty(store, object.name));
+        }
+    }
+    Ok(())
+}
+
+fn not_empty(store: &dyn ObjectStore, object: String) -> Error {
+    Error::NotEmpty {
+        store: store.address(),
+        object,
     }
 }
 
@@ -46,16 +70,57 @@ pub(super) async fn read_facts(store: &dyn ObjectStore) -> Result<DeviceFacts> {
     })
 }
 
-/// Removes all objects of a device, the object `pool` last.
+/// Removes all objects of a device, the object `pool` last. Objects with other names stay. Returns the number of objects.
 ///
 /// # Errors
-/// A request was refused.
-pub(super) async fn destroy(line: &Line) -> Result<()> {
+/// A request was refused, or not answered for long.
+pub(super) async fn remove(line: &Line) -> Result<u64> {
+    let mut removed = 0;
     for folder in [names::MAP, names::LOG] {
-        for number in line.list(folder, 0).await?.into_keys() {
-            let name = names::numbered(folder, number);
-            line.patiently(|| line.store.delete(&name)).await?;
+        let mut last: Option<String> = None;
+        loop {
+            let request = line.patiently(|| line.store.list(folder, last.as_deref(), LIST_MAX));
+            let page = within(line, request).await?;
+            last = page.last().map(|object| object.name.clone());
+            let is_last = page.len() < LIST_MAX;
+            let own = page.into_iter().map(|object| object.name);
+            let own: Vec<String> = own
+                .filter(|name| names::number(folder, name).is_some())
+                .collect();
+            removed += own.len() as u64;
+            stream::iter(own)
+                .map(|name| async move {
+                    within(line, line.patiently(|| line.store.delete(&name))).await
+                })
+                .buffer_unordered(REMOVALS)
+                .try_collect::<()>()
+                .await?;
+            if is_last {
+                break;
+            }
         }
     }
-    line.patiently(|| line.store.delete(names::POOL)).await
+    let pool = line.patiently(|| line.store.get(names::POOL, 0..1));
+    if within(line, pool).await?.is_none() {
+        return Ok(removed);
+    }
+    within(line, line.patiently(|| line.store.delete(names::POOL))).await?;
+    Ok(removed + 1)
+}
+
+/// Waits for a request, but not for ever.
+///
+/// # Errors
+/// [`Error::Unanswered`]; the error of the request.
+pub(super) async fn within<T>(line: &Line, request: impl Future<Output = Result<T>>) -> Result<T> {
+    let patience = line.executor.sleep(PATIENCE);
+    match future::select(Box::pin(request), patience).await {
+        Either::Left((outcome, _)) => outcome,
+        Either::Right(_) => Err(Error::Unanswered {
+            store: line.store.address(),
+            operation: "a request",
+            object: names::POOL.into(),
+            reason: format!("no answer for {} s", PATIENCE.as_secs()),
+        }),
+    }
 }
