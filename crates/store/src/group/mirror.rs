@@ -455,10 +455,23 @@ impl Groups {
         Ok(checked?)
     }
 
+    /// Returns whether an error says that another machine has taken a device, and notes it. A device that has fences tells
+    /// this by itself.
+    pub(crate) fn note_taken(&self, error: &Error) -> bool {
+        let Error::Device(block::Error::ClaimLost { device, loss }) = error else {
+            return false;
+        };
+        self.lost.get_or_init(|| (device.clone(), *loss));
+        true
+    }
+
     /// Handles the failure of a member. It returns no error if the other members of the group hold all data, unless
     /// another machine has taken the member.
     pub(crate) fn failed(&self, layout: &StoreLayout, member: &Member, error: Error) -> Result<()> {
         self.check_claim(member)?;
+        if self.note_taken(&error) || self.lost.get().is_some() {
+            return Err(error);
+        }
         // One at a time, so that of two that fail at once one is the last.
         let mut faults = self.faults.lock();
         if !member.is_active() {

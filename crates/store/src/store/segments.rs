@@ -238,7 +238,10 @@ impl Store {
         if !is_alone || group.shape().has_parity() {
             return Ok(false);
         }
-        only.write_durably(mirror::at(only, segment, offset), bytes)?;
+        let written = only.write_durably(mirror::at(only, segment, offset), bytes);
+        written.inspect_err(|error| {
+            self.groups.note_taken(error);
+        })?;
         Ok(true)
     }
 

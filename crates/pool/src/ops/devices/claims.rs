@@ -38,6 +38,11 @@ impl Pool {
         self.engine.disk.store.release();
     }
 
+    /// Returns whether another host is known to have taken a device. The devices are not asked.
+    pub fn is_taken(&self) -> bool {
+        self.engine.disk.store.check_lost().is_err()
+    }
+
     /// Asks the devices whether this host still has them. The daemon calls it from time to time.
     ///
     /// # Errors
