@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cipher::SystemRandom;
 use dataset::{Engine, EngineOptions};
+use nbd::RemoteExport;
 use pool::Entry;
 
 use crate::failure::Result;
@@ -15,7 +16,7 @@ use crate::state::callers::command_connections::CommandConnections;
 use crate::state::callers::connections::Connections;
 use crate::state::callers::tokens::Tokens;
 use crate::state::devices::mapping_table::Mappings;
-use crate::state::devices::remote_exports::RemoteExports;
+use crate::state::devices::remote_devices::RemoteDevices;
 use crate::state::exports::ha_targets::HaTable;
 use crate::state::exports::registry::ExportTable;
 use crate::state::front_end::FrontEnd;
@@ -55,7 +56,7 @@ pub(crate) struct Daemon {
     pub(crate) served: HaTable,
     pub(crate) mappings: Mappings,
     /// Exports of other servers that are in use.
-    pub(crate) remote_exports: Arc<RemoteExports>,
+    pub(crate) remote_exports: Arc<RemoteDevices<RemoteExport>>,
     pub(crate) front_ends: &'static [&'static dyn FrontEnd<Daemon>],
     /// The record of how the last daemon with this state directory ended.
     pub(crate) last_run: LastRun,

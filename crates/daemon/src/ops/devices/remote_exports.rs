@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use block::{BlockDevice, DeviceAccess};
-use nbd::{Address, ClientTimeouts, ClientTls, Remote};
+use nbd::{Address, ClientTimeouts, ClientTls, Remote, RemoteExport};
 use protocol::nbd_uri::{NbdServer, NbdUri};
 
 use crate::failure::{Failure, Result};
@@ -39,6 +39,8 @@ impl Daemon {
             name: uri.to_string(),
             patience: ClientTimeouts::default(),
         };
-        Ok(self.remote_exports.open(remote, access, user)?)
+        let name = remote.name.clone();
+        let open = || Ok::<_, Failure>(RemoteExport::open(remote, access)?);
+        self.remote_exports.open(&name, access, user, open)
     }
 }

@@ -4,4 +4,4 @@ pub(crate) mod device_name;
 pub(crate) mod leases;
 pub(crate) mod mapping_table;
 pub(crate) mod reencryption_guard;
-pub(crate) mod remote_exports;
+pub(crate) mod remote_devices;
