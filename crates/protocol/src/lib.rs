@@ -22,7 +22,7 @@
 //! | `api` | commands and replies |
 //! | `json` | replies as the command line and the HTTP API show them |
 //! | `pages` | what the guide says about exit codes, states and alerts |
-//! | `nbd_uri`, `device_name` | addresses of exports, and all names of devices |
+//! | `nbd_uri`, `object_uri`, `device_name` | addresses of exports and of object stores, and all names of devices |
 //! | `ha_file` | the file `ha.toml`, which describes the targets of a pool |
 //! | `wire` | frames |
 //! | `client` | a connection, the start of a daemon, a device that the daemon lends |
@@ -35,6 +35,7 @@ pub mod device_name;
 pub mod ha_file;
 pub mod json;
 pub mod nbd_uri;
+pub mod object_uri;
 pub mod pages;
 pub mod property;
 pub mod sizes;

@@ -194,7 +194,7 @@ impl Query {
 }
 
 /// Text with its escapes undone.
-fn decode(text: &str) -> Result<String, String> {
+pub(crate) fn decode(text: &str) -> Result<String, String> {
     let wrong = || format!("'{text}': an escape is '%' and two hexadecimal digits, of UTF-8 text");
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
