@@ -282,10 +282,11 @@ mod tests {
         for (name, spelling) in [
             ("volume:tank/disk", "volume:tank/disk"),
             ("nbd://Host:10809/disk", "nbd://host/disk"),
+            ("s3://bucket/tank/", "s3://bucket/tank"),
         ] {
             assert_eq!(device(name).unwrap(), spelling);
         }
-        for wrong in ["nbd://", "nbd+vsock://2/x", "s3://bucket"] {
+        for wrong in ["nbd://", "nbd+vsock://2/x", "gcs://bucket", "s3://"] {
             assert_eq!(
                 device(wrong).unwrap_err().kind,
                 FailureKind::Usage,

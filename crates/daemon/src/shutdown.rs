@@ -43,6 +43,9 @@ impl Daemon {
         self.pool_table.set_stopping(true);
         self.transfers.break_off();
         self.give_up_suspended();
+        for active in self.pools() {
+            self.give_up_stores(&active);
+        }
         let unflushed = self.unflushed();
         log(self.close_offers(true).err().into_iter().collect());
         self.flush_mappings();

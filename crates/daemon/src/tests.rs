@@ -573,7 +573,8 @@ fn no_device_of_an_unsupported_kind_is_opened() {
         "nbd+vsock://2/disk",
         "nbd://",
         "nbd://h/x?socket=/s",
-        "s3://bucket/pool",
+        "gcs://bucket/pool",
+        "s3://bucket/../pool",
     ] {
         let opened = daemon.open_device(Path::new(name), block::DeviceAccess::ReadOnly, "a test");
         let failure = opened.err().unwrap();

@@ -1,10 +1,12 @@
-//! Names of devices: paths of files and disks, volumes of pools, open LUKS mappings, exports of NBD servers.
+//! Names of devices: paths of files and disks, volumes of pools, open LUKS mappings, exports of NBD servers, places in
+//! object stores.
 
 use std::fmt;
 use std::path::Path;
 
 use crate::api::Failure;
 use crate::nbd_uri::NbdUri;
+use crate::object_uri::{ObjectUri, shown};
 
 const VOLUME: &str = "volume:";
 const LUKS: &str = "luks:";
@@ -13,14 +15,26 @@ const LUKS: &str = "luks:";
 const NBD: [&str; 4] = ["nbd://", "nbds://", "nbd+unix://", "nbds+unix://"];
 
 /// The beginnings of names of devices that cannot be opened, and the advice for each.
-const UNSUPPORTED: [(&[&str], &str); 2] = [
+const UNSUPPORTED: [(&[&str], &str); 4] = [
     (
         &["nbd+vsock://", "nbds+vsock://"],
         "NBD servers are reached by TCP and unix sockets; write nbd://host/disk or nbd+unix:///disk?socket=/run/nbd.sock",
     ),
     (
-        &["s3://"],
-        "object stores cannot be devices; name a file, a disk or a volume, as in volume:tank/disk",
+        &["gcs://"],
+        "a bucket of Google Cloud Storage is written gs://bucket/tank",
+    ),
+    (
+        &[
+            "azure://", "abfs://", "abfss://", "wasb://", "wasbs://", "adl://",
+        ],
+        "a container of Azure is written az://container/tank; the daemon reads the account from its environment",
+    ),
+    (
+        &[
+            "http://", "https://", "s3a://", "s3n://", "S3://", "r2://", "b2://", "minio://",
+        ],
+        "a bucket of S3 is written s3://bucket/tank; the daemon reads the address of another service from AWS_ENDPOINT_URL",
     ),
 ];
 
@@ -36,7 +50,9 @@ pub enum DeviceName<'a> {
     Luks(&'a str),
     /// An export of an NBD server: `nbd://host/disk`. It need not be a correct address.
     Nbd(&'a str),
-    /// A device of a kind that cannot be opened: `s3://bucket`.
+    /// A place in an object store: `s3://bucket/tank`. It need not be a correct address.
+    Object(&'a str),
+    /// A device of a kind that cannot be opened: `nbd+vsock://2/disk`.
     Unsupported(UnsupportedKind<'a>),
 }
 
@@ -48,6 +64,8 @@ pub struct Kind {
     /// True if the device may not answer for long, as another host. Work that does not need the device does not wait
     /// for it.
     pub may_wait: bool,
+    /// True if only pools can lie on it: they write much at once, and never in place.
+    pub is_for_pools: bool,
 }
 
 /// The name of a device of a kind that cannot be opened.
@@ -60,7 +78,7 @@ pub struct UnsupportedKind<'a> {
 impl UnsupportedKind<'_> {
     /// The reason for which the device cannot be opened, and the advice.
     pub fn refusal(self) -> Failure {
-        Failure::usage(format!("{}: {}", self.name, self.instead))
+        Failure::usage(format!("{}: {}", shown(self.name), self.instead))
     }
 }
 
@@ -79,6 +97,9 @@ impl<'a> DeviceName<'a> {
         if is_one(&NBD) {
             return DeviceName::Nbd(text);
         }
+        if is_one(&ObjectUri::BEGINNINGS) {
+            return DeviceName::Object(text);
+        }
         match UNSUPPORTED.iter().find(|(prefixes, _)| is_one(prefixes)) {
             Some((_, instead)) => DeviceName::Unsupported(UnsupportedKind {
                 name: text,
@@ -90,13 +111,18 @@ impl<'a> DeviceName<'a> {
 
     /// The facts about devices of this kind.
     pub fn kind(self) -> Kind {
-        let row = |is_path, may_wait| Kind { is_path, may_wait };
+        let row = |is_path, may_wait, is_for_pools| Kind {
+            is_path,
+            may_wait,
+            is_for_pools,
+        };
         match self {
-            DeviceName::Path(_) => row(true, false),
+            DeviceName::Path(_) => row(true, false, false),
             DeviceName::Volume(_) | DeviceName::Luks(_) | DeviceName::Unsupported(_) => {
-                row(false, false)
+                row(false, false, false)
             }
-            DeviceName::Nbd(_) => row(false, true),
+            DeviceName::Nbd(_) => row(false, true, false),
+            DeviceName::Object(_) => row(false, true, true),
         }
     }
 
@@ -113,7 +139,7 @@ impl<'a> DeviceName<'a> {
         self.kind().is_path
     }
 
-    /// Returns whether pools and LUKS containers can lie on it, and only the daemon can open it.
+    /// Returns whether pools can lie on it, and only the daemon can open it.
     pub fn is_lent(self) -> bool {
         !self.is_path() && self.supported().is_ok()
     }
@@ -121,10 +147,11 @@ impl<'a> DeviceName<'a> {
     /// The name as it is shown and remembered. Other names have one spelling only.
     ///
     /// # Errors
-    /// No device of this kind can be opened, or the address of an export is none.
+    /// No device of this kind can be opened, or the address of an export or an object store is none.
     pub fn canonical(self) -> Result<String, Failure> {
         match self.supported()? {
             DeviceName::Nbd(text) => NbdUri::parse(text).map(|uri| uri.to_string()),
+            DeviceName::Object(text) => ObjectUri::parse(text).map(|uri| uri.to_string()),
             other => Ok(other.to_string()),
         }
     }
@@ -132,10 +159,13 @@ impl<'a> DeviceName<'a> {
     /// Returns whether both are spellings of one name. Paths that lead to one file are not the same name.
     pub fn is_same(self, other: DeviceName<'_>) -> bool {
         self == other
-            || matches!((self, other), (DeviceName::Nbd(_), DeviceName::Nbd(_)))
-                && self
-                    .canonical()
-                    .is_ok_and(|name| other.canonical().is_ok_and(|is| is == name))
+            || matches!(
+                (self, other),
+                (DeviceName::Nbd(_), DeviceName::Nbd(_))
+                    | (DeviceName::Object(_), DeviceName::Object(_))
+            ) && self
+                .canonical()
+                .is_ok_and(|name| other.canonical().is_ok_and(|is| is == name))
     }
 
     /// The name, if there are devices of this kind.
@@ -148,6 +178,22 @@ impl<'a> DeviceName<'a> {
             _ => Ok(self),
         }
     }
+
+    /// The name, if other things than pools can lie on such a device: a container, an export.
+    ///
+    /// # Errors
+    /// No device of this kind can be opened, or only pools lie on such devices.
+    pub fn of_blocks(self) -> Result<DeviceName<'a>, Failure> {
+        let name = self.supported()?;
+        if !name.kind().is_for_pools {
+            return Ok(name);
+        }
+        let place = name.canonical()?;
+        Err(Failure::usage(format!(
+            "{place}: only a pool can lie on an object store; make one, 'strongroom pool create tank {place}', and use a \
+             volume of it, as in volume:tank/disk"
+        )))
+    }
 }
 
 /// Writes the name as it is typed.
@@ -157,9 +203,9 @@ impl fmt::Display for DeviceName<'_> {
             DeviceName::Path(path) => path.display().fmt(f),
             DeviceName::Volume(name) => write!(f, "{VOLUME}{name}"),
             DeviceName::Luks(name) => write!(f, "{LUKS}{name}"),
-            DeviceName::Nbd(name) | DeviceName::Unsupported(UnsupportedKind { name, .. }) => {
-                name.fmt(f)
-            }
+            DeviceName::Nbd(name)
+            | DeviceName::Object(name)
+            | DeviceName::Unsupported(UnsupportedKind { name, .. }) => name.fmt(f),
         }
     }
 }
@@ -180,6 +226,9 @@ mod tests {
             ("volume:tank/disk@1", DeviceName::Volume("tank/disk@1")),
             ("luks:secret", DeviceName::Luks("secret")),
             ("nbd://Host/disk", DeviceName::Nbd("nbd://Host/disk")),
+            ("s3://b/tank", DeviceName::Object("s3://b/tank")),
+            ("file:///srv", DeviceName::Object("file:///srv")),
+            ("file:/srv", DeviceName::Path(Path::new("file:/srv"))),
         ] {
             assert_eq!(DeviceName::parse(text), name);
             assert_eq!(name.to_string(), text);
@@ -189,7 +238,7 @@ mod tests {
         assert!(DeviceName::parse("a").is_path() && !DeviceName::parse("nbd://a/b").is_path());
         let lent = |text: &str| DeviceName::parse(text).is_lent();
         assert!(lent("volume:a/b") && lent("nbd://a/b") && lent("luks:a"));
-        assert!(!lent("/dev/sdb") && !lent("s3://a"));
+        assert!(lent("s3://a") && !lent("/dev/sdb") && !lent("gcs://a"));
     }
 
     #[test]
@@ -204,13 +253,35 @@ mod tests {
             "nbd://host/x"
         );
         assert!(DeviceName::parse("nbd://").canonical().is_err());
+        assert!(is_same("s3://bucket/x/", "s3://bucket/x"));
+        assert!(!is_same("s3://bucket/x", "gs://bucket/x"));
+        assert!(!is_same("s3://x", "s3://x/"), "neither is an address");
+        assert!(DeviceName::parse("s3://").canonical().is_err());
+    }
+
+    #[test]
+    fn only_pools_lie_on_object_stores() {
+        let of_blocks = |text: &'static str| DeviceName::parse(text).of_blocks();
+        for text in ["/dev/sdb", "volume:a/b", "luks:a", "nbd://a/b"] {
+            assert_eq!(of_blocks(text).unwrap(), DeviceName::parse(text));
+        }
+        for text in ["s3://bucket/tank/", "file:///srv/tank"] {
+            let advice = of_blocks(text).unwrap_err().message;
+            assert!(advice.contains("pool create tank"), "{advice}");
+            assert!(advice.contains("volume:tank/disk"), "{advice}");
+        }
+        let refusal = of_blocks("s3://key@bucket").unwrap_err().message;
+        assert!(refusal.contains("no credentials"), "{refusal}");
+        assert!(of_blocks("gcs://a").is_err());
     }
 
     #[test]
     fn kinds_that_cannot_be_opened_are_refused_and_what_can_is_named() {
         for (text, instead) in [
             ("nbd+vsock://2/disk", "nbd+unix:///disk"),
-            ("s3://bucket/pool", "volume:tank/disk"),
+            ("https://bucket.example.org/pool", "s3://bucket/tank"),
+            ("gcs://bucket/pool", "gs://bucket/tank"),
+            ("abfss://container/pool", "az://container/tank"),
         ] {
             let name = DeviceName::parse(text);
             assert_eq!(name.to_string(), text);
@@ -219,12 +290,14 @@ mod tests {
             assert!(refusal.starts_with(&format!("{text}: ")), "{refusal}");
             assert!(refusal.contains(instead), "{refusal}");
         }
+        let secret = DeviceName::parse("https://key:hidden@host").supported();
+        assert!(!secret.unwrap_err().message.contains("hidden"));
         for text in [
             "./nbd://disk",
-            "/x/s3://disk",
+            "/x/gcs://disk",
             "nbd:disk",
             "volume:a",
-            "luks:s3://",
+            "luks:gcs://",
         ] {
             assert!(DeviceName::parse(text).supported().is_ok(), "{text}");
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cipher::SystemRandom;
 use dataset::{Engine, EngineOptions};
 use nbd::RemoteExport;
+use objects::ObjectDevice;
 use pool::Entry;
 
 use crate::failure::Result;
@@ -57,6 +58,8 @@ pub(crate) struct Daemon {
     pub(crate) mappings: Mappings,
     /// Exports of other servers that are in use.
     pub(crate) remote_exports: Arc<RemoteDevices<RemoteExport>>,
+    /// Places in object stores that are in use.
+    pub(crate) object_devices: Arc<RemoteDevices<ObjectDevice>>,
     pub(crate) front_ends: &'static [&'static dyn FrontEnd<Daemon>],
     /// The record of how the last daemon with this state directory ended.
     pub(crate) last_run: LastRun,
@@ -107,6 +110,7 @@ impl Daemon {
             mounted_dirs: Arc::default(),
             served: HaTable::default(),
             remote_exports: Arc::default(),
+            object_devices: Arc::default(),
             front_ends,
             mount_records: MountRecords::new(state_dir),
         })

@@ -11,6 +11,7 @@ use protocol::property::{Property, Settable, is_of_pools};
 use crate::failure::{Failure, Result};
 use crate::ops::datasets::spec::DatasetSpec;
 use crate::ops::datasets::volumes;
+use crate::ops::devices::object_stores::{is_on_store, no_heartbeats};
 use crate::ops::mounts::nfs_shares::check_server;
 use crate::ops::mounts::unmounts::EndedMount;
 use crate::state::callers::context::{CallerContext, ENTRY_TEXTS, first_of};
@@ -333,6 +334,10 @@ impl Daemon {
                     .any(|(key, value)| key == "multihost" && value.as_deref() == Some("on"))
                 {
                     active.pool.check_multihost()?;
+                    let devices = active.pool.devices();
+                    if devices.iter().any(|device| is_on_store(&device.path)) {
+                        return Err(no_heartbeats(&active.pool.name()));
+                    }
                 }
                 let mut set = changes.iter().filter(is_set);
                 if let Some((key, _)) = set.find(|(key, _)| !volumes::applies(entry, key)) {

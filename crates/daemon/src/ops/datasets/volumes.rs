@@ -255,6 +255,7 @@ impl Daemon {
             DeviceName::Volume(volume) => Arc::new(self.lend_volume(volume, user)?),
             DeviceName::Luks(mapping) => Arc::new(self.open_mapped(mapping, access, user)?),
             DeviceName::Nbd(text) => self.open_remote_export(text, access, user)?,
+            DeviceName::Object(text) => self.open_object_device(text, access, user)?,
             DeviceName::Unsupported(name) => return Err(name.refusal()),
         })
     }

@@ -10,6 +10,7 @@ use store::NewMember;
 use crate::failure::{Failure, Result};
 use crate::host::process::system::new_guid;
 use crate::host::process::system::now_secs;
+use crate::ops::devices::object_stores::is_on_store;
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
@@ -271,6 +272,12 @@ impl ActivePool {
         force: bool,
         itself: Option<u64>,
     ) -> Result<NewMember> {
+        if is_on_store(path) {
+            return Err(Failure::usage(format!(
+                "{}: a pool gets its object store when it is made, and later only disks, as log or cache devices",
+                path.display()
+            )));
+        }
         if let Some(known) = labelled(daemon, &self.pool, path)
             && !(force && itself == Some(known.guid))
         {

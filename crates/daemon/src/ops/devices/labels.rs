@@ -6,33 +6,89 @@ use std::sync::Arc;
 use block::{BlockDevice, DeviceAccess};
 use pool::{PoolState, Superblock};
 use protocol::api::FailureKind;
+use protocol::device_name::DeviceName;
 use store::Store;
 
 use crate::failure::{Failure, Result};
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::front_end::ExclusiveUse;
 
 impl Daemon {
     /// Overwrites the labels on a device, with the superblocks and wrapped keys beside them. Refuses a device in use.
     /// With `force` its pool may be exported, or another host may use it.
-    pub(crate) fn clear_label(&self, path: &Path, force: bool) -> Result<()> {
+    pub(crate) fn clear_label(
+        &self,
+        path: &Path,
+        force: bool,
+        context: &mut CallerContext<'_>,
+    ) -> Result<()> {
         self.may_go(&ExclusiveUse::Devices(&[path.to_owned()]))?;
+        if let DeviceName::Object(text) = DeviceName::parse(path) {
+            return self.clear_objects(text, force, context);
+        }
         let user = "a command that clears its label";
         let device = self.open_device(path, DeviceAccess::Exclusive, user)?;
+        self.refuse_needed_device(path, &device, force)?;
+        tracing::info!(device = %path.display(), "its label is cleared");
+        Ok(store::clear_label(device.as_ref())?)
+    }
+
+    /// Removes the objects of a device in an object store, if no pool needs them. With `force` they need not be readable.
+    fn clear_objects(
+        &self,
+        text: &str,
+        force: bool,
+        context: &mut CallerContext<'_>,
+    ) -> Result<()> {
+        let path = Path::new(text);
+        let checked = self
+            .open_device(
+                path,
+                DeviceAccess::ReadOnly,
+                "a command that removes its objects",
+            )
+            .and_then(|device| self.refuse_needed_device(path, &device, force));
+        if let Err(failure) = checked {
+            if !force || matches!(failure.kind, FailureKind::Usage | FailureKind::Busy) {
+                return Err(failure);
+            }
+            tracing::warn!(
+                device = text,
+                reason = failure.message,
+                "a device cannot be read"
+            );
+        }
+        let count = self.remove_objects(text)?;
+        if count == 0 {
+            let text = format!("{text} has no objects of a pool");
+            return Err(Failure::new(FailureKind::NotFound, text));
+        }
+        context
+            .channel
+            .notice(format!("{count} objects were removed from {text}"));
+        Ok(())
+    }
+
+    /// Refuses a device that a pool uses, or may still need.
+    fn refuse_needed_device(
+        &self,
+        path: &Path,
+        device: &Arc<dyn BlockDevice>,
+        force: bool,
+    ) -> Result<()> {
         match store::probe(device.as_ref()) {
             Ok(found) => {
                 let mut own = self.pools().into_iter();
                 if !own.any(|active| active.pool.guid() == found.pool_guid) {
-                    self.refuse_used(&*device, None)?;
+                    self.refuse_used(device, None)?;
                 }
-                self.refuse_needed(path, &device, &found, force)?;
+                self.refuse_needed(path, device, &found, force)
             }
-            // A cache device holds nothing that can be lost. A device without a label fails below.
-            Err(store::Error::NotAPool { .. }) => {}
-            Err(error) => return Err(error.into()),
+            // A cache device holds nothing that can be lost. A device without a label has none to clear.
+            Err(store::Error::NotAPool { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
         }
-        tracing::info!(device = %path.display(), "its label is cleared");
-        Ok(store::clear_label(device.as_ref())?)
     }
 
     /// Refuses a device that a pool may still need.

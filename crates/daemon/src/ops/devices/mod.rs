@@ -6,6 +6,7 @@ pub(crate) mod labels;
 pub(crate) mod layers;
 pub(crate) mod meters;
 pub(crate) mod new_pool;
+pub(crate) mod object_stores;
 pub(crate) mod pool_devices;
 pub(crate) mod remote_device;
 pub(crate) mod remote_exports;

@@ -1,9 +1,12 @@
 //! The devices of a new pool.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{BlockDevice, DeviceAccess, FileDevice};
+use objects::ObjectDevice;
+use objects::store::{ObjectStore, executor};
+use parking_lot::Mutex;
 use protocol::api::{FailureKind, command};
 use protocol::device_name::DeviceName;
 use store::{CreateOptions, NewGroup, Store};
@@ -14,21 +17,42 @@ use crate::ops::datasets::spec::checked;
 use crate::ops::devices::meters;
 use crate::state::daemon::Daemon;
 
-/// The files that were made for a new pool. They are removed again if the pool cannot be made.
+/// The devices that were made for a pool. They are removed again if the command fails.
 #[derive(Default)]
-pub(crate) struct MadeFiles(parking_lot::Mutex<Vec<PathBuf>>);
+pub(crate) struct MadeDevices(Mutex<Vec<MadeDevice>>);
 
-impl MadeFiles {
+/// A device that was made.
+enum MadeDevice {
+    File(PathBuf),
+    Objects(Arc<dyn ObjectStore>),
+}
+
+impl MadeDevices {
+    pub(crate) fn add_objects(&self, store: Arc<dyn ObjectStore>) {
+        self.0.lock().push(MadeDevice::Objects(store));
+    }
+
     pub(crate) fn keep(&self) {
         self.0.lock().clear();
     }
 }
 
-impl Drop for MadeFiles {
+impl Drop for MadeDevices {
     fn drop(&mut self) {
-        for path in self.0.lock().drain(..) {
-            let _ = std::fs::remove_file(path);
+        for made in self.0.lock().drain(..) {
+            match made {
+                MadeDevice::File(path) => drop(std::fs::remove_file(path)),
+                MadeDevice::Objects(store) => remove_objects(store),
+            }
         }
+    }
+}
+
+/// Removes a device that no pool uses.
+fn remove_objects(store: Arc<dyn ObjectStore>) {
+    let place = store.address();
+    if let Err(error) = ObjectDevice::remove(store, executor()) {
+        tracing::warn!(%error, "objects stay at {place}; to remove them: strongroom pool labelclear -f {place}");
     }
 }
 
@@ -36,7 +60,7 @@ impl Daemon {
     /// Checks whether a pool can be made with these options. It writes nothing, and asks for no key.
     pub(crate) fn try_create(&self, new: &command::PoolCreate) -> Result<()> {
         checked(&new.props)?;
-        let made = MadeFiles::default();
+        let made = MadeDevices::default();
         let groups = self.open_groups(new, &made)?;
         let spares = self.open_devices(&new.devices.spares, new, &made)?;
         let members = groups.iter().flat_map(|group| &group.devices);
@@ -52,7 +76,7 @@ impl Daemon {
     pub(crate) fn open_groups(
         &self,
         new: &command::PoolCreate,
-        made: &MadeFiles,
+        made: &MadeDevices,
     ) -> Result<Vec<NewGroup>> {
         let groups = new.devices.groups.iter();
         groups
@@ -69,45 +93,49 @@ impl Daemon {
         &self,
         paths: &[PathBuf],
         new: &command::PoolCreate,
-        made: &MadeFiles,
+        made: &MadeDevices,
     ) -> Result<Vec<Arc<dyn BlockDevice>>> {
-        let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
-        for path in paths {
-            if !DeviceName::parse(path).is_path() {
-                let user = meters::pool_user(&new.pool);
+        let user = meters::pool_user(&new.pool);
+        let open = |path: &PathBuf| match DeviceName::parse(path) {
+            DeviceName::Object(text) if new.dry_run => self.rehearse_object_device(text, new.size),
+            DeviceName::Object(text) => {
+                self.make_object_device(text, new.size, made)?;
+                self.open_device(path, DeviceAccess::Exclusive, &user)
+            }
+            name if name.is_path() => {
+                let device = open_file(path, new, made)?;
+                self.refuse_used(&device, None)?;
+                Ok(meters::metered_file(device))
+            }
+            _ => {
                 let device = self.open_device(path, DeviceAccess::Exclusive, &user)?;
                 self.refuse_used(&*device, None)?;
-                opened.push(device);
-                continue;
+                Ok(device)
             }
-            let device = match new.size {
-                Some(size) if new.dry_run => FileDevice::rehearse(path, size).map_err(not_made)?,
-                Some(size) => {
-                    let device = FileDevice::create(path, size).map_err(not_made)?;
-                    made.0.lock().push(path.clone());
-                    device
-                }
-                None => FileDevice::open(path, DeviceAccess::Exclusive).map_err(|error| {
-                    let missing = matches!(&error, block::Error::Open { source, .. }
-                    if source.kind() == std::io::ErrorKind::NotFound);
-                    let failure = Failure::from(error);
-                    match missing {
-                        true => Failure::new(
-                            failure.kind,
-                            format!(
-                                "{}; to make the file, say how large: -s SIZE",
-                                failure.message
-                            ),
-                        ),
-                        false => failure,
-                    }
-                })?,
-            };
-            self.refuse_used(&device, None)?;
-            opened.push(meters::metered_file(device));
-        }
-        Ok(opened)
+        };
+        paths.iter().map(open).collect()
     }
+}
+
+/// Opens a file or disk for a new pool, or makes the file.
+fn open_file(path: &Path, new: &command::PoolCreate, made: &MadeDevices) -> Result<FileDevice> {
+    let Some(size) = new.size else {
+        return FileDevice::open(path, DeviceAccess::Exclusive).map_err(|error| {
+            let missing = matches!(&error, block::Error::Open { source, .. }
+                if source.kind() == std::io::ErrorKind::NotFound);
+            let mut failure = Failure::from(error);
+            if missing {
+                failure.message += "; to make the file, say how large: -s SIZE";
+            }
+            failure
+        });
+    };
+    if new.dry_run {
+        return FileDevice::rehearse(path, size).map_err(not_made);
+    }
+    let device = FileDevice::create(path, size).map_err(not_made)?;
+    made.0.lock().push(MadeDevice::File(path.to_owned()));
+    Ok(device)
 }
 
 /// The failure of `-s`.

@@ -69,7 +69,7 @@ impl Daemon {
             DeviceUse::Look => (DeviceAccess::ReadOnly, 0),
             DeviceUse::ChangeHeader | DeviceUse::Own => (DeviceAccess::Exclusive, u64::MAX),
         };
-        let device: Arc<dyn BlockDevice> = match (DeviceName::parse(device), access) {
+        let device: Arc<dyn BlockDevice> = match (DeviceName::parse(device).of_blocks()?, access) {
             (DeviceName::Volume(volume), DeviceAccess::ReadOnly) => {
                 Arc::new(self.look_at_volume(volume, USER)?)
             }

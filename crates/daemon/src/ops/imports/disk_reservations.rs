@@ -41,6 +41,9 @@ impl Daemon {
             let store = open(None)?;
             // A power cut can come between a reservation and the commit of the property.
             let is_left_over = store.check_unreserved().is_err();
+            if candidate.has_fences() {
+                return Ok(store);
+            }
             if !is_left_over && (is_wanted.is_some() || store.claim(&by).is_err()) {
                 await_no_other(&store, false, context)?;
                 return Ok(store);

@@ -12,6 +12,7 @@ use store::Store;
 
 use crate::failure::{Failure, Result};
 use crate::host::process::system::System;
+use crate::ops::devices::object_stores::is_on_store;
 use crate::state::daemon::Daemon;
 use crate::state::memory::KnownPool;
 
@@ -37,6 +38,11 @@ impl FoundPool {
     pub(crate) fn is_destroyed(&self) -> bool {
         let superblock = self.superblock.as_ref();
         superblock.is_ok_and(|superblock| superblock.state == PoolState::Destroyed)
+    }
+
+    /// Returns whether all devices keep out other hosts by themselves, so that no time is lost with looking for them.
+    pub(crate) fn has_fences(&self) -> bool {
+        self.paths.iter().all(is_on_store)
     }
 }
 

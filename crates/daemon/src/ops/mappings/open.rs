@@ -272,13 +272,13 @@ impl Daemon {
             true => DeviceAccess::ReadOnly,
             false => DeviceAccess::Exclusive,
         };
-        if let (DeviceName::Path(path), DeviceAccess::Exclusive) = (DeviceName::parse(path), access)
-        {
+        let name = DeviceName::parse(path).of_blocks()?;
+        if let (DeviceName::Path(path), DeviceAccess::Exclusive) = (name, access) {
             let file = Arc::new(FileDevice::open(path, access)?);
             return Ok((Arc::clone(&file) as _, Some(file)));
         }
         let user = format!("the mapping '{}'", new.name);
-        Ok((self.open(DeviceName::parse(path), access, &user)?, None))
+        Ok((self.open(name, access, &user)?, None))
     }
 }
 

@@ -97,7 +97,7 @@ impl Daemon {
                 }
                 .into()),
             },
-            DeviceName::Nbd(_) | DeviceName::Unsupported(_) => Ok(()),
+            DeviceName::Nbd(_) | DeviceName::Object(_) | DeviceName::Unsupported(_) => Ok(()),
         }
     }
 

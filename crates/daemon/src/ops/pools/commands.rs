@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use block::DeviceAccess;
 use pool::{Pool, PoolState, Superblock};
-use protocol::api::{CheckpointUse, FailureKind, ImportablePool, command};
+use protocol::api::{CheckpointUse, FailureKind, ImportablePool, Props, command};
 use protocol::device_name::DeviceName;
 use store::{CreateOptions, LateDevice, Store};
 use vfs::Caller;
@@ -21,7 +21,8 @@ use crate::ops::datasets::spec::DatasetSpec;
 use crate::ops::devices::commands::keeps_keys;
 use crate::ops::devices::commands::{redundancy, refuse_mixed};
 use crate::ops::devices::meters::pool_user;
-use crate::ops::devices::new_pool::MadeFiles;
+use crate::ops::devices::new_pool::MadeDevices;
+use crate::ops::devices::object_stores::{is_on_store, no_heartbeats};
 use crate::ops::imports::disk_reservations::{claim_late, explain_unreserved, release_unwanted};
 use crate::ops::imports::last_host::{is_same, refuse_other_host};
 use crate::ops::imports::scan::{FoundPool, ImportScan, choose};
@@ -66,17 +67,18 @@ impl Daemon {
         if !new.force {
             refuse_mixed(new.devices.groups.iter().map(redundancy))?;
         }
+        let props = props_of_store(new)?;
         if new.dry_run {
             return self.try_create(new);
         }
-        let plan = DatasetSpec::new(0, &new.pool, &new.props, context.channel)?;
+        let plan = DatasetSpec::new(0, &new.pool, &props, context.channel)?;
         // Another command may have been faster while a key was asked for.
         if self.pool(name).is_ok() {
             return Err(name_is_taken(name));
         }
         let (mut top, key) = plan.carry_out(None, &new.pool)?;
         context.record_owner(&mut top.props);
-        let made = MadeFiles::default();
+        let made = MadeDevices::default();
         let groups = self.open_groups(new, &made)?;
         let spares = self.open_devices(&new.devices.spares, new, &made)?;
         let members = groups.iter().flat_map(|group| &group.devices);
@@ -385,8 +387,9 @@ impl Daemon {
             Err(_) if self.pool_table.remove(name) => return Ok(()),
             Err(failure) => return Err(failure),
         };
-        if !force {
-            self.may_change_waiting(&active, None)?;
+        match force {
+            true => self.give_up_stores(&active),
+            false => self.may_change_waiting(&active, None)?,
         }
         let leave = || self.export_in(&active, force, context);
         self.without_offers(&active, force, "its pool was exported", leave)?;
@@ -439,15 +442,18 @@ impl Daemon {
     ) -> Result<()> {
         let active = self.pool(name)?;
         let destroy = || self.destroy_in_whole(&active, force, context);
+        let devices = active.pool.devices().into_iter();
+        let places: Vec<String> = devices.map(|device| device.path).collect();
         let (left, destroyed) =
             self.without_offers(&active, force, "its pool was destroyed", destroy)?;
         let is_inside = |volume: &str| volume.split('/').next() == Some(name);
         let forgotten = self.forget_offers(&active, is_inside);
         self.forget_ha(&active);
         close(active, context);
-        for device in left {
-            context.channel.notice(keeps_keys(&device));
+        for device in left.iter().filter(|device| !is_on_store(&device.path)) {
+            context.channel.notice(keeps_keys(device));
         }
+        self.remove_objects_of(&places, context);
         destroyed.and(forgotten)
     }
 
@@ -483,6 +489,35 @@ impl Daemon {
         mountpoints::remove_dirs(own_dirs);
         Ok((left, destroyed))
     }
+}
+
+/// The properties of the root dataset of a new pool. On object stores its records are large: each request costs money.
+///
+/// # Errors
+/// Not all devices lie on object stores, or the pool is to have heartbeats.
+fn props_of_store(new: &command::PoolCreate) -> Result<Props> {
+    let mut props = new.props.clone();
+    let groups = new.devices.groups.iter();
+    let devices = groups.flat_map(|group| &group.devices);
+    let (on_stores, on_disks): (Vec<_>, Vec<_>) = devices
+        .chain(&new.devices.spares)
+        .partition(|path| is_on_store(path));
+    if on_stores.is_empty() {
+        return Ok(props);
+    }
+    if !on_disks.is_empty() || !new.devices.spares.is_empty() {
+        return Err(Failure::usage(
+            "a pool lies on disks or on object stores, not on both, and has no spares there; disks can become its log and \
+             cache devices: strongroom pool add",
+        ));
+    }
+    if { props.iter() }.any(|(name, value)| name == "multihost" && value == "on") {
+        return Err(no_heartbeats(&new.pool));
+    }
+    if !props.iter().any(|(name, _)| name == "recordsize") {
+        props.push(("recordsize".into(), "1M".into()));
+    }
+    Ok(props)
 }
 
 /// Waits until a pool that is not used any more has closed its devices, so that they can be used again.

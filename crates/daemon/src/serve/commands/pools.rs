@@ -43,7 +43,7 @@ root_only! {
         }
         Ok(Reply::Events(daemon.events.after(it.after)))
     };
-    PoolLabelClear: |it, daemon, _| daemon.clear_label(&it.device, it.force).map(done);
+    PoolLabelClear: |it, daemon, context| daemon.clear_label(&it.device, it.force, context).map(done);
     PoolFeatures: |it, daemon, _| daemon.features(&it.pools).map(Reply::Features);
     PoolHistory: |it, daemon, _| daemon.history(&it.pool, it.internal).map(Reply::History);
     Inspect: |it, daemon, _| {

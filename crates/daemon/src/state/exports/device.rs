@@ -34,7 +34,10 @@ impl Exportable {
             DeviceName::Path(_) => text,
             DeviceName::Volume(name) => name,
             name @ DeviceName::Nbd(_) => return Ok(Exportable::Nbd(name.canonical()?)),
-            DeviceName::Unsupported(name) => return Err(name.refusal()),
+            name @ (DeviceName::Object(_) | DeviceName::Unsupported(_)) => {
+                name.of_blocks()?;
+                text
+            }
         };
         match device_name::is_name(text) {
             true => Ok(Exportable::Volume(text.into())),

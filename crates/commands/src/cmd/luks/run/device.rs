@@ -105,7 +105,7 @@ fn device_now(
     how: DeviceUse,
     session: &Session,
 ) -> std::result::Result<OwnDevice, DeviceRefusal> {
-    let name = DeviceName::parse(path).supported();
+    let name = DeviceName::parse(path).of_blocks();
     if name.map_err(DeviceRefusal::failed)?.is_lent() {
         let name = device_path(path).map_err(DeviceRefusal::failed)?;
         let borrowed = session.borrow(&name, how).map_err(DeviceRefusal::failed)?;

@@ -131,7 +131,7 @@ pub(super) fn header_file<'a>(
         luks::ContainerVersion::V1 => 2 << 20,
         luks::ContainerVersion::V2 => 16 << 20,
     };
-    let name = DeviceName::parse(path).supported()?;
+    let name = DeviceName::parse(path).of_blocks()?;
     if !name.is_path() || path.exists() {
         let opened = own(path, session)?;
         if path.is_file() && opened.device.size() < len {

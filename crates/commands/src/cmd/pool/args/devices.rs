@@ -402,14 +402,16 @@ pub(crate) struct PoolReguidArgs {
 /// Overwrites the labels at both ends of the device, with the superblocks and wrapped keys beside them. Data stays on
 /// the device, encrypted data without its keys. A device of an imported pool is refused: use pool detach or pool
 /// remove. -f accepts a device of a pool that was exported, that another host may be using, or that is unknown.
+/// Of a place in an object store, as s3://bucket/tank, all objects of the pool are removed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   A disk that left a pool while it could not be reached:
     strongroom pool labelclear /dev/sdc
 
-  A disk of a pool that is not needed any more:
+  A disk of a pool that is not needed any more; the objects of one on an object store:
     strongroom pool labelclear -f /dev/sdc
+    strongroom pool labelclear -f s3://bucket/tank
 
 EXIT CODES
   3 if there is no such device, or no label on it; 5 if a pool has it or may need it; 9 if no copy

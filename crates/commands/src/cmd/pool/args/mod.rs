@@ -94,7 +94,9 @@ pub(crate) struct PoolSyncArgs {
 /// Create a pool with a root dataset
 ///
 /// The devices are files or disks. A name without a slash that is no file here is a disk in /dev.
-/// volume:POOL/DATASET is a volume of another pool, luks:NAME an open LUKS mapping, nbd://HOST/EXPORT an export of an NBD server. Each device is a group of its own, and data is spread over the groups. `mirror` before several devices makes
+/// volume:POOL/DATASET is a volume of another pool, luks:NAME an open LUKS mapping, nbd://HOST/EXPORT an export of an NBD
+/// server. s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX and file:///DIRECTORY are places in object stores,
+/// which are made. Each device is a group of its own, and data is spread over the groups. `mirror` before several devices makes
 /// a group that holds the same data on each. `raidz1`, `raidz2` or `raidz3` before 3 to 32 devices
 /// (raidz3: 4 to 32) makes a group that survives the loss of one, two or three. `spare` comes before devices that wait until another device fails.
 ///
@@ -129,6 +131,9 @@ EXAMPLES
     strongroom pool create tank mirror /dev/sdb \\
         'nbds://server.example.org/disk?tls-certificates=/etc/nbd'
 
+  On an object store; the daemon has the credentials in its environment:
+    strongroom pool create -O encryption=on tank s3://bucket/tank
+
 EXIT CODES
   2 for a property that a new pool does not take, a wrong value or a device that is too small; 3 if
   there is no such property; 4 if a pool of that name exists, or a device belongs to a pool; 5 if a
@@ -137,7 +142,7 @@ pub(crate) struct PoolCreateArgs {
     /// Use devices even if they hold data, which is lost; accept groups of different redundancy
     #[arg(short)]
     pub(crate) force: bool,
-    /// Create the devices as files of this size
+    /// Create the devices as files of this size. Places in object stores get this size, and without -s 16 TiB
     #[arg(short, value_name = "SIZE", value_parser = values::size)]
     pub(crate) size: Option<u64>,
     /// Mountpoint of the root dataset; `none` and `legacy` keep it from being mounted
@@ -175,7 +180,8 @@ pub(crate) struct PoolCreateArgs {
 /// Without POOL and -a, lists the pools that are found. The daemon looks at the devices of -d. Without -d it looks at
 /// the disks in /dev, and at the devices of pools that were imported here before. A pool that another host
 /// did not export is refused; -f imports it. Never do this while the other host uses the pool: two hosts that write
-/// to one pool destroy it. Hosts differ by name or by hostid: 4 bytes in /etc/hostid, or else a number derived from
+/// to one pool destroy it. On an object store they do not: the host that imports it last has the pool, and the other
+/// one stops. Hosts differ by name or by hostid: 4 bytes in /etc/hostid, or else a number derived from
 /// /etc/machine-id.
 ///
 /// -l also loads keys that need no typing, and mounts their datasets. For other keys use `strongroom mount
@@ -189,6 +195,10 @@ EXAMPLES
 
   Import all pools that are found, and load keys that are in files:
     strongroom pool import -a -l
+
+  A pool on an object store, even if a host that is lost did not export it:
+    strongroom pool import s3://bucket/tank
+    strongroom pool import -f s3://bucket/tank tank
 
   Look at the pool of another system, whose mountpoints are those of this one:
     strongroom pool import -R /mnt -f tank
@@ -215,7 +225,7 @@ EXIT CODES
   missing, or a log device with synced writes is (see -m), or two devices were used apart from
   each other.")]
 pub(crate) struct PoolImportArgs {
-    /// Look here: a device, a directory of devices, or an address as nbd://host/disk; may be repeated
+    /// Look here: a device, a directory of devices, or an address as nbd://host/disk or s3://bucket/tank; may be repeated
     #[arg(short, value_name = "PATH")]
     pub(crate) dirs: Vec<PathBuf>,
     /// Import all pools that are found
@@ -255,7 +265,7 @@ pub(crate) struct PoolImportArgs {
     /// the pool
     #[arg(short = 't', requires = "new_name")]
     pub(crate) temporary_name: bool,
-    /// The pool to import
+    /// The pool to import; or the place of one in an object store, and then its name
     #[arg(value_name = "POOL|GUID")]
     pub(crate) pool: Option<String>,
     /// The new name of the pool
@@ -562,7 +572,8 @@ pub(crate) struct PoolUpgrade {
 /// Destroy a pool with all its datasets
 ///
 /// On a terminal, asks you to type the name of the pool. Without a terminal, -f is needed. The devices become free. The
-/// keys in the pool are overwritten. So encrypted data is lost for everyone who has no copy of the devices.
+/// keys in the pool are overwritten. So encrypted data is lost for everyone who has no copy of the devices. The
+/// objects of a pool on an object store are removed; `strongroom pool export` keeps them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

@@ -24,6 +24,7 @@ use protocol::api::{
     CheckpointUse, DeviceChange, DeviceGroup, HistoryRow, ImportablePool, NewPoolDevices,
     SpaceWork, command,
 };
+use protocol::device_name::DeviceName;
 use protocol::property::{is_of_pools, of_pools};
 
 use crate::cmd::pool::args::{
@@ -166,7 +167,25 @@ fn reopen(pools: Vec<String>, session: &mut Session) -> Result {
     Ok(outcome)
 }
 
+/// Reads `pool import s3://bucket/tank [POOL]` as `pool import -d s3://bucket/tank POOL`; without a name, as `-a`.
+fn address_first(mut args: PoolImportArgs) -> Result<PoolImportArgs> {
+    let is_address = |word: &mut String| DeviceName::parse(word).kind().is_for_pools;
+    let Some(address) = args.pool.take_if(is_address) else {
+        return Ok(args);
+    };
+    if args.temporary_name {
+        return Err(usage(format!(
+            "with a new name, the address comes after -d: strongroom pool import -d {address} -t POOL NEWNAME"
+        )));
+    }
+    args.dirs.push(address.into());
+    args.pool = args.new_name.take();
+    args.all = args.pool.is_none();
+    Ok(args)
+}
+
 fn import(args: PoolImportArgs, session: &mut Session) -> Result {
+    let args = address_first(args)?;
     session.hash_memory = args.cost.hash_memory;
     let search: Result<Vec<PathBuf>> = args.dirs.iter().map(|path| device_path(path)).collect();
     let search = search?;

@@ -172,7 +172,8 @@ pub(crate) fn devices(words: &[PathBuf], are_new: bool) -> Result<NewPoolDevices
 /// The path of a device, which is to be made or has to exist.
 fn path(word: &Path, is_new: bool) -> Result<PathBuf> {
     check_path(word)?;
-    match (is_new, is_path(word)) {
+    let can_be_made = is_path(word) || DeviceName::parse(word).kind().is_for_pools;
+    match (is_new, can_be_made) {
         (true, false) => {
             let word = word.display();
             Err(usage(format!(
@@ -326,9 +327,13 @@ mod tests {
             "a volume is not made with -s"
         );
         for are_new in [true, false] {
-            let bucket = [PathBuf::from("s3://bucket")];
-            let refusal = devices(&bucket, are_new).unwrap_err().message;
-            assert!(refusal.contains("object stores"), "{refusal}");
+            let bucket = [PathBuf::from("s3://bucket/tank/")];
+            let parsed = devices(&bucket, are_new).unwrap();
+            let path = parsed.groups[0].devices[0].to_str();
+            assert_eq!(path, Some("s3://bucket/tank"));
+            let wrong = [PathBuf::from("s3://user@bucket")];
+            let refusal = devices(&wrong, are_new).unwrap_err().message;
+            assert!(refusal.contains("no credentials"), "{refusal}");
         }
         let exports = ["nbd://Host/disk", "nbd+unix:///x?socket=/s"].map(PathBuf::from);
         let parsed = devices(&exports, false).unwrap();

@@ -1,0 +1,166 @@
+//! Places in object stores as devices of pools.
+//!
+//! The daemon reads credentials and endpoints in its own environment and profile, never in those of a caller.
+
+use std::sync::Arc;
+
+use block::{BlockDevice, DeviceAccess};
+use objects::store::{ObjectStore, connect, executor};
+use objects::{Error, ObjectDevice, StoreAddress, StoreProvider};
+use protocol::api::FailureKind;
+use protocol::device_name::DeviceName;
+use protocol::object_uri::{BucketService, ObjectUri};
+
+use crate::failure::{Failure, Result};
+use crate::ops::devices::new_pool::MadeDevices;
+use crate::state::callers::context::CallerContext;
+use crate::state::daemon::Daemon;
+use crate::state::pools::active_pool::ActivePool;
+
+/// The size of a device for which the user gives none. A store keeps only what is written, so it costs nothing.
+const SIZE: u64 = 16 << 40;
+
+/// The user of devices whose objects are made or removed, in messages.
+const USER: &str = "a command that makes or removes its objects";
+
+impl Daemon {
+    /// Opens the device at this address for `user`.
+    ///
+    /// # Errors
+    /// The address is wrong, there is no device, the store does not answer or refuses, or something else in this daemon
+    /// uses the device.
+    pub(crate) fn open_object_device(
+        &self,
+        text: &str,
+        access: DeviceAccess,
+        user: &str,
+    ) -> Result<Arc<dyn BlockDevice>> {
+        let uri = ObjectUri::parse(text)?;
+        let open = || {
+            let store = store_at(&uri)?;
+            Ok::<_, Failure>(ObjectDevice::open(store, executor(), access)?)
+        };
+        self.object_devices
+            .open(&uri.to_string(), access, user, open)
+    }
+
+    /// Makes a device of `size` bytes for a new pool. `made` removes it again if the pool cannot be made.
+    ///
+    /// # Errors
+    /// The address is wrong or not empty, or the store does not answer or refuses.
+    pub(crate) fn make_object_device(
+        &self,
+        text: &str,
+        size: Option<u64>,
+        made: &MadeDevices,
+    ) -> Result<()> {
+        let uri = ObjectUri::parse(text)?;
+        let _slot = self.object_devices.reserve(&uri.to_string(), USER)?;
+        let store = store_at(&uri)?;
+        let size = size.unwrap_or(SIZE);
+        ObjectDevice::create(&store, &executor(), size, store::header_size(size))
+            .map_err(|error| advise(&uri, &error))?;
+        made.add_objects(store);
+        Ok(())
+    }
+
+    /// Returns a device that looks like the one that [`Daemon::make_object_device`] would make. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`Daemon::make_object_device`].
+    pub(crate) fn rehearse_object_device(
+        &self,
+        text: &str,
+        size: Option<u64>,
+    ) -> Result<Arc<dyn BlockDevice>> {
+        let uri = ObjectUri::parse(text)?;
+        let _slot = self.object_devices.reserve(&uri.to_string(), USER)?;
+        let size = size.unwrap_or(SIZE);
+        let rehearsed =
+            ObjectDevice::rehearse(store_at(&uri)?, executor(), size, store::header_size(size));
+        Ok(Arc::new(rehearsed.map_err(|error| advise(&uri, &error))?))
+    }
+
+    /// Removes the objects of a device. Objects with other names stay. Returns their number.
+    ///
+    /// # Errors
+    /// Something uses the device; the store does not answer, or refuses.
+    pub(crate) fn remove_objects(&self, text: &str) -> Result<u64> {
+        let uri = ObjectUri::parse(text)?;
+        let _slot = self.object_devices.reserve(&uri.to_string(), USER)?;
+        Ok(ObjectDevice::remove(store_at(&uri)?, executor())?)
+    }
+
+    /// Ends the wait of a pool for stores that do not answer. It is suspended then, and can be exported.
+    pub(crate) fn give_up_stores(&self, active: &ActivePool) {
+        let devices = active.pool.devices().into_iter();
+        let waiting = devices.filter_map(|device| self.object_devices.in_use(&device.path));
+        waiting.for_each(|device| device.give_up());
+    }
+
+    /// Removes the objects of the devices of a destroyed pool, and tells the caller.
+    pub(crate) fn remove_objects_of(&self, paths: &[String], context: &mut CallerContext<'_>) {
+        for path in paths.iter().filter(|path| is_on_store(path)) {
+            let notice = match self.remove_objects(path) {
+                Ok(count) => format!("{count} objects were removed from {path}"),
+                Err(failure) => format!(
+                    "objects of the pool stay in {path}: {}; to remove them: strongroom pool labelclear -f {path}",
+                    failure.message
+                ),
+            };
+            context.channel.notice(notice);
+        }
+    }
+}
+
+/// Returns whether a device lies in an object store.
+pub(crate) fn is_on_store(path: &(impl AsRef<std::path::Path> + ?Sized)) -> bool {
+    matches!(DeviceName::parse(path), DeviceName::Object(_))
+}
+
+/// The refusal of heartbeats for a pool on an object store.
+pub(crate) fn no_heartbeats(pool: &str) -> Failure {
+    Failure::usage(format!(
+        "'{pool}' lies on an object store, which keeps out other hosts without heartbeats; with multihost=on it would send \
+         a request each second"
+    ))
+}
+
+fn store_at(uri: &ObjectUri) -> Result<Arc<dyn ObjectStore>> {
+    Ok(connect(&address(uri))?)
+}
+
+fn address(uri: &ObjectUri) -> StoreAddress {
+    match uri {
+        ObjectUri::Folder(path) => StoreAddress {
+            provider: StoreProvider::Folder,
+            bucket: String::new(),
+            prefix: path.to_string_lossy().into_owned(),
+        },
+        ObjectUri::Bucket {
+            service,
+            bucket,
+            prefix,
+        } => StoreAddress {
+            provider: match service {
+                BucketService::S3 => StoreProvider::S3,
+                BucketService::Google => StoreProvider::Gcs,
+                BucketService::Azure => StoreProvider::Azure,
+            },
+            bucket: bucket.clone(),
+            prefix: prefix.clone(),
+        },
+    }
+}
+
+/// Adds the way out to the failure of a new device where there is one.
+fn advise(uri: &ObjectUri, error: &Error) -> Failure {
+    let mut failure = Failure::new(error.into(), error.to_string());
+    if failure.kind == FailureKind::Exists {
+        failure.message += &format!(
+            "; -f does not override this. To import the pool that is there: strongroom pool import {uri}; to remove it \
+             for good: strongroom pool labelclear -f {uri}"
+        );
+    }
+    failure
+}
