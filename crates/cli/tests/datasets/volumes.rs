@@ -289,7 +289,7 @@ fn devices_of_kinds_that_cannot_be_opened_are_refused() {
     for (name, instead) in [
         ("nbd+vsock://2/disk", "unix sockets"),
         ("nbd://host/disk?socket=/run/nbd", "nbd+unix"),
-        ("s3://bucket/pool", "object stores"),
+        ("gcs://bucket/pool", "gs://bucket"),
     ] {
         for line in [
             format!("pool create -m none tank {name}"),

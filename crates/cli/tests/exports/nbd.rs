@@ -93,7 +93,7 @@ fn what_cannot_be_exported_is_refused() {
     has(&open, "--tls-certificates");
     let precious = place.fails(&format!("nbd export --listen unix:./odd {disk}"), EXISTS);
     has(&precious, "no socket");
-    place.refuses("nbd export s3://bucket/disk", USAGE, "object stores");
+    place.refuses("nbd export s3://bucket/disk", USAGE, "object store");
     // Nothing of these is left.
     assert_eq!(place.ok("nbd list -H"), "");
     place.ok(&format!("nbd export {disk}"));

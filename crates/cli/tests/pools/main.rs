@@ -9,6 +9,7 @@ mod full;
 mod golden_features;
 mod golden_pools;
 mod growth;
+mod object_store;
 mod one_owner;
 mod pool_commands;
 mod pool_files;

@@ -151,6 +151,7 @@ use How::*;
 const NO_TERMINAL: &str = "it asks at a terminal";
 const NO_SERVER: &str = "there is no such server";
 const NO_DISK: &str = "there is no such disk";
+const NO_BUCKET: &str = "there is no such bucket; tests/pools/object_store.rs has a store";
 const NO_SYSTEMD: &str = "systemd does not run in the test";
 const NO_CLUSTER: &str = "it makes a cluster; scripts/failover has one";
 const NOT_EVERYWHERE: &str = "it is not installed everywhere";
@@ -259,6 +260,10 @@ const BLOCKS: &[(&str, &str, How)] = &[
         "strongroom pool add tank log mirror /dev/nvme0n1 /dev/nvme1n1     # fast devices for synced data",
         Not(NO_DISK),
     ),
+    ("docs/guide/src/object-stores.md", "mkdir -p /etc/systemd/system/strongroom.service.d", Not(NO_SYSTEMD)),
+    ("docs/guide/src/object-stores.md", "strongroom pool create -O encryption=on tank s3://bucket/tank", Not(NO_BUCKET)),
+    ("docs/guide/src/object-stores.md", "strongroom pool add tank log /dev/nvme0n1p1", Not(NO_DISK)),
+    ("docs/guide/src/object-stores.md", "strongroom pool import -f s3://bucket/tank", Not(NO_BUCKET)),
     (
         "docs/DEVICES.md",
         "strongroom pool status -v          # each problem, and what to do",
