@@ -196,8 +196,8 @@ fn build() -> Vec<u8> {
     fill(&gone);
     gone.close().unwrap();
     drop(gone);
-    pool.scrub_start().unwrap();
-    pool.scrub_step(4096).unwrap();
+    pool.scrubber().start().unwrap();
+    pool.scrubber().step(4096).unwrap();
     pool.destroy_dataset("tank/gone", true, &origin()).unwrap();
     drop(pool);
     device.to_bytes()

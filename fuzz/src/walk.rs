@@ -27,16 +27,20 @@ pub fn pool(pool: &Pool) {
     let _ = (pool.name(), pool.space(), pool.devices(), pool.superblock());
     let _ = pool.history();
     let _ = pool.check();
-    if pool.scrub_start().is_ok() {
+    if pool.scrubber().start().is_ok() {
         for _ in 0..STEPS {
-            if !matches!(pool.scrub_step(1 << 20), Ok(true)) {
+            if !matches!(pool.scrubber().step(1 << 20), Ok(true)) {
                 break;
             }
         }
     }
-    let _ = (pool.use_spares(), pool.heal(), pool.resilver_status());
+    let _ = (
+        pool.resilverer().use_spares(),
+        pool.scrubber().heal(),
+        pool.resilverer().status(),
+    );
     for _ in 0..STEPS {
-        if !matches!(pool.resilver_step(1 << 20), Ok(true)) {
+        if !matches!(pool.resilverer().step(1 << 20), Ok(true)) {
             break;
         }
     }
