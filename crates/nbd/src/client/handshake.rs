@@ -5,12 +5,16 @@
 
 use std::sync::Arc;
 
+use zerocopy::byteorder::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, IntoBytes};
+
 use super::tls::ClientTls;
 use crate::error::CloseCause;
 use crate::serve::negotiate::ALLOCATION;
 use crate::wire::input::ReceiveBuffer;
+use crate::wire::layout::{BlockSizeLimits, ExportSize, OptionHead, OptionReplyHead, ZEROES};
 use crate::wire::link::PeerLink;
-use crate::wire::proto::{self, FieldReader, answer, greeting, info, option};
+use crate::wire::proto::{self, answer, greeting, info, option};
 
 /// The data of an answer.
 const DATA_MAX: u32 = 64 << 10;
@@ -40,6 +44,17 @@ pub(crate) struct RemoteParameters {
 }
 
 impl RemoteParameters {
+    /// The parameters of an export, without structured replies.
+    fn new(export: ExportSize, blocks: RequestSizes) -> RemoteParameters {
+        RemoteParameters {
+            size: export.size.get(),
+            flags: export.flags.get(),
+            blocks,
+            structured: false,
+            allocation: None,
+        }
+    }
+
     pub(crate) fn can(&self, flag: u16) -> bool {
         self.flags & proto::can::HAS_FLAGS != 0 && self.flags & flag != 0
     }
@@ -61,11 +76,12 @@ impl RequestSizes {
         maximum: proto::PAYLOAD_MAX,
     };
 
-    fn decode(fields: &mut FieldReader<'_>) -> Option<RequestSizes> {
+    fn decode(data: &[u8]) -> Option<RequestSizes> {
+        let (limits, _) = BlockSizeLimits::ref_from_prefix(data).ok()?;
         let blocks = RequestSizes {
-            minimum: fields.u32()?,
-            preferred: fields.u32()?,
-            maximum: fields.u32()?,
+            minimum: limits.minimum.get(),
+            preferred: limits.preferred.get(),
+            maximum: limits.maximum.get(),
         };
         let RequestSizes {
             minimum,
@@ -124,19 +140,23 @@ impl ClientHandshake<'_> {
         }
     }
 
+    /// Receives a structure.
+    fn hear_as<T: FromBytes>(&mut self) -> Result<T> {
+        T::read_from_bytes(self.hear(size_of::<T>())?).map_err(|_| NO_ANSWER)
+    }
+
     fn hello(&mut self) -> Result<()> {
-        let greeted = self.hear(16)?;
-        let mut fields = FieldReader(greeted);
-        match (fields.u64(), fields.u64()) {
-            (Some(proto::MAGIC), Some(proto::OPTION_MAGIC)) => {}
-            (Some(proto::MAGIC), Some(OLD_MAGIC)) => {
+        let (magic, option_magic): (U64, U64) = (self.hear_as()?, self.hear_as()?);
+        match (magic.get(), option_magic.get()) {
+            (proto::MAGIC, proto::OPTION_MAGIC) => {}
+            (proto::MAGIC, OLD_MAGIC) => {
                 return Err(CloseCause::Protocol(
                     "the server speaks the old NBD of before 2011",
                 ));
             }
             _ => return Err(CloseCause::Protocol("no NBD server listens there")),
         }
-        let flags = FieldReader(self.hear(2)?).u16().unwrap_or_default();
+        let flags = self.hear_as::<U16>()?.get();
         if flags & greeting::FIXED_NEWSTYLE == 0 {
             return Err(CloseCause::Protocol(
                 "the server has no fixed newstyle handshake",
@@ -144,27 +164,28 @@ impl ClientHandshake<'_> {
         }
         let taken = flags & (greeting::FIXED_NEWSTYLE | greeting::NO_ZEROES);
         self.no_zeroes = taken & greeting::NO_ZEROES != 0;
-        Ok(self.link.send(&u32::from(taken).to_be_bytes())?)
+        Ok(self.link.send(U32::new(taken.into()).as_bytes())?)
     }
 
     fn say(&mut self, option: u32, data: &[u8]) -> Result<()> {
-        let mut bytes = proto::OPTION_MAGIC.to_be_bytes().to_vec();
-        bytes.extend(option.to_be_bytes());
-        bytes.extend((data.len() as u32).to_be_bytes());
-        bytes.extend(data);
-        Ok(self.link.send(&bytes)?)
+        let head = OptionHead {
+            magic: proto::OPTION_MAGIC.into(),
+            option: option.into(),
+            len: (data.len() as u32).into(),
+        };
+        Ok(self.link.send(&[head.as_bytes(), data].concat())?)
     }
 
     /// An answer to an option, and its data.
     fn answer(&mut self, option: u32) -> Result<(u32, Vec<u8>)> {
-        let mut fields = FieldReader(self.hear(20)?);
-        let head = (fields.u64(), fields.u32(), fields.u32(), fields.u32());
-        let (Some(proto::OPTION_REPLY_MAGIC), Some(about), Some(kind), Some(len)) = head else {
+        let head: OptionReplyHead = self.hear_as()?;
+        let (kind, len) = (head.kind.get(), head.len.get());
+        if head.magic != proto::OPTION_REPLY_MAGIC {
             return Err(CloseCause::Protocol(
                 "what the server says is no answer to an option",
             ));
-        };
-        if about != option {
+        }
+        if head.option != option {
             return Err(CloseCause::Protocol(
                 "the server answers an option that was not asked for",
             ));
@@ -203,26 +224,23 @@ impl ClientHandshake<'_> {
 
     /// The name of the export, after its length.
     fn name(&self) -> Vec<u8> {
-        let len = self.export.len() as u32;
-        [&len.to_be_bytes(), self.export.as_bytes()].concat()
+        let len = U32::new(self.export.len() as u32);
+        [len.as_bytes(), self.export.as_bytes()].concat()
     }
 
     /// Asks for the context that says what is a hole.
     fn allocation(&mut self) -> Result<Option<u32>> {
-        let mut data = self.name();
-        data.extend(1u32.to_be_bytes());
-        data.extend((ALLOCATION.len() as u32).to_be_bytes());
-        data.extend(ALLOCATION);
+        let (count, len) = (U32::new(1), U32::new(ALLOCATION.len() as u32));
+        let data = [&self.name(), count.as_bytes(), len.as_bytes(), ALLOCATION].concat();
         self.say(option::SET_META_CONTEXT, &data)?;
         let mut found = None;
         for _ in 0..ANSWERS_MAX {
             match self.answer(option::SET_META_CONTEXT)? {
                 (answer::ACK, _) => return Ok(found),
                 (answer::META_CONTEXT, data) => {
-                    let mut fields = FieldReader(&data);
-                    let id = fields.u32().ok_or(NO_ANSWER)?;
-                    if fields.0 == ALLOCATION {
-                        found = Some(id);
+                    let (id, name) = U32::ref_from_prefix(&data).map_err(|_| NO_ANSWER)?;
+                    if name == ALLOCATION {
+                        found = Some(id.get());
                     }
                 }
                 (kind, _) if kind & answer::ERROR != 0 => return Ok(None),
@@ -233,34 +251,27 @@ impl ClientHandshake<'_> {
     }
 
     fn go(&mut self) -> Result<RemoteParameters> {
-        let mut data = self.name();
-        data.extend(1u16.to_be_bytes());
-        data.extend(info::BLOCK_SIZE.to_be_bytes());
+        let (count, wanted) = (U16::new(1), U16::new(info::BLOCK_SIZE));
+        let data = [&self.name(), count.as_bytes(), wanted.as_bytes()].concat();
         self.say(option::GO, &data)?;
         let (mut export, mut blocks) = (None, RequestSizes::DEFAULT);
         for _ in 0..ANSWERS_MAX {
             match self.answer(option::GO)? {
                 (answer::ACK, _) => {
-                    let (size, flags) = export.ok_or(CloseCause::Protocol(
+                    let export = export.ok_or(CloseCause::Protocol(
                         "the server does not say how large the export is",
                     ))?;
-                    return Ok(RemoteParameters {
-                        size,
-                        flags,
-                        blocks,
-                        structured: false,
-                        allocation: None,
-                    });
+                    return Ok(RemoteParameters::new(export, blocks));
                 }
                 (answer::INFO, data) => {
-                    let mut fields = FieldReader(&data);
-                    match fields.u16().ok_or(NO_ANSWER)? {
+                    let (kind, about) = U16::ref_from_prefix(&data).map_err(|_| NO_ANSWER)?;
+                    match kind.get() {
                         info::EXPORT => {
-                            let (size, flags) = (fields.u64(), fields.u16());
-                            export = Some(size.zip(flags).ok_or(NO_ANSWER)?);
+                            let size = ExportSize::read_from_prefix(about);
+                            export = Some(size.map_err(|_| NO_ANSWER)?.0);
                         }
                         info::BLOCK_SIZE => {
-                            let decoded = RequestSizes::decode(&mut fields);
+                            let decoded = RequestSizes::decode(about);
                             blocks = decoded.ok_or(CloseCause::Protocol(
                                 "the server's block sizes make no sense",
                             ))?;
@@ -280,17 +291,11 @@ impl ClientHandshake<'_> {
     fn go_as_before(&mut self) -> Result<RemoteParameters> {
         let export = self.export;
         self.say(option::EXPORT_NAME, export.as_bytes())?;
-        let len = if self.no_zeroes { 10 } else { 134 };
-        let mut fields = FieldReader(self.hear(len)?);
-        let (size, flags) = (fields.u64(), fields.u16());
-        let (size, flags) = size.zip(flags).ok_or(NO_ANSWER)?;
-        Ok(RemoteParameters {
-            size,
-            flags,
-            blocks: RequestSizes::DEFAULT,
-            structured: false,
-            allocation: None,
-        })
+        let size: ExportSize = self.hear_as()?;
+        if !self.no_zeroes {
+            self.hear(ZEROES)?;
+        }
+        Ok(RemoteParameters::new(size, RequestSizes::DEFAULT))
     }
 }
 

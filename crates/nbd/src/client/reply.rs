@@ -1,10 +1,13 @@
 //! Answers to requests: what they may contain, and what they are for.
 
 use block::RangeStatus;
+use zerocopy::FromBytes;
+use zerocopy::byteorder::big_endian::{U32, U64};
 
 use super::handshake::shown;
 use crate::error::CloseCause;
 use crate::wire::input::ReceiveBuffer;
+use crate::wire::layout::{ChunkStart, HoleRange, SimpleReply, StoredRange};
 use crate::wire::link::PeerLink;
 use crate::wire::proto::{self, FieldReader, chunk};
 
@@ -39,27 +42,26 @@ impl ReplyHeader {
     ) -> Result<ReplyHeader> {
         const NONSENSE: CloseCause = CloseCause::Protocol("what the server says is no answer");
         const CLOSED: CloseCause = CloseCause::Protocol("the server closed the connection");
-        if !input.fill(link, 16)? {
+        const START: usize = size_of::<SimpleReply>();
+        if !input.fill(link, START)? {
             return Err(CLOSED);
         }
-        let mut fields = FieldReader(input.take(16));
-        let head = match fields.u32().ok_or(NONSENSE)? {
+        let simple = SimpleReply::read_from_bytes(input.take(START)).map_err(|_| NONSENSE)?;
+        let start: ChunkStart = match simple.magic.get() {
             proto::SIMPLE_REPLY_MAGIC => {
-                let error = fields.u32().ok_or(NONSENSE)?;
-                let cookie = fields.u64().ok_or(NONSENSE)?;
-                let kind = HeadKind::Simple { error };
+                let error = simple.error.get();
+                let (cookie, kind) = (simple.cookie.get(), HeadKind::Simple { error });
                 return Ok(ReplyHeader { cookie, kind });
             }
-            proto::CHUNK_MAGIC if structured => (fields.u16(), fields.u16(), fields.u64()),
+            proto::CHUNK_MAGIC if structured => zerocopy::transmute!(simple),
             _ => return Err(NONSENSE),
-        };
-        let (Some(flags), Some(kind), Some(cookie)) = head else {
-            return Err(NONSENSE);
         };
         if !input.fill(link, 4)? {
             return Err(CLOSED);
         }
-        let len = FieldReader(input.take(4)).u32().ok_or(NONSENSE)?;
+        let len = U32::read_from_bytes(input.take(4)).map_err(|_| NONSENSE)?;
+        let (flags, kind, len) = (start.flags.get(), start.kind.get(), len.get());
+        let cookie = start.cookie.get();
         let kind = HeadKind::Chunk { flags, kind, len };
         Ok(ReplyHeader { cookie, kind })
     }
@@ -174,15 +176,14 @@ impl<'a> PendingRequest<'a> {
         match kind {
             chunk::NONE if len == 0 => Ok(()),
             chunk::OFFSET_DATA if len > 8 => {
-                let at = FieldReader(hear(link, input, 8)?).u64().ok_or(ODD_CHUNK)?;
-                let piece = self.piece(at, len - 8)?;
+                let at = U64::read_from_bytes(hear(link, input, 8)?).map_err(|_| ODD_CHUNK)?;
+                let piece = self.piece(at.get(), len - 8)?;
                 Ok(input.read_into(link, piece)?)
             }
             chunk::OFFSET_HOLE if len == 12 => {
-                let mut fields = FieldReader(hear(link, input, 12)?);
-                let at = fields.u64().zip(fields.u32());
-                let (at, len) = at.ok_or(ODD_CHUNK)?;
-                self.piece(at, len)?.fill(0);
+                let hole = HoleRange::read_from_bytes(hear(link, input, 12)?);
+                let hole = hole.map_err(|_| ODD_CHUNK)?;
+                self.piece(hole.offset.get(), hole.len.get())?.fill(0);
                 Ok(())
             }
             chunk::BLOCK_STATUS if (12..=TEXT_MAX).contains(&len) && len % 8 == 4 => {
@@ -254,11 +255,12 @@ fn hear<'a>(link: &dyn PeerLink, input: &'a mut ReceiveBuffer, len: usize) -> Re
 fn status(data: &[u8], allocation: Option<u32>) -> Option<RangeStatus> {
     const HOLE: u32 = 1;
     const ZERO: u32 = 2;
-    let mut fields = FieldReader(data);
-    if Some(fields.u32()?) != allocation {
+    let (context, ranges) = U32::ref_from_prefix(data).ok()?;
+    if Some(context.get()) != allocation {
         return None;
     }
-    let (len, flags) = (fields.u32()?, fields.u32()?);
+    let (range, _) = StoredRange::ref_from_prefix(ranges).ok()?;
+    let (len, flags) = (range.len.get(), range.flags.get());
     (len > 0).then_some(RangeStatus {
         len: len.into(),
         is_hole: flags & HOLE != 0,

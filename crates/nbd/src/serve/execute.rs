@@ -4,12 +4,15 @@ use std::io::IoSlice;
 use std::time::Duration;
 
 use block::{BlockDevice, RangeStatus};
+use zerocopy::IntoBytes;
+use zerocopy::byteorder::big_endian::U32;
 
 use crate::error::CloseCause;
 use crate::serve::buffers::{LARGE, PIECE, PIECE_LEAST, ReplyBuffers, SMALL_MAX};
 use crate::serve::connection::{ExportConnection, Result};
 use crate::serve::negotiate::ALLOCATION_ID;
 use crate::wire::input::ReceiveBuffer;
+use crate::wire::layout::StoredRange;
 use crate::wire::proto::{self, Kind, PAYLOAD_MAX, ReplyChunk, Request, errno, flag};
 
 /// An answer tells of at most so many ranges.
@@ -391,16 +394,16 @@ impl ExportConnection<'_> {
             Err(error) => return self.refuse(buffers, request, error),
         };
         self.send_kept(buffers)?;
-        let len = 4 + 8 * ranges.len();
-        let head = proto::chunk_head(request.cookie, ReplyChunk::BlockStatus, true, len as u32);
-        let mut chunk = head.to_vec();
-        chunk.extend(ALLOCATION_ID.to_be_bytes());
-        for range in ranges {
-            let state = u32::from(range.is_hole) | u32::from(range.is_zero) << 1;
-            chunk.extend((range.len as u32).to_be_bytes());
-            chunk.extend(state.to_be_bytes());
-        }
-        self.send(&chunk)
+        let stored = |range: RangeStatus| StoredRange {
+            len: (range.len as u32).into(),
+            flags: (u32::from(range.is_hole) | u32::from(range.is_zero) << 1).into(),
+        };
+        let ranges: Vec<StoredRange> = ranges.into_iter().map(stored).collect();
+        let context = U32::new(ALLOCATION_ID);
+        let data = [context.as_bytes(), ranges.as_bytes()].concat();
+        let (kind, len) = (ReplyChunk::BlockStatus, data.len() as u32);
+        let head = proto::chunk_head(request.cookie, kind, true, len);
+        self.send(&[head.as_bytes(), &data].concat())
     }
 
     /// Returns the holes and the data of the range, as far as they fit. Each range is whole sectors: a sector that is

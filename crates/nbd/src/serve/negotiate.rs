@@ -5,11 +5,16 @@
 use std::sync::Arc;
 
 use block::{TransferClaim, TransferShare};
+use zerocopy::byteorder::big_endian::{U16, U32};
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::error::CloseCause;
 use crate::serve::buffers::THREAD_MEMORY;
 use crate::serve::export::{Export, ExportAttachment, Exports};
 use crate::wire::input::{CAPACITY, ReceiveBuffer};
+use crate::wire::layout::{
+    BlockSizeLimits, ExportSize, Greeting, OptionHead, OptionReplyHead, ZEROES,
+};
 use crate::wire::link::PeerLink;
 use crate::wire::proto::{self, FieldReader, answer, can, greeting, info, option};
 use crate::wire::tls::{Tls, TlsLink};
@@ -85,10 +90,12 @@ pub(crate) fn negotiate(
     memory: &TransferShare,
     authenticated: &dyn Fn() -> bool,
 ) -> Result<Option<NegotiatedSession>> {
-    let mut hello = proto::MAGIC.to_be_bytes().to_vec();
-    hello.extend(proto::OPTION_MAGIC.to_be_bytes());
-    hello.extend((greeting::FIXED_NEWSTYLE | greeting::NO_ZEROES).to_be_bytes());
-    link.send(&hello)?;
+    let hello = Greeting {
+        magic: proto::MAGIC.into(),
+        option_magic: proto::OPTION_MAGIC.into(),
+        flags: (greeting::FIXED_NEWSTYLE | greeting::NO_ZEROES).into(),
+    };
+    link.send(hello.as_bytes())?;
     let flags = match input.fill(&**link, 4)? {
         true => FieldReader(input.take(4)).u32().unwrap_or_default(),
         false => return Ok(None),
@@ -122,13 +129,13 @@ pub(crate) fn negotiate(
 impl Negotiation<'_> {
     /// Answers one option.
     fn option(&mut self) -> Result<OptionOutcome> {
-        if !self.input.fill(&**self.link, 16)? {
+        const HEAD: usize = size_of::<OptionHead>();
+        if !self.input.fill(&**self.link, HEAD)? {
             return Ok(OptionOutcome::End);
         }
-        let mut head = FieldReader(self.input.take(16));
-        let (magic, wanted, len) = (head.u64(), head.u32(), head.u32());
-        let (Some(proto::OPTION_MAGIC), Some(wanted), Some(len)) = (magic, wanted, len) else {
-            return Err(CloseCause::Protocol("what it says is no option"));
+        let (wanted, len) = match OptionHead::ref_from_bytes(self.input.take(HEAD)) {
+            Ok(head) if head.magic == proto::OPTION_MAGIC => (head.option.get(), head.len.get()),
+            _ => return Err(CloseCause::Protocol("what it says is no option")),
         };
         if len > DATA_MAX {
             if len > SKIPPED_MAX || wanted == option::EXPORT_NAME {
@@ -166,12 +173,13 @@ impl Negotiation<'_> {
     }
 
     fn answer(&self, wanted: u32, kind: u32, data: &[u8]) -> Result<()> {
-        let mut reply = proto::OPTION_REPLY_MAGIC.to_be_bytes().to_vec();
-        reply.extend(wanted.to_be_bytes());
-        reply.extend(kind.to_be_bytes());
-        reply.extend((data.len() as u32).to_be_bytes());
-        reply.extend(data);
-        Ok(self.link.send(&reply)?)
+        let head = OptionReplyHead {
+            magic: proto::OPTION_REPLY_MAGIC.into(),
+            option: wanted.into(),
+            kind: kind.into(),
+            len: (data.len() as u32).into(),
+        };
+        Ok(self.link.send(&[head.as_bytes(), data].concat())?)
     }
 
     fn done(&self, wanted: u32) -> Result<OptionOutcome> {
@@ -212,10 +220,10 @@ impl Negotiation<'_> {
             return self.refuse(option::LIST, answer::INVALID);
         }
         for export in self.exports.all() {
-            let mut entry = (export.name().len() as u32).to_be_bytes().to_vec();
-            entry.extend(export.name().as_bytes());
-            entry.extend(export.description().as_bytes());
-            self.answer(option::LIST, answer::SERVER, &entry)?;
+            let (name, description) = (export.name(), export.description());
+            let len = U32::new(name.len() as u32);
+            let entry = [len.as_bytes(), name.as_bytes(), description.as_bytes()];
+            self.answer(option::LIST, answer::SERVER, &entry.concat())?;
         }
         self.done(option::LIST)
     }
@@ -232,12 +240,9 @@ impl Negotiation<'_> {
         if session.reserved.is_none() {
             return Err(CloseCause::Protocol(NO_MEMORY));
         }
-        let mut reply = session.size.to_be_bytes().to_vec();
-        reply.extend(self.flags(&export).to_be_bytes());
-        if !self.no_zeroes {
-            reply.extend([0; 124]);
-        }
-        self.link.send(&reply)?;
+        let size = self.size_and_flags(&session, &export);
+        let zeroes: &[u8] = if self.no_zeroes { &[] } else { &[0; ZEROES] };
+        self.link.send(&[size.as_bytes(), zeroes].concat())?;
         Ok(OptionOutcome::Session(session))
     }
 
@@ -259,21 +264,27 @@ impl Negotiation<'_> {
                 return self.refuse(wanted, answer::POLICY);
             }
         }
-        let mut about = info::EXPORT.to_be_bytes().to_vec();
-        about.extend(session.size.to_be_bytes());
-        about.extend(self.flags(&export).to_be_bytes());
-        self.answer(wanted, answer::INFO, &about)?;
-        let mut sizes = info::BLOCK_SIZE.to_be_bytes().to_vec();
-        sizes.extend(export.block_sizes().iter().flat_map(|n| n.to_be_bytes()));
-        self.answer(wanted, answer::INFO, &sizes)?;
-        for (kind, text) in [
-            (info::NAME, export.name()),
-            (info::DESCRIPTION, export.description()),
+        let size = self.size_and_flags(&session, &export);
+        let [minimum, preferred, maximum] = export.block_sizes().map(Into::into);
+        let limits = BlockSizeLimits {
+            minimum,
+            preferred,
+            maximum,
+        };
+        let is_wanted = |kind| infos.contains(&kind);
+        for (kind, is_told, about) in [
+            (info::EXPORT, true, size.as_bytes()),
+            (info::BLOCK_SIZE, true, limits.as_bytes()),
+            (info::NAME, is_wanted(info::NAME), export.name().as_bytes()),
+            (
+                info::DESCRIPTION,
+                is_wanted(info::DESCRIPTION),
+                export.description().as_bytes(),
+            ),
         ] {
-            if infos.contains(&kind) {
-                let mut about = kind.to_be_bytes().to_vec();
-                about.extend(text.as_bytes());
-                self.answer(wanted, answer::INFO, &about)?;
+            if is_told {
+                let kind = U16::new(kind);
+                self.answer(wanted, answer::INFO, &[kind.as_bytes(), about].concat())?;
             }
         }
         self.answer(wanted, answer::ACK, &[])?;
@@ -305,10 +316,15 @@ impl Negotiation<'_> {
         }))
     }
 
-    fn flags(&self, export: &Export) -> u16 {
-        match self.structured {
-            true => export.flags() | can::DONT_FRAGMENT,
-            false => export.flags(),
+    fn size_and_flags(&self, session: &NegotiatedSession, export: &Export) -> ExportSize {
+        let of_replies = if self.structured {
+            can::DONT_FRAGMENT
+        } else {
+            0
+        };
+        ExportSize {
+            size: session.size.into(),
+            flags: (export.flags() | of_replies).into(),
         }
     }
 
@@ -328,8 +344,8 @@ impl Negotiation<'_> {
             if is_set {
                 self.allocation = Some(name.to_vec());
             }
-            let mut context = ALLOCATION_ID.to_be_bytes().to_vec();
-            context.extend(ALLOCATION);
+            let id = U32::new(ALLOCATION_ID);
+            let context = [id.as_bytes(), ALLOCATION].concat();
             self.answer(wanted, answer::META_CONTEXT, &context)?;
         }
         self.done(wanted)

@@ -3,6 +3,7 @@
 //! The lowest layer. The server and the client use it.
 
 pub(crate) mod input;
+pub(crate) mod layout;
 pub(crate) mod link;
 pub(crate) mod proto;
 pub(crate) mod tls;

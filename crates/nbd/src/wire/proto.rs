@@ -1,6 +1,10 @@
 //! Numbers and structures of the protocol, as in `doc/proto.md` of the NBD project. All numbers travel
 //! with their highest byte first.
 
+use zerocopy::FromBytes;
+
+use super::layout::{ChunkHead, ChunkStart, DataHead, ErrorChunk, RequestHead, SimpleReply};
+
 /// `NBDMAGIC`, what a server says first.
 pub(crate) const MAGIC: u64 = 0x4e42_444d_4147_4943;
 /// `IHAVEOPT`, before each option, and in the server's greeting.
@@ -124,31 +128,28 @@ pub(crate) struct Request {
 
 impl Request {
     /// The length of a request, without the payload of a write.
-    pub(crate) const LEN: usize = 28;
+    pub(crate) const LEN: usize = size_of::<RequestHead>();
 
     pub(crate) fn encode(&self) -> [u8; Request::LEN] {
-        let mut bytes = [0; Request::LEN];
-        bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
-        bytes[4..6].copy_from_slice(&self.flags.to_be_bytes());
-        bytes[6..8].copy_from_slice(&self.kind.number().to_be_bytes());
-        bytes[8..16].copy_from_slice(&self.cookie.to_be_bytes());
-        bytes[16..24].copy_from_slice(&self.offset.to_be_bytes());
-        bytes[24..].copy_from_slice(&self.len.to_be_bytes());
-        bytes
+        zerocopy::transmute!(RequestHead {
+            magic: REQUEST_MAGIC.into(),
+            flags: self.flags.into(),
+            kind: self.kind.number().into(),
+            cookie: self.cookie.into(),
+            offset: self.offset.into(),
+            len: self.len.into(),
+        })
     }
 
     /// `None` if that is no request: whatever follows means nothing then.
     pub(crate) fn decode(bytes: &[u8; Request::LEN]) -> Option<Request> {
-        let mut fields = FieldReader(bytes);
-        if fields.u32()? != REQUEST_MAGIC {
-            return None;
-        }
-        Some(Request {
-            flags: fields.u16()?,
-            kind: Kind::of(fields.u16()?),
-            cookie: fields.u64()?,
-            offset: fields.u64()?,
-            len: fields.u32()?,
+        let head: &RequestHead = zerocopy::transmute_ref!(bytes);
+        (head.magic == REQUEST_MAGIC).then_some(Request {
+            flags: head.flags.get(),
+            kind: Kind::of(head.kind.get()),
+            cookie: head.cookie.get(),
+            offset: head.offset.get(),
+            len: head.len.get(),
         })
     }
 
@@ -227,10 +228,6 @@ impl<'a> FieldReader<'a> {
         self.array().map(u32::from_be_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_be_bytes)
-    }
-
     /// Takes a length, and then that many bytes.
     pub(crate) fn counted(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()?;
@@ -239,17 +236,21 @@ impl<'a> FieldReader<'a> {
 }
 
 /// A simple answer: what came of it, and after a read that went well the data.
-pub(crate) fn simple_reply(cookie: u64, error: u32) -> [u8; 16] {
-    let mut reply = [0; 16];
-    reply[..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
-    put_error(&mut reply, error);
-    reply[8..].copy_from_slice(&cookie.to_be_bytes());
-    reply
+pub(crate) fn simple_reply(cookie: u64, error: u32) -> [u8; size_of::<SimpleReply>()] {
+    zerocopy::transmute!(SimpleReply {
+        magic: SIMPLE_REPLY_MAGIC.into(),
+        error: error.into(),
+        cookie: cookie.into(),
+    })
 }
 
-/// Puts an error number into a simple answer.
-pub(crate) fn put_error(reply: &mut [u8], error: u32) {
-    reply[4..8].copy_from_slice(&error.to_be_bytes());
+/// Puts an error number into a simple answer, with which `replies` begins.
+pub(crate) fn put_error(replies: &mut [u8], error: u32) {
+    let reply = SimpleReply::mut_from_prefix(replies);
+    debug_assert!(reply.is_ok(), "the answer was kept as a whole");
+    if let Ok((reply, _)) = reply {
+        reply.error = error.into();
+    }
 }
 
 /// Kinds of chunks, of which a structured answer is made, and the flag of the last one.
@@ -275,35 +276,39 @@ pub(crate) enum ReplyChunk {
 }
 
 /// The head of a chunk of `len` bytes; `is_last` of those of its answer.
-pub(crate) fn chunk_head(cookie: u64, kind: ReplyChunk, is_last: bool, len: u32) -> [u8; 20] {
-    let mut head = [0; 20];
-    head[..4].copy_from_slice(&CHUNK_MAGIC.to_be_bytes());
-    head[4..6].copy_from_slice(&u16::from(is_last).to_be_bytes());
-    head[6..8].copy_from_slice(&(kind as u16).to_be_bytes());
-    head[8..16].copy_from_slice(&cookie.to_be_bytes());
-    head[16..].copy_from_slice(&len.to_be_bytes());
-    head
+pub(crate) fn chunk_head(cookie: u64, kind: ReplyChunk, is_last: bool, len: u32) -> ChunkHead {
+    ChunkHead {
+        start: ChunkStart {
+            magic: CHUNK_MAGIC.into(),
+            flags: if is_last { chunk::DONE } else { 0 }.into(),
+            kind: (kind as u16).into(),
+            cookie: cookie.into(),
+        },
+        len: len.into(),
+    }
 }
 
 /// The head of a chunk with data that was read, and where that is.
-pub(crate) fn data_head(cookie: u64, is_last: bool, offset: u64, len: u32) -> [u8; 28] {
-    let mut head = [0; 28];
-    head[..20].copy_from_slice(&chunk_head(
-        cookie,
-        ReplyChunk::OffsetData,
-        is_last,
-        len + 8,
-    ));
-    head[20..].copy_from_slice(&offset.to_be_bytes());
-    head
+pub(crate) fn data_head(
+    cookie: u64,
+    is_last: bool,
+    offset: u64,
+    len: u32,
+) -> [u8; size_of::<DataHead>()] {
+    zerocopy::transmute!(DataHead {
+        head: chunk_head(cookie, ReplyChunk::OffsetData, is_last, len + 8),
+        offset: offset.into(),
+    })
 }
 
 /// A chunk that says why a request failed, and is the last.
-pub(crate) fn error_chunk(cookie: u64, error: u32) -> [u8; 26] {
-    let mut chunk = [0; 26];
-    chunk[..20].copy_from_slice(&chunk_head(cookie, ReplyChunk::Error, true, 6));
-    chunk[20..24].copy_from_slice(&error.to_be_bytes());
-    chunk
+pub(crate) fn error_chunk(cookie: u64, error: u32) -> [u8; size_of::<ErrorChunk>()] {
+    let len = (size_of::<ErrorChunk>() - size_of::<ChunkHead>()) as u32;
+    zerocopy::transmute!(ErrorChunk {
+        head: chunk_head(cookie, ReplyChunk::Error, true, len),
+        error: error.into(),
+        text_len: 0.into(),
+    })
 }
 
 #[cfg(test)]
@@ -330,6 +335,24 @@ mod tests {
         assert_eq!(expected.encode(), bytes);
         bytes[0] ^= 1;
         assert_eq!(Request::decode(&bytes), None);
+    }
+
+    #[test]
+    fn replies_have_the_bytes_of_the_protocol() {
+        let mut simple = simple_reply(0x0102, 5).to_vec();
+        assert_eq!(
+            simple,
+            [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 1, 2]
+        );
+        put_error(&mut simple, 28);
+        assert_eq!(simple, simple_reply(0x0102, 28));
+        let mut error = vec![0x66, 0x8e, 0x33, 0xef, 0, 1, 0x80, 1];
+        error.extend([0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 6, 0, 0, 0, 5, 0, 0]);
+        assert_eq!(error_chunk(0x0102, 5).as_slice(), error);
+        let mut data = vec![0x66, 0x8e, 0x33, 0xef, 0, 0, 0, 1];
+        data.extend([0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 2, 8]);
+        data.extend([0, 0, 0, 0, 0, 0, 0x10, 0]);
+        assert_eq!(data_head(0x0102, false, 4096, 512).as_slice(), data);
     }
 
     #[test]
