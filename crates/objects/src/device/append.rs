@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::line::{Line, LineState, LineWriter, OpenObject};
+use super::line::{Line, LineLimits, LineRule, LineState, LineWriter, OpenObject};
 use crate::line::log_object::{LineEntry, LogKind, RUNS_MAX, Run, RunKind, checksum};
 use crate::{Error, Result};
 
@@ -214,7 +214,7 @@ impl Line {
             return None;
         }
         let writer = state.writer.as_mut()?;
-        let number = writer.take_number(self.limits.window, self.limits.pending)?;
+        let number = writer.take_number(&self.limits)?;
         writer.open = Some(OpenObject {
             number,
             is_header,
@@ -237,7 +237,10 @@ impl Line {
         let entry = LineEntry {
             kind: LogKind::Data,
             is_header: open.is_header,
-            after: open.after,
+            after: match self.limits.keeps(LineRule::After) {
+                true => open.after,
+                false => 0,
+            },
             runs: open.runs,
             ..self.entry(state, number, &open.data)
         };
@@ -274,11 +277,18 @@ impl Line {
     ) -> Option<u64> {
         self.seal(state);
         let writer = state.writer.as_mut()?;
-        let number = writer.take_number(self.limits.window, self.limits.pending)?;
+        let number = writer.take_number(&self.limits)?;
+        let own = self.entry(state, number, &[]);
         let entry = LineEntry {
             kind,
             runs,
-            ..self.entry(state, number, &[])
+            // What is on a list of deletions was dead and durable before, so the list counts by itself.
+            after: if kind == LogKind::Deletions {
+                0
+            } else {
+                own.after
+            },
+            ..own
         };
         let mut object = Vec::new();
         entry.seal(&mut object);
@@ -296,7 +306,7 @@ impl Line {
     ) -> Option<()> {
         self.seal(state);
         let writer = state.writer.as_mut()?;
-        let number = writer.take_number(self.limits.window, self.limits.pending)?;
+        let number = writer.take_number(&self.limits)?;
         let entry = LineEntry {
             is_header: copied.iter().any(|run| self.facts.is_header(run.offset)),
             after: 0,
@@ -340,9 +350,10 @@ impl Line {
 
 impl LineWriter {
     /// Takes the next number, if it lies in the window of the first number that has no answer.
-    fn take_number(&mut self, window: u64, bytes_max: usize) -> Option<u64> {
+    fn take_number(&mut self, limits: &LineLimits) -> Option<u64> {
         let oldest = self.pending.keys().next().copied().unwrap_or(self.next);
-        if self.next >= oldest + window || self.pending_bytes >= bytes_max {
+        let is_beyond = self.next >= oldest + limits.window && limits.keeps(LineRule::Window);
+        if is_beyond || self.pending_bytes >= limits.pending {
             return None;
         }
         self.next += 1;

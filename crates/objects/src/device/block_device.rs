@@ -10,6 +10,7 @@ use super::append::LineChange;
 use super::create;
 use super::line::{Line, LineLimits};
 use crate::Error;
+use crate::line::extent_map::MapPiece;
 use crate::line::log_object::{RunKind, WriterId};
 use crate::line::pool_object::DeviceFacts;
 use crate::store::{Executor, ObjectStore};
@@ -262,7 +263,7 @@ impl BlockDevice for ObjectDevice {
         self.check_writable(offset, len)?;
         let pieces = self.line.state().history.map.pieces(offset..offset + len);
         // What nothing was written to needs no object.
-        for piece in pieces.iter().filter(|piece| piece.source.is_some()) {
+        for piece in pieces.iter().filter(|piece| has_bytes(piece)) {
             self.change(LineChange {
                 kind: RunKind::Discard,
                 offset: piece.offset,
@@ -276,10 +277,7 @@ impl BlockDevice for ObjectDevice {
     fn zero_fast(&self, offset: u64, len: u64) -> block::Result<bool> {
         self.check_writable(offset, len)?;
         let pieces = self.line.state().history.map.pieces(offset..offset + len);
-        let has_bytes = |source: Option<crate::line::extent_map::MapSource>| {
-            source.is_some_and(|is| is.at.is_some())
-        };
-        for piece in pieces.iter().filter(|piece| has_bytes(piece.source)) {
+        for piece in pieces.iter().filter(|piece| has_bytes(piece)) {
             self.change(LineChange {
                 kind: RunKind::Zeros,
                 offset: piece.offset,
@@ -307,8 +305,8 @@ impl BlockDevice for ObjectDevice {
         let pieces = self.line.state().history.map.pieces(offset..offset + len);
         let status = pieces.first().map(|piece| RangeStatus {
             len: piece.len,
-            is_hole: piece.source.is_none(),
-            is_zero: piece.source.is_none_or(|is| is.at.is_none()),
+            is_hole: !has_bytes(piece),
+            is_zero: !has_bytes(piece),
         });
         status.ok_or_else(|| block::Error::OutOfRange {
             device: self.name(),
@@ -345,6 +343,11 @@ fn finish<T: Send>(executor: &dyn Executor, request: impl Future<Output = T> + S
         outcome = Some(request.await);
     }));
     outcome.expect("a request that has ended has an outcome")
+}
+
+/// Returns whether a piece has bytes in an object. All others read as zeros.
+fn has_bytes(piece: &MapPiece) -> bool {
+    piece.source.is_some_and(|is| is.at.is_some())
 }
 
 /// The kind of an error of the system that fits.

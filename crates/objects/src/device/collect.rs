@@ -3,10 +3,10 @@
 //! The order is: a checkpoint is durable; a list of deletions is durable on the line; time passes, for readers; the objects
 //! are removed. A writer that has lost the line cannot put the list there, so it removes nothing.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::line::Line;
+use super::line::{Line, LineRule};
+use crate::line::extent_map::MapSource;
 use crate::line::history::LineHistory;
 use crate::line::log_object::{LineEntry, LogKind, Run, RunKind};
 use crate::line::ranges::NumberSet;
@@ -15,6 +15,8 @@ use crate::{Error, Result};
 
 /// The number of checkpoints that stay.
 const CHECKPOINTS: usize = 2;
+/// The most runs of an object of copies. All extents of an object that a writer filled fit.
+const COPIED_RUNS: usize = 1 << 15;
 
 impl Line {
     /// Begins a checkpoint if there are many objects since the last one.
@@ -24,7 +26,8 @@ impl Line {
             let Some(writer) = &state.writer else {
                 return;
             };
-            if writer.next <= state.checkpoint + self.limits.checkpoint || state.failure.is_some() {
+            let is_due = writer.next > state.checkpoint + self.limits.checkpoint;
+            if !is_due || state.is_ending || state.failure.is_some() {
                 return;
             }
         }
@@ -45,11 +48,16 @@ impl Line {
         let dead = self.checkpoint().await?;
         let is_removing = self.state().is_removing;
         if !dead.is_empty() && !is_removing {
-            let numbers = self.list_deletions(&dead).await?;
-            self.remove_later(numbers);
+            self.list_deletions(&dead).await?;
+            self.remove_doomed();
         }
-        let chosen = self.mostly_dead();
-        self.copy_forward(chosen).await
+        for objects in self.mostly_dead() {
+            if self.state().is_ending {
+                return Ok(());
+            }
+            self.copy_forward(&objects).await?;
+        }
+        Ok(())
     }
 
     /// Writes a checkpoint. Returns the dead objects before it.
@@ -86,15 +94,23 @@ impl Line {
             let number = state.history.last;
             debug_assert_eq!(number, writer.next - 1);
             let bytes = checkpoint::encode(&state.history, self.facts.guid);
-            Some((number, bytes, state.history.dead(number)))
+            let mut dead = state.history.dead(number);
+            if !self.limits.keeps(LineRule::UsedNumbers) {
+                dead.extend(state.history.marks(number));
+            }
+            Some((number, bytes, dead))
         })
         .await
     }
 
-    /// Puts a list of all deletions on the line, durably: those before, and dead objects. Returns the numbers of these.
-    async fn list_deletions(self: &Arc<Self>, dead: &[u64]) -> Result<NumberSet> {
+    /// Puts a list of all deletions on the line, durably: those before, and dead objects.
+    async fn list_deletions(self: &Arc<Self>, dead: &[u64]) -> Result<()> {
         let mut added = NumberSet::default();
         dead.iter().for_each(|n| added.insert(*n..n + 1));
+        if !self.limits.keeps(LineRule::Record) {
+            self.state().history.doomed.extend(&added);
+            return Ok(());
+        }
         self.when(|state| {
             let mut doomed = state.history.doomed.clone();
             doomed.extend(&added);
@@ -103,12 +119,11 @@ impl Line {
             self.send_mark(state, LogKind::Deletions, runs)
         })
         .await?;
-        self.wait_durable().await?;
-        Ok(added)
+        self.wait_durable().await.map(drop)
     }
 
-    /// Waits until all that was sent is durable.
-    async fn wait_durable(self: &Arc<Self>) -> Result<()> {
+    /// Waits until all that was written is durable. Returns the number of its last object.
+    pub(super) async fn wait_durable(self: &Arc<Self>) -> Result<u64> {
         let last = {
             let mut state = self.state();
             self.seal(&mut state);
@@ -116,7 +131,12 @@ impl Line {
         };
         self.when(|state| {
             let writer = state.writer.as_ref()?;
-            writer.pending.range(..=last).next().is_none().then_some(())
+            writer
+                .pending
+                .range(..=last)
+                .next()
+                .is_none()
+                .then_some(last)
         })
         .await
     }
@@ -134,21 +154,24 @@ impl Line {
         }));
     }
 
-    /// Removes what the writer before listed, and perhaps did not remove.
+    /// Removes what this writer or the one before listed, and perhaps did not remove, after a while.
     pub(super) fn remove_doomed(self: &Arc<Self>) {
-        let doomed = self.state().history.doomed.clone();
-        if !doomed.is_empty() {
+        let (doomed, is_removing) = {
+            let state = self.state();
+            (state.history.doomed.clone(), state.is_removing)
+        };
+        if !doomed.is_empty() && !is_removing {
             self.remove_later(doomed);
         }
     }
 
     /// Removes objects. Those in the window of a TAKE object are emptied: their numbers must not become free.
-    async fn remove(self: &Arc<Self>, numbers: &NumberSet) -> Result<()> {
+    async fn remove(&self, numbers: &NumberSet) -> Result<()> {
         for number in numbers.iter().flatten() {
             let is_in_window = {
                 let state = self.state();
                 state.check()?;
-                state.history.windows.contains(number)
+                state.history.windows.contains(number) && self.limits.keeps(LineRule::UsedNumbers)
             };
             let name = names::log(number);
             if is_in_window {
@@ -175,15 +198,19 @@ impl Line {
         object
     }
 
-    /// The objects of which the map needs less than half, those with the least first, up to the limit of copies.
-    fn mostly_dead(&self) -> Vec<u64> {
+    /// Groups of objects to copy: those of which the map needs less than half, the emptiest first, up to the limit of
+    /// copies. Objects without data that is needed are one group, if there are several: their zeros fit into one object.
+    fn mostly_dead(&self) -> Vec<Vec<u64>> {
         let state = self.state();
         let until = state.history.objects.range(..state.checkpoint);
-        let mut chosen: Vec<(u64, u64)> = until
-            .filter(|(_, is)| !is.is_mark && (is.live > 0 || is.zeros > 0))
-            .filter(|(_, is)| is.live * 2 < is.size)
-            .map(|(number, is)| (is.live, *number))
-            .collect();
+        let needed = until.filter(|(_, is)| !is.is_mark && (is.live > 0 || is.zeros > 0));
+        let (mut zeros, mut chosen) = (Vec::new(), Vec::new());
+        for (number, is) in needed.filter(|(_, is)| is.live * 2 < is.size) {
+            match is.live {
+                0 => zeros.push(*number),
+                live => chosen.push((live, *number)),
+            }
+        }
         chosen.sort_unstable();
         let mut budget = self.limits.copies;
         let within = chosen.into_iter().take_while(|(live, _)| {
@@ -191,48 +218,45 @@ impl Line {
             budget = budget.saturating_sub(*live);
             fits
         });
-        within.map(|(_, number)| number).collect()
+        let mut groups: Vec<Vec<u64>> = within.map(|(_, number)| vec![number]).collect();
+        if zeros.len() > 1 {
+            groups.push(zeros);
+        }
+        groups
     }
 
-    /// Copies what the map needs of objects to new ones. The runs keep their origin, so a write that comes in between wins.
-    async fn copy_forward(self: &Arc<Self>, objects: Vec<u64>) -> Result<()> {
-        let mut extents: BTreeMap<u64, Vec<(u64, u64, Option<u32>, u64)>> = BTreeMap::new();
-        {
+    /// Copies what the map needs of a group of objects to a new one. The runs keep their origin, so a write that comes in
+    /// between wins.
+    async fn copy_forward(self: &Arc<Self>, group: &[u64]) -> Result<()> {
+        let extents: Vec<(u64, u64, MapSource)> = {
             let state = self.state();
-            objects
-                .iter()
-                .for_each(|n| drop(extents.insert(*n, Vec::new())));
-            for (offset, len, is) in state.history.map.iter() {
-                if let Some(of_object) = extents.get_mut(&is.object) {
-                    of_object.push((offset, len, is.at, is.origin));
-                }
-            }
-        }
-        for (object, of_object) in extents {
+            let extents = state.history.map.iter();
+            extents
+                .filter(|(_, _, is)| group.contains(&is.object))
+                .map(|(offset, len, is)| (offset, len, *is))
+                .collect()
+        };
+        for extents in extents.chunks(COPIED_RUNS) {
             let mut data = Vec::new();
             let mut copied = Vec::new();
-            for (offset, len, at, origin) in of_object {
-                let kind = match at {
-                    Some(at) => {
-                        let bytes = self
-                            .read_stored(object, u64::from(at), len as usize)
-                            .await?;
-                        data.extend_from_slice(&bytes);
-                        RunKind::Bytes
-                    }
-                    None => RunKind::Zeros,
-                };
+            for (offset, len, is) in extents {
+                if let Some(at) = is.at {
+                    let at = u64::from(at);
+                    let bytes = self.read_stored(is.object, at, *len as usize).await?;
+                    data.extend_from_slice(&bytes);
+                }
                 copied.push(Run {
-                    kind,
-                    offset,
-                    len,
-                    origin,
+                    kind: match is.at {
+                        Some(_) => RunKind::Bytes,
+                        None => RunKind::Zeros,
+                    },
+                    offset: *offset,
+                    len: *len,
+                    origin: is.origin,
                 });
             }
-            if !copied.is_empty() {
-                self.when(|state| self.send_copies(state, &copied, &data))
-                    .await?;
-            }
+            self.when(|state| self.send_copies(state, &copied, &data))
+                .await?;
         }
         Ok(())
     }
@@ -241,23 +265,69 @@ impl Line {
     pub(super) async fn purge(self: &Arc<Self>) -> Result<()> {
         let _collecting = self.collecting.lock().await;
         let purges = self.state().purges.clone();
-        let holders = holders(&self.state().history, &purges);
-        if !holders.is_empty() {
-            // The writes that replace it must be durable first, and so must copies of the rest.
-            self.copy_forward(holders.clone()).await?;
-            self.wait_durable().await?;
-            let dead = self.checkpoint().await?;
-            let numbers = self.list_deletions(&dead).await?;
-            self.remove(&numbers).await?;
-            for number in holders {
-                self.check_removed(number).await?;
-            }
+        // The writes that replace it must be durable first, and so must copies of the rest.
+        let last = self.wait_durable().await?;
+        let holders = holders(&self.state().history, &purges, last);
+        for holder in &holders {
+            self.copy_forward(&[*holder]).await?;
+        }
+        let last = self.wait_durable().await?;
+        if holders.last() == Some(&last) {
+            // The object of a checkpoint itself stays, so one without effect follows.
+            self.when(|state| self.send_mark(state, LogKind::Data, Vec::new()))
+                .await?;
+        }
+        {
+            // They are emptied and not deleted: a request that was repeated may arrive late, and must find the number in use.
+            let windows = &mut self.state().history.windows;
+            holders.iter().for_each(|n| windows.insert(*n..n + 1));
+        }
+        let dead = self.checkpoint().await?;
+        self.list_deletions(&dead).await?;
+        // Others of a header may have held the bytes too: older ones that wait for their removal, and those that never counted.
+        let headers = self.doomed_headers().await?;
+        self.remove(&headers).await?;
+        self.remove_revived().await?;
+        self.remove_doomed();
+        for number in holders {
+            self.check_removed(number).await?;
         }
         let mut state = self.state();
         if state.purges == purges {
             state.purges = NumberSet::default();
         }
         Ok(())
+    }
+
+    /// The objects of headers that wait for their removal.
+    async fn doomed_headers(&self) -> Result<NumberSet> {
+        let doomed = self.state().history.doomed.clone();
+        let mut headers = NumberSet::default();
+        for number in doomed.iter().flatten() {
+            if let Some((entry, _)) = self.read_end(number).await?
+                && entry.is_header
+            {
+                headers.insert(number..number + 1);
+            }
+        }
+        Ok(headers)
+    }
+
+    /// Removes objects that were deleted, and that a request came back with which was late.
+    async fn remove_revived(&self) -> Result<()> {
+        let listed = self.list(names::LOG, 0).await?;
+        let emptied = self.emptied(1).len() as u64;
+        let mut revived = NumberSet::default();
+        {
+            let history = &self.state().history;
+            for (number, size) in listed {
+                let is_gone = history.deleted.contains(number) && !history.doomed.contains(number);
+                if is_gone && size != emptied {
+                    revived.insert(number..number + 1);
+                }
+            }
+        }
+        self.remove(&revived).await
     }
 
     async fn check_removed(&self, number: u64) -> Result<()> {
@@ -274,9 +344,9 @@ impl Line {
     }
 }
 
-/// The objects that ever held bytes of some ranges.
-fn holders(history: &LineHistory, ranges: &NumberSet) -> Vec<u64> {
-    let objects = history.objects.iter();
+/// The objects up to a number that ever held bytes of some ranges.
+fn holders(history: &LineHistory, ranges: &NumberSet, last: u64) -> Vec<u64> {
+    let objects = history.objects.range(..=last);
     objects
         .filter(|(_, is)| ranges.iter().any(|range| is.held.intersects(&range)))
         .map(|(number, _)| *number)

@@ -31,6 +31,28 @@ pub(crate) struct LineLimits {
     pub(crate) removal: Duration,
     /// The most bytes that are copied after each checkpoint.
     pub(crate) copies: u64,
+    /// A rule that is left out.
+    #[cfg(test)]
+    pub(crate) without: Option<LineRule>,
+}
+
+/// A rule without which something is lost. Tests leave out one at a time, and see the loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineRule {
+    /// A writer has at most a window of numbers without an answer.
+    Window,
+    /// A taker puts fences at all numbers of the window.
+    Fences,
+    /// A taker lists the checkpoints again, and looks for objects after its window: collection may have made the hole.
+    SecondList,
+    /// Numbers in the window of a TAKE object never become free.
+    UsedNumbers,
+    /// An object is removed only after the line has the record of it.
+    Record,
+    /// An object does not count without those before its order point.
+    After,
+    /// An object that exists already is read: it may be the own one.
+    ReadBack,
 }
 
 impl LineLimits {
@@ -42,7 +64,24 @@ impl LineLimits {
         checkpoint: 256,
         removal: Duration::from_secs(600),
         copies: 256 << 20,
+        #[cfg(test)]
+        without: None,
     };
+
+    /// Returns whether a rule holds. All do, except in tests.
+    #[cfg_attr(
+        not(test),
+        expect(clippy::unused_self, reason = "tests leave out rules")
+    )]
+    pub(crate) fn keeps(&self, rule: LineRule) -> bool {
+        #[cfg(test)]
+        return self.without != Some(rule);
+        #[cfg(not(test))]
+        return {
+            let _ = rule;
+            true
+        };
+    }
 }
 
 /// A line of objects.
@@ -75,6 +114,8 @@ pub(super) struct LineState {
     pub(super) checkpoint: u64,
     /// True while a checkpoint waits for all objects to be durable. Writers wait meanwhile.
     pub(super) is_quiet: bool,
+    /// True when the writer is about to end. Collection ends then.
+    pub(super) is_ending: bool,
     /// True while objects wait for their removal.
     pub(super) is_removing: bool,
     /// Ranges that were overwritten. No object may keep what they held.
@@ -128,6 +169,7 @@ impl Line {
                 stalled_since: None,
                 checkpoint: 0,
                 is_quiet: false,
+                is_ending: false,
                 is_removing: false,
                 purges: NumberSet::default(),
             }),
@@ -175,9 +217,11 @@ impl Line {
     /// Ends all writing.
     pub(super) fn fail(&self, error: Error) {
         let mut state = self.state();
-        let address = self.store.address();
-        tracing::warn!(store = address, %error, "writing to an object store ends");
-        state.failure.get_or_insert(error);
+        if state.failure.is_none() {
+            let address = self.store.address();
+            tracing::warn!(store = address, %error, "writing to an object store ends");
+            state.failure = Some(error);
+        }
         drop(state);
         self.tell();
     }

@@ -12,6 +12,8 @@ use crate::{Error, Result};
 
 /// The number of ranges of one request that are read at the same time.
 const READS: usize = 16;
+/// A read follows what collection moves so often.
+const MOVES: usize = 4;
 
 /// A part of a request that is read from the store.
 struct StoredPart {
@@ -28,7 +30,7 @@ impl Line {
     /// # Errors
     /// [`Error::Missing`], or a request was refused.
     pub(super) async fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        let mut again = false;
+        let mut attempts = 0;
         loop {
             let parts = self.gather(offset, buf);
             let reads = parts.into_iter().map(|part| self.read_part(part));
@@ -45,7 +47,7 @@ impl Line {
             match missing {
                 None => return Ok(()),
                 // Collection has moved it meanwhile.
-                Some(_) if !again => again = true,
+                Some(_) if attempts < MOVES => attempts += 1,
                 Some(error) => return Err(error),
             }
         }
@@ -108,10 +110,12 @@ impl Line {
     pub(super) async fn read_stored(&self, object: u64, at: u64, len: usize) -> Result<Bytes> {
         let name = names::log(object);
         let range = at..at + len as u64;
+        let size = self.state().history.objects.get(&object).map(|is| is.size);
         let part = self
             .patiently(|| self.store.get(&name, range.clone()))
             .await?;
-        let Some(part) = part else {
+        // An object of another size was emptied.
+        let Some(part) = part.filter(|part| Some(part.size) == size) else {
             return Err(Error::Missing {
                 store: self.store.address(),
                 object: name,

@@ -14,6 +14,8 @@ use crate::{Error, Result};
 const LIST_MAX: usize = 1000;
 /// The number of objects that are read at the same time.
 const READS: usize = 32;
+/// The line is read again so often while its writer deletes objects.
+const SCANS: usize = 16;
 /// A part of a checkpoint that is read at once, in bytes.
 const CHECKPOINT_READ: u64 = 8 << 20;
 
@@ -30,14 +32,27 @@ impl Line {
     /// # Errors
     /// [`Error::Damaged`], [`Error::Missing`], or a request was refused.
     pub(super) async fn scan(&self) -> Result<LineScan> {
+        let mut attempts = 0;
+        loop {
+            match self.scan_once().await {
+                // A writer that goes on has deleted it meanwhile.
+                Err(Error::Missing { .. }) if attempts < SCANS => {
+                    attempts += 1;
+                    self.executor.sleep(super::line::FIRST_PAUSE).await;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Reads the line, unless objects are deleted at the same time.
+    async fn scan_once(&self) -> Result<LineScan> {
         let (history, checkpoint) = self.newest_checkpoint().await?;
         let listed = self.list(names::LOG, checkpoint.saturating_sub(1)).await?;
-        // The object of a checkpoint is never deleted, so a checkpoint without it is from another line.
+        // The object of the newest checkpoint is never deleted, so a checkpoint without it is from another line.
+        let mut missing = Vec::new();
         if checkpoint > 0 && !listed.contains_key(&checkpoint) {
-            return Err(Error::Missing {
-                store: self.store.address(),
-                object: names::log(checkpoint),
-            });
+            missing.push(checkpoint);
         }
         let after = listed
             .into_iter()
@@ -47,14 +62,21 @@ impl Line {
             .buffer_unordered(READS);
         let mut entries = BTreeMap::new();
         while let Some((number, read)) = reads.next().await {
-            // An object that is gone since the list was deleted by its writer.
-            if let Some(entry) = read? {
-                entries.insert(number, entry);
+            match read? {
+                Some(entry) => drop(entries.insert(number, entry)),
+                None => missing.push(number),
             }
         }
         drop(reads);
         let history = replay::replay(history, self.facts.guid, &entries)
             .map_err(|(number, reason)| self.damaged(names::log(number), reason))?;
+        // Objects that a writer deletes stand on the line before. A reader that did not see that has to read again.
+        if let Some(number) = missing.iter().find(|n| !history.deleted.contains(**n)) {
+            return Err(Error::Missing {
+                store: self.store.address(),
+                object: names::log(*number),
+            });
+        }
         Ok(LineScan {
             history,
             checkpoint,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{self, Either};
 
-use super::line::{Line, LineWriter};
+use super::line::{Line, LineRule, LineWriter};
 use super::scan::LineScan;
 use super::upload::Creator;
 use crate::line::log_object::{LineEntry, LogKind};
@@ -46,7 +46,8 @@ impl Line {
             }
         };
         let mut state = self.state();
-        if !scan.history.map.is_same(&state.history.map) {
+        let is_overtaken = scan.history.last >= first && self.limits.keeps(LineRule::SecondList);
+        if is_overtaken || !scan.history.map.is_same(&state.history.map) {
             let store = self.store.address();
             drop(state);
             self.fail(Error::Changed {
@@ -72,19 +73,22 @@ impl Line {
     /// Puts the TAKE object and the fences, and reads the line. Returns the first number of this writer.
     async fn fence(&self) -> Result<(LineScan, u64)> {
         self.refuse_newer_writer().await?;
-        loop {
-            let number = self.put_take().await?;
-            let window = self.limits.window;
-            let fences = (number + 1..=number + window).map(|n| self.put_fence(n, number));
+        let number = self.put_take().await?;
+        let window = self.limits.window;
+        let fences = (number + 1..=number + window).map(|n| self.put_fence(n, number));
+        if self.limits.keeps(LineRule::Fences) {
             future::try_join_all(fences).await?;
-            let newest = self.checkpoints().await?.last().copied().unwrap_or(0);
-            // A checkpoint of this number or a later one: collection made the hole. The writer is further on.
-            if newest >= number {
-                continue;
-            }
-            let scan = self.scan().await?;
-            return Ok((scan, number + window + 1));
         }
+        let newest = self.checkpoints().await?.last().copied().unwrap_or(0);
+        // A checkpoint of this number or a later one: collection made the hole, so a writer is further on. It wrote since
+        // this machine read the line.
+        if newest >= number && self.limits.keeps(LineRule::SecondList) {
+            return Err(Error::Changed {
+                store: self.store.address(),
+            });
+        }
+        let scan = self.scan().await?;
+        Ok((scan, number + window + 1))
     }
 
     /// Fails if another writer has taken the line since this one read it. Nothing has been changed then.
@@ -100,18 +104,29 @@ impl Line {
     }
 
     /// Creates the TAKE object at the first free number, and returns the number.
+    ///
+    /// A busy writer has sent its objects for the next numbers already. So after a number that was not free, fences go to
+    /// the first free ones and the TAKE object behind them: no number before it is free then either.
     async fn put_take(&self) -> Result<u64> {
         let newest = self.checkpoints().await?.last().copied().unwrap_or(0);
-        let listed = self.list(crate::line::names::LOG, newest).await?;
-        let mut number = newest + 1;
+        let mut ahead = 0;
         loop {
-            while listed.contains_key(&number) {
-                number += 1;
+            let listed = self.list(crate::line::names::LOG, newest).await?;
+            let mut free = newest + 1;
+            {
+                // Without checkpoints the numbers of deleted objects look free.
+                let deleted = &self.state().history.deleted;
+                while listed.contains_key(&free) || deleted.contains(free) {
+                    free += 1;
+                }
             }
-            match self.put_mark(LogKind::Take, number, number).await? {
-                Creator::Own => return Ok(number),
-                Creator::Other(_) => number += 1,
+            let number = free + ahead;
+            let fences = (free..number).map(|n| self.put_mark(LogKind::Fence, n, number));
+            future::try_join_all(fences).await?;
+            if let Creator::Own = self.put_mark(LogKind::Take, number, number).await? {
+                return Ok(number);
             }
+            ahead = (ahead * 2).max(self.limits.window);
         }
     }
 
@@ -170,12 +185,15 @@ impl Line {
         if self.state().writer.is_none() {
             return Ok(());
         }
+        self.state().is_ending = true;
         self.flush().await?;
+        // Nothing follows the RELEASE object, collection neither.
+        let _collecting = self.collecting.lock().await;
         self.when(|state| {
             self.send_mark(state, LogKind::Release, Vec::new())
                 .map(drop)
         })
         .await?;
-        self.flush().await
+        self.wait_durable().await.map(drop)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::line::Line;
+use super::line::{Line, LineRule};
 use crate::line::log_object::{EndOf, LineEntry};
 use crate::line::names;
 use crate::store::Creation;
@@ -46,9 +46,16 @@ impl Line {
         let name = names::log(number);
         loop {
             let made = self
-                .patiently(|| self.store.create(&name, object.clone()))
+                .patiently(|| async {
+                    // A writer that has ended sends nothing any more.
+                    self.state().check()?;
+                    self.store.create(&name, object.clone()).await
+                })
                 .await?;
             if made == Creation::Made {
+                return Ok(Creator::Own);
+            }
+            if !self.limits.keeps(LineRule::ReadBack) {
                 return Ok(Creator::Own);
             }
             match self.read_end(number).await? {
@@ -73,9 +80,10 @@ impl Line {
     pub(super) async fn read_end_of(
         &self,
         number: u64,
-        size: u64,
+        mut size: u64,
     ) -> Result<Option<(LineEntry, u64)>> {
         let name = names::log(number);
+        let mut is_new_size = false;
         let mut len = crate::line::log_object::END_READ.min(size);
         loop {
             if len == 0 {
@@ -88,6 +96,13 @@ impl Line {
             else {
                 return Ok(None);
             };
+            // It was emptied since its size was read. That happens once.
+            if end.size != size && !is_new_size {
+                is_new_size = true;
+                size = end.size;
+                len = crate::line::log_object::END_READ.min(size);
+                continue;
+            }
             if end.size != size || end.bytes.len() as u64 != len {
                 return Err(self.damaged(name, "its size changed while it was read"));
             }

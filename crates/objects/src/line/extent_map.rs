@@ -40,15 +40,15 @@ pub(crate) struct MapPiece {
 pub(crate) struct ExtentMap(BTreeMap<u64, (u64, MapSource)>);
 
 impl ExtentMap {
-    /// Enters what an object says of a range: its bytes or zeros, or with `None` that it is not needed any more. Extents of
-    /// a younger origin stay. `released` gets every piece that is not in the map any more.
+    /// Enters what an object says of a range: its bytes, or that it reads as zeros. Extents of a younger origin stay.
+    /// `released` gets every piece that is not in the map any more.
     ///
     /// Returns the bytes that were entered.
     pub(crate) fn enter(
         &mut self,
         range: Range<u64>,
         origin: u64,
-        source: Option<(u64, Option<u32>)>,
+        (object, at): (u64, Option<u32>),
         mut released: impl FnMut(&MapSource, u64),
     ) -> u64 {
         self.split(range.start);
@@ -62,9 +62,6 @@ impl ExtentMap {
                 released(&is, len);
             }
         }
-        let Some((object, at)) = source else {
-            return 0;
-        };
         let mut entered = 0;
         let mut add = |map: &mut Self, from: u64, to: u64| {
             if from < to {
@@ -173,11 +170,11 @@ mod tests {
     struct Bytes([Option<(u64, Option<u32>, u64)>; SIZE]);
 
     impl Bytes {
-        fn enter(&mut self, range: Range<u64>, origin: u64, source: Option<(u64, Option<u32>)>) {
+        fn enter(&mut self, range: Range<u64>, origin: u64, (object, at): (u64, Option<u32>)) {
             for (i, offset) in (range.start..range.end).enumerate() {
                 let byte = &mut self.0[offset as usize];
                 if byte.is_none_or(|(_, _, is)| is <= origin) {
-                    *byte = source.map(|(object, at)| (object, at.map(|at| at + i as u32), origin));
+                    *byte = Some((object, at.map(|at| at + i as u32), origin));
                 }
             }
         }
@@ -200,9 +197,8 @@ mod tests {
                 let range = start..start + 1 + next(&mut seed) % (SIZE as u64 - start);
                 let origin = object - next(&mut seed) % object.min(4);
                 let source = match next(&mut seed) % 5 {
-                    0 => None,
-                    1 => Some((object, None)),
-                    _ => Some((object, Some(100))),
+                    0 | 1 => (object, None),
+                    _ => (object, Some(100)),
                 };
                 let mut gone = Vec::new();
                 let entered = map.enter(range.clone(), origin, source, |is, len| {
@@ -231,12 +227,7 @@ mod tests {
     fn what_continues_is_one_extent() {
         let mut map = ExtentMap::default();
         for i in 0..4_u64 {
-            map.enter(
-                i * 8..i * 8 + 8,
-                5,
-                Some((5, Some(i as u32 * 8))),
-                |_, _| (),
-            );
+            map.enter(i * 8..i * 8 + 8, 5, (5, Some(i as u32 * 8)), |_, _| ());
         }
         assert_eq!(map.len(), 1);
         assert_eq!(map.pieces(4..12).len(), 1);

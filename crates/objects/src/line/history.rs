@@ -30,8 +30,8 @@ pub(crate) struct LineHistory {
     pub(crate) map: ExtentMap,
     /// The objects on the store.
     pub(crate) objects: BTreeMap<u64, ObjectRecord>,
-    /// The numbers that were in the window of a writer when the line was taken from it. These objects are emptied,
-    /// never deleted: a writer that wakes up later may try to create one.
+    /// The numbers that were in the window of a writer when the line was taken from it, and those of emptied objects. These
+    /// objects are emptied, never deleted: a writer that wakes up later may try to create one.
     pub(crate) windows: NumberSet,
     /// The numbers of objects that were deleted or emptied.
     pub(crate) deleted: NumberSet,
@@ -95,9 +95,10 @@ impl LineHistory {
     pub(crate) fn enter_run(&mut self, number: u64, is_header: bool, run: &Run, at: u32) {
         let range = run.offset..run.offset.saturating_add(run.len);
         let source = match run.kind {
-            RunKind::Bytes => Some((number, Some(at))),
-            RunKind::Zeros => Some((number, None)),
-            RunKind::Discard => None,
+            RunKind::Bytes => (number, Some(at)),
+            // What was discarded stays in the map, as zeros. Without that, older bytes would come back: an object that is
+            // needed for other ranges has them still.
+            RunKind::Zeros | RunKind::Discard => (number, None),
         };
         let objects = &mut self.objects;
         let entered = self
@@ -113,8 +114,7 @@ impl LineHistory {
         let object = self.objects.entry(number).or_default();
         match run.kind {
             RunKind::Bytes => object.live += entered,
-            RunKind::Zeros => object.zeros += entered,
-            RunKind::Discard => {}
+            RunKind::Zeros | RunKind::Discard => object.zeros += entered,
         }
         if is_header && run.kind == RunKind::Bytes {
             object.held.insert(range);
@@ -126,6 +126,13 @@ impl LineHistory {
         let gone: Vec<u64> = self.objects.range(range.clone()).map(|(n, _)| *n).collect();
         gone.iter().for_each(|n| drop(self.objects.remove(n)));
         self.deleted.insert(range);
+    }
+
+    /// TAKE objects and fences before a number.
+    pub(crate) fn marks(&self, before: u64) -> Vec<u64> {
+        let marks = self.objects.range(..before).filter(|(_, is)| is.is_mark);
+        let numbers = marks.map(|(number, _)| *number);
+        numbers.filter(|number| *number != self.deletions).collect()
     }
 
     /// The objects that the map does not need, before a number. Marks are not among them.

@@ -36,6 +36,10 @@ pub(crate) fn replay(
     }
     let mut held = HeldNumbers::new(start);
     for (number, (entry, size)) in entries {
+        // An emptied object stays: its number may be in the window of a writer, or it had secrets.
+        if entry.kind == LogKind::Emptied {
+            history.windows.insert(*number..number + 1);
+        }
         if *number <= start || history.deleted.contains(*number) {
             continue;
         }
