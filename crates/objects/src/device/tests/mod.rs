@@ -1,1 +1,4 @@
 //! Tests of the device on a simulated store.
+
+mod store;
+mod world;
