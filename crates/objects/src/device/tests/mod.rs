@@ -1,4 +1,7 @@
 //! Tests of the device on a simulated store.
 
+mod actors;
+mod ledger;
+mod simulation;
 mod store;
 mod world;
