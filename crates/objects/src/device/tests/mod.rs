@@ -2,6 +2,8 @@
 
 mod actors;
 mod ledger;
+mod rules;
+mod schedules;
 mod simulation;
 mod store;
 mod world;
