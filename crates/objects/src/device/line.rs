@@ -237,7 +237,8 @@ impl Line {
         let mut pause = FIRST_PAUSE;
         loop {
             match request().await {
-                Err(error) if error.is_outage() => {
+                // A line that has failed waits for nothing any more.
+                Err(error) if error.is_outage() && self.state().failure.is_none() => {
                     self.note_outage(&error);
                     self.executor.sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
