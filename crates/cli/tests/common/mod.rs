@@ -424,6 +424,12 @@ pub fn has(text: &str, wanted: &str) {
     assert!(text.contains(wanted), "no {wanted:?} in {text}");
 }
 
+/// A number from the environment.
+pub fn number(variable: &str, default: u64) -> u64 {
+    let asked = std::env::var(variable);
+    asked.map_or(default, |text| text.parse().expect("a number"))
+}
+
 /// The text does not have this in it.
 #[track_caller]
 pub fn lacks(text: &str, unwanted: &str) {

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::{Place, can_mount, has, is_installed};
+use crate::common::{Place, can_mount, has, is_installed, number};
 
 const FORMATS: [&str; 3] = ["fscrypt", "gocryptfs", "pefs"];
 
@@ -162,7 +162,7 @@ fn fsx_over_stacked_directories() {
     if !is_installed("fsx") {
         return;
     }
-    let operations = number("STRONGROOM_FSX", 5_000).min(10_000).to_string();
+    let operations = number("STRONGROOM_FSX", 3_000).min(10_000).to_string();
     for format in FORMATS {
         let Some(stack) = Stack::new(format) else {
             return;
@@ -194,7 +194,7 @@ fn fsx() {
     if !is_installed("fsx") {
         return;
     }
-    let operations = number("STRONGROOM_FSX", 10_000);
+    let operations = number("STRONGROOM_FSX", 6_000);
     // Version 0.3.2 never gives back what it maps to read, so that one process slows down, and is refused
     // (ENOMEM) after some 65,000 of these (vm.max_map_count).
     let at_once = operations.min(10_000);
@@ -225,12 +225,6 @@ fn fsx() {
         }
         assert_sound(&place);
     }
-}
-
-/// A number from the environment.
-fn number(variable: &str, default: u64) -> u64 {
-    let asked = std::env::var(variable);
-    asked.map_or(default, |text| text.parse().expect("a number"))
 }
 
 #[test]

@@ -12,12 +12,16 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{PROGRAM, Place, can_mount, is_installed};
+use crate::common::{PROGRAM, Place, can_mount, is_installed, number};
 
 const FORMATS: [&str; 3] = ["fscrypt", "gocryptfs", "pefs"];
 
-/// Names that both clients try to give.
-const RACES: usize = 60;
+/// Names that both clients try to give; `STRONGROOM_ROUNDS` says otherwise.
+const RACES: u64 = 20;
+
+fn races() -> usize {
+    number("STRONGROOM_ROUNDS", RACES) as usize
+}
 
 fn run(words: &[&str]) {
     let done = Command::new(PROGRAM).args(words).output().expect("runs");
@@ -67,7 +71,7 @@ impl Clients {
         let start = Barrier::new(2);
         let one = |view: &PathBuf| {
             start.wait();
-            (0..RACES).filter(|number| each(view, *number)).count()
+            (0..races()).filter(|number| each(view, *number)).count()
         };
         thread::scope(|scope| {
             let other = scope.spawn(|| one(&self.views[1]));
@@ -123,9 +127,10 @@ impl Clients {
         assert_eq!(log, lines);
     }
 
-    /// Two clients write every other byte of the same blocks, at first of a file that has no header yet.
+    /// Two clients write every other piece of the same blocks, at first of a file that has no header yet.
     fn share_blocks(&self) {
-        const LEN: usize = 4096 + 700;
+        const LEN: usize = 4096 + 704;
+        const PIECE: usize = 8;
         fs::write(self.views[0].join("shared"), "").expect("made");
         let byte = |round: u8, number: usize| round.wrapping_mul(50) + (number % 50) as u8;
         for round in 1..4 {
@@ -134,8 +139,9 @@ impl Clients {
                 let path = self.views[client].join("shared");
                 let file = OpenOptions::new().write(true).open(path).expect("opened");
                 start.wait();
-                for number in (client..LEN).step_by(2) {
-                    let written = file.write_all_at(&[byte(round, number)], number as u64);
+                for at in (client * PIECE..LEN).step_by(2 * PIECE) {
+                    let bytes: [u8; PIECE] = std::array::from_fn(|n| byte(round, at + n));
+                    let written = file.write_all_at(&bytes, at as u64);
                     written.expect("written");
                 }
             };
@@ -191,13 +197,13 @@ impl Clients {
     fn give_names_once(&self) {
         let path = |view: &Path, kind: &str, number| view.join(format!("{kind}{number}"));
         let made = self.both(|view, number| fs::create_dir(path(view, "dir", number)).is_ok());
-        assert_eq!(made, RACES, "directories");
+        assert_eq!(made, races(), "directories");
         let made = self.both(|view, number| File::create_new(path(view, "new", number)).is_ok());
-        assert_eq!(made, RACES, "files");
+        assert_eq!(made, races(), "files");
         let made = self.both(|view, number| {
             std::os::unix::fs::symlink("target", path(view, "link", number)).is_ok()
         });
-        assert_eq!(made, RACES, "links");
+        assert_eq!(made, races(), "links");
         let moved = self.both(|view, number| {
             let to = if *view == self.views[0] {
                 "first"
@@ -206,13 +212,13 @@ impl Clients {
             };
             fs::rename(path(view, "new", number), path(view, to, number)).is_ok()
         });
-        assert_eq!(moved, RACES, "moves");
+        assert_eq!(moved, races(), "moves");
         let removed = self.both(|view, number| fs::remove_dir(path(view, "dir", number)).is_ok());
-        assert_eq!(removed, RACES, "removals");
+        assert_eq!(removed, races(), "removals");
         let mut names = self.names();
         // Files of pefs are shown.
         names.retain(|name| !name.to_string_lossy().starts_with('.'));
-        assert_eq!(names.len(), 2 * RACES + 2, "{names:?}");
+        assert_eq!(names.len(), 2 * races() + 2, "{names:?}");
     }
 }
 

@@ -159,7 +159,7 @@ fn among_scattered_records() {
         let devices = fault_devices(1, &clock);
         let workload = Workload::on_fragments(create_on(&devices), seed);
         let timeline = follow(workload, &devices, &clock, 14);
-        for (cut, survival) in timeline.some_cuts(seed, 120) {
+        for (cut, survival) in timeline.some_cuts(seed, 60) {
             timeline.check(seed, cut, survival);
         }
     }
@@ -191,7 +191,7 @@ fn while_a_member_is_brought_back() {
         workload.run(1);
         durable.push((clock.now(), normal(workload.model.clone())));
         let timeline = Timeline::of(&devices, durable, &clock);
-        for (cut, survival) in timeline.some_cuts(seed, 80) {
+        for (cut, survival) in timeline.some_cuts(seed, 30) {
             timeline.check_group(seed, cut, survival, needed(shape));
         }
     }
@@ -229,7 +229,7 @@ fn while_a_group_is_removed() {
         }
         durable.push((clock.now(), normal(workload.model.clone())));
         let timeline = Timeline::of(&devices, durable, &clock);
-        for (cut, survival) in timeline.some_cuts(seed, 60) {
+        for (cut, survival) in timeline.some_cuts(seed, 30) {
             timeline.check(seed, cut, survival);
             let devices = timeline.devices(cut, survival);
             let pool = open_on(&devices).unwrap();
