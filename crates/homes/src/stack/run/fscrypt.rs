@@ -26,7 +26,7 @@ use super::lower;
 use crate::stack::args::StackKey;
 
 /// The time that a try at a new passphrase takes.
-const TRY: Duration = Duration::from_secs(1);
+const TRY: Duration = Duration::from_millis(if cfg!(debug_assertions) { 50 } else { 1000 });
 
 /// The greatest cost of a passphrase at all protectors, in KiB of memory times passes: 256 GiB.
 const WORK_MAX: u64 = 1 << 28;
