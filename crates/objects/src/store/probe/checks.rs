@@ -13,7 +13,7 @@ use crate::store::probe::scratch::{Attempt, Scratch};
 
 /// Checks each guarantee. The objects for that are below `probe/`, and are removed again, also after a failure.
 ///
-/// It sends about 1,300 requests and 25 MiB.
+/// It sends about 600 requests and 35 MiB.
 ///
 /// # Errors
 /// The store refuses a request, or does not answer for some seconds.
