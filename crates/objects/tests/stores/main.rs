@@ -2,6 +2,7 @@
 
 mod answers;
 mod contract;
+mod defects;
 mod folder;
 mod servers;
 mod support;

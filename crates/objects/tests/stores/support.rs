@@ -208,20 +208,26 @@ impl StoreServer {
         self.child.wait().unwrap();
     }
 
-    /// Tries until the server does what it is asked. It may take a while to be ready.
-    pub(crate) fn ready<T>(&mut self, mut attempt: impl FnMut() -> Option<T>) -> T {
+    /// Tries until the server does what it is asked. It may take a while to be ready. `None` if it has ended.
+    pub(crate) fn ready<T>(&mut self, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(60) {
             if let Some(value) = attempt() {
-                return value;
+                return Some(value);
             }
-            if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("the server has ended: {status}");
+            if self.child.try_wait().unwrap().is_some() {
+                return None;
             }
             std::thread::sleep(Duration::from_millis(100));
         }
         panic!("the server is not ready after a minute");
     }
+}
+
+/// Starts a server again if it ends at once, because another program took one of its ports.
+pub(crate) fn start_until_ready(start: impl Fn() -> Option<StoreServer>) -> StoreServer {
+    let mut attempts = (0..5).filter_map(|_| start());
+    attempts.next().expect("the server ends at once each time")
 }
 
 impl Drop for StoreServer {
