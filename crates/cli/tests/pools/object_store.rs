@@ -169,18 +169,18 @@ fn make_contents(place: &Place, address: &str) {
     make_files(place, "tank/fs");
     write_all(&place.path("m"), 0..12);
     place.ok("snapshot tank/fs@a");
-    place.ok(
-        "clone -o keysource=raw,file://{DIR}/raw -o mountpoint={DIR}/clone tank/fs@a tank/clone",
-    );
-    place.ok("key change -o keysource=raw,file://{DIR}/raw tank/fs");
-    fs::remove_file(place.path("m/11")).unwrap();
     // A stream goes out and comes in again.
     let stream = place.shell(&format!(
         "{PROGRAM} send -w tank/fs@a | {PROGRAM} receive -u tank/copy"
     ));
     assert_eq!(stream.code, 0, "{stream:?}");
-    place.ok("key load --accept tank/copy");
+    place.ok("key load -L file://{DIR}/raw tank/copy");
     place.ok("mount tank/copy {DIR}/copy");
+    place.ok(
+        "clone -o keysource=raw,file://{DIR}/raw -o mountpoint={DIR}/clone tank/fs@a tank/clone",
+    );
+    place.ok("key change -o keysource=raw,file://{DIR}/raw tank/fs");
+    fs::remove_file(place.path("m/11")).unwrap();
     // A volume is served, and a pool lies on another one.
     place.ok("create -s -V 64M tank/disk");
     place.ok("nbd export tank/disk");
@@ -191,7 +191,8 @@ fn make_contents(place: &Place, address: &str) {
     // Disks of this machine are beside it.
     for name in ["log", "cache"] {
         let file = fs::File::create(place.path(name)).unwrap();
-        file.set_len(64 << 20).unwrap();
+        // The segments of so large a pool are large, on a log device too.
+        file.set_len(1 << 30).unwrap();
         place.ok(&format!("pool add tank {name} {{DIR}}/{name}"));
     }
     write_all(&place.path("m"), 12..16);
@@ -208,7 +209,7 @@ fn has_contents(place: &Place) {
     assert!(!place.path("m/11").exists());
 }
 
-/// Everything that a pool on disks can do, on a store.
+/// A pool on a store does what one on disks does.
 fn is_a_pool(store: &TestStore) {
     let mut place = store.daemon();
     let address = store.pool("tank");

@@ -1,0 +1,4 @@
+//! Pools of earlier versions, and with each feature.
+
+mod features;
+mod versions;
