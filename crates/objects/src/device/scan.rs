@@ -35,7 +35,7 @@ impl Line {
         let mut attempts = 0;
         loop {
             match self.scan_once().await {
-                // A writer that goes on has deleted it meanwhile.
+                // A writer that goes on has deleted it meanwhile, or made it behind a list.
                 Err(Error::Missing { .. }) if attempts < SCANS => {
                     attempts += 1;
                     self.executor.sleep(super::line::FIRST_PAUSE).await;
@@ -68,8 +68,14 @@ impl Line {
             }
         }
         drop(reads);
-        let history = replay::replay(history, self.facts.guid, &entries)
-            .map_err(|(number, reason)| self.damaged(names::log(number), reason))?;
+        let history = replay::replay(history, self.facts.guid, &entries, self.limits.window)
+            .map_err(|(number, reason)| match reason {
+                replay::MISSING => Error::Missing {
+                    store: self.store.address(),
+                    object: names::log(number),
+                },
+                reason => self.damaged(names::log(number), reason),
+            })?;
         // Objects that a writer deletes stand on the line before. A reader that did not see that has to read again.
         if let Some(number) = missing.iter().find(|n| !history.deleted.contains(**n)) {
             return Err(Error::Missing {

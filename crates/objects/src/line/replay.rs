@@ -12,11 +12,13 @@ use super::log_object::{LineEntry, LogKind, WriterId};
 /// and so do numbers whose objects were deleted.
 ///
 /// # Errors
-/// The number of an object that belongs to another line or to another number, and the reason.
+/// The number of an object that belongs to another line or to another number, or of one that was there and is missing, and the
+/// reason.
 pub(crate) fn replay(
     mut history: LineHistory,
     device: [u8; 16],
     entries: &BTreeMap<u64, (LineEntry, u64)>,
+    window: u64,
 ) -> Result<LineHistory, (u64, &'static str)> {
     let start = history.last;
     for (number, (entry, _)) in entries {
@@ -35,6 +37,7 @@ pub(crate) fn replay(
         }
     }
     let mut held = HeldNumbers::new(start);
+    let ends = ends_of_writers(entries);
     for (number, (entry, size)) in entries {
         // An emptied object stays: its number may be in the window of a writer, or it had secrets.
         if entry.kind == LogKind::Emptied {
@@ -49,6 +52,13 @@ pub(crate) fn replay(
         });
         match until >= entry.after {
             true => history.enter(entry, *size),
+            false if entry.kind == LogKind::Data && !entries.contains_key(&(until + 1)) => {
+                let end = ends.get(&(entry.writer, entry.first));
+                if end.is_some_and(|end| end.was_answered(until + 1, *number, window)) {
+                    return Err((until + 1, MISSING));
+                }
+                history.enter(&without_effect(entry), *size);
+            }
             // It holds its number, and nothing else.
             false => history.enter(&without_effect(entry), *size),
         }
@@ -56,6 +66,39 @@ pub(crate) fn replay(
     let last = entries.keys().next_back();
     history.last = history.last.max(last.copied().unwrap_or(0));
     Ok(history)
+}
+
+/// The reason for a number that held an object once.
+pub(crate) const MISSING: &str = "it is missing";
+
+/// The last numbers of a writer.
+#[derive(Default)]
+struct WriterEnd {
+    last: u64,
+    /// The number of the object that ends the writer, 0 without one.
+    release: u64,
+}
+
+impl WriterEnd {
+    /// Returns whether the store had answered for a number, which has no object now, and for a later one. A writer takes no
+    /// number beyond its window, and ends when all its writes are durable.
+    fn was_answered(&self, number: u64, later: u64, window: u64) -> bool {
+        self.last >= number + window || self.release > later
+    }
+}
+
+fn ends_of_writers(
+    entries: &BTreeMap<u64, (LineEntry, u64)>,
+) -> BTreeMap<(WriterId, u64), WriterEnd> {
+    let mut ends: BTreeMap<_, WriterEnd> = BTreeMap::new();
+    for (number, (entry, _)) in entries {
+        let end = ends.entry((entry.writer, entry.first)).or_default();
+        end.last = *number;
+        if entry.kind == LogKind::Release {
+            end.release = *number;
+        }
+    }
+    ends
 }
 
 /// The same object without runs.
@@ -92,5 +135,64 @@ impl HeldNumbers {
             *until += 1;
         }
         *until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: u64 = 64;
+
+    /// Objects 1 to `last` of one writer, each of which counts after the one before it.
+    fn line(last: u64) -> BTreeMap<u64, (LineEntry, u64)> {
+        let entry = |number| LineEntry {
+            kind: LogKind::Data,
+            is_header: false,
+            device: [1; 16],
+            writer: [2; 16],
+            number,
+            first: 1,
+            after: number - 1,
+            runs: Vec::new(),
+            data_len: 0,
+            data_sum: 0,
+        };
+        (1..=last).map(|n| (n, (entry(n), 100))).collect()
+    }
+
+    fn outcome(entries: &BTreeMap<u64, (LineEntry, u64)>) -> Result<u64, (u64, &'static str)> {
+        let replayed = replay(LineHistory::default(), [1; 16], entries, WINDOW);
+        replayed.map(|history| history.last)
+    }
+
+    #[test]
+    fn an_object_that_was_there_is_missed_and_one_that_may_not_have_been_is_not() {
+        let without = |last, number| {
+            let mut entries = line(last);
+            entries.remove(&number);
+            entries
+        };
+        // The writer had no answer for number 3 when it took number 66.
+        assert_eq!(outcome(&without(66, 3)), Ok(66));
+        assert_eq!(outcome(&without(67, 3)), Err((3, MISSING)));
+        let mut ended = without(11, 3);
+        assert_eq!(outcome(&ended), Ok(11));
+        ended.get_mut(&11).unwrap().0.kind = LogKind::Release;
+        assert_eq!(outcome(&ended), Err((3, MISSING)));
+        // A copy counts alone, so no order is broken by its absence.
+        ended.values_mut().for_each(|(entry, _)| entry.after = 0);
+        assert_eq!(outcome(&ended), Ok(11));
+        // What its writer has deleted is not missed.
+        let mut deleted = without(67, 3);
+        let run = super::super::log_object::Run {
+            kind: super::super::log_object::RunKind::Discard,
+            offset: 3,
+            len: 1,
+            origin: 0,
+        };
+        let (list, _) = deleted.get_mut(&67).unwrap();
+        (list.kind, list.runs) = (LogKind::Deletions, vec![run]);
+        assert_eq!(outcome(&deleted), Ok(67));
     }
 }
