@@ -261,6 +261,12 @@ impl Place {
         has(&self.ok(line), wanted);
     }
 
+    /// Runs a command line that has to succeed, and to print just this.
+    #[track_caller]
+    pub fn prints(&self, line: &str, wanted: &str) {
+        assert_eq!(self.ok(line), wanted, "{line}");
+    }
+
     /// Runs a command line that has to fail with this code, for this reason.
     #[track_caller]
     pub fn refuses(&self, line: &str, code: i32, wanted: &str) {

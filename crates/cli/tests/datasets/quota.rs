@@ -57,14 +57,8 @@ fn a_write_over_the_quota_fails_and_a_deletion_frees_the_quota() {
         return;
     }
     let place = pool_with_quota();
-    assert_eq!(
-        place.ok("get -H -o value,source quota tank/a"),
-        "8M\tlocal\n"
-    );
-    assert_eq!(
-        place.ok("get -H -o value,source quota tank/c"),
-        "none\tdefault\n"
-    );
+    place.prints("get -H -o value,source quota tank/a", "8M\tlocal\n");
+    place.prints("get -H -o value,source quota tank/c", "none\tdefault\n");
     assert!(number(&place, "available", "tank/a") <= 8 * MIB);
     for round in 0..2 {
         let (written, error) = fill(&file(&place, "a/one"), 32 * MIB);

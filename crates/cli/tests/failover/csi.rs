@@ -49,10 +49,9 @@ fn csi_sanity_finds_no_fault() {
         let said = String::from_utf8_lossy(&judged.stdout);
         assert!(judged.status.success(), "{said}");
     }
-    assert_eq!(
-        cluster.place.ok("list -H -o name -r -t all tank"),
-        "tank\ntank/csi\n"
-    );
+    cluster
+        .place
+        .prints("list -H -o name -r -t all tank", "tank\ntank/csi\n");
 }
 
 #[test]
@@ -95,10 +94,9 @@ fn volumes_outlive_what_they_began_as() {
         cluster.unpublish(volume);
         cluster.does("Controller/DeleteVolume", &id(volume));
     }
-    assert_eq!(
-        cluster.place.ok("list -H -o name -r -t all tank"),
-        "tank\ntank/csi\n"
-    );
+    cluster
+        .place
+        .prints("list -H -o name -r -t all tank", "tank\ntank/csi\n");
 }
 
 #[test]
@@ -426,8 +424,9 @@ fn block_volumes() {
     for volume in ["disk", "clone", "files"] {
         cluster.does("Controller/DeleteVolume", &id(volume));
     }
-    let left = cluster.place.ok("list -H -o name -r -t all tank");
-    assert_eq!(left, "tank\ntank/csi\n");
+    cluster
+        .place
+        .prints("list -H -o name -r -t all tank", "tank\ntank/csi\n");
     assert_eq!(cluster.place.ok("nbd list -H"), "");
 }
 

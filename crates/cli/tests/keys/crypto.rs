@@ -286,10 +286,7 @@ fn fips_mode_allows_what_is_approved() {
     place.ok("crypto enable fips-140");
     restart(&mut place);
     // The start has loaded what opens.
-    assert_eq!(
-        place.ok("get -H -o value keystatus tank/ready"),
-        "available\n"
-    );
+    place.prints("get -H -o value keystatus tank/ready", "available\n");
     refuses(&place, "key load tank/argon", hash);
     let refused = place.run(&words("key load tank/argon"));
     has(&refused.err, "strongroom key change --pbkdf pbkdf2");

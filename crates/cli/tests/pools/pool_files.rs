@@ -60,8 +60,7 @@ fn a_destroyed_pool_is_gone() {
     place.ok("pool destroy -f tank");
     let done = place.run(&words(&import(&file)));
     assert_eq!(done.code, NOT_FOUND, "{done:?}");
-    let listed = place.ok("pool import -d {DIR}/");
-    assert_eq!(listed, "no pools available to import\n");
+    place.prints("pool import -d {DIR}/", "no pools available to import\n");
     // Its file can be used again.
     place.ok(&format!("pool create -m none tonk {}", file.display()));
 }
@@ -397,10 +396,7 @@ fn lists_show_devices_and_what_has_problems() {
     let status = place.ok("pool status -x");
     has(&status, "pool: tank\n");
     lacks(&status, "other");
-    assert_eq!(
-        place.ok("pool status -x other"),
-        "pool 'other' is healthy\n"
-    );
+    place.prints("pool status -x other", "pool 'other' is healthy\n");
 }
 
 #[test]

@@ -40,10 +40,7 @@ fn a_split_is_planned_made_and_imported() {
     // It is found where its devices were, by its own name.
     place.says("pool import", "   pool: half\n");
     place.ok("pool import -N half");
-    assert_eq!(
-        place.ok("list -H -o name -t snapshot"),
-        "half/data@s\ntank/data@s\n"
-    );
+    place.prints("list -H -o name -t snapshot", "half/data@s\ntank/data@s\n");
     for pool in ["half", "tank"] {
         place.says(&format!("pool history {pool}"), "pool split tank half");
         place.ok(&format!("pool scrub -w {pool}"));

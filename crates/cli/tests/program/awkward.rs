@@ -44,10 +44,7 @@ fn odd_names_are_refused_or_kept() {
         let code = if name == "tank/-x" { USAGE } else { 0 };
         assert_eq!(done.code, code, "{name:?}: {done:?}");
     }
-    assert_eq!(
-        place.ok("list -H -o name"),
-        "tank\ntank/A\ntank/a b\ntank/a-_.:b\n"
-    );
+    place.prints("list -H -o name", "tank\ntank/A\ntank/a b\ntank/a-_.:b\n");
     place.says("pool history tank", "create -u 'tank/a b'\n");
 }
 
@@ -134,19 +131,13 @@ fn several_datasets_change_together_or_not_at_all() {
     // One of them cannot have it.
     place.fails("set atime=on tank/a tank/d@s tank/d", USAGE);
     place.fails("set atime=on tank/a tank/nothing", NOT_FOUND);
-    assert_eq!(
-        place.ok("get -H -o value atime tank/a tank/d"),
-        "off\noff\n"
-    );
+    place.prints("get -H -o value atime tank/a tank/d", "off\noff\n");
     place.ok("set note:x=1 tank/a tank/d@s");
     assert_eq!(place.ok("get -H -o value note:x tank/a tank/d@s"), "1\n1\n");
 
     place.ok("inherit -r atime tank");
     assert_eq!(lines("inherit -r atime tank"), 1);
-    assert_eq!(
-        place.ok("get -H -o source atime tank/a tank/d"),
-        "default\ndefault\n"
-    );
+    place.prints("get -H -o source atime tank/a tank/d", "default\ndefault\n");
     // Nothing is left of a creation that is refused.
     place.fails("create -p -o recordsize=3K tank/x/y", USAGE);
     place.fails("list tank/x", NOT_FOUND);

@@ -164,10 +164,7 @@ fn pools_of_earlier_versions_open_and_can_be_written() {
         load_keys(&place);
         mount(&place);
         assert_all_there(&place, &expected);
-        assert_eq!(
-            place.ok("get -H -o value com.example:note golden/clear"),
-            "kept\n"
-        );
+        place.prints("get -H -o value com.example:note golden/clear", "kept\n");
         assert_sound(&place);
 
         // It takes new files and snapshots, and keeps them over a crash.
