@@ -13,6 +13,8 @@ use crate::line::ranges::NumberSet;
 use crate::line::{checkpoint, names};
 use crate::{Error, Result};
 
+/// The most objects that a writer leaves without a checkpoint when it ends.
+const UNREAD_MAX: u64 = 16;
 /// The number of checkpoints that stay.
 const CHECKPOINTS: usize = 2;
 /// The most runs of an object of copies. All extents of an object that a writer filled fit.
@@ -41,6 +43,19 @@ impl Line {
             }
             drop(guard);
         }));
+    }
+
+    /// Writes a checkpoint at the end of a writer, so that the next import has little to read. The caller holds
+    /// `collecting`.
+    pub(super) async fn checkpoint_before_end(self: &Arc<Self>) -> Result<()> {
+        let objects = {
+            let state = self.state();
+            state.history.last - state.checkpoint
+        };
+        match objects > UNREAD_MAX {
+            true => self.checkpoint().await.map(drop),
+            false => Ok(()),
+        }
     }
 
     /// Writes a checkpoint, removes what it shows to be dead, and copies what lives in objects that are mostly dead.

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::read_ahead::ObjectReadAhead;
 use crate::line::history::LineHistory;
-use crate::line::log_object::{DATA_MAX, Run, WriterId};
+use crate::line::log_object::{DATA_MAX, LineEntry, Run, WriterId};
 use crate::line::pool_object::DeviceFacts;
 use crate::line::ranges::NumberSet;
 use crate::store::{Executor, ObjectStore};
@@ -95,6 +95,8 @@ pub(crate) struct Line {
     state: Mutex<LineState>,
     changed: Notify,
     pub(super) ahead: ObjectReadAhead,
+    /// The objects that were read, until the line is taken. Objects do not change.
+    pub(super) known: Mutex<BTreeMap<u64, (LineEntry, u64)>>,
     /// Held while the line is taken.
     pub(super) taking: tokio::sync::Mutex<()>,
     /// Held while a checkpoint is made, and objects are collected with it.
@@ -175,6 +177,7 @@ impl Line {
             }),
             changed: Notify::new(),
             ahead: ObjectReadAhead::default(),
+            known: Mutex::default(),
             taking: tokio::sync::Mutex::new(()),
             collecting: Arc::default(),
         }

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// The most names in a list.
 const LIST_MAX: usize = 1000;
 /// The number of objects that are read at the same time.
-const READS: usize = 32;
+const READS: usize = 64;
 /// The line is read again so often while its writer deletes objects.
 const SCANS: usize = 16;
 /// A part of a checkpoint that is read at once, in bytes.
@@ -57,10 +57,20 @@ impl Line {
         let after = listed
             .into_iter()
             .filter(|(number, _)| *number > checkpoint);
-        let mut reads = stream::iter(after)
+        let mut entries = BTreeMap::new();
+        let mut unknown = Vec::new();
+        {
+            let known = self.known.lock();
+            for (number, size) in after {
+                match known.get(&number).filter(|(_, is)| *is == size) {
+                    Some(entry) => drop(entries.insert(number, entry.clone())),
+                    None => unknown.push((number, size)),
+                }
+            }
+        }
+        let mut reads = stream::iter(unknown)
             .map(|(number, size)| async move { (number, self.read_end_of(number, size).await) })
             .buffer_unordered(READS);
-        let mut entries = BTreeMap::new();
         while let Some((number, read)) = reads.next().await {
             match read? {
                 Some(entry) => drop(entries.insert(number, entry)),
@@ -68,6 +78,7 @@ impl Line {
             }
         }
         drop(reads);
+        *self.known.lock() = entries.clone();
         let history = replay::replay(history, self.facts.guid, &entries, self.limits.window)
             .map_err(|(number, reason)| match reason {
                 replay::MISSING => Error::Missing {

@@ -65,6 +65,7 @@ impl Line {
             ..LineWriter::default()
         });
         drop(state);
+        self.known.lock().clear();
         self.tell();
         self.remove_doomed();
         Ok(())
@@ -153,7 +154,12 @@ impl Line {
         };
         let mut object = Vec::new();
         entry.seal(&mut object);
-        self.create(number, object.into()).await
+        let size = object.len() as u64;
+        let creator = self.create(number, object.into()).await?;
+        if let Creator::Own = creator {
+            self.known.lock().insert(number, (entry, size));
+        }
+        Ok(creator)
     }
 
     /// Ends the writer: all is durable then, and a RELEASE object says so. A store that does not answer is not waited for
@@ -189,6 +195,7 @@ impl Line {
         self.flush().await?;
         // Nothing follows the RELEASE object, collection neither.
         let _collecting = self.collecting.lock().await;
+        self.checkpoint_before_end().await?;
         self.when(|state| {
             self.send_mark(state, LogKind::Release, Vec::new())
                 .map(drop)
