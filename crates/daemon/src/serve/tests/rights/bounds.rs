@@ -1,6 +1,6 @@
 //! Bounds of what a caller may ask for and store.
 
-use protocol::api::{Ask, DatasetRow, PropertyValue, Props, ReceiveName, SendScope};
+use protocol::api::{Ask, DatasetRow, PropertyValue};
 use protocol::client::Terminal;
 use secret::Secret;
 
@@ -25,13 +25,7 @@ impl Terminal for Listener {
 }
 
 fn get(names: &[&str], props: &[String], depth: Option<u32>) -> Command {
-    Command::Get(command::Get {
-        names: names.iter().map(|name| (*name).into()).collect(),
-        depth,
-        snapshots: true,
-        bookmarks: true,
-        props: props.to_vec(),
-    })
+    request!({"get": {"names": names, "depth": depth, "snapshots": true, "bookmarks": true, "props": props}})
 }
 
 fn rows(site: &Site, peer: &Peer, command: &Command) -> Vec<DatasetRow> {
@@ -68,21 +62,12 @@ fn repeated_names_and_properties_are_one() {
 fn a_hold_is_listed_once() {
     let site = Site::new(&ZONES[..1]);
     let snapshot = "tank/web/fs@1";
-    site.root(Command::Hold(command::Hold {
-        names: vec![snapshot.into()],
-        tag: "kept".into(),
-        recursive: false,
-    }));
+    site.root(request!({"hold": {"names": [snapshot], "tag": "kept"}}));
     allow(&site, "tank/web/fs", "mount");
     let ann = site.delegate(|_| false);
-    let holds = Command::Holds(command::Holds {
-        names: vec![
-            snapshot.into(),
-            format!("tank/web/fs@{}", vec!["%"; 1000].join(",")),
-            "tank/web/fs@1%,%2,1".into(),
-        ],
-        recursive: true,
-    });
+    let many = format!("tank/web/fs@{}", vec!["%"; 1000].join(","));
+    let holds =
+        request!({"holds": {"names": [snapshot, &many, "tank/web/fs@1%,%2,1"], "recursive": true}});
     match site.ask_as(&ann, &holds).unwrap() {
         Reply::Holds(rows) => assert_eq!(rows.len(), 1, "{rows:?}"),
         other => panic!("{other:?}"),
@@ -156,28 +141,10 @@ fn hidden_characters_do_not_come_with_a_stream() {
         ..site.delegate(|_| false)
     };
     let mut stream = Stream::default();
-    let send = Command::Send(command::Send {
-        what: SendScope::Snapshot {
-            name: "tank/web/to@1".into(),
-            from: None,
-            all: false,
-            replicate: false,
-        },
-        raw: true,
-        props: true,
-        estimate: false,
-    });
+    let send = request!({"send": {"what": {"snapshot": {"name": "tank/web/to@1"}}, "raw": true, "props": true}});
     site.transfer_as(&root, &send, &mut stream).unwrap();
-    let receive = Command::Receive(command::Receive {
-        target: "tank/copy".into(),
-        naming: ReceiveName::Exact,
-        force: false,
-        resumable: false,
-        no_mount: true,
-        dry_run: false,
-        props: Props::new(),
-        exclude: Vec::new(),
-    });
+    let receive = request!({"receive": {"target": "tank/copy", "naming": "exact", "no_mount": true, "props": [],
+                                        "exclude": []}});
     let mut listener = Listener::default();
     site.transfer_at(&root, &receive, &mut stream, &mut listener)
         .unwrap();
@@ -211,28 +178,14 @@ fn a_decision_looks_at_each_dataset_once() {
     }
     let ann = site.delegate(|_| false);
     let many: Vec<String> = (0..9999).map(|n| format!("tank/web/fs@n{n}")).collect();
-    let props = (0..9999)
+    let props: Vec<_> = (0..9999)
         .map(|n| (format!("a:{n}"), "x".to_owned()))
         .collect();
     for command in [
-        Command::Hold(command::Hold {
-            names: many.clone(),
-            tag: "tag".into(),
-            recursive: true,
-        }),
-        Command::Snapshot(command::Snapshot {
-            names: many.clone(),
-            recursive: true,
-        }),
-        Command::Holds(command::Holds {
-            names: many.clone(),
-            recursive: true,
-        }),
-        Command::Set(command::Set {
-            names: many,
-            props,
-            force: false,
-        }),
+        request!({"hold": {"names": many.clone(), "tag": "tag", "recursive": true}}),
+        request!({"snapshot": {"names": many.clone(), "recursive": true}}),
+        request!({"holds": {"names": many.clone(), "recursive": true}}),
+        request!({"set": {"names": many, "props": props}}),
     ] {
         lookups::take();
         let decision = Decision::new(&site.daemon, &ann, None, command.clone());

@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use keys::{HashCaller, HashPayer};
-use protocol::api::{Ask, Command, Failure, FailureKind, HomeStep, Reply, Result, command};
+use protocol::api::{Ask, Command, Failure, FailureKind, Reply, Result, command};
 use protocol::client::{DaemonConnection, Terminal};
 use secret::Secret;
 
@@ -39,21 +39,11 @@ impl Terminal for Typist {
 }
 
 fn load(name: &str, dry_run: bool) -> Command {
-    Command::KeyLoad(command::KeyLoad {
-        names: vec![name.into()],
-        recursive: false,
-        location: None,
-        keysource: None,
-        dry_run,
-    })
+    request!({"key-load": {"names": [name], "dry_run": dry_run}})
 }
 
 fn unload(name: &str) -> Command {
-    Command::KeyUnload(command::KeyUnload {
-        names: vec![name.into()],
-        recursive: false,
-        force: false,
-    })
+    request!({"key-unload": {"names": [name]}})
 }
 
 /// A site with a dataset whose key a delegate may load, and which is the delegate's home.
@@ -86,12 +76,7 @@ fn logins_that_fill_the_queue_do_not_hold_up_root() {
         is_admin: true,
         ..site.delegate(|_| false)
     };
-    let check = Command::Home(command::Home {
-        step: HomeStep::Check,
-        dir: HOME.into(),
-        uid: root.uid,
-        dataset: None,
-    });
+    let check = request!({"home": {"step": "check", "dir": HOME, "uid": root.uid}});
     root_goes_first(&site, HashPayer::Login(root.uid), &root, &check);
 }
 

@@ -2,7 +2,7 @@
 
 use protocol::api::{DatasetRow, PropertyValue, WhoKind, command};
 
-use super::samples::{create, props};
+use super::samples::create;
 use super::site::{Right, Site, ZONES};
 use super::*;
 
@@ -31,43 +31,13 @@ fn a_command_on_all_below_names_none_of_them() {
         below: true,
     };
     for command in [
-        Command::Snapshot(command::Snapshot {
-            names: vec!["tank/web/fs@9".into()],
-            recursive: true,
-        }),
-        Command::Hold(command::Hold {
-            names: snapshots(),
-            tag: "tag".into(),
-            recursive: true,
-        }),
-        Command::Holds(command::Holds {
-            names: snapshots(),
-            recursive: true,
-        }),
-        Command::Get(command::Get {
-            names: fs(),
-            depth: None,
-            snapshots: false,
-            bookmarks: false,
-            props: Vec::new(),
-        }),
-        Command::Inherit(command::Inherit {
-            names: fs(),
-            prop: "compression".into(),
-            recursive: true,
-        }),
-        Command::Destroy(command::Destroy {
-            name: "tank/web/fs".into(),
-            recursive: true,
-            clones: false,
-            force: false,
-            dry_run: true,
-        }),
-        Command::KeyUnload(command::KeyUnload {
-            names: fs(),
-            recursive: true,
-            force: false,
-        }),
+        request!({"snapshot": {"names": ["tank/web/fs@9"], "recursive": true}}),
+        request!({"hold": {"names": snapshots(), "tag": "tag", "recursive": true}}),
+        request!({"holds": {"names": snapshots(), "recursive": true}}),
+        request!({"get": {"names": fs(), "props": []}}),
+        request!({"inherit": {"names": fs(), "prop": "compression", "recursive": true}}),
+        request!({"destroy": {"name": "tank/web/fs", "recursive": true, "dry_run": true}}),
+        request!({"key-unload": {"names": fs(), "recursive": true}}),
         Command::ChangePermissions(allow),
     ] {
         let told = refusal(site.ask_as(&on_fs, &command));
@@ -89,14 +59,9 @@ fn a_place_of_a_key_is_allowed_where_it_is_used() {
         (Some("file:///nonexistent"), None),
         (None, Some("raw,file:///nonexistent")),
     ] {
-        let load = |recursive| {
-            Command::KeyLoad(command::KeyLoad {
-                names: vec!["tank/web/fs".into()],
-                recursive,
-                location: location.map(str::to_owned),
-                keysource: keysource.map(str::to_owned),
-                dry_run: true,
-            })
+        let load = |recursive: bool| {
+            request!({"key-load": {"names": ["tank/web/fs"], "recursive": recursive, "location": location,
+                                   "keysource": keysource, "dry_run": true}})
         };
         let peer = site.delegate(has);
         let alone = site.ask_as(&peer, &load(false));
@@ -109,15 +74,8 @@ fn a_place_of_a_key_is_allowed_where_it_is_used() {
 fn clones_of_others_are_not_named() {
     let site = Site::new(&ZONES[..1]);
     let on = |dataset: &'static str| site.delegate(move |right| right.dataset == dataset);
-    let get = |name: &str, prop: &str| {
-        Command::Get(command::Get {
-            names: vec![name.into()],
-            depth: Some(0),
-            snapshots: false,
-            bookmarks: false,
-            props: vec![prop.into()],
-        })
-    };
+    let get =
+        |name: &str, prop: &str| request!({"get": {"names": [name], "depth": 0, "props": [prop]}});
     let value = |peer, name, prop| match site.ask_as(peer, &get(name, prop)) {
         Ok(Reply::Datasets(rows)) => {
             let rows: Vec<DatasetRow> = rows;
@@ -141,32 +99,11 @@ fn clones_of_others_are_not_named() {
     );
 
     // A later snapshot with a clone is in the way of a rollback.
-    site.root(Command::Clone(command::Clone {
-        snapshot: "tank/web/fs/x@2".into(),
-        name: "tank/web/fs/second".into(),
-        props: props(&[]),
-        rekey: false,
-        parents: false,
-        no_mount: true,
-    }));
+    site.root(request!({"clone": {"snapshot": "tank/web/fs/x@2", "name": "tank/web/fs/second", "props": [],
+                                  "no_mount": true}}));
     site.root(create("tank/web/fs/third".into(), &[]));
-    let destroy = |name: &str, clones| {
-        Command::Destroy(command::Destroy {
-            name: name.into(),
-            recursive: true,
-            clones,
-            force: false,
-            dry_run: false,
-        })
-    };
-    let rollback = |clones| {
-        Command::Rollback(command::Rollback {
-            name: "tank/web/fs/x@1".into(),
-            recursive: true,
-            clones,
-            force: false,
-        })
-    };
+    let destroy = |name: &str, clones: bool| request!({"destroy": {"name": name, "recursive": true, "clones": clones}});
+    let rollback = |clones: bool| request!({"rollback": {"name": "tank/web/fs/x@1", "recursive": true, "clones": clones}});
     let before = site.state();
     for (command, kind) in [
         (destroy("tank/web/fs/x@1", false), FailureKind::Busy),

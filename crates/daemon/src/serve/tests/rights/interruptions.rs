@@ -1,6 +1,6 @@
 //! Interrupted receives of datasets that do not exist yet: who sees them, and who destroys them by their names.
 
-use protocol::api::{Command, FailureKind, PropertyValue, Reply, Result, command};
+use protocol::api::{Command, FailureKind, PropertyValue, Reply, Result};
 
 use super::receive_races::{NEW, Sent, ann, receive, site};
 use super::site::Site;
@@ -10,23 +10,11 @@ use crate::host::callers::users::Peer;
 const ABOVE: &str = "tank/web/to";
 
 fn destroy(name: &str, dry_run: bool) -> Command {
-    Command::Destroy(command::Destroy {
-        name: name.into(),
-        recursive: false,
-        clones: false,
-        force: false,
-        dry_run,
-    })
+    request!({"destroy": {"name": name, "dry_run": dry_run}})
 }
 
 fn listed(site: &Site, peer: &Peer, names: &[&str]) -> Result<Vec<String>> {
-    let get = Command::Get(command::Get {
-        names: names.iter().map(|name| (*name).into()).collect(),
-        depth: None,
-        snapshots: false,
-        bookmarks: false,
-        props: vec!["used".into()],
-    });
+    let get = request!({"get": {"names": names, "props": ["used"]}});
     match site.ask_as(peer, &get)? {
         Reply::Datasets(rows) => Ok(rows
             .into_iter()

@@ -1,7 +1,7 @@
 //! A delegate with a copy of a sealed dataset and the file with its key, but without the permission to use this
 //! key.
 
-use protocol::api::{Props, ReceiveName, SendScope, command};
+use protocol::api::{Props, command};
 use protocol::client::Data;
 
 use super::site::{Site, ZONES};
@@ -52,10 +52,7 @@ fn no_file_of_root_opens_a_copy() {
     create_pool(&site.daemon, dir.path(), "vault");
     let source = key_file(dir.path(), "key");
     create(&site.daemon, "tank/secret", &encrypted(&source));
-    site.root(Command::Snapshot(command::Snapshot {
-        names: vec!["tank/secret@1".into()],
-        recursive: false,
-    }));
+    site.root(request!({"snapshot": {"names": ["tank/secret@1"]}}));
     for above in ["vault/ann", "tank/ann"] {
         create(&site.daemon, above, &Props::new());
         let all = "receive,create,mount,key,keysource,keychange,send";
@@ -75,41 +72,22 @@ fn no_file_of_root_opens_a_copy() {
 fn copy_stays_closed(site: &Site, copy: &str, source: &str) {
     let ann = site.delegate(|_| false);
     let mut stream = Stream::default();
-    let send = Command::Send(command::Send {
-        what: SendScope::Snapshot {
-            name: "tank/secret@1".into(),
-            from: None,
-            all: false,
-            replicate: false,
-        },
-        raw: true,
-        props: false,
-        estimate: false,
-    });
+    let send = request!({"send": {"what": {"snapshot": {"name": "tank/secret@1"}}, "raw": true}});
     site.transfer_as(&ann, &send, &mut stream).unwrap();
-    let receive = Command::Receive(command::Receive {
-        target: copy.into(),
-        naming: ReceiveName::Exact,
-        force: false,
-        resumable: false,
-        no_mount: false,
-        dry_run: false,
-        props: Props::new(),
-        exclude: Vec::new(),
-    });
+    let receive =
+        request!({"receive": {"target": copy, "naming": "exact", "props": [], "exclude": []}});
     site.transfer_as(&ann, &receive, &mut stream).unwrap();
 
     let names = || vec![copy.to_owned()];
     let above = || vec![copy.rsplit_once('/').unwrap().0.to_owned()];
     let location = source.strip_prefix("raw,").unwrap();
-    let load = |names, recursive, location: Option<&str>, keysource: Option<&str>, dry_run| {
-        Command::KeyLoad(command::KeyLoad {
-            names,
-            recursive,
-            location: location.map(str::to_owned),
-            keysource: keysource.map(str::to_owned),
-            dry_run,
-        })
+    let load = |names: Vec<String>,
+                recursive: bool,
+                location: Option<&str>,
+                keysource: Option<&str>,
+                dry_run: bool| {
+        request!({"key-load": {"names": names, "recursive": recursive, "location": location,
+                               "keysource": keysource, "dry_run": dry_run}})
     };
     let accept = |names, recursive| Command::KeyAccept(command::KeyAccept { names, recursive });
     let before = site.state();
@@ -135,19 +113,10 @@ fn copy_stays_closed(site: &Site, copy: &str, source: &str) {
 
     // Root opens it; that gives the data keys to no other user.
     site.root(load(names(), false, Some(location), None, false));
-    let add = Command::KeyAdd(command::KeyAdd {
-        pbkdf: None,
-        name: copy.into(),
-        keysource: Some("hex,prompt".into()),
-        priority: 128,
-    });
+    let add = request!({"key-add": {"name": copy, "keysource": "hex,prompt", "priority": 128}});
     let outcome = site.ask_as(&ann, &add);
     assert!(is_refused(&outcome), "{outcome:?}");
-    site.root(Command::KeyUnload(command::KeyUnload {
-        names: names(),
-        recursive: false,
-        force: false,
-    }));
+    site.root(request!({"key-unload": {"names": names()}}));
 
     // With the permission where the data keys come from she may.
     allow(site, "tank/secret", "send,key");

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol::api::{
-    Command, FailureKind, Props, ReceiveName, Reply, Result, SendScope, WhoKind, command,
-};
+use protocol::api::{Command, FailureKind, Reply, Result, command};
 use protocol::client::Data;
 
 use super::races::{Meanwhile, Work, ask_while};
@@ -41,40 +39,18 @@ fn root(site: &Site) -> Peer {
 }
 
 fn snapshot(site: &Site, name: &str) {
-    site.root(Command::Snapshot(command::Snapshot {
-        names: vec![name.into()],
-        recursive: false,
-    }));
+    site.root(request!({"snapshot": {"names": [name]}}));
 }
 
 fn sent(site: &Site, name: &str, from: Option<&str>) -> Vec<u8> {
-    let send = Command::Send(command::Send {
-        what: SendScope::Snapshot {
-            name: name.into(),
-            from: from.map(str::to_owned),
-            all: false,
-            replicate: false,
-        },
-        raw: false,
-        props: false,
-        estimate: false,
-    });
+    let send = request!({"send": {"what": {"snapshot": {"name": name, "from": from}}}});
     let mut stream = Sent::default();
     site.transfer_as(&root(site), &send, &mut stream).unwrap();
     stream.0
 }
 
 pub(super) fn receive(force: bool, exclude: &[&str]) -> Command {
-    Command::Receive(command::Receive {
-        target: NEW.into(),
-        naming: ReceiveName::Exact,
-        force,
-        resumable: false,
-        no_mount: false,
-        dry_run: false,
-        props: Props::new(),
-        exclude: exclude.iter().map(|name| (*name).into()).collect(),
-    })
+    request!({"receive": {"target": NEW, "naming": "exact", "force": force, "props": [], "exclude": exclude}})
 }
 
 /// A full stream, and one that goes on from it.
@@ -122,15 +98,8 @@ pub(super) fn ann(site: &Site) -> Peer {
 
 /// Gives the delegate the same rights on a dataset.
 fn allow_ann(site: &Site, dataset: &str) {
-    site.root(Command::ChangePermissions(command::ChangePermissions {
-        name: dataset.into(),
-        remove: false,
-        who: vec!["12345".into()],
-        kind: Some(WhoKind::User),
-        permissions: ["receive", "create", "mount"].map(str::to_owned).to_vec(),
-        local: true,
-        below: false,
-    }));
+    site.root(request!({"change-permissions": {"name": dataset, "who": ["12345"], "kind": "user",
+                                               "permissions": ["receive", "create", "mount"], "local": true}}));
 }
 
 /// Receives as a delegate. Before each piece of the stream, and at each lock, in turn, root does some work. Returns the

@@ -1,6 +1,6 @@
 //! The sample requests, as the HTTP API has them, one in a line. A field that is missing has its default.
 
-use protocol::api::{Command, Props, command};
+use protocol::api::{Command, Props};
 
 /// Requests about datasets, their keys, mounts and permissions. `$FS` is a dataset, and new ones come below `$TO`.
 const OF_DATASETS: &str = r##"
@@ -194,12 +194,5 @@ pub(super) fn props(props: &[(&str, &str)]) -> Props {
 }
 
 pub(super) fn create(name: String, of: &[(&str, &str)]) -> Command {
-    Command::Create(command::Create {
-        name,
-        props: props(of),
-        parents: false,
-        no_mount: false,
-        volume: None,
-        dry_run: false,
-    })
+    request!({"create": {"name": name, "props": props(of)}})
 }

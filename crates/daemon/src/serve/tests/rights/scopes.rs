@@ -11,13 +11,7 @@ use crate::state::callers::tokens::AcceptedToken;
 
 /// A caller with a new token of root.
 fn root_with(site: &Site, scope: TokenScope) -> Peer {
-    let new = Command::TokenCreate(command::TokenCreate {
-        user: None,
-        label: String::new(),
-        zone: None,
-        expires: None,
-        scope,
-    });
+    let new = request!({"token-create": {"label": "", "scope": scope}});
     let root = Peer {
         uid: 0,
         is_admin: true,
@@ -48,13 +42,7 @@ fn with_token(delegate: Peer, other: &Peer) -> Peer {
 }
 
 fn get(names: &[&str]) -> Command {
-    Command::Get(command::Get {
-        names: names.iter().map(|name| name.to_string()).collect(),
-        depth: None,
-        snapshots: false,
-        bookmarks: false,
-        props: vec!["guid".into()],
-    })
+    request!({"get": {"names": names, "props": ["guid"]}})
 }
 
 fn names_in(reply: Result<Reply>) -> Vec<String> {
@@ -162,46 +150,25 @@ fn a_token_for_a_dataset_reaches_no_other() {
 fn a_token_for_a_dataset_does_what_its_user_may_there() {
     let site = Site::new(&ZONES[..1]);
     let root = root_with(&site, of_dataset("tank/web/fs"));
-    let snapshot = Command::Snapshot(command::Snapshot {
-        names: vec!["tank/web/fs@9".into()],
-        recursive: true,
-    });
+    let snapshot = request!({"snapshot": {"names": ["tank/web/fs@9"], "recursive": true}});
     site.ask_as(&root, &snapshot).unwrap();
     site.ask_as(&root, &samples::create("tank/web/fs/new".into(), &[]))
         .unwrap();
-    let set = |prop: &str, value: &str| {
-        Command::Set(command::Set {
-            names: vec!["tank/web/fs/new".into()],
-            props: vec![(prop.into(), value.into())],
-            force: false,
-        })
-    };
+    let set = |prop: &str, value: &str| request!({"set": {"names": ["tank/web/fs/new"], "props": [[prop, value]]}});
     site.ask_as(&root, &set("compression", "off")).unwrap();
     // What concerns the machine, and the rights of others.
     let before = site.state();
     for (prop, value) in [("mountpoint", "/etc"), ("setuid", "on"), ("devices", "on")] {
         assert!(is_refused(&site.ask_as(&root, &set(prop, value))), "{prop}");
     }
-    let allow = Command::ChangePermissions(command::ChangePermissions {
-        name: "tank/web/fs/new".into(),
-        remove: false,
-        who: vec!["12346".into()],
-        kind: Some(protocol::api::WhoKind::User),
-        permissions: vec!["hold".into()],
-        local: true,
-        below: false,
-    });
+    let allow = request!({"change-permissions": {"name": "tank/web/fs/new", "who": ["12346"], "kind": "user",
+                                                     "permissions": ["hold"], "local": true}});
     assert!(is_refused(&site.ask_as(&root, &allow)));
     assert_eq!(site.state(), before);
     // The token of a delegate has the rights of the delegate there, and nowhere else.
     let has = |right: &Right| right.permission == "snapshot";
     let delegate = with_token(site.delegate(has), &root);
-    let take = |name: &str| {
-        Command::Snapshot(command::Snapshot {
-            names: vec![format!("{name}@10")],
-            recursive: false,
-        })
-    };
+    let take = |name: &str| request!({"snapshot": {"names": [format!("{name}@10")]}});
     assert!(site.ask_as(&delegate, &take("tank/web/fs/x")).is_ok());
     assert!(
         site.ask_as(&site.delegate(has), &take("tank/web/to"))
@@ -217,15 +184,7 @@ fn a_token_for_a_dataset_does_what_its_user_may_there() {
 fn a_token_keeps_its_dataset_by_guid() {
     let site = Site::new(&ZONES[..1]);
     let peer = root_with(&site, of_dataset("tank/web/fs"));
-    let rename = |from: &str, to: &str| {
-        Command::Rename(command::Rename {
-            from: from.into(),
-            to: to.into(),
-            parents: false,
-            recursive: false,
-            force: false,
-        })
-    };
+    let rename = |from: &str, to: &str| request!({"rename": {"from": from, "to": to}});
     site.root(rename("tank/web/fs", "tank/web/moved"));
     site.root(samples::create(
         "tank/web/fs".into(),

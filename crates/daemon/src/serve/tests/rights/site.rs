@@ -86,31 +86,17 @@ impl Site {
             self.root(create(fs.clone(), props));
             self.root(create(format!("{fs}/x"), &[]));
             for snapshot in ["1", "2"] {
-                self.root(Command::Snapshot(command::Snapshot {
-                    names: vec![format!("{fs}@{snapshot}")],
-                    recursive: true,
-                }));
+                self.root(request!({"snapshot": {"names": [format!("{fs}@{snapshot}")], "recursive": true}}));
             }
-            self.root(Command::Bookmark(command::Bookmark {
-                of: format!("{fs}@1"),
-                name: format!("{fs}#1"),
-            }));
-            let volume = json!({"create": {"name": format!("{fs}/vol"), "props": [], "parents": false,
-                                "no_mount": true, "volume": {"size": 1 << 20, "sparse": true}}});
-            self.root(serde_json::from_value(volume).unwrap());
-            self.root(Command::Clone(command::Clone {
-                snapshot: format!("{fs}/x@1"),
-                name: format!("{fs}/clone"),
-                props: Vec::new(),
-                rekey: false,
-                parents: false,
-                no_mount: true,
-            }));
+            self.root(request!({"bookmark": {"of": format!("{fs}@1"), "name": format!("{fs}#1")}}));
+            self.root(
+                request!({"create": {"name": format!("{fs}/vol"), "props": [], "no_mount": true,
+                                           "volume": {"size": 1 << 20, "sparse": true}}}),
+            );
+            self.root(request!({"clone": {"snapshot": format!("{fs}/x@1"), "name": format!("{fs}/clone"), "props": [],
+                                          "no_mount": true}}));
         }
-        self.root(Command::Snapshot(command::Snapshot {
-            names: vec![format!("{root}/to@1")],
-            recursive: false,
-        }));
+        self.root(request!({"snapshot": {"names": [format!("{root}/to@1")]}}));
         let new = command::ZoneCreate {
             name: zone.into(),
             dataset: root,
