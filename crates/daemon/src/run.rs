@@ -185,19 +185,8 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
     }
     let import = command::PoolImport {
         search: search.to_vec(),
-        pool: None,
-        new_name: None,
-        temporary_name: false,
-        temporary: false,
-        read_only: false,
-        force: false,
-        no_mount: false,
         load_keys: true,
-        without_logs: false,
-        without_reservations: false,
-        accept: false,
-        altroot: None,
-        checkpoint: Default::default(),
+        ..command::PoolImport::default()
     };
     let mut nobody = crate::state::callers::channel::NonInteractive::default();
     let mut context = CallerContext::internal("import at start", &mut nobody);

@@ -81,12 +81,8 @@ pub(crate) fn encrypted(keysource: &str) -> Props {
 
 pub(crate) fn change_to(keysource: &str) -> command::KeyChange {
     command::KeyChange {
-        pbkdf: None,
-        name: String::new(),
         keysource: Some(keysource.into()),
-        slot: None,
-        only: false,
-        inherit: false,
+        ..command::KeyChange::default()
     }
 }
 
@@ -103,10 +99,8 @@ pub(crate) fn unmounted(name: &str, props: &Props) -> command::Create {
     command::Create {
         name: name.into(),
         props: props.clone(),
-        parents: false,
         no_mount: true,
-        volume: None,
-        dry_run: false,
+        ..command::Create::default()
     }
 }
 
@@ -338,18 +332,9 @@ fn the_host_that_used_a_pool_last_is_named() {
         let import = command::PoolImport {
             search: vec![path.clone()],
             pool: Some("tank".into()),
-            new_name: None,
-            temporary_name: false,
-            temporary: false,
-            read_only: false,
             force,
             no_mount: true,
-            load_keys: false,
-            without_logs: false,
-            without_reservations: false,
-            accept: false,
-            altroot: None,
-            checkpoint: Default::default(),
+            ..command::PoolImport::default()
         };
         command(|context| daemon.import_pools(&import, None, context))
     };
@@ -378,19 +363,9 @@ fn what_was_not_to_be_written_comes_back_so() {
     command(|context| first.export_pool("tank", false, context)).unwrap();
     let import = command::PoolImport {
         search: vec![dir.path().join("tank")],
-        pool: None,
-        new_name: None,
-        temporary_name: false,
-        temporary: false,
         read_only: true,
-        force: false,
         no_mount: true,
-        load_keys: false,
-        without_logs: false,
-        without_reservations: false,
-        accept: false,
-        altroot: None,
-        checkpoint: Default::default(),
+        ..command::PoolImport::default()
     };
     command(|context| first.import_pools(&import, None, context)).unwrap();
     first.shut_down().unwrap();
@@ -407,20 +382,10 @@ fn a_pool_that_is_not_remembered_does_not_come_back() {
     let first = daemon(dir.path());
     create_pool(&first, dir.path(), "tank");
     let import = command::PoolImport {
-        altroot: None,
         search: vec![dir.path().join("tank")],
-        pool: None,
-        new_name: None,
-        temporary_name: false,
         temporary: true,
-        read_only: false,
-        force: false,
         no_mount: true,
-        load_keys: false,
-        without_logs: false,
-        without_reservations: false,
-        accept: false,
-        checkpoint: Default::default(),
+        ..command::PoolImport::default()
     };
     command(|context| first.export_pool("tank", false, context)).unwrap();
     command(|context| first.import_pools(&import, None, context)).unwrap();
@@ -528,11 +493,7 @@ fn nothing_exports_a_volume_again_before_its_key_is_unloaded() {
     command(|context| daemon.create(&volume, context)).unwrap();
     let export = command::NbdExport {
         device: "tank/disk".into(),
-        name: None,
-        description: None,
-        read_only: false,
-        listen: None,
-        tls_certificates: None,
+        ..command::NbdExport::default()
     };
     daemon.export_device(&export).unwrap();
     let is_open = || daemon.export_rows(Protocol::Nbd)[0].failure.is_none();

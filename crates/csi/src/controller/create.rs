@@ -107,13 +107,12 @@ impl CsiDriver {
         let create = command::Create {
             name: id.dataset(&self.settings.parent),
             props,
-            parents: false,
             no_mount: true,
             volume: (kind == Kind::Block).then_some(NewVolume {
                 size,
                 sparse: !is_reserved,
             }),
-            dry_run: false,
+            ..command::Create::default()
         };
         self.daemon
             .call(create)

@@ -45,10 +45,7 @@ impl CsiDriver {
         self.hand_over_snapshots(&dataset)?;
         self.daemon.call(command::Destroy {
             name: dataset,
-            recursive: false,
-            clones: false,
-            force: false,
-            dry_run: false,
+            ..command::Destroy::default()
         })?;
         Ok(DeleteVolumeResponse {})
     }

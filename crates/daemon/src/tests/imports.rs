@@ -36,19 +36,8 @@ fn an_import_of_several_pools_ends_with_its_caller() {
     }
     let import = command::PoolImport {
         search: ["a", "b", "c"].map(|name| dir.path().join(name)).into(),
-        pool: None,
-        new_name: None,
-        temporary_name: false,
-        temporary: false,
-        read_only: false,
-        force: false,
         no_mount: true,
-        load_keys: false,
-        without_logs: false,
-        without_reservations: false,
-        accept: false,
-        altroot: None,
-        checkpoint: Default::default(),
+        ..command::PoolImport::default()
     };
     let mut caller = Leaving(1);
     let ended = daemon.import_pools(

@@ -134,11 +134,10 @@ impl EventFeed {
         // Of a long answer only the hash is kept.
         let asked = |command: Command| asked(caller, command).map(|reply| hash(&json!(reply)));
         let get = |snapshots, props: &[&str]| command::Get {
-            names: Vec::new(),
-            depth: None,
             snapshots,
             bookmarks: snapshots,
             props: props.iter().map(|name| name.to_string()).collect(),
+            ..command::Get::default()
         };
         let heads = asked(get(false, &["guid", "used", "available"]).into())?;
         let all = asked(get(true, &["guid"]).into())?;

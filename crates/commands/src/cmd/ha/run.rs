@@ -57,8 +57,7 @@ fn start(pool: Option<String>, update: bool, session: &mut Session) -> Result {
 /// Starts all pools that have a file, or updates all pools that are served. A pool that fails holds up no other.
 fn start_all(update: bool, session: &mut Session) -> Result {
     let all = command::PoolStatus {
-        pools: Vec::new(),
-        names_files: false,
+        ..command::PoolStatus::default()
     };
     let pools = answer!(session.call(all)?, Pools)?;
     let mut outcome = Outcome::done();

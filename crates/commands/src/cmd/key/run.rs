@@ -93,10 +93,9 @@ fn recover(args: KeyRecover, session: &mut Session) -> Result {
     session.hash_memory = cost.hash_memory;
     let load = command::KeyLoad {
         names: vec![name.clone()],
-        recursive: false,
         location: Some(location.clone()),
-        keysource: None,
         dry_run: true,
+        ..command::KeyLoad::default()
     };
     call_quiet(session, load)?;
     if session.json {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol::api::{Props, command};
+use protocol::api::command;
 
 use crate::failure::{Failure, Result};
 use crate::state::callers::context::{CallerContext, all_done};
@@ -99,11 +99,8 @@ impl Daemon {
         };
         let new = command::Create {
             name: above.into(),
-            props: Props::new(),
             parents: true,
-            no_mount: false,
-            volume: None,
-            dry_run: false,
+            ..command::Create::default()
         };
         match self.create(&new, context) {
             // One that could not be mounted is there.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use protocol::api::{CheckpointUse, command};
+use protocol::api::command;
 use protocol::device_name::DeviceName;
 
 use crate::failure::Result;
@@ -118,19 +118,12 @@ impl Daemon {
         let import = command::PoolImport {
             search: known.paths(),
             pool: Some(name.to_owned()),
-            new_name: None,
-            temporary_name: false,
-            temporary: false,
             read_only: known.read_only,
-            force: false,
-            no_mount: false,
             load_keys: true,
-            without_logs: false,
-            without_reservations: false,
             // An older program imported it. It read the keys from the places in the properties.
             accept: known.guid.is_none(),
             altroot: known.altroot.clone(),
-            checkpoint: CheckpointUse::Keep,
+            ..command::PoolImport::default()
         };
         match known.guid {
             None => self.import_pools(&import, keys_until, context).map(|_| ()),

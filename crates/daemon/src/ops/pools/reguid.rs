@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::DeviceAccess;
 use pool::DeviceState;
-use protocol::api::{CheckpointUse, FailureKind, command};
+use protocol::api::{FailureKind, command};
 use store::CacheRange;
 
 use crate::failure::{Failure, Result};
@@ -69,19 +69,10 @@ impl Daemon {
         // After a failure too: the import completes the change if one device has it.
         let import = command::PoolImport {
             search: paths,
-            pool: None,
-            new_name: None,
-            temporary_name: false,
             temporary: !is_remembered,
-            read_only: false,
-            force: false,
-            no_mount: false,
             load_keys,
-            without_logs: false,
-            without_reservations: false,
-            accept: false,
             altroot: known.altroot,
-            checkpoint: CheckpointUse::Keep,
+            ..command::PoolImport::default()
         };
         let imported = self.import_pools(&import, None, context);
         done?;

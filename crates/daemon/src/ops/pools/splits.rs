@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pool::NewPool;
-use protocol::api::{CheckpointUse, command};
+use protocol::api::command;
 use protocol::device_name::DeviceName;
 
 use crate::failure::Result;
@@ -86,18 +86,11 @@ impl Daemon {
         let import = command::PoolImport {
             search,
             pool: Some(guid.to_string()),
-            new_name: None,
-            temporary_name: false,
             temporary: !stays,
-            read_only: false,
-            force: false,
             no_mount: !stays,
             load_keys: split.load_keys,
-            without_logs: false,
-            without_reservations: false,
-            accept: false,
             altroot: split.altroot.clone(),
-            checkpoint: CheckpointUse::Keep,
+            ..command::PoolImport::default()
         };
         self.import_pools(&import, None, context)?;
         match stays {

@@ -7,7 +7,7 @@ use cipher::{Suite, SystemRandom};
 use dataset::{Dataset, Resealer};
 use keys::{KeyGeneration, KeySource, Keyring, WrappingKey, WrappingKeyAccess};
 use pool::{Entry, MakeKeyring, NewClone, NewKeys, Origin, Reseal, SealInput};
-use protocol::api::{FailureKind, Props, ValueSource, command};
+use protocol::api::{FailureKind, ValueSource, command};
 
 use crate::failure::{Failure, Result};
 use crate::host::process::system::new_guid;
@@ -54,11 +54,9 @@ impl Daemon {
         if clone.parents {
             let above = command::Create {
                 name: above.into(),
-                props: Props::new(),
                 parents: true,
                 no_mount: clone.no_mount,
-                volume: None,
-                dry_run: false,
+                ..command::Create::default()
             };
             self.create(&above, context)?;
         }

@@ -257,11 +257,9 @@ impl<'a> ReceiveSession<'a> {
         let (above, _) = target.rsplit_once('/').unwrap_or((target, ""));
         let new = command::Create {
             name: above.into(),
-            props: Vec::new(),
             parents: true,
             no_mount: self.it.no_mount,
-            volume: None,
-            dry_run: false,
+            ..command::Create::default()
         };
         self.daemon.create(&new, context).map(drop)
     }

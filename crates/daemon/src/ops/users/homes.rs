@@ -203,12 +203,9 @@ impl Daemon {
             (entry, was_loaded)
         };
         let change = command::KeyChange {
-            pbkdf: None,
             name: name.clone(),
             keysource: Some(KeySource::default().to_string()),
-            slot: None,
-            only: false,
-            inherit: false,
+            ..command::KeyChange::default()
         };
         let changed = active.change_key(&entry, &change, context);
         if !was_loaded {

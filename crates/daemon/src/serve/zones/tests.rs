@@ -66,9 +66,8 @@ impl ZoneSite {
         let new = command::ZoneCreate {
             name: "z".into(),
             dataset: "tank/web".into(),
-            alias: None,
             profile,
-            owner: None,
+            ..command::ZoneCreate::default()
         };
         command(|context| self.daemon.create_zone(&new, context)).unwrap();
         self

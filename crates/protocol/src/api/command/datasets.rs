@@ -6,6 +6,7 @@ use crate::api::reports::OwnerKind;
 
 requests! {
     /// Make a dataset.
+    #[derive(Default)]
     Create: Changes, "create" [
         "-n" dry_run, "-p" parents, "-s" volume.is_some_and(|volume| volume.sparse), "-u" no_mount,
         "-V" volume.map(|volume| size_text(volume.size)), "-o" props, name,
@@ -29,6 +30,7 @@ requests! {
     }
 
     /// Destroy datasets or snapshots.
+    #[derive(Default)]
     Destroy: Changes, "destroy" ["-f" force, "-n" dry_run, "-r" recursive, "-R" clones, name] {
         /// The name of the dataset.
         name: String,
@@ -97,6 +99,7 @@ requests! {
     }
 
     /// Look at properties.
+    #[derive(Default)]
     Get: Reads, "get" [columns(), names] {
         /// Datasets and snapshots; all if none is named.
         #[serde(deserialize_with = "each_once")]

@@ -7,6 +7,7 @@ use crate::api::reports::{DeviceUse, MappingChange, MappingKeyPlace, PlainMappin
 
 requests! {
     /// Offer a device to others.
+    #[derive(Default)]
     NbdExport: Changes, "nbd export" [device] {
         /// The device, as `Exportable` in the daemon has it: an absolute path.
         device: String,

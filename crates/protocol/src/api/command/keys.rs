@@ -5,6 +5,7 @@ use crate::api::arguments::{Pbkdf, Rotation, each_once};
 
 requests! {
     /// Load keys.
+    #[derive(Default)]
     KeyLoad: Changes, "key load" [
         "-a" names.is_empty(), "-n" dry_run, "-r" recursive, "-L ..." location.is_some(), "-o keysource=" keysource,
         names,
@@ -38,6 +39,7 @@ requests! {
     }
 
     /// Replace the key of a dataset.
+    #[derive(Default)]
     KeyChange: Changes, "key change" [
         "-i" inherit, "--only" only, "--slot" slot, "--pbkdf" pbkdf.map(Pbkdf::name), "-o keysource=" keysource, name,
     ] {

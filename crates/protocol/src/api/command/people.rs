@@ -38,6 +38,7 @@ requests! {
     }
 
     /// Give a tenant a socket of its own that reaches one dataset and what is below it.
+    #[derive(Default)]
     ZoneCreate: Changes, "zone create" [
         "--alias" alias, "--dataset" dataset, "--owner" owner, "--profile" given_profile(), name,
     ] {

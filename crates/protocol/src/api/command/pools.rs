@@ -45,6 +45,7 @@ requests! {
     }
 
     /// Import a pool, or all.
+    #[derive(Default)]
     PoolImport: Changes, "pool import" [
         "--accept" accept, "-a" pool.is_none(), "-f" force, "-l" load_keys, "-m" without_logs, "-N" no_mount,
         "-t" temporary_name, "--rewind-to-checkpoint" checkpoint.eq(&CheckpointUse::Rewind),

@@ -85,9 +85,8 @@ fn mountpoint(name: &str, session: &mut Session) -> Result<PathBuf> {
     let command = command::Get {
         names: vec![name.to_owned()],
         depth: Some(0),
-        snapshots: false,
-        bookmarks: false,
         props: vec!["mountpoint".into()],
+        ..command::Get::default()
     };
     let rows = answer!(session.call(command)?, Datasets)?;
     let mut props = rows.into_iter().flat_map(|row| row.props);

@@ -135,9 +135,8 @@ fn settings(
     let command = command::Get {
         names: vec![pool.name.clone()],
         depth: Some(0),
-        snapshots: false,
-        bookmarks: false,
         props: wanted,
+        ..command::Get::default()
     };
     let rows = answer!(session.call(command)?, Datasets)?;
     Ok(rows.into_iter().flat_map(|row| row.props).collect())

@@ -100,9 +100,8 @@ impl Site {
         let new = command::ZoneCreate {
             name: zone.into(),
             dataset: root,
-            alias: None,
             profile: ZoneProfile::None,
-            owner: None,
+            ..command::ZoneCreate::default()
         };
         command(|context| self.daemon.create_zone(&new, context)).unwrap();
     }
@@ -205,10 +204,9 @@ impl Site {
     fn rows(&self, names: Vec<String>) -> Vec<DatasetRow> {
         let all = command::Get {
             names,
-            depth: None,
             snapshots: true,
             bookmarks: true,
-            props: Vec::new(),
+            ..command::Get::default()
         };
         let mut rows = Vec::new();
         let mut found = RowStream::new(Payer::Root, |piece| {
