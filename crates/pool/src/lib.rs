@@ -100,6 +100,7 @@ pub use ops::devices::{DeviceInfo, Expandable, PoolGrowth};
 pub use ops::info::{DatasetListing, SpaceInfo, Superblock};
 pub use ops::lifecycle::checkpoint::CheckpointInfo;
 pub use ops::lifecycle::import::{AtCheckpoint, strangers};
+pub use ops::lifecycle::multihost::Multihost;
 pub use ops::lifecycle::multihost::{
     INTERVAL as HEARTBEAT_INTERVAL, ImportWait, await_no_other, watch_other,
 };

@@ -75,7 +75,7 @@ fn a_pool_that_another_host_has_reserved_cannot_be_had() {
     let error = shared.open(2, &host(2)).map(drop).unwrap_err();
     assert!(error.to_string().contains("is reserved by another machine"));
     change(&pool).unwrap();
-    pool.check_claims().unwrap();
+    pool.multihost().check_claims().unwrap();
     export(pool);
     let other = shared.open(2, &host(2)).unwrap();
     assert!(other.is_claimed());
@@ -99,7 +99,7 @@ fn what_is_taken_by_force_acknowledges_nothing_more() {
     drop(pool);
     change(&other).unwrap();
     assert!(other.check().unwrap().is_clean());
-    other.check_claims().unwrap();
+    other.multihost().check_claims().unwrap();
 }
 
 #[test]
@@ -119,10 +119,10 @@ fn one_device_of_a_mirror_is_enough() {
 fn a_pool_without_work_notices_it_too() {
     let shared = Shared::new(2);
     let pool = shared.pool();
-    pool.check_claims().unwrap();
+    pool.multihost().check_claims().unwrap();
     let view = shared.0[0].seen_by(2);
     let _claim = view.claim(&host(2).by_force()).unwrap();
-    pool.check_claims().unwrap_err();
+    pool.multihost().check_claims().unwrap_err();
     is_over(&pool);
 }
 
@@ -142,10 +142,10 @@ fn devices_that_join_are_reserved_and_those_that_leave_are_not() {
     resilver(&pool);
     pool.detach_device(20, &origin()).unwrap();
     assert_eq!(holder(&third), None);
-    pool.release_devices();
+    pool.multihost().release_devices();
     assert_eq!(holder(&shared.0[0]), None);
     change(&pool).unwrap();
-    pool.claim_devices(&host(1)).unwrap();
+    pool.multihost().claim_devices(&host(1)).unwrap();
     assert_eq!(holder(&shared.0[1]), Some(host(1).key()));
 }
 
@@ -232,10 +232,10 @@ fn only_devices_in_use_are_asked() {
     let pool = Pool::open(Arc::clone(&store), TestEnv::new(2), false).unwrap();
     store.set_state(9, store::MemberState::Faulted);
     shared.0[1].forget_registrations();
-    pool.check_claims().unwrap();
+    pool.multihost().check_claims().unwrap();
     change(&pool).unwrap();
     shared.0[0].forget_registrations();
-    let error = pool.check_claims().unwrap_err().to_string();
+    let error = pool.multihost().check_claims().unwrap_err().to_string();
     assert!(error.contains("has forgotten it"), "{error}");
     assert_eq!(pool.suspended_until(), Some(SuspensionEnd::Imported));
 }

@@ -115,7 +115,7 @@ fn set(pool: &Pool, value: &str) {
     let change = ("multihost".to_owned(), Some(value.to_owned()));
     pool.set_props(&["tank".into()], &[change], &origin())
         .unwrap();
-    pool.beat().unwrap();
+    pool.multihost().beat().unwrap();
 }
 
 /// Changes something, durably.
@@ -159,7 +159,7 @@ fn a_host_that_lives_keeps_its_pool() {
             a.pass(time);
             steps += 1;
             if steps % silent == 0 {
-                pool.beat().unwrap();
+                pool.multihost().beat().unwrap();
             }
         });
         let error = looked.unwrap_err();
@@ -182,7 +182,7 @@ fn a_host_that_is_dead_loses_its_pool_and_does_not_come_back() {
     let store = shared.store();
     assert_eq!(b.look(&store, &mut |time| a.pass(time)).unwrap(), DEAD);
     let other = b.import(store);
-    other.beat().unwrap();
+    other.multihost().beat().unwrap();
     change(&other).unwrap();
     let txg = other.committed_txg();
     // It was only asleep. It writes nothing, and goes on with nothing.
@@ -191,7 +191,7 @@ fn a_host_that_is_dead_loses_its_pool_and_does_not_come_back() {
     assert_eq!(pool.suspended_until(), Some(SuspensionEnd::Imported));
     for tried in [
         pool.resume(&origin()),
-        pool.beat(),
+        pool.multihost().beat(),
         pool.export(),
         change(&pool),
     ] {
@@ -253,9 +253,12 @@ fn another_host_that_did_not_wait_is_noticed_after_a_pause() {
     let (shared, pool) = Shared::new(&a);
     set(&pool, "on");
     let other = b.import(shared.store());
-    other.beat().unwrap();
+    other.multihost().beat().unwrap();
     a.pass(3 * HEARTBEAT_INTERVAL);
-    assert!(matches!(pool.beat(), Err(Error::OtherHost { id: 2, .. })));
+    assert!(matches!(
+        pool.multihost().beat(),
+        Err(Error::OtherHost { id: 2, .. })
+    ));
     assert_eq!(pool.suspended_until(), Some(SuspensionEnd::Imported));
 }
 
@@ -290,10 +293,10 @@ fn it_ends_where_it_is_switched_off_or_the_host_is_the_same() {
     let look = |machine: &Machine| machine.look(&shared.store(), &mut |_| ()).unwrap();
     assert_eq!(look(&b), GLANCE);
     set(&pool, "on");
-    pool.beat().unwrap();
+    pool.multihost().beat().unwrap();
     // A copy of the host, or a second process of it, would be seen.
     assert_eq!(look(&a), 3 * HEARTBEAT_INTERVAL);
-    pool.beat().unwrap();
+    pool.multihost().beat().unwrap();
     assert_eq!(look(&b), DEAD);
     set(&pool, "off");
     assert_eq!(look(&b), GLANCE);
@@ -304,7 +307,13 @@ fn it_ends_where_it_is_switched_off_or_the_host_is_the_same() {
     let change = ("multihost".to_owned(), Some("on".to_owned()));
     pool.set_props(&["tank".into()], &[change], &origin())
         .unwrap();
-    assert!(pool.beat().unwrap_err().to_string().contains("hostid"));
+    assert!(
+        pool.multihost()
+            .beat()
+            .unwrap_err()
+            .to_string()
+            .contains("hostid")
+    );
 }
 
 #[test]
@@ -312,8 +321,8 @@ fn a_second_import_of_the_same_host_sees_heartbeats() {
     let a = Machine::new(1, "a");
     let (shared, pool) = Shared::new(&a);
     set(&pool, "on");
-    pool.beat().unwrap();
-    let looked = a.look(&shared.store(), &mut |_| pool.beat().unwrap());
+    pool.multihost().beat().unwrap();
+    let looked = a.look(&shared.store(), &mut |_| pool.multihost().beat().unwrap());
     assert!(matches!(looked, Err(Error::OtherHost { id: 1, .. })));
 }
 
@@ -324,7 +333,7 @@ fn torn_heartbeats_do_not_hide_a_host() {
     set(&pool, "on");
     for _ in 0..2 {
         a.pass(HEARTBEAT_INTERVAL);
-        pool.beat().unwrap();
+        pool.multihost().beat().unwrap();
     }
     let end = DEVICE_SIZE as u64;
     // The last block of the front header, and that before the label of the back one.
@@ -343,7 +352,7 @@ fn torn_heartbeats_do_not_hide_a_host() {
         tear(at);
         let looked = b.look(&shared.store(), &mut |time| {
             a.pass(time);
-            pool.beat().unwrap();
+            pool.multihost().beat().unwrap();
         });
         assert!(matches!(looked, Err(Error::OtherHost { .. })), "{at}");
     }
@@ -419,7 +428,7 @@ fn a_power_cut_at_any_write_of_heartbeats() {
     let begin = take();
     for _ in 0..3 {
         a.pass(HEARTBEAT_INTERVAL);
-        pool.beat().unwrap();
+        pool.multihost().beat().unwrap();
     }
     let beats = take();
     drop(pool);
@@ -441,8 +450,8 @@ fn a_power_cut_at_any_write_of_heartbeats() {
             waited[phase] += usize::from(looked == DEAD);
             let pool = c.import(shared.store());
             assert_clean(&pool);
-            if pool.is_multihost().unwrap() {
-                pool.beat().unwrap();
+            if pool.multihost().is_on().unwrap() {
+                pool.multihost().beat().unwrap();
                 drop(pool);
                 let b = Machine::new(2, "b");
                 assert_eq!(

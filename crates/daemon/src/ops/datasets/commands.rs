@@ -333,7 +333,7 @@ impl Daemon {
                     .iter()
                     .any(|(key, value)| key == "multihost" && value.as_deref() == Some("on"))
                 {
-                    active.pool.check_multihost()?;
+                    active.pool.multihost().check()?;
                     let devices = active.pool.devices();
                     if devices.iter().any(|device| is_on_store(&device.path)) {
                         return Err(no_heartbeats(&active.pool.name()));

@@ -83,7 +83,7 @@ impl Daemon {
         let store = self.open_store(&candidate.paths, DeviceAccess::ReadOnly, SCAN);
         let store = Arc::new(store.ok()?);
         let pool = Pool::open_at(store, Arc::new(System), true, AtCheckpoint::Rewind);
-        pool.ok()?.wants_claims().ok()
+        pool.ok()?.multihost().wants_claims().ok()
     }
 }
 
@@ -102,10 +102,13 @@ pub(crate) fn claim_late(
     import: &command::PoolImport,
     context: &mut CallerContext<'_>,
 ) -> Result<()> {
-    if import.without_reservations || pool.is_claimed() || !pool.wants_claims()? {
+    if import.without_reservations
+        || pool.multihost().is_claimed()
+        || !pool.multihost().wants_claims()?
+    {
         return Ok(());
     }
-    let claimed = pool.claim_devices(&this_claimant(pool.guid()));
+    let claimed = pool.multihost().claim_devices(&this_claimant(pool.guid()));
     let can_be_undone = import.checkpoint == CheckpointUse::Keep && !import.without_logs;
     match claimed {
         // Another host may have changed what was read before.
@@ -133,12 +136,12 @@ pub(crate) fn release_unwanted(
     import: &command::PoolImport,
     context: &CallerContext<'_>,
 ) -> Result<()> {
-    if import.without_reservations && pool.wants_claims()? {
+    if import.without_reservations && pool.multihost().wants_claims()? {
         let off = (PROPERTY.to_owned(), Some("off".to_owned()));
         pool.set_props(&[pool.name()], &[off], &context.origin())?;
     }
-    if pool.is_claimed() && !pool.wants_claims()? {
-        pool.release_devices();
+    if pool.multihost().is_claimed() && !pool.multihost().wants_claims()? {
+        pool.multihost().release_devices();
     }
     Ok(())
 }

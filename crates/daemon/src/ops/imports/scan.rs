@@ -274,7 +274,11 @@ impl Daemon {
                     | pool::Error::OtherHistory { .. }),
                 ) => Err(name_found(error.into(), &paths)),
                 Err(_) => Ok((superblock, Vec::new(), None)),
-                Ok(pool) => Ok((superblock, pool.devices(), pool.wants_claims().ok())),
+                Ok(pool) => Ok((
+                    superblock,
+                    pool.devices(),
+                    pool.multihost().wants_claims().ok(),
+                )),
             }
         };
         let (superblock, devices, wants_claims) = match read() {

@@ -97,7 +97,7 @@ impl Daemon {
         let pool = Pool::create(Arc::clone(&store), Arc::new(System), &new.pool, top)?;
         pool.record(&context.origin())?;
         pool.claim(this_host())?;
-        pool.beat()?;
+        pool.multihost().beat()?;
         if let Some(name) = &new.temporary_name {
             pool.name_temporarily(name)?;
         }
@@ -298,7 +298,7 @@ impl Daemon {
         if !import.read_only {
             claim_late(&pool, import, context)?;
             pool.claim(this_host())?;
-            pool.beat()?;
+            pool.multihost().beat()?;
             if import.new_name.is_some() && !import.temporary_name {
                 pool.rename_pool(name, &context.origin())?;
             } else {

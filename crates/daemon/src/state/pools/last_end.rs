@@ -115,7 +115,7 @@ impl LastEnd {
         if modes.clone().any(|mode| mode == Some(IoMode::Log)) {
             return LastEnd::Machine;
         }
-        let is_shared = pool.is_multihost().unwrap_or(false);
+        let is_shared = pool.multihost().is_on().unwrap_or(false);
         // Disks that several machines reach, and exports of other servers, do not lose their power with this machine.
         let outlives = is_remote || is_shared && modes.all(|mode| mode != Some(IoMode::Buffered));
         match of_daemon {

@@ -68,9 +68,9 @@ impl ActivePool {
         let is_wish = |(key, value): &(String, Option<String>)| {
             key == "reservations" && value.as_deref() == Some("on")
         };
-        if changes.iter().any(is_wish) && !self.pool.is_claimed() {
+        if changes.iter().any(is_wish) && !self.pool.multihost().is_claimed() {
             let by = this_claimant(self.pool.guid());
-            self.pool.claim_devices(&by)?;
+            self.pool.multihost().claim_devices(&by)?;
         }
         Ok(ClaimsInAccord(self))
     }
@@ -83,7 +83,7 @@ impl ActivePool {
         if !changed.any(|key| matches!(key, "multihost" | "reservations")) {
             return Ok(());
         }
-        self.pool.beat()?;
+        self.pool.multihost().beat()?;
         // The thread that goes on sleeps long.
         self.wake();
         Ok(())
@@ -222,8 +222,8 @@ pub(crate) struct ClaimsInAccord<'a>(&'a ActivePool);
 impl Drop for ClaimsInAccord<'_> {
     fn drop(&mut self) {
         let pool = &self.0.pool;
-        if pool.is_claimed() && matches!(pool.wants_claims(), Ok(false)) {
-            pool.release_devices();
+        if pool.multihost().is_claimed() && matches!(pool.multihost().wants_claims(), Ok(false)) {
+            pool.multihost().release_devices();
         }
     }
 }
@@ -241,15 +241,15 @@ struct WatchThread {
 
 const HEARTBEATS: WatchThread = WatchThread {
     thread: "pool-heartbeat",
-    step: Pool::beat,
-    is_wanted: |pool| pool.is_multihost().unwrap_or(false),
+    step: |pool| pool.multihost().beat(),
+    is_wanted: |pool| pool.multihost().is_on().unwrap_or(false),
     may_stay: false,
 };
 
 const RESERVATIONS: WatchThread = WatchThread {
     thread: "pool-claims",
-    step: Pool::check_claims,
-    is_wanted: Pool::is_claimed,
+    step: |pool| pool.multihost().check_claims(),
+    is_wanted: |pool| pool.multihost().is_claimed(),
     may_stay: true,
 };
 

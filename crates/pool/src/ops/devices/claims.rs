@@ -6,18 +6,26 @@
 use store::Claimant;
 
 use crate::error::Result;
-use crate::ops::pool::Pool;
+use crate::ops::lifecycle::multihost::Multihost;
 
 /// The property of the root dataset that asks for reservations.
 const PROPERTY: &str = "reservations";
 
-impl Pool {
+impl Multihost<'_> {
     /// Returns whether the property asks for reservations.
     ///
     /// # Errors
     /// As [`Pool::top`].
     pub fn wants_claims(&self) -> Result<bool> {
-        Ok(self.top()?.props.get(PROPERTY).is_some_and(|it| it == "on"))
+        Ok(self
+            .engine
+            .state
+            .read()
+            .top()
+            .cloned()?
+            .props
+            .get(PROPERTY)
+            .is_some_and(|it| it == "on"))
     }
 
     /// Returns whether the devices are reserved.

@@ -234,12 +234,12 @@ impl Pool {
             }
         }
         // The last commit may take long.
-        self.beat()?;
+        self.multihost().beat()?;
         self.engine.commit_with(|_, state| {
             state.root.set_state(PoolState::Exported);
             Ok(())
         })?;
-        self.release_devices();
+        self.multihost().release_devices();
         Ok(())
     }
 
@@ -257,7 +257,7 @@ impl Pool {
         })?;
         self.erase_caches();
         let erased = self.engine.disk.store.erase();
-        self.release_devices();
+        self.multihost().release_devices();
         Ok(erased?)
     }
 

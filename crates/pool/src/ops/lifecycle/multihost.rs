@@ -8,6 +8,8 @@
 //! Without heartbeats an import of a pool that was not exported looks for a moment whether its superblocks change. That
 //! shows a host that is busy with the pool, and proves nothing of one that is idle.
 
+use crate::engine::gate::CommitEngine;
+use std::sync::Arc;
 use std::time::Duration;
 
 use store::Store;
@@ -39,20 +41,43 @@ const GLANCE_STEPS: u32 = 8;
 /// not see its lock.
 const OWN_GLANCE_STEPS: u32 = 4;
 
+/// The protection of a pool against use by two hosts at once: claims of its devices, and heartbeats.
+#[derive(Clone, Copy)]
+pub struct Multihost<'a> {
+    pub(crate) engine: &'a Arc<CommitEngine>,
+}
+
 impl Pool {
+    /// The protection against use by two hosts at once.
+    pub fn multihost(&self) -> Multihost<'_> {
+        Multihost {
+            engine: &self.engine,
+        }
+    }
+}
+
+impl Multihost<'_> {
     /// Returns whether the host that has the pool imported shows it by heartbeats.
     ///
     /// # Errors
     /// As [`Pool::top`].
-    pub fn is_multihost(&self) -> Result<bool> {
-        Ok(self.top()?.props.get(PROPERTY).is_some_and(|it| it == "on"))
+    pub fn is_on(&self) -> Result<bool> {
+        Ok(self
+            .engine
+            .state
+            .read()
+            .top()
+            .cloned()?
+            .props
+            .get(PROPERTY)
+            .is_some_and(|it| it == "on"))
     }
 
     /// Checks that the pool can have heartbeats.
     ///
     /// # Errors
     /// [`Error::Refused`]
-    pub fn check_multihost(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let why = if self.engine.state.read().root.last_host().id == 0 {
             "this machine has no hostid: write one to /etc/hostid (zgenhostid of ZFS does) and import the pool again"
         } else if !self.engine.disk.store.has_heartbeat_block() {
@@ -60,7 +85,7 @@ impl Pool {
         } else {
             return Ok(());
         };
-        Err(Error::refused(self.name(), why))
+        Err(Error::refused(self.engine.state.read().pool_name(), why))
     }
 
     /// Writes a heartbeat if the pool is to have them, or else the last one. To be called each [`INTERVAL`].
@@ -68,16 +93,16 @@ impl Pool {
     /// # Errors
     /// The failure of the devices. [`Error::Suspended`] if the last one is too old, or another host has written one.
     pub fn beat(&self) -> Result<()> {
-        let engine = &self.engine;
+        let engine = self.engine;
         if engine.read_only {
             return Ok(());
         }
         let mut beating = engine.heart.beating.lock();
-        let (is_on, is_first) = (self.is_multihost()?, beating.is_none());
+        let (is_on, is_first) = (self.is_on()?, beating.is_none());
         match *beating {
             None if !is_on => return Ok(()),
             None => {
-                self.check_multihost()?;
+                self.check()?;
                 *beating = Some(self.first_beat()?);
             }
             Some(last) => self.look_for_others(&last)?,
@@ -120,7 +145,7 @@ impl Pool {
 
     /// A session that goes on from what is on the devices.
     fn first_beat(&self) -> Result<LastHeartbeat> {
-        let engine = &self.engine;
+        let engine = self.engine;
         let has_feature = |root: &PoolRoot| root.features_required.get() & FEATURE_MULTIHOST != 0;
         if !has_feature(&engine.state.read().root) {
             engine.commit_with(|_, state| {
@@ -138,7 +163,7 @@ impl Pool {
 
     /// After a pause: another host may have waited long enough.
     fn look_for_others(&self, last: &LastHeartbeat) -> Result<()> {
-        let engine = &self.engine;
+        let engine = self.engine;
         if engine.env.lease_clock().saturating_sub(last.at) < 2 * INTERVAL {
             return Ok(());
         }
@@ -147,7 +172,9 @@ impl Pool {
             |(at, beat): &&(u64, Heartbeat)| *at >= last.sequence && beat.session != last.session;
         match beats.iter().rfind(is_other) {
             None => Ok(()),
-            Some((_, beat)) => Err(engine.suspend_for_good(taken(&self.name(), beat))),
+            Some((_, beat)) => {
+                Err(engine.suspend_for_good(taken(&self.engine.state.read().pool_name(), beat)))
+            }
         }
     }
 }
