@@ -25,7 +25,7 @@ pub trait Env: Send + Sync {
     fn guid(&self) -> u64;
 
     /// Returns whether background work has threads of its own. Without them the caller of the pool has it done
-    /// ([`Pool::drain_caches`](crate::Pool::drain_caches)), so that a seed replays it too.
+    /// ([`CacheMembership::drain`](crate::CacheMembership::drain)), so that a seed replays it too.
     fn has_threads(&self) -> bool {
         true
     }

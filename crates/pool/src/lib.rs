@@ -90,6 +90,7 @@ pub use ops::datasets::create::NewDataset;
 pub use ops::datasets::destroy::Reach;
 pub use ops::datasets::keyrings::{MakeKeyring, NewKeyring, NewKeys};
 pub use ops::datasets::log::{ShownEntry, ShownLog};
+pub use ops::devices::caches::CacheMembership;
 pub use ops::devices::caches::{CacheInfo, CacheState};
 pub use ops::devices::logs::LogDevices;
 pub use ops::devices::removal::GroupRemoval;

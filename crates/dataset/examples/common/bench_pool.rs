@@ -71,11 +71,14 @@ impl BenchPool {
             created: 0,
             force: false,
         };
-        self.pool.add_cache(&new, &origin()).expect("it is empty");
+        self.pool
+            .cache_devices()
+            .add(&new, &origin())
+            .expect("it is empty");
     }
 
     pub(crate) fn drain_caches(&self) {
-        self.pool.drain_caches();
+        self.pool.cache_devices().drain();
     }
 
     /// Makes a dataset beside it, which is number `number`.

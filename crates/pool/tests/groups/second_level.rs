@@ -31,7 +31,8 @@ fn bench() -> Bench {
     let device = fault_devices(1, &clock).remove(0);
     let cache = Arc::new(FaultDevice::new(CACHE_SIZE, &clock));
     let pool = create_on(std::slice::from_ref(&device));
-    pool.add_cache(&new_member(&cache, GUID), &origin())
+    pool.cache_devices()
+        .add(&new_member(&cache, GUID), &origin())
         .unwrap();
     let dataset = open_top(&pool);
     let data: BTreeMap<u64, u64> = (0..100).map(|n| (n * 7, sized(n, 1 + n % 6))).collect();
@@ -64,11 +65,11 @@ impl Bench {
     fn warm_up(&self) {
         self.check_data();
         read_all(&self.dataset, ArrayKind::Pages).unwrap();
-        self.pool.drain_caches();
+        self.pool.cache_devices().drain();
     }
 
     fn state(&self) -> CacheState {
-        self.pool.caches()[0].state
+        self.pool.cache_devices().list()[0].state
     }
 }
 
@@ -87,11 +88,11 @@ fn what_was_read_once_is_read_from_the_cache() {
     bench.device.inject(ALL);
     bench.check_data();
     read_all(&bench.dataset, ArrayKind::Pages).unwrap();
-    let totals = bench.pool.second_level();
+    let totals = bench.pool.cache_devices().totals();
     assert!(totals.hits >= 104, "{totals:?}");
-    assert_eq!(totals.bytes, bench.pool.caches()[0].held);
+    assert_eq!(totals.bytes, bench.pool.cache_devices().list()[0].held);
     // Without it nothing could have been read.
-    bench.pool.offline_cache(GUID);
+    bench.pool.cache_devices().take_offline(GUID);
     assert!(bench.read_data().is_err());
     assert_eq!(bench.state(), CacheState::Away);
 }
@@ -111,10 +112,10 @@ fn only_readers_of_open_datasets_look_there() {
     // A scrub says what the devices of the pool hold.
     assert_eq!(scrub_all(&bench.pool).errors, 1);
     bench.device.flip(at.unwrap() as u64 * 4096, 1);
-    let before = bench.pool.second_level();
+    let before = bench.pool.cache_devices().totals();
     assert_eq!(scrub_all(&bench.pool).errors, 0);
     assert_clean(&bench.pool);
-    assert_eq!(bench.pool.second_level(), before);
+    assert_eq!(bench.pool.cache_devices().totals(), before);
 }
 
 #[test]
@@ -125,15 +126,15 @@ fn what_is_damaged_there_is_read_from_the_pool() {
         bench.cache.flip(at as u64, 1 << (at / 4096 % 8));
     }
     bench.check_data();
-    let cache = &bench.pool.caches()[0];
+    let cache = &bench.pool.cache_devices().list()[0];
     assert_eq!(cache.errors.checksum, 100);
     assert_eq!(cache.state, CacheState::Online);
     assert!(bench.pool.suspended().is_none());
     // It was replaced.
-    bench.pool.drain_caches();
+    bench.pool.cache_devices().drain();
     bench.device.inject(ALL);
     bench.check_data();
-    assert_eq!(bench.pool.caches()[0].errors.checksum, 100);
+    assert_eq!(bench.pool.cache_devices().list()[0].errors.checksum, 100);
 }
 
 #[test]
@@ -143,11 +144,11 @@ fn a_device_that_cannot_be_read_is_done_without() {
     bench.cache.inject(ALL);
     bench.check_data();
     assert_eq!(bench.state(), CacheState::Faulted);
-    let errors = bench.pool.caches()[0].errors;
+    let errors = bench.pool.cache_devices().list()[0].errors;
     assert!((2..100).contains(&errors.read), "{errors:?}");
     put(&bench.pool, &bench.dataset, ArrayKind::Data, 1, 1).unwrap();
     bench.pool.commit().unwrap();
-    assert_eq!(bench.pool.caches()[0].held, 0);
+    assert_eq!(bench.pool.cache_devices().list()[0].held, 0);
 }
 
 #[test]
@@ -157,7 +158,7 @@ fn a_device_that_cannot_be_written_is_done_without() {
         bench.cache.inject(fault);
         bench.warm_up();
         assert_eq!(bench.state(), CacheState::Faulted);
-        assert_eq!(bench.pool.caches()[0].errors.write, 1);
+        assert_eq!(bench.pool.cache_devices().list()[0].errors.write, 1);
         bench.check_data();
         put(&bench.pool, &bench.dataset, ArrayKind::Data, 1, 1).unwrap();
         bench.pool.commit().unwrap();
@@ -165,12 +166,13 @@ fn a_device_that_cannot_be_written_is_done_without() {
         bench.cache.heal();
         bench
             .pool
-            .online_cache(GUID, &dynamic_one(&bench.cache))
+            .cache_devices()
+            .bring_online(GUID, &dynamic_one(&bench.cache))
             .unwrap();
         assert_eq!(bench.state(), CacheState::Online);
         bench.read_data().unwrap();
-        bench.pool.drain_caches();
-        assert!(bench.pool.caches()[0].held > 0);
+        bench.pool.cache_devices().drain();
+        assert!(bench.pool.cache_devices().list()[0].held > 0);
     }
 }
 
@@ -198,52 +200,67 @@ fn after_a_crash_it_is_known_and_after_a_clean_end_it_has_its_records() {
     let Bench { device, cache, .. } = &bench;
     bench.pool.commit().unwrap();
     let reopened = open_on(&[copy_of(device)]).unwrap();
-    let [info] = &reopened.caches()[..] else {
+    let [info] = &reopened.cache_devices().list()[..] else {
         panic!("it is listed");
     };
     assert_eq!((info.guid, info.state), (GUID, CacheState::Away));
     let clock = FaultClock::new();
     let other: Arc<dyn BlockDevice> = Arc::new(FaultDevice::new(CACHE_SIZE, &clock));
-    assert!(reopened.online_cache(GUID, &other).is_err());
+    assert!(reopened.cache_devices().bring_online(GUID, &other).is_err());
     let same: Arc<dyn BlockDevice> = Arc::new(cache.copy(&clock));
-    assert!(reopened.online_cache(GUID + 1, &same).is_err());
-    reopened.online_cache(GUID, &same).unwrap();
-    let info = &reopened.caches()[0];
+    assert!(
+        reopened
+            .cache_devices()
+            .bring_online(GUID + 1, &same)
+            .is_err()
+    );
+    reopened.cache_devices().bring_online(GUID, &same).unwrap();
+    let info = &reopened.cache_devices().list()[0];
     assert_eq!((info.held, info.state), (0, CacheState::Online));
     let dataset = open_top(&reopened);
     assert_eq!(read_all(&dataset, ArrayKind::Data).unwrap(), bench.data);
-    assert_eq!(reopened.second_level().hits, 0);
+    assert_eq!(reopened.cache_devices().totals().hits, 0);
     // Closed, it keeps its index.
-    let held = bench.pool.caches()[0].held;
-    bench.pool.offline_cache(GUID);
+    let held = bench.pool.cache_devices().list()[0].held;
+    bench.pool.cache_devices().take_offline(GUID);
     let closed: Arc<dyn BlockDevice> = Arc::new(FaultDevice::from_bytes(cache.to_bytes(), &clock));
-    reopened.offline_cache(GUID);
-    reopened.online_cache(GUID, &closed).unwrap();
-    reopened.drain_caches();
-    assert_eq!(reopened.caches()[0].held, held);
+    reopened.cache_devices().take_offline(GUID);
+    reopened
+        .cache_devices()
+        .bring_online(GUID, &closed)
+        .unwrap();
+    reopened.cache_devices().drain();
+    assert_eq!(reopened.cache_devices().list()[0].held, held);
     assert_eq!(read_all(&dataset, ArrayKind::Data).unwrap(), bench.data);
-    assert!(reopened.second_level().hits >= 100);
-    assert_eq!(reopened.caches()[0].errors, Default::default());
+    assert!(reopened.cache_devices().totals().hits >= 100);
+    assert_eq!(
+        reopened.cache_devices().list()[0].errors,
+        Default::default()
+    );
 }
 
 #[test]
 fn a_device_that_was_removed_belongs_to_no_pool() {
     let bench = bench();
     bench.warm_up();
-    bench.pool.remove_cache(GUID, &origin()).unwrap();
-    assert!(bench.pool.caches().is_empty());
+    bench.pool.cache_devices().remove(GUID, &origin()).unwrap();
+    assert!(bench.pool.cache_devices().list().is_empty());
     bench.check_data();
     assert!(bench.cache.to_bytes()[..128 << 10].iter().all(|b| *b == 0));
     // It is taken without force.
     let mut new = new_member(&bench.cache, GUID + 1);
     new.force = false;
-    bench.pool.add_cache(&new, &origin()).unwrap();
-    assert_eq!(bench.pool.caches().len(), 1);
-    assert!(bench.pool.add_cache(&new, &origin()).is_err());
+    bench.pool.cache_devices().add(&new, &origin()).unwrap();
+    assert_eq!(bench.pool.cache_devices().list().len(), 1);
+    assert!(bench.pool.cache_devices().add(&new, &origin()).is_err());
     // One that is away can be removed too.
-    bench.pool.offline_cache(GUID + 1);
-    bench.pool.remove_cache(GUID + 1, &origin()).unwrap();
-    assert!(bench.pool.caches().is_empty());
+    bench.pool.cache_devices().take_offline(GUID + 1);
+    bench
+        .pool
+        .cache_devices()
+        .remove(GUID + 1, &origin())
+        .unwrap();
+    assert!(bench.pool.cache_devices().list().is_empty());
 }
 
 #[test]
@@ -254,7 +271,9 @@ fn what_is_overwritten_while_it_is_read_is_a_miss() {
     let caches = [(); 2].map(|()| Arc::new(FaultDevice::new(1200 << 10, &clock)));
     let pool = create_on(std::slice::from_ref(&device));
     for (cache, guid) in caches.iter().zip(GUID..) {
-        pool.add_cache(&new_member(cache, guid), &origin()).unwrap();
+        pool.cache_devices()
+            .add(&new_member(cache, guid), &origin())
+            .unwrap();
     }
     let dataset = open_top(&pool);
     for slot in 0..150 {
@@ -275,17 +294,17 @@ fn what_is_overwritten_while_it_is_read_is_a_miss() {
                         .unwrap();
                     assert_eq!(buf, contents(sized(slot, 8)));
                     if round == 1000 && thread == 0 {
-                        pool.offline_cache(GUID);
+                        pool.cache_devices().take_offline(GUID);
                     }
                 }
             });
         }
     });
-    pool.drain_caches();
-    let totals = pool.second_level();
+    pool.cache_devices().drain();
+    let totals = pool.cache_devices().totals();
     assert!(totals.hits > 0 && totals.misses > 0);
     assert!(totals.bytes <= totals.capacity);
-    for cache in pool.caches() {
+    for cache in pool.cache_devices().list() {
         assert_eq!(cache.errors, Default::default());
     }
 }
@@ -295,7 +314,7 @@ fn what_is_overwritten_while_it_is_read_is_a_miss() {
 fn a_power_cut_leaves_a_pool_that_has_it_or_not() {
     let bench = bench();
     bench.warm_up();
-    bench.pool.remove_cache(GUID, &origin()).unwrap();
+    bench.pool.cache_devices().remove(GUID, &origin()).unwrap();
     let Bench {
         device,
         cache,
@@ -312,14 +331,14 @@ fn a_power_cut_leaves_a_pool_that_has_it_or_not() {
         for survival in [Survival::None, Survival::Seeded(cut)] {
             let pool = open_on(&after_cut([&of_pool], cut, survival)).unwrap();
             assert_clean(&pool);
-            match &pool.caches()[..] {
+            match &pool.cache_devices().list()[..] {
                 [] => without += 1,
                 [listed] => {
                     with += 1;
                     let device =
                         after_cut([&of_cache], cut, survival).remove(0) as Arc<dyn BlockDevice>;
                     // Whatever it holds, what is read is what was committed.
-                    let _ = pool.online_cache(listed.guid, &device);
+                    let _ = pool.cache_devices().bring_online(listed.guid, &device);
                 }
                 more => panic!("{more:?}"),
             }
@@ -339,14 +358,14 @@ fn a_device_that_does_not_answer_is_skipped_until_it_does() {
     let pool = create_on(std::slice::from_ref(&device));
     let mut new = new_member(&cache, GUID);
     new.device = Arc::new(gated);
-    pool.add_cache(&new, &origin()).unwrap();
+    pool.cache_devices().add(&new, &origin()).unwrap();
     let dataset = open_top(&pool);
     put(&pool, &dataset, ArrayKind::Data, 3, 9).unwrap();
     pool.commit().unwrap();
     let read = || read_all(&dataset, ArrayKind::Data).unwrap();
     let data = read();
-    pool.drain_caches();
-    let hits = || pool.second_level().hits;
+    pool.cache_devices().drain();
+    let hits = || pool.cache_devices().totals().hits;
     let before = hits();
     assert_eq!(read(), data);
     assert!(hits() > before);
@@ -357,14 +376,14 @@ fn a_device_that_does_not_answer_is_skipped_until_it_does() {
         assert_eq!(read(), data);
     }
     assert_eq!(hits(), before);
-    let info = pool.caches().remove(0);
+    let info = pool.cache_devices().list().remove(0);
     // It was asked once, and has not failed.
     assert!(info.is_slow && info.given_up == 1);
     assert_eq!(info.state, CacheState::Online);
     assert_eq!(info.errors, Default::default());
 
     gate.open();
-    while pool.caches()[0].is_slow {
+    while pool.cache_devices().list()[0].is_slow {
         std::thread::yield_now();
     }
     assert_eq!(read(), data);

@@ -216,7 +216,8 @@ fn other_devices_stay_in_the_old_pool() {
     pool.log_devices()
         .add(&[new_member(&devices[3], 50)], &origin())
         .unwrap();
-    pool.add_cache(&new_member(&devices[4], 51), &origin())
+    pool.cache_devices()
+        .add(&new_member(&devices[4], 51), &origin())
         .unwrap();
     let dataset = open_top(&pool);
     dataset.want_log(256 << 10, 7);
@@ -232,9 +233,12 @@ fn other_devices_stay_in_the_old_pool() {
         listed.iter().filter(|d| d.purpose == Purpose::Logs).count(),
         1
     );
-    assert_eq!((listed.len(), pool.caches().len()), (3, 1));
+    assert_eq!((listed.len(), pool.cache_devices().list().len()), (3, 1));
     let half = import_new(&pools(&devices[..4]).remove(&NEW).unwrap());
-    assert_eq!((half.devices().len(), half.caches().len()), (1, 0));
+    assert_eq!(
+        (half.devices().len(), half.cache_devices().list().len()),
+        (1, 0)
+    );
     assert_clean(&half);
     go_on(&half);
     half.export().unwrap();

@@ -17,7 +17,7 @@ impl ActivePool {
         if self.pool.is_read_only() {
             return;
         }
-        for cache in self.pool.caches() {
+        for cache in self.pool.cache_devices().list() {
             if let Err(failure) = self.online_cache(daemon, &cache) {
                 let notice = format!("a cache device is not used: {}", failure.message);
                 context.channel.notice(notice);
@@ -27,9 +27,12 @@ impl ActivePool {
 
     fn online_cache(&self, daemon: &Daemon, cache: &CacheInfo) -> Result<()> {
         // Closed first: otherwise the pool's own lock would keep it from being opened.
-        self.pool.offline_cache(cache.guid);
+        self.pool.cache_devices().take_offline(cache.guid);
         let opened = self.open_device(daemon, Path::new(&cache.path))?;
-        Ok(self.pool.online_cache(cache.guid, &opened)?)
+        Ok(self
+            .pool
+            .cache_devices()
+            .bring_online(cache.guid, &opened)?)
     }
 
     /// Carries out a command on a cache device; `None` if the command names another device.
@@ -55,7 +58,7 @@ impl ActivePool {
         Some(match change {
             DeviceChange::Remove { .. } => self.remove_cache(daemon, &cache, context),
             DeviceChange::Offline { .. } => {
-                self.pool.offline_cache(cache.guid);
+                self.pool.cache_devices().take_offline(cache.guid);
                 Ok(())
             }
             DeviceChange::Online { expand: true, .. } => Err(Failure::usage(format!(
@@ -83,12 +86,15 @@ impl ActivePool {
         if cache.state != CacheState::Online {
             let _ = self.online_cache(daemon, cache);
         }
-        Ok(self.pool.remove_cache(cache.guid, &context.origin())?)
+        Ok(self
+            .pool
+            .cache_devices()
+            .remove(cache.guid, &context.origin())?)
     }
 
     /// Opens the failed cache devices again.
     pub(crate) fn clear_caches(&self, daemon: &Daemon) -> Vec<Failure> {
-        let mut caches = self.pool.caches();
+        let mut caches = self.pool.cache_devices().list();
         caches.retain(|cache| cache.state == CacheState::Faulted);
         let again = caches.iter().map(|cache| self.online_cache(daemon, cache));
         again.filter_map(Result::err).collect()
@@ -96,7 +102,7 @@ impl ActivePool {
 }
 
 fn find(pool: &Pool, name: &str) -> Option<CacheInfo> {
-    let mut caches = pool.caches().into_iter();
+    let mut caches = pool.cache_devices().list().into_iter();
     caches.find(|cache| is_named(name, &cache.path, cache.guid))
 }
 
@@ -126,5 +132,5 @@ pub(crate) fn rows(pool: &Pool) -> Vec<DeviceRow> {
         checksum: cache.errors.checksum,
         io: cache.io_mode.map(|mode| mode.as_str().into()),
     };
-    pool.caches().into_iter().map(row).collect()
+    pool.cache_devices().list().into_iter().map(row).collect()
 }

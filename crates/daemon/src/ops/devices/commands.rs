@@ -185,7 +185,7 @@ impl ActivePool {
             for group in &logs {
                 self.pool.log_devices().check(group)?;
             }
-            self.pool.check_caches(&caches)?;
+            self.pool.cache_devices().check(&caches)?;
             for spare in &spares {
                 self.pool.check_spare(spare)?;
             }
@@ -204,7 +204,7 @@ impl ActivePool {
             self.pool.log_devices().add(group, &origin)?;
         }
         for cache in &caches {
-            self.pool.add_cache(cache, &origin)?;
+            self.pool.cache_devices().add(cache, &origin)?;
         }
         for spare in &spares {
             self.pool.add_spare(spare, &origin)?;

@@ -105,7 +105,7 @@ fn pool_io(active: &ActivePool) -> PoolIoReport {
     let pool = &active.pool;
     let space = pool.space();
     let devices = pool.devices().into_iter();
-    let caches = pool.caches().into_iter().filter_map(|cache| {
+    let caches = pool.cache_devices().list().into_iter().filter_map(|cache| {
         Some(CacheIo {
             device: device_io(meter(&cache.path)?, cache.path),
             allocated: cache.held,

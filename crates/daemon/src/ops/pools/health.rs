@@ -46,7 +46,7 @@ pub(crate) fn note_stalled(active: &ActivePool, devices: &[DeviceInfo]) -> bool 
     let none_waits = stalled.is_empty();
     let slow = devices.iter().filter(|device| device.is_slow);
     stalled.extend(slow.map(|device| device.path.clone()));
-    let caches = active.pool.caches();
+    let caches = active.pool.cache_devices().list();
     let slow = caches.iter().filter(|cache| cache.is_slow);
     stalled.extend(slow.map(|cache| cache.path.clone()));
     active.note_stalled(stalled, |path| {

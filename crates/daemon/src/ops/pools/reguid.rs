@@ -32,7 +32,7 @@ impl Daemon {
         self.refuse_missing_spares(&active)?;
         let (old, new) = (active.pool.guid(), new_guid());
         let known = active.known();
-        let caches = active.pool.caches().into_iter();
+        let caches = active.pool.cache_devices().list().into_iter();
         let caches: Vec<(PathBuf, u64)> = caches.map(|it| (it.path.into(), it.guid)).collect();
         let is_remembered = self.pool_table.is_remembered(old);
         self.accepted.carry_over(old, new)?;

@@ -105,7 +105,7 @@ fn pool_now(active: &Arc<ActivePool>) -> Result<PoolNow> {
     Ok(PoolNow {
         commits: active.pool.commits(),
         nodes: active.pool.node_cache(),
-        second: active.pool.second_level(),
+        second: active.pool.cache_devices().totals(),
         keys: active.keys.lock().len(),
         key_roots,
         devices: devices.collect(),

@@ -33,12 +33,12 @@ impl Sim {
         if self.dice.below(4) == 0
             && let Some(pool) = &self.pool
         {
-            pool.drain_caches();
+            pool.cache_devices().drain();
         }
     }
 
     fn pick_cache(&mut self) -> Option<CacheInfo> {
-        let caches = self.pool().caches();
+        let caches = self.pool().cache_devices().list();
         self.pick(caches)
     }
 
@@ -49,7 +49,7 @@ impl Sim {
         let size = [2 << 20, 3 << 20, 8 << 20][self.dice.below(3) as usize];
         let (device, new) = self.device_of(size);
         self.say(format!("add cache {} of {size} bytes", device.guid));
-        let added = self.pool().add_cache(&new, &origin());
+        let added = self.pool().cache_devices().add(&new, &origin());
         let mut after = self.world.clone();
         after.caches.insert(device.guid);
         if !self.command(after, added) {
@@ -63,7 +63,7 @@ impl Sim {
             return;
         };
         self.say(format!("remove cache {}", cache.guid));
-        let removed = self.pool().remove_cache(cache.guid, &origin());
+        let removed = self.pool().cache_devices().remove(cache.guid, &origin());
         let mut after = self.world.clone();
         after.caches.remove(&cache.guid);
         self.command(after, removed);
@@ -72,20 +72,20 @@ impl Sim {
     fn put_cache_away(&mut self) {
         if let Some(cache) = self.pick_cache() {
             self.say(format!("cache {} is put away", cache.guid));
-            self.pool().offline_cache(cache.guid);
+            self.pool().cache_devices().take_offline(cache.guid);
             assert_eq!(self.state_of(cache.guid), CacheState::Away);
         }
     }
 
     fn state_of(&self, guid: u64) -> CacheState {
-        let caches = self.pool().caches();
+        let caches = self.pool().cache_devices().list();
         let cache = caches.iter().find(|cache| cache.guid == guid);
         cache.expect("it is listed").state
     }
 
     /// All cache devices are used again. They are empty, whatever is on them.
     pub fn use_caches(&mut self) {
-        for cache in self.pool().caches() {
+        for cache in self.pool().cache_devices().list() {
             if cache.state == CacheState::Online {
                 continue;
             }
@@ -93,10 +93,14 @@ impl Sim {
             let device = self.device(cache.guid);
             device.repair();
             let device = device as Arc<dyn BlockDevice>;
-            match self.pool().online_cache(cache.guid, &device) {
+            match self
+                .pool()
+                .cache_devices()
+                .bring_online(cache.guid, &device)
+            {
                 Ok(()) => {
                     self.spoilt.remove(&cache.guid);
-                    let caches = self.pool().caches();
+                    let caches = self.pool().cache_devices().list();
                     let now = caches.iter().find(|now| now.guid == cache.guid).unwrap();
                     assert_eq!((now.state, now.held), (CacheState::Online, 0));
                 }
@@ -119,7 +123,7 @@ impl Sim {
         if let Some(other) = self.pick(others) {
             self.say(format!("{} is taken for cache {}", other.guid, cache.guid));
             let other = other as Arc<dyn BlockDevice>;
-            let taken = self.pool().online_cache(cache.guid, &other);
+            let taken = self.pool().cache_devices().bring_online(cache.guid, &other);
             assert!(taken.is_err(), "it is another one");
         }
     }
@@ -158,9 +162,9 @@ impl Sim {
     /// Spoils all of them, so that nothing is found there.
     fn spoil_all_caches(&mut self) {
         let pool = self.pool();
-        pool.drain_caches();
+        pool.cache_devices().drain();
         let mut held = 0;
-        for cache in pool.caches() {
+        for cache in pool.cache_devices().list() {
             self.say(format!("all of cache {} rots", cache.guid));
             self.spoilt.insert(cache.guid);
             let device = self.device(cache.guid);
@@ -169,14 +173,14 @@ impl Sim {
             }
             held += cache.held;
         }
-        let before = pool.second_level().hits;
+        let before = pool.cache_devices().totals().hits;
         for guid in self.mounted.keys().copied().collect::<Vec<_>>() {
             if !self.is_over {
                 self.verify(guid);
             }
         }
         assert_eq!(
-            pool.second_level().hits,
+            pool.cache_devices().totals().hits,
             before,
             "of {held} bytes, all wrong"
         );
@@ -184,7 +188,7 @@ impl Sim {
 
     /// A cache that nothing happened to has no errors, and one that has them is done without.
     pub fn check_caches(&mut self) {
-        for cache in self.pool().caches() {
+        for cache in self.pool().cache_devices().list() {
             let is_well =
                 cache.errors == ErrorCounts::default() && cache.state != CacheState::Faulted;
             let is_spoilt = self.spoilt.contains(&cache.guid) || self.may_fail();
@@ -200,7 +204,7 @@ impl Sim {
     /// At the end of a life.
     pub fn count_caches(&mut self) {
         if let Some(pool) = &self.pool {
-            self.tally.hits += pool.second_level().hits;
+            self.tally.hits += pool.cache_devices().totals().hits;
         }
     }
 }

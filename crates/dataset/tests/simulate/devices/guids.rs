@@ -27,7 +27,7 @@ impl Sim {
         let is_there = |state| matches!(state, DeviceState::Online | DeviceState::Spare);
         let mut devices = pool.devices().into_iter();
         devices.all(|device| is_there(device.state))
-            && pool.caches().is_empty()
+            && pool.cache_devices().list().is_empty()
             && pool.refuse_waiting_logs().is_ok()
     }
 

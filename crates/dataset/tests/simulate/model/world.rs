@@ -326,7 +326,7 @@ pub fn shape_of(pool: &Pool) -> Shape {
         let name = format!("{above}/{}", partial.name);
         shape.insert(name, (0, 0, BTreeMap::new()));
     }
-    for cache in pool.caches() {
+    for cache in pool.cache_devices().list() {
         shape.insert(format!("cache {}", cache.guid), (0, 0, BTreeMap::new()));
     }
     shape

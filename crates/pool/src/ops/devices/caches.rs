@@ -1,5 +1,6 @@
 //! Adds and removes cache devices, and takes them offline.
 
+use crate::engine::gate::CommitEngine;
 use std::sync::Arc;
 
 use meter::CacheTotals;
@@ -46,9 +47,24 @@ pub struct CacheInfo {
     pub given_up: u64,
 }
 
+/// The cache devices of a pool: which it has, and which it uses.
+#[derive(Clone, Copy)]
+pub struct CacheMembership<'a> {
+    pub(crate) engine: &'a Arc<CommitEngine>,
+}
+
 impl Pool {
     /// The cache devices.
-    pub fn caches(&self) -> Vec<CacheInfo> {
+    pub fn cache_devices(&self) -> CacheMembership<'_> {
+        CacheMembership {
+            engine: &self.engine,
+        }
+    }
+}
+
+impl CacheMembership<'_> {
+    /// The cache devices.
+    pub fn list(&self) -> Vec<CacheInfo> {
         let used = self.engine.disk.caches.devices();
         let state = self.engine.state.read();
         let info = |cache: &ConfigCache| {
@@ -73,20 +89,20 @@ impl Pool {
     }
 
     /// The contents of all cache devices together, and the hits.
-    pub fn second_level(&self) -> CacheTotals {
+    pub fn totals(&self) -> CacheTotals {
         self.engine.disk.caches.totals()
     }
 
-    /// Says whether [`Pool::add_cache`] would refuse these devices. Nothing is written.
+    /// Says whether [`CacheMembership::add`](crate::CacheMembership::add) would refuse these devices. Nothing is written.
     ///
     /// # Errors
-    /// As [`Pool::add_cache`].
-    pub fn check_caches(&self, devices: &[NewMember]) -> Result<()> {
-        self.refuse_many_caches(devices)?;
+    /// As [`CacheMembership::add`](crate::CacheMembership::add).
+    pub fn check(&self, devices: &[NewMember]) -> Result<()> {
+        self.refuse_many(devices)?;
         Ok(devices.iter().try_for_each(CacheRange::check)?)
     }
 
-    fn refuse_many_caches(&self, devices: &[NewMember]) -> Result<()> {
+    fn refuse_many(&self, devices: &[NewMember]) -> Result<()> {
         let known = self.engine.state.read().config.caches.len();
         match devices.get(CACHES_MAX.saturating_sub(known)) {
             None => Ok(()),
@@ -103,11 +119,11 @@ impl Pool {
     /// # Errors
     /// [`Error::Device`] if the pool has the maximum of cache devices;
     /// [`Error::Store`] if it cannot be labelled; as [`Pool::commit`].
-    pub fn add_cache(&self, new: &NewMember, origin: &Origin) -> Result<()> {
-        let engine = &self.engine;
+    pub fn add(&self, new: &NewMember, origin: &Origin) -> Result<()> {
+        let engine = self.engine;
         engine.check_writable()?;
-        self.refuse_many_caches(std::slice::from_ref(new))?;
-        let range = CacheRange::create(new, self.guid())?;
+        self.refuse_many(std::slice::from_ref(new))?;
+        let range = CacheRange::create(new, self.engine.disk.store.pool_guid())?;
         let listed = engine.commit_with(|commit, state| {
             state.config.caches.push(ConfigCache {
                 guid: new.guid,
@@ -124,7 +140,7 @@ impl Pool {
             let _ = range.erase();
             return listed;
         }
-        self.use_cache(range, new.guid);
+        self.start(range, new.guid);
         Ok(())
     }
 
@@ -132,20 +148,23 @@ impl Pool {
     ///
     /// # Errors
     /// [`store::Error::NotThatCache`] if the device is another one by now.
-    pub fn online_cache(&self, guid: u64, device: &Arc<dyn BlockDevice>) -> Result<()> {
+    pub fn bring_online(&self, guid: u64, device: &Arc<dyn BlockDevice>) -> Result<()> {
         self.engine.check_writable()?;
-        let is_listed = self.caches().iter().any(|cache| cache.guid == guid);
+        let is_listed = self.list().iter().any(|cache| cache.guid == guid);
         if !is_listed {
             return Err(Error::of_device(
                 &device.name(),
                 "it is not a cache device of the pool",
             ));
         }
-        self.use_cache(CacheRange::open(device, self.guid(), guid)?, guid);
+        self.start(
+            CacheRange::open(device, self.engine.disk.store.pool_guid(), guid)?,
+            guid,
+        );
         Ok(())
     }
 
-    fn use_cache(&self, range: CacheRange, guid: u64) {
+    fn start(&self, range: CacheRange, guid: u64) {
         let device = Arc::new(CacheDevice::start(
             range,
             guid,
@@ -158,7 +177,7 @@ impl Pool {
     }
 
     /// Closes a cache device until it is used again, or until the next import.
-    pub fn offline_cache(&self, guid: u64) {
+    pub fn take_offline(&self, guid: u64) {
         let caches = &self.engine.disk.caches;
         caches.change(|devices| devices.retain(|device| device.guid != guid));
     }
@@ -167,15 +186,15 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::commit`].
-    pub fn remove_cache(&self, guid: u64, origin: &Origin) -> Result<()> {
+    pub fn remove(&self, guid: u64, origin: &Origin) -> Result<()> {
         self.engine.commit_with(|commit, state| {
             state.config.caches.retain(|cache| cache.guid != guid);
             state.config_dirty = true;
             log(commit, state, origin, None);
             Ok(())
         })?;
-        let device = self.cache_range(guid);
-        self.offline_cache(guid);
+        let device = self.range(guid);
+        self.take_offline(guid);
         if let Some(Err(error)) = device.map(|range| range.erase()) {
             // It does not belong to the pool any more, and has nothing that can be read without a key.
             tracing::warn!(%error, "a cache device that was taken out of the pool could not be erased");
@@ -183,24 +202,24 @@ impl Pool {
         Ok(())
     }
 
-    fn cache_range(&self, guid: u64) -> Option<CacheRange> {
+    fn range(&self, guid: u64) -> Option<CacheRange> {
         let devices = self.engine.disk.caches.devices();
         let device = devices.iter().find(|device| device.guid == guid)?;
         Some(device.range().clone())
     }
 
     /// Erases the cache devices of a destroyed pool, if possible.
-    pub(crate) fn erase_caches(&self) {
-        for cache in self.caches() {
-            let range = self.cache_range(cache.guid);
-            self.offline_cache(cache.guid);
+    pub(crate) fn erase(&self) {
+        for cache in self.list() {
+            let range = self.range(cache.guid);
+            self.take_offline(cache.guid);
             let _ = range.map(|range| range.erase());
         }
     }
 
     /// Waits until all waiting writes to cache devices are done. Without threads
     /// ([`Env::has_threads`](crate::Env::has_threads)) it writes that itself. For tests and measurements.
-    pub fn drain_caches(&self) {
+    pub fn drain(&self) {
         let devices = self.engine.disk.caches.devices();
         devices.iter().for_each(|device| device.drain());
     }

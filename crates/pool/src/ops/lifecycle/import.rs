@@ -255,7 +255,7 @@ impl Pool {
             state.root.set_state(PoolState::Destroyed);
             Ok(())
         })?;
-        self.erase_caches();
+        self.cache_devices().erase();
         let erased = self.engine.disk.store.erase();
         self.multihost().release_devices();
         Ok(erased?)
