@@ -60,7 +60,7 @@ pub(crate) fn note_stalled(active: &ActivePool, devices: &[DeviceInfo]) -> bool 
 pub(crate) fn end_of_suspension(pool: &Pool) -> String {
     let name = pool.name();
     match pool.suspended_until() {
-        Some(SuspensionEnd::Imported) if pool.is_taken() => format!(
+        Some(SuspensionEnd::Imported) if pool.multihost().is_taken() => format!(
             "Run 'strongroom pool export -f {name}' here. The pool works on the other machine; to use it here again, \
              export it there first, or import it with -f if that machine is lost."
         ),
