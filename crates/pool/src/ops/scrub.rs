@@ -135,7 +135,7 @@ impl Scrubber<'_> {
             return Ok(false);
         }
         let mut step = VisitStep {
-            engine: &self.engine,
+            engine: self.engine,
             task: VisitTask::Repair,
             left: budget,
             in_use: None,

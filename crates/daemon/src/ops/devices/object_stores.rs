@@ -100,7 +100,7 @@ impl Daemon {
 
     /// Removes the objects of the devices of a destroyed pool, and tells the caller.
     pub(crate) fn remove_objects_of(&self, paths: &[String], context: &mut CallerContext<'_>) {
-        for path in paths.iter().filter(|path| is_on_store(path)) {
+        for path in paths.iter().filter(is_on_store) {
             let notice = match self.remove_objects(path) {
                 Ok(count) => format!("{count} objects were removed from {path}"),
                 Err(failure) => format!(

@@ -501,7 +501,7 @@ fn props_of_store(new: &command::PoolCreate) -> Result<Props> {
     let devices = groups.flat_map(|group| &group.devices);
     let (on_stores, on_disks): (Vec<_>, Vec<_>) = devices
         .chain(&new.devices.spares)
-        .partition(|path| is_on_store(path));
+        .partition(is_on_store);
     if on_stores.is_empty() {
         return Ok(props);
     }

@@ -44,7 +44,7 @@ impl<'a> LogDevices<'a> {
     /// [`Error::Device`] if the pool has had too many log devices; as [`Pool::add_group`].
     pub fn add(&self, devices: &[NewMember], origin: &Origin) -> Result<()> {
         self.refuse_many(devices)?;
-        add_group(&self.engine, devices, 0, Purpose::Logs, origin)
+        add_group(self.engine, devices, 0, Purpose::Logs, origin)
     }
 
     /// Says whether [`LogDevices::add`](crate::LogDevices::add) would refuse these devices. Nothing is written.

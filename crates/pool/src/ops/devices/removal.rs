@@ -306,7 +306,7 @@ impl GroupRemoval<'_> {
         }
         let evacuated = EvacuatedCopies::new(status.group, engine.in_flight.ticket());
         let mut step = VisitStep {
-            engine: &self.engine,
+            engine: self.engine,
             task: VisitTask::Evacuate(evacuated),
             left: budget,
             in_use: None,

@@ -76,7 +76,7 @@ impl Resilverer<'_> {
         }
         let mut position = status.position;
         let mut step = VisitStep {
-            engine: &self.engine,
+            engine: self.engine,
             task: VisitTask::Fill(ResilverMembers::new(
                 members.clone(),
                 std::mem::take(&mut status.lacking),

@@ -24,12 +24,12 @@ impl Scrubber<'_> {
         // What is repaired stays where it is until the checkpoint is discarded.
         let committing = self.engine.lock_commits();
         self.engine.check_lease()?;
-        let kept = match kept_state(&self.engine, &committing) {
+        let kept = match kept_state(self.engine, &committing) {
             Ok(Some(kept)) => kept,
             Ok(None) => return Ok(true),
             Err(error) if error.is_loss() => {
                 let mut step = VisitStep {
-                    engine: &self.engine,
+                    engine: self.engine,
                     task: VisitTask::Repair,
                     left: 0,
                     in_use: Some(&self.engine.space),

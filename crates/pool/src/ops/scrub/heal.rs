@@ -23,7 +23,7 @@ impl Scrubber<'_> {
         }
         let mut status = ScrubStatus::default();
         let mut step = VisitStep {
-            engine: &self.engine,
+            engine: self.engine,
             task: VisitTask::Repair,
             left: u64::MAX,
             in_use: None,
