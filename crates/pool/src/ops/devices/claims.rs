@@ -15,7 +15,7 @@ impl Multihost<'_> {
     /// Returns whether the property asks for reservations.
     ///
     /// # Errors
-    /// As [`Pool::top`].
+    /// As [`crate::Pool::top`].
     pub fn wants_claims(&self) -> Result<bool> {
         Ok(self
             .engine

@@ -9,7 +9,7 @@ impl Resilverer<'_> {
     /// Replaces failed or missing devices by spares, unless there is a checkpoint. True if a spare was used.
     ///
     /// # Errors
-    /// As [`Pool::commit`]. A spare that fails is passed over.
+    /// As [`crate::Pool::commit`]. A spare that fails is passed over.
     pub fn use_spares(&self) -> Result<bool> {
         let engine = self.engine;
         let (config, is_kept) = {
@@ -39,7 +39,7 @@ impl Resilverer<'_> {
     ///
     /// # Errors
     /// [`Error::Device`] if the one is no spare that is there, if the other is no member, if its place is taken
-    /// already, or if its group is being removed; [`Error::Store`] if the spare does not fit; as [`Pool::commit`].
+    /// already, or if its group is being removed; [`Error::Store`] if the spare does not fit; as [`crate::Pool::commit`].
     pub fn use_spare(&self, old: u64, spare: u64, origin: &Origin) -> Result<()> {
         self.engine.state.read().refuse_with_checkpoint()?;
         let engine = self.engine;
