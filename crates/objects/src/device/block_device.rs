@@ -182,7 +182,7 @@ impl ObjectDevice {
 }
 
 impl BlockDevice for ObjectDevice {
-    block::plain_methods!(refresh_size claim check_unreserved would_wait drop_cached);
+    block::plain_methods!(refresh_size claim check_unreserved would_wait);
 
     fn size(&self) -> u64 {
         self.line.facts.size
@@ -252,6 +252,11 @@ impl BlockDevice for ObjectDevice {
     fn order(&self) -> block::Result<()> {
         let ordered = self.line.order();
         ordered.map_err(|error| self.failed(error, "order", 0, 0))
+    }
+
+    fn drop_cached(&self) -> block::Result<()> {
+        self.line.ahead.clear();
+        Ok(())
     }
 
     fn begin_anew(&self) -> block::Result<()> {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use super::read_ahead::ObjectReadAhead;
+use super::read_ahead::{ObjectReadAhead, ReadStreams};
 use crate::line::history::LineHistory;
 use crate::line::log_object::{DATA_MAX, LineEntry, Run, WriterId};
 use crate::line::pool_object::DeviceFacts;
@@ -94,6 +94,7 @@ pub(crate) struct Line {
     pub(super) id: WriterId,
     state: Mutex<LineState>,
     changed: Notify,
+    pub(super) streams: Mutex<ReadStreams>,
     pub(super) ahead: ObjectReadAhead,
     /// The objects that were read, until the line is taken. Objects do not change.
     pub(super) known: Mutex<BTreeMap<u64, (LineEntry, u64)>>,
@@ -176,6 +177,7 @@ impl Line {
                 purges: NumberSet::default(),
             }),
             changed: Notify::new(),
+            streams: Mutex::default(),
             ahead: ObjectReadAhead::default(),
             known: Mutex::default(),
             taking: tokio::sync::Mutex::new(()),

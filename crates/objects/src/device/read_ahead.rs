@@ -1,8 +1,8 @@
-//! Reads ahead: a reader that goes on where it ended gets larger and larger parts of an object at once.
+//! Reads ahead: for a reader in order, what follows is read before it is asked for.
 //!
 //! Objects never change, so what was read of one stays right. Random reads get exactly what they ask for, and are not kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -11,12 +11,64 @@ use tokio::sync::Notify;
 
 use crate::Result;
 
-/// The most bytes that are read at once.
-const WINDOW_MAX: u64 = 8 << 20;
+/// The most bytes that are read before they are asked for.
+const WINDOW_MAX: u64 = 24 << 20;
 /// The most bytes that are kept.
 const KEPT_MAX: usize = 64 << 20;
-/// The most objects of which the end of the last read is known.
-const STREAMS_MAX: usize = 1024;
+/// The most readers that are known.
+const STREAMS_MAX: usize = 16;
+/// Readers in order have several requests on their way, which come in any order within so many bytes.
+const SLACK: u64 = 8 << 20;
+
+/// The readers of a device.
+#[derive(Default)]
+pub(super) struct ReadStreams(VecDeque<ReadStream>);
+
+/// A reader that perhaps goes on where it ended.
+struct ReadStream {
+    /// The end of its reads.
+    end: u64,
+    /// The bytes that are read ahead. 0 for a reader that has not gone on yet.
+    window: u64,
+    /// The end of what was read ahead.
+    ahead: u64,
+}
+
+impl ReadStreams {
+    /// Notes a read. Returns the range to read ahead, if the reader goes on where it ended.
+    pub(super) fn note(&mut self, offset: u64, len: u64) -> Option<Range<u64>> {
+        let goes_on = |stream: &ReadStream| match stream.window {
+            0 => stream.end == offset,
+            _ => offset <= stream.end + SLACK && stream.end <= offset + SLACK,
+        };
+        let Some(at) = self.0.iter().position(goes_on) else {
+            self.0.truncate(STREAMS_MAX - 1);
+            self.0.push_front(ReadStream {
+                end: offset + len,
+                window: 0,
+                ahead: 0,
+            });
+            return None;
+        };
+        let mut stream = self.0.remove(at)?;
+        stream.end = stream.end.max(offset + len);
+        stream.window = (stream.window * 2).max(2 * len).min(WINDOW_MAX);
+        let range = stream.ahead.max(stream.end)..stream.end + stream.window;
+        let is_worthwhile = range.end.saturating_sub(range.start) >= stream.window / 2;
+        if is_worthwhile {
+            stream.ahead = range.end;
+        }
+        self.0.push_front(stream);
+        is_worthwhile.then_some(range)
+    }
+
+    /// Notes that more was read ahead than [`ReadStreams::note`] said, to the end of an object.
+    pub(super) fn extend(&mut self, from: u64, to: u64) {
+        if let Some(stream) = self.0.iter_mut().find(|stream| stream.ahead == from) {
+            stream.ahead = to;
+        }
+    }
+}
 
 /// The parts of objects that were read ahead, and those that are being read.
 #[derive(Default)]
@@ -31,8 +83,6 @@ struct KnownParts {
     parts: BTreeMap<(u64, u64), ObjectPart>,
     /// The bytes kept.
     kept: usize,
-    /// For each object where the last read ended, and the window of the reader.
-    streams: BTreeMap<u64, (u64, u64)>,
     /// Counts uses.
     clock: u64,
 }
@@ -51,8 +101,8 @@ enum ReadAheadStep {
     Known(Bytes),
     /// Another reader gets them.
     Wait,
-    /// The range that this reader gets.
-    Fetch(Range<u64>),
+    /// This reader gets them.
+    Fetch,
 }
 
 /// The right to fetch a part. Others wait for it; when this is dropped without a result they go on.
@@ -77,7 +127,7 @@ impl Drop for FetchRight<'_> {
 }
 
 impl ObjectReadAhead {
-    /// Returns a range of an object of `size` bytes. `fetch` reads from the store.
+    /// Returns a range of an object, which is kept if `is_ahead`. `fetch` reads from the store.
     ///
     /// # Errors
     /// The error of `fetch`.
@@ -85,7 +135,7 @@ impl ObjectReadAhead {
         &self,
         object: u64,
         range: Range<u64>,
-        size: u64,
+        is_ahead: bool,
         fetch: impl Fn(Range<u64>) -> F,
     ) -> Result<Bytes>
     where
@@ -95,28 +145,36 @@ impl ObjectReadAhead {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let step = self.parts.lock().step(object, &range, size);
+            let step = self.parts.lock().step(object, &range);
             match step {
                 ReadAheadStep::Known(bytes) => return Ok(bytes),
                 ReadAheadStep::Wait => changed.await,
-                ReadAheadStep::Fetch(wanted) => {
-                    let key = (object, wanted.start);
+                ReadAheadStep::Fetch => {
+                    let key = (object, range.start);
                     let right = FetchRight { ahead: self, key };
-                    let bytes = fetch(wanted.clone()).await?;
-                    let len = (range.end - range.start) as usize;
-                    if wanted != range {
+                    let bytes = fetch(range.clone()).await?;
+                    if is_ahead {
                         self.parts.lock().keep(key, &bytes);
                     }
                     drop(right);
-                    return Ok(bytes.slice(..len.min(bytes.len())));
+                    return Ok(bytes);
                 }
             }
         }
     }
 }
 
+impl ObjectReadAhead {
+    /// Forgets what was read.
+    pub(super) fn clear(&self) {
+        let mut known = self.parts.lock();
+        known.parts.retain(|_, part| part.bytes.is_none());
+        known.kept = 0;
+    }
+}
+
 impl KnownParts {
-    fn step(&mut self, object: u64, range: &Range<u64>, size: u64) -> ReadAheadStep {
+    fn step(&mut self, object: u64, range: &Range<u64>) -> ReadAheadStep {
         self.clock += 1;
         let clock = self.clock;
         let before = self.parts.range_mut(..=(object, range.start)).next_back();
@@ -130,37 +188,17 @@ impl KnownParts {
             part.used = clock;
             let skip = (range.start - start) as usize;
             let known = bytes.slice(skip..skip + (range.end - range.start) as usize);
-            self.note_end(object, range);
             return ReadAheadStep::Known(known);
         }
-        let window = self.note_end(object, range);
-        let end = (range.start + window)
-            .max(range.end)
-            .min(size.max(range.end));
         let part = ObjectPart {
-            end,
+            end: range.end,
             bytes: None,
             used: clock,
         };
         if let Some(old) = self.parts.insert((object, range.start), part) {
             self.kept -= old.bytes.map_or(0, |bytes| bytes.len());
         }
-        ReadAheadStep::Fetch(range.start..end)
-    }
-
-    /// Notes the end of a read. Returns the window: twice the last one for a reader that goes on where it ended, else 0.
-    fn note_end(&mut self, object: u64, range: &Range<u64>) -> u64 {
-        if self.streams.len() >= STREAMS_MAX {
-            self.streams.clear();
-        }
-        let len = range.end - range.start;
-        let stream = self.streams.entry(object).or_default();
-        stream.1 = match stream.0 == range.start && range.start > 0 {
-            true => (stream.1.max(len) * 2).min(WINDOW_MAX),
-            false => 0,
-        };
-        stream.0 = range.end;
-        stream.1
+        ReadAheadStep::Fetch
     }
 
     /// Keeps the bytes of a part that was fetched, and forgets those that were not used for longest.
@@ -198,32 +236,55 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_in_order_gets_more_and_more_at_once_and_a_random_one_does_not() {
+    fn what_follows_is_read_ahead_for_a_reader_in_order_and_for_no_other() {
+        let mut streams = ReadStreams::default();
+        let mut ahead = 0;
+        let mut requests = 0;
+        // Two requests at a time, which come in the wrong order.
+        for i in 0..200_u64 {
+            let i = if i < 4 { i } else { i ^ 1 };
+            if let Some(range) = streams.note(i << 20, 1 << 20) {
+                assert!(range.start >= ahead && range.end > range.start, "{range:?}");
+                assert!(range.end - range.start <= WINDOW_MAX);
+                ahead = range.end;
+                requests += 1;
+            }
+            assert!(i < 4 || ahead > (i + 1) << 20, "it falls behind at {i}");
+        }
+        assert!(requests < 40, "{requests} requests");
+        let mut random = ReadStreams::default();
+        for i in 0..100 {
+            assert_eq!(random.note((i * 37 % 100) << 30, 4096), None);
+        }
+        assert!(random.0.len() <= STREAMS_MAX);
+    }
+
+    #[test]
+    fn what_was_read_ahead_is_not_read_again_and_the_rest_is_not_kept() {
         let object: Vec<u8> = (0..100_000_u32).map(|i| (i / 7) as u8).collect();
         let object = Bytes::from(object);
         let fetched = RefCell::new(Vec::new());
         let ahead = ObjectReadAhead::default();
-        let read = |of: u64, start: u64, len: u64| {
+        let read = |range: Range<u64>, is_ahead: bool| {
             let fetch = |range: Range<u64>| {
                 fetched.borrow_mut().push(range.clone());
                 let bytes = object.slice(range.start as usize..range.end as usize);
                 async move { Ok(bytes) }
             };
-            let size = object.len() as u64;
-            let bytes = run(ahead.read(of, start..start + len, size, fetch)).unwrap();
-            assert_eq!(bytes, object.slice(start as usize..(start + len) as usize));
+            let bytes = run(ahead.read(7, range.clone(), is_ahead, fetch)).unwrap();
+            assert_eq!(
+                bytes,
+                object.slice(range.start as usize..range.end as usize)
+            );
         };
-        for i in 0..40 {
-            read(7, i * 1000, 1000);
+        read(1000..50_000, true);
+        read(1000..2000, false);
+        read(49_000..50_000, false);
+        assert_eq!(fetched.take(), [1000..50_000]);
+        for range in [49_000..50_001, 0..1001, 60_000..60_100, 60_000..60_100] {
+            read(range.clone(), false);
+            assert_eq!(fetched.take(), [range]);
         }
-        let in_order = fetched.take();
-        assert!(in_order.len() < 8, "{in_order:?}");
-        assert_eq!(in_order[0], 0..1000);
-        for i in [90_000, 70_000, 95_000, 60_000] {
-            read(8, i, 100);
-        }
-        let exact = [90_000, 70_000, 95_000, 60_000].map(|i| i..i + 100);
-        assert_eq!(fetched.take(), exact);
         assert!(ahead.parts.lock().kept <= KEPT_MAX);
     }
 
@@ -231,9 +292,9 @@ mod tests {
     fn a_failed_read_leaves_nothing_that_others_wait_for() {
         let ahead = ObjectReadAhead::default();
         let error = || crate::Error::NoRandom;
-        let failed = run(ahead.read(1, 0..10, 100, |_| async { Err(error()) }));
+        let failed = run(ahead.read(1, 0..10, false, |_| async { Err(error()) }));
         assert!(failed.is_err());
-        let read = run(ahead.read(1, 0..10, 100, |_| async {
+        let read = run(ahead.read(1, 0..10, false, |_| async {
             Ok(Bytes::from_static(&[7; 10]))
         }));
         assert_eq!(read.unwrap(), Bytes::from_static(&[7; 10]));

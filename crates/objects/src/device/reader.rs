@@ -1,6 +1,7 @@
 //! Reads: from memory what is on its way, otherwise from the store.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -29,7 +30,8 @@ impl Line {
     ///
     /// # Errors
     /// [`Error::Missing`], or a request was refused.
-    pub(super) async fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+    pub(super) async fn read(self: &Arc<Self>, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.read_ahead(offset, buf.len() as u64);
         let mut attempts = 0;
         loop {
             let parts = self.gather(offset, buf);
@@ -91,19 +93,53 @@ impl Line {
     }
 
     async fn read_part(&self, part: StoredPart) -> Result<(usize, Bytes)> {
-        let size = self
-            .state()
-            .history
-            .objects
-            .get(&part.object)
-            .map_or(0, |is| is.size);
         let range = part.at..part.at + part.len as u64;
-        let fetch = |range: Range<u64>| {
-            let len = (range.end - range.start) as usize;
-            self.read_stored(part.object, range.start, len)
-        };
-        let bytes = self.ahead.read(part.object, range, size, fetch).await?;
+        let fetch = |range| self.read_range(part.object, range);
+        let bytes = self.ahead.read(part.object, range, false, fetch).await?;
         Ok((part.start, bytes))
+    }
+
+    /// Begins to read what follows, if a reader goes on where it ended. Whole extents are read, so that few records lie in two
+    /// parts.
+    fn read_ahead(self: &Arc<Self>, offset: u64, len: u64) {
+        let Some(wanted) = self.streams.lock().note(offset, len) else {
+            return;
+        };
+        let until = (wanted.end + self.limits.data as u64).min(self.facts.size);
+        let mut end = wanted.start;
+        let mut parts = Vec::new();
+        {
+            let state = self.state();
+            let pieces = state
+                .history
+                .map
+                .pieces(wanted.start..until.max(wanted.start));
+            for piece in pieces
+                .into_iter()
+                .take_while(|piece| piece.offset < wanted.end)
+            {
+                end = piece.offset + piece.len;
+                let source = piece
+                    .source
+                    .and_then(|is| Some((is.object, u64::from(is.at?))));
+                let stored = source.filter(|(object, _)| state.in_memory(*object).is_none());
+                parts.extend(stored.map(|(object, at)| (object, at..at + piece.len)));
+            }
+        }
+        self.streams.lock().extend(wanted.end, end);
+        for (object, range) in parts {
+            let line = Arc::clone(self);
+            self.executor.spawn(Box::pin(async move {
+                let fetch = |range| line.read_range(object, range);
+                // The reader itself meets an error, if it stays.
+                let _ = line.ahead.read(object, range, true, fetch).await;
+            }));
+        }
+    }
+
+    async fn read_range(&self, object: u64, range: Range<u64>) -> Result<Bytes> {
+        let len = (range.end - range.start) as usize;
+        self.read_stored(object, range.start, len).await
     }
 
     /// Reads bytes of an object from the store.

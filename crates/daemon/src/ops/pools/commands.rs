@@ -499,9 +499,8 @@ fn props_of_store(new: &command::PoolCreate) -> Result<Props> {
     let mut props = new.props.clone();
     let groups = new.devices.groups.iter();
     let devices = groups.flat_map(|group| &group.devices);
-    let (on_stores, on_disks): (Vec<_>, Vec<_>) = devices
-        .chain(&new.devices.spares)
-        .partition(is_on_store);
+    let (on_stores, on_disks): (Vec<_>, Vec<_>) =
+        devices.chain(&new.devices.spares).partition(is_on_store);
     if on_stores.is_empty() {
         return Ok(props);
     }

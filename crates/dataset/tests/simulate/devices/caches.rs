@@ -83,7 +83,7 @@ impl Sim {
         cache.expect("it is listed").state
     }
 
-    /// All cache devices are used again. They are empty, whatever is on them.
+    /// All cache devices are used again, with what they hold.
     pub fn use_caches(&mut self) {
         for cache in self.pool().cache_devices().list() {
             if cache.state == CacheState::Online {
@@ -99,10 +99,7 @@ impl Sim {
                 .bring_online(cache.guid, &device)
             {
                 Ok(()) => {
-                    self.spoilt.remove(&cache.guid);
-                    let caches = self.pool().cache_devices().list();
-                    let now = caches.iter().find(|now| now.guid == cache.guid).unwrap();
-                    assert_eq!((now.state, now.held), (CacheState::Online, 0));
+                    assert_eq!(self.state_of(cache.guid), CacheState::Online);
                 }
                 Err(error) => {
                     self.say(format!("   {error}"));
