@@ -101,7 +101,7 @@ enum ReadAheadStep {
     Known(Bytes),
     /// Another reader gets them.
     Wait,
-    /// This reader gets them.
+    /// The right to get them.
     Fetch,
 }
 
