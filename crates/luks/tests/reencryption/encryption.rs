@@ -139,7 +139,12 @@ impl Form {
                 luks::begin_encryption_in_place(device, reduced, &format, &passphrase, &RANDOM)?;
             }
             EncryptBeside(how) => {
-                let (device, format) = (on.header(), new_format(4096));
+                // The sectors of the devices tear at 512 bytes, and no checksum repairs a mixed sector.
+                let sector_size = match how {
+                    Protection::Checksum(_) => 512,
+                    _ => 4096,
+                };
+                let (device, format) = (on.header(), new_format(sector_size));
                 luks::begin_encryption(device, data, &format, how, &passphrase, &RANDOM)?;
             }
             Decrypt(how) | DecryptExported(how) => {
