@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use block::{BlockDevice, DeviceAccess};
-use objects::store::{ObjectStore, connect, executor};
+use objects::store::{ObjectStore, connect, executor, probe};
 use objects::{Error, ObjectDevice, StoreAddress, StoreProvider};
 use protocol::api::FailureKind;
 use protocol::device_name::DeviceName;
@@ -47,7 +47,7 @@ impl Daemon {
     /// Makes a device of `size` bytes for a new pool. `made` removes it again if the pool cannot be made.
     ///
     /// # Errors
-    /// The address is wrong or not empty, or the store does not answer or refuses.
+    /// The address is wrong or not empty, the store does not answer or refuses, or it breaks a promise on which pools rely.
     pub(crate) fn make_object_device(
         &self,
         text: &str,
@@ -60,8 +60,8 @@ impl Daemon {
         let size = size.unwrap_or(SIZE);
         ObjectDevice::create(&store, &executor(), size, store::header_size(size))
             .map_err(|error| advise(&uri, &error))?;
-        made.add_objects(store);
-        Ok(())
+        made.add_objects(Arc::clone(&store));
+        refuse_unsafe(&uri, &store)
     }
 
     /// Returns a device that looks like the one that [`Daemon::make_object_device`] would make. Nothing is written.
@@ -123,6 +123,27 @@ pub(crate) fn no_heartbeats(pool: &str) -> Failure {
     Failure::usage(format!(
         "'{pool}' lies on an object store, which keeps out other hosts without heartbeats; with multihost=on it would send \
          a request each second"
+    ))
+}
+
+/// Checks the guarantees of a store on which a pool relies.
+///
+/// # Errors
+/// The store breaks one, or it does not answer or refuses.
+fn refuse_unsafe(uri: &ObjectUri, store: &Arc<dyn ObjectStore>) -> Result<()> {
+    let report = probe(store, &executor())?;
+    for object in &report.leftovers {
+        tracing::warn!(store = %uri, object, "an object of the check of a store could not be removed");
+    }
+    let Some((guarantee, how)) = report.broken().next() else {
+        return Ok(());
+    };
+    Err(Failure::new(
+        FailureKind::Device,
+        format!(
+            "{uri}: this store would lose data: {how}. It does not promise {guarantee}: {}",
+            guarantee.consequence()
+        ),
     ))
 }
 

@@ -110,9 +110,11 @@ impl OpenDataset {
         let header = head.encode(&entry[LOG_HEADER..]);
         entry[..LOG_HEADER].copy_from_slice(&header);
         let group = reserved.place.segment().group();
-        // With nothing before it that is not durable, the entry need not wait for other writes.
+        // With nothing before it that is not durable, the entry need not wait for other writes. A device for logs may hang,
+        // and is done without: only a flush gives up waiting for it.
         let is_alone = durability == Durability::Flushed
             && places.is_empty()
+            && !self.context.space.is_for_logs(group)
             && self.log.lock().unflushed().is_empty();
         let written = self.write_entry(&reserved.place, &entry, is_alone);
         let is_durable = *written.as_ref().unwrap_or(&false);
