@@ -50,10 +50,13 @@ impl ObjectDevice {
         executor: Arc<dyn Executor>,
         access: DeviceAccess,
     ) -> Result<ObjectDevice, Error> {
-        let facts = finish(&*executor, create::read_facts(&*store))?;
+        let (facts, checkpoints) = finish(&*executor, create::read_facts(&*store))?;
         let how = (LineLimits::DEFAULT, random()?);
         let line = Arc::new(Line::new(store, executor, facts, how));
-        finish(&*line.executor, create::within(&line, line.open()))?;
+        finish(
+            &*line.executor,
+            create::within(&line, line.open(checkpoints)),
+        )?;
         Ok(ObjectDevice {
             line,
             is_read_only: access == DeviceAccess::ReadOnly,

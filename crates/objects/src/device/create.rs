@@ -6,9 +6,10 @@ use futures_util::future::{self, Either};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::line::Line;
+use super::scan::ListedNumbers;
 use crate::line::names;
 use crate::line::pool_object::{self, DeviceFacts};
-use crate::store::{Creation, ObjectStore};
+use crate::store::{Creation, ListedObject, ObjectStore};
 use crate::{Error, Result};
 
 /// A store that does not answer is waited for so long by work that nobody has to wait for: opening, removal.
@@ -50,24 +51,34 @@ fn not_empty(store: &dyn ObjectStore, object: String) -> Error {
     }
 }
 
-/// Reads the facts about a device.
+/// Reads the facts about a device, and lists its checkpoints at the same time. `None` instead of the list if it has to be
+/// read again.
 ///
 /// # Errors
 /// [`Error::NoPool`], [`Error::Damaged`], or a request was refused or not answered.
-pub(super) async fn read_facts(store: &dyn ObjectStore) -> Result<DeviceFacts> {
-    let part = store
-        .get(names::POOL, 0..pool_object::SIZE as u64 + 1)
-        .await?;
+pub(super) async fn read_facts(
+    store: &dyn ObjectStore,
+) -> Result<(DeviceFacts, Option<ListedNumbers>)> {
+    let part = store.get(names::POOL, 0..pool_object::SIZE as u64 + 1);
+    let page = store.list(names::MAP, None, LIST_MAX);
+    let (part, page) = future::join(part, page).await;
+    let part = part?;
     let Some(part) = part else {
         return Err(Error::NoPool {
             store: store.address(),
         });
     };
-    DeviceFacts::decode(&part.bytes).map_err(|reason| Error::Damaged {
+    let facts = DeviceFacts::decode(&part.bytes).map_err(|reason| Error::Damaged {
         store: store.address(),
         object: names::POOL.into(),
         reason,
-    })
+    })?;
+    let page = page.ok().filter(|page| page.len() < LIST_MAX);
+    let numbered = |object: ListedObject| {
+        names::number(names::MAP, &object.name).map(|number| (number, object.size))
+    };
+    let checkpoints = page.and_then(|page| page.into_iter().map(numbered).collect());
+    Ok((facts, checkpoints))
 }
 
 /// Removes all objects of a device, the object `pool` last. Objects with other names stay. Returns the number of objects.

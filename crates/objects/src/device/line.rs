@@ -41,9 +41,9 @@ pub(crate) struct LineLimits {
 pub(crate) enum LineRule {
     /// A writer has at most a window of numbers without an answer.
     Window,
-    /// A taker puts fences at all numbers of the window.
+    /// A taker puts fences at all numbers of the window, unless the last object is a RELEASE.
     Fences,
-    /// A taker lists the checkpoints again, and looks for objects after its window: collection may have made the hole.
+    /// A taker that has put fences reads the line again: another machine may have written since it read the line first.
     SecondList,
     /// Numbers in the window of a TAKE object never become free.
     UsedNumbers,

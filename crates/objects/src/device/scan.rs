@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::StreamExt;
-use futures_util::stream;
+use futures_util::{StreamExt, future, stream};
 
 use super::line::Line;
 use crate::line::history::LineHistory;
@@ -13,11 +12,16 @@ use crate::{Error, Result};
 /// The most names in a list.
 const LIST_MAX: usize = 1000;
 /// The number of objects that are read at the same time.
-const READS: usize = 64;
+const READS: usize = 128;
+/// The number of parts of a checkpoint that are read at the same time.
+const PARTS: usize = 8;
 /// The line is read again so often while its writer deletes objects.
 const SCANS: usize = 16;
 /// A part of a checkpoint that is read at once, in bytes.
 const CHECKPOINT_READ: u64 = 8 << 20;
+
+/// The objects on a list: numbers, and sizes in bytes.
+pub(super) type ListedNumbers = BTreeMap<u64, u64>;
 
 /// The state of a line at a moment.
 pub(super) struct LineScan {
@@ -27,14 +31,14 @@ pub(super) struct LineScan {
 }
 
 impl Line {
-    /// Reads the line.
+    /// Reads the line. `checkpoints` has those of a list of this moment, if there is one.
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::Missing`], or a request was refused.
-    pub(super) async fn scan(&self) -> Result<LineScan> {
+    pub(super) async fn scan(&self, mut checkpoints: Option<ListedNumbers>) -> Result<LineScan> {
         let mut attempts = 0;
         loop {
-            match self.scan_once().await {
+            match self.scan_once(checkpoints.take()).await {
                 // A writer that goes on has deleted it meanwhile, or made it behind a list.
                 Err(Error::Missing { .. }) if attempts < SCANS => {
                     attempts += 1;
@@ -45,11 +49,34 @@ impl Line {
         }
     }
 
-    /// Reads the line, unless objects are deleted at the same time.
-    async fn scan_once(&self) -> Result<LineScan> {
-        let (history, checkpoint) = self.newest_checkpoint().await?;
-        let listed = self.list(names::LOG, checkpoint.saturating_sub(1)).await?;
-        // The object of the newest checkpoint is never deleted, so a checkpoint without it is from another line.
+    /// Reads the newest checkpoint that is whole, and the objects after it, unless objects are deleted at the same time.
+    /// Without a checkpoint, the history begins with the first object.
+    async fn scan_once(&self, checkpoints: Option<ListedNumbers>) -> Result<LineScan> {
+        let checkpoints = match checkpoints {
+            Some(listed) => listed,
+            None => self.list(names::MAP, 0).await?,
+        };
+        for (number, size) in checkpoints.into_iter().rev() {
+            let checkpoint = self.read_checkpoint(number, size);
+            // The object of a checkpoint is never deleted, so it is on the list.
+            let listed = self.list(names::LOG, number - 1);
+            let (history, listed) = future::try_join(checkpoint, listed).await?;
+            if let Some(history) = history {
+                return self.replay_after(history, number, listed).await;
+            }
+        }
+        let listed = self.list(names::LOG, 0).await?;
+        self.replay_after(LineHistory::default(), 0, listed).await
+    }
+
+    /// Continues the history of a checkpoint with objects on a list.
+    async fn replay_after(
+        &self,
+        history: LineHistory,
+        checkpoint: u64,
+        listed: ListedNumbers,
+    ) -> Result<LineScan> {
+        // A checkpoint without its object is from another line.
         let mut missing = Vec::new();
         if checkpoint > 0 && !listed.contains_key(&checkpoint) {
             missing.push(checkpoint);
@@ -106,49 +133,44 @@ impl Line {
         Ok(listed.into_keys().collect())
     }
 
-    /// Reads the newest checkpoint that is whole. Without one, the history begins with the first object.
-    async fn newest_checkpoint(&self) -> Result<(LineHistory, u64)> {
-        for number in self.checkpoints().await?.into_iter().rev() {
-            let name = names::checkpoint(number);
-            let Some(bytes) = self.read_whole(&name).await? else {
-                continue;
-            };
-            match checkpoint::decode(&bytes, self.facts.guid, number) {
-                Ok(history) => return Ok((history, number)),
-                Err(reason) => {
-                    let error = self.damaged(name, reason);
-                    tracing::warn!(%error, "an older checkpoint is used");
-                }
+    /// Reads a checkpoint. `None` if it is damaged, or not there any more.
+    async fn read_checkpoint(&self, number: u64, size: u64) -> Result<Option<LineHistory>> {
+        let name = names::checkpoint(number);
+        let Some(bytes) = self.read_whole(&name, size).await? else {
+            return Ok(None);
+        };
+        match checkpoint::decode(&bytes, self.facts.guid, number) {
+            Ok(history) => Ok(Some(history)),
+            Err(reason) => {
+                let error = self.damaged(name, reason);
+                tracing::warn!(%error, "an older checkpoint is used");
+                Ok(None)
             }
         }
-        Ok((LineHistory::default(), 0))
     }
 
-    /// Reads an object.
-    async fn read_whole(&self, name: &str) -> Result<Option<Vec<u8>>> {
+    /// Reads an object of this size, its parts at the same time. `None` if there is no such object.
+    async fn read_whole(&self, name: &str, size: u64) -> Result<Option<Vec<u8>>> {
+        let starts = (0..size).step_by(CHECKPOINT_READ as usize);
+        let mut parts = stream::iter(starts)
+            .map(|start| {
+                let range = start..(start + CHECKPOINT_READ).min(size);
+                self.patiently(move || self.store.get(name, range.clone()))
+            })
+            .buffered(PARTS);
         let mut whole = Vec::new();
-        loop {
-            let from = whole.len() as u64;
-            let range = from..from + CHECKPOINT_READ;
-            let Some(part) = self
-                .patiently(|| self.store.get(name, range.clone()))
-                .await?
-            else {
-                return Ok(None);
-            };
-            whole.extend_from_slice(&part.bytes);
-            if whole.len() as u64 >= part.size {
-                return Ok(Some(whole));
-            }
-            if part.bytes.is_empty() {
-                return Err(self.damaged(name, "its size changed while it was read"));
+        while let Some(part) = parts.next().await {
+            match part? {
+                Some(part) => whole.extend_from_slice(&part.bytes),
+                None => return Ok(None),
             }
         }
+        Ok(Some(whole))
     }
 
     /// Lists the numbers of a folder after one, with sizes.
-    pub(super) async fn list(&self, folder: &str, after: u64) -> Result<BTreeMap<u64, u64>> {
-        let mut listed = BTreeMap::new();
+    pub(super) async fn list(&self, folder: &str, after: u64) -> Result<ListedNumbers> {
+        let mut listed = ListedNumbers::new();
         let mut last = (after > 0).then(|| names::numbered(folder, after));
         loop {
             let request = || self.store.list(folder, last.as_deref(), LIST_MAX);

@@ -6,21 +6,30 @@ use std::time::Duration;
 use futures_util::future::{self, Either};
 
 use super::line::{Line, LineRule, LineWriter};
-use super::scan::LineScan;
+use super::scan::{LineScan, ListedNumbers};
 use super::upload::Creator;
 use crate::line::log_object::{LineEntry, LogKind};
+use crate::line::names;
 use crate::{Error, Result};
 
 /// A store that does not answer is waited for so long when a device is closed.
 const RELEASE_MAX: Duration = Duration::from_secs(10);
 
+/// A line that has been taken.
+struct TakenLine {
+    /// The first number of this writer.
+    first: u64,
+    /// The line as it is now. `None` if nothing is new but the own objects.
+    scan: Option<LineScan>,
+}
+
 impl Line {
-    /// Reads the line, for readers and for a later [`Line::take`].
+    /// Reads the line, for readers and for a later [`Line::take`]. `checkpoints` has those of a list of this moment.
     ///
     /// # Errors
     /// As [`Line::scan`].
-    pub(super) async fn open(&self) -> Result<()> {
-        let scan = self.scan().await?;
+    pub(super) async fn open(&self, checkpoints: Option<ListedNumbers>) -> Result<()> {
+        let scan = self.scan(checkpoints).await?;
         let mut state = self.state();
         state.history = scan.history;
         state.checkpoint = scan.checkpoint;
@@ -37,8 +46,7 @@ impl Line {
         if self.state().writer.is_some() {
             return self.state().check();
         }
-        let taken = self.fence().await;
-        let (scan, first) = match taken {
+        let taken = match self.fence().await {
             Ok(taken) => taken,
             Err(error) => {
                 self.fail(error.clone());
@@ -46,18 +54,12 @@ impl Line {
             }
         };
         let mut state = self.state();
-        let is_overtaken = scan.history.last >= first && self.limits.keeps(LineRule::SecondList);
-        if is_overtaken || !scan.history.map.is_same(&state.history.map) {
-            let store = self.store.address();
-            drop(state);
-            self.fail(Error::Changed {
-                store: store.clone(),
-            });
-            return Err(Error::Changed { store });
+        if let Some(scan) = taken.scan {
+            state.history = scan.history;
+            state.checkpoint = scan.checkpoint;
         }
-        state.history = scan.history;
+        let first = taken.first;
         state.history.last = first - 1;
-        state.checkpoint = scan.checkpoint;
         state.writer = Some(LineWriter {
             first,
             next: first,
@@ -71,84 +73,154 @@ impl Line {
         Ok(())
     }
 
-    /// Puts the TAKE object and the fences, and reads the line. Returns the first number of this writer.
-    async fn fence(&self) -> Result<(LineScan, u64)> {
+    /// Puts the TAKE object and the fences, and reads what is new on the line.
+    async fn fence(&self) -> Result<TakenLine> {
         self.refuse_newer_writer().await?;
-        let number = self.put_take().await?;
+        let used_before = self.first_free();
+        let is_ended = self.state().history.is_released;
+        if is_ended || !self.limits.keeps(LineRule::Fences) {
+            return self.follow_release().await;
+        }
+        let number = self.put_take(used_before).await?;
         let window = self.limits.window;
         let fences = (number + 1..=number + window).map(|n| self.put_fence(n, number));
-        if self.limits.keeps(LineRule::Fences) {
-            future::try_join_all(fences).await?;
+        future::try_join_all(fences).await?;
+        let first = number + window + 1;
+        let scan = match self.limits.keeps(LineRule::SecondList) {
+            true => self.read_again(number, used_before).await?,
+            false => None,
+        };
+        if scan.is_none() {
+            self.enter_marks();
         }
-        let newest = self.checkpoints().await?.last().copied().unwrap_or(0);
-        // A checkpoint of this number or a later one: collection made the hole, so a writer is further on. It wrote since
-        // this machine read the line.
-        if newest >= number && self.limits.keeps(LineRule::SecondList) {
-            return Err(Error::Changed {
-                store: self.store.address(),
-            });
+        Ok(TakenLine { first, scan })
+    }
+
+    /// Reads the line again after the TAKE object `number` and its fences. Numbers before `used_before` were in use when
+    /// the line was read. `None` if nothing is new but the own objects.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if another machine has written since then.
+    async fn read_again(&self, number: u64, used_before: u64) -> Result<Option<LineScan>> {
+        let lists = future::try_join(
+            self.list(names::MAP, 0),
+            self.list(names::LOG, used_before - 1),
+        );
+        let (checkpoints, listed) = lists.await?;
+        // A checkpoint of this number or a later one: collection made a hole, and the TAKE object is in it.
+        if checkpoints.keys().next_back() >= Some(&number) {
+            return Err(self.changed_meanwhile());
         }
-        let scan = self.scan().await?;
-        Ok((scan, number + window + 1))
+        let is_known = {
+            let known = self.known.lock();
+            listed.keys().all(|number| known.contains_key(number))
+        };
+        if is_known {
+            return Ok(None);
+        }
+        let scan = self.scan(Some(checkpoints)).await?;
+        let is_overtaken = scan.history.last > number + self.limits.window;
+        match is_overtaken || !scan.history.map.is_same(&self.state().history.map) {
+            true => Err(self.changed_meanwhile()),
+            false => Ok(Some(scan)),
+        }
+    }
+
+    /// Takes the line after a RELEASE object that is the last one.
+    ///
+    /// Its writer ended with an answer for every number that it used, and the writers before it cannot write any more. So
+    /// no fences are needed. The number after the RELEASE object is that of the next TAKE object or of a fence for it, and
+    /// such numbers never become free: if it is free, nobody has written since this machine read the line.
+    async fn follow_release(&self) -> Result<TakenLine> {
+        let number = self.state().history.last + 1;
+        let first = number + 1;
+        match self.put_mark(LogKind::Take, number, first).await? {
+            Creator::Own => {
+                self.enter_marks();
+                Ok(TakenLine { first, scan: None })
+            }
+            Creator::Other(_) => Err(self.changed_meanwhile()),
+        }
     }
 
     /// Fails if another writer has taken the line since this one read it. Nothing has been changed then.
     async fn refuse_newer_writer(&self) -> Result<()> {
         let last = self.state().history.last;
-        let listed = self.list(crate::line::names::LOG, last).await?;
+        let listed = self.list(names::LOG, last).await?;
         match listed.is_empty() {
             true => Ok(()),
-            false => Err(Error::Changed {
-                store: self.store.address(),
-            }),
+            false => Err(self.changed_meanwhile()),
         }
     }
 
-    /// Creates the TAKE object at the first free number, and returns the number.
+    fn changed_meanwhile(&self) -> Error {
+        Error::Changed {
+            store: self.store.address(),
+        }
+    }
+
+    /// The first number that was free when the line was read.
+    fn first_free(&self) -> u64 {
+        let known = self.known.lock();
+        let state = self.state();
+        let mut free = state.checkpoint + 1;
+        // Without checkpoints the numbers of deleted objects look free.
+        while known.contains_key(&free) || state.history.deleted.contains(free) {
+            free += 1;
+        }
+        free
+    }
+
+    /// Enters the own TAKE object and fences.
+    fn enter_marks(&self) {
+        let known = self.known.lock();
+        let history = &mut self.state().history;
+        for (entry, size) in known.values().filter(|(entry, _)| entry.writer == self.id) {
+            history.enter(entry, *size);
+        }
+    }
+
+    /// Creates the TAKE object at the first free number, which is `free` or a later one, and returns the number.
     ///
     /// A busy writer has sent its objects for the next numbers already. So after a number that was not free, fences go to
     /// the first free ones and the TAKE object behind them: no number before it is free then either.
-    async fn put_take(&self) -> Result<u64> {
-        let newest = self.checkpoints().await?.last().copied().unwrap_or(0);
+    async fn put_take(&self, mut free: u64) -> Result<u64> {
+        let window = self.limits.window;
         let mut ahead = 0;
         loop {
-            let listed = self.list(crate::line::names::LOG, newest).await?;
-            let mut free = newest + 1;
-            {
-                // Without checkpoints the numbers of deleted objects look free.
-                let deleted = &self.state().history.deleted;
-                while listed.contains_key(&free) || deleted.contains(free) {
-                    free += 1;
-                }
-            }
             let number = free + ahead;
-            let fences = (free..number).map(|n| self.put_mark(LogKind::Fence, n, number));
+            let first = number + window + 1;
+            let fences = (free..number).map(|n| self.put_mark(LogKind::Fence, n, first));
             future::try_join_all(fences).await?;
-            if let Creator::Own = self.put_mark(LogKind::Take, number, number).await? {
+            if let Creator::Own = self.put_mark(LogKind::Take, number, first).await? {
                 return Ok(number);
             }
-            ahead = (ahead * 2).max(self.limits.window);
+            ahead = (ahead * 2).max(window);
+            let listed = self.list(names::LOG, free - 1).await?;
+            let deleted = &self.state().history.deleted;
+            while listed.contains_key(&free) || deleted.contains(free) {
+                free += 1;
+            }
         }
     }
 
     /// Makes sure that a number after a TAKE object is in use.
     async fn put_fence(&self, number: u64, take: u64) -> Result<()> {
-        match self.put_mark(LogKind::Fence, number, take).await? {
+        let first = take + self.limits.window + 1;
+        match self.put_mark(LogKind::Fence, number, first).await? {
             // Another machine took the line at the same time, and was quicker.
             Creator::Other(LineEntry {
                 kind: LogKind::Take,
                 ..
-            }) => Err(Error::Changed {
-                store: self.store.address(),
-            }),
+            }) => Err(self.changed_meanwhile()),
             Creator::Own | Creator::Other(_) => Ok(()),
         }
     }
 
-    async fn put_mark(&self, kind: LogKind, number: u64, take: u64) -> Result<Creator> {
+    async fn put_mark(&self, kind: LogKind, number: u64, first: u64) -> Result<Creator> {
         let entry = LineEntry {
             kind,
-            first: take + self.limits.window + 1,
+            first,
             after: 0,
             ..self.entry(&self.state(), number, &[])
         };

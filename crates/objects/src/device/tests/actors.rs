@@ -85,7 +85,7 @@ pub(super) async fn write(stage: Stage, actor: ActorId) {
 
 /// Takes the line, and lets the ledger judge what it holds. `None` if that failed, or another machine was quicker.
 pub(super) async fn take(stage: &Stage, line: &Arc<Line>) -> Option<BlockValues> {
-    if let Err(error) = line.open().await {
+    if let Err(error) = line.open(None).await {
         stage.judge_error("a taker that opens", &error);
         return None;
     }
@@ -322,7 +322,7 @@ pub(super) async fn read(stage: Stage, actor: ActorId) {
     let line = stage.line(actor);
     let durable = stage.ledger.lock().durable();
     let since = stage.world.state().now;
-    if let Err(error) = line.open().await {
+    if let Err(error) = line.open(None).await {
         stage.judge_error("a reader that opens", &error);
         return;
     }

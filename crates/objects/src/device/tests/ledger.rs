@@ -344,7 +344,7 @@ pub(super) fn read_now(
         FACTS,
         (limits, [0xff; 16]),
     );
-    at_once(line.open()).map_err(|error| error.to_string())?;
+    at_once(line.open(None)).map_err(|error| error.to_string())?;
     let history = line.state().history.clone();
     values(world, &history)
 }
