@@ -349,6 +349,15 @@ impl Line {
 }
 
 impl LineWriter {
+    /// The first number that may be without an answer. All before it are durable.
+    pub(super) fn first_pending(&self) -> u64 {
+        let open = self.open.as_ref().map_or(self.next, |open| open.number);
+        self.pending
+            .keys()
+            .next()
+            .map_or(open, |first| open.min(*first))
+    }
+
     /// Takes the next number, if it lies in the window of the first number that has no answer.
     fn take_number(&mut self, limits: &LineLimits) -> Option<u64> {
         let oldest = self.pending.keys().next().copied().unwrap_or(self.next);

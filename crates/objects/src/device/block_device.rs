@@ -57,10 +57,25 @@ impl ObjectDevice {
             &*line.executor,
             create::within(&line, line.open(checkpoints)),
         )?;
+        line.read_newest();
         Ok(ObjectDevice {
             line,
             is_read_only: access == DeviceAccess::ReadOnly,
         })
+    }
+
+    /// The same device for another user, with all that was read of it. `None` if it has changed since it was opened: then it
+    /// has to be opened anew.
+    ///
+    /// # Errors
+    /// The store refuses or does not answer.
+    pub fn reopen(&self, access: DeviceAccess) -> Result<Option<ObjectDevice>, Error> {
+        let line = &self.line;
+        let is_same = finish(&*line.executor, create::within(line, line.is_unchanged()))?;
+        Ok(is_same.then(|| ObjectDevice {
+            line: Arc::clone(line),
+            is_read_only: access == DeviceAccess::ReadOnly,
+        }))
     }
 
     /// A device that nothing can be written to, as one that was made: it says whether a new one can be made.
@@ -334,8 +349,11 @@ impl BlockDevice for ObjectDevice {
 
 impl Drop for ObjectDevice {
     fn drop(&mut self) {
-        let line = &self.line;
-        line.executor.wait(Box::pin(line.close()));
+        // A reader may share the line with the writer.
+        if !self.is_read_only {
+            let line = &self.line;
+            line.executor.wait(Box::pin(line.close()));
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use futures_util::{StreamExt, stream};
+
 use super::line::{Line, LineRule};
 use crate::line::extent_map::MapSource;
 use crate::line::history::LineHistory;
@@ -17,6 +19,10 @@ use crate::{Error, Result};
 const UNREAD_MAX: u64 = 16;
 /// The number of checkpoints that stay.
 const CHECKPOINTS: usize = 2;
+/// Headers are copied to one object if they lie in more than so many.
+const HEADER_OBJECTS: usize = 4;
+/// The number of ranges that are read at the same time for copies.
+const READS: usize = 32;
 /// The most runs of an object of copies. All extents of an object that a writer filled fit.
 const COPIED_RUNS: usize = 1 << 15;
 
@@ -53,13 +59,17 @@ impl Line {
             state.history.last - state.checkpoint
         };
         match objects > UNREAD_MAX {
-            true => self.checkpoint().await.map(drop),
+            true => {
+                self.gather_headers().await?;
+                self.checkpoint().await.map(drop)
+            }
             false => Ok(()),
         }
     }
 
     /// Writes a checkpoint, removes what it shows to be dead, and copies what lives in objects that are mostly dead.
     async fn collect(self: &Arc<Self>) -> Result<()> {
+        self.gather_headers().await?;
         let dead = self.checkpoint().await?;
         let is_removing = self.state().is_removing;
         if !dead.is_empty() && !is_removing {
@@ -196,6 +206,7 @@ impl Line {
             } else {
                 self.patiently(|| self.store.delete(&name)).await?;
             }
+            self.ahead.forget(number);
             self.state().history.doomed.remove(number);
         }
         Ok(())
@@ -252,28 +263,56 @@ impl Line {
                 .collect()
         };
         for extents in extents.chunks(COPIED_RUNS) {
+            let copied = extents.iter().map(|(offset, len, is)| Run {
+                kind: match is.at {
+                    Some(_) => RunKind::Bytes,
+                    None => RunKind::Zeros,
+                },
+                offset: *offset,
+                len: *len,
+                origin: is.origin,
+            });
+            let copied: Vec<Run> = copied.collect();
+            let stored = extents.iter().filter_map(|(_, len, is)| {
+                let at = u64::from(is.at?);
+                Some((is.object, at..at + len))
+            });
+            let stored: Vec<_> = stored.collect();
+            let mut reads = stream::iter(stored)
+                .map(|(object, range)| self.read_kept(object, range))
+                .buffered(READS);
             let mut data = Vec::new();
-            let mut copied = Vec::new();
-            for (offset, len, is) in extents {
-                if let Some(at) = is.at {
-                    let at = u64::from(at);
-                    let bytes = self.read_stored(is.object, at, *len as usize).await?;
-                    data.extend_from_slice(&bytes);
-                }
-                copied.push(Run {
-                    kind: match is.at {
-                        Some(_) => RunKind::Bytes,
-                        None => RunKind::Zeros,
-                    },
-                    offset: *offset,
-                    len: *len,
-                    origin: is.origin,
-                });
+            while let Some(bytes) = reads.next().await {
+                data.extend_from_slice(&bytes?);
             }
             self.when(|state| self.send_copies(state, &copied, &data))
                 .await?;
         }
         Ok(())
+    }
+
+    /// Copies the headers to one object, if they lie in many: each commit leaves an object with a superblock, and an import
+    /// reads all of them.
+    async fn gather_headers(self: &Arc<Self>) -> Result<()> {
+        let small: Vec<u64> = {
+            let state = self.state();
+            let Some(writer) = &state.writer else {
+                return Ok(());
+            };
+            // A copy counts by itself, so what it is of must be durable, with all before it.
+            let objects = state.history.objects.range(..writer.first_pending());
+            let headers = objects.filter(|(_, is)| is.live > 0 && !is.held.is_empty());
+            let mut sum = 0;
+            let small = headers.take_while(|(_, is)| {
+                sum += is.live;
+                sum <= self.limits.data as u64 / 2
+            });
+            small.map(|(number, _)| *number).collect()
+        };
+        match small.len() > HEADER_OBJECTS {
+            true => self.copy_forward(&small).await,
+            false => Ok(()),
+        }
     }
 
     /// Removes every object that held what was overwritten, and reads back that it is gone.

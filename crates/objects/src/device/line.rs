@@ -31,6 +31,9 @@ pub(crate) struct LineLimits {
     pub(crate) removal: Duration,
     /// The most bytes that are copied after each checkpoint.
     pub(crate) copies: u64,
+    /// The bytes that the first reads after the opening may take beyond what was asked for. If 0, small objects are not kept
+    /// in memory either.
+    pub(crate) opening: u64,
     /// A rule that is left out.
     #[cfg(test)]
     pub(crate) without: Option<LineRule>,
@@ -64,6 +67,7 @@ impl LineLimits {
         checkpoint: 256,
         removal: Duration::from_secs(600),
         copies: 256 << 20,
+        opening: 16 << 20,
         #[cfg(test)]
         without: None,
     };
@@ -123,6 +127,8 @@ pub(super) struct LineState {
     pub(super) is_removing: bool,
     /// Ranges that were overwritten. No object may keep what they held.
     pub(super) purges: NumberSet,
+    /// The bytes that reads after the opening may take beyond what was asked for.
+    pub(super) opening_bytes: u64,
 }
 
 /// The writer of a line.
@@ -175,6 +181,7 @@ impl Line {
                 is_ending: false,
                 is_removing: false,
                 purges: NumberSet::default(),
+                opening_bytes: limits.opening,
             }),
             changed: Notify::new(),
             streams: Mutex::default(),

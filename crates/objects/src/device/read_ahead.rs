@@ -2,7 +2,7 @@
 //!
 //! Objects never change, so what was read of one stays right. Random reads get exactly what they ask for, and are not kept.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque, btree_map};
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -165,6 +165,38 @@ impl ObjectReadAhead {
 }
 
 impl ObjectReadAhead {
+    /// Returns whether a range of an object is here, or on its way.
+    pub(super) fn has(&self, object: u64, range: &Range<u64>) -> bool {
+        let known = self.parts.lock();
+        known.around(object, range).is_some()
+    }
+
+    /// Keeps the beginning of an object, or all of it.
+    pub(super) fn put(&self, object: u64, bytes: &Bytes) {
+        let mut known = self.parts.lock();
+        known.clock += 1;
+        let part = ObjectPart {
+            end: bytes.len() as u64,
+            bytes: None,
+            used: known.clock,
+        };
+        if let btree_map::Entry::Vacant(vacant) = known.parts.entry((object, 0)) {
+            vacant.insert(part);
+            known.keep((object, 0), bytes);
+        }
+    }
+
+    /// Forgets what was read of an object.
+    pub(super) fn forget(&self, object: u64) {
+        let mut known = self.parts.lock();
+        let range = (object, 0)..=(object, u64::MAX);
+        let keys: Vec<_> = known.parts.range(range).map(|(key, _)| *key).collect();
+        for key in keys {
+            let gone = known.parts.remove(&key).and_then(|part| part.bytes);
+            known.kept -= gone.map_or(0, |bytes| bytes.len());
+        }
+    }
+
     /// Forgets what was read.
     pub(super) fn clear(&self) {
         let mut known = self.parts.lock();
@@ -174,19 +206,25 @@ impl ObjectReadAhead {
 }
 
 impl KnownParts {
+    /// The part in which a range lies.
+    fn around(&self, object: u64, range: &Range<u64>) -> Option<(u64, u64)> {
+        let before = self.parts.range((object, 0)..=(object, range.start));
+        let mut around = before.rev().filter(|(_, part)| range.end <= part.end);
+        around.next().map(|(key, _)| *key)
+    }
+
     fn step(&mut self, object: u64, range: &Range<u64>) -> ReadAheadStep {
         self.clock += 1;
         let clock = self.clock;
-        let before = self.parts.range_mut(..=(object, range.start)).next_back();
-        if let Some(((of, start), part)) = before
-            && *of == object
-            && range.end <= part.end
+        let around = self.around(object, range);
+        if let Some(key) = around
+            && let Some(part) = self.parts.get_mut(&key)
         {
             let Some(bytes) = &part.bytes else {
                 return ReadAheadStep::Wait;
             };
             part.used = clock;
-            let skip = (range.start - start) as usize;
+            let skip = (range.start - key.1) as usize;
             let known = bytes.slice(skip..skip + (range.end - range.start) as usize);
             return ReadAheadStep::Known(known);
         }

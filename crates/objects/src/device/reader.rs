@@ -12,9 +12,18 @@ use crate::line::names;
 use crate::{Error, Result};
 
 /// The number of ranges of one request that are read at the same time.
-const READS: usize = 16;
+const READS: usize = 64;
 /// A read follows what collection moves so often.
 const MOVES: usize = 4;
+
+/// An object of this size or less is read as a whole after the opening.
+const WHOLE_MAX: u64 = 1 << 20;
+/// An object of this size or less is kept in memory when it was written.
+const SMALL: usize = 64 << 10;
+/// The piece of a larger object.
+const PIECE: u64 = 256 << 10;
+/// The number of objects that are read before they are asked for.
+const NEWEST: usize = 8;
 
 /// A part of a request that is read from the store.
 struct StoredPart {
@@ -94,9 +103,79 @@ impl Line {
 
     async fn read_part(&self, part: StoredPart) -> Result<(usize, Bytes)> {
         let range = part.at..part.at + part.len as u64;
-        let fetch = |range| self.read_range(part.object, range);
-        let bytes = self.ahead.read(part.object, range, false, fetch).await?;
+        let bytes = self.read_kept(part.object, range).await?;
         Ok((part.start, bytes))
+    }
+
+    /// Reads a range of an object, if it is not in memory. The first reads after the opening take more.
+    pub(super) async fn read_kept(&self, object: u64, range: Range<u64>) -> Result<Bytes> {
+        let fetch = |range| self.read_range(object, range);
+        let wide = match self.ahead.has(object, &range) {
+            true => range.clone(),
+            false => self.widen(object, &range),
+        };
+        let is_wide = wide != range;
+        let bytes = self
+            .ahead
+            .read(object, wide.clone(), is_wide, fetch)
+            .await?;
+        let skip = (range.start - wide.start) as usize;
+        Ok(bytes.slice(skip..skip + (range.end - range.start) as usize))
+    }
+
+    /// The range to read instead of a part of it. A pool that is opened follows pointers, from one small read to the next, in
+    /// few objects. Each is a round trip, so the first reads take whole objects, or a piece of a large one.
+    fn widen(&self, object: u64, range: &Range<u64>) -> Range<u64> {
+        let mut state = self.state();
+        let size = state.history.objects.get(&object).map_or(0, |is| is.size);
+        let wide = match size <= WHOLE_MAX {
+            true => 0..size,
+            false => {
+                let end = range.end.next_multiple_of(PIECE).min(size);
+                range.start / PIECE * PIECE..end
+            }
+        };
+        let len = wide.end.saturating_sub(wide.start);
+        match len <= state.opening_bytes && wide.end >= range.end {
+            true => {
+                state.opening_bytes -= len;
+                wide
+            }
+            false => range.clone(),
+        }
+    }
+
+    /// Keeps an object in memory if it is small. Checkpoints and imports read many small ones.
+    pub(super) fn keep_small(&self, number: u64, object: &Bytes) {
+        if object.len() <= SMALL && self.limits.opening > 0 {
+            self.ahead.put(number, object);
+        }
+    }
+
+    /// Begins to read the newest objects: a pool that is opened reads its last commit first.
+    pub(super) fn read_newest(self: &Arc<Self>) {
+        let newest: Vec<(u64, Range<u64>)> = {
+            let state = self.state();
+            let data = state.history.objects.iter().rev();
+            let needed = data.filter(|(_, is)| is.live > 0 && is.size <= WHOLE_MAX);
+            needed
+                .take(NEWEST)
+                .map(|(number, is)| (*number, 0..is.size))
+                .collect()
+        };
+        for (object, range) in newest {
+            self.begin_read(object, range);
+        }
+    }
+
+    /// Begins to read a range of an object that will be asked for.
+    fn begin_read(self: &Arc<Self>, object: u64, range: Range<u64>) {
+        let line = Arc::clone(self);
+        self.executor.spawn(Box::pin(async move {
+            let fetch = |range| line.read_range(object, range);
+            // The reader itself meets an error, if it stays.
+            let _ = line.ahead.read(object, range, true, fetch).await;
+        }));
     }
 
     /// Begins to read what follows, if a reader goes on where it ended. Whole extents are read, so that few records lie in two
@@ -128,12 +207,7 @@ impl Line {
         }
         self.streams.lock().extend(wanted.end, end);
         for (object, range) in parts {
-            let line = Arc::clone(self);
-            self.executor.spawn(Box::pin(async move {
-                let fetch = |range| line.read_range(object, range);
-                // The reader itself meets an error, if it stays.
-                let _ = line.ahead.read(object, range, true, fetch).await;
-            }));
+            self.begin_read(object, range);
         }
     }
 

@@ -36,6 +36,21 @@ impl Line {
         Ok(())
     }
 
+    /// Returns whether the line is as it was when it was read. A line with a writer is another one then.
+    ///
+    /// # Errors
+    /// A request was refused.
+    pub(super) async fn is_unchanged(&self) -> Result<bool> {
+        let last = {
+            let state = self.state();
+            if state.writer.is_some() || state.failure.is_some() {
+                return Ok(false);
+            }
+            state.history.last
+        };
+        Ok(self.list(names::LOG, last).await?.is_empty())
+    }
+
     /// Becomes the writer of the line. It creates a TAKE object at the first free number, and fences at all numbers that the
     /// writer before may still use. So nothing of that writer can appear later.
     ///
@@ -75,12 +90,12 @@ impl Line {
 
     /// Puts the TAKE object and the fences, and reads what is new on the line.
     async fn fence(&self) -> Result<TakenLine> {
-        self.refuse_newer_writer().await?;
-        let used_before = self.first_free();
         let is_ended = self.state().history.is_released;
         if is_ended || !self.limits.keeps(LineRule::Fences) {
             return self.follow_release().await;
         }
+        self.refuse_newer_writer().await?;
+        let used_before = self.first_free();
         let number = self.put_take(used_before).await?;
         let window = self.limits.window;
         let fences = (number + 1..=number + window).map(|n| self.put_fence(n, number));

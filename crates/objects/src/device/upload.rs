@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::line::{Line, LineRule};
-use crate::line::log_object::{EndOf, LineEntry};
+use crate::line::log_object::{END_READ, EndOf, LineEntry};
 use crate::line::names;
 use crate::store::Creation;
 use crate::{Error, Result};
@@ -29,6 +29,7 @@ impl Line {
                     && let Some(object) = writer.pending.remove(&number)
                 {
                     writer.pending_bytes -= object.len();
+                    self.keep_small(number, &object);
                 }
                 drop(state);
                 self.tell();
@@ -84,7 +85,7 @@ impl Line {
     ) -> Result<Option<(LineEntry, u64)>> {
         let name = names::log(number);
         let mut is_new_size = false;
-        let mut len = crate::line::log_object::END_READ.min(size);
+        let mut len = END_READ.min(size);
         loop {
             if len == 0 {
                 return Err(self.damaged(name, "it is empty"));
@@ -100,14 +101,19 @@ impl Line {
             if end.size != size && !is_new_size {
                 is_new_size = true;
                 size = end.size;
-                len = crate::line::log_object::END_READ.min(size);
+                len = END_READ.min(size);
                 continue;
             }
             if end.size != size || end.bytes.len() as u64 != len {
                 return Err(self.damaged(name, "its size changed while it was read"));
             }
             match LineEntry::read(&end.bytes, size) {
-                Ok(EndOf::Entry(entry)) => return Ok(Some((entry, size))),
+                Ok(EndOf::Entry(entry)) => {
+                    if len == size && entry.data_len > 0 {
+                        self.keep_small(number, &end.bytes);
+                    }
+                    return Ok(Some((entry, size)));
+                }
                 Ok(EndOf::Longer(needed)) if needed > len && needed <= size => len = needed,
                 Ok(EndOf::Longer(_)) => {
                     return Err(self.damaged(name, "its end is longer than it is"));

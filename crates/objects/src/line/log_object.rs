@@ -19,8 +19,9 @@ pub(crate) const RUNS_MAX: usize = 4096;
 const RUNS_LIMIT: usize = 1 << 18;
 /// An object has no more data than this.
 pub(crate) const DATA_MAX: usize = 8 << 20;
-/// The first read of an object's end takes so many bytes: the footer, and the runs of most objects.
-pub(crate) const END_READ: u64 = 8 << 10;
+/// The first read of an object's end takes so many bytes: the footer, the runs of most objects, and all of an object that has
+/// one block for both headers.
+pub(crate) const END_READ: u64 = 12 << 10;
 
 /// The identity of a writer: random, made when it takes the line.
 pub(crate) type WriterId = [u8; 16];

@@ -36,7 +36,10 @@ impl Daemon {
         user: &str,
     ) -> Result<Arc<dyn BlockDevice>> {
         let uri = ObjectUri::parse(text)?;
-        let open = || {
+        let open = |reader: Option<&ObjectDevice>| {
+            if let Some(device) = reader.map_or(Ok(None), |reader| reader.reopen(access))? {
+                return Ok(device);
+            }
             let store = store_at(&uri)?;
             Ok::<_, Failure>(ObjectDevice::open(store, executor(), access)?)
         };

@@ -40,7 +40,7 @@ impl Daemon {
             patience: ClientTimeouts::default(),
         };
         let name = remote.name.clone();
-        let open = || Ok::<_, Failure>(RemoteExport::open(remote, access)?);
+        let open = |_: Option<&RemoteExport>| Ok::<_, Failure>(RemoteExport::open(remote, access)?);
         self.remote_exports.open(&name, access, user, open)
     }
 }

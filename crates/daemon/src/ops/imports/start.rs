@@ -128,6 +128,7 @@ impl Daemon {
         match known.guid {
             None => self.import_pools(&import, keys_until, context).map(|_| ()),
             Some(guid) => {
+                let _readers = self.object_devices.keep_readers();
                 let candidate = self.known_candidate(name, guid, known, places)?;
                 self.import_one(&candidate, &import, keys_until, context)
                     .map(|_| ())

@@ -133,6 +133,7 @@ impl Daemon {
 
     /// The pools on the devices in these places that are not imported here.
     pub(crate) fn importable(&self, search: &[PathBuf]) -> Result<Vec<ImportablePool>> {
+        let _readers = self.object_devices.keep_readers();
         let mut all = Vec::new();
         let ImportScan { pools, failures } = self.scan_for_pools(search);
         if let (true, Some(failure)) = (pools.is_empty(), failures.into_iter().next()) {
@@ -186,6 +187,7 @@ impl Daemon {
         keys_until: Option<Instant>,
         context: &mut CallerContext<'_>,
     ) -> Result<Vec<String>> {
+        let _readers = self.object_devices.keep_readers();
         let ImportScan { pools, failures } = self.scan_for_pools(&import.search);
         if let (None, true, Some(failure)) = (&import.pool, pools.is_empty(), failures.first()) {
             return Err(failure.clone());

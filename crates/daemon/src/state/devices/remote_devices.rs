@@ -9,8 +9,17 @@ use std::sync::{Arc, Weak};
 use block::{BlockDevice, DeviceAccess, Error};
 use parking_lot::Mutex;
 
-/// The devices of one kind with a user, by name.
-pub(crate) struct RemoteDevices<D>(Mutex<BTreeMap<String, RemoteUse<D>>>);
+/// The devices of one kind with a user, by name, and those that a command reads.
+pub(crate) struct RemoteDevices<D> {
+    in_use: Mutex<BTreeMap<String, RemoteUse<D>>>,
+    readers: Mutex<KeptReaders<D>>,
+}
+
+/// Devices that were opened to be read, while a command looks for pools: it opens each several times.
+struct KeptReaders<D> {
+    commands: usize,
+    devices: BTreeMap<String, Arc<D>>,
+}
 
 /// The use of a device.
 struct RemoteUse<D> {
@@ -21,29 +30,36 @@ struct RemoteUse<D> {
 
 impl<D> Default for RemoteDevices<D> {
     fn default() -> RemoteDevices<D> {
-        RemoteDevices(Mutex::default())
+        RemoteDevices {
+            in_use: Mutex::default(),
+            readers: Mutex::new(KeptReaders {
+                commands: 0,
+                devices: BTreeMap::new(),
+            }),
+        }
     }
 }
 
 impl<D: BlockDevice + 'static> RemoteDevices<D> {
     /// Opens a device for `user`, with `open`. Reading a device in use needs no second one, because a server may allow
-    /// only one client.
+    /// only one client. `open` gets the device that a command has read ([`RemoteDevices::keep_readers`]).
     pub(crate) fn open<E: From<Error>>(
         self: &Arc<Self>,
         name: &str,
         access: DeviceAccess,
         user: &str,
-        open: impl FnOnce() -> Result<D, E>,
+        open: impl FnOnce(Option<&D>) -> Result<D, E>,
     ) -> Result<Arc<dyn BlockDevice>, E> {
         match access {
             DeviceAccess::ReadOnly => Ok(match self.in_use(name) {
                 Some(device) => Arc::new(DeviceReader(device)),
-                None => Arc::new(open()?),
+                None => self.open_reader(name, open)?,
             }),
             DeviceAccess::Exclusive => {
                 let slot = self.reserve(name, user)?;
-                let device = Arc::new(open()?);
-                if let Some(in_use) = self.0.lock().get_mut(name) {
+                let reader = self.readers.lock().devices.remove(name);
+                let device = Arc::new(open(reader.as_deref())?);
+                if let Some(in_use) = self.in_use.lock().get_mut(name) {
                     in_use.device = Arc::downgrade(&device);
                 }
                 Ok(Arc::new(ReservedDevice {
@@ -54,9 +70,35 @@ impl<D: BlockDevice + 'static> RemoteDevices<D> {
         }
     }
 
+    fn open_reader<E>(
+        &self,
+        name: &str,
+        open: impl FnOnce(Option<&D>) -> Result<D, E>,
+    ) -> Result<Arc<D>, E> {
+        if let Some(device) = self.readers.lock().devices.get(name) {
+            return Ok(Arc::clone(device));
+        }
+        let device = Arc::new(open(None)?);
+        let mut readers = self.readers.lock();
+        if readers.commands > 0 {
+            readers.devices.insert(name.into(), Arc::clone(&device));
+        }
+        Ok(device)
+    }
+
+    /// Keeps devices that are opened to be read, until all that called this have dropped what it returns.
+    pub(crate) fn keep_readers(self: &Arc<Self>) -> ReaderSession<D> {
+        self.readers.lock().commands += 1;
+        ReaderSession(Arc::clone(self))
+    }
+
     /// The open device of this name, if it is in use.
     pub(crate) fn in_use(&self, name: &str) -> Option<Arc<D>> {
-        let device = self.0.lock().get(name).map(|is| Weak::clone(&is.device));
+        let device = self
+            .in_use
+            .lock()
+            .get(name)
+            .map(|is| Weak::clone(&is.device));
         device.and_then(|device| device.upgrade())
     }
 }
@@ -71,7 +113,7 @@ impl<D> RemoteDevices<D> {
         name: &str,
         user: &str,
     ) -> block::Result<RemoteSlot<D>> {
-        let mut all = self.0.lock();
+        let mut all = self.in_use.lock();
         if let Some(in_use) = all.get(name) {
             return Err(Error::Busy {
                 path: name.into(),
@@ -90,6 +132,21 @@ impl<D> RemoteDevices<D> {
     }
 }
 
+/// A command that opens devices several times. It ends when this is dropped.
+pub(crate) struct ReaderSession<D>(Arc<RemoteDevices<D>>);
+
+impl<D> Drop for ReaderSession<D> {
+    fn drop(&mut self) {
+        let mut readers = self.0.readers.lock();
+        readers.commands -= 1;
+        if readers.commands == 0 {
+            let devices = std::mem::take(&mut readers.devices);
+            drop(readers);
+            drop(devices);
+        }
+    }
+}
+
 /// The reservation of a name. It ends when this is dropped.
 pub(crate) struct RemoteSlot<D> {
     all: Arc<RemoteDevices<D>>,
@@ -98,7 +155,7 @@ pub(crate) struct RemoteSlot<D> {
 
 impl<D> Drop for RemoteSlot<D> {
     fn drop(&mut self) {
-        self.all.0.lock().remove(&self.name);
+        self.all.in_use.lock().remove(&self.name);
     }
 }
 
@@ -158,7 +215,7 @@ mod tests {
         access: DeviceAccess,
         is_asked: &mut bool,
     ) -> block::Result<Arc<dyn BlockDevice>> {
-        table.open("s3://b/tank", access, "the pool 'tank'", || {
+        table.open("s3://b/tank", access, "the pool 'tank'", |_| {
             *is_asked = true;
             Ok(MemoryDevice::new(4096))
         })
@@ -188,5 +245,29 @@ mod tests {
         drop(open(&table, DeviceAccess::ReadOnly, &mut is_asked).unwrap());
         assert!(is_asked);
         table.reserve("s3://b/tank", "a command").unwrap();
+    }
+
+    #[test]
+    fn a_command_opens_a_device_once_to_read_it() {
+        let table = Arc::new(Table::default());
+        let mut is_asked = false;
+        let session = table.keep_readers();
+        drop(open(&table, DeviceAccess::ReadOnly, &mut is_asked).unwrap());
+        assert!(std::mem::take(&mut is_asked));
+        drop(open(&table, DeviceAccess::ReadOnly, &mut is_asked).unwrap());
+        assert!(!is_asked);
+        // The user of the device gets what was read.
+        let mut has_reader = false;
+        let opened = table.open("s3://b/tank", DeviceAccess::Exclusive, "it", |reader| {
+            has_reader = reader.is_some();
+            Ok::<_, Error>(MemoryDevice::new(4096))
+        });
+        drop(opened.unwrap());
+        assert!(has_reader);
+        drop(open(&table, DeviceAccess::ReadOnly, &mut is_asked).unwrap());
+        assert!(std::mem::take(&mut is_asked));
+        drop(session);
+        drop(open(&table, DeviceAccess::ReadOnly, &mut is_asked).unwrap());
+        assert!(is_asked);
     }
 }

@@ -30,6 +30,7 @@ pub(super) const LIMITS: LineLimits = LineLimits {
     checkpoint: 5,
     removal: Duration::from_secs(1),
     copies: 1 << 20,
+    opening: 0,
     without: None,
 };
 /// The actors of a run that write. At most three at the same time.
@@ -58,7 +59,11 @@ pub(super) fn run(seed: u64, without: Option<LineRule>) -> RunOutcome {
     let stage = Stage {
         world: Arc::clone(&world),
         ledger: Arc::clone(&ledger),
-        limits: LineLimits { without, ..LIMITS },
+        limits: LineLimits {
+            without,
+            opening: if world.happens(300) { 1 << 20 } else { 0 },
+            ..LIMITS
+        },
         faults: faults(&world),
     };
     live(&stage);
