@@ -49,6 +49,13 @@ pub(super) enum CountRule {
     Alone,
 }
 
+/// The part of the window that only durable writes use.
+const RESERVED: u64 = 8;
+/// A write of so many bytes begins a full object.
+const LARGE: u64 = 256 << 10;
+/// The runs and the footer of most objects.
+const END_BYTES: usize = 4 << 10;
+
 impl Line {
     /// Makes a change, and waits while too much is without an answer.
     ///
@@ -184,6 +191,10 @@ impl Line {
         let at = open.data.len() as u32;
         if change.kind == RunKind::Bytes {
             taken = taken.min((self.limits.data - open.data.len()) as u64);
+            if open.data.is_empty() && taken >= LARGE {
+                // More follows, and a buffer that grows is copied again and again.
+                open.data.reserve_exact(self.limits.data + END_BYTES);
+            }
             open.data.extend_from_slice(&change.bytes[..taken as usize]);
         }
         let run = Run {
@@ -210,11 +221,8 @@ impl Line {
 
     /// Begins an object, if the window has a free number.
     fn begin(&self, state: &mut LineState, is_header: bool, counting: CountRule) -> Option<()> {
-        if state.is_quiet {
-            return None;
-        }
         let writer = state.writer.as_mut()?;
-        let number = writer.take_number(&self.limits)?;
+        let number = writer.take_number(&self.limits, counting)?;
         writer.open = Some(OpenObject {
             number,
             is_header,
@@ -277,7 +285,7 @@ impl Line {
     ) -> Option<u64> {
         self.seal(state);
         let writer = state.writer.as_mut()?;
-        let number = writer.take_number(&self.limits)?;
+        let number = writer.take_number(&self.limits, CountRule::Alone)?;
         let own = self.entry(state, number, &[]);
         let entry = LineEntry {
             kind,
@@ -306,7 +314,7 @@ impl Line {
     ) -> Option<()> {
         self.seal(state);
         let writer = state.writer.as_mut()?;
-        let number = writer.take_number(&self.limits)?;
+        let number = writer.take_number(&self.limits, CountRule::InOrder)?;
         let entry = LineEntry {
             is_header: copied.iter().any(|run| self.facts.is_header(run.offset)),
             after: 0,
@@ -358,11 +366,16 @@ impl LineWriter {
             .map_or(open, |first| open.min(*first))
     }
 
-    /// Takes the next number, if it lies in the window of the first number that has no answer.
-    fn take_number(&mut self, limits: &LineLimits) -> Option<u64> {
+    /// Takes the next number, if it lies in the window of the first number that has no answer. What must be durable soon has
+    /// a part of the window to itself, and does not wait until fewer bytes are on their way.
+    fn take_number(&mut self, limits: &LineLimits, counting: CountRule) -> Option<u64> {
         let oldest = self.pending.keys().next().copied().unwrap_or(self.next);
-        let is_beyond = self.next >= oldest + limits.window && limits.keeps(LineRule::Window);
-        if is_beyond || self.pending_bytes >= limits.pending {
+        let (window, bytes) = match counting {
+            CountRule::Alone => (limits.window, limits.pending + limits.pending / 2),
+            CountRule::InOrder => (limits.window - limits.window / RESERVED, limits.pending),
+        };
+        let is_beyond = self.next >= oldest + window && limits.keeps(LineRule::Window);
+        if is_beyond || self.pending_bytes >= bytes {
             return None;
         }
         self.next += 1;

@@ -86,14 +86,21 @@ impl Line {
     }
 
     /// Writes a checkpoint. Returns the dead objects before it.
+    ///
+    /// Writers go on meanwhile: the checkpoint has the state of this moment, and is made when all up to it is durable.
     async fn checkpoint(self: &Arc<Self>) -> Result<Vec<u64>> {
-        self.state().is_quiet = true;
-        let quiet = self.reach_quiet().await;
-        // The state may change again; the bytes are those of the quiet moment.
-        self.state().is_quiet = false;
-        self.tell();
-        let (number, bytes, dead) = quiet?;
-        let bytes = bytes::Bytes::from(bytes);
+        let (number, bytes, dead) = {
+            let mut state = self.state();
+            self.seal(&mut state);
+            let number = state.history.last;
+            let bytes = checkpoint::encode(&state.history, self.facts.guid);
+            let mut dead = state.history.dead(number);
+            if !self.limits.keeps(LineRule::UsedNumbers) {
+                dead.extend(state.history.marks(number));
+            }
+            (number, bytes::Bytes::from(bytes), dead)
+        };
+        self.wait_durable_up_to(number).await?;
         let name = names::checkpoint(number);
         // If there is one already, an answer was lost.
         self.patiently(|| self.store.create(&name, bytes.clone()))
@@ -106,26 +113,6 @@ impl Line {
             self.patiently(|| self.store.delete(&name)).await?;
         }
         Ok(dead)
-    }
-
-    /// Waits until all objects are durable. Returns the number of the last, the bytes of a checkpoint, and the dead objects.
-    async fn reach_quiet(self: &Arc<Self>) -> Result<(u64, Vec<u8>, Vec<u64>)> {
-        self.when(|state| {
-            self.seal(state);
-            let writer = state.writer.as_ref()?;
-            if !writer.pending.is_empty() {
-                return None;
-            }
-            let number = state.history.last;
-            debug_assert_eq!(number, writer.next - 1);
-            let bytes = checkpoint::encode(&state.history, self.facts.guid);
-            let mut dead = state.history.dead(number);
-            if !self.limits.keeps(LineRule::UsedNumbers) {
-                dead.extend(state.history.marks(number));
-            }
-            Some((number, bytes, dead))
-        })
-        .await
     }
 
     /// Puts a list of all deletions on the line, durably: those before, and dead objects.
@@ -154,14 +141,14 @@ impl Line {
             self.seal(&mut state);
             state.history.last
         };
+        self.wait_durable_up_to(last).await?;
+        Ok(last)
+    }
+
+    async fn wait_durable_up_to(&self, last: u64) -> Result<()> {
         self.when(|state| {
-            let writer = state.writer.as_ref()?;
-            writer
-                .pending
-                .range(..=last)
-                .next()
-                .is_none()
-                .then_some(last)
+            let mut before = state.writer.as_ref()?.pending.range(..=last);
+            before.next().is_none().then_some(())
         })
         .await
     }

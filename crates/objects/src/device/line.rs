@@ -119,8 +119,6 @@ pub(super) struct LineState {
     pub(super) stalled_since: Option<Duration>,
     /// The number of the newest checkpoint.
     pub(super) checkpoint: u64,
-    /// True while a checkpoint waits for all objects to be durable. Writers wait meanwhile.
-    pub(super) is_quiet: bool,
     /// True when the writer is about to end. Collection ends then.
     pub(super) is_ending: bool,
     /// True while objects wait for their removal.
@@ -177,7 +175,6 @@ impl Line {
                 failure: None,
                 stalled_since: None,
                 checkpoint: 0,
-                is_quiet: false,
                 is_ending: false,
                 is_removing: false,
                 purges: NumberSet::default(),

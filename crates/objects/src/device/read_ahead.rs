@@ -1,6 +1,8 @@
 //! Reads ahead: for a reader in order, what follows is read before it is asked for.
 //!
 //! Objects never change, so what was read of one stays right. Random reads get exactly what they ask for, and are not kept.
+//! A pool writes records in the order in which they are sealed, so what is one after the other in a file is shuffled on the
+//! device and in objects. So whole objects are read ahead.
 
 use std::collections::{BTreeMap, VecDeque, btree_map};
 use std::ops::Range;
@@ -11,10 +13,13 @@ use tokio::sync::Notify;
 
 use crate::Result;
 
-/// The most bytes that are read before they are asked for.
-const WINDOW_MAX: u64 = 24 << 20;
-/// The most bytes that are kept.
-const KEPT_MAX: usize = 64 << 20;
+/// The most bytes that are read before they are asked for: eight objects, because one request after the other leaves the
+/// line idle.
+const WINDOW_MAX: u64 = 64 << 20;
+/// The bytes by which a reader goes on before more is read ahead.
+const STEP: u64 = 4 << 20;
+/// The most bytes that are kept: those that are read ahead, and those that are being used.
+const KEPT_MAX: usize = 96 << 20;
 /// The most readers that are known.
 const STREAMS_MAX: usize = 16;
 /// Readers in order have several requests on their way, which come in any order within so many bytes.
@@ -53,20 +58,14 @@ impl ReadStreams {
         let mut stream = self.0.remove(at)?;
         stream.end = stream.end.max(offset + len);
         stream.window = (stream.window * 2).max(2 * len).min(WINDOW_MAX);
-        let range = stream.ahead.max(stream.end)..stream.end + stream.window;
-        let is_worthwhile = range.end.saturating_sub(range.start) >= stream.window / 2;
+        // The read itself is in the same objects as what follows.
+        let range = stream.ahead.max(offset)..stream.end + stream.window;
+        let is_worthwhile = range.end.saturating_sub(range.start) >= STEP.min(stream.window / 2);
         if is_worthwhile {
             stream.ahead = range.end;
         }
         self.0.push_front(stream);
         is_worthwhile.then_some(range)
-    }
-
-    /// Notes that more was read ahead than [`ReadStreams::note`] said, to the end of an object.
-    pub(super) fn extend(&mut self, from: u64, to: u64) {
-        if let Some(stream) = self.0.iter_mut().find(|stream| stream.ahead == from) {
-            stream.ahead = to;
-        }
     }
 }
 
@@ -89,10 +88,23 @@ struct KnownParts {
 
 struct ObjectPart {
     end: u64,
+    /// The bytes that a reader in order still asks for. `None` for a part that may be asked for again and again.
+    unread: Option<u64>,
     /// The bytes. `None` while they are read.
     bytes: Option<Bytes>,
     /// The last use.
     used: u64,
+}
+
+/// The use of what is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PartUse {
+    /// The caller only.
+    Caller,
+    /// A reader in order: so many bytes are asked for, each once.
+    Stream(u64),
+    /// Any reader, until other parts need the memory.
+    Any,
 }
 
 /// The next step of a read.
@@ -127,7 +139,7 @@ impl Drop for FetchRight<'_> {
 }
 
 impl ObjectReadAhead {
-    /// Returns a range of an object, which is kept if `is_ahead`. `fetch` reads from the store.
+    /// Returns a range of an object, which is kept for `part_use`. `fetch` reads from the store.
     ///
     /// # Errors
     /// The error of `fetch`.
@@ -135,7 +147,7 @@ impl ObjectReadAhead {
         &self,
         object: u64,
         range: Range<u64>,
-        is_ahead: bool,
+        part_use: PartUse,
         fetch: impl Fn(Range<u64>) -> F,
     ) -> Result<Bytes>
     where
@@ -153,8 +165,8 @@ impl ObjectReadAhead {
                     let key = (object, range.start);
                     let right = FetchRight { ahead: self, key };
                     let bytes = fetch(range.clone()).await?;
-                    if is_ahead {
-                        self.parts.lock().keep(key, &bytes);
+                    if part_use != PartUse::Caller {
+                        self.parts.lock().keep(key, &bytes, part_use);
                     }
                     drop(right);
                     return Ok(bytes);
@@ -177,12 +189,13 @@ impl ObjectReadAhead {
         known.clock += 1;
         let part = ObjectPart {
             end: bytes.len() as u64,
+            unread: None,
             bytes: None,
             used: known.clock,
         };
         if let btree_map::Entry::Vacant(vacant) = known.parts.entry((object, 0)) {
             vacant.insert(part);
-            known.keep((object, 0), bytes);
+            known.keep((object, 0), bytes, PartUse::Any);
         }
     }
 
@@ -191,10 +204,7 @@ impl ObjectReadAhead {
         let mut known = self.parts.lock();
         let range = (object, 0)..=(object, u64::MAX);
         let keys: Vec<_> = known.parts.range(range).map(|(key, _)| *key).collect();
-        for key in keys {
-            let gone = known.parts.remove(&key).and_then(|part| part.bytes);
-            known.kept -= gone.map_or(0, |bytes| bytes.len());
-        }
+        keys.into_iter().for_each(|key| known.remove(key));
     }
 
     /// Forgets what was read.
@@ -225,34 +235,48 @@ impl KnownParts {
             };
             part.used = clock;
             let skip = (range.start - key.1) as usize;
-            let known = bytes.slice(skip..skip + (range.end - range.start) as usize);
+            let len = range.end - range.start;
+            let known = bytes.slice(skip..skip + len as usize);
+            part.unread = part.unread.map(|unread| unread.saturating_sub(len));
+            if part.unread == Some(0) {
+                self.remove(key);
+            }
             return ReadAheadStep::Known(known);
         }
         let part = ObjectPart {
             end: range.end,
+            unread: None,
             bytes: None,
             used: clock,
         };
-        if let Some(old) = self.parts.insert((object, range.start), part) {
-            self.kept -= old.bytes.map_or(0, |bytes| bytes.len());
-        }
+        let key = (object, range.start);
+        self.remove(key);
+        self.parts.insert(key, part);
         ReadAheadStep::Fetch
     }
 
+    fn remove(&mut self, key: (u64, u64)) {
+        let gone = self.parts.remove(&key).and_then(|part| part.bytes);
+        self.kept -= gone.map_or(0, |bytes| bytes.len());
+    }
+
     /// Keeps the bytes of a part that was fetched, and forgets those that were not used for longest.
-    fn keep(&mut self, key: (u64, u64), bytes: &Bytes) {
+    fn keep(&mut self, key: (u64, u64), bytes: &Bytes, part_use: PartUse) {
         let Some(part) = self.parts.get_mut(&key) else {
             return;
         };
         part.bytes = Some(bytes.clone());
+        part.unread = match part_use {
+            PartUse::Stream(bytes) => Some(bytes),
+            PartUse::Caller | PartUse::Any => None,
+        };
         self.kept += bytes.len();
         while self.kept > KEPT_MAX {
             let known = self.parts.iter().filter(|(_, part)| part.bytes.is_some());
             let Some(oldest) = known.min_by_key(|(_, part)| part.used).map(|(key, _)| *key) else {
                 return;
             };
-            let gone = self.parts.remove(&oldest).and_then(|part| part.bytes);
-            self.kept -= gone.map_or(0, |bytes| bytes.len());
+            self.remove(oldest);
         }
     }
 }
@@ -283,13 +307,14 @@ mod tests {
             let i = if i < 4 { i } else { i ^ 1 };
             if let Some(range) = streams.note(i << 20, 1 << 20) {
                 assert!(range.start >= ahead && range.end > range.start, "{range:?}");
-                assert!(range.end - range.start <= WINDOW_MAX);
+                assert!(range.end <= (i << 20) + WINDOW_MAX + SLACK, "{range:?}");
                 ahead = range.end;
                 requests += 1;
             }
             assert!(i < 4 || ahead > (i + 1) << 20, "it falls behind at {i}");
+            assert!(i < 20 || ahead >= (i << 20) + WINDOW_MAX - STEP, "at {i}");
         }
-        assert!(requests < 40, "{requests} requests");
+        assert!(requests < 80, "{requests} requests");
         let mut random = ReadStreams::default();
         for i in 0..100 {
             assert_eq!(random.note((i * 37 % 100) << 30, 4096), None);
@@ -298,30 +323,48 @@ mod tests {
     }
 
     #[test]
+    fn what_a_reader_in_order_has_read_takes_no_memory() {
+        let ahead = ObjectReadAhead::default();
+        let object = Bytes::from_static(&[7; 100]);
+        let fetch = |range: Range<u64>| {
+            let bytes = object.slice(range.start as usize..range.end as usize);
+            async move { Ok(bytes) }
+        };
+        run(ahead.read(1, 0..100, PartUse::Stream(80), fetch)).unwrap();
+        for range in [40..80, 0..20] {
+            run(ahead.read(1, range, PartUse::Caller, fetch)).unwrap();
+            assert!(ahead.has(1, &(0..100)));
+        }
+        run(ahead.read(1, 20..40, PartUse::Caller, fetch)).unwrap();
+        assert!(!ahead.has(1, &(0..100)));
+        assert_eq!(ahead.parts.lock().kept, 0);
+    }
+
+    #[test]
     fn what_was_read_ahead_is_not_read_again_and_the_rest_is_not_kept() {
         let object: Vec<u8> = (0..100_000_u32).map(|i| (i / 7) as u8).collect();
         let object = Bytes::from(object);
         let fetched = RefCell::new(Vec::new());
         let ahead = ObjectReadAhead::default();
-        let read = |range: Range<u64>, is_ahead: bool| {
+        let read = |range: Range<u64>, part_use: PartUse| {
             let fetch = |range: Range<u64>| {
                 fetched.borrow_mut().push(range.clone());
                 let bytes = object.slice(range.start as usize..range.end as usize);
                 async move { Ok(bytes) }
             };
-            let bytes = run(ahead.read(7, range.clone(), is_ahead, fetch)).unwrap();
+            let bytes = run(ahead.read(7, range.clone(), part_use, fetch)).unwrap();
             assert_eq!(
                 bytes,
                 object.slice(range.start as usize..range.end as usize)
             );
         };
-        read(1000..50_000, true);
-        read(1000..2000, false);
-        read(49_000..50_000, false);
+        read(1000..50_000, PartUse::Any);
+        read(1000..2000, PartUse::Caller);
+        read(49_000..50_000, PartUse::Caller);
         let once = std::slice::from_ref(&(1000..50_000)).to_vec();
         assert_eq!(fetched.take(), once);
         for range in [49_000..50_001, 0..1001, 60_000..60_100, 60_000..60_100] {
-            read(range.clone(), false);
+            read(range.clone(), PartUse::Caller);
             assert_eq!(fetched.take(), std::slice::from_ref(&range));
         }
         assert!(ahead.parts.lock().kept <= KEPT_MAX);
@@ -331,9 +374,9 @@ mod tests {
     fn a_failed_read_leaves_nothing_that_others_wait_for() {
         let ahead = ObjectReadAhead::default();
         let error = || crate::Error::NoRandom;
-        let failed = run(ahead.read(1, 0..10, false, |_| async { Err(error()) }));
+        let failed = run(ahead.read(1, 0..10, PartUse::Caller, |_| async { Err(error()) }));
         assert!(failed.is_err());
-        let read = run(ahead.read(1, 0..10, false, |_| async {
+        let read = run(ahead.read(1, 0..10, PartUse::Caller, |_| async {
             Ok(Bytes::from_static(&[7; 10]))
         }));
         assert_eq!(read.unwrap(), Bytes::from_static(&[7; 10]));

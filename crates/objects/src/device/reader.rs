@@ -1,5 +1,6 @@
 //! Reads: from memory what is on its way, otherwise from the store.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 
 use super::line::{Line, LineState};
+use super::read_ahead::PartUse;
 use crate::line::names;
 use crate::{Error, Result};
 
@@ -114,10 +116,13 @@ impl Line {
             true => range.clone(),
             false => self.widen(object, &range),
         };
-        let is_wide = wide != range;
+        let part_use = match wide == range {
+            true => PartUse::Caller,
+            false => PartUse::Any,
+        };
         let bytes = self
             .ahead
-            .read(object, wide.clone(), is_wide, fetch)
+            .read(object, wide.clone(), part_use, fetch)
             .await?;
         let skip = (range.start - wide.start) as usize;
         Ok(bytes.slice(skip..skip + (range.end - range.start) as usize))
@@ -164,50 +169,56 @@ impl Line {
                 .collect()
         };
         for (object, range) in newest {
-            self.begin_read(object, range);
+            self.begin_read(object, range, PartUse::Any);
         }
     }
 
     /// Begins to read a range of an object that will be asked for.
-    fn begin_read(self: &Arc<Self>, object: u64, range: Range<u64>) {
+    fn begin_read(self: &Arc<Self>, object: u64, range: Range<u64>, part_use: PartUse) {
         let line = Arc::clone(self);
         self.executor.spawn(Box::pin(async move {
             let fetch = |range| line.read_range(object, range);
             // The reader itself meets an error, if it stays.
-            let _ = line.ahead.read(object, range, true, fetch).await;
+            let _ = line.ahead.read(object, range, part_use, fetch).await;
         }));
     }
 
-    /// Begins to read what follows, if a reader goes on where it ended. Whole extents are read, so that few records lie in two
-    /// parts.
+    /// Begins to read the objects that follow, if a reader goes on where it ended. An object is read as a whole if much of
+    /// it is needed, otherwise what follows in it.
     fn read_ahead(self: &Arc<Self>, offset: u64, len: u64) {
         let Some(wanted) = self.streams.lock().note(offset, len) else {
             return;
         };
-        let until = (wanted.end + self.limits.data as u64).min(self.facts.size);
-        let mut end = wanted.start;
         let mut parts = Vec::new();
         {
             let state = self.state();
-            let pieces = state
-                .history
-                .map
-                .pieces(wanted.start..until.max(wanted.start));
-            for piece in pieces
-                .into_iter()
-                .take_while(|piece| piece.offset < wanted.end)
-            {
-                end = piece.offset + piece.len;
-                let source = piece
-                    .source
-                    .and_then(|is| Some((is.object, u64::from(is.at?))));
+            let wanted = wanted.start..wanted.end.min(self.facts.size).max(wanted.start);
+            let mut whole = BTreeSet::new();
+            for piece in state.history.map.pieces(wanted) {
+                let source = piece.source.and_then(|is| Some((is.object, is.at?)));
                 let stored = source.filter(|(object, _)| state.in_memory(*object).is_none());
-                parts.extend(stored.map(|(object, at)| (object, at..at + piece.len)));
+                let Some((object, at)) = stored else {
+                    continue;
+                };
+                let is = state.history.objects.get(&object);
+                let (size, live) = is.map_or((0, 0), |is| (is.size, is.live));
+                let at = u64::from(at);
+                match live * 2 >= size {
+                    true if whole.insert(object) => {
+                        parts.push((object, 0..size, PartUse::Stream(live)));
+                    }
+                    true => {}
+                    false => {
+                        let part_use = PartUse::Stream(piece.len);
+                        parts.push((object, at..at + piece.len, part_use));
+                    }
+                }
             }
         }
-        self.streams.lock().extend(wanted.end, end);
-        for (object, range) in parts {
-            self.begin_read(object, range);
+        for (object, range, part_use) in parts {
+            if !self.ahead.has(object, &range) {
+                self.begin_read(object, range, part_use);
+            }
         }
     }
 
