@@ -101,6 +101,16 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Returns whether objects are missing or not what a device has. Such a device can only be removed.
+    pub(crate) fn says_unreadable(&self) -> bool {
+        matches!(
+            self,
+            Error::Damaged { .. } | Error::Missing { .. } | Error::NoPool { .. }
+        )
+    }
+}
+
 impl From<&Error> for FailureKind {
     fn from(error: &Error) -> FailureKind {
         match error {

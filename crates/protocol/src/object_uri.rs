@@ -251,6 +251,43 @@ mod tests {
     }
 
     #[test]
+    fn each_folder_has_an_address_that_names_it() {
+        let letters = [
+            'a',
+            '%',
+            ' ',
+            '?',
+            '#',
+            '@',
+            '2',
+            '5',
+            ':',
+            '"',
+            '\\',
+            '+',
+            'ä',
+            '\u{1f511}',
+            '\n',
+            '.',
+        ];
+        let mut seed = 1_u64;
+        for _ in 0..2000 {
+            let mut path = String::new();
+            for _ in 0..3 {
+                path.push_str("/x");
+                for _ in 0..seed % 6 {
+                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    path.push(letters[(seed >> 33) as usize % letters.len()]);
+                }
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1) >> 1;
+            }
+            let folder = ObjectUri::Folder(path.into());
+            let text = folder.to_string();
+            assert_eq!(ObjectUri::parse(&text).unwrap(), folder, "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_address_is_refused_with_the_reason() {
         let long_part = format!("s3://bucket/{}", "x".repeat(256));
         let long = format!("s3://bucket/{}", ["x"; 257].join("/"));

@@ -32,11 +32,7 @@ impl ObjectDevice {
         size: u64,
         header_size: u64,
     ) -> Result<(), Error> {
-        let facts = DeviceFacts {
-            guid: random()?,
-            size,
-            header_size,
-        };
+        let facts = DeviceFacts::new(random()?, size, header_size);
         finish(&**executor, create::create(&**store, &facts))
     }
 
@@ -51,7 +47,7 @@ impl ObjectDevice {
         access: DeviceAccess,
     ) -> Result<ObjectDevice, Error> {
         let (facts, checkpoints) = finish(&*executor, create::read_facts(&*store))?;
-        let how = (LineLimits::DEFAULT, random()?);
+        let how = (LineLimits::of(&facts), random()?);
         let line = Arc::new(Line::new(store, executor, facts, how));
         finish(
             &*line.executor,
@@ -89,12 +85,8 @@ impl ObjectDevice {
         header_size: u64,
     ) -> Result<ObjectDevice, Error> {
         finish(&*executor, create::check_free(&*store))?;
-        let facts = DeviceFacts {
-            guid: random()?,
-            size,
-            header_size,
-        };
-        let how = (LineLimits::DEFAULT, random()?);
+        let facts = DeviceFacts::new(random()?, size, header_size);
+        let how = (LineLimits::of(&facts), random()?);
         Ok(ObjectDevice {
             line: Arc::new(Line::new(store, executor, facts, how)),
             is_read_only: true,
@@ -102,18 +94,30 @@ impl ObjectDevice {
     }
 
     /// Removes all objects of a device, readable or not. Objects with names that no device gives stay. Returns the number
-    /// of objects.
+    /// of objects. It takes the line first, so that the writer of a machine that still has the pool fails.
     ///
     /// # Errors
     /// The store refuses, or does not answer for long.
     pub fn remove(store: Arc<dyn ObjectStore>, executor: Arc<dyn Executor>) -> Result<u64, Error> {
-        let facts = DeviceFacts {
-            guid: [0; 16],
-            size: 0,
-            header_size: 0,
+        let known = finish(&*executor, create::read_facts(&*store));
+        let (facts, checkpoints) = match known {
+            Ok((facts, checkpoints)) => (Some(facts), checkpoints),
+            Err(error) if error.says_unreadable() => (None, None),
+            Err(error) => return Err(error),
         };
-        let line = Line::new(store, executor, facts, (LineLimits::DEFAULT, random()?));
-        finish(&*line.executor, create::remove(&line))
+        let is_readable = facts.is_some();
+        let facts = facts.unwrap_or_else(|| DeviceFacts::new([0; 16], 0, 0));
+        let how = (LineLimits::of(&facts), random()?);
+        let line = Arc::new(Line::new(store, executor, facts, how));
+        if is_readable {
+            finish(
+                &*line.executor,
+                create::within(&line, line.take_to_remove(checkpoints)),
+            )?;
+        }
+        let removed = finish(&*line.executor, create::remove(&line));
+        line.end();
+        removed
     }
 
     /// The time for which the store has not answered. `None` if it answers.

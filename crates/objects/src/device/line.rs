@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::read_ahead::{ObjectReadAhead, ReadStreams};
 use crate::line::history::LineHistory;
-use crate::line::log_object::{DATA_MAX, LineEntry, Run, WriterId};
+use crate::line::log_object::{LineEntry, Run, WriterId};
 use crate::line::pool_object::DeviceFacts;
 use crate::line::ranges::NumberSet;
 use crate::store::{Executor, ObjectStore};
@@ -59,18 +59,20 @@ pub(crate) enum LineRule {
 }
 
 impl LineLimits {
-    /// The limits of this version.
-    pub(crate) const DEFAULT: LineLimits = LineLimits {
-        window: 64,
-        pending: 128 << 20,
-        data: DATA_MAX,
-        checkpoint: 256,
-        removal: Duration::from_secs(600),
-        copies: 256 << 20,
-        opening: 16 << 20,
-        #[cfg(test)]
-        without: None,
-    };
+    /// The limits of a device. Those that are not in its object are of this version.
+    pub(super) fn of(facts: &DeviceFacts) -> LineLimits {
+        LineLimits {
+            window: facts.window.into(),
+            pending: 128 << 20,
+            data: facts.data as usize,
+            checkpoint: 256,
+            removal: Duration::from_secs(facts.removal.into()),
+            copies: 256 << 20,
+            opening: 16 << 20,
+            #[cfg(test)]
+            without: None,
+        }
+    }
 
     /// Returns whether a rule holds. All do, except in tests.
     #[cfg_attr(

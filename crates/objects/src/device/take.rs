@@ -267,11 +267,30 @@ impl Line {
                 );
             }
         }
-        // Nothing is sent any more.
+        self.end();
+    }
+
+    /// Ends all requests. Nothing is sent any more.
+    pub(super) fn end(&self) {
         self.state().failure.get_or_insert(Error::Fenced {
             store: self.store.address(),
         });
         self.tell();
+    }
+
+    /// Takes a line whose objects are about to be removed. A line that cannot be read is not taken.
+    ///
+    /// # Errors
+    /// A request was refused, or another machine goes on writing.
+    pub(super) async fn take_to_remove(
+        self: &Arc<Self>,
+        checkpoints: Option<ListedNumbers>,
+    ) -> Result<()> {
+        match self.open(checkpoints).await {
+            Ok(()) => self.take().await,
+            Err(error) if error.says_unreadable() => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     async fn release(self: &Arc<Self>) -> Result<()> {

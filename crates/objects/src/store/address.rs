@@ -1,6 +1,6 @@
 //! Addresses of pools on object stores.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// The kind of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,22 @@ impl fmt::Display for StoreAddress {
         write!(f, "{}://{}", self.provider.scheme(), self.bucket)?;
         match self.prefix.as_str() {
             "" => Ok(()),
-            path if path.starts_with('/') => f.write_str(path),
+            path if path.starts_with('/') => write_escaped(f, path),
             path => write!(f, "/{path}"),
         }
     }
+}
+
+/// Writes a path with the escapes that it has in an address. The same address in messages and on the command line names the
+/// same folder.
+fn write_escaped(f: &mut fmt::Formatter<'_>, path: &str) -> fmt::Result {
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' | b':' => {
+                f.write_char(byte.into())?;
+            }
+            other => write!(f, "%{other:02X}")?,
+        }
+    }
+    Ok(())
 }

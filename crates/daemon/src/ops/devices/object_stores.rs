@@ -188,3 +188,20 @@ fn advise(uri: &ObjectUri, error: &Error) -> Failure {
     }
     failure
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_a_store_name_it_as_the_user_does() {
+        for text in [
+            "s3://bucket/a/b",
+            "gs://bucket",
+            "file:///srv/a%20b%25%3F%23%40%C3%A4",
+        ] {
+            let uri = ObjectUri::parse(text).unwrap();
+            assert_eq!(address(&uri).to_string(), uri.to_string());
+        }
+    }
+}

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::simulation::LIMITS;
 use super::store::FrozenStore;
 use super::world::{InstantExecutor, World, at_once};
 use crate::device::line::{Line, LineLimits};
@@ -21,6 +22,9 @@ pub(super) const FACTS: DeviceFacts = DeviceFacts {
     guid: [7; 16],
     size: 1 << 20,
     header_size: 4096,
+    window: LIMITS.window as u32,
+    data: LIMITS.data as u32,
+    removal: 1,
 };
 /// The blocks that actors write: in the header, in order, and those with durable writes only.
 pub(super) const HEADERS: std::ops::Range<usize> = 0..2;

@@ -11,6 +11,7 @@ use super::simulation::LIMITS;
 use super::store::StoreFaults;
 use super::world::{ActorId, SimExecutor, World};
 use crate::Error;
+use crate::device::create;
 use crate::device::line::{Line, LineLimits, LineRule};
 use crate::line::names;
 use crate::store::Executor;
@@ -196,4 +197,21 @@ fn a_machine_that_takes_the_line_in_a_hole_of_collection_is_refused() {
         "{outcome:?}"
     );
     assert_eq!(schedule.fault(), None);
+}
+
+#[test]
+fn a_machine_that_still_writes_is_told_when_the_pool_is_removed() {
+    let schedule = Schedule::new(None);
+    let old = schedule.take(0);
+    let line = schedule.stage.line(1);
+    let taken = Arc::clone(&line);
+    schedule
+        .finish(1, async move { taken.take_to_remove(None).await })
+        .expect("nobody else takes the line");
+    let written = schedule.finish(0, async move { old.write_durably(DURABLE.start).await });
+    assert!(matches!(written, Err(Error::Fenced { .. })), "{written:?}");
+    let removed = schedule.finish(1, async move { create::remove(&line).await });
+    assert!(removed.is_ok_and(|count| count > 0));
+    let state = schedule.stage.world.state();
+    assert!(state.shelf.objects.is_empty());
 }
