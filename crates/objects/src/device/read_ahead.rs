@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::Result;
+use crate::line::ranges::NumberSet;
 
 /// The most bytes that are read before they are asked for: eight objects, because one request after the other leaves the
 /// line idle.
@@ -78,18 +79,20 @@ pub(super) struct ObjectReadAhead {
 
 #[derive(Default)]
 struct KnownParts {
-    /// Parts by object and first byte.
-    parts: BTreeMap<(u64, u64), ObjectPart>,
+    /// Parts by object, first byte and end.
+    parts: BTreeMap<PartKey, ObjectPart>,
     /// The bytes kept.
     kept: usize,
     /// Counts uses.
     clock: u64,
 }
 
+/// An object, the first byte of a part of it, and its end.
+type PartKey = (u64, u64, u64);
+
 struct ObjectPart {
-    end: u64,
-    /// The bytes that a reader in order still asks for. `None` for a part that may be asked for again and again.
-    unread: Option<u64>,
+    /// For a part that a reader in order asks for once: the bytes that it needs, and what it has read.
+    once: Option<(u64, NumberSet)>,
     /// The bytes. `None` while they are read.
     bytes: Option<Bytes>,
     /// The last use.
@@ -120,7 +123,7 @@ enum ReadAheadStep {
 /// The right to fetch a part. Others wait for it; when this is dropped without a result they go on.
 struct FetchRight<'a> {
     ahead: &'a ObjectReadAhead,
-    key: (u64, u64),
+    key: PartKey,
 }
 
 impl Drop for FetchRight<'_> {
@@ -162,7 +165,7 @@ impl ObjectReadAhead {
                 ReadAheadStep::Known(bytes) => return Ok(bytes),
                 ReadAheadStep::Wait => changed.await,
                 ReadAheadStep::Fetch => {
-                    let key = (object, range.start);
+                    let key = (object, range.start, range.end);
                     let right = FetchRight { ahead: self, key };
                     let bytes = fetch(range.clone()).await?;
                     if part_use != PartUse::Caller {
@@ -188,21 +191,21 @@ impl ObjectReadAhead {
         let mut known = self.parts.lock();
         known.clock += 1;
         let part = ObjectPart {
-            end: bytes.len() as u64,
-            unread: None,
+            once: None,
             bytes: None,
             used: known.clock,
         };
-        if let btree_map::Entry::Vacant(vacant) = known.parts.entry((object, 0)) {
+        let key = (object, 0, bytes.len() as u64);
+        if let btree_map::Entry::Vacant(vacant) = known.parts.entry(key) {
             vacant.insert(part);
-            known.keep((object, 0), bytes, PartUse::Any);
+            known.keep(key, bytes, PartUse::Any);
         }
     }
 
     /// Forgets what was read of an object.
     pub(super) fn forget(&self, object: u64) {
         let mut known = self.parts.lock();
-        let range = (object, 0)..=(object, u64::MAX);
+        let range = (object, 0, 0)..=(object, u64::MAX, u64::MAX);
         let keys: Vec<_> = known.parts.range(range).map(|(key, _)| *key).collect();
         keys.into_iter().for_each(|key| known.remove(key));
     }
@@ -217,10 +220,10 @@ impl ObjectReadAhead {
 
 impl KnownParts {
     /// The part in which a range lies.
-    fn around(&self, object: u64, range: &Range<u64>) -> Option<(u64, u64)> {
-        let before = self.parts.range((object, 0)..=(object, range.start));
-        let mut around = before.rev().filter(|(_, part)| range.end <= part.end);
-        around.next().map(|(key, _)| *key)
+    fn around(&self, object: u64, range: &Range<u64>) -> Option<PartKey> {
+        let before = (object, 0, 0)..=(object, range.start, u64::MAX);
+        let mut before = self.parts.range(before).rev().map(|(key, _)| *key);
+        before.find(|(_, _, end)| range.end <= *end)
     }
 
     fn step(&mut self, object: u64, range: &Range<u64>) -> ReadAheadStep {
@@ -237,37 +240,38 @@ impl KnownParts {
             let skip = (range.start - key.1) as usize;
             let len = range.end - range.start;
             let known = bytes.slice(skip..skip + len as usize);
-            part.unread = part.unread.map(|unread| unread.saturating_sub(len));
-            if part.unread == Some(0) {
-                self.remove(key);
+            if let Some((needed, read)) = &mut part.once {
+                // Two readers may ask for the same.
+                read.insert(range.clone());
+                let sum: u64 = read.iter().map(|range| range.end - range.start).sum();
+                if sum >= *needed {
+                    self.remove(key);
+                }
             }
             return ReadAheadStep::Known(known);
         }
         let part = ObjectPart {
-            end: range.end,
-            unread: None,
+            once: None,
             bytes: None,
             used: clock,
         };
-        let key = (object, range.start);
-        self.remove(key);
-        self.parts.insert(key, part);
+        self.parts.insert((object, range.start, range.end), part);
         ReadAheadStep::Fetch
     }
 
-    fn remove(&mut self, key: (u64, u64)) {
+    fn remove(&mut self, key: PartKey) {
         let gone = self.parts.remove(&key).and_then(|part| part.bytes);
         self.kept -= gone.map_or(0, |bytes| bytes.len());
     }
 
     /// Keeps the bytes of a part that was fetched, and forgets those that were not used for longest.
-    fn keep(&mut self, key: (u64, u64), bytes: &Bytes, part_use: PartUse) {
+    fn keep(&mut self, key: PartKey, bytes: &Bytes, part_use: PartUse) {
         let Some(part) = self.parts.get_mut(&key) else {
             return;
         };
         part.bytes = Some(bytes.clone());
-        part.unread = match part_use {
-            PartUse::Stream(bytes) => Some(bytes),
+        part.once = match part_use {
+            PartUse::Stream(bytes) => Some((bytes, NumberSet::default())),
             PartUse::Caller | PartUse::Any => None,
         };
         self.kept += bytes.len();
@@ -331,7 +335,7 @@ mod tests {
             async move { Ok(bytes) }
         };
         run(ahead.read(1, 0..100, PartUse::Stream(80), fetch)).unwrap();
-        for range in [40..80, 0..20] {
+        for range in [40..80, 0..20, 40..80, 0..20] {
             run(ahead.read(1, range, PartUse::Caller, fetch)).unwrap();
             assert!(ahead.has(1, &(0..100)));
         }
