@@ -312,7 +312,7 @@ impl ActiveWriter {
         Ok(())
     }
 
-    async fn close(&self) {
+    pub(super) async fn close(&self) {
         self.line.close().await;
     }
 }

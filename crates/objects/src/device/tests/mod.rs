@@ -1,7 +1,9 @@
 //! Tests of the device on a simulated store.
 
 mod actors;
+mod damage;
 mod ledger;
+mod requests;
 mod rules;
 mod schedules;
 mod simulation;

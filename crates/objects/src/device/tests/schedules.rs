@@ -17,12 +17,12 @@ use crate::line::names;
 use crate::store::Executor;
 
 /// A schedule on a store without faults.
-struct Schedule {
-    stage: Stage,
+pub(super) struct Schedule {
+    pub(super) stage: Stage,
 }
 
 impl Schedule {
-    fn new(without: Option<LineRule>) -> Schedule {
+    pub(super) fn new(without: Option<LineRule>) -> Schedule {
         let stage = Stage {
             world: World::new(1),
             ledger: Arc::new(Mutex::new(Ledger::default())),
@@ -65,7 +65,7 @@ impl Schedule {
     }
 
     /// Lets all actors go on for a while.
-    fn wait(&self, time: Duration) {
+    pub(super) fn wait(&self, time: Duration) {
         let world = Arc::clone(&self.stage.world);
         let clock = SimExecutor { world, actor: 2 };
         self.finish(2, clock.sleep(time));
@@ -88,7 +88,7 @@ impl Schedule {
     }
 
     /// Runs a task of an actor to its end.
-    fn finish<T: Send + 'static>(
+    pub(super) fn finish<T: Send + 'static>(
         &self,
         actor: ActorId,
         task: impl Future<Output = T> + Send + 'static,
@@ -100,7 +100,7 @@ impl Schedule {
     }
 
     /// Lets an actor take the line.
-    fn take(&self, actor: ActorId) -> Arc<ActiveWriter> {
+    pub(super) fn take(&self, actor: ActorId) -> Arc<ActiveWriter> {
         let stage = self.stage.clone();
         let taken = self.finish(actor, async move {
             let line = stage.line(actor);
@@ -122,7 +122,7 @@ impl Schedule {
     }
 
     /// The end: the first fault.
-    fn fault(self) -> Option<String> {
+    pub(super) fn fault(self) -> Option<String> {
         for actor in 0..3 {
             self.stage.world.kill(actor);
         }
