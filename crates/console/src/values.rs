@@ -25,9 +25,45 @@ pub fn is_keysource(text: &str) -> bool {
     formats.iter().any(|format| text.starts_with(format))
 }
 
+/// The seconds in a time such as `90d`: a number with s, m, h or d. `None` for another text, and for 0.
+pub fn seconds(text: &str) -> Option<u64> {
+    let unit = match text.chars().last()? {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return None,
+    };
+    let number = &text[..text.len() - 1];
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    let number = number.parse::<u64>().ok().filter(|_| is_number)?;
+    number.checked_mul(unit).filter(|seconds| *seconds > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_a_unit() {
+        for (text, is) in [("1s", 1), ("5m", 300), ("2h", 7200), ("90d", 7_776_000)] {
+            assert_eq!(seconds(text), Some(is), "{text}");
+        }
+        for wrong in [
+            "",
+            "5",
+            "h",
+            "0h",
+            "-1h",
+            "+1h",
+            "1w",
+            "99999999999999999999d",
+            "1.5h",
+            "5é",
+        ] {
+            assert_eq!(seconds(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn properties() {

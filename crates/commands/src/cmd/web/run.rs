@@ -9,6 +9,7 @@ use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, absolute, answer, other, usage};
 use console::show::table::Column;
 use console::show::{json, time};
+use console::values;
 use protocol::api::{Command, Failure, FailureKind, TokenRow, TokenScope, command};
 
 use crate::cmd::web::args::{Token, TokenCreate, TokenList, Web, WebCommand};
@@ -107,19 +108,7 @@ fn seconds(text: &str) -> Result<Option<u64>> {
             "--expires {text}: use a number with s, m, h or d, such as 90d, or 'never'"
         ))
     };
-    let unit = match text.chars().last() {
-        Some('s') => 1,
-        Some('m') => 60,
-        Some('h') => 3600,
-        Some('d') => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number = text[..text.len() - 1].parse::<u64>().ok();
-    let seconds = number.and_then(|number| number.checked_mul(unit));
-    seconds
-        .filter(|seconds| *seconds > 0)
-        .map(Some)
-        .ok_or_else(wrong)
+    values::seconds(text).map(Some).ok_or_else(wrong)
 }
 
 fn list(args: &TokenList, session: &mut Session) -> Result {
