@@ -21,6 +21,7 @@ use crate::host::process::notify;
 use crate::host::state_dir;
 use crate::host::state_dir::state_dir_at;
 use crate::serve::metrics::server as metrics;
+use crate::serve::replication;
 use crate::serve::unix::ConnectionEnd;
 use crate::state::callers::command_connections::{
     SIGNALLED, STOPPED, attend, raise_descriptor_limit,
@@ -77,6 +78,7 @@ pub fn serve(options: ServeOptions) -> Result<()> {
     FRONT_ENDS
         .iter()
         .for_each(|each| each.start(&started.daemon));
+    replication::start(&started.daemon);
     notify::tell(notify::READY);
     accept(&started);
     FRONT_ENDS

@@ -16,6 +16,7 @@ impl Daemon {
     /// in use, changes nothing.
     pub(crate) fn shut_down(self: &Arc<Self>) -> Result<()> {
         self.pool_table.set_stopping(true);
+        self.replications.close();
         let unflushed = self.unflushed();
         let result = self
             .may_end_suspended()
@@ -31,6 +32,7 @@ impl Daemon {
             }
             Err(_) => {
                 self.pool_table.set_stopping(false);
+                self.replications.open();
                 self.restore_offers();
             }
         }
@@ -41,6 +43,7 @@ impl Daemon {
     /// exported does not stop the export of others. Returns lines about what was cut, and about failures.
     pub(crate) fn shut_down_by_force(self: &Arc<Self>) -> Vec<String> {
         self.pool_table.set_stopping(true);
+        self.replications.close();
         self.transfers.break_off();
         self.give_up_suspended();
         for active in self.pools() {

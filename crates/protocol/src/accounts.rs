@@ -13,6 +13,8 @@ pub struct SystemAccount {
     pub name: String,
     /// The first group.
     pub gid: u32,
+    /// The home directory.
+    pub home: String,
 }
 
 /// The accounts in `/etc/passwd`, by number. If two have the same number, the first one counts.
@@ -27,7 +29,8 @@ pub fn accounts() -> io::Result<BTreeMap<u32, SystemAccount>> {
         let name = fields.next()?.to_owned();
         let uid: u32 = fields.nth(1)?.parse().ok()?;
         let gid = fields.next()?.parse().ok()?;
-        Some((uid, SystemAccount { name, gid }))
+        let home = fields.nth(1)?.to_owned();
+        Some((uid, SystemAccount { name, gid, home }))
     };
     let mut all = BTreeMap::new();
     for (uid, account) in text.lines().filter_map(account) {

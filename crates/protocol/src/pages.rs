@@ -43,6 +43,7 @@ pub const PAGES: &[GuidePage] = &[
     page!("pool-full", "pool-full.md"),
     page!("keys-not-loaded", "keys-not-loaded.md"),
     page!("work-waits", "work-waits.md"),
+    page!("replication-behind", "replication-behind.md"),
     page!("device-larger", "device-larger.md"),
     page!("exit-codes", "exit-codes.md"),
 ];

@@ -6,6 +6,7 @@ mod common;
 mod site;
 
 mod delegation;
+mod jobs;
 mod other_users;
 mod small_requests;
 mod zones;

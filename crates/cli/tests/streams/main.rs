@@ -5,6 +5,8 @@ mod common;
 
 mod estimates;
 mod forgeries;
+mod jobs;
+mod jobs_ssh;
 mod origin;
 mod plain;
 mod replicate;

@@ -32,6 +32,7 @@ use crate::cmd::ha::args::Ha;
 use crate::cmd::key::args::{KeyCommand, Keygen};
 use crate::cmd::luks::args::Luks;
 use crate::cmd::pool::args::{Inspect, PoolCommand};
+use crate::cmd::replicate::args::ReplicateCommand;
 use crate::cmd::send::args::{Receive, Send};
 use crate::cmd::service::args::{AnchorArgs, Completion, DaemonArgs, Explain, Manual};
 use crate::cmd::snapshot::args::{
@@ -40,7 +41,8 @@ use crate::cmd::snapshot::args::{
 use crate::cmd::web::args::Web;
 use crate::cmd::zone::args::ZoneCommand;
 use crate::cmd::{
-    csi, dataset, doctor, export, generate, ha, key, luks, pool, send, service, snapshot, web, zone,
+    csi, dataset, doctor, export, generate, ha, key, luks, pool, replicate, send, service,
+    snapshot, web, zone,
 };
 
 macro_rules! socket_help {
@@ -197,6 +199,8 @@ commands! {
     Send(Send) => send::run::send,
     #[command(alias = "recv")]
     Receive(Receive) => send::run::receive,
+    #[command(subcommand)]
+    Replicate(ReplicateCommand) => replicate::run::run,
     #[command(subcommand)]
     Key(KeyCommand) => key::run::run,
     Keygen(Keygen) => |args, _| key::run::keygen(&args),

@@ -32,6 +32,7 @@ mod history_rules;
 mod key;
 mod luks;
 mod pool;
+mod replicate;
 mod send;
 mod service;
 mod snapshot;

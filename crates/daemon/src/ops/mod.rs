@@ -10,6 +10,7 @@ pub(crate) mod keys;
 pub(crate) mod mappings;
 pub(crate) mod mounts;
 pub(crate) mod pools;
+pub(crate) mod replication;
 pub(crate) mod snapshots;
 pub(crate) mod streams;
 pub(crate) mod users;

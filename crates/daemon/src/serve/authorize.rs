@@ -325,6 +325,21 @@ impl<'a> PermissionCheck<'a> {
         Ok(())
     }
 
+    /// Checks sending a dataset as it is sealed, with `recursive` those below it too. Contents that are not sealed show
+    /// everything.
+    pub(super) fn send_dataset(&self, name: &str, recursive: bool) -> Result<()> {
+        match recursive {
+            true => self.send_below(name, true),
+            false if self.is_sealed(name) => self.need(name, &["send"]),
+            false => self.need(name, &["send", "key"]),
+        }
+    }
+
+    /// Returns whether the caller showed a token that reaches one dataset.
+    pub(super) fn has_token_of_dataset(&self) -> bool {
+        self.peer.dataset().is_some()
+    }
+
     /// Returns whether the contents of a dataset are encrypted.
     pub(super) fn is_sealed(&self, name: &str) -> bool {
         let found = self.daemon.find(dataset_of(name));

@@ -6,6 +6,7 @@ mod decision;
 pub(crate) mod dispatch;
 pub(crate) mod metrics;
 pub(crate) mod read_deadline;
+pub(crate) mod replication;
 mod scope;
 mod subjects;
 #[cfg(test)]

@@ -29,6 +29,7 @@ use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::events::EventLog;
 use crate::state::pools::last_end::LastRun;
 use crate::state::pools::pool_table::PoolTable;
+use crate::state::replication::table::ReplicationTable;
 use crate::state::zones::zone::Zones;
 
 /// The daemon.
@@ -43,6 +44,8 @@ pub(crate) struct Daemon {
     pub(crate) tokens: Tokens,
     /// The pools that are imported, and those that the next start imports.
     pub(crate) pool_table: PoolTable,
+    /// Jobs that copy datasets.
+    pub(crate) replications: ReplicationTable,
     /// Connections of commands that send or receive.
     pub(crate) transfers: Connections,
     /// Connections at all sockets.
@@ -99,6 +102,7 @@ impl Daemon {
             tokens: Tokens::new(&state),
             last_run: LastRun::new(&state),
             pool_table: PoolTable::new(&state),
+            replications: ReplicationTable::new(&state),
             mappings: Mappings::new(&state),
             exported: ExportTable::new(&state),
             zones: Zones::new(&state),

@@ -10,4 +10,5 @@ pub(crate) mod keys;
 pub(crate) mod memory;
 pub(crate) mod mounts;
 pub(crate) mod pools;
+pub(crate) mod replication;
 pub(crate) mod zones;

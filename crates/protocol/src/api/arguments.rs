@@ -262,7 +262,33 @@ pub enum SendScope {
     Rest {
         /// The token of the receive.
         token: String,
+        /// The dataset whose snapshot is sent; any if absent.
+        #[serde(default)]
+        of: Option<String>,
     },
+}
+
+/// A change of a job that copies a dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JobChange {
+    /// Let the job no longer run by itself, and stop it if it runs.
+    Pause,
+    /// Let the job run by itself again, on this machine.
+    Resume,
+    /// Remove the job. The copy stays.
+    Remove,
+}
+
+impl JobChange {
+    /// The word of the command line.
+    pub fn verb(self) -> &'static str {
+        match self {
+            JobChange::Pause => "pause",
+            JobChange::Resume => "resume",
+            JobChange::Remove => "remove",
+        }
+    }
 }
 
 /// The rule by which the name of a received dataset is made.

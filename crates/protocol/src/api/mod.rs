@@ -12,7 +12,7 @@ mod zone_profile;
 use serde::{Deserialize, Serialize};
 
 pub use arguments::{
-    AccessTimes, CheckpointUse, DeviceChange, DeviceGroup, HomeStep, InspectTarget,
+    AccessTimes, CheckpointUse, DeviceChange, DeviceGroup, HomeStep, InspectTarget, JobChange,
     MountPermissions, NAMES_MAX, NewPoolDevices, NewVolume, Pbkdf, Props, ReceiveName, Rotation,
     SendScope, SpaceWork, WhoKind,
 };
@@ -27,15 +27,15 @@ pub use reports::{
     HaUnitRow, HistoryRow, HoldRow, HomeRow, ImportablePool, InspectedDataset, Inspection, Io,
     KeyRow, KeychainRow, LogEntryRow, LogRow, MappingChange, MappingKeyPlace, MappingReencryption,
     MappingRow, MappingTimes, MountRow, NewToken, OwnerKind, PermissionRow, PlainMapping,
-    PointerRow, PoolIoReport, PoolReport, PropertyRow, PropertyValue, RemovalRow, ReservationRow,
-    ScrubRow, SessionRow, ShredReport, SlotRow, StreamRow, SuperblockRow, Survivor, SweepRow,
-    TokenRow, TokenScope, ValueSource, ZoneRow,
+    PointerRow, PoolIoReport, PoolReport, PropertyRow, PropertyValue, RemovalRow, ReplicationRow,
+    ReservationRow, ScrubRow, SessionRow, ShredReport, SlotRow, StreamRow, SuperblockRow, Survivor,
+    SweepRow, TokenRow, TokenScope, ValueSource, ZoneRow,
 };
 pub use zone_profile::ZoneProfile;
 
 /// The version of this protocol. A change of a request or a reply raises it. Command and daemon are one binary, but
 /// the daemon may still run an older one: the two refuse each other instead of misunderstanding a request.
-pub const API_VERSION: u32 = 20;
+pub const API_VERSION: u32 = 21;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]

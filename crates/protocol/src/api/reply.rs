@@ -6,8 +6,8 @@ use super::{
     AccountRow, AnchorRow, CallerReport, DaemonReport, DatasetAnchor, DatasetRow, DeferredReport,
     DiffReport, DoomedReport, EventRow, ExportRow, FeatureReport, GenerationRow, HaReport,
     HistoryRow, HoldRow, HomeRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow,
-    NewToken, PermissionRow, PoolIoReport, PoolReport, SessionRow, ShredReport, SlotRow, StreamRow,
-    TokenRow, ZoneRow,
+    NewToken, PermissionRow, PoolIoReport, PoolReport, ReplicationRow, SessionRow, ShredReport,
+    SlotRow, StreamRow, TokenRow, ZoneRow,
 };
 
 /// The reply to a command.
@@ -86,6 +86,8 @@ pub enum Reply {
     Tokens(Vec<TokenRow>),
     /// A new token.
     Token(NewToken),
+    /// Jobs that copy datasets.
+    Replications(Vec<ReplicationRow>),
     /// The page of metrics.
     Metrics(String),
 }

@@ -80,7 +80,7 @@ pub(crate) struct Send {
     #[arg(short)]
     pub(crate) props: bool,
     /// Send the rest of an interrupted receive; its property receive_resume_token has the token
-    #[arg(short = 't', value_name = "TOKEN", conflicts_with_all = ["from", "all_from", "snapshot"])]
+    #[arg(short = 't', value_name = "TOKEN", conflicts_with_all = ["from", "all_from"])]
     pub(crate) token: Option<String>,
     /// Send nothing; with -v or -P print what would be sent, on the standard output
     #[arg(short = 'n')]
@@ -91,7 +91,7 @@ pub(crate) struct Send {
     /// The same as -v, in columns with tabs and exact numbers, for scripts
     #[arg(short = 'P')]
     pub(crate) parsable: bool,
-    /// The snapshot
+    /// The snapshot; with -t the dataset, which users other than root have to name
     #[arg(value_name = "SNAPSHOT", required_unless_present = "token")]
     pub(crate) snapshot: Option<String>,
 }

@@ -56,6 +56,7 @@ fn what(args: &Send) -> SendScope {
     match (&args.token, &args.snapshot) {
         (Some(token), _) => SendScope::Rest {
             token: token.clone(),
+            of: args.snapshot.clone(),
         },
         (None, snapshot) => SendScope::Snapshot {
             name: snapshot.clone().unwrap_or_default(),

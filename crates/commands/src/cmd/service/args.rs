@@ -92,7 +92,8 @@ EXIT CODES
 ///
 /// STRONGROOM_LOG is the log level: error, warn, info (the default), debug or trace, also for one part as
 /// in `warn,daemon=debug`. The log contains no secrets on any level. STRONGROOM_HASH_MEMORY is the memory
-/// for all password hashes together, in MiB; the default is a quarter of the memory of the machine. Metrics
+/// for all password hashes together, in MiB; the default is a quarter of the memory of the machine.
+/// STRONGROOM_SSH is the program that jobs (`strongroom replicate`) use in the place of /usr/bin/ssh. Metrics
 /// for Prometheus are at metrics.sock beside the socket for commands.
 #[derive(Args, Debug)]
 #[command(

@@ -9,6 +9,9 @@ use rustix::process::Uid;
 use crate::failure::{Failure, Result};
 use crate::host::callers::scope::{BoundDataset, BoundScope, PeerToken};
 
+/// The number that no group has.
+const NO_GROUP: u32 = u32::MAX;
+
 /// The other end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
@@ -43,6 +46,18 @@ impl Peer {
             is_of_admin: is_admin(uid),
         };
         Peer::new(uid, account.gid, Some(account.name), Some(token))
+    }
+
+    /// The user whose rights a job has. Without an account the user is in no group.
+    pub(crate) fn of_job(uid: u32, account: Option<SystemAccount>, job: &str) -> Peer {
+        let (name, gid) = match account {
+            Some(account) => (Some(account.name), account.gid),
+            None => (None, NO_GROUP),
+        };
+        let peer = Peer::new(Uid::from_raw(uid), gid, name.clone(), None);
+        let name = name.unwrap_or_else(|| uid.to_string());
+        let who = format!("{name} (replicate {job}) on {}", host_name());
+        Peer { who, ..peer }
     }
 
     /// The dataset to which the token limits the caller.

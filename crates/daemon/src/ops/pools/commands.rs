@@ -393,6 +393,7 @@ impl Daemon {
             true => self.give_up_stores(&active),
             false => self.may_change_waiting(&active, None)?,
         }
+        self.stop_runs_with(name);
         let leave = || self.export_in(&active, force, context);
         self.without_offers(&active, force, "its pool was exported", leave)?;
         self.forget_ha(&active);
@@ -443,6 +444,7 @@ impl Daemon {
         context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let active = self.pool(name)?;
+        self.stop_runs_with(name);
         let destroy = || self.destroy_in_whole(&active, force, context);
         let devices = active.pool.devices().into_iter();
         let places: Vec<String> = devices.map(|device| device.path).collect();

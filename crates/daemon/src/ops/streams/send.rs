@@ -160,7 +160,7 @@ impl Daemon {
             SendScope::Snapshot {
                 name, from, all, ..
             } => (name, from, *all),
-            SendScope::Rest { token } => return self.rest(token),
+            SendScope::Rest { token, of } => return self.rest(token, of.as_deref()),
         };
         let (active, to) = self.find(name)?;
         if !to.is_snapshot() {
@@ -193,10 +193,22 @@ impl Daemon {
         Ok((active, pieces))
     }
 
-    fn rest(&self, token: &str) -> Result<(Arc<ActivePool>, Vec<StreamPiece>)> {
-        let token = ResumeToken::parse(token)
+    /// The stream that a token names. With `of` it is of a snapshot of that dataset, whatever else the token says.
+    fn rest(&self, token: &str, of: Option<&str>) -> Result<(Arc<ActivePool>, Vec<StreamPiece>)> {
+        let mut token = ResumeToken::parse(token)
             .ok_or_else(|| Failure::usage("this is not the token of an interrupted receive"))?;
-        for active in self.pools() {
+        let head = of.map(|of| self.find(of)).transpose()?;
+        let mut pools = self.pools();
+        if let Some((active, head)) = &head {
+            // Other datasets, and other pools, may have the same snapshot.
+            let mut own = active.pool.snapshots(head.id)?.into_iter();
+            let own = own.find(|own| own.guid == token.to_guid);
+            let own = own.ok_or_else(|| without_snapshot(&token))?;
+            token.name = active.pool.name_of(own.id)?;
+            pools = vec![Arc::clone(active)];
+        }
+        let is_meant = |dataset: u64| head.as_ref().is_none_or(|(_, head)| head.id == dataset);
+        for active in pools {
             if let Some((to, from)) = active.pool.snapshots_of(&token) {
                 let start = token.next;
                 let mark = None;
@@ -210,7 +222,9 @@ impl Daemon {
                     }],
                 ));
             }
-            if let Some((to, mark)) = active.pool.bookmark_of(&token) {
+            if let Some((to, mark)) = active.pool.bookmark_of(&token)
+                && is_meant(mark.dataset)
+            {
                 let (start, mark) = (token.next, Some(mark));
                 return Ok((
                     active,
@@ -223,20 +237,24 @@ impl Daemon {
                 ));
             }
         }
-        Err(Failure::new(
-            FailureKind::NotFound,
-            format!(
-                "'{}', or the snapshot that its stream began at, is in none of the imported pools",
-                token.name
-            ),
-        ))
+        Err(without_snapshot(&token))
     }
+}
+
+fn without_snapshot(token: &ResumeToken) -> Failure {
+    Failure::new(
+        FailureKind::NotFound,
+        format!(
+            "'{}', or the snapshot that its stream began at, is in none of the imported pools",
+            token.name
+        ),
+    )
 }
 
 /// Returns whether records are sent sealed, as on disk. A resume token says how the interrupted send began.
 fn is_raw(it: &command::Send) -> Result<bool> {
     let token = match &it.what {
-        SendScope::Rest { token } => ResumeToken::parse(token),
+        SendScope::Rest { token, .. } => ResumeToken::parse(token),
         SendScope::Snapshot { .. } => None,
     };
     match token {

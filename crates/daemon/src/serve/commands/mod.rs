@@ -59,6 +59,7 @@ mod keys;
 mod mounts;
 mod people;
 mod pools;
+mod replication;
 mod snapshots;
 mod streams;
 mod tokens;

@@ -1,5 +1,6 @@
 //! Sending and receiving.
 
+use pool::ResumeToken;
 use protocol::api::{ReceiveName, Reply, SendScope, command};
 
 use super::done;
@@ -11,16 +12,28 @@ use crate::state::zones::rules::{denied, refused};
 serve!(
     Send,
     |_| NameEffect::AsItIs,
-    // Where the stream goes on from may be another dataset's.
+    // Where the stream goes on from may be another dataset's. So a delegate names the dataset with a token.
     |it, check| {
-        let SendScope::Snapshot {
-            name,
-            from,
-            replicate,
-            ..
-        } = &it.what
-        else {
-            return Err(only_root());
+        let (name, from, replicate) = match &it.what {
+            SendScope::Snapshot {
+                name,
+                from,
+                replicate,
+                ..
+            } => (name, from, replicate),
+            SendScope::Rest { of: None, .. } => return Err(only_root()),
+            SendScope::Rest {
+                token,
+                of: Some(name),
+            } => {
+                // The token decides whether the contents are opened.
+                let is_raw = ResumeToken::parse(token).is_some_and(|token| !token.plain);
+                let needed: &[&str] = match is_raw && check.is_sealed(name) {
+                    true => &["send"],
+                    false => &["send", "key"],
+                };
+                return check.need(name, needed);
+            }
         };
         if *replicate {
             return check.send_below(name, it.raw);

@@ -63,6 +63,7 @@ impl Daemon {
         let exports = self.exports_now();
         of_exports(&mut page, &exports);
         self.of_initiators(&mut page, &exports);
+        self.of_replications(&mut page);
         of_mappings(&mut page, &self.mapping_meters());
         crate::serve::metrics::process::write(&mut page);
         Ok(page.into_text())

@@ -8,5 +8,6 @@
 mod collect;
 mod initiators;
 mod process;
+mod replications;
 pub(crate) mod server;
 mod text;

@@ -265,8 +265,10 @@ impl ZoneView {
     }
 
     pub(in crate::serve) fn send(&self, what: &mut SendScope) -> Result<()> {
-        let SendScope::Snapshot { name, from, .. } = what else {
-            return Ok(());
+        let (name, from) = match what {
+            SendScope::Snapshot { name, from, .. } => (name, from),
+            SendScope::Rest { of: None, .. } => return Ok(()),
+            SendScope::Rest { of: Some(name), .. } => return self.translate_name(name),
         };
         self.translate_name(name)?;
         match from.as_mut().filter(|from| !from.starts_with(['@', '#'])) {

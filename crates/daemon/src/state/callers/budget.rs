@@ -113,6 +113,7 @@ impl BudgetedWork {
             | Command::Userspace(_)
             | Command::Diff(_)
             | Command::Permissions(_)
+            | Command::ReplicateList(_)
             | Command::Mounts => Some(BudgetedWork::Listing),
             Command::Send(_) | Command::Receive(_) => Some(BudgetedWork::Stream),
             _ => None,

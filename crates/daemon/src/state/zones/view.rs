@@ -230,6 +230,7 @@ impl ZoneView {
             | Reply::Tokens(_)
             | Reply::Token(_)
             | Reply::Metrics(_)
+            | Reply::Replications(_)
             | Reply::Exports(_)
             | Reply::Sessions(_)
             | Reply::Ha(_)

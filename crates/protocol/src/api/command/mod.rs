@@ -170,6 +170,7 @@ mod mounts;
 mod name;
 mod people;
 mod pools;
+mod replication;
 mod snapshots;
 mod streams;
 
@@ -182,6 +183,7 @@ pub use mounts::*;
 use name::kebab;
 pub use people::*;
 pub use pools::*;
+pub use replication::*;
 pub use snapshots::*;
 pub use streams::*;
 
@@ -228,5 +230,6 @@ commands! {
         Promote, Hold, Release, Holds, Bookmark, DestroyBookmark, Send, Receive, Diff, ReceiveAbandon, Rename, Get, Set,
         Userspace, Inherit, Mount, Home, Remount, Unmount, Snapshot, Rollback, Inspect, Anchor, AnchorVerify,
         AnchorAccept, Permissions, ChangePermissions, ZoneCreate, ZoneSet, ZoneDestroy, TokenCreate, TokenRevoke,
+        ReplicateAdd, ReplicateChange, ReplicateRun, ReplicateList,
     }
 }

@@ -87,8 +87,8 @@ impl HistoryValue for SendScope {
                 let since = if *all { "-I" } else { "-i" };
                 line.add("-R", *replicate).add(since, from).add("", name);
             }
-            SendScope::Rest { .. } => {
-                line.add("-t", LEFT_OUT);
+            SendScope::Rest { of, .. } => {
+                line.add("-t", LEFT_OUT).add("", of);
             }
         }
     }

@@ -5,6 +5,7 @@ mod datasets;
 mod fullness;
 mod inspection;
 mod pools;
+mod replication;
 mod serving;
 
 pub use anchor::{AnchorDoubt, AnchorOutcome, AnchorRow, DatasetAnchor};
@@ -23,6 +24,7 @@ pub use pools::{
     CacheIo, CheckpointRow, DeviceIo, DeviceRow, EventRow, FeatureReport, FeatureRow, HistoryRow,
     ImportablePool, Io, PoolIoReport, PoolReport, RemovalRow, ScrubRow, SweepRow,
 };
+pub use replication::ReplicationRow;
 pub use serving::{
     BorrowedDevice, DeviceAnswer, DeviceRequest, DeviceUse, ExportRow, HaReport, HaTargetRow,
     HaUnitRow, MappingChange, MappingKeyPlace, MappingReencryption, MappingRow, MappingTimes,

@@ -59,6 +59,7 @@ const OF_DATASETS: &str = r##"
 {"send": {"what": {"snapshot": {"name": "$FS@2", "from": "#1"}}, "raw": true}}
 {"send": {"what": {"snapshot": {"name": "$TO@1"}}, "raw": true}}
 {"send": {"what": {"rest": {"token": "nonsense"}}, "raw": true}}
+{"send": {"what": {"rest": {"token": "nonsense", "of": "$FS"}}, "raw": true}}
 {"receive": {"target": "$TO/new", "naming": "exact", "props": [], "exclude": []}}
 {"receive": {"target": "$TO/new", "naming": "exact", "props": [["compression", "off"]], "exclude": []}}
 {"receive": {"target": "$TO/new", "naming": "exact", "props": [["mountpoint", "legacy"]], "exclude": []}}
@@ -66,6 +67,14 @@ const OF_DATASETS: &str = r##"
 {"receive": {"target": "$FS", "naming": "exact", "force": true, "props": [], "exclude": []}}
 {"receive": {"target": "$TO", "naming": "path", "props": [], "exclude": []}}
 {"receive-abandon": {"target": "$TO/new"}}
+
+{"replicate-add": {"name": "copy", "source": "$FS", "target": "$TO/new", "every": 3600}}
+{"replicate-add": {"name": "copy", "source": "$FS", "target": "$TO/new", "every": 3600, "recursive": true}}
+{"replicate-add": {"name": "copy", "source": "$FS", "target": "ssh://localhost/backup/new", "every": 3600}}
+{"replicate-change": {"name": "copy", "source": "$FS", "change": "pause"}}
+{"replicate-run": {"name": "copy", "source": "$FS"}}
+{"replicate-list": {"names": ["$FS"]}}
+{"replicate-list": {"names": []}}
 
 {"mount": {"name": "$FS"}}
 {"mount": {"name": "$FS/x", "load_keys": true}}

@@ -1,0 +1,4 @@
+//! Jobs that copy datasets.
+
+pub(crate) mod args;
+pub(crate) mod run;

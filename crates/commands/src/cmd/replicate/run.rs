@@ -1,0 +1,189 @@
+//! Jobs that copy datasets: requests, and what is shown.
+
+use console::outcome::{Outcome, Result, call_quiet};
+use console::session::{Session, answer};
+use console::show::table::Column;
+use console::show::{json, size, time};
+use protocol::api::{Failure, FailureKind, JobChange, ReplicationRow, StreamRow, command};
+
+use crate::cmd::replicate::args::{JobList, JobName, JobRunNow, JobStatus, ReplicateCommand};
+
+pub(crate) fn run(args: ReplicateCommand, session: &mut Session) -> Result {
+    match args {
+        ReplicateCommand::Add(args) => call_quiet(
+            session,
+            request!(args, ReplicateAdd: name, source, target, every, recursive, keep, limit, window),
+        ),
+        ReplicateCommand::List(args) => list(args, session),
+        ReplicateCommand::Status(args) => status(&args, session),
+        ReplicateCommand::Run(args) => run_now(&args, session),
+        ReplicateCommand::Pause(job) => change(&job, JobChange::Pause, session),
+        ReplicateCommand::Resume(job) => change(&job, JobChange::Resume, session),
+        ReplicateCommand::Remove(job) => change(&job, JobChange::Remove, session),
+    }
+}
+
+fn change(job: &JobName, change: JobChange, session: &mut Session) -> Result {
+    let (name, source) = (job.name.clone(), source_of(job, session)?);
+    let command = command::ReplicateChange {
+        name,
+        source,
+        change,
+    };
+    call_quiet(session, command)
+}
+
+fn rows(
+    names: Vec<String>,
+    session: &mut Session,
+) -> std::result::Result<Vec<ReplicationRow>, Failure> {
+    answer!(
+        session.call(command::ReplicateList { names })?,
+        Replications
+    )
+}
+
+/// The job with a name. If several datasets have one, the command has to name the dataset.
+fn find(job: &JobName, session: &mut Session) -> std::result::Result<ReplicationRow, Failure> {
+    let mut found = rows(Vec::from_iter(job.source.clone()), session)?;
+    found.retain(|row| row.name == job.name);
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => {
+            let what = format!("there is no job '{}'", job.name);
+            Err(Failure::new(
+                FailureKind::NotFound,
+                format!("{what}; to see the jobs: strongroom replicate list"),
+            ))
+        }
+        _ => {
+            let sources: Vec<&str> = found.iter().map(|row| row.source.as_str()).collect();
+            Err(Failure::new(
+                FailureKind::Usage,
+                format!(
+                    "several datasets have a job '{}'; name one after it: {}",
+                    job.name,
+                    sources.join(", ")
+                ),
+            ))
+        }
+    }
+}
+
+fn source_of(job: &JobName, session: &mut Session) -> std::result::Result<String, Failure> {
+    match &job.source {
+        Some(source) => Ok(source.clone()),
+        None => Ok(find(job, session)?.source),
+    }
+}
+
+fn list(args: JobList, session: &mut Session) -> Result {
+    let rows = rows(args.names, session)?;
+    let heads = ["NAME", "SOURCE", "TARGET", "STATE", "EVERY", "LAG"].map(Column::left);
+    let cells = |row: ReplicationRow| {
+        let lag = lag(&row);
+        vec![
+            row.name,
+            row.source,
+            row.target,
+            row.state,
+            duration(row.every),
+            lag,
+        ]
+    };
+    Ok(Outcome::rows(
+        rows,
+        session.json,
+        &heads,
+        args.script,
+        cells,
+    ))
+}
+
+fn shown(bytes: u64) -> String {
+    size::show(bytes, false)
+}
+
+fn lag(row: &ReplicationRow) -> String {
+    match row.lag {
+        0 => "-".into(),
+        lag => duration(lag),
+    }
+}
+
+/// A time in its largest unit that has no more than two digits before the next one.
+fn duration(seconds: u64) -> String {
+    let units = [(86_400, "d"), (3600, "h"), (60, "m")];
+    let found = units.iter().find(|(unit, _)| {
+        seconds >= *unit && (seconds.is_multiple_of(*unit) || seconds >= 2 * unit)
+    });
+    match found {
+        Some((unit, word)) => format!("{}{word}", seconds / unit),
+        None => format!("{seconds}s"),
+    }
+}
+
+fn status(args: &JobStatus, session: &mut Session) -> Result {
+    let row = find(&args.job, session)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&row)));
+    }
+    let mut lines = vec![
+        ("job", row.name.clone()),
+        ("source", row.source.clone()),
+        ("target", row.target.clone()),
+        ("owner", row.owner.clone()),
+        ("state", row.state.clone()),
+        ("every", duration(row.every)),
+    ];
+    let mut add = |name, value: Option<String>| lines.extend(value.map(|value| (name, value)));
+    add("below", row.recursive.then(|| "copied too".into()));
+    add("keeps", row.keep.clone());
+    add(
+        "limit",
+        row.limit.map(|limit| format!("{}/s", shown(limit))),
+    );
+    add("hours", row.window.clone());
+    add("copied to", row.newest.map(time::history));
+    add("lag", Some(lag(&row)));
+    add("last run", row.last_run.map(time::history));
+    if let Some(step) = &row.step {
+        let (sent, total, rate) = (shown(row.sent), shown(row.total), shown(row.rate));
+        add("now", Some(format!("{step}: {sent} of {total}, {rate}/s")));
+    }
+    add("error", row.error.clone());
+    let text = lines
+        .iter()
+        .map(|(name, value)| format!("{name:>9}: {value}\n"));
+    Ok(Outcome::text(text.collect::<String>()))
+}
+
+fn run_now(args: &JobRunNow, session: &mut Session) -> Result {
+    let (name, source) = (args.job.name.clone(), source_of(&args.job, session)?);
+    let command = command::ReplicateRun {
+        name,
+        source,
+        dry_run: args.dry_run,
+    };
+    if !args.dry_run {
+        return call_quiet(session, command);
+    }
+    let streams = answer!(session.call(command)?, Streams)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&streams)));
+    }
+    let total: u64 = streams.iter().map(|stream| stream.size).sum();
+    let line = |stream: &StreamRow| {
+        let size = shown(stream.size);
+        match &stream.from {
+            Some(from) => format!("would send {} since {from}: {size}\n", stream.name),
+            None => format!("would send {}: {size}\n", stream.name),
+        }
+    };
+    let mut text: String = streams.iter().map(line).collect();
+    text += &match streams.is_empty() {
+        true => "nothing to send: the copy has everything\n".to_owned(),
+        false => format!("{} in all\n", shown(total)),
+    };
+    Ok(Outcome::text(text))
+}

@@ -1,0 +1,267 @@
+//! Adds, changes and finds jobs that copy datasets.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pool::Entry;
+use protocol::api::{FailureKind, JobChange, command};
+
+use crate::failure::{Failure, Result};
+use crate::host::callers::scope::PeerToken;
+use crate::ops::replication::list::{JobOfDataset, is_of};
+use crate::state::callers::context::CallerContext;
+use crate::state::daemon::Daemon;
+use crate::state::pools::active_pool::ActivePool;
+use crate::state::replication::job::{JOBS, JOBS_MAX, ReplicationJob};
+use crate::state::replication::table::JobKey;
+use crate::state::replication::target::ReplicationTarget;
+
+/// The time between two looks at the caller of a command that waits for a run.
+const LOOK: Duration = Duration::from_millis(250);
+
+impl Daemon {
+    /// Adds a job to a dataset. Its owner is the caller.
+    pub(crate) fn replicate_add(
+        &self,
+        it: &command::ReplicateAdd,
+        context: &mut CallerContext<'_>,
+    ) -> Result<()> {
+        refuse_narrow_token(context)?;
+        let job = ReplicationJob {
+            name: it.name.clone(),
+            target: it.target.clone(),
+            owner: context.peer.uid,
+            every: it.every,
+            recursive: it.recursive,
+            keep: it.keep.clone(),
+            limit: it.limit,
+            window: it.window.clone(),
+            paused: false,
+        };
+        job.check()?;
+        let (active, source) = self.dataset_to_copy(&it.source)?;
+        if let ReplicationTarget::Local(target) = job.place()? {
+            check_apart(&it.source, &target)?;
+        }
+        let admin = active.lock(context.decision)?;
+        let source = active.same(&source, &it.source, context.decision)?;
+        let mut jobs = ReplicationJob::of(&source);
+        if jobs.iter().any(|known| known.name == job.name) {
+            return Err(Failure::new(
+                FailureKind::Exists,
+                format!("'{}' has a job '{}' already", it.source, job.name),
+            ));
+        }
+        if jobs.len() >= JOBS_MAX {
+            return Err(Failure::usage(format!(
+                "'{}' has {JOBS_MAX} jobs, which is the most; remove one first",
+                it.source
+            )));
+        }
+        jobs.push(job.clone());
+        context.check_texts(&active, ReplicationJob::to_text(&jobs)?.len())?;
+        store(&active, &it.source, &jobs, context)?;
+        self.replications
+            .accept(&key_of(&active, &source, &job), &job)?;
+        drop(admin);
+        self.replications.wake();
+        Ok(())
+    }
+
+    /// Pauses, resumes or removes a job.
+    pub(crate) fn replicate_change(
+        &self,
+        it: &command::ReplicateChange,
+        context: &mut CallerContext<'_>,
+    ) -> Result<()> {
+        if it.change == JobChange::Resume {
+            refuse_narrow_token(context)?;
+        }
+        let (active, source) = self.dataset_to_copy(&it.source)?;
+        let admin = active.lock(context.decision)?;
+        let source = active.same(&source, &it.source, context.decision)?;
+        let mut jobs = ReplicationJob::of(&source);
+        let at = jobs
+            .iter()
+            .position(|job| job.name == it.name && is_of(job, &context.peer));
+        let at = at.ok_or_else(|| no_job(&it.name, &it.source))?;
+        let key = key_of(&active, &source, &jobs[at]);
+        let job = match it.change {
+            JobChange::Remove => jobs.remove(at),
+            change => {
+                jobs[at].paused = change == JobChange::Pause;
+                jobs[at].clone()
+            }
+        };
+        store(&active, &it.source, &jobs, context)?;
+        if it.change == JobChange::Remove {
+            destroy_marks(&active, &source, &job, context)?;
+        }
+        // A run may wait for the lock.
+        drop(admin);
+        match it.change {
+            JobChange::Resume => {
+                self.replications.accept(&key, &job)?;
+                self.replications.renew(&key);
+            }
+            JobChange::Pause => self
+                .replications
+                .stop(|one| *one == key, "the job was paused"),
+            JobChange::Remove => {
+                self.replications
+                    .stop(|one| *one == key, "the job was removed");
+                self.replications.forget(&key, &job)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds a job that the caller may run.
+    pub(crate) fn job_to_run(
+        &self,
+        it: &command::ReplicateRun,
+        context: &CallerContext<'_>,
+    ) -> Result<JobOfDataset> {
+        let (active, source) = self.dataset_to_copy(&it.source)?;
+        active.again(&source, &it.source, context.decision)?;
+        let mut jobs = ReplicationJob::of(&source).into_iter();
+        let job = jobs.find(|job| job.name == it.name && is_of(job, &context.peer));
+        let one = JobOfDataset {
+            job: job.ok_or_else(|| no_job(&it.name, &it.source))?,
+            name: it.source.clone(),
+            active,
+            source,
+        };
+        match self.replications.has_accepted(&one.key(), &one.job) {
+            true => Ok(one),
+            false => Err(Failure::new(
+                FailureKind::Permission,
+                format!(
+                    "the job '{}' came with its pool, and does not run on this machine; look at it with 'strongroom \
+                     replicate list', and run it here with: strongroom replicate resume {} {}",
+                    it.name, it.name, it.source
+                ),
+            )),
+        }
+    }
+
+    /// Has a job run now, and waits until it has ended. If the caller goes away, the run continues.
+    pub(crate) fn run_and_wait(&self, key: &JobKey, context: &mut CallerContext<'_>) -> Result<()> {
+        let before = self.replications.want(key);
+        loop {
+            if let Some(outcome) = self.replications.outcome(key, before, LOOK) {
+                return outcome;
+            }
+            if !context.channel.pause(Duration::ZERO) {
+                return Err(Failure::other("the caller went away; the job runs on"));
+            }
+        }
+    }
+
+    /// Stops the runs of jobs that use a pool, because it goes away. The scheduler tries them again later.
+    pub(crate) fn stop_runs_with(&self, pool: &str) {
+        let is_in_pool = |name: &str| name.split('/').next() == Some(pool);
+        let uses = |one: &JobOfDataset| match one.job.place() {
+            Ok(ReplicationTarget::Local(target)) => is_in_pool(&target) || is_in_pool(&one.name),
+            _ => is_in_pool(&one.name),
+        };
+        let jobs = self.all_jobs().into_iter().filter(uses);
+        let keys: BTreeSet<JobKey> = jobs.map(|one| one.key()).collect();
+        let reason = "a pool that it uses was exported";
+        self.replications.stop(|key| keys.contains(key), reason);
+    }
+
+    fn dataset_to_copy(&self, name: &str) -> Result<(Arc<ActivePool>, Arc<Entry>)> {
+        let (active, entry) = self.find(name)?;
+        match entry.is_snapshot() {
+            false => Ok((active, entry)),
+            true => Err(Failure::usage(format!(
+                "'{name}' is a snapshot; a job copies a dataset with its snapshots"
+            ))),
+        }
+    }
+}
+
+/// Refuses a token that may do less than its user: the job would have all rights of the user.
+fn refuse_narrow_token(context: &CallerContext<'_>) -> Result<()> {
+    let token = context.peer.token.as_ref();
+    match token.is_some_and(|token: &PeerToken| token.scope.is_narrow()) {
+        false => Ok(()),
+        true => Err(Failure::new(
+            FailureKind::Permission,
+            "a job has the rights of its user, and this token has fewer; use a token without limits",
+        )),
+    }
+}
+
+fn no_job(name: &str, source: &str) -> Failure {
+    Failure::new(
+        FailureKind::NotFound,
+        format!("'{source}' has no job '{name}'; to see the jobs: strongroom replicate list"),
+    )
+}
+
+fn key_of(active: &ActivePool, source: &Entry, job: &ReplicationJob) -> JobKey {
+    JobKey {
+        pool: active.pool.guid(),
+        dataset: source.guid,
+        name: job.name.clone(),
+    }
+}
+
+/// Refuses a copy of a dataset into itself, or above itself.
+fn check_apart(source: &str, target: &str) -> Result<()> {
+    let is_within = |inner: &str, outer: &str| {
+        let rest = inner.strip_prefix(outer);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    match is_within(source, target) || is_within(target, source) {
+        false => Ok(()),
+        true => Err(Failure::usage(format!(
+            "'{source}' cannot be copied to '{target}': one of them is in the other"
+        ))),
+    }
+}
+
+/// Stores the jobs of a dataset. The caller holds the lock of the pool.
+fn store(
+    active: &ActivePool,
+    source: &str,
+    jobs: &[ReplicationJob],
+    context: &CallerContext<'_>,
+) -> Result<()> {
+    let text = match jobs.is_empty() {
+        true => None,
+        false => Some(ReplicationJob::to_text(jobs)?),
+    };
+    let change = (JOBS.to_owned(), text);
+    let names = [source.to_owned()];
+    Ok(active
+        .pool
+        .set_props(&names, &[change], &context.origin())?)
+}
+
+/// Destroys the bookmarks of a job that is removed.
+fn destroy_marks(
+    active: &ActivePool,
+    source: &Arc<Entry>,
+    job: &ReplicationJob,
+    context: &CallerContext<'_>,
+) -> Result<()> {
+    let prefix = job.mark_prefix();
+    for head in active.heads_below(source)? {
+        for mark in active.pool.bookmarks(head.id)? {
+            let is_own = mark
+                .name
+                .rsplit_once('#')
+                .is_some_and(|(_, name)| name.starts_with(&prefix));
+            if is_own {
+                active
+                    .pool
+                    .destroy_bookmark(&mark.name, &context.origin())?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! The lag of a job, by the bookmarks that it makes in its source.
+
+use std::sync::Arc;
+
+use pool::Entry;
+
+use crate::failure::Result;
+use crate::state::pools::active_pool::ActivePool;
+use crate::state::replication::job::ReplicationJob;
+
+/// A copy is behind after this number of runs, and this time in seconds. The rules for alerts say the same.
+const RUNS: u64 = 3;
+const PATIENCE: u64 = 3600;
+
+/// The lag of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReplicationLag {
+    /// The time of the newest snapshot that was copied, of the dataset whose copy is the oldest.
+    pub(crate) newest: Option<u64>,
+    /// The seconds since the oldest snapshot was made that was not copied yet.
+    pub(crate) lag: u64,
+}
+
+impl ReplicationLag {
+    /// Returns whether a copy is behind: several runs did not bring it further.
+    pub(crate) fn is_behind(self, job: &ReplicationJob) -> bool {
+        self.lag > PATIENCE.saturating_add(job.every.saturating_mul(RUNS))
+    }
+}
+
+impl ActivePool {
+    /// The lag of a job. No device is read.
+    pub(crate) fn replication_lag(
+        &self,
+        source: &Arc<Entry>,
+        job: &ReplicationJob,
+    ) -> Result<ReplicationLag> {
+        let heads = match job.recursive {
+            true => self.heads_below(source)?,
+            false => vec![Arc::clone(source)],
+        };
+        let prefix = job.mark_prefix();
+        let now = self.pool.now();
+        let mut lag = ReplicationLag::default();
+        for (number, head) in heads.iter().enumerate() {
+            let marks = self.pool.bookmarks(head.id)?.into_iter();
+            let mut own = marks.filter(|mark| {
+                let name = mark.name.rsplit_once('#').map_or("", |(_, name)| name);
+                name.starts_with(&prefix)
+            });
+            let mark = own.next_back().map(|mark| mark.bookmark);
+            let txg = mark.as_ref().map_or(0, |mark| mark.created_txg);
+            let snapshots = self.pool.snapshots(head.id)?;
+            let waiting = snapshots.iter().find(|one| one.created_txg > txg);
+            if let Some(waiting) = waiting {
+                lag.lag = lag.lag.max(now.saturating_sub(waiting.created));
+            }
+            let copied = mark.map(|mark| mark.created);
+            lag.newest = match (number, lag.newest, copied) {
+                (0, _, copied) => copied,
+                (_, Some(all), Some(one)) => Some(all.min(one)),
+                // A dataset without snapshots has nothing to copy.
+                (_, all, None) if snapshots.is_empty() => all,
+                _ => None,
+            };
+        }
+        Ok(lag)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_behind_after_several_runs() {
+        let text = r#"[{"name": "j", "target": "b/a", "owner": 0, "every": 86400}]"#;
+        let job = ReplicationJob::parse_all(text).remove(0);
+        let is_behind = |lag| ReplicationLag { newest: None, lag }.is_behind(&job);
+        assert!(!is_behind(3 * 86_400 + 3600) && is_behind(3 * 86_400 + 3601));
+    }
+}

@@ -1,0 +1,120 @@
+//! The list of jobs, with their states.
+
+use std::sync::Arc;
+
+use pool::Entry;
+use protocol::accounts::user_name;
+use protocol::api::ReplicationRow;
+
+use crate::failure::Result;
+use crate::host::callers::users::Peer;
+use crate::state::daemon::Daemon;
+use crate::state::pools::active_pool::ActivePool;
+use crate::state::replication::job::{JOBS, ReplicationJob};
+use crate::state::replication::table::JobKey;
+
+/// A job, with its source.
+pub(crate) struct JobOfDataset {
+    pub(crate) active: Arc<ActivePool>,
+    pub(crate) source: Arc<Entry>,
+    /// The whole name of the source.
+    pub(crate) name: String,
+    pub(crate) job: ReplicationJob,
+}
+
+impl JobOfDataset {
+    pub(crate) fn key(&self) -> JobKey {
+        JobKey {
+            pool: self.active.pool.guid(),
+            dataset: self.source.guid,
+            name: self.job.name.clone(),
+        }
+    }
+}
+
+/// Returns whether a caller may see and change a job: its owner, and root.
+pub(super) fn is_of(job: &ReplicationJob, peer: &Peer) -> bool {
+    peer.is_admin || peer.uid == job.owner
+}
+
+impl Daemon {
+    /// The jobs of all pools. A pool that cannot be read has none now.
+    pub(crate) fn all_jobs(&self) -> Vec<JobOfDataset> {
+        let mut all = Vec::new();
+        for active in self.pools() {
+            for found in active.pool.datasets_with(JOBS).unwrap_or_default() {
+                // The property is not inherited.
+                for job in ReplicationJob::of(&found.entry) {
+                    all.push(JobOfDataset {
+                        active: Arc::clone(&active),
+                        source: Arc::clone(&found.entry),
+                        name: found.name.clone(),
+                        job,
+                    });
+                }
+            }
+        }
+        all
+    }
+
+    /// The rows of the jobs of these datasets that the caller may see; of all datasets if none is named.
+    pub(crate) fn replications(
+        &self,
+        names: &[String],
+        peer: &Peer,
+    ) -> Result<Vec<ReplicationRow>> {
+        for name in names {
+            self.find(name)?;
+        }
+        let is_named = |one: &JobOfDataset| names.is_empty() || names.contains(&one.name);
+        let jobs = self.all_jobs().into_iter();
+        let jobs = jobs.filter(|one| is_of(&one.job, peer) && is_named(one));
+        jobs.map(|one| self.replication_row(&one)).collect()
+    }
+
+    pub(crate) fn replication_row(&self, one: &JobOfDataset) -> Result<ReplicationRow> {
+        let (key, job) = (one.key(), &one.job);
+        let view = self.replications.view(&key);
+        let lag = one.active.replication_lag(&one.source, job)?;
+        let is_accepted = self.replications.has_accepted(&key, job);
+        let state = match &view.running {
+            Some(_) => "running",
+            None if !is_accepted => "not-accepted",
+            None if job.paused => "paused",
+            None if view.is_stopped => "stopped",
+            None if view.error.is_some() => "failed",
+            None => "waiting",
+        };
+        let unaccepted = || {
+            format!(
+                "the job came with its pool, and does not run on this machine; to run it here: strongroom replicate \
+                 resume {} {}",
+                job.name, one.name
+            )
+        };
+        let running = view.running.as_ref();
+        Ok(ReplicationRow {
+            name: job.name.clone(),
+            source: one.name.clone(),
+            target: job.target.clone(),
+            owner: user_name(job.owner).unwrap_or_else(|| job.owner.to_string()),
+            state: state.into(),
+            every: job.every,
+            recursive: job.recursive,
+            keep: job.keep.clone(),
+            limit: job.limit,
+            window: job.window.clone(),
+            newest: lag.newest,
+            lag: lag.lag,
+            last_run: view.last_run,
+            step: running.and_then(|run| run.step()),
+            sent: running.map_or(0, |run| run.sent()),
+            total: running.map_or(0, |run| run.total()),
+            rate: running.map_or(0, |run| run.rate()),
+            error: match is_accepted {
+                true => view.error,
+                false => Some(unaccepted()),
+            },
+        })
+    }
+}

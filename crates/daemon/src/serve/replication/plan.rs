@@ -1,0 +1,278 @@
+//! Decides what to send of one dataset, from the listings of both sides.
+//!
+//! The sides are compared by the guids of snapshots, which a stream carries. So names and clocks do not matter. The
+//! listing of the target may come from a hostile host: it can make this side send more of this dataset, and nothing else.
+
+use pool::ResumeToken;
+
+use crate::failure::{Failure, Result};
+use crate::serve::replication::listing::{ListedDataset, SavePoint};
+
+/// A step of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CopyStep {
+    /// Send the rest of an interrupted receive, with its token.
+    Rest(String),
+    /// Throw away what an interrupted receive left. Then look at both sides again.
+    Abandon,
+    /// Send a snapshot.
+    Send {
+        /// The snapshot, as `@name`.
+        to: String,
+        /// The earlier snapshot or bookmark; `@name` and `#name` are of the same dataset.
+        from: Option<String>,
+        /// True if the snapshots between the two are sent as well.
+        all: bool,
+    },
+}
+
+/// Decides what to send. `origin` is the whole name of the snapshot that a new copy becomes a clone of.
+///
+/// # Errors
+/// The target has diverged, or is another dataset.
+pub(super) fn steps(
+    source: &ListedDataset,
+    target: Option<&ListedDataset>,
+    origin: Option<&str>,
+) -> Result<Vec<CopyStep>> {
+    if let Some((target, token)) = target.and_then(|it| Some((it, it.token.as_ref()?))) {
+        return match rest_of(source, target, token) {
+            None => Ok(vec![CopyStep::Abandon]),
+            Some(received) => {
+                let mut after = ListedDataset {
+                    token: None,
+                    is_partial: false,
+                    ..target.clone()
+                };
+                after.snapshots.push(received.clone());
+                let rest = CopyStep::Rest(token.clone());
+                Ok([vec![rest], steps(source, Some(&after), None)?].concat())
+            }
+        };
+    }
+    let Some(target) = target.filter(|target| !target.is_partial) else {
+        let mut new = source.snapshots.iter();
+        let Some(first) = new.next() else {
+            return Ok(Vec::new());
+        };
+        let mut steps = vec![CopyStep::Send {
+            to: first.name.clone(),
+            from: origin.map(str::to_owned),
+            all: false,
+        }];
+        steps.extend(between(first, new.next_back()));
+        return Ok(steps);
+    };
+    let base = base(source, target)?;
+    let mut new = source.snapshots.iter().filter(|one| one.txg > base.txg);
+    let Some(first) = new.next() else {
+        return Ok(Vec::new());
+    };
+    let last = new.next_back();
+    if base.name.starts_with('@') {
+        let last = last.unwrap_or(first);
+        return Ok(between(base, Some(last)).into_iter().collect());
+    }
+    let mut steps = vec![CopyStep::Send {
+        to: first.name.clone(),
+        from: Some(base.name.clone()),
+        all: false,
+    }];
+    steps.extend(between(first, last));
+    Ok(steps)
+}
+
+/// The step that sends all snapshots after one of them.
+fn between(from: &SavePoint, to: Option<&SavePoint>) -> Option<CopyStep> {
+    to.map(|to| CopyStep::Send {
+        to: to.name.clone(),
+        from: Some(from.name.clone()),
+        all: true,
+    })
+}
+
+/// The snapshot that an interrupted receive brings when it goes on. `None` if it cannot: its snapshot is not one of the
+/// source, or that from which it started is not.
+fn rest_of<'a>(
+    source: &'a ListedDataset,
+    target: &ListedDataset,
+    token: &str,
+) -> Option<&'a SavePoint> {
+    let token = ResumeToken::parse(token)?;
+    let find = |points: &'a [SavePoint], guid| points.iter().find(|point| point.guid == guid);
+    let from = token.from_guid;
+    let begins = from == 0
+        || find(&source.snapshots, from).is_some()
+        || find(&source.bookmarks, from).is_some()
+        || target.is_partial;
+    find(&source.snapshots, token.to_guid).filter(|_| begins)
+}
+
+/// The newest state that both sides have. It has to be the newest one of the target.
+fn base<'a>(source: &'a ListedDataset, target: &ListedDataset) -> Result<&'a SavePoint> {
+    let (name, copy) = (&source.name, &target.name);
+    // A snapshot is better than a bookmark of it.
+    let points = source.bookmarks.iter().chain(&source.snapshots);
+    let common = points.filter(|point| target.snapshots.iter().any(|it| it.guid == point.guid));
+    let common = common.max_by_key(|point| point.txg);
+    let Some(common) = common else {
+        return Err(Failure::usage(match target.snapshots.is_empty() {
+            true => format!(
+                "'{copy}' exists, and is no copy of '{name}': it has no snapshot; choose another target, or destroy \
+                 '{copy}'"
+            ),
+            false => format!(
+                "'{copy}' has diverged: it has no snapshot that '{name}' has too, or a bookmark of; choose another \
+                 target, or destroy '{copy}' to copy everything again"
+            ),
+        }));
+    };
+    match target.snapshots.last() {
+        Some(last) if last.guid != common.guid => {
+            let same = target.snapshots.iter().find(|it| it.guid == common.guid);
+            let same = same.map_or("", |same| &same.name);
+            let last = &last.name;
+            Err(Failure::usage(format!(
+                "'{copy}' has diverged: '{copy}{last}' is not in '{name}', and newer than the last common snapshot; to \
+                 give it up: strongroom rollback -r {copy}{same}"
+            )))
+        }
+        _ => Ok(common),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pool::StreamPosition;
+    use protocol::api::FailureKind;
+
+    use super::*;
+
+    fn points(mark: char, guids: &[u64]) -> Vec<SavePoint> {
+        let point = |guid: &u64| SavePoint {
+            name: format!("{mark}{guid}"),
+            guid: *guid,
+            txg: *guid * 10,
+        };
+        guids.iter().map(point).collect()
+    }
+
+    fn listed(name: &str, snapshots: &[u64], bookmarks: &[u64]) -> ListedDataset {
+        ListedDataset {
+            name: name.into(),
+            snapshots: points('@', snapshots),
+            bookmarks: points('#', bookmarks),
+            ..ListedDataset::default()
+        }
+    }
+
+    fn send(to: &str, from: Option<&str>, all: bool) -> CopyStep {
+        CopyStep::Send {
+            to: to.into(),
+            from: from.map(str::to_owned),
+            all,
+        }
+    }
+
+    #[test]
+    fn the_newest_common_state_is_the_base() {
+        /// Snapshots and bookmarks of the source, snapshots of the target, and the steps.
+        type Case = (
+            &'static [u64],
+            &'static [u64],
+            Option<&'static [u64]>,
+            Vec<CopyStep>,
+        );
+        let table: [Case; 8] = [
+            (&[], &[], None, vec![]),
+            (&[1], &[], None, vec![send("@1", None, false)]),
+            (
+                &[1, 2, 3],
+                &[],
+                None,
+                vec![send("@1", None, false), send("@3", Some("@1"), true)],
+            ),
+            (&[1, 2], &[], Some(&[1, 2]), vec![]),
+            (
+                &[1, 2, 3],
+                &[],
+                Some(&[1]),
+                vec![send("@3", Some("@1"), true)],
+            ),
+            // The target has pruned.
+            (
+                &[1, 2, 3],
+                &[2],
+                Some(&[2]),
+                vec![send("@3", Some("@2"), true)],
+            ),
+            // The source has pruned; the bookmark is left.
+            (
+                &[4],
+                &[1, 3],
+                Some(&[1, 3]),
+                vec![send("@4", Some("#3"), false)],
+            ),
+            (
+                &[4, 5, 6],
+                &[3],
+                Some(&[2, 3]),
+                vec![send("@4", Some("#3"), false), send("@6", Some("@4"), true)],
+            ),
+        ];
+        for (snapshots, bookmarks, target, expected) in table {
+            let source = listed("tank/a", snapshots, bookmarks);
+            let target = target.map(|guids| listed("backup/a", guids, &[]));
+            let found = steps(&source, target.as_ref(), None).unwrap();
+            assert_eq!(found, expected, "{snapshots:?} {bookmarks:?}");
+        }
+        let clone = steps(&listed("tank/c", &[1], &[]), None, Some("tank/a@9")).unwrap();
+        assert_eq!(clone, [send("@1", Some("tank/a@9"), false)]);
+    }
+
+    #[test]
+    fn a_target_that_has_diverged_is_named_with_the_way_out() {
+        for (snapshots, bookmarks, target, way_out) in [
+            (&[1, 2][..], &[][..], &[][..], "destroy 'backup/a'"),
+            (&[1, 2], &[], &[7], "destroy 'backup/a'"),
+            (&[1, 2], &[], &[1, 7], "rollback -r backup/a@1"),
+            (&[2], &[1], &[1, 7], "rollback -r backup/a@1"),
+        ] {
+            let source = listed("tank/a", snapshots, bookmarks);
+            let target = listed("backup/a", target, &[]);
+            let failure = steps(&source, Some(&target), None).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Usage);
+            assert!(failure.message.contains(way_out), "{}", failure.message);
+        }
+    }
+
+    #[test]
+    fn a_token_sends_nothing_but_a_snapshot_of_the_source() {
+        let token = |to_guid, from_guid| {
+            let token = ResumeToken {
+                to_guid,
+                from_guid,
+                name: "tank/secret@1".into(),
+                next: StreamPosition::START,
+                plain: false,
+            };
+            Some(token.to_string())
+        };
+        let source = listed("tank/a", &[2, 3], &[1]);
+        for (token, goes_on) in [
+            (token(2, 0), true),
+            (token(3, 2), true),
+            (token(3, 1), true),
+            (token(9, 0), false),
+            (token(3, 9), false),
+            (Some("nonsense".into()), false),
+        ] {
+            let target = ListedDataset {
+                token: token.clone(),
+                ..listed("backup/a", &[1], &[])
+            };
+            let step = steps(&source, Some(&target), None).unwrap().remove(0);
+            assert_eq!(step == CopyStep::Abandon, !goes_on, "{token:?}");
+        }
+    }
+}

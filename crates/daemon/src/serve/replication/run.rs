@@ -1,0 +1,303 @@
+//! A run of a job: copies each dataset, marks what was copied, and prunes the copy.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use protocol::api::{FailureKind, Reply, SendScope, StreamRow, command};
+
+use crate::failure::{Failure, Result};
+use crate::serve::replication::listing::{ListedDataset, SavePoint, datasets_in, listing_of};
+use crate::serve::replication::owner::{JobOwner, unexpected};
+use crate::serve::replication::plan::{CopyStep, steps};
+use crate::serve::replication::side::{TargetSide, dataset_rows};
+use crate::state::callers::channel::NonInteractive;
+use crate::state::callers::context::CallerContext;
+use crate::state::daemon::Daemon;
+use crate::state::replication::job::ReplicationJob;
+use crate::state::replication::progress::RunProgress;
+use crate::state::replication::target::ReplicationTarget;
+
+/// The most steps of one dataset in a run. A target that never gets further must not keep a run busy for ever.
+const ROUNDS_MAX: usize = 8;
+
+/// A run of a job.
+pub(super) struct JobRun<'a> {
+    daemon: &'a Arc<Daemon>,
+    owner: JobOwner,
+    /// The name of the source now.
+    source: &'a str,
+    job: &'a ReplicationJob,
+    target: ReplicationTarget,
+    side: TargetSide,
+    progress: Arc<RunProgress>,
+}
+
+/// The two sides of a job.
+struct JobSides {
+    source: Vec<ListedDataset>,
+    target: Vec<ListedDataset>,
+}
+
+impl<'a> JobRun<'a> {
+    pub(super) fn new(
+        daemon: &'a Arc<Daemon>,
+        source: &'a str,
+        job: &'a ReplicationJob,
+        progress: &Arc<RunProgress>,
+    ) -> Result<JobRun<'a>> {
+        let owner = JobOwner::of(daemon, job)?;
+        Ok(JobRun {
+            side: TargetSide::new(&owner, job, progress)?,
+            owner,
+            daemon,
+            source,
+            job,
+            target: job.place()?,
+            progress: Arc::clone(progress),
+        })
+    }
+
+    /// The streams that would be sent now.
+    pub(super) fn would_send(&self) -> Result<Vec<StreamRow>> {
+        let sides = self.sides()?;
+        let mut rows = Vec::new();
+        for (source, origin) in self.in_order(&sides) {
+            let target = sides.copy_of(&self.copy_name(source));
+            for step in steps(source, target, origin)? {
+                rows.extend(self.estimate(source, &step)?);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Copies all datasets. One that cannot be copied does not stop the others.
+    pub(super) fn run(&self) -> Result<()> {
+        self.progress
+            .enter(Some("compares both sides".into()), Vec::new())?;
+        let sides = self.sides()?;
+        for (source, origin) in self.in_order(&sides) {
+            let target = sides.copy_of(&self.copy_name(source));
+            for step in steps(source, target, origin).unwrap_or_default() {
+                let rows = self.estimate(source, &step).unwrap_or_default();
+                self.progress
+                    .add_total(rows.iter().map(|row| row.size).sum());
+            }
+        }
+        let mut failures = Vec::new();
+        for (source, origin) in self.in_order(&sides) {
+            if let Err(failure) = self.copy(source, origin, &sides) {
+                self.progress.check()?;
+                failures.push(failure);
+            }
+        }
+        if failures.is_empty() {
+            return Ok(());
+        }
+        let mut first = failures.remove(0);
+        if !failures.is_empty() {
+            first.message += &format!(" (and {} more datasets)", failures.len());
+        }
+        Err(first)
+    }
+
+    /// The name of the copy of a dataset of the source.
+    fn copy_name(&self, source: &ListedDataset) -> String {
+        let below = source.name.strip_prefix(self.source).unwrap_or_default();
+        format!("{}{below}", self.target.dataset())
+    }
+
+    fn sides(&self) -> Result<JobSides> {
+        let recursive = self.job.recursive;
+        let source = self.owner.call(listing_of(self.source, recursive))?;
+        let source = datasets_in(dataset_rows(source)?, self.source, recursive);
+        Ok(JobSides {
+            source,
+            target: self.side.list(self.target.dataset(), recursive)?,
+        })
+    }
+
+    /// The datasets of the source, each after the dataset above it. A clone comes after its origin, with the snapshot
+    /// that it is a clone of.
+    fn in_order<'s>(&self, sides: &'s JobSides) -> Vec<(&'s ListedDataset, Option<&'s str>)> {
+        let mut waiting: Vec<&ListedDataset> = sides.source.iter().collect();
+        let names: BTreeSet<&str> = waiting.iter().map(|one| one.name.as_str()).collect();
+        let mut done = BTreeSet::new();
+        let mut ordered = Vec::new();
+        while !waiting.is_empty() {
+            let is_ready = |one: &&ListedDataset| {
+                let above = one.name.rsplit_once('/').map(|(above, _)| above);
+                let origin = one.origin.as_deref().map(dataset_of);
+                let mut needed = [above, origin].into_iter().flatten();
+                needed.all(|name| !names.contains(name) || done.contains(name))
+            };
+            let at = waiting.iter().position(is_ready);
+            let one = waiting.remove(at.unwrap_or(0));
+            let origin = one.origin.as_deref();
+            // Only root receives clones of what others may not see.
+            let is_copied =
+                |origin: &&str| done.contains(dataset_of(origin)) && self.side.takes_clones();
+            ordered.push((one, origin.filter(is_copied)));
+            done.insert(one.name.as_str());
+        }
+        ordered
+    }
+
+    fn estimate(&self, source: &ListedDataset, step: &CopyStep) -> Result<Vec<StreamRow>> {
+        let Some(send) = self.send_of(source, step, true) else {
+            return Ok(Vec::new());
+        };
+        match self.owner.call(send)? {
+            Reply::Streams(rows) => Ok(rows),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The command that sends a step.
+    fn send_of(
+        &self,
+        source: &ListedDataset,
+        step: &CopyStep,
+        estimate: bool,
+    ) -> Option<command::Send> {
+        let what = match step {
+            CopyStep::Abandon => return None,
+            CopyStep::Rest(token) => SendScope::Rest {
+                token: token.clone(),
+                of: Some(source.name.clone()),
+            },
+            CopyStep::Send { to, from, all } => SendScope::Snapshot {
+                name: format!("{}{to}", source.name),
+                from: from.clone(),
+                all: *all,
+                replicate: false,
+            },
+        };
+        Some(command::Send {
+            what,
+            raw: true,
+            props: true,
+            estimate,
+        })
+    }
+
+    /// Copies one dataset, marks what was copied, and prunes the copy.
+    fn copy(&self, source: &ListedDataset, origin: Option<&str>, sides: &JobSides) -> Result<()> {
+        let copy = self.copy_name(source);
+        if source.snapshots.is_empty() {
+            return Err(Failure::other(format!(
+                "'{}' has no snapshot to copy; to make them: strongroom set snapshot-schedule=hourly:24 {}",
+                source.name, self.source
+            )));
+        }
+        let mut target = sides.copy_of(&copy).cloned();
+        for _ in 0..ROUNDS_MAX {
+            let steps = steps(source, target.as_ref(), origin)?;
+            if steps.is_empty() {
+                break;
+            }
+            let goes_on = |step: &CopyStep| !matches!(step, CopyStep::Send { .. });
+            let again = steps.iter().any(goes_on);
+            for step in &steps {
+                self.carry_out(source, &copy, step)?;
+            }
+            let mut listed = self.side.list(&copy, false)?;
+            target = match listed.is_empty() {
+                true => None,
+                false => Some(listed.remove(0)),
+            };
+            if !again {
+                break;
+            }
+        }
+        self.mark(source, target.as_ref())?;
+        self.prune(target.as_ref())
+    }
+
+    fn carry_out(&self, source: &ListedDataset, copy: &str, step: &CopyStep) -> Result<()> {
+        let Some(send) = self.send_of(source, step, false) else {
+            return self.side.abandon(copy);
+        };
+        let said = match step {
+            CopyStep::Send { to, .. } => format!("sends {}{to}", source.name),
+            CopyStep::Rest(_) | CopyStep::Abandon => format!("sends the rest of {}", source.name),
+        };
+        let received = self.side.receive(send, copy, said);
+        received.map_err(|failure| explained(failure, copy))
+    }
+
+    /// Makes a bookmark of the newest snapshot that both sides have, so that the source may destroy the snapshot. The
+    /// bookmarks of earlier runs go afterwards.
+    fn mark(&self, source: &ListedDataset, target: Option<&ListedDataset>) -> Result<()> {
+        let Some(last) = target.and_then(|target| target.snapshots.last()) else {
+            return Ok(());
+        };
+        let prefix = format!("#{}", self.job.mark_prefix());
+        let name = format!("{prefix}{:016x}", last.guid);
+        let known = source.bookmarks.iter().any(|mark| mark.name == name);
+        let snapshot = source.snapshots.iter().find(|one| one.guid == last.guid);
+        if !known && let Some(snapshot) = snapshot {
+            self.owner.call(command::Bookmark {
+                of: format!("{}{}", source.name, snapshot.name),
+                name: format!("{}{name}", source.name),
+            })?;
+        } else if !known {
+            return Ok(());
+        }
+        // They are the job's own, so that no permission to destroy is needed.
+        let old = source.bookmarks.iter();
+        let old = old.filter(|mark| mark.name.starts_with(&prefix) && mark.name != name);
+        for mark in old {
+            let mut silent = NonInteractive::default();
+            let what = format!("replicate {}: an older bookmark goes", self.job.name);
+            let context = &mut CallerContext::internal(&what, &mut silent);
+            let name = format!("{}{}", source.name, mark.name);
+            self.daemon.destroy_bookmark(&name, context)?;
+        }
+        Ok(())
+    }
+
+    /// Destroys the snapshots of the copy that the job does not keep. The newest one always stays.
+    fn prune(&self, target: Option<&ListedDataset>) -> Result<()> {
+        let (Some(target), Some(schedule)) = (target, self.job.schedule()?) else {
+            return Ok(());
+        };
+        for point in schedule.excess(&target.snapshots, short_name) {
+            if target.snapshots.last() == Some(point) {
+                continue;
+            }
+            let name = format!("{}{}", target.name, point.name);
+            match self.side.destroy(&name) {
+                // A hold or a clone keeps it.
+                Err(failure) if failure.kind == FailureKind::Busy => {}
+                outcome => outcome.map_err(|failure| failure.context("the copy is not pruned"))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl JobSides {
+    fn copy_of(&self, name: &str) -> Option<&ListedDataset> {
+        self.target.iter().find(|target| target.name == name)
+    }
+}
+
+/// The failure of a receive. A job never takes a copy back by itself.
+fn explained(mut failure: Failure, copy: &str) -> Failure {
+    const FORCE: &str = "-F takes it back to that";
+    if failure.message.contains(FORCE) {
+        let how = format!(
+            "take it back to its newest snapshot with 'strongroom rollback {copy}@SNAPSHOT', and mount it with -o ro"
+        );
+        failure.message = failure.message.replace(FORCE, &how);
+    }
+    failure
+}
+
+fn short_name(point: &SavePoint) -> &str {
+    point.name.trim_start_matches('@')
+}
+
+fn dataset_of(name: &str) -> &str {
+    name.split(['@', '#']).next().unwrap_or(name)
+}

@@ -1,0 +1,121 @@
+//! The thread that begins the runs of jobs when they are due.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use jiff::tz::TimeZone;
+
+use crate::failure::{Failure, Result};
+use crate::host::process::system::now_secs;
+use crate::ops::replication::list::JobOfDataset;
+use crate::serve::replication::run::JobRun;
+use crate::state::daemon::Daemon;
+use crate::state::replication::progress::RunProgress;
+use crate::state::replication::table::JobKey;
+
+/// The longest time between two looks at the jobs.
+const LOOK: Duration = Duration::from_secs(10);
+/// The time between two looks for copies that are behind.
+const TELL: Duration = Duration::from_secs(60);
+
+/// Starts the thread. It ends when the daemon does.
+pub(crate) fn start(daemon: &Arc<Daemon>) {
+    let daemon = Arc::downgrade(daemon);
+    if let Err(error) = threads::start("replicate", move || look(&daemon)) {
+        tracing::error!(%error, "no job copies datasets: a thread could not be started");
+    }
+}
+
+fn look(daemon: &Weak<Daemon>) {
+    let (mut last, mut told) = (0, None);
+    loop {
+        let Some(daemon) = daemon.upgrade() else {
+            return;
+        };
+        begin_due(&daemon);
+        if told.is_none_or(|told: Instant| told.elapsed() >= TELL) {
+            tell_behind(&daemon);
+            told = Some(Instant::now());
+        }
+        last = daemon.replications.wait(last, LOOK);
+    }
+}
+
+/// Adds an event for each job whose copy is behind now, and was not before.
+fn tell_behind(daemon: &Daemon) {
+    for one in daemon.all_jobs() {
+        // A dataset that was destroyed meanwhile has no lag.
+        let Ok(lag) = one.active.replication_lag(&one.source, &one.job) else {
+            continue;
+        };
+        let is_behind = lag.is_behind(&one.job);
+        if daemon.replications.note_behind(&one.key(), is_behind) && is_behind {
+            let (job, name, hours) = (&one.job.name, &one.name, lag.lag / 3600);
+            let text = format!("{job} of {name}: the replication is {hours} h behind");
+            tracing::warn!(job, source = name, hours, "a copy is behind");
+            let pool = one.active.pool.name();
+            daemon.events.add("replicate_behind", &pool, &text);
+        }
+    }
+}
+
+/// Begins all jobs that are due.
+fn begin_due(daemon: &Arc<Daemon>) {
+    let now = now_secs();
+    for one in daemon.all_jobs() {
+        let key = one.key();
+        let is_accepted = daemon.replications.has_accepted(&key, &one.job);
+        let is_in_window = is_in_window(&one, now);
+        if !is_in_window {
+            let reason = "its hours are over";
+            daemon.replications.stop_by_itself(&key, reason);
+        }
+        let may_run = is_accepted && !one.job.paused && is_in_window;
+        if let Some(progress) = daemon.replications.begin(&key, &one.job, may_run, now) {
+            let (daemon, thread) = (Arc::clone(daemon), format!("repl-{}", one.job.name));
+            let ended = (Arc::clone(&daemon), key.clone());
+            let work = move || run(&daemon, &one, &key, &progress);
+            if let Err(error) = threads::start(thread, work) {
+                let why = format!("a thread could not be started: {error}");
+                ended.0.replications.end(&ended.1, Err(Failure::other(why)));
+            }
+        }
+    }
+}
+
+fn is_in_window(one: &JobOfDataset, now: u64) -> bool {
+    let window = one.job.day_window().ok().flatten();
+    window.is_none_or(|window| window.has(now, &TimeZone::system()))
+}
+
+/// Carries out one run, and tells how it ended.
+fn run(daemon: &Arc<Daemon>, one: &JobOfDataset, key: &JobKey, progress: &Arc<RunProgress>) {
+    let _span = tracing::error_span!("replicate", job = one.job.name, source = one.name).entered();
+    let work = || -> Result<()> { JobRun::new(daemon, &one.name, &one.job, progress)?.run() };
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    let defect = |_| {
+        Err(Failure::other(
+            "the run died; this is a defect of the program",
+        ))
+    };
+    let outcome = outcome.unwrap_or_else(defect);
+    let text = outcome
+        .as_ref()
+        .err()
+        .map(|failure| failure.message.clone());
+    let (sent, was_stopped) = (progress.sent(), progress.check().is_err());
+    if daemon.replications.end(key, outcome) {
+        let pool = one.active.pool.name();
+        let (job, name) = (&one.job.name, &one.name);
+        let (class, told) = match &text {
+            Some(text) => ("replicate_fail", format!("{job} of {name}: {text}")),
+            None => ("replicate_ok", format!("{job} of {name}: it works again")),
+        };
+        daemon.events.add(class, &pool, &told);
+    }
+    match text {
+        None => tracing::info!(sent, "a dataset was copied"),
+        Some(reason) if was_stopped => tracing::info!(reason, sent, "a run was stopped"),
+        Some(reason) => tracing::warn!(reason, sent, "a dataset was not copied"),
+    }
+}

@@ -1,0 +1,168 @@
+//! The target of a job: a dataset of this machine, or of another host.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use protocol::api::{DatasetRow, FailureKind, ReceiveName, Reply, command};
+
+use crate::failure::{Failure, Result};
+use crate::serve::replication::listing::{ListedDataset, datasets_in, listing_of};
+use crate::serve::replication::owner::{JobOwner, unexpected};
+use crate::serve::replication::pipe::PipeEnd;
+use crate::serve::replication::ssh::SshHost;
+use crate::state::callers::channel::DataChannel;
+use crate::state::replication::job::ReplicationJob;
+use crate::state::replication::progress::RunProgress;
+use crate::state::replication::target::ReplicationTarget;
+
+/// The target of a job.
+pub(super) struct TargetSide {
+    owner: JobOwner,
+    progress: Arc<RunProgress>,
+    limit: Option<u64>,
+    /// The other host; `None` for this machine.
+    host: Option<SshHost>,
+}
+
+impl TargetSide {
+    pub(super) fn new(
+        owner: &JobOwner,
+        job: &ReplicationJob,
+        progress: &Arc<RunProgress>,
+    ) -> Result<TargetSide> {
+        Ok(TargetSide {
+            owner: owner.clone(),
+            progress: Arc::clone(progress),
+            limit: job.limit,
+            host: match job.place()? {
+                ReplicationTarget::Local(_) => None,
+                ReplicationTarget::Ssh(target) => Some(SshHost::new(&target, job, progress)?),
+            },
+        })
+    }
+
+    /// Returns whether a clone can be received as a clone: by root, in a pool of this machine. Others may not see what it
+    /// would be a clone of.
+    pub(super) fn takes_clones(&self) -> bool {
+        self.host.is_none() && self.owner.is_admin()
+    }
+
+    /// The datasets with this name and below it. There are none if there is no dataset of this name, or none that the
+    /// owner may see.
+    pub(super) fn list(&self, name: &str, recursive: bool) -> Result<Vec<ListedDataset>> {
+        let rows = match &self.host {
+            Some(host) => host.list(name, recursive),
+            None => self
+                .owner
+                .call(listing_of(name, recursive))
+                .and_then(dataset_rows),
+        };
+        match rows {
+            Ok(rows) => Ok(datasets_in(rows, name, recursive)),
+            // If the target exists all the same, the receive says why it is refused.
+            Err(failure)
+                if matches!(
+                    failure.kind,
+                    FailureKind::NotFound | FailureKind::Permission
+                ) =>
+            {
+                Ok(Vec::new())
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Throws away what an interrupted receive left.
+    pub(super) fn abandon(&self, name: &str) -> Result<()> {
+        match &self.host {
+            Some(host) => host.order("receive -A", name),
+            None => {
+                let target = name.to_owned();
+                self.owner
+                    .call(command::ReceiveAbandon { target })
+                    .map(drop)
+            }
+        }
+    }
+
+    /// Destroys a snapshot.
+    pub(super) fn destroy(&self, name: &str) -> Result<()> {
+        match &self.host {
+            Some(host) => host.order("destroy -f", name),
+            None => {
+                let name = name.to_owned();
+                let destroy = command::Destroy {
+                    name,
+                    ..command::Destroy::default()
+                };
+                self.owner.call(destroy).map(drop)
+            }
+        }
+    }
+
+    /// Sends a stream to a dataset. `said` is the step, for people.
+    pub(super) fn receive(&self, send: command::Send, name: &str, said: String) -> Result<()> {
+        match &self.host {
+            Some(host) => host.receive(name, said, self.limit, |data| {
+                self.owner.call_with_data(send, data).map(drop)
+            }),
+            None => self.receive_here(send, name, said),
+        }
+    }
+
+    fn receive_here(&self, send: command::Send, name: &str, said: String) -> Result<()> {
+        let failed = |error| Failure::other(format!("the two sides cannot be connected: {error}"));
+        let (here, there) = UnixStream::pair().map_err(failed)?;
+        let out = PipeEnd::sending(here, &self.progress, self.limit) as Arc<dyn DataChannel>;
+        let input = PipeEnd::receiving(there) as Arc<dyn DataChannel>;
+        let ends = vec![Arc::clone(&out), Arc::clone(&input)];
+        self.progress.enter(Some(said), ends)?;
+        let receive = command::Receive {
+            target: name.to_owned(),
+            naming: ReceiveName::Exact,
+            force: false,
+            resumable: true,
+            no_mount: false,
+            dry_run: false,
+            props: Vec::new(),
+            exclude: Vec::new(),
+        };
+        // The first failure is the cause of the other one.
+        let first = Arc::new(Mutex::new(None));
+        let receiving = {
+            let (owner, first) = (self.owner.clone(), Arc::clone(&first));
+            move || {
+                let received = owner.call_with_data(receive, Arc::clone(&input));
+                note(&first, received);
+                input.break_off();
+            }
+        };
+        let receiving = threads::start("replicate-recv", receiving).map_err(failed)?;
+        note(&first, self.owner.call_with_data(send, Arc::clone(&out)));
+        if first.lock().is_some() {
+            out.break_off();
+        }
+        let _ = receiving.join();
+        self.progress.check()?;
+        match first.lock().take() {
+            None => Ok(()),
+            Some(failure) => Err(failure),
+        }
+    }
+}
+
+/// Keeps the first failure.
+fn note(first: &Mutex<Option<Failure>>, outcome: Result<Reply>) {
+    if let Err(failure) = outcome {
+        first.lock().get_or_insert(failure);
+    }
+}
+
+/// The rows of a listing.
+pub(super) fn dataset_rows(reply: Reply) -> Result<Vec<DatasetRow>> {
+    match reply {
+        Reply::Datasets(rows) => Ok(rows),
+        _ => Err(unexpected()),
+    }
+}

@@ -1,0 +1,227 @@
+//! The definition of a job, as its source dataset stores it.
+//!
+//! A dataset has its jobs among its properties, under a name that no property can have: as JSON. So they move with the
+//! dataset when it is renamed, and with the pool when it is exported. A stream does not carry them. A pool may come
+//! from anywhere, so a machine runs a job only if the job was added or resumed there (`state::replication::table`).
+
+use pool::Entry;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Result};
+use crate::state::datasets::snapshot_schedule::SnapshotSchedule;
+use crate::state::replication::target::ReplicationTarget;
+use crate::state::replication::window::DayWindow;
+
+/// The property.
+pub(crate) const JOBS: &str = "@replicate";
+/// The most jobs of one dataset. Their text fits into a property.
+pub(crate) const JOBS_MAX: usize = 12;
+/// The most bytes of the name of a job.
+const NAME_MAX: usize = 32;
+/// The most bytes of the target of a job.
+const TARGET_MAX: usize = 300;
+/// The shortest and the longest time between two runs, in seconds.
+const EVERY: std::ops::RangeInclusive<u64> = 60..=366 * 24 * 3600;
+/// The least bytes that a job may be limited to, in a second.
+const LIMIT_LEAST: u64 = 1 << 10;
+
+/// A job that copies a dataset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReplicationJob {
+    pub(crate) name: String,
+    /// The place of the copy ([`ReplicationTarget`]).
+    pub(crate) target: String,
+    /// The user whose rights the job has.
+    pub(crate) owner: u32,
+    /// The seconds between two runs.
+    pub(crate) every: u64,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) recursive: bool,
+    /// The snapshots that the target keeps, as in `snapshot-schedule`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) keep: Option<String>,
+    /// The most bytes that are sent in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) limit: Option<u64>,
+    /// The hours in which it runs by itself ([`DayWindow`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) window: Option<String>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) paused: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl ReplicationJob {
+    /// The jobs of a dataset. Those that this program cannot carry out are left out.
+    pub(crate) fn of(entry: &Entry) -> Vec<ReplicationJob> {
+        let text = entry.props.get(JOBS).map_or("", String::as_str);
+        ReplicationJob::parse_all(text)
+    }
+
+    /// Parses the value of the property.
+    pub(crate) fn parse_all(text: &str) -> Vec<ReplicationJob> {
+        let all: Vec<serde_json::Value> = serde_json::from_str(text).unwrap_or_default();
+        let jobs = all.into_iter().take(JOBS_MAX);
+        let jobs = jobs.filter_map(|job| serde_json::from_value::<ReplicationJob>(job).ok());
+        jobs.filter(|job| job.check().is_ok()).collect()
+    }
+
+    /// The value of the property.
+    pub(crate) fn to_text(jobs: &[ReplicationJob]) -> Result<String> {
+        serde_json::to_string(jobs)
+            .map_err(|error| Failure::other(format!("the jobs cannot be written: {error}")))
+    }
+
+    /// The definition as text: what a machine accepts.
+    pub(crate) fn definition(&self) -> Result<String> {
+        let one = ReplicationJob {
+            paused: false,
+            ..self.clone()
+        };
+        ReplicationJob::to_text(&[one])
+    }
+
+    /// Checks the values of a job.
+    pub(crate) fn check(&self) -> Result<()> {
+        let name = &self.name;
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        if name.is_empty()
+            || name.len() > NAME_MAX
+            || name.starts_with('-')
+            || !name.chars().all(allowed)
+        {
+            return Err(Failure::usage(format!(
+                "'{name}' cannot be the name of a job: it has at most {NAME_MAX} letters, digits, '-' and '_'"
+            )));
+        }
+        ReplicationTarget::parse(&self.target)?;
+        if self.target.len() > TARGET_MAX {
+            return Err(Failure::usage(format!(
+                "the target is longer than {TARGET_MAX} bytes"
+            )));
+        }
+        if !EVERY.contains(&self.every) {
+            return Err(Failure::usage(
+                "a job runs at most every minute, and at least every year: --every 60s to --every 366d",
+            ));
+        }
+        if self.limit.is_some_and(|limit| limit < LIMIT_LEAST) {
+            return Err(Failure::usage(
+                "the limit of a job is at least 1K, in bytes each second",
+            ));
+        }
+        self.day_window()?;
+        self.schedule().map(drop)
+    }
+
+    /// The place of the copy.
+    pub(crate) fn place(&self) -> Result<ReplicationTarget> {
+        ReplicationTarget::parse(&self.target)
+    }
+
+    pub(crate) fn day_window(&self) -> Result<Option<DayWindow>> {
+        self.window.as_deref().map(DayWindow::parse).transpose()
+    }
+
+    /// The snapshots that the target keeps.
+    pub(crate) fn schedule(&self) -> Result<Option<SnapshotSchedule>> {
+        let Some(keep) = &self.keep else {
+            return Ok(None);
+        };
+        let schedule = SnapshotSchedule::parse(keep).filter(|_| keep != "none");
+        schedule.map(Some).ok_or_else(|| {
+            Failure::usage(format!(
+                "--keep '{keep}': write it as the property snapshot-schedule, such as hourly:24,daily:30"
+            ))
+        })
+    }
+
+    /// The begin of the names of the bookmarks that the job makes of what it has copied.
+    pub(crate) fn mark_prefix(&self) -> String {
+        format!("replicate.{}.", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> ReplicationJob {
+        ReplicationJob {
+            name: "offsite".into(),
+            target: "backup/home".into(),
+            owner: 0,
+            every: 3600,
+            recursive: true,
+            keep: Some("hourly:24,daily:7".into()),
+            limit: Some(10 << 20),
+            window: Some("22:00-06:00".into()),
+            paused: false,
+        }
+    }
+
+    #[test]
+    fn jobs_are_stored_and_read() {
+        let paused = ReplicationJob {
+            name: "b".into(),
+            paused: true,
+            ..job()
+        };
+        let text = ReplicationJob::to_text(&[job(), paused.clone()]).unwrap();
+        assert_eq!(ReplicationJob::parse_all(&text), [job(), paused]);
+        let full = vec![
+            ReplicationJob {
+                target: format!("ssh://h/{}", "x".repeat(TARGET_MAX - 8)),
+                ..job()
+            };
+            JOBS_MAX
+        ];
+        let text = ReplicationJob::to_text(&full).unwrap();
+        assert!(text.len() <= pool::PROPERTY_MAX, "{}", text.len());
+    }
+
+    #[test]
+    fn a_job_that_is_not_understood_hides_no_other() {
+        let one = serde_json::to_string(&job()).unwrap();
+        let text = format!(r#"[{{"name": 5}}, {one}, {{"new": true}}]"#);
+        assert_eq!(ReplicationJob::parse_all(&text), [job()]);
+        for wrong in ["", "{}", "[", "[1]"] {
+            assert!(ReplicationJob::parse_all(wrong).is_empty(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_pause_changes_no_definition() {
+        let paused = ReplicationJob {
+            paused: true,
+            ..job()
+        };
+        assert_eq!(paused.definition().unwrap(), job().definition().unwrap());
+        let other = ReplicationJob { owner: 1, ..job() };
+        assert_ne!(other.definition().unwrap(), job().definition().unwrap());
+    }
+
+    #[test]
+    fn values_are_checked() {
+        job().check().unwrap();
+        let wrong: [fn(&mut ReplicationJob); 9] = [
+            |job| job.name = "a.b".into(),
+            |job| job.name = "-n".into(),
+            |job| job.name = "x".repeat(33),
+            |job| job.target = "http://x/y".into(),
+            |job| job.every = 59,
+            |job| job.keep = Some("none".into()),
+            |job| job.keep = Some("often:3".into()),
+            |job| job.limit = Some(5),
+            |job| job.window = Some("night".into()),
+        ];
+        for (number, change) in wrong.into_iter().enumerate() {
+            let mut job = job();
+            change(&mut job);
+            assert!(job.check().is_err(), "{number}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The report about a job that copies a dataset.
+
+use serde::{Deserialize, Serialize};
+
+/// A job that copies a dataset, with its state.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReplicationRow {
+    /// The name of the job.
+    pub name: String,
+    /// The dataset that is copied.
+    pub source: String,
+    /// The place of the copy.
+    pub target: String,
+    /// The user whose rights the job has.
+    pub owner: String,
+    /// `waiting`, `running`, `paused`, `failed`, `stopped` or `not-accepted`.
+    pub state: String,
+    /// The seconds between two runs.
+    pub every: u64,
+    /// True if the datasets below the source are copied too.
+    pub recursive: bool,
+    /// The snapshots that the target keeps.
+    pub keep: Option<String>,
+    /// The most bytes that are sent in a second.
+    pub limit: Option<u64>,
+    /// The hours in which the job runs by itself.
+    pub window: Option<String>,
+    /// The time of the newest snapshot that was copied, in seconds since 1970.
+    pub newest: Option<u64>,
+    /// The seconds since the oldest snapshot was made that was not copied yet; 0 if all were.
+    pub lag: u64,
+    /// The begin of the last run, in seconds since 1970, since the daemon was started.
+    pub last_run: Option<u64>,
+    /// The present step of a job that runs.
+    pub step: Option<String>,
+    /// The bytes that a running job has sent.
+    pub sent: u64,
+    /// The bytes that a running job has to send, as far as they are known.
+    pub total: u64,
+    /// The bytes that a running job sends in a second.
+    pub rate: u64,
+    /// The reason why the last run failed, or why the job does not run.
+    pub error: Option<String>,
+}
