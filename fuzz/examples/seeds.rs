@@ -38,6 +38,9 @@ fn main() {
             &[&[*kind], bytes],
         );
     }
+    for (i, bytes) in objects::fuzzing::samples().iter().enumerate() {
+        put("store_objects", &format!("object-{i}"), &[bytes]);
+    }
     let script: Vec<u8> = (0..32u8).map(|i| i.wrapping_mul(37)).collect();
     for (i, bytes) in dataset::fuzzing::page_samples().iter().enumerate() {
         put(

@@ -14,6 +14,8 @@
 
 mod device;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod line;
 pub mod store;
 

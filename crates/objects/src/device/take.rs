@@ -180,10 +180,13 @@ impl Line {
         let state = self.state();
         let mut free = state.checkpoint + 1;
         // Without checkpoints the numbers of deleted objects look free.
-        while known.contains_key(&free) || state.history.deleted.contains(free) {
-            free += 1;
+        loop {
+            let skipped = state.history.deleted.first_missing(free);
+            match known.contains_key(&skipped) {
+                true => free = skipped + 1,
+                false => return skipped,
+            }
         }
-        free
     }
 
     /// Enters the own TAKE object and fences.

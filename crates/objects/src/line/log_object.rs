@@ -257,6 +257,52 @@ impl Run {
     }
 }
 
+/// Makes the checksum and the magic number of the end of an object right. Returns the size that it says.
+#[cfg(fuzzing)]
+pub(crate) fn repair(end: &mut [u8]) -> u64 {
+    let len = end.len();
+    let Some(start) = len.checked_sub(FOOTER) else {
+        return len as u64;
+    };
+    let Ok(footer) = FooterLayout::ref_from_bytes(&end[start..]) else {
+        return len as u64;
+    };
+    let tail = footer.runs.get() as usize * RUN + FOOTER;
+    let size = footer.data_len.get().saturating_add(tail as u64);
+    if let Some(first) = len.checked_sub(tail) {
+        let summed = len - (FOOTER - SUMMED);
+        let sum = checksum(&end[first..summed]).to_le_bytes();
+        end[summed..summed + 16].copy_from_slice(&sum);
+    }
+    end[len - 8..].copy_from_slice(&MAGIC);
+    size
+}
+
+#[cfg(fuzzing)]
+impl LineEntry {
+    /// An object with a run of so many bytes.
+    pub(crate) fn sample(len: u64) -> LineEntry {
+        let run = |kind, offset| Run {
+            kind,
+            offset,
+            len,
+            origin: 5,
+        };
+        LineEntry {
+            kind: LogKind::Data,
+            is_header: true,
+            device: [7; 16],
+            writer: [8; 16],
+            number: 5,
+            first: 1,
+            after: 0,
+            runs: vec![run(RunKind::Bytes, 4096), run(RunKind::Zeros, 0)],
+            data_len: len,
+            data_sum: checksum(&vec![7; len as usize]),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,9 @@ pub(crate) const LOG: &str = "log/";
 /// The folder of the checkpoints.
 pub(crate) const MAP: &str = "map/";
 
+/// The largest number. No pool has as many objects, and sums of numbers and windows do not overflow.
+const NUMBER_MAX: u64 = 1 << 62;
+
 /// The name of a log object.
 pub(crate) fn log(number: u64) -> String {
     numbered(LOG, number)
@@ -26,7 +29,8 @@ pub(crate) fn numbered(folder: &str, number: u64) -> String {
 pub(crate) fn number(folder: &str, name: &str) -> Option<u64> {
     let digits = name.strip_prefix(folder)?;
     let number: u64 = digits.parse().ok()?;
-    (number > 0 && numbered(folder, number) == name).then_some(number)
+    let is_possible = (1..=NUMBER_MAX).contains(&number);
+    (is_possible && numbered(folder, number) == name).then_some(number)
 }
 
 #[cfg(test)]
@@ -35,7 +39,7 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written_and_others_are_not() {
-        for n in [1, 9, 10, u64::MAX] {
+        for n in [1, 9, 10, NUMBER_MAX] {
             assert_eq!(number(LOG, &log(n)), Some(n));
             assert_eq!(number(MAP, &checkpoint(n)), Some(n));
             assert_eq!(number(MAP, &log(n)), None);
@@ -44,6 +48,7 @@ mod tests {
         for name in [
             "log/7",
             "log/00000000000000000000",
+            "log/18446744073709551615",
             "log/+0000000000000000007",
         ] {
             assert_eq!(number(LOG, name), None, "{name}");

@@ -128,6 +128,16 @@ impl DeviceFacts {
         })
     }
 
+    /// Makes the checksum, the magic number and the version of an object right.
+    #[cfg(fuzzing)]
+    pub(crate) fn repair(bytes: &mut Vec<u8>) {
+        bytes.resize(SIZE, 0);
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        let sum = XxHash3_128::oneshot(&bytes[..SUMMED]).to_le_bytes();
+        bytes[SUMMED..].copy_from_slice(&sum);
+    }
+
     /// Returns whether a byte lies in a header.
     pub(crate) fn is_header(&self, offset: u64) -> bool {
         offset < self.header_size || offset >= self.size - self.header_size

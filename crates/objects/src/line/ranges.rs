@@ -49,6 +49,17 @@ impl NumberSet {
         before.is_some_and(|(_, end)| number < *end)
     }
 
+    /// The first number from `number` on that is not in the set.
+    pub(crate) fn first_missing(&self, number: u64) -> u64 {
+        let before = self.0.range(..=number).next_back();
+        before.map_or(number, |(_, end)| number.max(*end))
+    }
+
+    /// The number after the last one, 0 for an empty set.
+    pub(crate) fn end(&self) -> u64 {
+        self.0.values().next_back().copied().unwrap_or(0)
+    }
+
     /// Returns whether a number of a range is in the set.
     pub(crate) fn intersects(&self, range: &Range<u64>) -> bool {
         let before = self.0.range(..range.end).next_back();
@@ -78,6 +89,8 @@ mod tests {
         }
         assert_eq!(set.iter().collect::<Vec<_>>(), [1..4, 5..9, 20..30]);
         assert!(set.contains(1) && set.contains(8) && !set.contains(4) && !set.contains(9));
+        assert_eq!([1, 4, 6].map(|n| set.first_missing(n)), [4, 4, 9]);
+        assert_eq!((set.end(), NumberSet::default().end()), (30, 0));
         set.remove(6);
         assert_eq!(set.iter().collect::<Vec<_>>(), [1..4, 5..6, 7..9, 20..30]);
         set.insert(6..7);

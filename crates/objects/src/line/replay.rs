@@ -33,7 +33,12 @@ pub(crate) fn replay(
                 .runs
                 .iter()
                 .map(|run| run.offset..run.offset.saturating_add(run.len));
-            ranges.for_each(|range| history.deleted.insert(range));
+            for range in ranges {
+                if range.end > *number {
+                    return Err((*number, "it lists objects that are younger than itself"));
+                }
+                history.deleted.insert(range);
+            }
         }
     }
     let mut held = HeldNumbers::new(start);
