@@ -103,6 +103,37 @@ fn many_threads_sync_what_they_wrote_and_no_more_is_needed() {
     assert_clean(&pool);
 }
 
+/// On a device far away each commit takes a round trip.
+#[test]
+fn files_that_replaced_each_other_are_found_again_with_few_commits() {
+    const ROUNDS: u64 = 40;
+    let device = fault_device(96 << 20, &FaultClock::new());
+    let suite = Some(Suite::Xaes256Gcm);
+    let (pool, files) = files_with_log(&device, suite);
+    for round in 0..ROUNDS {
+        let new = make(&files, "new");
+        files
+            .write(new, 0, &contents(round, 70_000), false)
+            .unwrap();
+        files.fsync(new, false).unwrap();
+        let root = vfs::ROOT;
+        let renamed = files.rename(root, b"new", root, b"name", vfs::RenameMode::Replace);
+        renamed.unwrap();
+        files.fsync(root, false).unwrap();
+    }
+    drop((files, pool));
+    let image = device.take_journal().image(u64::MAX, Survival::None);
+    let pool = open_image(image).unwrap();
+    let before = pool.committed_txg();
+    let files = open_files(&pool, suite, Settings::default(), 2);
+    let commits = pool.committed_txg() - before;
+    assert!(commits < ROUNDS / 4, "{commits} commits");
+    let found = files.lookup(vfs::ROOT, b"name").unwrap().ino;
+    let read = read_all(files.as_ref(), found, 0, 1 << 20).unwrap();
+    assert!(read == contents(ROUNDS - 1, 70_000));
+    assert_clean(&pool);
+}
+
 fn free_dead(files: &Dataset) {
     while files.has_dead() {
         files.free_dead_slots().unwrap();

@@ -10,6 +10,7 @@ use super::steps::{ContentsStep, Counters, LogStep, LoggedRecord, steps_of};
 use crate::buffer::RecordBuffer;
 use crate::core::Dataset;
 use crate::core::io::blocks::VOLUME_INO;
+use crate::core::io::memory::inode::Inode;
 use crate::error::{Error, LostEntries, Result};
 use crate::layout::{INO_LIMIT, KeyKind, attr_ino};
 use crate::tree::TreeView;
@@ -175,8 +176,8 @@ impl Dataset {
     fn replay_edits(&self, counters: Counters, edits: &KeyChanges<'_>) -> Result<()> {
         self.throttle()?;
         // Records in memory have slots, and these would be wrong after the change.
-        if moves_slots(edits) && !self.inodes.dirty.lock().is_empty() {
-            self.pool.commit()?;
+        if moves_slots(edits) {
+            self.empty_memory()?;
         }
         let apply = |w: &mut crate::tree::TreeWriter<'_>| {
             for (key, value) in edits {
@@ -198,6 +199,28 @@ impl Dataset {
             Ok(())
         };
         self.change_always(Scope::Upkeep, ReserveFor::Freeing, apply, |_, ()| ())
+    }
+
+    /// Puts all records in memory into the open transaction group. A commit would do that too, but files that replace each
+    /// other would need one each, and a commit takes a round trip to the devices.
+    fn empty_memory(&self) -> Result<()> {
+        let inodes: Vec<_> = self.inodes.dirty.lock().values().cloned().collect();
+        let begin = |inode: &Arc<Inode>| {
+            let records: Vec<u64> = inode.records.lock().keys().copied().collect();
+            self.seal_ahead(
+                inode,
+                records.into_iter().map(|record| (record, ())),
+                |(), _| true,
+            )
+        };
+        let begun: Vec<_> = inodes.iter().flat_map(begin).collect();
+        self.engine.workers.finish(self.pool.guid(), &begun);
+        let is_empty = |inode: &Arc<Inode>| inode.records.lock().is_empty();
+        match inodes.iter().all(is_empty) {
+            true => Ok(()),
+            // The running commit has them, or they could not be sealed: the commit says why.
+            false => Ok(self.pool.commit()?),
+        }
     }
 
     fn replay_contents(&self, contents: &ContentsStep<'_>) -> Result<()> {
