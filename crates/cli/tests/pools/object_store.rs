@@ -339,6 +339,23 @@ fn a_host_that_wakes_up_is_fenced() {
     is_whole(&one, "tank");
 }
 
+/// A host takes the pool while the other one writes, is stopped or was killed, several times.
+#[test]
+fn two_hosts_take_the_pool_from_each_other() {
+    if other_host().is_none() {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/two-hosts");
+    let ran = Command::new(script)
+        .args(["--rounds", "4"])
+        .env("PROGRAM", env!("CARGO_BIN_EXE_strongroom"))
+        .output()
+        .expect("python3");
+    let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    assert!(said.contains("nothing lost"), "{said}");
+}
+
 /// Another host imports the pool of a machine that is lost.
 #[test]
 fn a_lost_host_loses_nothing_that_was_synced() {

@@ -15,6 +15,9 @@ use crate::line::log_object::{RunKind, WriterId};
 use crate::line::pool_object::DeviceFacts;
 use crate::store::{Executor, ObjectStore};
 
+/// A line is taken over so often while other machines take it too.
+const TAKEOVERS: usize = 8;
+
 /// A block device on an object store.
 pub struct ObjectDevice {
     line: Arc<Line>,
@@ -72,6 +75,40 @@ impl ObjectDevice {
             line: Arc::clone(line),
             is_read_only: access == DeviceAccess::ReadOnly,
         }))
+    }
+
+    /// Takes the line, also from a writer that is alive, and reads it. The writes of an older writer fail from then on.
+    /// `seen` is the device as it was read before, if it was.
+    ///
+    /// # Errors
+    /// As [`ObjectDevice::open`]; other machines take the line again and again.
+    pub fn take_over(
+        seen: Option<&ObjectDevice>,
+        store: &Arc<dyn ObjectStore>,
+        executor: &Arc<dyn Executor>,
+    ) -> Result<ObjectDevice, Error> {
+        let open = || {
+            let (store, executor) = (Arc::clone(store), Arc::clone(executor));
+            // The end of a reader does not close its line.
+            ObjectDevice::open(store, executor, DeviceAccess::ReadOnly)
+        };
+        let mut attempts = 0;
+        loop {
+            let line = match seen.filter(|_| attempts == 0) {
+                Some(seen) => Arc::clone(&seen.line),
+                None => Arc::clone(&open()?.line),
+            };
+            match finish(&*line.executor, create::within(&line, line.take_over())) {
+                Ok(()) => {
+                    return Ok(ObjectDevice {
+                        line,
+                        is_read_only: false,
+                    });
+                }
+                Err(Error::Changed { .. }) if attempts < TAKEOVERS => attempts += 1,
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// A device that nothing can be written to, as one that was made: it says whether a new one can be made.

@@ -23,6 +23,15 @@ struct TakenLine {
     scan: Option<LineScan>,
 }
 
+/// The expectation of a taker about the writer before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OtherWriter {
+    /// Ended. What it wrote since this machine read the line is a reason to refuse.
+    IsGone,
+    /// Perhaps alive; it stops now. Nothing that was read before counts.
+    MayWrite,
+}
+
 impl Line {
     /// Reads the line, for readers and for a later [`Line::take`]. `checkpoints` has those of a list of this moment.
     ///
@@ -57,17 +66,26 @@ impl Line {
     /// # Errors
     /// [`Error::Changed`] if another machine wrote since this one read the line.
     pub(super) async fn take(self: &Arc<Self>) -> Result<()> {
+        let taken = self.take_from(OtherWriter::IsGone).await;
+        taken.inspect_err(|error| self.fail(error.clone()))
+    }
+
+    /// Becomes the writer of the line also while another machine writes. What that wrote since this one read the line is read
+    /// now, so nothing may have been read of the device.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if a machine took the line at the same time, or deleted objects; as [`Line::scan`].
+    pub(super) async fn take_over(self: &Arc<Self>) -> Result<()> {
+        let taken = self.take_from(OtherWriter::MayWrite).await;
+        taken.inspect_err(|error| self.fail(error.clone()))
+    }
+
+    async fn take_from(self: &Arc<Self>, other: OtherWriter) -> Result<()> {
         let _taking = self.taking.lock().await;
         if self.state().writer.is_some() {
             return self.state().check();
         }
-        let taken = match self.fence().await {
-            Ok(taken) => taken,
-            Err(error) => {
-                self.fail(error.clone());
-                return Err(error);
-            }
-        };
+        let taken = self.fence(other).await?;
         let mut state = self.state();
         if let Some(scan) = taken.scan {
             state.history = scan.history;
@@ -89,12 +107,14 @@ impl Line {
     }
 
     /// Puts the TAKE object and the fences, and reads what is new on the line.
-    async fn fence(&self) -> Result<TakenLine> {
+    async fn fence(&self, other: OtherWriter) -> Result<TakenLine> {
         let is_ended = self.state().history.is_released;
         if is_ended || !self.limits.keeps(LineRule::Fences) {
             return self.follow_release().await;
         }
-        self.refuse_newer_writer().await?;
+        if other == OtherWriter::IsGone {
+            self.refuse_newer_writer().await?;
+        }
         let used_before = self.first_free();
         let number = self.put_take(used_before).await?;
         let window = self.limits.window;
@@ -102,7 +122,7 @@ impl Line {
         future::try_join_all(fences).await?;
         let first = number + window + 1;
         let scan = match self.limits.keeps(LineRule::SecondList) {
-            true => self.read_again(number, used_before).await?,
+            true => self.read_again(number, used_before, other).await?,
             false => None,
         };
         if scan.is_none() {
@@ -115,8 +135,13 @@ impl Line {
     /// the line was read. `None` if nothing is new but the own objects.
     ///
     /// # Errors
-    /// [`Error::Changed`] if another machine has written since then.
-    async fn read_again(&self, number: u64, used_before: u64) -> Result<Option<LineScan>> {
+    /// [`Error::Changed`] if another machine has written since then, and that is no reason to go on.
+    async fn read_again(
+        &self,
+        number: u64,
+        used_before: u64,
+        other: OtherWriter,
+    ) -> Result<Option<LineScan>> {
         let lists = future::try_join(
             self.list(names::MAP, 0),
             self.list(names::LOG, used_before - 1),
@@ -135,7 +160,8 @@ impl Line {
         }
         let scan = self.scan(Some(checkpoints)).await?;
         let is_overtaken = scan.history.last > number + self.limits.window;
-        match is_overtaken || !scan.history.map.is_same(&self.state().history.map) {
+        let may_differ = other == OtherWriter::MayWrite;
+        match is_overtaken || !(may_differ || scan.history.map.is_same(&self.state().history.map)) {
             true => Err(self.changed_meanwhile()),
             false => Ok(Some(scan)),
         }

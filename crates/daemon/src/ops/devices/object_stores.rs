@@ -47,6 +47,27 @@ impl Daemon {
             .open(&uri.to_string(), access, user, open)
     }
 
+    /// Opens the device at this address for `user`, and takes it from a host that may still write to it.
+    ///
+    /// # Errors
+    /// As [`Daemon::open_object_device`]; other hosts take the device again and again.
+    pub(crate) fn take_over_object_device(
+        &self,
+        text: &str,
+        user: &str,
+    ) -> Result<Arc<dyn BlockDevice>> {
+        let uri = ObjectUri::parse(text)?;
+        let open = |seen: Option<&_>| {
+            Ok(ObjectDevice::take_over(
+                seen,
+                &store_at(&uri)?,
+                &executor(),
+            )?)
+        };
+        self.object_devices
+            .open(&uri.to_string(), DeviceAccess::Exclusive, user, open)
+    }
+
     /// Makes a device of `size` bytes for a new pool. `made` removes it again if the pool cannot be made.
     ///
     /// # Errors

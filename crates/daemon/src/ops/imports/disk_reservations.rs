@@ -33,7 +33,8 @@ impl Daemon {
         context: &mut CallerContext<'_>,
     ) -> Result<Store> {
         let open = |by: Option<Claimant>| {
-            self.open_claimed(&candidate.paths, by.as_ref(), &pool_user(name))
+            let user = pool_user(name);
+            self.open_claimed(&candidate.paths, by.as_ref(), import.force, &user)
         };
         let by = this_claimant(candidate.guid);
         let is_wanted = self.wants_claims(candidate, import);

@@ -308,48 +308,54 @@ impl Daemon {
         access: DeviceAccess,
         user: &str,
     ) -> Result<Store> {
-        self.open_store_with(paths, access, user, Store::open)
+        let open = |path: &Path| self.open_device(path, access, user);
+        open_store_with(paths, open, Store::open)
     }
 
-    /// Opens the store for changes. It reserves the devices before it reads them, if that is asked for.
+    /// Opens the store for changes. It reserves the devices before it reads them, if that is asked for. By force it also
+    /// takes devices in object stores from a host that may still write to them.
     pub(crate) fn open_claimed(
         &self,
         paths: &[PathBuf],
         by: Option<&Claimant>,
+        is_forced: bool,
         user: &str,
     ) -> Result<Store> {
-        self.open_store_with(paths, DeviceAccess::Exclusive, user, |devices| match by {
+        let open = |path: &Path| match is_forced && is_on_store(path) {
+            true => self.take_over_object_device(&path.to_string_lossy(), user),
+            false => self.open_device(path, DeviceAccess::Exclusive, user),
+        };
+        open_store_with(paths, open, |devices| match by {
             None => Store::open(devices),
             Some(by) => Store::open_claimed(devices, by),
         })
     }
+}
 
-    fn open_store_with(
-        &self,
-        paths: &[PathBuf],
-        access: DeviceAccess,
-        user: &str,
-        open: impl FnOnce(Vec<Arc<dyn BlockDevice>>) -> store::Result<Store>,
-    ) -> Result<Store> {
-        let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
-        let mut failures = Vec::new();
-        for path in paths {
-            match self.open_device(path, access, user) {
-                Ok(device) => opened.push(device),
-                Err(failure) if failure.kind == FailureKind::Busy => return Err(failure),
-                Err(failure) => failures.push(failure),
-            }
+/// Opens the devices with these paths, and the store on them.
+fn open_store_with(
+    paths: &[PathBuf],
+    open_device: impl Fn(&Path) -> Result<Arc<dyn BlockDevice>>,
+    open: impl FnOnce(Vec<Arc<dyn BlockDevice>>) -> store::Result<Store>,
+) -> Result<Store> {
+    let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
+    let mut failures = Vec::new();
+    for path in paths {
+        match open_device(path) {
+            Ok(device) => opened.push(device),
+            Err(failure) if failure.kind == FailureKind::Busy => return Err(failure),
+            Err(failure) => failures.push(failure),
         }
-        if let (true, Some(failure)) = (opened.is_empty(), failures.first()) {
-            return Err(failure.clone());
-        }
-        let store = open(opened)?;
-        let reasons = failures.iter().map(|failure| &failure.message);
-        for reason in reasons.chain(store.passed_over()) {
-            tracing::warn!(reason, "a device of a pool is ignored");
-        }
-        Ok(store)
     }
+    if let (true, Some(failure)) = (opened.is_empty(), failures.first()) {
+        return Err(failure.clone());
+    }
+    let store = open(opened)?;
+    let reasons = failures.iter().map(|failure| &failure.message);
+    for reason in reasons.chain(store.passed_over()) {
+        tracing::warn!(reason, "a device of a pool is ignored");
+    }
+    Ok(store)
 }
 
 /// Takes out copies of devices that are shorter than their labels say, where the whole device is there too. Each with the

@@ -83,18 +83,25 @@ pub(super) async fn write(stage: Stage, actor: ActorId) {
     }
 }
 
-/// Takes the line, and lets the ledger judge what it holds. `None` if that failed, or another machine was quicker.
+/// Takes the line, sometimes from a writer that may be alive, and lets the ledger judge what it holds. `None` if that failed, or another machine was quicker.
 pub(super) async fn take(stage: &Stage, line: &Arc<Line>) -> Option<BlockValues> {
     if let Err(error) = line.open(None).await {
         stage.judge_error("a taker that opens", &error);
         return None;
     }
-    take_opened(stage, line).await
+    match stage.world.below(3) {
+        0 => judge_taken(stage, line, line.take_over().await),
+        _ => take_opened(stage, line).await,
+    }
 }
 
 /// Takes a line that is open.
 pub(super) async fn take_opened(stage: &Stage, line: &Arc<Line>) -> Option<BlockValues> {
-    if let Err(error) = line.take().await {
+    judge_taken(stage, line, line.take().await)
+}
+
+fn judge_taken(stage: &Stage, line: &Arc<Line>, taken: crate::Result<()>) -> Option<BlockValues> {
+    if let Err(error) = taken {
         stage.judge_error("a taker", &error);
         return None;
     }
