@@ -56,6 +56,10 @@ pub(crate) enum LineRule {
     After,
     /// An object that exists already is read: it may be the own one.
     ReadBack,
+    /// Numbers that a list leaves out are listed again: it may have passed them before their objects were made.
+    WholeList,
+    /// After a second list, the line is read again if there is a newer checkpoint: collection may have made the gap.
+    SameCheckpoint,
 }
 
 impl LineLimits {
@@ -117,6 +121,8 @@ pub(super) struct LineState {
     pub(super) writer: Option<LineWriter>,
     /// The reason for which nothing is written any more.
     pub(super) failure: Option<Error>,
+    /// True if objects of the state that was read are known to be removed.
+    pub(super) is_outdated: bool,
     /// The time since which the store does not answer.
     pub(super) stalled_since: Option<Duration>,
     /// The number of the newest checkpoint.
@@ -175,6 +181,7 @@ impl Line {
                 history: LineHistory::default(),
                 writer: None,
                 failure: None,
+                is_outdated: false,
                 stalled_since: None,
                 checkpoint: 0,
                 is_ending: false,
