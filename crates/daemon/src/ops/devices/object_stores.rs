@@ -2,6 +2,7 @@
 //!
 //! The daemon reads credentials and endpoints in its own environment and profile, never in those of a caller.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use block::{BlockDevice, DeviceAccess};
@@ -66,6 +67,20 @@ impl Daemon {
         };
         self.object_devices
             .open(&uri.to_string(), DeviceAccess::Exclusive, user, open)
+    }
+
+    /// Opens the device at this address to read what another host writes. It may be in use as one that a command has read.
+    ///
+    /// # Errors
+    /// As [`Daemon::open_object_device`].
+    pub(crate) fn open_object_reader(&self, path: &Path) -> Result<Arc<ObjectDevice>> {
+        let uri = ObjectUri::parse(&path.to_string_lossy())?;
+        if let Some(device) = self.object_devices.kept_reader(&uri.to_string()) {
+            return Ok(device);
+        }
+        let store = store_at(&uri)?;
+        let opened = ObjectDevice::open(store, executor(), DeviceAccess::ReadOnly)?;
+        Ok(Arc::new(opened))
     }
 
     /// Makes a device of `size` bytes for a new pool. `made` removes it again if the pool cannot be made.

@@ -114,5 +114,6 @@ fn report(name: &str, known: &KnownPool) -> PoolReport {
         initialize: None,
         damage: Vec::new(),
         waiting: Vec::new(),
+        reader: None,
     }
 }

@@ -57,6 +57,10 @@ pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolRepor
         ),
         _ => (trouble, action),
     };
+    let (trouble, action) = match trouble {
+        None => active.advice_on_state(),
+        trouble => (trouble, action),
+    };
     let shared = pool.dedup_info();
     // This uses the devices: not one that may not answer.
     let is_quiet = waits.is_none_or(|(_, time)| time < ASKED_AGAIN);
@@ -113,6 +117,7 @@ pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolRepor
         checkpoint: active.checkpoint_row(),
         damage,
         waiting: Vec::new(),
+        reader: active.reader_row(),
     })
 }
 

@@ -7,4 +7,5 @@ pub(crate) mod last_end;
 pub(crate) mod pool_table;
 pub(crate) mod pool_worker;
 pub(crate) mod schedule;
+pub(crate) mod store_reader;
 pub(crate) mod watcher;
