@@ -6,11 +6,12 @@
 use daemon::anchor_line;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    match support::choice(data, 5) {
+    match support::choice(data, 6) {
         Some((0, rest)) => daemon::fuzzing::metrics_request(rest),
         Some((1, rest)) => daemon::fuzzing::remembered(rest),
         Some((3, rest)) => daemon::fuzzing::grants(&String::from_utf8_lossy(rest)),
         Some((4, rest)) => fuse::fuzzing::mount_list(rest),
+        Some((5, rest)) => daemon::fuzzing::jobs(&String::from_utf8_lossy(rest)),
         Some((_, rest)) => {
             if let Ok(text) = std::str::from_utf8(rest) {
                 anchor(text);

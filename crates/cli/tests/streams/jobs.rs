@@ -104,7 +104,7 @@ fn a_job_copies_what_is_new_and_the_source_may_prune() {
 }
 
 #[test]
-fn a_tree_is_copied_with_its_clones() {
+fn a_tree_is_copied_with_its_clones_and_renames() {
     let Some(bench) = Bench::new() else { return };
     bench.ok("create tank/a/b");
     bench.write_for("tank/a/b@0", "early", "e");
@@ -122,6 +122,14 @@ fn a_tree_is_copied_with_its_clones() {
     bench.ok("snapshot -r tank/a@3");
     bench.ok("replicate run copy");
     assert_eq!(snapshots(&bench, "safe/a"), snapshots(&bench, "tank/a"));
+    // The copy follows a rename, and is not made again.
+    let guid = || bench.ok("get -H -o value guid safe/a/moved");
+    bench.ok("rename tank/a/b tank/a/moved");
+    bench.ok("snapshot -r tank/a@4");
+    let before = bench.ok("get -H -o value guid safe/a/b");
+    bench.ok("replicate run copy");
+    assert_eq!(snapshots(&bench, "safe/a"), snapshots(&bench, "tank/a"));
+    assert_eq!(guid(), before);
     bench.ok("inspect --check safe");
 }
 

@@ -77,6 +77,12 @@ fn a_job_copies_to_another_host() {
         &calls,
         "-p 2222 -l ann -- host.example.org strongroom --socket",
     );
+    bench.ok("rename tank/a/b tank/a/c");
+    bench.ok("replicate run copy");
+    assert_eq!(
+        names(&bench, "snapshot", "safe"),
+        ["safe/a@1", "safe/a/c@1"]
+    );
     // From the bookmark, and pruned there.
     bench.ok("destroy -f tank/a@1");
     for day in 1..=3 {
@@ -88,7 +94,7 @@ fn a_job_copies_to_another_host() {
         [
             "safe/a@1",
             "safe/a@auto-daily-2026-11-03-0000Z",
-            "safe/a/b@1"
+            "safe/a/c@1"
         ]
     );
     // The other side is named where it has diverged.

@@ -3,6 +3,8 @@
 //! The sides are compared by the guids of snapshots, which a stream carries. So names and clocks do not matter. The
 //! listing of the target may come from a hostile host: it can make this side send more of this dataset, and nothing else.
 
+use std::collections::BTreeSet;
+
 use pool::ResumeToken;
 
 use crate::failure::{Failure, Result};
@@ -80,6 +82,34 @@ pub(super) fn steps(
     }];
     steps.extend(between(first, last));
     Ok(steps)
+}
+
+/// Finds a copy whose source was renamed: it has the name of no dataset of the source, and its newest snapshot is one of
+/// a dataset without a copy. Returns its name, and the name that it should have. The copy above has to exist.
+pub(super) fn renamed(
+    source: &[ListedDataset],
+    target: &[ListedDataset],
+    copy_name: impl Fn(&ListedDataset) -> String,
+) -> Option<(String, String)> {
+    let wanted: BTreeSet<String> = source.iter().map(&copy_name).collect();
+    let names: BTreeSet<&str> = target.iter().map(|copy| copy.name.as_str()).collect();
+    source.iter().find_map(|one| {
+        let name = copy_name(one);
+        let (above, _) = name.rsplit_once('/')?;
+        if names.contains(name.as_str()) || !names.contains(above) {
+            return None;
+        }
+        let has = |guid| {
+            let mut points = one.snapshots.iter().chain(&one.bookmarks);
+            points.any(|point| point.guid == guid)
+        };
+        let is_copy = |copy: &&ListedDataset| {
+            let last = copy.snapshots.last();
+            !wanted.contains(&copy.name) && last.is_some_and(|last| has(last.guid))
+        };
+        let copy = target.iter().find(is_copy)?;
+        Some((copy.name.clone(), name))
+    })
 }
 
 /// The step that sends all snapshots after one of them.
@@ -244,6 +274,28 @@ mod tests {
             assert_eq!(failure.kind, FailureKind::Usage);
             assert!(failure.message.contains(way_out), "{}", failure.message);
         }
+    }
+
+    #[test]
+    fn copies_follow_renamed_datasets() {
+        let copy_name = |one: &ListedDataset| one.name.replace("tank", "backup");
+        let of = |name: &str, guids: &[u64]| listed(name, guids, &[]);
+        let source = [
+            of("tank/a", &[1]),
+            of("tank/a/new", &[2, 3]),
+            of("tank/a/other", &[4]),
+        ];
+        let top = of("backup/a", &[1]);
+        let found = |copy: ListedDataset| renamed(&source, &[top.clone(), copy], copy_name);
+        let moved = ("backup/a/old".to_owned(), "backup/a/new".to_owned());
+        assert_eq!(found(of("backup/a/old", &[2])), Some(moved));
+        // It has diverged, it has its name, or it is of nothing here.
+        assert_eq!(found(of("backup/a/old", &[2, 9])), None);
+        assert_eq!(found(of("backup/a/new", &[2])), None);
+        assert_eq!(found(of("backup/a/other", &[2])), None);
+        assert_eq!(found(of("backup/a/old", &[])), None);
+        // Without the copy above it there is no place for it.
+        assert_eq!(renamed(&source, &[of("backup/x", &[2])], copy_name), None);
     }
 
     #[test]

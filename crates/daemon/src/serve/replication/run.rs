@@ -8,7 +8,7 @@ use protocol::api::{FailureKind, Reply, SendScope, StreamRow, command};
 use crate::failure::{Failure, Result};
 use crate::serve::replication::listing::{ListedDataset, SavePoint, datasets_in, listing_of};
 use crate::serve::replication::owner::{JobOwner, unexpected};
-use crate::serve::replication::plan::{CopyStep, steps};
+use crate::serve::replication::plan::{CopyStep, renamed, steps};
 use crate::serve::replication::side::{TargetSide, dataset_rows};
 use crate::state::callers::channel::NonInteractive;
 use crate::state::callers::context::CallerContext;
@@ -74,7 +74,8 @@ impl<'a> JobRun<'a> {
     pub(super) fn run(&self) -> Result<()> {
         self.progress
             .enter(Some("compares both sides".into()), Vec::new())?;
-        let sides = self.sides()?;
+        let mut sides = self.sides()?;
+        self.follow_renames(&mut sides)?;
         for (source, origin) in self.in_order(&sides) {
             let target = sides.copy_of(&self.copy_name(source));
             for step in steps(source, target, origin).unwrap_or_default() {
@@ -98,6 +99,21 @@ impl<'a> JobRun<'a> {
             first.message += &format!(" (and {} more datasets)", failures.len());
         }
         Err(first)
+    }
+
+    /// Renames the copies of datasets that were renamed below the source.
+    fn follow_renames(&self, sides: &mut JobSides) -> Result<()> {
+        // Each rename brings one copy to its place.
+        for _ in 0..sides.source.len() {
+            let name = |source: &ListedDataset| self.copy_name(source);
+            let Some((from, to)) = renamed(&sides.source, &sides.target, name) else {
+                return Ok(());
+            };
+            self.side.rename(&from, &to)?;
+            let top = self.target.dataset();
+            sides.target = self.side.list(top, self.job.recursive)?;
+        }
+        Ok(())
     }
 
     /// The name of the copy of a dataset of the source.

@@ -76,7 +76,7 @@ impl TargetSide {
     /// Throws away what an interrupted receive left.
     pub(super) fn abandon(&self, name: &str) -> Result<()> {
         match &self.host {
-            Some(host) => host.order("receive -A", name),
+            Some(host) => host.order("receive -A", &[name]),
             None => {
                 let target = name.to_owned();
                 self.owner
@@ -86,10 +86,27 @@ impl TargetSide {
         }
     }
 
+    /// Renames a copy.
+    pub(super) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        match &self.host {
+            Some(host) => host.order("rename", &[from, to]),
+            None => {
+                let rename = command::Rename {
+                    from: from.to_owned(),
+                    to: to.to_owned(),
+                    recursive: false,
+                    parents: false,
+                    force: false,
+                };
+                self.owner.call(rename).map(drop)
+            }
+        }
+    }
+
     /// Destroys a snapshot.
     pub(super) fn destroy(&self, name: &str) -> Result<()> {
         match &self.host {
-            Some(host) => host.order("destroy -f", name),
+            Some(host) => host.order("destroy -f", &[name]),
             None => {
                 let name = name.to_owned();
                 let destroy = command::Destroy {

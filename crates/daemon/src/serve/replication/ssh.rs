@@ -112,8 +112,9 @@ impl SshHost {
     }
 
     /// Carries out a command whose answer does not matter.
-    pub(super) fn order(&self, words: &str, name: &str) -> Result<()> {
-        self.ask(&format!("{words} {}", quoted(name))).map(drop)
+    pub(super) fn order(&self, words: &str, names: &[&str]) -> Result<()> {
+        let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+        self.ask(&format!("{words} {}", names.join(" "))).map(drop)
     }
 
     /// Has the other host receive a stream that `send` writes.
