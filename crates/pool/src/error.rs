@@ -71,6 +71,12 @@ pub enum Error {
         /// The event that ends the suspension.
         until: SuspensionEnd,
     },
+    /// A part of the program ended by a panic. What it was doing may be half done in memory.
+    #[error("a fault of the program ended {what}; the log has more. Please report it")]
+    Fault {
+        /// The part.
+        what: &'static str,
+    },
     /// Another host uses the pool, by its heartbeats.
     #[error(
         "host '{host}' (hostid {id:08x}) uses the pool '{pool}': its heartbeat is of {time} (seconds since 1970). Export \

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::context::TxgHold;
 use crate::engine::gate::CommitEngine;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// An imported pool.
 #[derive(Clone)]
@@ -44,6 +44,11 @@ impl Pool {
     /// As [`Pool::commit`].
     pub fn commit_through(&self, txg: u64) -> Result<()> {
         self.engine.commit_through(txg)
+    }
+
+    /// Suspends the pool until its next import, after a panic in `what`. On the devices the pool is whole.
+    pub fn suspend_after_panic(&self, what: &'static str) {
+        self.engine.suspend_for_good(Error::Fault { what });
     }
 
     /// The last transaction group that is durable.

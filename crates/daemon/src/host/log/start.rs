@@ -37,6 +37,12 @@ pub(crate) fn start_log(detached: bool, state_dir: &Path) -> Result<()> {
         .with_writer(output.clone());
     let limits = SourceLimits::new(output);
     let _ = format.finish().with(limits).with(filter).try_init();
+    // Of a detached daemon nobody reads the standard error.
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        let thread = thread.name().unwrap_or("unnamed");
+        tracing::error!(thread, "a fault of the program, please report it: {panic}");
+    }));
     if let Some(filter) = wrong {
         tracing::warn!(filter, "STRONGROOM_LOG is not valid; using 'info'");
     }

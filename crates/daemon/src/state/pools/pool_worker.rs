@@ -1,6 +1,7 @@
 //! The pool worker: the thread of a pool that commits and does the background work.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -299,7 +300,14 @@ fn run(active: &Weak<ActivePool>, wakeup: &Wakeup, leaving: &AtomicBool) {
             Some(active) => {
                 // Where it may not, the thread of the device has said so.
                 let _ = threads::be_flusher();
-                let (more, outcome) = active.tend();
+                let tend = AssertUnwindSafe(|| active.tend());
+                // Without its worker the pool would look sound, and nothing would become durable by itself.
+                let (more, outcome) = catch_unwind(tend).unwrap_or_else(|_| {
+                    active
+                        .pool
+                        .suspend_after_panic("the work in the background");
+                    (false, active.pool.check_writable())
+                });
                 active.observe();
                 let error = outcome.err().map(|error| error.to_string());
                 // It comes again every few seconds; it is said once.
@@ -322,8 +330,10 @@ fn run(active: &Weak<ActivePool>, wakeup: &Wakeup, leaving: &AtomicBool) {
 #[cfg(test)]
 mod tests {
     use crate::host::pool_lock::PoolLock;
-    use block::MemoryDevice;
-    use pool::{DatasetKind, Host, NewDataset, Origin};
+    use std::path::Path;
+
+    use block::{BlockDevice, MemoryDevice};
+    use pool::{DatasetKind, Host, NewDataset, Origin, SuspensionEnd};
     use store::{CreateOptions, Store};
 
     use super::*;
@@ -331,42 +341,41 @@ mod tests {
     use crate::state::keys::acceptances::Acceptances;
     use crate::state::memory::StateDir;
 
+    /// A device whose discards end in a panic.
+    struct PanickingDevice(MemoryDevice);
+
+    impl BlockDevice for PanickingDevice {
+        block::delegate!(self => self.0; size refresh_size sector_sizes name claim check_unreserved read_at write_at
+            write_durably_at write_in_place waits_on_write would_wait io_mode settle flush order drop_cached begin_anew
+            zero zero_fast is_blank status_at overwrite);
+
+        fn discard(&self, _: u64, _: u64) -> block::Result<()> {
+            panic!("a fault for a test");
+        }
+    }
+
+    #[test]
+    fn a_panic_suspends_the_pool() {
+        let dir = tempfile::tempdir().unwrap();
+        let device = Arc::new(PanickingDevice(MemoryDevice::new(64 << 20)));
+        let active = active_pool(dir.path(), device).1;
+        assert_eq!(active.pool.suspended(), None);
+        active.pool.sweeper().start(SweepKind::Trim, None);
+        active.wake();
+        while active.pool.suspended().is_none() {
+            std::thread::yield_now();
+        }
+        let reason = active.pool.suspended().unwrap();
+        assert!(reason.contains("a fault of the program"), "{reason}");
+        assert_eq!(active.pool.suspended_until(), Some(SuspensionEnd::Imported));
+        active.stop_worker();
+    }
+
     #[test]
     fn heartbeats_follow_each_other_once_they_are_switched_on() {
         let dir = tempfile::tempdir().unwrap();
-        let options = CreateOptions {
-            pool_guid: 7,
-            device_guids: vec![8],
-            created: 1,
-            force: false,
-        };
         let device = Arc::new(MemoryDevice::new(64 << 20));
-        let store = Arc::new(Store::create(vec![device], &options).unwrap());
-        let top = NewDataset {
-            kind: DatasetKind::FileSystem,
-            guid: 9,
-            suite: 0,
-            keyring: None,
-            is_key_root: false,
-            props: [].into(),
-        };
-        let pool = Pool::create(Arc::clone(&store), Arc::new(System), "tank", top).unwrap();
-        let host = Host {
-            id: 1,
-            name: "a".into(),
-        };
-        pool.claim(host).unwrap();
-        store.commit_labels().unwrap();
-        let accepted = Acceptances::new(&Arc::new(StateDir::new(dir.path())));
-        let active = ActivePool::new(
-            (pool, PoolLock::none()),
-            &accepted,
-            &Arc::default(),
-            &Arc::default(),
-            &Arc::default(),
-            None,
-        )
-        .unwrap();
+        let (store, active) = active_pool(dir.path(), device);
         let last = || store.heartbeats().unwrap().into_iter().map(|it| it.0).max();
         assert_eq!(last(), None);
         let origin = Origin {
@@ -393,5 +402,42 @@ mod tests {
             assert!(store.deadline() >= deadline.min(Duration::from_millis(u64::MAX)));
         }
         active.stop_worker();
+    }
+
+    /// A new pool on a device.
+    fn active_pool(dir: &Path, device: Arc<dyn BlockDevice>) -> (Arc<Store>, Arc<ActivePool>) {
+        let options = CreateOptions {
+            pool_guid: 7,
+            device_guids: vec![8],
+            created: 1,
+            force: false,
+        };
+        let store = Arc::new(Store::create(vec![device], &options).unwrap());
+        let top = NewDataset {
+            kind: DatasetKind::FileSystem,
+            guid: 9,
+            suite: 0,
+            keyring: None,
+            is_key_root: false,
+            props: [].into(),
+        };
+        let pool = Pool::create(Arc::clone(&store), Arc::new(System), "tank", top).unwrap();
+        let host = Host {
+            id: 1,
+            name: "a".into(),
+        };
+        pool.claim(host).unwrap();
+        store.commit_labels().unwrap();
+        let accepted = Acceptances::new(&Arc::new(StateDir::new(dir)));
+        let active = ActivePool::new(
+            (pool, PoolLock::none()),
+            &accepted,
+            &Arc::default(),
+            &Arc::default(),
+            &Arc::default(),
+            None,
+        )
+        .unwrap();
+        (store, active)
     }
 }
