@@ -182,11 +182,13 @@ fn daemon_texts() {
     let head = line.split(" check=").next().unwrap();
     let remembered = r#"{"pools":{"tank":["/dev/sdb"]},"read_only":["tank"]}"#;
     let request = "GET /metrics?x HTTP/1.1\r\nHost: x\r\n\r\n";
+    let jobs = r#"[{"name":"j","target":"ssh://a@h:22/b/c","owner":7,"every":3600,"keep":"daily:7"}]"#;
     let grants = "u7 l create,mount\ng7 d @ops\n@ops l key,@ops\nc l destroy\ne l hold";
     let mounts =
         "47 27 0:44 / /a\\040b ro,nosuid shared:1 - fuse.strongroom tank/a rw,user_id=0,group_id=0";
     for (name, kind, text) in [
         ("grants", 3, grants),
+        ("jobs", 5, jobs),
         ("mounts", 4, mounts),
         ("request", 0, request),
         ("pools", 1, remembered),
