@@ -32,6 +32,7 @@ pub use devices::shared_disk::{DiskView, SharedDisk};
 pub use devices::{fault, gate};
 pub use error::{Error, Loss, Result};
 pub use file::{DeviceAccess, FileDevice};
+pub use interface::atomic::AtomicDevice;
 pub use interface::device::{BlockDevice, IoMode, RangeStatus, SectorSizes};
 pub(crate) use interface::device::{check_range, total};
 pub use interface::plain;

@@ -2,6 +2,7 @@
 
 #[macro_use]
 pub(crate) mod delegate;
+pub(crate) mod atomic;
 pub(crate) mod device;
 pub mod plain;
 

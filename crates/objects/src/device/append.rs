@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::line::{Line, LineLimits, LineRule, LineState, LineWriter, OpenObject};
-use crate::line::log_object::{LineEntry, LogKind, RUNS_MAX, Run, RunKind, checksum};
+use crate::line::log_object::{BatchPart, LineEntry, LogKind, RUNS_MAX, Run, RunKind, checksum};
 use crate::{Error, Result};
 
 /// A change of the device.
@@ -139,7 +139,14 @@ impl Line {
             is_done.then(|| writer.after = writer.after.max(last))
         })
         .await?;
-        let has_purges = !self.state().purges.is_empty();
+        let (has_purges, is_batch) = {
+            let state = self.state();
+            (!state.purges.is_empty(), state.batch.is_some())
+        };
+        // A state that perhaps never counts is no reason to remove anything.
+        if is_batch {
+            return Ok(());
+        }
         if has_purges {
             return self.purge().await;
         }
@@ -230,6 +237,10 @@ impl Line {
                 CountRule::InOrder => writer.after,
                 CountRule::Alone => 0,
             },
+            batch: match (state.batch.is_some(), counting) {
+                (true, CountRule::InOrder) => BatchPart::Member,
+                _ => BatchPart::None,
+            },
             runs: Vec::new(),
             data: Vec::new(),
         });
@@ -245,6 +256,10 @@ impl Line {
         let entry = LineEntry {
             kind: LogKind::Data,
             is_header: open.is_header,
+            batch: match self.limits.keeps(LineRule::Batch) {
+                true => open.batch,
+                false => BatchPart::None,
+            },
             after: match self.limits.keeps(LineRule::After) {
                 true => open.after,
                 false => 0,
@@ -256,6 +271,7 @@ impl Line {
         entry.seal(&mut object);
         let record = state.history.objects.entry(number).or_default();
         record.size = object.len() as u64;
+        record.batch = entry.batch;
         self.send(state, number, object.into());
         Some(number)
     }
@@ -265,6 +281,7 @@ impl Line {
         LineEntry {
             kind: LogKind::Data,
             is_header: false,
+            batch: BatchPart::None,
             device: self.facts.guid,
             writer: self.id,
             number,
@@ -283,12 +300,36 @@ impl Line {
         kind: LogKind,
         runs: Vec<Run>,
     ) -> Option<u64> {
+        self.send_entry(state, (kind, BatchPart::None), runs)
+    }
+
+    /// Sends the end of the batch, and returns its number. It is the object that is being filled, or one without effect:
+    /// an object of a header may have to be removed before the batch is dead. `None` if the window is full.
+    pub(super) fn send_end(self: &Arc<Self>, state: &mut LineState) -> Option<u64> {
+        let open = state.writer.as_mut()?.open.as_mut();
+        match open.filter(|open| open.batch == BatchPart::Member && !open.is_header) {
+            Some(open) => {
+                open.batch = BatchPart::End;
+                open.after = open.number - 1;
+                self.seal(state)
+            }
+            None => self.send_entry(state, (LogKind::Data, BatchPart::End), Vec::new()),
+        }
+    }
+
+    fn send_entry(
+        self: &Arc<Self>,
+        state: &mut LineState,
+        (kind, batch): (LogKind, BatchPart),
+        runs: Vec<Run>,
+    ) -> Option<u64> {
         self.seal(state);
         let writer = state.writer.as_mut()?;
         let number = writer.take_number(&self.limits, CountRule::Alone)?;
         let own = self.entry(state, number, &[]);
         let entry = LineEntry {
             kind,
+            batch,
             runs,
             // What is on a list of deletions was dead and durable before, so the list counts by itself.
             after: if kind == LogKind::Deletions {

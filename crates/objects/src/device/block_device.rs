@@ -20,7 +20,7 @@ const TAKEOVERS: usize = 8;
 
 /// A block device on an object store.
 pub struct ObjectDevice {
-    line: Arc<Line>,
+    pub(super) line: Arc<Line>,
     is_read_only: bool,
 }
 
@@ -221,6 +221,16 @@ impl ObjectDevice {
         });
     }
 
+    /// Ends all requests, answered or not: each fails from now on. What was not durable may be lost.
+    pub fn abandon(&self) {
+        self.line.fail(Error::Unanswered {
+            store: self.line.store.address(),
+            operation: "a request",
+            object: "log/".into(),
+            reason: "the device is being closed".into(),
+        });
+    }
+
     fn change(&self, change: LineChange<'_>) -> block::Result<()> {
         let what = match change.kind {
             RunKind::Bytes => "write",
@@ -256,7 +266,7 @@ impl ObjectDevice {
         }
     }
 
-    fn check_writable(&self, offset: u64, len: u64) -> block::Result<()> {
+    pub(super) fn check_writable(&self, offset: u64, len: u64) -> block::Result<()> {
         self.check_range(offset, len)?;
         match self.is_read_only {
             true => Err(block::Error::ReadOnly {
@@ -266,7 +276,13 @@ impl ObjectDevice {
         }
     }
 
-    fn failed(&self, error: Error, operation: &'static str, offset: u64, len: u64) -> block::Error {
+    pub(super) fn failed(
+        &self,
+        error: Error,
+        operation: &'static str,
+        offset: u64,
+        len: u64,
+    ) -> block::Error {
         let device = self.name();
         match error {
             Error::Fenced { .. } | Error::Changed { .. } => block::Error::ClaimLost {
@@ -453,7 +469,10 @@ fn is_zeros(bytes: &[u8]) -> bool {
 }
 
 /// Runs a request to its end.
-fn finish<T: Send>(executor: &dyn Executor, request: impl Future<Output = T> + Send) -> T {
+pub(super) fn finish<T: Send>(
+    executor: &dyn Executor,
+    request: impl Future<Output = T> + Send,
+) -> T {
     let mut outcome = None;
     executor.wait(Box::pin(async {
         outcome = Some(request.await);

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedMutexGuard};
 
 use super::read_ahead::{ObjectReadAhead, ReadStreams};
 use crate::line::history::LineHistory;
-use crate::line::log_object::{LineEntry, Run, WriterId};
+use crate::line::log_object::{BatchPart, LineEntry, Run, WriterId};
 use crate::line::pool_object::DeviceFacts;
 use crate::line::ranges::NumberSet;
 use crate::store::{Executor, ObjectStore};
@@ -60,6 +60,8 @@ pub(crate) enum LineRule {
     WholeList,
     /// After a second list, the line is read again if there is a newer checkpoint: collection may have made the gap.
     SameCheckpoint,
+    /// The objects of a batch do not count without its end.
+    Batch,
 }
 
 impl LineLimits {
@@ -131,6 +133,8 @@ pub(super) struct LineState {
     pub(super) is_ending: bool,
     /// True while objects wait for their removal.
     pub(super) is_removing: bool,
+    /// The lock of collection while a batch is open. The state in memory has changes then that perhaps never count.
+    pub(super) batch: Option<OwnedMutexGuard<()>>,
     /// Ranges that were overwritten. No object may keep what they held.
     pub(super) purges: NumberSet,
     /// The bytes that reads after the opening may take beyond what was asked for.
@@ -158,6 +162,7 @@ pub(super) struct LineWriter {
 pub(super) struct OpenObject {
     pub(super) number: u64,
     pub(super) is_header: bool,
+    pub(super) batch: BatchPart,
     pub(super) after: u64,
     pub(super) runs: Vec<Run>,
     pub(super) data: Vec<u8>,
@@ -186,6 +191,7 @@ impl Line {
                 checkpoint: 0,
                 is_ending: false,
                 is_removing: false,
+                batch: None,
                 purges: NumberSet::default(),
                 opening_bytes: limits.opening,
             }),

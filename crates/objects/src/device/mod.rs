@@ -1,6 +1,7 @@
 //! The block device: a line with a reader, perhaps a writer, and collection.
 
 mod append;
+mod batch;
 mod block_device;
 mod collect;
 mod create;

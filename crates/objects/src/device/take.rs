@@ -327,11 +327,20 @@ impl Line {
         if self.state().writer.is_none() {
             return Ok(());
         }
-        self.state().is_ending = true;
+        let open = {
+            let mut state = self.state();
+            state.is_ending = true;
+            state.batch.take()
+        };
+        // A batch without an end never counts. Its changes are in the state in memory, of which no checkpoint is made then.
+        let has_open_batch = open.is_some();
+        drop(open);
         self.flush().await?;
         // Nothing follows the RELEASE object, collection neither.
         let _collecting = self.collecting.lock().await;
-        self.checkpoint_before_end().await?;
+        if !has_open_batch {
+            self.checkpoint_before_end().await?;
+        }
         self.when(|state| {
             self.send_mark(state, LogKind::Release, Vec::new())
                 .map(drop)

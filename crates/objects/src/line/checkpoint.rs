@@ -10,6 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::extent_map::MapSource;
 use super::history::LineHistory;
+use super::log_object::BatchPart;
 use super::ranges::NumberSet;
 
 const MAGIC: [u8; 8] = *b"SR-MAP_1";
@@ -49,7 +50,8 @@ struct ExtentLayout {
 struct ObjectLayout {
     number: U64,
     size: U64,
-    is_mark: U64,
+    is_mark: U32,
+    batch: U32,
 }
 
 /// A range, and for ranges that an object held the object.
@@ -93,7 +95,8 @@ pub(crate) fn encode(history: &LineHistory, device: [u8; 16]) -> Vec<u8> {
         let layout = ObjectLayout {
             number: (*number).into(),
             size: is.size.into(),
-            is_mark: u64::from(is.is_mark).into(),
+            is_mark: u32::from(is.is_mark).into(),
+            batch: (is.batch as u32).into(),
         };
         out.extend_from_slice(layout.as_bytes());
     }
@@ -162,6 +165,8 @@ pub(crate) fn decode(
         let object = history.objects.entry(layout.number.get()).or_default();
         object.size = layout.size.get();
         object.is_mark = layout.is_mark.get() != 0;
+        object.batch =
+            BatchPart::from_number(layout.batch.get().into()).ok_or("a newer version made it")?;
     }
     read_extents(&mut history, extents)?;
     for layout in held {
@@ -260,6 +265,7 @@ mod tests {
         let data = |number: u64, is_header, runs: &[(RunKind, u64, u64)]| LineEntry {
             kind: LogKind::Data,
             is_header,
+            batch: BatchPart::End,
             device: [1; 16],
             writer: [2; 16],
             number,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::extent_map::ExtentMap;
-use super::log_object::{LineEntry, LogKind, Run, RunKind};
+use super::log_object::{BatchPart, LineEntry, LogKind, Run, RunKind};
 use super::ranges::NumberSet;
 
 /// An object that is on the store.
@@ -21,6 +21,8 @@ pub(crate) struct ObjectRecord {
     /// True for objects that stay though the map needs nothing of them: TAKE objects, fences, and the newest list of
     /// deletions.
     pub(crate) is_mark: bool,
+    /// The part in a batch.
+    pub(crate) batch: BatchPart,
 }
 
 /// The state that a line leads to.
@@ -59,6 +61,7 @@ impl LineHistory {
                     entry.kind,
                     LogKind::Take | LogKind::Fence | LogKind::Deletions
                 ),
+                batch: entry.batch,
                 ..ObjectRecord::default()
             },
         );
@@ -135,12 +138,25 @@ impl LineHistory {
         numbers.filter(|number| *number != self.deletions).collect()
     }
 
-    /// The objects that the map does not need, before a number. Marks are not among them.
+    /// The objects that the map does not need, before a number. Marks are not among them, and neither is the end of a batch
+    /// with an object that is needed: without it that object would not count.
     pub(crate) fn dead(&self, before: u64) -> Vec<u64> {
-        let until = self.objects.range(..before);
-        until
-            .filter(|(_, is)| is.live == 0 && is.zeros == 0 && !is.is_mark)
-            .map(|(number, _)| *number)
-            .collect()
+        let mut dead = Vec::new();
+        let mut end = None;
+        for (number, is) in self.objects.range(..before).rev() {
+            if is.batch == BatchPart::End {
+                dead.extend(end.take());
+            }
+            let is_dead = is.live == 0 && is.zeros == 0 && !is.is_mark;
+            match is.batch {
+                BatchPart::End if is_dead => end = Some(*number),
+                BatchPart::Member if !is_dead => end = None,
+                _ if is_dead => dead.push(*number),
+                _ => {}
+            }
+        }
+        dead.extend(end);
+        dead.reverse();
+        dead
     }
 }

@@ -53,6 +53,28 @@ const KINDS: [LogKind; 6] = [
     LogKind::Emptied,
 ];
 
+/// The part that an object has in a batch: changes that count together or not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum BatchPart {
+    /// None: the object counts by itself.
+    #[default]
+    None,
+    /// The object counts if the end of its batch does.
+    Member,
+    /// The end: with it, all objects of its writer since the end before count.
+    End,
+}
+
+const BATCH_PARTS: [BatchPart; 3] = [BatchPart::None, BatchPart::Member, BatchPart::End];
+
+impl BatchPart {
+    /// Reads the number of a part. `None` if a newer version wrote it.
+    pub(crate) fn from_number(number: u64) -> Option<BatchPart> {
+        let number = usize::try_from(number).ok()?;
+        BATCH_PARTS.get(number).copied()
+    }
+}
+
 /// The effect of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunKind {
@@ -86,6 +108,8 @@ pub(crate) struct LineEntry {
     pub(crate) kind: LogKind,
     /// True if the data is of a header of the device. Such objects hold nothing else.
     pub(crate) is_header: bool,
+    /// The part in a batch.
+    pub(crate) batch: BatchPart,
     /// The guid of the device.
     pub(crate) device: [u8; 16],
     /// The writer.
@@ -127,7 +151,8 @@ struct FooterLayout {
     runs: U32,
     kind: u8,
     is_header: u8,
-    reserved: [u8; 2],
+    batch: u8,
+    reserved: u8,
     /// The checksum of the runs and of all fields before this.
     sum: [u8; 16],
     magic: [u8; 8],
@@ -180,7 +205,8 @@ impl LineEntry {
             runs: (self.runs.len() as u32).into(),
             kind: self.kind as u8,
             is_header: self.is_header.into(),
-            reserved: [0; 2],
+            batch: self.batch as u8,
+            reserved: 0,
             sum: [0; 16],
             magic: MAGIC,
         };
@@ -201,7 +227,8 @@ impl LineEntry {
         }
         let runs = footer.runs.get() as usize;
         let kind = KINDS.get(usize::from(footer.kind));
-        let (true, Some(kind)) = (runs <= RUNS_LIMIT, kind) else {
+        let batch = BatchPart::from_number(footer.batch.into());
+        let (true, Some(kind), Some(batch)) = (runs <= RUNS_LIMIT, kind, batch) else {
             return Err("it was made by a newer version, or it is damaged");
         };
         let tail = runs * RUN + FOOTER;
@@ -223,6 +250,7 @@ impl LineEntry {
         let entry = LineEntry {
             kind: *kind,
             is_header: footer.is_header != 0,
+            batch,
             device: footer.device,
             writer: footer.writer,
             number: footer.number.get(),
@@ -318,6 +346,7 @@ mod tests {
         let entry = LineEntry {
             kind: LogKind::Data,
             is_header: true,
+            batch: BatchPart::Member,
             device: [1; 16],
             writer: [2; 16],
             number: 42,

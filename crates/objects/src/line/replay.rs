@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::history::LineHistory;
-use super::log_object::{LineEntry, LogKind, WriterId};
+use super::log_object::{BatchPart, LineEntry, LogKind, WriterId};
+
+/// Log objects by their numbers, each with its size.
+type EntryMap = BTreeMap<u64, (LineEntry, u64)>;
 
 /// Continues a state with the objects after it.
 ///
 /// An object counts only if every number from the first of its writer up to its `after` holds an object of the same writer.
 /// So a write that was ordered after another one never counts without that one. Numbers up to the state count as held,
-/// and so do numbers whose objects were deleted.
+/// and so do numbers whose objects were deleted. A member of a batch counts only if an end of a batch of its writer comes after
+/// it and counts. So a batch counts as a whole.
 ///
 /// # Errors
 /// The number of an object that belongs to another line or to another number, or of one that was there and is missing, and the
@@ -17,7 +21,7 @@ use super::log_object::{LineEntry, LogKind, WriterId};
 pub(crate) fn replay(
     mut history: LineHistory,
     device: [u8; 16],
-    entries: &BTreeMap<u64, (LineEntry, u64)>,
+    entries: &EntryMap,
     window: u64,
 ) -> Result<LineHistory, (u64, &'static str)> {
     let start = history.last;
@@ -43,6 +47,7 @@ pub(crate) fn replay(
     }
     let mut held = HeldNumbers::new(start);
     let ends = ends_of_writers(entries);
+    let batches = ends_of_batches(entries, &history);
     for (number, (entry, size)) in entries {
         // An emptied object stays: its number may be in the window of a writer, or it had secrets.
         if entry.kind == LogKind::Emptied {
@@ -51,10 +56,15 @@ pub(crate) fn replay(
         if *number <= start || history.deleted.contains(*number) {
             continue;
         }
-        let until = held.until(entry, |n| {
-            let is = entries.get(&n).map(|(is, _)| is.writer);
-            is == Some(entry.writer) || history.deleted.contains(n)
-        });
+        if entry.batch == BatchPart::Member {
+            let end = batches.get(&(entry.writer, entry.first));
+            match end.is_some_and(|end| number < end) {
+                true => history.enter(entry, *size),
+                false => history.enter(&without_effect(entry), *size),
+            }
+            continue;
+        }
+        let until = held.until(entry, |n| is_held(entries, &history, entry, n));
         match until >= entry.after {
             true => history.enter(entry, *size),
             false if entry.kind == LogKind::Data && !entries.contains_key(&(until + 1)) => {
@@ -92,9 +102,7 @@ impl WriterEnd {
     }
 }
 
-fn ends_of_writers(
-    entries: &BTreeMap<u64, (LineEntry, u64)>,
-) -> BTreeMap<(WriterId, u64), WriterEnd> {
+fn ends_of_writers(entries: &EntryMap) -> BTreeMap<(WriterId, u64), WriterEnd> {
     let mut ends: BTreeMap<_, WriterEnd> = BTreeMap::new();
     for (number, (entry, _)) in entries {
         let end = ends.entry((entry.writer, entry.first)).or_default();
@@ -106,10 +114,31 @@ fn ends_of_writers(
     ends
 }
 
+/// Returns whether a number holds an object of the writer of another one, or held one.
+fn is_held(entries: &EntryMap, history: &LineHistory, of: &LineEntry, number: u64) -> bool {
+    let is = entries.get(&number).map(|(is, _)| is.writer);
+    is == Some(of.writer) || history.deleted.contains(number)
+}
+
+/// For each writer, the number of the last end of a batch that counts. Then the ends before it count too.
+fn ends_of_batches(entries: &EntryMap, history: &LineHistory) -> BTreeMap<(WriterId, u64), u64> {
+    let mut held = HeldNumbers::new(history.last);
+    let mut ends = BTreeMap::new();
+    for (number, (entry, _)) in entries {
+        if entry.batch == BatchPart::End
+            && held.until(entry, |n| is_held(entries, history, entry, n)) >= entry.after
+        {
+            ends.insert((entry.writer, entry.first), *number);
+        }
+    }
+    ends
+}
+
 /// The same object without runs.
 fn without_effect(entry: &LineEntry) -> LineEntry {
     LineEntry {
         runs: Vec::new(),
+        batch: BatchPart::None,
         kind: match entry.kind {
             kind @ (LogKind::Take | LogKind::Fence) => kind,
             _ => LogKind::Emptied,
@@ -154,6 +183,7 @@ mod tests {
         let entry = |number| LineEntry {
             kind: LogKind::Data,
             is_header: false,
+            batch: BatchPart::None,
             device: [1; 16],
             writer: [2; 16],
             number,
@@ -166,7 +196,7 @@ mod tests {
         (1..=last).map(|n| (n, (entry(n), 100))).collect()
     }
 
-    fn outcome(entries: &BTreeMap<u64, (LineEntry, u64)>) -> Result<u64, (u64, &'static str)> {
+    fn outcome(entries: &EntryMap) -> Result<u64, (u64, &'static str)> {
         let replayed = replay(LineHistory::default(), [1; 16], entries, WINDOW);
         replayed.map(|history| history.last)
     }

@@ -189,7 +189,8 @@ impl ActiveWriter {
             76..80 => self.clear(RunKind::Zeros, ordered).await,
             80..86 => self.clear(RunKind::Discard, ordered).await,
             86..89 => self.overwrite(header).await,
-            89..94 => {
+            89..92 => self.batch().await,
+            92..94 => {
                 self.stage.sleep(3000).await;
                 Ok(())
             }
@@ -249,6 +250,35 @@ impl ActiveWriter {
             self.write_durably(block).await?;
             self.stage.sleep(500).await;
         }
+        Ok(())
+    }
+
+    /// Makes changes that count together. Some writers end before the batch does.
+    async fn batch(&self) -> crate::Result<()> {
+        let world = &self.stage.world;
+        self.again(|| self.line.begin_batch()).await?;
+        self.stage.ledger.lock().begin_batch(self.place);
+        for _ in 0..1 + world.below(12) {
+            let ordered = ORDERED.start + world.below(ORDERED.len() as u64) as usize;
+            let header = HEADERS.start + world.below(HEADERS.len() as u64) as usize;
+            match world.below(10) {
+                0..6 => self.write(ordered).await?,
+                6..8 => self.write(header).await?,
+                8 => self.clear(RunKind::Zeros, ordered).await?,
+                _ => self.again(|| self.line.flush()).await?,
+            }
+        }
+        if world.happens(150) {
+            self.close().await;
+            return self.line.state().check();
+        }
+        let unflushed = self.stage.ledger.lock().unflushed(self.place);
+        self.again(|| self.line.end_batch()).await?;
+        let mut ledger = self.stage.ledger.lock();
+        unflushed
+            .into_iter()
+            .for_each(|at| ledger.acknowledge(self.place, at));
+        ledger.end_batch(self.place);
         Ok(())
     }
 

@@ -76,6 +76,8 @@ struct LedgerLine {
     is_durable: bool,
     /// For a write that is alone: the durable writes when it began.
     before: BTreeMap<usize, WriteRank>,
+    /// The batch of the write.
+    batch: Option<usize>,
 }
 
 /// A writer, as the ledger sees it.
@@ -83,6 +85,8 @@ struct LedgerLine {
 pub(super) struct LedgerWriter {
     pub(super) first: u64,
     epoch: u64,
+    /// The open batch: the number of writes before it.
+    batch: Option<usize>,
 }
 
 /// The ledger of all writes.
@@ -110,7 +114,11 @@ impl Ledger {
 
     /// Enters a writer. Returns its place in the ledger.
     pub(super) fn enter_writer(&mut self, first: u64) -> usize {
-        self.writers.push(LedgerWriter { first, epoch: 0 });
+        self.writers.push(LedgerWriter {
+            first,
+            epoch: 0,
+            batch: None,
+        });
         self.writers.len() - 1
     }
 
@@ -135,6 +143,7 @@ impl Ledger {
                 true => self.durable(),
                 false => BTreeMap::new(),
             },
+            batch: of.batch.filter(|_| !is_alone),
         });
         if value != 0 {
             self.by_value.insert(value, at);
@@ -144,6 +153,18 @@ impl Ledger {
 
     pub(super) fn order(&mut self, writer: usize) {
         self.writers[writer].epoch += 1;
+    }
+
+    /// Enters that the writes from now on count together, and after all before.
+    pub(super) fn begin_batch(&mut self, writer: usize) {
+        self.order(writer);
+        self.writers[writer].batch = Some(self.lines.len());
+    }
+
+    /// Enters that a batch has ended.
+    pub(super) fn end_batch(&mut self, writer: usize) {
+        self.writers[writer].batch = None;
+        self.order(writer);
     }
 
     /// Enters that a durable write was acknowledged.
@@ -224,6 +245,7 @@ impl Ledger {
             self.judge_block(block, *value, durable.get(&block).copied())?;
         }
         self.judge_order(values)?;
+        self.judge_batches(values)?;
         let Some((first, settled)) = &self.settled else {
             return Ok(());
         };
@@ -287,6 +309,20 @@ impl Ledger {
                         "{shown:?} is there without {line:?}: block {} has {:x}",
                         line.block, values[line.block]
                     ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges batches: if a write of one is there, all of them are, or newer ones.
+    fn judge_batches(&self, values: &BlockValues) -> Result<(), String> {
+        let shown = values.iter().filter(|value| **value != 0);
+        for shown in shown.map(|value| &self.lines[self.by_value[value]]) {
+            let batch = self.lines.iter().filter(|it| it.batch == shown.batch);
+            for line in batch.filter(|it| it.batch.is_some()) {
+                if !self.is_at_least(values, line.block, line.rank) {
+                    return Err(format!("{shown:?} is there without {line:?} of its batch"));
                 }
             }
         }

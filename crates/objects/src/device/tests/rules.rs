@@ -8,13 +8,14 @@ use super::simulation::{self, LIMITS};
 use crate::device::line::{LineLimits, LineRule};
 
 /// The rules, each with a seed that finds a loss without it.
-const RULES: [(LineRule, u64); 6] = [
+const RULES: [(LineRule, u64); 7] = [
     (LineRule::Fences, 8),
     (LineRule::SecondList, 3),
     (LineRule::UsedNumbers, 69),
     (LineRule::Record, 0),
     (LineRule::After, 0),
     (LineRule::ReadBack, 0),
+    (LineRule::Batch, 0),
 ];
 /// The most seeds that are tried for a rule, if the one above finds nothing any more.
 const SEARCH: u64 = 400;
