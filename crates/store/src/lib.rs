@@ -12,18 +12,21 @@
 //! - `error`, `membership`: errors, and reports about devices;
 //! - [`layout`]: the bytes on a device, and the parity code;
 //! - `group`: one device, the devices of a group, and requests to them;
-//! - `store`: the devices of a pool together: segments, superblocks, key blocks, cache devices, reservations.
+//! - `store`: the devices of a pool together: segments, superblocks, key blocks, cache devices, reservations;
+//! - `image`: a copy of a member on another device.
 
 mod error;
 mod group;
+mod image;
 pub mod layout;
 mod membership;
 mod store;
 
-pub use block::{BlockDevice, Claimant, IoMode, human_size};
+pub use block::{AtomicDevice, BlockDevice, Claimant, IoMode, human_size};
 pub use error::{Error, Result};
 pub use group::pace::LateDevice;
 pub use group::parity::ColumnParts;
+pub use image::{ImageHeader, PoolImage};
 pub use layout::geometry::header_size;
 pub use layout::segment::{SegmentId, UNIT};
 pub use layout::shape::{COLUMNS_MAX, COLUMNS_MIN, Shape, columns_min};
