@@ -98,6 +98,7 @@ pub use ops::devices::resilver::Resilverer;
 pub use ops::devices::sweep::Sweeper;
 pub use ops::devices::sweep::{SweepKind, SweepStatus};
 pub use ops::devices::{DeviceInfo, Expandable, PoolGrowth};
+pub use ops::follow::{Follower, FollowerInfo};
 pub use ops::info::{DatasetListing, SpaceInfo, Superblock};
 pub use ops::lifecycle::checkpoint::CheckpointInfo;
 pub use ops::lifecycle::import::{AtCheckpoint, strangers};

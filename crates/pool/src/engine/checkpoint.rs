@@ -116,6 +116,10 @@ impl DatasetTable {
             self.config.restart_resilver();
         }
         self.config.scrub.position = ScrubPosition::default();
+        if let Some(follower) = &mut self.config.follower {
+            // What the earlier state has, and the abandoned one had freed, is older than the image.
+            follower.since = commit.txg;
+        }
         self.config_dirty = true;
         Ok(())
     }

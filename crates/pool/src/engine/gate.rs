@@ -18,6 +18,7 @@ use crate::engine::datasets::open_dataset::{CommitDataset, OpenDataset};
 use crate::engine::datasets::table::DatasetTable;
 use crate::engine::devices::membership;
 use crate::engine::devices::removal::Removal;
+use crate::engine::follow::FollowState;
 use crate::engine::frees::async_free;
 use crate::engine::frees::dead_sums::DeadSums;
 use crate::engine::frees::deadlist;
@@ -59,6 +60,8 @@ pub(crate) struct CommitEngine {
     pub(crate) claims: Claims,
     /// The engine that reads the checkpoint, once it was opened.
     pub(crate) kept: Mutex<Option<Arc<CommitEngine>>>,
+    /// The image that follows the commits.
+    pub(crate) follow: FollowState,
 }
 
 impl Deref for CommitEngine {
@@ -98,6 +101,7 @@ impl CommitEngine {
             resuming: Mutex::default(),
             claims,
             kept: Mutex::default(),
+            follow: FollowState::default(),
         };
         engine.reserve_for_remap(remap_pages);
         engine
@@ -299,6 +303,7 @@ impl CommitEngine {
         let discards = state.discards();
         drop(state);
         let wiped = keyarea::wipe(self.disk.store.as_ref(), &mut self.state.write());
+        self.follow.note_commit(closing.root.time.get());
         *self.committed.lock() = closing.txg;
         self.commit_done.notify_all();
         if discards {

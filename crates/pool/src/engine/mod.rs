@@ -7,6 +7,7 @@ pub(crate) mod context;
 pub(crate) mod datasets;
 pub(crate) mod dedup;
 pub(crate) mod devices;
+pub(crate) mod follow;
 pub(crate) mod frees;
 pub(crate) mod gate;
 pub(crate) mod history;

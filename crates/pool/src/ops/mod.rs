@@ -10,10 +10,12 @@
 //! | [`Resilverer`](crate::Resilverer) | `resilverer` | resilver, and the use of spares |
 //! | [`GroupRemoval`](crate::GroupRemoval) | `removal` | removal of a group of devices with data |
 //! | [`LogDevices`](crate::LogDevices) | `log_devices` | groups of devices for logs |
+//! | [`Follower`](crate::Follower) | `follower` | the image of the pool that follows its commits |
 
 pub(crate) mod check;
 pub(crate) mod datasets;
 pub(crate) mod devices;
+pub(crate) mod follow;
 pub(crate) mod info;
 pub(crate) mod lifecycle;
 pub(crate) mod pool;

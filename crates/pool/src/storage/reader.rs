@@ -117,7 +117,7 @@ impl NoGoodCopy {
     }
 
     /// The error for a record, node or map (`what`) whose first copy is at `addr`.
-    fn into_error(self, what: &'static str, addr: &Addr) -> Error {
+    pub(crate) fn into_error(self, what: &'static str, addr: &Addr) -> Error {
         match self.failure {
             Some(source) => Error::unreadable(what, addr, source),
             None => Error::damaged(what, addr),

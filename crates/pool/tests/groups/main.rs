@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod followers;
 mod growth;
 mod incomplete_resilvers;
 mod log_devices;

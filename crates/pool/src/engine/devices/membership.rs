@@ -325,6 +325,27 @@ pub(crate) fn rejoin(config: &Config, name: &str, last: Option<&(u64, Vec<u8>)>)
     }
 }
 
+/// The last transaction group that an image of the pool has, whose newest superblock is this one.
+pub(crate) fn last_of_image(
+    (config, now): (&Config, u64),
+    name: &str,
+    (txg, payload): (u64, &[u8]),
+) -> Result<u64> {
+    let root = PoolRoot::decode(payload)?;
+    let mut later = config.epochs.iter().filter(|epoch| epoch.start <= txg);
+    // An image is made of durable commits only, so none of it was cut short.
+    let is_in_last = later
+        .next_back()
+        .is_none_or(|is| is.guid == root.epoch.get());
+    match txg <= now && is_in_last && is_past(&config.epochs, &root, txg, true) {
+        true => Ok(txg),
+        false => Err(Error::OtherHistory {
+            device: name.into(),
+            other: "the pool as it is here".into(),
+        }),
+    }
+}
+
 /// Begins an epoch of the pool, and forgets epochs that are older than the last commit of every device.
 pub(crate) fn begin_epoch(config: &mut Config, epoch: Epoch) {
     config.epochs.push(epoch);
@@ -339,7 +360,8 @@ pub(crate) fn begin_epoch(config: &mut Config, epoch: Epoch) {
     let oldest = oldest
         .unwrap_or(u64::MAX)
         .min(epoch.start.saturating_sub(2));
-    let is_over = |next: &Epoch| next.start <= oldest;
+    // The image may be of any epoch.
+    let is_over = |next: &Epoch| next.start <= oldest && config.follower.is_none();
     while config.epochs.get(1).is_some_and(is_over) || config.epochs.len() > EPOCHS_MAX {
         config.epochs.remove(0);
     }

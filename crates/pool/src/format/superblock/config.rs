@@ -180,6 +180,16 @@ pub(crate) struct ConfigCache {
     pub(crate) path: String,
 }
 
+/// An image of the pool on another device, which follows its commits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ConfigFollower {
+    /// The age that the image may have, in seconds.
+    pub(crate) interval: u32,
+    /// An image of an earlier transaction group may lack what the pool has since: it is copied as a whole.
+    pub(crate) since: u64,
+    pub(crate) path: String,
+}
+
 /// The configuration record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Config {
@@ -208,6 +218,8 @@ pub(crate) struct Config {
     pub(crate) caches: Vec<ConfigCache>,
     /// The guids of the pools that were split off last.
     pub(crate) splits: Vec<u64>,
+    /// The image that follows the commits of the pool.
+    pub(crate) follower: Option<ConfigFollower>,
 }
 
 /// The most pools in [`Config::splits`].

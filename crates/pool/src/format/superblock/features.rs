@@ -89,6 +89,10 @@ pub(crate) const FEATURE_LOGICAL_SUMS: u64 = 1 << 29;
 /// this is a bit of the optional ones.
 pub(crate) const FEATURE_DEFERRED: u64 = 1 << 30;
 
+/// The configuration may name an image of the pool. A program that does not know of it leaves the image as it is: this is a
+/// bit of the optional ones.
+pub(crate) const FEATURE_FOLLOWER: u64 = 1 << 37;
+
 /// Identities of records may have the hash of the ciphertext. Set with the first such record, and never removed.
 pub(crate) const FEATURE_CHECKED_RECORDS: u64 = 1 << 32;
 

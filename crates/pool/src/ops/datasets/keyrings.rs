@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use crate::engine::datasets::keyarea;
 use crate::engine::datasets::reseal::{Reseal, seal_again};
 use crate::engine::datasets::table::DatasetTable;
+use crate::engine::gate::CommitEngine;
 use crate::engine::history::{Origin, log, log_internal, log_rekey};
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
@@ -39,6 +40,17 @@ pub struct NewKeyring {
     pub props: Vec<(String, Option<String>)>,
     /// The change, for the history.
     pub done: String,
+}
+
+impl CommitEngine {
+    /// Returns whether the log of a dataset has entries that wait for its key.
+    pub(crate) fn has_waiting_log(&self, entry: &Entry) -> bool {
+        let open = self.open.lock();
+        match open.get(&entry.id).and_then(Weak::upgrade) {
+            Some(dataset) => dataset.waiting_log().is_some(),
+            None => entry.log.exists(),
+        }
+    }
 }
 
 impl Pool {
@@ -119,11 +131,7 @@ impl Pool {
     }
 
     pub(crate) fn has_waiting_log(&self, entry: &Entry) -> bool {
-        let open = self.engine.open.lock();
-        match open.get(&entry.id).and_then(Weak::upgrade) {
-            Some(dataset) => dataset.waiting_log().is_some(),
-            None => entry.log.exists(),
-        }
+        self.engine.has_waiting_log(entry)
     }
 
     /// The keyring of a dataset; of a snapshot, its dataset's.

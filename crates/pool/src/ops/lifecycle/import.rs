@@ -186,6 +186,9 @@ impl Pool {
             if was_active {
                 keyarea::discard_strays(store, &mut state)?;
             }
+            if leave_image(store, &mut state.config) {
+                self.engine.follow.progress.lock().imported = Some(state.root.time.get());
+            }
             wipe_ends(store, &state.config);
             name_devices(store, &mut state.config);
             state.config_dirty = true;
@@ -391,6 +394,14 @@ fn first_config(store: &Store, env: &dyn Env) -> Config {
         });
     }
     config
+}
+
+/// A pool that was imported from its image has no image any more. Returns whether it was.
+fn leave_image(store: &Store, config: &mut Config) -> bool {
+    let members = store.members();
+    let is_own = |path: &str| members.iter().any(|member| member.name == path);
+    let own = config.follower.take_if(|follower| is_own(&follower.path));
+    own.is_some()
 }
 
 /// Overwrites headers that a power cut left while a device grew: they have keys.

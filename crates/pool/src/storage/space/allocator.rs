@@ -1,6 +1,6 @@
 //! Allocates and frees units.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -59,6 +59,10 @@ pub(super) struct SpaceState {
     pub(super) bitmaps: RecordPtr,
     /// The units of records that only the second state has, while one is kept.
     pub(super) kept: Option<u64>,
+    /// The units that were freed since a state was pinned. `None` if none is.
+    pub(super) pinned: Option<Vec<UnitSpan>>,
+    /// The segments in which units were freed that an image of the pool perhaps has still. `None`: all.
+    pub(super) stale_segments: Option<BTreeSet<SegmentId>>,
     /// The extents that the two running transaction groups have allocated. The index is the last bit of the group's
     /// number.
     allocated: [Vec<StoredExtent>; 2],
@@ -173,6 +177,8 @@ impl Space {
                 unopened: Vec::new(),
                 bitmaps: RecordPtr::EMPTY,
                 kept: None,
+                pinned: None,
+                stale_segments: None,
                 allocated: [Vec::new(), Vec::new()],
             }),
         }
@@ -306,11 +312,11 @@ impl Space {
                 return Ok(extent);
             }
         }
+        drop(inner);
         match apart_from {
-            Some(_) => {
-                drop(inner);
-                self.allocate(class, units, None)
-            }
+            Some(_) => self.allocate(class, units, None),
+            // Space is for programs first, and for an image that is being made last.
+            None if self.yield_pin() => self.allocate(class, units, None),
             None => Err(Error::NoSpace),
         }
     }
@@ -546,7 +552,8 @@ impl Space {
 
     /// Called when a commit is durable: its bitmaps are now those on disk, and the extents that it freed are free.
     pub(crate) fn committed(&self, bitmaps: RecordPtr, freed: &[StoredExtent]) {
-        self.release(freed.iter().copied());
+        let numbering = self.numbering();
+        self.release_durably(freed.iter().map(|extent| numbering.span(extent)).collect());
         let mut inner = self.inner.lock();
         inner.bitmaps = bitmaps;
         if inner.maps.len() > MAPS_KEPT {

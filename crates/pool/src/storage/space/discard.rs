@@ -56,7 +56,7 @@ impl Space {
 
     fn discard(self: &Arc<Space>, run: UnitSpan) -> Result<()> {
         let bytes = u64::from(run.units) * u64::from(UNIT);
-        let Ok(_reserved) = self.reserve(bytes, ReserveFor::Writing) else {
+        let Ok(_reserved) = self.reserve_spare(bytes, ReserveFor::Writing, 0) else {
             return Ok(());
         };
         if !self.take_if_free(run)? {
@@ -90,14 +90,14 @@ impl Space {
     }
 }
 
-/// Joins neighbouring spans.
-fn runs(mut sorted: Vec<UnitSpan>) -> Vec<UnitSpan> {
+/// Joins spans that touch or overlap.
+pub(super) fn runs(mut sorted: Vec<UnitSpan>) -> Vec<UnitSpan> {
     sorted.sort_unstable_by_key(|span| (span.segment, span.start));
     let mut runs: Vec<UnitSpan> = Vec::new();
     for span in sorted {
         match runs.last_mut() {
-            Some(last) if last.segment == span.segment && last.start + last.units == span.start => {
-                last.units += span.units;
+            Some(last) if last.segment == span.segment && last.start + last.units >= span.start => {
+                last.units = last.units.max(span.start + span.units - last.start);
             }
             _ => runs.push(span),
         }

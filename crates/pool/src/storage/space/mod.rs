@@ -9,7 +9,6 @@
 //! finds them by a walk of the two arrays. So writing a bitmap never changes a bitmap.
 
 mod allocator;
-mod checkpoint;
 mod counts;
 mod discard;
 mod grow;
@@ -17,6 +16,7 @@ mod leave;
 mod logs;
 mod reserve;
 mod segments;
+mod states;
 mod sweep;
 mod system;
 mod totals;

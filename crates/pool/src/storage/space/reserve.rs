@@ -76,6 +76,20 @@ impl Space {
         why: ReserveFor,
         kept: u64,
     ) -> Result<SpaceReservation> {
+        match self.reserve_spare(bytes, why, kept) {
+            // Space is for programs first, and for an image that is being made last.
+            Err(Error::NoSpace) if self.yield_pin() => self.reserve_spare(bytes, why, kept),
+            reserved => reserved,
+        }
+    }
+
+    /// Does the same as [`Space::reserve_besides`], for a caller that can do without: it takes no space from an image.
+    pub(crate) fn reserve_spare(
+        self: &Arc<Space>,
+        bytes: u64,
+        why: ReserveFor,
+        kept: u64,
+    ) -> Result<SpaceReservation> {
         let Capacity { usual, certain } = self.free();
         let kept = u128::from(kept) * u128::from(certain) / u128::from(usual.max(1));
         let kept = u64::try_from(kept).unwrap_or(u64::MAX);

@@ -58,7 +58,7 @@ impl Space {
         act: impl FnOnce(&Store) -> store::Result<()>,
     ) -> Result<u64> {
         let bytes = u64::from(piece.units) * u64::from(UNIT);
-        let Ok(_reserved) = self.reserve(bytes, ReserveFor::Writing) else {
+        let Ok(_reserved) = self.reserve_spare(bytes, ReserveFor::Writing, 0) else {
             return Ok(0);
         };
         if !self.take_if_free(piece)? {

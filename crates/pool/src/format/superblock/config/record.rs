@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use store::{ErrorCounts, Shape};
 
 use super::{
-    CACHES_MAX, Config, ConfigCache, ConfigDevice, DeviceState, Epoch, Purpose, ROLE_SEGMENTS_MAX,
-    Role, SPLITS_MAX, STRETCHES_MAX, Stretch,
+    CACHES_MAX, Config, ConfigCache, ConfigDevice, ConfigFollower, DeviceState, Epoch, Purpose,
+    ROLE_SEGMENTS_MAX, Role, SPLITS_MAX, STRETCHES_MAX, Stretch,
 };
 use crate::format::codec::{ValueReader, ValueWriter};
 use crate::format::jobs::removal_status::RemovalStatus;
@@ -132,7 +132,7 @@ impl Config {
             w.u32(*block);
         }
         let unreadable = [self.scrub.unreadable, self.resilver.progress.unreadable];
-        let has_splits = !self.splits.is_empty();
+        let has_splits = !self.splits.is_empty() || self.follower.is_some();
         let has_unreadable = has_splits || unreadable != [0; 2];
         if !self.caches.is_empty() || !self.stretches.is_empty() || has_unreadable {
             w.u16(self.caches.len() as u16);
@@ -154,6 +154,10 @@ impl Config {
             for guid in &self.splits {
                 w.u64(*guid);
             }
+        }
+        if let Some(follower) = &self.follower {
+            w.u16(1).u32(follower.interval).u64(follower.since);
+            w.text(&follower.path);
         }
         w.bytes
     }
@@ -234,6 +238,15 @@ impl Config {
             return None;
         }
         config.splits = splits.map(|_| r.u64()).collect::<Option<_>>()?;
+        config.follower = match r.u16().unwrap_or(0) {
+            0 => None,
+            1 => Some(ConfigFollower {
+                interval: r.u32()?,
+                since: r.u64()?,
+                path: r.text()?,
+            }),
+            _ => return None,
+        };
         config.stretches_can_be().then_some(config)
     }
 }

@@ -57,6 +57,27 @@ fn round_trip_and_total() {
 }
 
 #[test]
+fn the_follower_is_at_the_end() {
+    let mut config = Config {
+        devices: vec![device()],
+        ..Config::default()
+    };
+    let before = config.encode();
+    config.follower = Some(ConfigFollower {
+        interval: 30,
+        since: 7,
+        path: "s3://bucket/tank".into(),
+    });
+    let bytes = config.encode();
+    assert_eq!(Config::decode(&bytes), Some(config));
+    assert!(
+        bytes.starts_with(&before),
+        "other programs read what was there"
+    );
+    assert_eq!(Config::decode(&bytes[..bytes.len() - 1]), None);
+}
+
+#[test]
 fn pools_that_were_split_off_are_at_the_end() {
     let mut config = Config {
         devices: vec![device()],

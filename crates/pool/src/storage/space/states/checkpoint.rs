@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use store::UNIT;
 
-use super::allocator::SpaceState;
-use super::system::SpaceRoots;
-use super::{Bitmap, ReserveFor, Space};
 use crate::error::{Error, Result};
 use crate::format::records::extent::{Class, UnitSpan};
 use crate::format::records::pointer::{RecordLocation, RecordPtr};
 use crate::storage::array::walk;
+use crate::storage::space::allocator::SpaceState;
+use crate::storage::space::system::SpaceRoots;
+use crate::storage::space::{Bitmap, ReserveFor, Space};
 
 impl Space {
     /// Returns whether a second state is kept.
@@ -140,7 +140,7 @@ impl Space {
             free.extend(spans);
         }
         drop(inner);
-        self.release_spans(free.iter().copied());
+        self.release_durably(free.clone());
         // As if that commit had freed them: the superblock before it still reaches them.
         self.note_ended(free);
     }
@@ -180,7 +180,7 @@ impl SpaceState {
         }
     }
 
-    pub(super) fn count_kept(&mut self, units: u32) {
+    pub(in crate::storage::space) fn count_kept(&mut self, units: u32) {
         if let Some(kept) = &mut self.kept {
             *kept += u64::from(units);
         }

@@ -1,0 +1,369 @@
+//! An image of the pool follows its commits: at any moment it has the whole state of one of them.
+
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex};
+
+use crate::common::model::*;
+use crate::common::*;
+use block::fault::{FaultClock, FaultDevice};
+use block::{AtomicDevice, BlockDevice, MemoryDevice};
+use pool::{ArrayKind, AtCheckpoint, Pool, ReserveFor};
+use store::Store;
+
+/// The pool has space for what is freed while a state is copied.
+const SIZE: usize = 2 * DEVICE_SIZE;
+
+type Hook = Box<dyn FnMut(&[u8]) + Send>;
+
+/// A device in memory on which batches count as a whole.
+struct BatchDevice {
+    now: MemoryDevice,
+    /// The bytes that a power cut leaves.
+    counted: Mutex<Vec<u8>>,
+    /// Called before each write, with these bytes.
+    hook: Mutex<Option<Hook>>,
+}
+
+impl BatchDevice {
+    fn new() -> Arc<BatchDevice> {
+        BatchDevice::from_bytes(vec![0; SIZE])
+    }
+
+    fn from_bytes(bytes: Vec<u8>) -> Arc<BatchDevice> {
+        Arc::new(BatchDevice {
+            now: MemoryDevice::from_bytes(bytes.clone()),
+            counted: Mutex::new(bytes),
+            hook: Mutex::default(),
+        })
+    }
+
+    fn counted(&self) -> Vec<u8> {
+        self.counted.lock().unwrap().clone()
+    }
+
+    /// The device after a power cut.
+    fn after_cut(&self) -> Arc<BatchDevice> {
+        BatchDevice::from_bytes(self.counted())
+    }
+
+    /// Calls the hook once. It may use the device.
+    fn call(&self) {
+        let Some(mut hook) = self.hook.lock().unwrap().take() else {
+            return;
+        };
+        hook(&self.counted());
+        self.hook.lock().unwrap().get_or_insert(hook);
+    }
+}
+
+impl BlockDevice for BatchDevice {
+    block::delegate!(self => self.now; size refresh_size sector_sizes claim check_unreserved read_at write_durably_at
+        write_in_place waits_on_write would_wait io_mode settle flush order drop_cached begin_anew zero zero_fast is_blank
+        status_at overwrite);
+
+    fn name(&self) -> String {
+        "image".into()
+    }
+
+    fn write_at(&self, at: u64, data: &[IoSlice<'_>]) -> block::Result<()> {
+        self.call();
+        self.now.write_at(at, data)
+    }
+
+    /// Leaves bytes that nobody may rely on.
+    fn discard(&self, at: u64, len: u64) -> block::Result<()> {
+        self.now
+            .write_at(at, &[IoSlice::new(&vec![0xdb; len as usize])])
+    }
+}
+
+impl AtomicDevice for BatchDevice {
+    fn begin_batch(&self) -> block::Result<()> {
+        Ok(())
+    }
+
+    fn end_batch(&self) -> block::Result<()> {
+        self.call();
+        *self.counted.lock().unwrap() = self.now.to_bytes();
+        Ok(())
+    }
+}
+
+fn devices(count: usize) -> Vec<Arc<FaultDevice>> {
+    let clock = FaultClock::new();
+    let device = |_| Arc::new(FaultDevice::new(SIZE, &clock));
+    (0..count).map(device).collect()
+}
+
+fn attach(pool: &Pool, image: &Arc<BatchDevice>) {
+    let image = Arc::clone(image);
+    pool.follower().attach(image, 30, &origin()).unwrap();
+}
+
+fn copy(pool: &Pool) -> pool::Result<bool> {
+    pool.follower().copy(&|| false)
+}
+
+/// The contents of an image, imported without the pool.
+#[track_caller]
+fn state_of(bytes: &[u8]) -> Model {
+    let pool = open_images(vec![bytes.to_vec()]).unwrap();
+    assert_clean(&pool);
+    assert_sound(&pool, "an image");
+    let state = read_pool(&pool);
+    // And it goes on from there.
+    let dataset = pool.open_dataset(1).unwrap();
+    put(&pool, &dataset, ArrayKind::Data, 7, 7).unwrap();
+    pool.commit().unwrap();
+    assert_clean(&pool);
+    state
+}
+
+/// Follows a workload that goes on while states are copied, `pace` times before 100 writes. Imports the image at random
+/// moments. Some copies end early.
+fn follow(workload: Workload, seed: u64, pace: u64) {
+    let (image, pool) = (BatchDevice::new(), workload.pool.clone());
+    let workload = Arc::new(Mutex::new(workload));
+    attach(&pool, &image);
+    let mut dice = Dice(seed + 1000);
+    let mut shown: Option<Model> = None;
+    let mut copies = 0;
+    for _ in 0..8 {
+        let state = {
+            let mut workload = workload.lock().unwrap();
+            let steps = dice.below(30) as usize;
+            workload.run(steps);
+            normal(workload.model.clone())
+        };
+        let writes = dice.below(300);
+        let is_cut = dice.below(10) < 3;
+        let left = Arc::new(Mutex::new((writes, false)));
+        let (writer, told, before) = (Arc::clone(&workload), Arc::clone(&left), shown.clone());
+        let mut dice_of_hook = Dice(dice.below(u64::MAX));
+        *image.hook.lock().unwrap() = Some(Box::new(move |counted| {
+            let mut left = told.lock().unwrap();
+            left.0 = left.0.saturating_sub(1);
+            left.1 |= is_cut && left.0 == 0;
+            drop(left);
+            match (dice_of_hook.below(100), &before) {
+                (below, _) if below < pace => writer.lock().unwrap().steps(2),
+                (99, Some(state)) => assert_eq!(state_of(counted), *state, "seed {seed}"),
+                _ => {}
+            }
+        }));
+        let copied = pool.follower().copy(&|| left.lock().unwrap().1);
+        *image.hook.lock().unwrap() = None;
+        match copied {
+            Ok(is_copied) => {
+                assert!(is_copied || shown.as_ref() == Some(&state), "seed {seed}");
+                assert_eq!(state_of(&image.counted()), state, "seed {seed}");
+                shown = Some(state);
+                copies += 1;
+            }
+            Err(error) => {
+                let is_early =
+                    left.lock().unwrap().1 || error.to_string().contains("programs need its space");
+                assert!(is_early, "seed {seed}: {error}");
+                if let Some(shown) = &shown {
+                    assert_eq!(state_of(&image.counted()), *shown, "seed {seed}");
+                }
+            }
+        }
+        if dice.below(6) == 0 {
+            pool.follower().connect(image.after_cut());
+            pool.follower()
+                .connect(Arc::clone(&image) as Arc<dyn AtomicDevice>);
+        }
+    }
+    assert!(copies > 1, "seed {seed}");
+    let workload = workload.lock().unwrap();
+    workload.pool.commit().unwrap();
+    assert_clean(&workload.pool);
+}
+
+#[test]
+fn at_any_moment_an_image_has_the_state_of_one_commit() {
+    for seed in seeds(1, 2) {
+        let devices = devices(1 + (seed % 2) as usize);
+        let pool = create_mirrors(&devices, &[devices.len()]);
+        follow(Workload::new(pool, seed), seed, 8);
+    }
+}
+
+#[test]
+fn an_image_of_records_in_pieces_has_their_maps() {
+    for seed in seeds(1, 1) {
+        let devices = devices(1);
+        follow(Workload::on_fragments(create_on(&devices), seed), seed, 0);
+    }
+}
+
+/// A pool with some records, and its image.
+fn followed() -> (Vec<Arc<FaultDevice>>, Pool, Arc<BatchDevice>) {
+    let devices = devices(1);
+    let (pool, image) = (create_on(&devices), BatchDevice::new());
+    attach(&pool, &image);
+    write(&pool, 0);
+    assert!(copy(&pool).unwrap());
+    (devices, pool, image)
+}
+
+/// Writes records, and commits.
+fn write(pool: &Pool, first: u64) {
+    let dataset = pool.open_dataset(1).unwrap();
+    for number in first..first + 20 {
+        put(
+            pool,
+            &dataset,
+            ArrayKind::Data,
+            number % 30,
+            sized(number, 16),
+        )
+        .unwrap();
+    }
+    pool.commit().unwrap();
+}
+
+#[test]
+fn nothing_is_copied_to_an_image_that_has_the_newest_state() {
+    let (_devices, pool, image) = followed();
+    assert!(!copy(&pool).unwrap());
+    let info = pool.follower().info().unwrap();
+    assert_eq!(info.txg, Some(pool.committed_txg()));
+    assert!(info.is_current);
+    write(&pool, 20);
+    assert!(!pool.follower().info().unwrap().is_current);
+    assert!(copy(&pool).unwrap());
+    assert_eq!(state_of(&image.counted()), read_pool(&pool));
+}
+
+#[test]
+fn an_image_follows_after_an_import_of_the_pool() {
+    let (devices, pool, image) = followed();
+    drop(pool);
+    for first in [20, 40] {
+        let pool = open_on(&devices).unwrap();
+        let again = image.after_cut();
+        pool.follower()
+            .connect(Arc::clone(&again) as Arc<dyn AtomicDevice>);
+        let before = pool.follower().info().unwrap().copied;
+        write(&pool, first);
+        assert!(copy(&pool).unwrap());
+        assert_eq!(state_of(&again.counted()), read_pool(&pool));
+        *image.counted.lock().unwrap() = again.counted();
+        let copied = pool.follower().info().unwrap().copied - before;
+        assert!(
+            copied < 3 << 20,
+            "only what is new is copied, and not {copied} bytes"
+        );
+    }
+}
+
+#[test]
+fn an_image_with_another_history_is_left_as_it_is() {
+    let (_devices, pool, image) = followed();
+    // Somebody imports the image, and writes to it.
+    let changed = Arc::new(FaultDevice::from_bytes(image.counted(), &FaultClock::new()));
+    write(&open_on(&[Arc::clone(&changed)]).unwrap(), 100);
+    let changed = BatchDevice::from_bytes(changed.to_bytes());
+    pool.follower()
+        .connect(Arc::clone(&changed) as Arc<dyn AtomicDevice>);
+    write(&pool, 20);
+    let before = changed.counted();
+    assert!(matches!(copy(&pool), Err(pool::Error::OtherHistory { .. })));
+    assert!(pool.follower().info().unwrap().problem.is_some());
+    assert!(before == changed.counted());
+    // The pool came back from an older copy of its disk.
+    let (devices, pool, image) = followed();
+    let older = copy_of(&devices[0]);
+    write(&pool, 20);
+    assert!(copy(&pool).unwrap());
+    let pool = open_on(&[older]).unwrap();
+    pool.follower().connect(image.after_cut());
+    write(&pool, 40);
+    assert!(matches!(copy(&pool), Err(pool::Error::OtherHistory { .. })));
+}
+
+#[test]
+fn an_image_of_a_pool_with_a_checkpoint_has_none() {
+    let (_devices, pool, image) = followed();
+    pool.make_checkpoint(&origin()).unwrap();
+    write(&pool, 20);
+    assert!(copy(&pool).unwrap());
+    let copied = open_images(vec![image.counted()]).unwrap();
+    assert_eq!(copied.checkpoint_info(), None);
+    assert_clean(&copied);
+    assert_eq!(read_pool(&copied), read_pool(&pool));
+}
+
+#[test]
+fn an_image_follows_a_pool_that_went_back_to_its_checkpoint() {
+    let devices = devices(1);
+    let (pool, image) = (create_on(&devices), BatchDevice::new());
+    attach(&pool, &image);
+    write(&pool, 0);
+    pool.make_checkpoint(&origin()).unwrap();
+    write(&pool, 20);
+    write(&pool, 10);
+    assert!(copy(&pool).unwrap());
+    drop(pool);
+    let store = Arc::new(Store::open(dynamic(&devices)).unwrap());
+    let pool = Pool::open_at(store, TestEnv::new(3), false, AtCheckpoint::Rewind).unwrap();
+    pool.follower().connect(image.after_cut());
+    pool.follower()
+        .connect(Arc::clone(&image) as Arc<dyn AtomicDevice>);
+    pool.commit().unwrap();
+    assert!(copy(&pool).unwrap());
+    assert_eq!(state_of(&image.counted()), read_pool(&pool));
+}
+
+#[test]
+fn space_that_programs_need_is_not_kept_for_an_image() {
+    let (_devices, pool, image) = followed();
+    let before = state_of(&image.counted());
+    let full = |pool: &Pool| {
+        let dataset = pool.open_dataset(1).unwrap();
+        let mut slots = 0;
+        for round in 0..3 {
+            for slot in 1000..4000 {
+                let bytes = dataset.record_space(ArrayKind::Data, 16 * 4096);
+                let Ok(_reserved) = pool.reserve(bytes, ReserveFor::Writing) else {
+                    break;
+                };
+                put(
+                    pool,
+                    &dataset,
+                    ArrayKind::Data,
+                    slot,
+                    sized(slot + round, 16),
+                )
+                .unwrap();
+                slots += 1;
+            }
+            pool.commit().unwrap();
+            for slot in 1000..4000 {
+                punch(pool, &dataset, ArrayKind::Data, slot).unwrap();
+            }
+            pool.commit().unwrap();
+        }
+        slots
+    };
+    let alone = full(&pool);
+    let (writer, wrote) = (pool.clone(), Arc::new(Mutex::new(None)));
+    let told = Arc::clone(&wrote);
+    write(&pool, 20);
+    *image.hook.lock().unwrap() = Some(Box::new(move |_| {
+        told.lock().unwrap().get_or_insert_with(|| full(&writer));
+    }));
+    let error = copy(&pool).unwrap_err().to_string();
+    assert!(error.contains("programs need its space"), "{error}");
+    let wrote = wrote.lock().unwrap().unwrap();
+    assert!(
+        wrote * 10 > alone * 9,
+        "{wrote} records, and {alone} without an image"
+    );
+    assert_eq!(state_of(&image.counted()), before);
+    *image.hook.lock().unwrap() = None;
+    assert!(copy(&pool).unwrap());
+    assert_eq!(state_of(&image.counted()), read_pool(&pool));
+}
