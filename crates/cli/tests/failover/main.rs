@@ -4,6 +4,7 @@
 mod common;
 
 mod csi;
+mod followers;
 mod ha;
 mod ocf;
 mod stmf_ha;

@@ -319,6 +319,7 @@ impl LineEntry {
         LineEntry {
             kind: LogKind::Data,
             is_header: true,
+            batch: BatchPart::None,
             device: [7; 16],
             writer: [8; 16],
             number: 5,

@@ -133,6 +133,9 @@ pub enum DeviceChange {
         /// Overwrite what it holds.
         #[serde(default)]
         force: bool,
+        /// The age that an image in an object store may have, in seconds.
+        #[serde(default)]
+        follow: Option<u32>,
     },
     /// Remove a member.
     Detach {

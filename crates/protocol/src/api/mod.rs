@@ -23,14 +23,14 @@ pub use reports::{
     AccountRow, AnchorDoubt, AnchorOutcome, AnchorRow, BorrowedDevice, CacheIo, CallerReport,
     CheckRow, CheckpointRow, ChunkRow, DaemonReport, DatasetAnchor, DatasetRow, DeferredReport,
     DeviceAnswer, DeviceIo, DeviceRequest, DeviceRow, DeviceUse, DiffReport, DiffRow, DoomedReport,
-    EventRow, ExportRow, FeatureReport, FeatureRow, Fullness, GenerationRow, HaReport, HaTargetRow,
-    HaUnitRow, HistoryRow, HoldRow, HomeRow, ImportablePool, InspectedDataset, Inspection, Io,
-    KeyRow, KeychainRow, LogEntryRow, LogRow, MappingChange, MappingKeyPlace, MappingReencryption,
-    MappingRow, MappingTimes, MountRow, NewToken, OwnerKind, PermissionRow, PlainMapping,
-    PointerRow, PoolIoReport, PoolReport, PoolStateRow, PropertyRow, PropertyValue, ReaderRow,
-    RefreshReport, RemovalRow, ReplicationRow, ReservationRow, ScrubRow, SessionRow, ShredReport,
-    SlotRow, StreamRow, SuperblockRow, Survivor, SweepRow, TokenRow, TokenScope, ValueSource,
-    ZoneRow,
+    EventRow, ExportRow, FeatureReport, FeatureRow, FollowerRow, Fullness, GenerationRow, HaReport,
+    HaTargetRow, HaUnitRow, HistoryRow, HoldRow, HomeRow, ImportablePool, InspectedDataset,
+    Inspection, Io, KeyRow, KeychainRow, LogEntryRow, LogRow, MappingChange, MappingKeyPlace,
+    MappingReencryption, MappingRow, MappingTimes, MountRow, NewToken, OwnerKind, PermissionRow,
+    PlainMapping, PointerRow, PoolIoReport, PoolReport, PoolStateRow, PropertyRow, PropertyValue,
+    ReaderRow, RefreshReport, RemovalRow, ReplicationRow, ReservationRow, ScrubRow, SessionRow,
+    ShredReport, SlotRow, StreamRow, SuperblockRow, Survivor, SweepRow, TokenRow, TokenScope,
+    ValueSource, ZoneRow,
 };
 pub use zone_profile::ZoneProfile;
 

@@ -23,6 +23,7 @@ use crate::state::daemon::Daemon;
 use crate::state::front_end::ExclusiveUse;
 use crate::state::keys::keyring::has_generation;
 use crate::state::pools::active_pool::ActivePool;
+use crate::state::pools::image_follower::COPY_OF_KEYS;
 
 /// The keysource of a dataset whose key is unknown: each read of it gives another key.
 const NOWHERE: &str = "raw,file:///dev/random";
@@ -250,6 +251,18 @@ impl ActivePool {
                  overwritten before such a device is used again, or by 'pool detach' if it can be reached"
             ));
         }
+        if let Err(why) = self.copy_now(COPY_OF_KEYS) {
+            tracing::warn!(
+                pool = self.pool.name(),
+                why,
+                "the image of the pool may have old wrapped keys"
+            );
+            context.channel.notice(
+                "the image of the pool in its object store could not be brought up to date, and may keep the old wrapped \
+                 keys; they are removed when it follows again (pool status)"
+                    .into(),
+            );
+        }
     }
 
     /// Reads every device to prove that nothing of the keyrings is left.
@@ -265,6 +278,17 @@ impl ActivePool {
                 "{} failed meanwhile and may keep the keys",
                 failed.path
             )));
+        }
+        let image = self.pool.follower().info().map(|info| info.path);
+        if let Err(why) = self.copy_now(COPY_OF_KEYS) {
+            let path = image.unwrap_or_default();
+            return Err(Failure::new(
+                FailureKind::Device,
+                format!(
+                    "the dataset was destroyed, but it is not proven that its wrapped keys are gone from the image in \
+                     {path}: {why}; they are removed when the image follows again, which pool status shows"
+                ),
+            ));
         }
         for block in blocks {
             if !self.pool.key_block_is_blank(*block)? {

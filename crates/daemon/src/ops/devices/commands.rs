@@ -63,13 +63,18 @@ impl ActivePool {
         if let Some(done) = self.change_cache(daemon, change, context) {
             return done;
         }
+        if let Some(done) = self.change_follower(daemon, change, context) {
+            return done;
+        }
         match change {
             DeviceChange::Add {
                 devices,
                 force,
                 dry_run,
             } => self.add(daemon, devices, (*force, *dry_run), context),
-            DeviceChange::Attach { device, new, force } => {
+            DeviceChange::Attach {
+                device, new, force, ..
+            } => {
                 let beside = find(pool, device)?;
                 let new = self.new_member(daemon, new, *force, None)?;
                 daemon.pool_table.remember_joining(&pool.name(), &[&new]);
@@ -274,8 +279,10 @@ impl ActivePool {
     ) -> Result<NewMember> {
         if is_on_store(path) {
             return Err(Failure::usage(format!(
-                "{}: a pool gets its object store when it is made, and later only disks, as log or cache devices",
-                path.display()
+                "{0}: a pool gets its object store when it is made, and later only disks, as log or cache devices. For an \
+                 image of the pool there: strongroom pool attach {1} DISK {0}",
+                path.display(),
+                self.pool.name()
             )));
         }
         if let Some(known) = labelled(daemon, &self.pool, path)

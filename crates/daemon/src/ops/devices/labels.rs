@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use block::{BlockDevice, DeviceAccess};
-use pool::{PoolState, Superblock};
+use pool::{DeviceInfo, PoolState, Superblock};
 use protocol::api::FailureKind;
 use protocol::device_name::DeviceName;
 use store::Store;
 
 use crate::failure::{Failure, Result};
+use crate::ops::devices::object_stores::is_on_store;
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::front_end::ExclusiveUse;
@@ -99,6 +100,10 @@ impl Daemon {
         found: &store::DeviceIdentity,
         force: bool,
     ) -> Result<()> {
+        // An image has the label of a device on a disk.
+        let is_it = |device: &DeviceInfo| {
+            device.guid == found.device_guid && is_on_store(&device.path) == is_on_store(path)
+        };
         let path = path.display();
         let busy = |text: String| Err(Failure::new(FailureKind::Busy, text));
         for active in self.pools() {
@@ -107,7 +112,7 @@ impl Daemon {
             }
             let name = active.pool.name();
             let mut devices = active.pool.devices().into_iter();
-            if devices.any(|device| device.guid == found.device_guid) {
+            if devices.any(|device| is_it(&device)) {
                 return busy(format!(
                     "{path} is a device of the imported pool '{name}'; take it out first: strongroom pool \
                      detach {name} {path}, or strongroom pool remove {name} {path}"

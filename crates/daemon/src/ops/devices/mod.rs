@@ -2,6 +2,7 @@
 
 pub(crate) mod caches;
 pub(crate) mod commands;
+pub(crate) mod followers;
 pub(crate) mod labels;
 pub(crate) mod layers;
 pub(crate) mod meters;

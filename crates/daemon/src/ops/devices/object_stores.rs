@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use block::{BlockDevice, DeviceAccess};
+use block::{AtomicDevice, BlockDevice, DeviceAccess};
 use objects::store::{ObjectStore, connect, executor, probe};
 use objects::{Error, ObjectDevice, StoreAddress, StoreProvider};
 use protocol::api::FailureKind;
@@ -17,6 +17,7 @@ use crate::ops::devices::new_pool::MadeDevices;
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
+use crate::state::pools::image_follower::ImageDevice;
 
 /// The size of a device for which the user gives none. A store keeps only what is written, so it costs nothing.
 const SIZE: u64 = 16 << 40;
@@ -101,6 +102,48 @@ impl Daemon {
             .map_err(|error| advise(&uri, &error))?;
         made.add_objects(Arc::clone(&store));
         refuse_unsafe(&uri, &store)
+    }
+
+    /// Makes a device for an image of a pool, with headers of this size. `made` removes it again if the image cannot be made.
+    ///
+    /// # Errors
+    /// As [`Daemon::make_object_device`].
+    pub(crate) fn make_image_device(
+        &self,
+        uri: &ObjectUri,
+        (size, header_size): (u64, u64),
+        made: &MadeDevices,
+    ) -> Result<()> {
+        let _slot = self.object_devices.reserve(&uri.to_string(), USER)?;
+        let store = store_at(uri)?;
+        ObjectDevice::create(&store, &executor(), size, header_size)
+            .map_err(|error| advise(uri, &error))?;
+        made.add_objects(Arc::clone(&store));
+        refuse_unsafe(uri, &store)
+    }
+
+    /// The device of an image, which is opened when the image needs it.
+    pub(crate) fn image_device(&self, uri: &ObjectUri, user: String) -> ImageDevice {
+        let (devices, in_use) = (
+            Arc::clone(&self.object_devices),
+            Arc::clone(&self.object_devices),
+        );
+        let (uri, name) = (uri.clone(), uri.to_string());
+        ImageDevice {
+            open: Box::new(move || {
+                let open = |_: Option<&ObjectDevice>| {
+                    let access = DeviceAccess::Exclusive;
+                    Ok::<_, Failure>(ObjectDevice::open(store_at(&uri)?, executor(), access)?)
+                };
+                let device = devices.open_reserved(&uri.to_string(), &user, open)?;
+                Ok(device as Arc<dyn AtomicDevice>)
+            }),
+            abandon: Box::new(move || {
+                if let Some(device) = in_use.in_use(&name) {
+                    device.abandon();
+                }
+            }),
+        }
     }
 
     /// Returns a device that looks like the one that [`Daemon::make_object_device`] would make. Nothing is written.

@@ -111,6 +111,7 @@ fn report(name: &str, known: &KnownPool) -> PoolReport {
         removal: None,
         trim: None,
         checkpoint: None,
+        follower: None,
         initialize: None,
         damage: Vec::new(),
         waiting: Vec::new(),

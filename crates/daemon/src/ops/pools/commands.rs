@@ -338,6 +338,7 @@ impl Daemon {
         self.events
             .add("pool_import", name, "the pool was imported");
         active.open_caches(self, context);
+        active.follow_image(self, context);
         if import.load_keys {
             self.load_keys_of(&active, keys_until, context)?;
         }
@@ -451,7 +452,8 @@ impl Daemon {
         self.stop_runs_with(name);
         let destroy = || self.destroy_in_whole(&active, force, context);
         let devices = active.pool.devices().into_iter();
-        let places: Vec<String> = devices.map(|device| device.path).collect();
+        let image = active.pool.follower().info().map(|info| info.path);
+        let places: Vec<String> = devices.map(|device| device.path).chain(image).collect();
         let (left, destroyed) =
             self.without_offers(&active, force, "its pool was destroyed", destroy)?;
         let is_inside = |volume: &str| volume.split('/').next() == Some(name);

@@ -10,6 +10,7 @@ use protocol::api::{Fullness, PoolReport, RemovalRow, ScrubRow};
 
 use crate::failure::Result;
 use crate::ops::devices::caches;
+use crate::ops::devices::followers;
 use crate::ops::pools::damage;
 use crate::ops::pools::health;
 use crate::ops::pools::scrubs;
@@ -115,6 +116,7 @@ pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolRepor
         trim: active.sweep_row(SweepKind::Trim),
         initialize: active.sweep_row(SweepKind::Initialize),
         checkpoint: active.checkpoint_row(),
+        follower: followers::row(pool),
         damage,
         waiting: Vec::new(),
         reader: active.reader_row(),

@@ -245,6 +245,15 @@ fn of_pools(page: &mut MetricsPage, pools: &[PoolNow]) {
         "The last transaction group that is durable.",
         each_pool(pools, |pool| pool.report.txg),
     );
+    let followed = pools.iter().filter_map(|pool| {
+        let follower = pool.report.follower.as_ref()?;
+        Some((pool.labels(), follower.behind))
+    });
+    page.gauge(
+        "strongroom_pool_image_behind_seconds",
+        "How long the image of the pool in an object store lacks a commit.",
+        followed,
+    );
     page.histogram(
         "strongroom_pool_commit_seconds",
         "How long commits took, with those of fsync and of commands.",

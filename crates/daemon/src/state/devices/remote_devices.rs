@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::{Arc, Weak};
 
-use block::{BlockDevice, DeviceAccess, Error};
+use block::{AtomicDevice, BlockDevice, DeviceAccess, Error};
 use parking_lot::Mutex;
 
 /// The devices of one kind with a user, by name, and those that a command reads.
@@ -55,19 +55,27 @@ impl<D: BlockDevice + 'static> RemoteDevices<D> {
                 Some(device) => Arc::new(DeviceReader(device)),
                 None => self.open_reader(name, open)?,
             }),
-            DeviceAccess::Exclusive => {
-                let slot = self.reserve(name, user)?;
-                let reader = self.readers.lock().devices.remove(name);
-                let device = Arc::new(open(reader.as_deref())?);
-                if let Some(in_use) = self.in_use.lock().get_mut(name) {
-                    in_use.device = Arc::downgrade(&device);
-                }
-                Ok(Arc::new(ReservedDevice {
-                    device,
-                    _slot: slot,
-                }))
-            }
+            DeviceAccess::Exclusive => Ok(self.open_reserved(name, user, open)?),
         }
+    }
+
+    /// Opens a device that only `user` uses.
+    pub(crate) fn open_reserved<E: From<Error>>(
+        self: &Arc<Self>,
+        name: &str,
+        user: &str,
+        open: impl FnOnce(Option<&D>) -> Result<D, E>,
+    ) -> Result<Arc<ReservedDevice<D>>, E> {
+        let slot = self.reserve(name, user)?;
+        let reader = self.readers.lock().devices.remove(name);
+        let device = Arc::new(open(reader.as_deref())?);
+        if let Some(in_use) = self.in_use.lock().get_mut(name) {
+            in_use.device = Arc::downgrade(&device);
+        }
+        Ok(Arc::new(ReservedDevice {
+            device,
+            _slot: slot,
+        }))
     }
 
     fn open_reader<E>(
@@ -165,13 +173,23 @@ impl<D> Drop for RemoteSlot<D> {
 }
 
 /// A device with its user. The connection ends before its name is free.
-struct ReservedDevice<D> {
+pub(crate) struct ReservedDevice<D> {
     device: Arc<D>,
     _slot: RemoteSlot<D>,
 }
 
 impl<D: BlockDevice> BlockDevice for ReservedDevice<D> {
     block::delegate!(self => self.device; all);
+}
+
+impl<D: AtomicDevice> AtomicDevice for ReservedDevice<D> {
+    fn begin_batch(&self) -> block::Result<()> {
+        self.device.begin_batch()
+    }
+
+    fn end_batch(&self) -> block::Result<()> {
+        self.device.end_batch()
+    }
 }
 
 /// A reader of a device that is in use.

@@ -35,6 +35,7 @@ use crate::state::mounts::mounted_dirs::{MountedDir, MountedDirs};
 use crate::state::mounts::nfs_share::NfsShare;
 use crate::state::mounts::refreshed_files::RefreshedFiles;
 use crate::state::pools::events::{EventLog, PoolObservation};
+use crate::state::pools::image_follower::{COPY_AT_EXPORT, ImageFollower};
 use crate::state::pools::last_end::VolumeLosses;
 use crate::state::pools::schedule::Schedule;
 use crate::state::pools::store_reader::StoreReader;
@@ -90,6 +91,8 @@ pub(crate) struct ActivePool {
     stalled: Mutex<BTreeSet<String>>,
     /// The schedule of scrubs.
     pub(crate) scrubs: Schedule,
+    /// The work on the image of the pool in an object store.
+    pub(crate) image: ImageFollower,
     pub(super) wakeup: Arc<Wakeup>,
     /// Tells the threads that run now to end.
     pub(super) leaving: Mutex<Arc<AtomicBool>>,
@@ -216,6 +219,7 @@ impl ActivePool {
             observed: Mutex::default(),
             stalled: Mutex::default(),
             scrubs: Schedule::default(),
+            image: ImageFollower::default(),
             wakeup: Arc::clone(wakeup),
             leaving: Mutex::default(),
             worker: Mutex::default(),
@@ -286,6 +290,13 @@ impl ActivePool {
 
     /// Exports the pool, and forgets its keys. Nothing of it may be mounted. If this fails, the pool stays imported.
     pub(crate) fn export(self: &Arc<Self>, admin: &mut Admin<'_>) -> Result<()> {
+        if let Err(why) = self.copy_now(COPY_AT_EXPORT) {
+            tracing::warn!(
+                pool = self.pool.name(),
+                why,
+                "the image of the pool does not have its last state"
+            );
+        }
         self.stop_worker();
         self.seal_before_export();
         match self.pool.export() {

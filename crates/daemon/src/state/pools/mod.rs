@@ -3,6 +3,8 @@
 pub(crate) mod active_pool;
 pub(crate) mod events;
 pub(crate) mod exported_pools;
+pub(crate) mod image_copies;
+pub(crate) mod image_follower;
 pub(crate) mod last_end;
 pub(crate) mod pool_table;
 pub(crate) mod pool_worker;

@@ -14,6 +14,7 @@ use crate::host::identity::this_claimant;
 use crate::host::process::wakeup::Wakeup;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::events::{PoolObservation, changes};
+use crate::state::pools::image_copies;
 use crate::state::pools::watcher::Watcher;
 
 /// The longest time that a transaction group stays open.
@@ -42,6 +43,14 @@ impl ActivePool {
         let own = Arc::clone(&leaving);
         let worker = threads::start("pool-worker", move || run(&weak, &wakeup, &own))?;
         *self.worker.lock() = Some(worker);
+        let (weak, wakeup, own) = (
+            Arc::downgrade(self),
+            Arc::clone(&self.wakeup),
+            Arc::clone(&leaving),
+        );
+        let follow = move || image_copies::run(&weak, &wakeup, &own);
+        let follower = Watcher::start("pool-follower", true, follow)?;
+        self.watchers.lock().push(follower);
         for watch in [&HEARTBEATS, &RESERVATIONS] {
             let weak = Arc::downgrade(self);
             let wakeup = Arc::clone(&self.wakeup);
@@ -203,6 +212,7 @@ impl ActivePool {
     pub(crate) fn stop_worker(&self) {
         self.leaving.lock().store(true, Ordering::Release);
         self.wakeup.wake();
+        self.image.end();
         let worker = self.worker.lock().take();
         let watchers = std::mem::take(&mut *self.watchers.lock());
         let watchers = watchers.into_iter().filter_map(Watcher::ending);
@@ -214,6 +224,7 @@ impl ActivePool {
                 );
             }
         }
+        self.pool.follower().disconnect();
     }
 }
 

@@ -295,8 +295,15 @@ impl HistoryValue for PoolDevices {
                 line.add("", "add").add("-f", *force).add("-n", *dry_run);
                 line.add("", pool).add("", &**devices)
             }
-            DeviceChange::Attach { device, new, force } => {
+            DeviceChange::Attach {
+                device,
+                new,
+                force,
+                follow,
+            } => {
                 line.add("", "attach").add("-f", *force);
+                let follow = follow.map(|seconds| format!("follow={seconds}s"));
+                line.add("-o", &follow);
                 line.add("", pool).add("", device).add("", new)
             }
             DeviceChange::Detach { device, force } => {

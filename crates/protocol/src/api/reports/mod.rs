@@ -21,9 +21,9 @@ pub use inspection::{
     SuperblockRow,
 };
 pub use pools::{
-    CacheIo, CheckpointRow, DeviceIo, DeviceRow, EventRow, FeatureReport, FeatureRow, HistoryRow,
-    ImportablePool, Io, PoolIoReport, PoolReport, PoolStateRow, ReaderRow, RefreshReport,
-    RemovalRow, ScrubRow, SweepRow,
+    CacheIo, CheckpointRow, DeviceIo, DeviceRow, EventRow, FeatureReport, FeatureRow, FollowerRow,
+    HistoryRow, ImportablePool, Io, PoolIoReport, PoolReport, PoolStateRow, ReaderRow,
+    RefreshReport, RemovalRow, ScrubRow, SweepRow,
 };
 pub use replication::ReplicationRow;
 pub use serving::{

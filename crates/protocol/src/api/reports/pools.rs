@@ -60,6 +60,9 @@ pub struct PoolReport {
     /// The checkpoint.
     #[serde(default)]
     pub checkpoint: Option<CheckpointRow>,
+    /// The image in an object store that follows the pool.
+    #[serde(default)]
+    pub follower: Option<FollowerRow>,
     /// The damaged files and records, by name where that is known.
     pub damage: Vec<String>,
     /// Datasets that would be mounted, and volumes that would be exported, if their keys were loaded.
@@ -101,6 +104,27 @@ pub struct RefreshReport {
     pub from: PoolStateRow,
     /// The newest state.
     pub to: PoolStateRow,
+}
+
+/// An image of a pool in an object store, which has the state of one commit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FollowerRow {
+    /// The address of the store.
+    pub path: String,
+    /// The age that the image may have, in seconds.
+    pub interval: u64,
+    /// `current`, `behind`, or `away` if the store is not reached.
+    pub state: String,
+    /// The time for which it lacks a commit, in seconds.
+    pub behind: u64,
+    /// The transaction group whose state it has.
+    pub txg: Option<u64>,
+    /// The time of that commit, in seconds since 1970.
+    pub time: Option<u64>,
+    /// The reason why the last attempt to copy a state failed.
+    pub problem: Option<String>,
+    /// The bytes that were copied since the import.
+    pub copied: u64,
 }
 
 /// A device of a pool.

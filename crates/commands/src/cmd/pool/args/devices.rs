@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use console::values;
 
 /// Add device groups, log devices, cache devices or spares to a pool
 ///
@@ -60,15 +61,23 @@ pub(crate) struct PoolAdd {
 /// A single device becomes a mirror. A mirror gets one more device. Devices of a raidz group can only be
 /// replaced. The new device is resilvered in the background; `pool status` shows the progress. It must be
 /// as large as its group needs.
+///
+/// An address of an object store as NEW makes an image of the whole pool there. The image follows the pool: it has the
+/// whole state of one commit, about 30 s old, or as old as `-o follow=TIME` allows. No program waits for the store. If the
+/// disks are lost, import the image: `pool import s3://BUCKET/PREFIX`. The pool may have one disk or one mirror.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   Turn one disk into a mirror of two:
     strongroom pool attach tank /dev/sdb /dev/sdc
 
+  Keep an image of the pool in a bucket, at most about a minute old:
+    strongroom pool attach -o follow=60s tank /dev/sdb s3://bucket/tank
+
 EXIT CODES
-  2 if the new device is too small; 3 if there is no such pool or device; 4 if the new device
-  holds data and -f is not given; 5 if it is in use.")]
+  2 if the new device is too small, or if the pool cannot be followed; 3 if there is no such pool
+  or device; 4 if the new device holds data and -f is not given, or if the address has objects;
+  5 if it is in use.")]
 pub(crate) struct PoolAttach {
     /// Use the new device even if it holds data, which is lost
     #[arg(short)]
@@ -76,13 +85,16 @@ pub(crate) struct PoolAttach {
     /// Wait until the new device holds all data
     #[arg(short)]
     pub(crate) wait: bool,
+    /// The age that an image in an object store may have, such as 30s, 5m or 1h
+    #[arg(short = 'o', value_name = "follow=TIME", value_parser = follow_time)]
+    pub(crate) follow: Option<u32>,
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
     /// A device of the pool, by its path or guid
     #[arg(value_name = "DEVICE")]
     pub(crate) device: PathBuf,
-    /// The new device of the mirror
+    /// The new device of the mirror, or the address of an object store
     #[arg(value_name = "NEW")]
     pub(crate) new: PathBuf,
 }
@@ -423,4 +435,12 @@ pub(crate) struct PoolLabelClearArgs {
     /// The device
     #[arg(value_name = "DEVICE")]
     pub(crate) device: PathBuf,
+}
+
+/// The seconds in `follow=5m`.
+fn follow_time(text: &str) -> Result<u32, String> {
+    let seconds = text.strip_prefix("follow=").and_then(values::seconds);
+    let seconds = seconds.and_then(|seconds| u32::try_from(seconds).ok());
+    seconds
+        .ok_or_else(|| "use follow= and a number with s, m, h or d, such as follow=30s".to_owned())
 }

@@ -6,7 +6,9 @@ use console::outcome::Result;
 use console::session::{Session, answer};
 use console::show::table::{self, Column};
 use console::show::{json, size, text, time};
-use protocol::api::{DeviceRow, PoolReport, ReaderRow, RemovalRow, ScrubRow, SweepRow, command};
+use protocol::api::{
+    DeviceRow, FollowerRow, PoolReport, ReaderRow, RemovalRow, ScrubRow, SweepRow, command,
+};
 use protocol::pages::GuidePage;
 
 use super::layouts::tree::{self, TreeLine};
@@ -137,6 +139,11 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
         );
         let _ = writeln!(out, "checkpoint: created on {created}, consumes {bytes}");
     }
+    if let Some(follower) = &pool.follower {
+        for line in followed(follower, now) {
+            let _ = writeln!(out, "{}", text::in_a_cell(&line));
+        }
+    }
     if pool.freeing {
         out += "remove: space of destroyed data is still being freed\n";
     }
@@ -166,6 +173,24 @@ fn as_of(reader: &ReaderRow, now: u64) -> String {
         seconds => format!(", refreshed every {}", about(seconds)),
     };
     format!("{state}, {newest}{next}")
+}
+
+/// The state of the image of a pool.
+fn followed(follower: &FollowerRow, now: u64) -> Vec<String> {
+    let FollowerRow { path, interval, .. } = follower;
+    let state = match (follower.txg, follower.state.as_str()) {
+        (None, _) => "has no state of the pool yet".to_owned(),
+        (Some(_), "current") => "has the newest state".to_owned(),
+        (Some(_), _) => format!("is {} s behind, and may be {interval} s", follower.behind),
+    };
+    let mut lines = vec![format!("follows: {path} {state}")];
+    if let Some(time) = follower.time.filter(|time| *time <= now) {
+        lines.push(format!("\tits state is of {}", time::second(time)));
+    }
+    if let Some(problem) = &follower.problem {
+        lines.push(format!("\tit does not follow now: {problem}"));
+    }
+    lines
 }
 
 /// The activity that is under way, or was done last.

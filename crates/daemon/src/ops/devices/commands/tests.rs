@@ -64,6 +64,7 @@ fn devices_that_joined_before_a_kill_are_found() {
                     device,
                     new,
                     force: false,
+                    follow: None,
                 },
             }
         });

@@ -105,6 +105,7 @@ fn change(args: PoolCommand) -> Result<(String, DeviceChange)> {
                 device: member(&args.device)?,
                 new: device(&args.new)?,
                 force: args.force,
+                follow: args.follow,
             };
             (args.pool, change)
         }
