@@ -26,6 +26,9 @@ use crate::state::mounts::mountpoints;
 use crate::state::mounts::refreshed_files::RefreshedFiles;
 use crate::state::pools::active_pool::{ActivePool, MountState};
 
+/// The files that a mount shows, and the dataset with its snapshots if it is no snapshot itself.
+type MountableFiles = (Arc<dyn vfs::FileSystem>, Option<Arc<SnapshotDirFs>>);
+
 impl Daemon {
     /// Opens the files of a dataset or snapshot.
     pub(crate) fn open_files(
@@ -154,13 +157,13 @@ impl Daemon {
         Ok(())
     }
 
-    /// The files of a mount, and the dataset with its snapshots unless it is one.
+    /// The files of a mount of a dataset or snapshot.
     pub(in crate::ops) fn files_to_mount(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
         entry: &Entry,
         dataset: &Arc<Dataset>,
-    ) -> Result<(Arc<dyn vfs::FileSystem>, Option<Arc<SnapshotDirFs>>)> {
+    ) -> Result<MountableFiles> {
         if entry.is_snapshot() {
             return Ok((Arc::clone(dataset) as Arc<dyn vfs::FileSystem>, None));
         }
