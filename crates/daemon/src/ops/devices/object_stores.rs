@@ -2,7 +2,9 @@
 //!
 //! The daemon reads credentials and endpoints in its own environment and profile, never in those of a caller.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::{BlockDevice, DeviceAccess};
 use objects::store::{ObjectStore, connect, executor, probe};
@@ -13,12 +15,16 @@ use protocol::object_uri::{BucketService, ObjectUri};
 
 use crate::failure::{Failure, Result};
 use crate::ops::devices::new_pool::MadeDevices;
+use crate::ops::devices::store_outages::{wait_without_end, watch};
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
-use crate::state::pools::active_pool::ActivePool;
+use crate::state::devices::remote_devices::SCAN;
 
 /// The size of a device for which the user gives none. A store keeps only what is written, so it costs nothing.
 const SIZE: u64 = 16 << 40;
+
+/// A command that looks for pools waits so long for a store that does not answer.
+const PATIENCE_AT_SCAN: Duration = Duration::from_secs(60);
 
 /// The user of devices whose objects are made or removed, in messages.
 const USER: &str = "a command that makes or removes its objects";
@@ -41,10 +47,20 @@ impl Daemon {
                 return Ok(device);
             }
             let store = store_at(&uri)?;
-            Ok::<_, Failure>(ObjectDevice::open(store, executor(), access)?)
+            let waits = (&self.store_patience, self.outage_observer());
+            let device = ObjectDevice::open(store, executor(), access, waits)?;
+            let monitor = device.monitor();
+            // Nothing waits for what is only looked at.
+            monitor.set_patience(Some(PATIENCE_AT_SCAN));
+            watch(uri.to_string(), monitor);
+            Ok::<_, Failure>(device)
         };
-        self.object_devices
-            .open(&uri.to_string(), access, user, open)
+        let name = uri.to_string();
+        let device = self.object_devices.open(&name, access, user, open)?;
+        if user != SCAN {
+            wait_without_end(&name);
+        }
+        Ok(device)
     }
 
     /// Opens the device at this address for `user`, and takes it from a host that may still write to it.
@@ -115,11 +131,18 @@ impl Daemon {
         Ok(ObjectDevice::remove(store_at(&uri)?, executor())?)
     }
 
-    /// Ends the wait of a pool for stores that do not answer. It is suspended then, and can be exported.
-    pub(crate) fn give_up_stores(&self, active: &ActivePool) {
-        let devices = active.pool.devices().into_iter();
-        let waiting = devices.filter_map(|device| self.object_devices.in_use(&device.path));
-        waiting.for_each(|device| device.give_up());
+    /// Returns whether a device of this daemon lies at an address.
+    pub(crate) fn has_object_device(&self, path: &Path) -> bool {
+        { path.to_str() }.is_some_and(|path| self.object_devices.in_use(path).is_some())
+    }
+
+    /// The reason why a store does not answer or refuses, if it does either.
+    pub(crate) fn store_trouble(&self, text: &str) -> Option<String> {
+        let check = || {
+            let store = store_at(&ObjectUri::parse(text)?)?;
+            Ok(ObjectDevice::check(&store, &executor())?)
+        };
+        check().err().map(|failure: Failure| failure.message)
     }
 
     /// Removes the objects of the devices of a destroyed pool, and tells the caller.

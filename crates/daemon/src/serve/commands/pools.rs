@@ -3,6 +3,7 @@
 use protocol::api::Reply;
 
 use super::done;
+use crate::ops::devices::store_outages::unless_stalled;
 use crate::ops::pools::health;
 use crate::ops::pools::sweeps::kind;
 
@@ -34,7 +35,7 @@ root_only! {
         for active in daemon.pools() {
             // A device that does not answer could keep the comparison waiting.
             if health::note_stalled(&active, &active.pool.devices()) {
-                active.observe();
+                unless_stalled(&active, |active| active.observe());
             }
         }
         if it.clear {

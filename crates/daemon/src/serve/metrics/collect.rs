@@ -9,8 +9,9 @@ use luks::MappingMeter;
 use meter::{CacheTotals, Times, Totals};
 use protocol::api::{DeviceRow, Fullness, PoolReport};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::devices::meters;
+use crate::ops::devices::store_outages::unless_stalled;
 use crate::ops::pools::report;
 use crate::serve::metrics::text::{Labels, MetricsPage};
 use crate::state::daemon::Daemon;
@@ -94,8 +95,19 @@ impl Daemon {
 }
 
 fn pool_now(active: &Arc<ActivePool>) -> Result<PoolNow> {
-    let mut report = report::report(active, false)?;
-    let key_roots = key_roots_now(active)?;
+    let report = report::report_in_time(active, false, |_| Ok(()))?;
+    let more = unless_stalled(active, |active| {
+        Ok::<_, Failure>((key_roots_now(active)?, mounts_now(active)?))
+    });
+    let (key_roots, mounts) = more.transpose()?.unwrap_or_default();
+    Ok(of_report(active, report, (key_roots, mounts)))
+}
+
+fn of_report(
+    active: &ActivePool,
+    mut report: PoolReport,
+    (key_roots, mounts): (Vec<KeySample>, Vec<MountSample>),
+) -> PoolNow {
     let rows = std::mem::take(&mut report.devices);
     let devices = rows.into_iter().map(|row| DeviceSample {
         operations: meters::meter(&row.path)
@@ -103,16 +115,16 @@ fn pool_now(active: &Arc<ActivePool>) -> Result<PoolNow> {
             .unwrap_or_default(),
         row,
     });
-    Ok(PoolNow {
+    PoolNow {
         commits: active.pool.commits(),
         nodes: active.pool.node_cache(),
         second: active.pool.cache_devices().totals(),
         keys: active.keys.lock().len(),
         key_roots,
         devices: devices.collect(),
-        mounts: mounts_now(active)?,
+        mounts,
         report,
-    })
+    }
 }
 
 fn key_roots_now(active: &ActivePool) -> Result<Vec<KeySample>> {

@@ -35,6 +35,7 @@ use crate::state::mounts::mounted_dirs::{MountedDir, MountedDirs};
 use crate::state::mounts::nfs_share::NfsShare;
 use crate::state::pools::events::{EventLog, PoolObservation};
 use crate::state::pools::last_end::VolumeLosses;
+use crate::state::pools::last_report::LastReport;
 use crate::state::pools::schedule::Schedule;
 use crate::state::pools::watcher::Watcher;
 
@@ -84,6 +85,8 @@ pub(crate) struct ActivePool {
     pub(super) observed: Mutex<PoolObservation>,
     /// The devices that did not answer when that was last looked for.
     stalled: Mutex<BTreeSet<String>>,
+    /// The last report on the pool.
+    pub(crate) last_report: LastReport,
     /// The schedule of scrubs.
     pub(crate) scrubs: Schedule,
     pub(super) wakeup: Arc<Wakeup>,
@@ -208,6 +211,7 @@ impl ActivePool {
             altroot,
             observed: Mutex::default(),
             stalled: Mutex::default(),
+            last_report: LastReport::default(),
             scrubs: Schedule::default(),
             wakeup: Arc::clone(wakeup),
             leaving: Mutex::default(),
