@@ -1,0 +1,4 @@
+//! Pools on object stores that are away, refuse, or were changed.
+
+mod outage;
+mod refusals;
