@@ -28,8 +28,8 @@ pub use reports::{
     KeyRow, KeychainRow, LogEntryRow, LogRow, MappingChange, MappingKeyPlace, MappingReencryption,
     MappingRow, MappingTimes, MountRow, NewToken, OwnerKind, PermissionRow, PlainMapping,
     PointerRow, PoolIoReport, PoolReport, PropertyRow, PropertyValue, RemovalRow, ReplicationRow,
-    ReservationRow, ScrubRow, SessionRow, ShredReport, SlotRow, StreamRow, SuperblockRow, Survivor,
-    SweepRow, TokenRow, TokenScope, ValueSource, ZoneRow,
+    ReservationRow, ScrubRow, SessionRow, ShredReport, SlotRow, StoreCheckRow, StoreProbeReport,
+    StreamRow, SuperblockRow, Survivor, SweepRow, TokenRow, TokenScope, ValueSource, ZoneRow,
 };
 pub use zone_profile::ZoneProfile;
 

@@ -7,7 +7,7 @@ use super::{
     DiffReport, DoomedReport, EventRow, ExportRow, FeatureReport, GenerationRow, HaReport,
     HistoryRow, HoldRow, HomeRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow,
     NewToken, PermissionRow, PoolIoReport, PoolReport, ReplicationRow, SessionRow, ShredReport,
-    SlotRow, StreamRow, TokenRow, ZoneRow,
+    SlotRow, StoreProbeReport, StreamRow, TokenRow, ZoneRow,
 };
 
 /// The reply to a command.
@@ -64,6 +64,8 @@ pub enum Reply {
     Anchors(Vec<DatasetAnchor>),
     /// Anchors beside the present.
     AnchorRows(Vec<AnchorRow>),
+    /// The guarantees of an object store.
+    StoreProbe(StoreProbeReport),
     /// An inspection.
     Inspection(Box<Inspection>),
     /// The permissions on datasets.

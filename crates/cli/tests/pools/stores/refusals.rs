@@ -168,7 +168,8 @@ fn changed_objects_are_named_and_left_alone() {
     place.ok("pool scrub -w tank");
     has(&place.ok("pool status tank"), "with 0 errors");
     // The copy has the same guid, and is not taken for it.
-    place.fails("pool import s3://bucket/other", EXISTS);
+    place.ok("pool import s3://bucket/other");
+    assert_eq!(place.ok("pool list -H -o name"), "tank\n");
     for prefix in ["", "/tank/log"] {
         let line = format!("pool create -m none new s3://bucket{prefix}");
         place.fails(&line, EXISTS);
@@ -208,4 +209,33 @@ fn a_second_daemon_is_kept_out() {
     two.fails(&format!("pool create -m none tank {TANK}"), EXISTS);
     assert!(bucket.objects() == before, "something changed");
     one.ok("create tank/fs");
+}
+
+/// A store that keeps its promises, and one that makes objects although they exist.
+#[test]
+fn a_probe_tells_a_safe_store_from_an_unsafe_one() {
+    let bucket = TestBucket::start();
+    let place = daemon(&bucket);
+    let before = bucket.objects();
+    let probed = place.ok(&format!("objects probe {TANK}"));
+    for guarantee in ["create-once", "one-winner", "ordered-list"] {
+        has(&probed, guarantee);
+    }
+    let json = place.ok(&format!("objects probe --json {TANK}"));
+    has(&json, "\"safe\": true");
+    lacks(&json, "\"holds\": false");
+    assert!(bucket.objects() == before, "objects are left");
+    bucket.overwrite();
+    let done = place.run(&place.words(&format!("objects probe {TANK}")));
+    assert_eq!(done.code, DEVICE, "{done:?}");
+    has(&done.out, "the store ignores If-None-Match");
+    has(&done.err, "cannot rely on this store");
+    let refused = place.fails(&format!("pool create -m none tank {TANK}"), DEVICE);
+    has(&refused, "two machines");
+    assert!(bucket.objects() == before, "objects are left");
+    place.fails("objects probe s3://Bucket/tank", USAGE);
+    has(
+        &place.fails("objects probe s3://other/tank", PERMISSION),
+        "there is no such bucket",
+    );
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::{BlockDevice, DeviceAccess};
-use objects::store::{ObjectStore, connect, executor, probe};
+use objects::store::{GuaranteeOutcome, MeteredStore, ObjectStore, connect, executor, probe};
 use objects::{Error, ObjectDevice, StoreAddress, StoreProvider};
-use protocol::api::FailureKind;
+use protocol::api::{FailureKind, StoreCheckRow, StoreProbeReport};
 use protocol::device_name::DeviceName;
 use protocol::object_uri::{BucketService, ObjectUri};
 
@@ -102,6 +102,39 @@ impl Daemon {
             .map_err(|error| advise(&uri, &error))?;
         made.add_objects(Arc::clone(&store));
         refuse_unsafe(&uri, &store)
+    }
+
+    /// Checks the guarantees of a store. What lies at the address is not touched.
+    ///
+    /// # Errors
+    /// The address is wrong, or the store does not answer or refuses.
+    pub(crate) fn probe_store(&self, text: &str) -> Result<StoreProbeReport> {
+        let uri = ObjectUri::parse(text)?;
+        let meter = Arc::new(MeteredStore::new(store_at(&uri)?));
+        let store: Arc<dyn ObjectStore> = Arc::<MeteredStore>::clone(&meter);
+        let report = probe(&store, &executor())?;
+        let totals = meter.totals();
+        let checks = report.checks.iter().map(|check| StoreCheckRow {
+            guarantee: check.guarantee.name().into(),
+            holds: check.outcome == GuaranteeOutcome::Holds,
+            how: match &check.outcome {
+                GuaranteeOutcome::Holds => None,
+                GuaranteeOutcome::Broken(how) => Some(how.clone()),
+            },
+            consequence: check.guarantee.consequence().into(),
+        });
+        Ok(StoreProbeReport {
+            store: uri.to_string(),
+            safe: report.is_safe(),
+            checks: checks.collect(),
+            leftovers: report.leftovers.clone(),
+            requests: totals.creates
+                + totals.replaces
+                + totals.gets
+                + totals.lists
+                + totals.deletes,
+            bytes: totals.bytes_sent + totals.bytes_received,
+        })
     }
 
     /// Returns a device that looks like the one that [`Daemon::make_object_device`] would make. Nothing is written.

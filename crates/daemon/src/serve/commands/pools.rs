@@ -45,6 +45,7 @@ root_only! {
         Ok(Reply::Events(daemon.events.after(it.after)))
     };
     PoolLabelClear: |it, daemon, context| daemon.clear_label(&it.device, it.force, context).map(done);
+    ObjectsProbe: |it, daemon, _| daemon.probe_store(&it.address).map(Reply::StoreProbe);
     PoolFeatures: |it, daemon, _| daemon.features(&it.pools).map(Reply::Features);
     PoolHistory: |it, daemon, _| daemon.history(&it.pool, it.internal).map(Reply::History);
     Inspect: |it, daemon, _| {

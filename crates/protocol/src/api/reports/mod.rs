@@ -22,7 +22,8 @@ pub use inspection::{
 };
 pub use pools::{
     CacheIo, CheckpointRow, DeviceIo, DeviceRow, EventRow, FeatureReport, FeatureRow, HistoryRow,
-    ImportablePool, Io, PoolIoReport, PoolReport, RemovalRow, ScrubRow, SweepRow,
+    ImportablePool, Io, PoolIoReport, PoolReport, RemovalRow, ScrubRow, StoreCheckRow,
+    StoreProbeReport, SweepRow,
 };
 pub use replication::ReplicationRow;
 pub use serving::{

@@ -269,6 +269,36 @@ pub struct ImportablePool {
     pub missing: Vec<String>,
 }
 
+/// The guarantees of an object store, as a check found them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoreProbeReport {
+    /// The address of the store.
+    pub store: String,
+    /// True if a pool can rely on it.
+    pub safe: bool,
+    /// The guarantees.
+    pub checks: Vec<StoreCheckRow>,
+    /// The objects that could not be removed again.
+    pub leftovers: Vec<String>,
+    /// The requests that were sent.
+    pub requests: u64,
+    /// The bytes that were sent and received.
+    pub bytes: u64,
+}
+
+/// A guarantee of an object store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoreCheckRow {
+    /// The name.
+    pub guarantee: String,
+    /// True if no violation was found.
+    pub holds: bool,
+    /// The violation.
+    pub how: Option<String>,
+    /// The loss that a pool has without the guarantee.
+    pub consequence: String,
+}
+
 /// The features of a pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FeatureReport {
