@@ -2,3 +2,4 @@
 
 mod outage;
 mod refusals;
+mod requests;

@@ -16,6 +16,7 @@ use protocol::device_name::DeviceName;
 
 use crate::failure::Result;
 use crate::ops::devices::store_outages::unless_stalled;
+use crate::ops::devices::store_prices::store_io;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
 
@@ -136,12 +137,13 @@ fn device_io(open: OpenDevice, path: String) -> DeviceIo {
         }
     };
     DeviceIo {
-        path,
         elapsed: u64::try_from(open.since.elapsed().as_nanos()).unwrap_or(u64::MAX),
         read: io(&open.meter.read),
         write: io(&open.meter.write),
         flush: io(&open.meter.flush),
         discard: io(&open.meter.discard),
+        store: store_io(&path),
+        path,
     }
 }
 

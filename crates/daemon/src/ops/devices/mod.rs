@@ -11,3 +11,4 @@ pub(crate) mod pool_devices;
 pub(crate) mod remote_device;
 pub(crate) mod remote_exports;
 pub(crate) mod store_outages;
+pub(crate) mod store_prices;

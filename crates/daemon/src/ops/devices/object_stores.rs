@@ -46,13 +46,14 @@ impl Daemon {
             if let Some(device) = reader.map_or(Ok(None), |reader| reader.reopen(access))? {
                 return Ok(device);
             }
-            let store = store_at(&uri)?;
+            let meter = Arc::new(MeteredStore::new(store_at(&uri)?));
+            let store: Arc<dyn ObjectStore> = Arc::<MeteredStore>::clone(&meter);
             let waits = (&self.store_patience, self.outage_observer());
             let device = ObjectDevice::open(store, executor(), access, waits)?;
             let monitor = device.monitor();
             // Nothing waits for what is only looked at.
             monitor.set_patience(Some(PATIENCE_AT_SCAN));
-            watch(uri.to_string(), monitor);
+            watch(uri.to_string(), monitor, &meter);
             Ok::<_, Failure>(device)
         };
         let name = uri.to_string();

@@ -3,10 +3,11 @@
 //! Monitors of open devices are found by the name of the device, as its meter is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use objects::store::{MeteredStore, StoreTotals};
 use objects::{StoreMonitor, StoreOutage};
 use parking_lot::Mutex;
 use protocol::api::FailureKind;
@@ -24,20 +25,31 @@ const PATIENCE_BY_FORCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The devices on stores that are open in this process, by name.
-static OPEN: Mutex<BTreeMap<String, Vec<StoreMonitor>>> = Mutex::new(BTreeMap::new());
+static OPEN: Mutex<BTreeMap<String, Vec<OpenStore>>> = Mutex::new(BTreeMap::new());
+
+/// The store of an open device.
+struct OpenStore {
+    monitor: StoreMonitor,
+    meter: Weak<MeteredStore>,
+}
 
 /// Makes the outages of an open device known.
-pub(super) fn watch(name: String, monitor: StoreMonitor) {
+pub(super) fn watch(name: String, monitor: StoreMonitor, meter: &Arc<MeteredStore>) {
     let mut open = OPEN.lock();
-    open.retain(|_, monitors| {
-        monitors.retain(StoreMonitor::is_open);
-        !monitors.is_empty()
+    open.retain(|_, stores| {
+        stores.retain(|store| store.monitor.is_open());
+        !stores.is_empty()
     });
-    open.entry(name).or_default().push(monitor);
+    let meter = Arc::downgrade(meter);
+    open.entry(name)
+        .or_default()
+        .push(OpenStore { monitor, meter });
 }
 
 fn monitors(name: &str) -> Vec<StoreMonitor> {
-    OPEN.lock().get(name).cloned().unwrap_or_default()
+    let open = OPEN.lock();
+    let stores = open.get(name).into_iter().flatten();
+    stores.map(|store| store.monitor.clone()).collect()
 }
 
 /// Lets an open device wait for its store as long as it takes.
@@ -46,6 +58,15 @@ pub(super) fn wait_without_end(name: &str) {
     monitors
         .iter()
         .for_each(|monitor| monitor.set_patience(None));
+}
+
+/// The requests to the store of an open device. `None` if it lies on none.
+pub(super) fn requests(name: &str) -> Option<StoreTotals> {
+    let open = OPEN.lock();
+    let stores = open.get(name)?.iter();
+    stores
+        .filter_map(|store| Some(store.meter.upgrade()?.totals()))
+        .max_by_key(|totals| totals.creates + totals.gets + totals.lists)
 }
 
 /// The outage for which an open device waits. `None` if its store answers, or if it lies on none.
@@ -111,7 +132,10 @@ impl Daemon {
     /// Ends the wait for all stores that do not answer, because the daemon ends.
     pub(crate) fn give_up_all_stores(&self) {
         self.store_patience.set(Some(PATIENCE_BY_FORCE));
-        let all: Vec<_> = OPEN.lock().values().flatten().cloned().collect();
+        let open = OPEN.lock();
+        let all = open.values().flatten().map(|store| store.monitor.clone());
+        let all: Vec<_> = all.collect();
+        drop(open);
         all.iter().for_each(StoreMonitor::give_up);
     }
 

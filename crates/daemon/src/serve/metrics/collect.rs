@@ -12,6 +12,7 @@ use protocol::api::{DeviceRow, Fullness, PoolReport};
 use crate::failure::{Failure, Result};
 use crate::ops::devices::meters;
 use crate::ops::devices::store_outages::unless_stalled;
+use crate::ops::devices::store_prices::store_io;
 use crate::ops::pools::report;
 use crate::serve::metrics::text::{Labels, MetricsPage};
 use crate::state::daemon::Daemon;
@@ -319,6 +320,32 @@ fn of_devices(page: &mut MetricsPage, pools: &[PoolNow]) {
             each.map(move |(op, totals)| (with_op(&labels, op), *op, totals))
         })
     };
+    let stores =
+        || devices().filter_map(|(labels, device)| Some((labels, store_io(&device.row.path)?)));
+    let kinds = stores().flat_map(|(labels, io)| {
+        let kinds = [
+            ("put", io.puts),
+            ("get", io.gets),
+            ("list", io.lists),
+            ("delete", io.deletes),
+            ("repeated", io.repeated),
+        ];
+        kinds.map(|(kind, count)| (with_op(&labels, kind), count))
+    });
+    page.counter(
+        "strongroom_store_requests_total",
+        "Requests to object stores; the repeated ones count as another kind too.",
+        kinds,
+    );
+    let bytes = stores().flat_map(|(labels, io)| {
+        let both = [("sent", io.sent), ("received", io.received)];
+        both.map(|(way, count)| (with_op(&labels, way), count))
+    });
+    page.counter(
+        "strongroom_store_bytes_total",
+        "Bytes of objects that were sent to object stores, or received.",
+        bytes,
+    );
     let state = devices().map(|(mut labels, device)| {
         labels.push(("state", device.row.state.clone()));
         (labels, 1)

@@ -22,7 +22,7 @@ pub use inspection::{
 };
 pub use pools::{
     CacheIo, CheckpointRow, DeviceIo, DeviceRow, EventRow, FeatureReport, FeatureRow, HistoryRow,
-    ImportablePool, Io, PoolIoReport, PoolReport, RemovalRow, ScrubRow, StoreCheckRow,
+    ImportablePool, Io, PoolIoReport, PoolReport, RemovalRow, ScrubRow, StoreCheckRow, StoreIo,
     StoreProbeReport, SweepRow,
 };
 pub use replication::ReplicationRow;

@@ -152,6 +152,32 @@ pub struct DeviceIo {
     pub flush: Io,
     /// Discards.
     pub discard: Io,
+    /// The requests to its object store, if it lies on one.
+    #[serde(default)]
+    pub store: Option<StoreIo>,
+}
+
+/// The requests to an object store since the device was opened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StoreIo {
+    /// Requests that create or replace objects.
+    pub puts: u64,
+    /// Requests that read objects.
+    pub gets: u64,
+    /// Requests that list objects.
+    pub lists: u64,
+    /// Requests that remove objects.
+    pub deletes: u64,
+    /// Requests that had no answer, and were repeated. They count above too.
+    pub repeated: u64,
+    /// Bytes of objects that were sent.
+    pub sent: u64,
+    /// Bytes of objects that were received.
+    pub received: u64,
+    /// The price of all this, if the prices are known.
+    pub cost: Option<f64>,
+    /// The currency of the price.
+    pub currency: Option<String>,
 }
 
 /// Operations of one kind.
