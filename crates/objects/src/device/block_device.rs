@@ -87,27 +87,24 @@ impl ObjectDevice {
     }
 
     /// Takes the line, also from a writer that is alive, and reads it. The writes of an older writer fail from then on.
-    /// `seen` is the device as it was read before, if it was.
+    /// `seen` is the device as it was read before, if it was. `open` reads it.
     ///
     /// # Errors
     /// As [`ObjectDevice::open`]; other machines take the line again and again.
-    pub fn take_over(
+    pub fn take_over<E: From<Error>>(
         seen: Option<&ObjectDevice>,
-        store: &Arc<dyn ObjectStore>,
-        executor: &Arc<dyn Executor>,
-    ) -> Result<ObjectDevice, Error> {
-        let open = || {
-            let (store, executor) = (Arc::clone(store), Arc::clone(executor));
-            // The end of a reader does not close its line.
-            ObjectDevice::open(store, executor, DeviceAccess::ReadOnly)
-        };
+        open: impl Fn() -> Result<ObjectDevice, E>,
+    ) -> Result<ObjectDevice, E> {
         let mut attempts = 0;
         loop {
             let line = match seen.filter(|_| attempts == 0) {
                 Some(seen) => Arc::clone(&seen.line),
                 None => Arc::clone(&open()?.line),
             };
-            match finish(&*line.executor, create::within(&line, line.take_over())) {
+            match finish(
+                &*line.executor,
+                create::within((&*line.store, &*line.executor), line.take_over()),
+            ) {
                 Ok(()) => {
                     return Ok(ObjectDevice {
                         line,
@@ -115,7 +112,7 @@ impl ObjectDevice {
                     });
                 }
                 Err(Error::Changed { .. }) if attempts < TAKEOVERS => attempts += 1,
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
     }

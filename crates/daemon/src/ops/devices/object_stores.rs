@@ -46,15 +46,7 @@ impl Daemon {
             if let Some(device) = reader.map_or(Ok(None), |reader| reader.reopen(access))? {
                 return Ok(device);
             }
-            let meter = Arc::new(MeteredStore::new(store_at(&uri)?));
-            let store: Arc<dyn ObjectStore> = Arc::<MeteredStore>::clone(&meter);
-            let waits = (&self.store_patience, self.outage_observer());
-            let device = ObjectDevice::open(store, executor(), access, waits)?;
-            let monitor = device.monitor();
-            // Nothing waits for what is only looked at.
-            monitor.set_patience(Some(PATIENCE_AT_SCAN));
-            watch(uri.to_string(), monitor, &meter);
-            Ok::<_, Failure>(device)
+            self.open_watched(&uri, access)
         };
         let name = uri.to_string();
         let device = self.object_devices.open(&name, access, user, open)?;
@@ -74,15 +66,28 @@ impl Daemon {
         user: &str,
     ) -> Result<Arc<dyn BlockDevice>> {
         let uri = ObjectUri::parse(text)?;
-        let open = |seen: Option<&_>| {
-            Ok(ObjectDevice::take_over(
-                seen,
-                &store_at(&uri)?,
-                &executor(),
-            )?)
-        };
-        self.object_devices
-            .open(&uri.to_string(), DeviceAccess::Exclusive, user, open)
+        // The end of a reader does not close its line.
+        let read = || self.open_watched(&uri, DeviceAccess::ReadOnly);
+        let open = |seen: Option<&_>| ObjectDevice::take_over(seen, read);
+        let name = uri.to_string();
+        let device = self
+            .object_devices
+            .open(&name, DeviceAccess::Exclusive, user, open)?;
+        wait_without_end(&name);
+        Ok(device)
+    }
+
+    /// Opens a device whose outages and requests are known by its name.
+    fn open_watched(&self, uri: &ObjectUri, access: DeviceAccess) -> Result<ObjectDevice> {
+        let meter = Arc::new(MeteredStore::new(store_at(uri)?));
+        let store: Arc<dyn ObjectStore> = Arc::<MeteredStore>::clone(&meter);
+        let waits = (&self.store_patience, self.outage_observer());
+        let device = ObjectDevice::open(store, executor(), access, waits)?;
+        let monitor = device.monitor();
+        // Nothing waits for what is only looked at.
+        monitor.set_patience(Some(PATIENCE_AT_SCAN));
+        watch(uri.to_string(), monitor, &meter);
+        Ok(device)
     }
 
     /// Makes a device of `size` bytes for a new pool. `made` removes it again if the pool cannot be made.
