@@ -33,3 +33,4 @@ pub use mount::mountpoint::MountDirectory;
 pub use mount::obstacles::Obstacles;
 pub use options::{AccessTimePolicy, KernelCache, OpenReports, Options};
 pub use threads::session::SessionEnd;
+pub use wire::convert::NAMES_KEPT;

@@ -73,6 +73,14 @@ pub enum Error {
         /// The name of the object.
         object: String,
     },
+    /// The writer has removed objects of the state that a reader has.
+    #[error(
+        "{store}: the objects of this state of the pool were removed; to read the newest state: strongroom pool refresh"
+    )]
+    Outdated {
+        /// The address of the store.
+        store: String,
+    },
     /// The system has no random numbers.
     #[error("the system gives no random numbers")]
     NoRandom,
@@ -114,9 +122,10 @@ impl Error {
 impl From<&Error> for FailureKind {
     fn from(error: &Error) -> FailureKind {
         match error {
-            Error::Unanswered { .. } | Error::Fenced { .. } | Error::NoRandom => {
-                FailureKind::Device
-            }
+            Error::Unanswered { .. }
+            | Error::Fenced { .. }
+            | Error::Outdated { .. }
+            | Error::NoRandom => FailureKind::Device,
             Error::Refused { .. } => FailureKind::Permission,
             Error::Unusable { .. } => FailureKind::Usage,
             Error::Changed { .. } => FailureKind::Busy,

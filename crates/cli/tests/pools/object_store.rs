@@ -11,6 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::*;
 
+mod readers;
+
 /// A store in which pools are made, and the environment of a daemon that reaches it.
 struct TestStore {
     address: String,

@@ -176,6 +176,9 @@ pub(crate) struct KnownPool {
     /// The directory below which all mountpoints are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) altroot: Option<PathBuf>,
+    /// The seconds between refreshes of a reader, 0 for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refresh: Option<u64>,
     /// The reason why it could not be imported when the daemon started.
     #[serde(skip)]
     pub(crate) reason: Option<String>,
@@ -218,6 +221,7 @@ impl From<StoredPools> for RememberedPools {
                         .collect(),
                     read_only: stored.read_only.contains(&name),
                     altroot: None,
+                    refresh: None,
                     reason: None,
                 },
             };

@@ -252,11 +252,28 @@ pub(crate) fn to_errno(error: Error) -> vfs::Error {
         Error::Fs(error) => error,
         Error::Pool(pool::Error::NoSpace) => vfs::Error::NoSpace,
         Error::Pool(pool::Error::ReadOnly) => vfs::Error::ReadOnly,
+        other if is_of_removed_state(&other) => {
+            tracing::warn!(error = %other, "the state of a pool that is read is too old");
+            vfs::Error::Stale
+        }
         other => {
             tracing::error!(error = %other, "a file operation failed; a scrub shows what is damaged");
             vfs::Error::Io
         }
     }
+}
+
+/// Returns whether a device says that the writer of the pool has removed what this state needs.
+fn is_of_removed_state(error: &Error) -> bool {
+    let mut next: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = next {
+        let system = error.downcast_ref::<std::io::Error>();
+        if system.is_some_and(|it| it.kind() == std::io::ErrorKind::StaleNetworkFileHandle) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 fn posix<T>(result: Result<T>) -> vfs::Result<T> {

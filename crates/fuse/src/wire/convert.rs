@@ -34,7 +34,7 @@ impl Valid {
 }
 
 /// The time after a change of keys for which kept names last: [`Valid::SHORT`], and a tick of the kernel's clock.
-pub(crate) const NAMES_KEPT: Duration = Duration::from_millis(1020);
+pub const NAMES_KEPT: Duration = Duration::from_millis(1020);
 
 const PERMISSIONS: u32 = 0o7777;
 

@@ -166,6 +166,53 @@ impl ObjectDevice {
         removed
     }
 
+    /// Opens the device again, to read its newest state. Objects that this device has read are not read again.
+    ///
+    /// # Errors
+    /// As [`ObjectDevice::open`].
+    pub fn open_newest(&self) -> Result<ObjectDevice, Error> {
+        let old = &self.line;
+        let (store, executor) = (Arc::clone(&old.store), Arc::clone(&old.executor));
+        let (facts, checkpoints) = finish(&*executor, create::read_facts(&*store))?;
+        let line = Arc::new(Line::new(
+            store,
+            executor,
+            facts,
+            (LineLimits::of(&facts), random()?),
+        ));
+        if line.facts.guid == old.facts.guid {
+            *line.known.lock() = old.known.lock().clone();
+        }
+        finish(
+            &*line.executor,
+            create::within((&*line.store, &*line.executor), line.open(checkpoints)),
+        )?;
+        line.read_newest();
+        Ok(ObjectDevice {
+            line,
+            is_read_only: true,
+        })
+    }
+
+    /// Returns whether objects of the state of this reader are known to be removed.
+    pub fn is_outdated(&self) -> bool {
+        self.line.state().is_outdated
+    }
+
+    /// Returns whether nothing was written to the line since this device was opened. Then all objects of its state stay.
+    ///
+    /// # Errors
+    /// The store refuses, or does not answer for long.
+    pub fn is_current(&self) -> Result<bool, Error> {
+        finish(
+            &*self.line.executor,
+            create::within(
+                (&*self.line.store, &*self.line.executor),
+                self.line.is_current(),
+            ),
+        )
+    }
+
     /// Checks that the store answers, and lets this machine read and list objects.
     ///
     /// # Errors
@@ -269,8 +316,13 @@ impl BlockDevice for ObjectDevice {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
         self.check_range(offset, buf.len() as u64)?;
         let len = buf.len() as u64;
-        finish(&*self.line.executor, self.line.read(offset, buf))
-            .map_err(|error| self.failed(error, "read", offset, len))
+        let read = finish(&*self.line.executor, async {
+            match self.line.read(offset, buf).await {
+                Err(error) if self.is_read_only => Err(self.line.explain_missing(error).await),
+                read => read,
+            }
+        });
+        read.map_err(|error| self.failed(error, "read", offset, len))
     }
 
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
@@ -426,6 +478,7 @@ fn kind_of(error: &Error) -> io::ErrorKind {
         Error::Refused { .. } => io::ErrorKind::PermissionDenied,
         Error::Missing { .. } | Error::NoPool { .. } => io::ErrorKind::NotFound,
         Error::Damaged { .. } => io::ErrorKind::InvalidData,
+        Error::Outdated { .. } => io::ErrorKind::StaleNetworkFileHandle,
         _ => io::ErrorKind::Other,
     }
 }

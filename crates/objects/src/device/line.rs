@@ -57,6 +57,10 @@ pub(crate) enum LineRule {
     After,
     /// An object that exists already is read: it may be the own one.
     ReadBack,
+    /// Numbers that a list leaves out are listed again: it may have passed them before their objects were made.
+    WholeList,
+    /// After a second list, the line is read again if there is a newer checkpoint: collection may have made the gap.
+    SameCheckpoint,
 }
 
 impl LineLimits {
@@ -119,6 +123,8 @@ pub(super) struct LineState {
     pub(super) writer: Option<LineWriter>,
     /// The reason for which nothing is written any more.
     pub(super) failure: Option<Error>,
+    /// True if objects of the state that was read are known to be removed.
+    pub(super) is_outdated: bool,
     /// The number of the newest checkpoint.
     pub(super) checkpoint: u64,
     /// True when the writer is about to end. Collection ends then.
@@ -175,6 +181,7 @@ impl Line {
                 history: LineHistory::default(),
                 writer: None,
                 failure: None,
+                is_outdated: false,
                 checkpoint: 0,
                 is_ending: false,
                 is_removing: false,

@@ -66,6 +66,35 @@ impl Line {
         }
     }
 
+    /// Explains an error of a reader: an object that its writer removed is no damage.
+    pub(super) async fn explain_missing(&self, error: Error) -> Error {
+        let Error::Missing { object, store } = &error else {
+            return error;
+        };
+        let outdated = Error::Outdated {
+            store: store.clone(),
+        };
+        if self.state().is_outdated {
+            return outdated;
+        }
+        let Some(number) = names::number(names::LOG, object) else {
+            return error;
+        };
+        // Removed objects stand on the line before they are removed.
+        let known = self.known.lock().clone();
+        let scanned = self.scan(None).await;
+        // These are the objects of the state that was read.
+        *self.known.lock() = known;
+        match scanned {
+            Ok(scan) if scan.history.deleted.contains(number) => {
+                self.state().is_outdated = true;
+                outdated
+            }
+            Ok(_) => error,
+            Err(reason) => reason,
+        }
+    }
+
     /// Copies what is in memory, and returns what the store has.
     fn gather(&self, offset: u64, buf: &mut [u8]) -> Vec<StoredPart> {
         let mut parts: Vec<StoredPart> = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, future, stream};
 
-use super::line::Line;
+use super::line::{Line, LineRule};
 use crate::line::history::LineHistory;
 use crate::line::{checkpoint, names, replay};
 use crate::{Error, Result};
@@ -49,6 +49,21 @@ impl Line {
         }
     }
 
+    /// Returns whether no object has come to the line since it was read.
+    pub(super) async fn is_current(&self) -> Result<bool> {
+        let checkpoint = {
+            let state = self.state();
+            if state.is_outdated {
+                return Ok(false);
+            }
+            state.checkpoint
+        };
+        // From the checkpoint on: an object that was on its way may have a number before others.
+        let listed = self.list(names::LOG, checkpoint).await?;
+        let known = self.known.lock();
+        Ok(listed.keys().all(|number| known.contains_key(number)))
+    }
+
     /// Reads the newest checkpoint that is whole, and the objects after it, unless objects are deleted at the same time.
     /// Without a checkpoint, the history begins with the first object.
     async fn scan_once(&self, checkpoints: Option<ListedNumbers>) -> Result<LineScan> {
@@ -56,26 +71,54 @@ impl Line {
             Some(listed) => listed,
             None => self.list(names::MAP, 0).await?,
         };
+        let newest = checkpoints.keys().next_back().copied();
         for (number, size) in checkpoints.into_iter().rev() {
             let checkpoint = self.read_checkpoint(number, size);
             // The object of a checkpoint is never deleted, so it is on the list.
             let listed = self.list(names::LOG, number - 1);
             let (history, listed) = future::try_join(checkpoint, listed).await?;
             if let Some(history) = history {
-                return self.replay_after(history, number, listed).await;
+                return self.replay_after(history, (number, newest), listed).await;
             }
         }
         let listed = self.list(names::LOG, 0).await?;
-        self.replay_after(LineHistory::default(), 0, listed).await
+        self.replay_after(LineHistory::default(), (0, newest), listed)
+            .await
     }
 
-    /// Continues the history of a checkpoint with objects on a list.
+    /// Completes a list of the log from the object of a checkpoint on.
+    ///
+    /// No list is of one moment: a writer makes objects meanwhile. It may have an object, and not an earlier one that was
+    /// durable when the writer began that one. A second list has it. Returns whether there was a second list.
+    async fn complete(
+        &self,
+        history: &LineHistory,
+        checkpoint: u64,
+        mut listed: ListedNumbers,
+    ) -> Result<(ListedNumbers, bool)> {
+        let Some(last) = listed.keys().next_back().copied() else {
+            return Ok((listed, false));
+        };
+        let is_gap = |n: &u64| !listed.contains_key(n) && !history.deleted.contains(*n);
+        let Some(gap) = (checkpoint + 1..last).find(is_gap) else {
+            return Ok((listed, false));
+        };
+        if !self.limits.keeps(LineRule::WholeList) {
+            return Ok((listed, false));
+        }
+        let again = self.list(names::LOG, gap - 1).await?;
+        listed.extend(again.into_iter().take_while(|(number, _)| *number < last));
+        Ok((listed, true))
+    }
+
+    /// Continues the history of a checkpoint with objects on a list. `newest` is the newest checkpoint before the list.
     async fn replay_after(
         &self,
         history: LineHistory,
-        checkpoint: u64,
+        (checkpoint, newest): (u64, Option<u64>),
         listed: ListedNumbers,
     ) -> Result<LineScan> {
+        let (listed, has_gap) = self.complete(&history, checkpoint, listed).await?;
         // A checkpoint without its object is from another line.
         let mut missing = Vec::new();
         if checkpoint > 0 && !listed.contains_key(&checkpoint) {
@@ -114,6 +157,16 @@ impl Line {
                 },
                 reason => self.damaged(names::log(number), reason),
             })?;
+        // Between the lists, an object that the first one left out may have been made, and removed by collection.
+        if has_gap
+            && self.limits.keeps(LineRule::SameCheckpoint)
+            && self.checkpoints().await?.last().copied() != newest
+        {
+            return Err(Error::Missing {
+                store: self.store.address(),
+                object: names::checkpoint(newest.unwrap_or(0)),
+            });
+        }
         // Objects that a writer deletes stand on the line before. A reader that did not see that has to read again.
         if let Some(number) = missing.iter().find(|n| !history.deleted.contains(**n)) {
             return Err(Error::Missing {

@@ -42,6 +42,7 @@ impl Line {
         let mut state = self.state();
         state.history = scan.history;
         state.checkpoint = scan.checkpoint;
+        state.is_outdated = false;
         Ok(())
     }
 

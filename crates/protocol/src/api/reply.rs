@@ -6,8 +6,8 @@ use super::{
     AccountRow, AnchorRow, CallerReport, DaemonReport, DatasetAnchor, DatasetRow, DeferredReport,
     DiffReport, DoomedReport, EventRow, ExportRow, FeatureReport, GenerationRow, HaReport,
     HistoryRow, HoldRow, HomeRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow,
-    NewToken, PermissionRow, PoolIoReport, PoolReport, ReplicationRow, SessionRow, ShredReport,
-    SlotRow, StoreProbeReport, StreamRow, TokenRow, ZoneRow,
+    NewToken, PermissionRow, PoolIoReport, PoolReport, RefreshReport, ReplicationRow, SessionRow,
+    ShredReport, SlotRow, StoreProbeReport, StreamRow, TokenRow, ZoneRow,
 };
 
 /// The reply to a command.
@@ -28,6 +28,8 @@ pub enum Reply {
     Datasets(Vec<DatasetRow>),
     /// Pools.
     Pools(Vec<PoolReport>),
+    /// The outcome of a refresh.
+    Refreshed(RefreshReport),
     /// The operations of devices.
     Io(Vec<PoolIoReport>),
     /// Pools that could be imported.

@@ -90,6 +90,20 @@ impl Daemon {
         Ok(device)
     }
 
+    /// Opens the device at this address to read what another host writes. It may be in use as one that a command has read.
+    ///
+    /// # Errors
+    /// As [`Daemon::open_object_device`].
+    pub(crate) fn open_object_reader(&self, path: &Path) -> Result<Arc<ObjectDevice>> {
+        let uri = ObjectUri::parse(&path.to_string_lossy())?;
+        if let Some(device) = self.object_devices.kept_reader(&uri.to_string()) {
+            return Ok(device);
+        }
+        let store = store_at(&uri)?;
+        let opened = ObjectDevice::open(store, executor(), DeviceAccess::ReadOnly)?;
+        Ok(Arc::new(opened))
+    }
+
     /// Makes a device of `size` bytes for a new pool. `made` removes it again if the pool cannot be made.
     ///
     /// # Errors

@@ -142,6 +142,7 @@ impl Daemon {
             search: known.paths(),
             pool: Some(name.to_owned()),
             read_only: known.read_only,
+            refresh: known.refresh,
             load_keys: true,
             // An older program imported it. It read the keys from the places in the properties.
             accept: known.guid.is_none(),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use dataset::{Dataset, SnapshotDirFs};
+use fuse::MountDirectory;
 use pool::Entry;
 use protocol::api::{FailureKind, MountPermissions, MountRow};
 use vfs::Caller;
@@ -17,10 +18,12 @@ use crate::state::callers::context::CallerContext;
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
 use crate::state::datasets::properties::{self, Mountpoint};
-use crate::state::devices::leases::LeasedObject;
+use crate::state::devices::leases::{Lease, LeasedObject};
 use crate::state::mounts::metered_files::{FilesMeter, MeteredFiles};
 use crate::state::mounts::mount_options::{HidingPolicy, MountRequest};
+use crate::state::mounts::mounted_dirs::MountedDir;
 use crate::state::mounts::mountpoints;
+use crate::state::mounts::refreshed_files::RefreshedFiles;
 use crate::state::pools::active_pool::{ActivePool, MountState};
 
 impl Daemon {
@@ -101,15 +104,12 @@ impl Daemon {
         let place = mountpoints::find(active, entry, &name, how.dir.as_deref(), how.hiding)?;
         let dataset = self.open_files(active, entry, how)?;
         let read_only = entry.is_snapshot() || how.read_only || active.pool.is_read_only();
-        let (fs, mounted): (Arc<dyn vfs::FileSystem>, _) = if entry.is_snapshot() {
-            (Arc::clone(&dataset) as Arc<dyn vfs::FileSystem>, None)
-        } else {
-            let mounted = Arc::new(self.with_snapshots(active, entry, &dataset)?);
-            (
-                Arc::clone(&mounted) as Arc<dyn vfs::FileSystem>,
-                Some(mounted),
-            )
-        };
+        let (mut fs, mounted) = self.files_to_mount(active, entry, &dataset)?;
+        let is_refreshed = active.reader.get().is_some();
+        let refreshed = is_refreshed.then(|| Arc::new(RefreshedFiles::new(Arc::clone(&fs))));
+        if let Some(refreshed) = &refreshed {
+            fs = Arc::clone(refreshed) as Arc<dyn vfs::FileSystem>;
+        }
         let options = fuse::Options {
             fs_name: name.clone(),
             allow_other: rustix::process::geteuid().is_root(),
@@ -124,17 +124,12 @@ impl Daemon {
         let record = self.mount_records.add(mount.number(), guids, &place.path());
         self.watch(active, entry.id, &mount);
         tracing::info!(dataset = name, dir = %place.path().display(), "mounted");
-        let user = format!("the mount at {}", place.path().display());
-        let lease = active.leases.take(LeasedObject::Dataset(entry.id), user);
-        // The path of the property, and the one without links.
-        let mut dirs = vec![place.path(), mount.path().to_owned()];
-        dirs.dedup();
-        let enter = |dir| active.dirs.add(dir, mounted.as_ref());
-        let dirs = dirs.into_iter().map(enter).collect();
+        let (dirs, lease) = active.enter_mount(entry.id, &place, &mount, mounted.as_ref());
         let state = MountState {
             mount,
             dataset,
             mounted,
+            refreshed,
             meter,
             place,
             read_only,
@@ -157,6 +152,21 @@ impl Daemon {
         }
         active.share_again(entry.id);
         Ok(())
+    }
+
+    /// The files of a mount, and the dataset with its snapshots unless it is one.
+    pub(in crate::ops) fn files_to_mount(
+        self: &Arc<Self>,
+        active: &Arc<ActivePool>,
+        entry: &Entry,
+        dataset: &Arc<Dataset>,
+    ) -> Result<(Arc<dyn vfs::FileSystem>, Option<Arc<SnapshotDirFs>>)> {
+        if entry.is_snapshot() {
+            return Ok((Arc::clone(dataset) as Arc<dyn vfs::FileSystem>, None));
+        }
+        let mounted = Arc::new(self.with_snapshots(active, entry, dataset)?);
+        let files = Arc::clone(&mounted) as Arc<dyn vfs::FileSystem>;
+        Ok((files, Some(mounted)))
     }
 
     /// Changes what a mount allows.
@@ -231,7 +241,7 @@ impl Daemon {
     }
 
     /// Cleans up when another process unmounts.
-    fn watch(&self, active: &Arc<ActivePool>, id: u64, mount: &fuse::FuseMount) {
+    pub(in crate::ops) fn watch(&self, active: &Arc<ActivePool>, id: u64, mount: &fuse::FuseMount) {
         let weak = Arc::downgrade(active);
         mount.on_end(move |_| {
             let Some(active) = weak.upgrade() else {
@@ -251,6 +261,22 @@ impl Daemon {
 }
 
 impl ActivePool {
+    /// Enters the directories of a mount, the path of the property and the one without links, and its use of the dataset.
+    pub(in crate::ops) fn enter_mount(
+        &self,
+        id: u64,
+        place: &MountDirectory,
+        mount: &fuse::FuseMount,
+        mounted: Option<&Arc<SnapshotDirFs>>,
+    ) -> (Vec<MountedDir>, Lease<LeasedObject>) {
+        let user = format!("the mount at {}", place.path().display());
+        let lease = self.leases.take(LeasedObject::Dataset(id), user);
+        let mut dirs = vec![place.path(), mount.path().to_owned()];
+        dirs.dedup();
+        let enter = |dir| self.dirs.add(dir, mounted);
+        (dirs.into_iter().map(enter).collect(), lease)
+    }
+
     /// Every dataset and snapshot that is mounted.
     pub(crate) fn mounted_ids(&self) -> Vec<u64> {
         self.mounts.lock().keys().copied().collect()

@@ -2,6 +2,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod limit;
+pub(crate) mod newer_states;
 pub(crate) mod nfs_shares;
 pub(crate) mod restore;
 pub(crate) mod selection;

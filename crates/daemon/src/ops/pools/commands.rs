@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::DeviceAccess;
 use pool::{Pool, PoolState, Superblock};
 use protocol::api::{CheckpointUse, FailureKind, ImportablePool, Props, command};
 use protocol::device_name::DeviceName;
@@ -20,7 +19,6 @@ use crate::host::process::system::{System, new_guid};
 use crate::ops::datasets::spec::DatasetSpec;
 use crate::ops::devices::commands::keeps_keys;
 use crate::ops::devices::commands::{redundancy, refuse_mixed};
-use crate::ops::devices::meters::pool_user;
 use crate::ops::devices::new_pool::MadeDevices;
 use crate::ops::devices::object_stores::{is_on_store, no_heartbeats};
 use crate::ops::devices::store_outages::give_up;
@@ -281,9 +279,12 @@ impl Daemon {
             true => PoolLock::none(),
             false => PoolLock::take(name, candidate.guid)?,
         };
-        let store = match import.read_only {
-            true => self.open_store(&candidate.paths, DeviceAccess::ReadOnly, &pool_user(name))?,
-            false => self.open_for_import(candidate, import, name, context)?,
+        let (store, reader) = match import.read_only {
+            true => self.open_to_read(candidate, import, name)?,
+            false => (
+                self.open_for_import(candidate, import, name, context)?,
+                None,
+            ),
         };
         let store = Arc::new(store);
         let unreserved = match store.is_claimed() {
@@ -321,6 +322,9 @@ impl Daemon {
             &self.mounted_dirs,
             import.altroot.clone(),
         )?;
+        if let Some(reader) = reader {
+            self.follow(&active, reader)?;
+        }
         if import.accept {
             active.accept_all()?;
         }

@@ -86,6 +86,7 @@ pub(crate) fn blank(name: &str, guid: u64) -> PoolReport {
         initialize: None,
         damage: Vec::new(),
         waiting: Vec::new(),
+        reader: None,
     }
 }
 
@@ -124,6 +125,10 @@ pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolRepor
             (Some(trouble), Some(action))
         }
         _ => (trouble, action),
+    };
+    let (trouble, action) = match trouble {
+        None => active.advice_on_state(),
+        trouble => (trouble, action),
     };
     let shared = pool.dedup_info();
     // This uses the devices: not one that may not answer.
@@ -182,6 +187,7 @@ pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolRepor
         checkpoint: active.checkpoint_row(),
         damage,
         waiting: Vec::new(),
+        reader: active.reader_row(),
     })
 }
 

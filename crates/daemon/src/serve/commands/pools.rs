@@ -12,6 +12,7 @@ root_only! {
     PoolImportable: |it, daemon, _| daemon.importable(&it.search).map(Reply::Importable);
     PoolImport: |it, daemon, context| daemon.import_pools(it, None, context).map(Reply::Names);
     PoolExport: |it, daemon, context| daemon.export_pool(&it.pool, it.force, context).map(done);
+    PoolRefresh: |it, daemon, context| daemon.refresh_pool(&it.pool, context).map(Reply::Refreshed);
     PoolDestroy: |it, daemon, context| daemon.destroy_pool(&it.pool, it.force, context).map(done);
     PoolStatus: |it, daemon, _| daemon.status(&it.pools, it.names_files).map(Reply::Pools);
     PoolIo: |it, daemon, _| daemon.pool_io(&it.pools).map(Reply::Io);

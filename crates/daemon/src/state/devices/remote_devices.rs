@@ -95,6 +95,11 @@ impl<D: BlockDevice + 'static> RemoteDevices<D> {
         ReaderSession(Arc::clone(self))
     }
 
+    /// The device that a command has read.
+    pub(crate) fn kept_reader(&self, name: &str) -> Option<Arc<D>> {
+        self.readers.lock().devices.get(name).cloned()
+    }
+
     /// The open device of this name, if it is in use.
     pub(crate) fn in_use(&self, name: &str) -> Option<Arc<D>> {
         let device = self

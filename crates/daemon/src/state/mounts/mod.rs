@@ -6,3 +6,4 @@ pub(crate) mod mount_records;
 pub(crate) mod mounted_dirs;
 pub(crate) mod mountpoints;
 pub(crate) mod nfs_share;
+pub(crate) mod refreshed_files;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -33,10 +33,12 @@ use crate::state::mounts::mount_options::HidingPolicy;
 use crate::state::mounts::mount_records::MountRecord;
 use crate::state::mounts::mounted_dirs::{MountedDir, MountedDirs};
 use crate::state::mounts::nfs_share::NfsShare;
+use crate::state::mounts::refreshed_files::RefreshedFiles;
 use crate::state::pools::events::{EventLog, PoolObservation};
 use crate::state::pools::last_end::VolumeLosses;
 use crate::state::pools::last_report::LastReport;
 use crate::state::pools::schedule::Schedule;
+use crate::state::pools::store_reader::StoreReader;
 use crate::state::pools::watcher::Watcher;
 
 /// Threads that still use an exported pool end within this time.
@@ -76,6 +78,8 @@ pub(crate) struct ActivePool {
     pub(crate) reencryption_waits: Mutex<BTreeMap<u64, String>>,
     /// The time when the schedules of snapshots were last checked.
     pub(crate) snapshots_looked_at: ScheduleChecks,
+    /// The state that is read, if another host may write to the pool meanwhile.
+    pub(crate) reader: OnceLock<StoreReader>,
     pub(crate) events: Arc<EventLog>,
     /// The directories of the mounts of all pools.
     pub(crate) dirs: Arc<MountedDirs>,
@@ -147,6 +151,8 @@ pub(crate) struct MountState {
     pub(crate) dataset: Arc<Dataset>,
     /// The dataset with its snapshots; `None` for the mount of a snapshot.
     pub(crate) mounted: Option<Arc<SnapshotDirFs>>,
+    /// The files of the newest state, in the mount of a reader.
+    pub(crate) refreshed: Option<Arc<RefreshedFiles>>,
     /// The counts of its operations.
     pub(crate) meter: Arc<FilesMeter>,
     pub(crate) place: MountDirectory,
@@ -206,6 +212,7 @@ impl ActivePool {
             leases: Leases::default(),
             reencryption_waits: Mutex::default(),
             snapshots_looked_at: ScheduleChecks::default(),
+            reader: OnceLock::new(),
             events: Arc::clone(events),
             dirs: Arc::clone(dirs),
             altroot,
@@ -260,9 +267,13 @@ impl ActivePool {
         waits::pass();
         let gone = self.admin.lock();
         if *gone {
+            let end = match self.reader.get() {
+                Some(_) => "exported or refreshed",
+                None => "exported",
+            };
             return Err(Failure::new(
                 FailureKind::NotFound,
-                format!("pool '{}' was exported meanwhile", self.pool.name()),
+                format!("pool '{}' was {end} meanwhile", self.pool.name()),
             ));
         }
         decision.again()?;
@@ -348,6 +359,7 @@ impl ActivePool {
                 .collect(),
             read_only: self.pool.is_read_only(),
             altroot: self.altroot.clone(),
+            refresh: self.reader.get().map(|reader| reader.interval),
             reason: None,
         }
     }

@@ -9,4 +9,5 @@ pub(crate) mod late_imports;
 pub(crate) mod pool_table;
 pub(crate) mod pool_worker;
 pub(crate) mod schedule;
+pub(crate) mod store_reader;
 pub(crate) mod watcher;

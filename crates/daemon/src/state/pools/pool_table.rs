@@ -107,6 +107,12 @@ impl PoolTable {
         Ok(())
     }
 
+    /// Puts a newer state of a pool in the place of an older one. The caller has the lock of the older one.
+    pub(crate) fn exchange(&self, newer: &Arc<ActivePool>) {
+        let mut pools = self.pools.lock();
+        pools.active.insert(newer.pool.name(), Arc::clone(newer));
+    }
+
     /// Removes a pool for good. False if no imported or remembered pool has this name.
     pub(crate) fn remove(&self, name: &str) -> bool {
         let mut pools = self.pools.lock();

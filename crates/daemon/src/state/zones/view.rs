@@ -216,6 +216,7 @@ impl ZoneView {
             Reply::Diff(report) => Reply::Diff(report),
             Reply::Caller(report) => Reply::Caller(report),
             Reply::Pools(_)
+            | Reply::Refreshed(_)
             | Reply::Io(_)
             | Reply::Importable(_)
             | Reply::Features(_)

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use super::ledger::{
     self, BLOCK, BLOCKS, BlockValues, DURABLE, FACTS, HEADERS, Ledger, ORDERED, block_of, offset_of,
 };
+use super::simulation::REMOVAL;
 use super::store::{SimStore, StoreFaults};
 use super::world::{ActorId, SimExecutor, World};
 use crate::Error;
@@ -74,9 +75,12 @@ pub(super) async fn write(stage: Stage, actor: ActorId) {
     for _ in 0..1 + stage.world.below(3) {
         let line = stage.line(actor);
         if let Some(values) = take(&stage, &line).await {
-            let writer = ActiveWriter::new(&stage, line, values);
-            if let Err(error) = Arc::new(writer).work(actor).await {
-                stage.judge_error("a writer", &error);
+            let writer = Arc::new(ActiveWriter::new(&stage, line, values));
+            match Arc::clone(&writer).work(actor).await {
+                // It does not know yet that another machine has taken the line, and has removed objects.
+                Err(Error::Missing { .. }) if stage.is_overtaken(&writer.line, writer.first) => {}
+                Err(error) => stage.judge_error("a writer", &error),
+                Ok(()) => {}
             }
         }
         stage.sleep(2000).await;
@@ -324,37 +328,90 @@ impl ActiveWriter {
     }
 }
 
-/// A machine that only reads.
+/// A machine that only reads: it reads the line, stops for any time, reads blocks, and begins again.
 pub(super) async fn read(stage: Stage, actor: ActorId) {
     let line = stage.line(actor);
-    let durable = stage.ledger.lock().durable();
-    let since = stage.world.state().now;
-    if let Err(error) = line.open(None).await {
-        stage.judge_error("a reader that opens", &error);
-        return;
-    }
-    for block in 0..BLOCKS {
-        let mut bytes = vec![0; BLOCK as usize];
-        match line.read(offset_of(block), &mut bytes).await {
-            Ok(()) => {
-                let judged = ledger::value_of(&bytes).and_then(|value| {
-                    let durable = durable.get(&block).copied();
-                    stage.ledger.lock().judge_block(block, value, durable)
-                });
-                if let Err(fault) = judged {
-                    stage.note(format!("a reader: {fault}"));
-                }
-            }
-            // A reader that is slower than the removal has to begin again. A purge waits for nobody.
-            Err(Error::Missing { .. }) if HEADERS.contains(&block) => {}
-            Err(error) => {
-                let now = stage.world.state().now;
-                if now < since + stage.limits.removal || !matches!(error, Error::Missing { .. }) {
-                    stage.judge_error("a reader", &error);
-                }
+    for _ in 0..1 + stage.world.below(3) {
+        let durable = stage.ledger.lock().durable();
+        let since = stage.world.state().now;
+        if let Err(error) = line.open(None).await {
+            stage.judge_error("a reader that opens", &error);
+            return;
+        }
+        let reader = StateReader::new(&stage, Arc::clone(&line), since);
+        let values: Option<Vec<u64>> = reader.values.iter().copied().collect();
+        if let Some(values) = values.and_then(|values| values.try_into().ok()) {
+            let judged = stage.ledger.lock().judge_state(&values, &durable);
+            if let Err(fault) = judged {
+                stage.note(format!("a reader: {fault}"));
             }
         }
-        stage.sleep(200).await;
+        reader.work().await;
+    }
+}
+
+/// A machine that has read a state of the line.
+struct StateReader {
+    stage: Stage,
+    line: Arc<Line>,
+    /// The moment when it began to read the line.
+    since: Duration,
+    /// The values of the state, of those blocks whose objects were there when it had read the line.
+    values: Vec<Option<u64>>,
+}
+
+impl StateReader {
+    fn new(stage: &Stage, line: Arc<Line>, since: Duration) -> StateReader {
+        let history = line.state().history.clone();
+        let mut reader = StateReader {
+            stage: stage.clone(),
+            line,
+            since,
+            values: Vec::new(),
+        };
+        for block in 0..BLOCKS {
+            let value = ledger::value_in(&stage.world, &history, block);
+            if let Err(fault) = &value
+                && reader.is_owed(block)
+            {
+                stage.note(format!("a reader that has opened: {fault}"));
+            }
+            reader.values.push(value.ok());
+        }
+        reader
+    }
+
+    /// Returns whether the objects of a block have to be there. A purge of a header waits for nobody.
+    fn is_owed(&self, block: usize) -> bool {
+        let now = self.stage.world.state().now;
+        now < self.since + REMOVAL && !HEADERS.contains(&block)
+    }
+
+    async fn work(&self) {
+        for _ in 0..self.stage.world.below(30) {
+            let block = self.stage.world.below(BLOCKS as u64) as usize;
+            let mut bytes = vec![0; BLOCK as usize];
+            match self.line.read(offset_of(block), &mut bytes).await {
+                Ok(()) => {
+                    let read = ledger::value_of(&bytes);
+                    if let Some(value) = self.values[block]
+                        && read.as_ref() != Ok(&value)
+                    {
+                        let fault = format!("block {block} was {value:x}, and is {read:x?}");
+                        self.stage.note(format!("a reader: {fault}"));
+                    }
+                }
+                // It may have been stopped while it read.
+                Err(error @ Error::Missing { .. }) if self.is_owed(block) => {
+                    self.stage.note(format!("a reader of {block}: {error}"));
+                }
+                Err(error) => {
+                    let error = self.line.explain_missing(error).await;
+                    self.stage.judge_error("a reader", &error);
+                }
+            }
+            self.stage.sleep(5000).await;
+        }
     }
 }
 

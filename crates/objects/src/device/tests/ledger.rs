@@ -74,6 +74,8 @@ struct LedgerLine {
     epoch: u64,
     is_alone: bool,
     is_durable: bool,
+    /// For a write that is alone: the durable writes when it began.
+    before: BTreeMap<usize, WriteRank>,
 }
 
 /// A writer, as the ledger sees it.
@@ -98,6 +100,7 @@ pub(super) struct Ledger {
     pub(super) takes: u64,
     pub(super) acknowledged: u64,
     pub(super) crash_points: u64,
+    pub(super) states_read: u64,
 }
 
 impl Ledger {
@@ -128,6 +131,10 @@ impl Ledger {
             epoch: if is_alone { u64::MAX } else { of.epoch },
             is_alone,
             is_durable: false,
+            before: match is_alone {
+                true => self.durable(),
+                false => BTreeMap::new(),
+            },
         });
         if value != 0 {
             self.by_value.insert(value, at);
@@ -232,6 +239,31 @@ impl Ledger {
         Ok(())
     }
 
+    /// Judges the state of a reader that began when these writes were durable.
+    pub(super) fn judge_state(
+        &mut self,
+        values: &BlockValues,
+        durable: &BTreeMap<usize, WriteRank>,
+    ) -> Result<(), String> {
+        self.states_read += 1;
+        for (block, value) in values.iter().enumerate() {
+            self.judge_block(block, *value, durable.get(&block).copied())?;
+        }
+        self.judge_order(values)?;
+        for value in values.iter().filter(|value| **value != 0) {
+            let line = &self.lines[self.by_value[value]];
+            for (block, rank) in &line.before {
+                if !self.is_at_least(values, *block, *rank) {
+                    return Err(format!(
+                        "{line:?} is there without {:?}, which was durable before",
+                        self.lines[rank.1 as usize]
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Judges the order: if a write after an order point is there, all of the writer's before it are, or newer ones.
     fn judge_order(&self, values: &BlockValues) -> Result<(), String> {
         let mut newest: BTreeMap<u64, &LedgerLine> = BTreeMap::new();
@@ -308,28 +340,33 @@ impl Ledger {
 pub(super) fn values(world: &World, history: &LineHistory) -> Result<BlockValues, String> {
     let mut values = BlockValues::default();
     for (block, value) in values.iter_mut().enumerate() {
-        let offset = offset_of(block);
-        let mut bytes = Vec::new();
-        for piece in history.map.pieces(offset..offset + BLOCK) {
-            let at = piece
-                .source
-                .and_then(|is| is.at.map(|at| (is.object, u64::from(at))));
-            let Some((object, at)) = at else {
-                bytes.resize(bytes.len() + piece.len as usize, 0);
-                continue;
-            };
-            let name = names::log(object);
-            let part = world.state().shelf.part(&name, at..at + piece.len);
-            let part =
-                part.ok_or_else(|| format!("{name} is missing, and block {block} lies there"))?;
-            if part.size != history.objects.get(&object).map_or(0, |is| is.size) {
-                return Err(format!("{name} was emptied, and block {block} lies there"));
-            }
-            bytes.extend_from_slice(&part.bytes);
-        }
-        *value = value_of(&bytes)?;
+        *value = value_in(world, history, block)?;
     }
     Ok(values)
+}
+
+/// The value of a block in a state, with the objects of this moment.
+pub(super) fn value_in(world: &World, history: &LineHistory, block: usize) -> Result<u64, String> {
+    let offset = offset_of(block);
+    let mut bytes = Vec::new();
+    for piece in history.map.pieces(offset..offset + BLOCK) {
+        let at = piece
+            .source
+            .and_then(|is| is.at.map(|at| (is.object, u64::from(at))));
+        let Some((object, at)) = at else {
+            bytes.resize(bytes.len() + piece.len as usize, 0);
+            continue;
+        };
+        let name = names::log(object);
+        let part = world.state().shelf.part(&name, at..at + piece.len);
+        let part =
+            part.ok_or_else(|| format!("{name} is missing, and block {block} lies there"))?;
+        if part.size != history.objects.get(&object).map_or(0, |is| is.size) {
+            return Err(format!("{name} was emptied, and block {block} lies there"));
+        }
+        bytes.extend_from_slice(&part.bytes);
+    }
+    value_of(&bytes)
 }
 
 /// Reads the line of this moment, as an import would that begins and ends now.

@@ -34,6 +34,7 @@ impl Schedule {
                 unanswered: 0,
                 conflicts: 0,
                 refusals: 0,
+                split_lists: 0,
                 way: Duration::from_millis(1),
                 latest: Duration::ZERO,
             },
@@ -121,6 +122,16 @@ impl Schedule {
             let writer = Arc::clone(writer);
             self.start(actor, async move { writer.write_durably(block).await });
         }
+    }
+
+    /// Writes a block and flushes.
+    fn write_in_order(&self, writer: &Arc<ActiveWriter>, block: usize) {
+        let writer = Arc::clone(writer);
+        let written = self.finish(0, async move {
+            writer.write(ORDERED.start + block).await?;
+            writer.flush().await
+        });
+        written.expect("nobody has taken the line");
     }
 
     /// The end: the first fault.
@@ -299,4 +310,66 @@ fn a_write_without_a_limit_waits_until_the_store_answers() {
     });
     written.expect("it waits");
     assert!(StoreMonitor(Arc::downgrade(&line)).outage().is_none());
+}
+
+/// A reader lists one half of the numbers, then a writer makes two objects durable, one after the other, and then the reader
+/// lists the other half. With `is_later` the writer has made an object before, so the numbers are others.
+fn list_of_two_moments(without: Option<LineRule>, is_later: bool) -> Option<String> {
+    let mut schedule = Schedule::new(without);
+    let writer = schedule.take(0);
+    if is_later {
+        schedule.write_in_order(&writer, 1);
+    }
+    schedule.stage.faults.split_lists = 1000;
+    schedule.close(1, "list on", names::LOG.into());
+    schedule.start(1, actors::read(schedule.stage.clone(), 1));
+    schedule.wait(Duration::from_millis(50));
+    schedule.write_in_order(&writer, 0);
+    schedule.write_durably(0, &writer, 1);
+    schedule.wait(Duration::from_millis(50));
+    schedule.open("list on", names::LOG);
+    schedule.wait(Duration::from_millis(200));
+    schedule.fault()
+}
+
+#[test]
+fn without_the_whole_list_a_reader_has_a_write_and_none_that_was_durable_before() {
+    let faults = |rule| [false, true].map(|is_later| list_of_two_moments(rule, is_later));
+    assert_eq!(faults(None), [None, None]);
+    // The halves are chosen by chance.
+    assert_ne!(faults(Some(LineRule::WholeList)), [None, None]);
+}
+
+/// Does the same as [`list_of_two_moments`]. Before the reader lists again, collection removes the object that it left out.
+fn gap_of_collection(without: Option<LineRule>, is_later: bool) -> Option<String> {
+    let mut schedule = Schedule::new(without);
+    let writer = schedule.take(0);
+    if is_later {
+        schedule.write_in_order(&writer, 1);
+    }
+    schedule.stage.faults.split_lists = 1000;
+    schedule.close(1, "list on", names::LOG.into());
+    schedule.start(1, actors::read(schedule.stage.clone(), 1));
+    schedule.wait(Duration::from_millis(50));
+    schedule.close(1, "list", names::LOG.into());
+    schedule.write_in_order(&writer, 0);
+    schedule.write_durably(0, &writer, 1);
+    schedule.wait(Duration::from_millis(50));
+    schedule.open("list on", names::LOG);
+    schedule.wait(Duration::from_millis(50));
+    for block in [0, 1, 2, 3, 4, 0, 1, 2, 3, 4] {
+        schedule.write_in_order(&writer, block);
+        schedule.wait(Duration::from_millis(500));
+    }
+    schedule.wait(LIMITS.removal * 2);
+    schedule.open("list", names::LOG);
+    schedule.wait(Duration::from_millis(500));
+    schedule.fault()
+}
+
+#[test]
+fn without_the_same_checkpoint_a_reader_misses_what_collection_has_removed() {
+    let faults = |rule| [false, true].map(|is_later| gap_of_collection(rule, is_later));
+    assert_eq!(faults(None), [None, None]);
+    assert_ne!(faults(Some(LineRule::SameCheckpoint)), [None, None]);
 }

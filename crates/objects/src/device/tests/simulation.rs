@@ -21,14 +21,18 @@ pub(super) struct RunOutcome {
     pub(super) takes: u64,
     pub(super) acknowledged: u64,
     pub(super) crash_points: u64,
+    pub(super) states_read: u64,
 }
+
+/// Objects stay so long after they are on a list of deletions.
+pub(super) const REMOVAL: Duration = Duration::from_secs(1);
 
 pub(super) const LIMITS: LineLimits = LineLimits {
     window: 4,
     pending: 1 << 20,
     data: 2048,
     checkpoint: 5,
-    removal: Duration::from_secs(1),
+    removal: REMOVAL,
     copies: 1 << 20,
     opening: 0,
     without: None,
@@ -47,22 +51,31 @@ fn faults(world: &World) -> StoreFaults {
         unanswered: some(150),
         conflicts: some(60),
         refusals: some(8),
+        split_lists: some(500),
         way: Duration::from_millis(1 + some(80)),
         latest: Duration::from_millis(10 + some(30_000)),
     }
 }
 
+/// Runs a seed without a rule.
+pub(super) fn run_without(seed: u64, rule: LineRule) -> RunOutcome {
+    let limits = LineLimits {
+        without: Some(rule),
+        ..LIMITS
+    };
+    run(seed, limits)
+}
+
 /// Runs a seed.
-pub(super) fn run(seed: u64, without: Option<LineRule>) -> RunOutcome {
+pub(super) fn run(seed: u64, limits: LineLimits) -> RunOutcome {
     let world = World::new(seed);
     let ledger = Arc::new(Mutex::new(Ledger::default()));
     let stage = Stage {
         world: Arc::clone(&world),
         ledger: Arc::clone(&ledger),
         limits: LineLimits {
-            without,
             opening: if world.happens(300) { 1 << 20 } else { 0 },
-            ..LIMITS
+            ..limits
         },
         faults: faults(&world),
     };
@@ -82,6 +95,7 @@ pub(super) fn run(seed: u64, without: Option<LineRule>) -> RunOutcome {
         takes: ledger.takes,
         acknowledged: ledger.acknowledged,
         crash_points: ledger.crash_points,
+        states_read: ledger.states_read,
     }
 }
 
@@ -135,6 +149,7 @@ fn end(stage: &Stage) {
         unanswered: 0,
         conflicts: 0,
         refusals: 0,
+        split_lists: 0,
         ..stage.faults
     };
     let has_ended = Arc::new(Mutex::new(false));
@@ -178,15 +193,16 @@ fn nothing_is_lost_on_a_store_with_faults() {
     let mut sum = RunOutcome::default();
     let mut failed = Vec::new();
     for seed in seeds(60) {
-        let is = run(seed, None);
+        let is = run(seed, LIMITS);
         failed.extend(is.fault.map(|fault| format!("seed {seed}: {fault}")));
         sum.takes += is.takes;
         sum.acknowledged += is.acknowledged;
         sum.crash_points += is.crash_points;
+        sum.states_read += is.states_read;
     }
     println!(
-        "{} takes, {} acknowledged writes, {} crash points",
-        sum.takes, sum.acknowledged, sum.crash_points
+        "{} takes, {} acknowledged writes, {} crash points, {} states of readers",
+        sum.takes, sum.acknowledged, sum.crash_points, sum.states_read
     );
     assert!(
         failed.is_empty(),
@@ -194,5 +210,5 @@ fn nothing_is_lost_on_a_store_with_faults() {
         failed.len(),
         &failed[..failed.len().min(8)]
     );
-    assert!(sum.takes > 0 && sum.acknowledged > 0 && sum.crash_points > 0);
+    assert!(sum.takes > 0 && sum.acknowledged > 0 && sum.crash_points > 0 && sum.states_read > 0);
 }

@@ -23,6 +23,8 @@ pub(super) struct StoreFaults {
     pub(super) conflicts: u64,
     /// Requests that are refused.
     pub(super) refusals: u64,
+    /// Lists of two moments: some names are looked for earlier than others.
+    pub(super) split_lists: u64,
     /// The longest way to the store or back.
     pub(super) way: Duration,
     /// The latest arrival.
@@ -154,11 +156,26 @@ impl ObjectStore for SimStore {
     ) -> RequestFuture<'_, Result<Vec<ListedObject>>> {
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
         Box::pin(async move {
-            self.carry_out("list", &prefix, None, |world| {
+            let list = |world: &World| {
                 let shelf = &world.state().shelf;
                 shelf.list(&prefix, after.as_deref(), limit)
-            })
-            .await
+            };
+            if !self.world.happens(self.faults.split_lists) {
+                return self.carry_out("list", &prefix, None, list).await;
+            }
+            let salt = self.world.below(u64::MAX);
+            let is_early = |name: &str| {
+                let number = names::number(&prefix, name).unwrap_or(0);
+                (number ^ salt).is_multiple_of(2)
+            };
+            let mut early = self.carry_out("list", &prefix, None, list).await?;
+            let mut late = self.carry_out("list on", &prefix, None, list).await?;
+            early.retain(|object| is_early(&object.name));
+            late.retain(|object| !is_early(&object.name));
+            early.extend(late);
+            early.sort_by(|a, b| a.name.cmp(&b.name));
+            early.truncate(limit);
+            Ok(early)
         })
     }
 

@@ -208,6 +208,15 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// A time between refreshes, in the largest unit that divides it.
+pub(super) fn interval_text(seconds: u64) -> String {
+    match seconds {
+        0 => "off".into(),
+        _ if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
+        _ => format!("{seconds}s"),
+    }
+}
+
 /// A size in the largest unit that divides it.
 pub(super) fn size_text(bytes: u64) -> String {
     let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];

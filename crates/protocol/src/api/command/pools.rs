@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::history::{HistoryText, HistoryValue, size_text};
+use super::history::{HistoryText, HistoryValue, interval_text, size_text};
 use crate::api::arguments::{
     CheckpointUse, DeviceChange, NewPoolDevices, Props, SpaceWork, each_once,
 };
@@ -50,7 +50,7 @@ requests! {
         "--accept" accept, "-a" pool.is_none(), "-f" force, "-l" load_keys, "-m" without_logs, "-N" no_mount,
         "-t" temporary_name, "--rewind-to-checkpoint" checkpoint.eq(&CheckpointUse::Rewind),
         "--discard-checkpoint" checkpoint.eq(&CheckpointUse::Discard), "-o readonly=on" read_only,
-        "-o reservations=off" without_reservations, "-R" altroot, "-d" search, pool, new_name,
+        "-o refresh=" refresh.map(interval_text), "-o reservations=off" without_reservations, "-R" altroot, "-d" search, pool, new_name,
     ] {
         /// The directories and devices to look at.
         search: Vec<PathBuf>,
@@ -67,6 +67,9 @@ requests! {
         /// Change nothing on the devices.
         #[serde(default)]
         read_only: bool,
+        /// The seconds between refreshes of a pool that is read from an object store; 0 for none.
+        #[serde(default)]
+        refresh: Option<u64>,
         /// Even if another host has it.
         #[serde(default)]
         force: bool,
@@ -100,6 +103,12 @@ requests! {
         /// Unmount what is in use.
         #[serde(default)]
         force: bool,
+    }
+
+    /// Read the newest state of a pool that was imported read-only from an object store.
+    PoolRefresh: Changes, "pool refresh" [pool] {
+        /// The name of the pool.
+        pool: String,
     }
 
     /// Destroy a pool.

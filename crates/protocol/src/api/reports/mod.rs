@@ -22,8 +22,8 @@ pub use inspection::{
 };
 pub use pools::{
     CacheIo, CheckpointRow, DeviceIo, DeviceRow, EventRow, FeatureReport, FeatureRow, HistoryRow,
-    ImportablePool, Io, PoolIoReport, PoolReport, RemovalRow, ScrubRow, StoreCheckRow, StoreIo,
-    StoreProbeReport, SweepRow,
+    ImportablePool, Io, PoolIoReport, PoolReport, PoolStateRow, ReaderRow, RefreshReport,
+    RemovalRow, ScrubRow, StoreCheckRow, StoreIo, StoreProbeReport, SweepRow,
 };
 pub use replication::ReplicationRow;
 pub use serving::{

@@ -65,6 +65,42 @@ pub struct PoolReport {
     /// Datasets that would be mounted, and volumes that would be exported, if their keys were loaded.
     #[serde(default)]
     pub waiting: Vec<String>,
+    /// The state that is read, if the pool was imported read-only from an object store.
+    #[serde(default)]
+    pub reader: Option<ReaderRow>,
+}
+
+/// The state of a pool that a reader has, while another host may write to the pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReaderRow {
+    /// The time of its commit, in seconds since 1970, by the clock of the writer.
+    pub time: u64,
+    /// The time when it was the newest state, as far as is known, in seconds since 1970.
+    pub checked: u64,
+    /// True if objects of the state were removed.
+    pub is_outdated: bool,
+    /// The seconds between refreshes; 0 if there are none.
+    pub refresh: u64,
+}
+
+/// A state of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolStateRow {
+    /// The time of its commit, in seconds since 1970.
+    pub time: u64,
+    /// The transaction group.
+    pub txg: u64,
+}
+
+/// The outcome of a refresh.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RefreshReport {
+    /// The name of the pool.
+    pub pool: String,
+    /// The state before.
+    pub from: PoolStateRow,
+    /// The newest state.
+    pub to: PoolStateRow,
 }
 
 /// A device of a pool.

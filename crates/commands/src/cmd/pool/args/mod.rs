@@ -42,6 +42,7 @@ pub(crate) enum PoolCommand {
     Create(PoolCreateArgs),
     Import(PoolImportArgs),
     Export(PoolExportArgs),
+    Refresh(PoolRefreshArgs),
     List(PoolList),
     Status(PoolStatusArgs),
     Get(PoolGet),
@@ -181,7 +182,7 @@ pub(crate) struct PoolCreateArgs {
 /// the disks in /dev, and at the devices of pools that were imported here before. A pool that another host
 /// did not export is refused; -f imports it. Never do this while the other host uses the pool: two hosts that write
 /// to one pool destroy it. On an object store they do not: the host that imports it last has the pool, and the other
-/// one stops. Hosts differ by name or by hostid: 4 bytes in /etc/hostid, or else a number derived from
+/// one stops. With -o readonly=on any number of hosts can read such a pool beside the one that writes. Hosts differ by name or by hostid: 4 bytes in /etc/hostid, or else a number derived from
 /// /etc/machine-id.
 ///
 /// -l also loads keys that need no typing, and mounts their datasets. For other keys use `strongroom mount
@@ -199,6 +200,9 @@ EXAMPLES
   A pool on an object store, even if a host that is lost did not export it:
     strongroom pool import s3://bucket/tank
     strongroom pool import -f s3://bucket/tank tank
+
+  Read it while another host writes to it, and follow that each minute:
+    strongroom pool import -o readonly=on -o refresh=1m s3://bucket/tank tank
 
   Look at the pool of another system, whose mountpoints are those of this one:
     strongroom pool import -R /mnt -f tank
@@ -257,8 +261,9 @@ pub(crate) struct PoolImportArgs {
     /// Put this directory before all mountpoints. Also after a restart of the daemon, until an export
     #[arg(short = 'R', value_name = "ROOT")]
     pub(crate) altroot: Option<PathBuf>,
-    /// `readonly=on`: change nothing on the devices; `cachefile=none`: the next start of the daemon does not import it;
-    /// `reservations=off`: reserve no disks, and set this property
+    /// `readonly=on`: change nothing on the devices; `refresh=TIME` or `off`: with readonly=on, how often to read the newest
+    /// state on an object store (10s to 9m, 5m if not given); `cachefile=none`: the next start of the daemon does not import
+    /// it; `reservations=off`: reserve no disks, and set this property
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = import_option)]
     pub(crate) options: Vec<ImportOption>,
     /// Use NEWNAME until the export only, and do not write it to the devices. A restart of the daemon does not import
@@ -277,6 +282,8 @@ pub(crate) struct PoolImportArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImportOption {
     ReadOnly(bool),
+    /// Seconds, 0 for `off`.
+    Refresh(u64),
     Temporary,
     WithoutReservations,
 }
@@ -287,10 +294,61 @@ fn import_option(text: &str) -> Result<ImportOption, String> {
         "readonly=off" => Ok(ImportOption::ReadOnly(false)),
         "cachefile=none" => Ok(ImportOption::Temporary),
         "reservations=off" => Ok(ImportOption::WithoutReservations),
-        _ => Err(
-            "the options are readonly=on, readonly=off, cachefile=none and reservations=off".into(),
-        ),
+        _ => match text.strip_prefix("refresh=") {
+            Some(time) => refresh_interval(time).map(ImportOption::Refresh),
+            None => Err(
+                "the options are readonly=on, readonly=off, refresh=TIME, cachefile=none and reservations=off"
+                    .into(),
+            ),
+        },
     }
+}
+
+/// Reads the time between refreshes. It ends before the objects of a state are removed.
+fn refresh_interval(text: &str) -> Result<u64, String> {
+    let units = [("s", 1), ("m", 60)];
+    let given = units.iter().find_map(|(unit, seconds)| {
+        let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        number.checked_mul(*seconds)
+    });
+    match (text, given) {
+        ("off", _) => Ok(0),
+        (_, Some(seconds)) if REFRESH.contains(&seconds) => Ok(seconds),
+        _ => Err("refresh is off, or a time from 10s to 9m".into()),
+    }
+}
+
+/// The seconds that can be between refreshes.
+const REFRESH: std::ops::RangeInclusive<u64> = 10..=540;
+
+/// Read the newest state of a pool that another host writes
+///
+/// A pool on an object store can be imported with -o readonly=on by any number of hosts, while one host writes to it. They
+/// read the state of one commit. This command goes to the newest one, and prints both. Mounts stay. Open files have the new
+/// contents; files that are gone, and open files below .snapshot, give ESTALE.
+/// Datasets that are gone are unmounted, renamed ones are mounted again, and new ones are mounted. A key that was changed
+/// is loaded again if that needs no typing.
+///
+/// A reader does this by itself every 5 minutes, or as -o refresh=TIME of the import says. The writer removes objects 10
+/// minutes after they are not needed any more. A reader that is further behind gets errors until the next refresh.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Read a pool while another host writes, and see what it wrote since:
+    strongroom pool import -o readonly=on s3://bucket/tank tank
+    strongroom pool refresh tank
+
+JSON
+  {\"pool\", \"from\": {\"time\", \"txg\"}, \"to\": {\"time\", \"txg\"}}
+  Times are seconds since 1970, by the clock of the writer.
+
+EXIT CODES
+  2 if the pool is not read from an object store; 3 if there is no such pool; 5 if a volume in it is
+  in use; 12 if the store does not answer.")]
+pub(crate) struct PoolRefreshArgs {
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
 }
 
 /// Close pools: unmount datasets, unload keys, release devices
@@ -435,6 +493,8 @@ JSON
     \"trim\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"bytes\", \"errors\",
       \"error\", \"device\"} or null,
     \"initialize\": as trim,
+    \"reader\": null or {\"time\", \"checked\", \"is_outdated\", \"refresh\"}: the state that is read from an
+      object store while another host writes, and when it was the newest one,
     \"damage\": [...], \"waiting\": [datasets that wait for a key, ...]}, ...]
 
 EXIT CODES

@@ -22,14 +22,14 @@ use console::show::{json, text, time};
 use console::terminal;
 use protocol::api::{
     CheckpointUse, DeviceChange, DeviceGroup, HistoryRow, ImportablePool, NewPoolDevices,
-    SpaceWork, command,
+    PoolStateRow, SpaceWork, command,
 };
 use protocol::device_name::DeviceName;
 use protocol::property::{is_of_pools, of_pools};
 
 use crate::cmd::pool::args::{
     ImportOption, PoolCommand, PoolCreateArgs, PoolDestroyArgs, PoolExportArgs, PoolHistoryArgs,
-    PoolImportArgs, PoolSplitArgs,
+    PoolImportArgs, PoolRefreshArgs, PoolSplitArgs,
 };
 pub(crate) use status::is_healthy;
 
@@ -66,6 +66,7 @@ pub(crate) fn run(args: PoolCommand, session: &mut Session) -> Result {
         PoolCommand::Reguid(args) => {
             call_quiet(session, request!(args, PoolReguid: pool, load_keys))
         }
+        PoolCommand::Refresh(args) => refresh(args, session),
         PoolCommand::LabelClear(args) => {
             let (device, force) = (layouts::device_words::device(&args.device)?, args.force);
             call_quiet(session, command::PoolLabelClear { device, force })
@@ -205,6 +206,7 @@ fn import(args: PoolImportArgs, session: &mut Session) -> Result {
         temporary: has(ImportOption::Temporary) || args.temporary_name,
         temporary_name: args.temporary_name,
         read_only: has(ImportOption::ReadOnly(true)),
+        refresh: refresh_of(&args.options)?,
         force: args.force,
         no_mount: args.no_mount,
         load_keys: args.load_keys,
@@ -219,6 +221,45 @@ fn import(args: PoolImportArgs, session: &mut Session) -> Result {
         },
     };
     call_quiet(session, command)
+}
+
+/// The seconds between refreshes.
+fn refresh_of(options: &[ImportOption]) -> Result<Option<u64>> {
+    let refresh = options.iter().rev().find_map(|option| match option {
+        ImportOption::Refresh(seconds) => Some(*seconds),
+        _ => None,
+    });
+    match refresh.is_some() && !options.contains(&ImportOption::ReadOnly(true)) {
+        true => Err(usage(
+            "refresh is for pools that another host writes; it needs -o readonly=on too",
+        )),
+        false => Ok(refresh),
+    }
+}
+
+fn refresh(args: PoolRefreshArgs, session: &mut Session) -> Result {
+    let command = command::PoolRefresh { pool: args.pool };
+    let done = answer!(session.call(command)?, Refreshed)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&done)));
+    }
+    let shown = |state: PoolStateRow| {
+        let time = time::second(state.time);
+        format!("{time} (transaction group {})", state.txg)
+    };
+    Ok(Outcome::text(match done.from == done.to {
+        true => format!(
+            "'{}' has the newest state, of {}\n",
+            done.pool,
+            shown(done.to)
+        ),
+        false => format!(
+            "'{}' was at {}, and is at {}\n",
+            done.pool,
+            shown(done.from),
+            shown(done.to)
+        ),
+    }))
 }
 
 fn importable(pools: &[ImportablePool]) -> String {

@@ -6,7 +6,7 @@ use console::outcome::Result;
 use console::session::{Session, answer};
 use console::show::table::{self, Column};
 use console::show::{json, size, text, time};
-use protocol::api::{DeviceRow, PoolReport, RemovalRow, ScrubRow, SweepRow, command};
+use protocol::api::{DeviceRow, PoolReport, ReaderRow, RemovalRow, ScrubRow, SweepRow, command};
 use protocol::pages::GuidePage;
 
 use super::layouts::tree::{self, TreeLine};
@@ -94,6 +94,9 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
     if pool.read_only {
         line("access", "read-only");
     }
+    if let Some(reader) = &pool.reader {
+        line("as of", &as_of(reader, now));
+    }
     if !pool.waiting.is_empty() {
         line(
             "wait",
@@ -142,6 +145,27 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
     out += "\n";
     out += &errors(pool, verbose);
     out
+}
+
+/// The state that a reader has.
+fn as_of(reader: &ReaderRow, now: u64) -> String {
+    let (state, checked) = (
+        time::second(reader.time),
+        now.saturating_sub(reader.checked),
+    );
+    let about = |seconds| match seconds {
+        0..120 => format!("{seconds} s"),
+        _ => format!("{} min", seconds / 60),
+    };
+    let newest = match checked {
+        0..2 => "the newest state".to_owned(),
+        _ => format!("the newest state {} ago", about(checked)),
+    };
+    let next = match reader.refresh {
+        0 => String::new(),
+        seconds => format!(", refreshed every {}", about(seconds)),
+    };
+    format!("{state}, {newest}{next}")
 }
 
 /// The activity that is under way, or was done last.

@@ -123,6 +123,7 @@ const OF_THE_MACHINE: &str = r##"
 {"pool-importable": {"search": ["/nonexistent"]}}
 {"pool-import": {"search": ["/nonexistent"], "pool": "pool", "checkpoint": "keep"}}
 {"pool-export": {"pool": "tank"}}
+{"pool-refresh": {"pool": "tank"}}
 {"pool-destroy": {"pool": "tank"}}
 {"pool-status": {"pools": ["tank"], "names_files": true}}
 {"pool-io": {"pools": ["tank"]}}

@@ -169,7 +169,24 @@ fn pool() -> PoolReport {
         initialize: None,
         damage: Vec::new(),
         waiting: Vec::new(),
+        reader: None,
     }
+}
+
+#[test]
+fn reader() {
+    let mut pool = pool();
+    pool.read_only = true;
+    pool.reader = Some(ReaderRow {
+        time: 1_290_146_305,
+        checked: 1_290_146_400,
+        is_outdated: false,
+        refresh: 300,
+    });
+    let text = report(&pool, false, 1_290_146_445);
+    let state = time::second(1_290_146_305);
+    let line = format!(" as of: {state}, the newest state 45 s ago, refreshed every 5 min\n");
+    assert!(text.contains(&line), "{text}");
 }
 
 #[test]
