@@ -100,7 +100,8 @@ impl Daemon {
             return Ok(device);
         }
         let store = store_at(&uri)?;
-        let opened = ObjectDevice::open(store, executor(), DeviceAccess::ReadOnly)?;
+        let waits = (&self.store_patience, self.outage_observer());
+        let opened = ObjectDevice::open(store, executor(), DeviceAccess::ReadOnly, waits)?;
         Ok(Arc::new(opened))
     }
 
