@@ -23,11 +23,13 @@ use crate::host::state_dir::state_dir_at;
 use crate::serve::metrics::server as metrics;
 use crate::serve::replication;
 use crate::serve::unix::ConnectionEnd;
+use crate::shutdown::StoreRule;
 use crate::state::callers::command_connections::{
     SIGNALLED, STOPPED, attend, raise_descriptor_limit,
 };
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
+use crate::state::devices::store_patience::patience_at_stop;
 
 /// The start waits at most this long for the keys of all pools together. A later key is used when it arrives.
 const KEYS_AT_START: Duration = Duration::from_secs(20);
@@ -122,6 +124,7 @@ fn start(options: &ServeOptions) -> Result<RunningDaemon> {
     }
     test_ciphers()?;
     keys::set_hash_memory(hash_memory_kib()?);
+    patience_at_stop()?;
     // The first random number takes long; it is not to be the first command's.
     let warm_up = || cipher::Random::nonce(&cipher::SystemRandom).map(|_| ());
     let _ = threads::start("warm-up", warm_up);
@@ -136,6 +139,9 @@ fn start(options: &ServeOptions) -> Result<RunningDaemon> {
     }
     let daemon = Daemon::new(&options.socket, &state_dir, options.cache_bytes, FRONT_ENDS);
     FRONT_ENDS.iter().for_each(|each| each.prepare(&daemon));
+    daemon
+        .follow_outages()
+        .map_err(|error| Failure::other(format!("a thread cannot be started: {error}")))?;
     if let Some(listener) = listening.metrics.take() {
         metrics::serve(&daemon, listener)?;
     }
@@ -230,7 +236,7 @@ fn accept(started: &RunningDaemon) {
     if told == SIGNALLED {
         notify::tell(notify::STOPPING);
         // The log has its lines.
-        drop(daemon.shut_down_by_force());
+        drop(daemon.shut_down_by_force(StoreRule::Wait));
     }
 }
 

@@ -3,26 +3,53 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use objects::StoreOutage;
+
 use crate::failure::{Failure, Result};
 use crate::ops::devices::layers::{Carrier, below, by_layer};
+use crate::ops::devices::object_stores::is_on_store;
+use crate::ops::devices::store_outages::waiting_requests;
 use crate::ops::front_end_calls::WithdrawnOffers;
+use crate::state::callers::channel::Channel;
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
 use crate::state::front_end::PoolEntries;
 use crate::state::pools::active_pool::{ActivePool, Admin};
 
 impl Daemon {
+    /// Shuts down, and tells the caller meanwhile of stores that do not answer.
+    pub(crate) fn shut_down_for(self: &Arc<Self>, channel: &mut dyn Channel) -> Result<()> {
+        let tell = |path: &str, outage: &StoreOutage| {
+            format!(
+                "{path} has not answered for {} s, and {} wait. The daemon waits for it up to {} s, and then ends without what \
+                 was not synced. To end at once: strongroom daemon stop -f",
+                outage.time.as_secs(),
+                waiting_requests(outage),
+                self.patience_at_stop.as_secs()
+            )
+        };
+        let mut losses = Vec::new();
+        let ended = self.while_telling(channel, tell, || self.shut_down(&mut losses));
+        for text in losses {
+            channel.notice(text);
+        }
+        ended
+    }
+
     /// Unmounts everything, ends all exports, and exports all pools. The next start imports them again. If something is
     /// in use, changes nothing.
-    pub(crate) fn shut_down(self: &Arc<Self>) -> Result<()> {
+    /// A store that does not answer is waited for as long as `patience_at_stop` says.
+    /// `losses` gets lines about stores that were given up.
+    pub(crate) fn shut_down(self: &Arc<Self>, losses: &mut Vec<String>) -> Result<()> {
         self.pool_table.set_stopping(true);
         self.replications.close();
+        self.store_patience.set(Some(self.patience_at_stop));
         let unflushed = self.unflushed();
         let result = self
             .may_end_suspended()
             .and_then(|()| self.may_end_mappings())
             .and_then(|()| self.close_offers(false))
-            .and_then(|()| self.leave_all(false, &mut Vec::new()));
+            .and_then(|()| self.leave_all(false, losses));
         match result {
             Ok(()) => {
                 self.flush_mappings();
@@ -33,6 +60,7 @@ impl Daemon {
             Err(_) => {
                 self.pool_table.set_stopping(false);
                 self.replications.open();
+                self.store_patience.set(None);
                 self.restore_offers();
             }
         }
@@ -41,13 +69,14 @@ impl Daemon {
 
     /// Shuts down by force: unmounts datasets in use too, all of them at the same time. A pool that cannot be
     /// exported does not stop the export of others. Returns lines about what was cut, and about failures.
-    pub(crate) fn shut_down_by_force(self: &Arc<Self>) -> Vec<String> {
+    pub(crate) fn shut_down_by_force(self: &Arc<Self>, stores: StoreRule) -> Vec<String> {
         self.pool_table.set_stopping(true);
         self.replications.close();
         self.transfers.break_off();
         self.give_up_suspended();
-        for active in self.pools() {
-            self.give_up_stores(&active);
+        match stores {
+            StoreRule::GiveUp => self.give_up_all_stores(),
+            StoreRule::Wait => self.store_patience.set(Some(self.patience_at_stop)),
         }
         let unflushed = self.unflushed();
         log(self.close_offers(true).err().into_iter().collect());
@@ -127,10 +156,18 @@ impl Daemon {
                 WithdrawnOffers::default()
             }
         };
+        // Pools that may have to wait for a store come last.
+        held.sort_by_key(|(active, _)| may_wait(active));
         let mut failures = Vec::new();
         for (active, admin) in &mut held {
             match active.export(admin) {
-                Ok(()) => self.pool_table.set_aside(active),
+                Ok(()) => {
+                    if let Some(loss) = loss_at_export(active) {
+                        tracing::error!("{loss}");
+                        cuts.push(loss);
+                    }
+                    self.pool_table.set_aside(active);
+                }
                 Err(failure) => failures.push(failure.context(active.pool.name())),
             }
         }
@@ -141,6 +178,33 @@ impl Daemon {
             false => Err(failures.remove(0)),
         }
     }
+}
+
+/// The treatment of stores that do not answer when the daemon ends by force.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreRule {
+    /// A wait as long as `patience_at_stop` says.
+    Wait,
+    /// No wait: they are given up at once.
+    GiveUp,
+}
+
+/// The loss that an export without the store may mean, for the user. `None` if the pool waits for no store.
+fn loss_at_export(active: &ActivePool) -> Option<String> {
+    let reason = active.pool.suspended()?;
+    let devices = active.pool.devices();
+    let mut paths = devices.iter().map(|device| &device.path);
+    let path = paths.find(is_on_store)?;
+    Some(format!(
+        "the pool '{}' ends without its store {path}: what was written and not synced may be lost; synced data is there at \
+         the next import ({reason})",
+        active.pool.name()
+    ))
+}
+
+fn may_wait(active: &ActivePool) -> bool {
+    let devices = active.pool.devices();
+    devices.iter().any(|device| is_on_store(&device.path))
 }
 
 /// A pool or a mapping that is open when the daemon ends.

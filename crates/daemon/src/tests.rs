@@ -14,6 +14,7 @@ use crate::failure::Result;
 use crate::front_ends::FRONT_ENDS;
 use crate::host::identity::this_host;
 use crate::host::process::system::System;
+use crate::shutdown::StoreRule;
 use crate::state::callers::channel::Channel;
 use crate::state::callers::channel::{NonInteractive, without_connection};
 use crate::state::callers::context::CallerContext;
@@ -231,7 +232,7 @@ fn a_question_without_an_answer_blocks_no_other_command() {
     let entry = active.pool.find("tank/asked").unwrap();
     let changed = while_asked(
         |context| active.change_key(&entry, &change_to("hex,prompt"), context),
-        || daemon.shut_down().unwrap(),
+        || daemon.shut_down(&mut Vec::new()).unwrap(),
     );
     assert_eq!(changed.unwrap_err().kind, FailureKind::NotFound);
 }
@@ -242,7 +243,7 @@ fn pools_come_back_after_the_daemon() {
     let first = daemon(dir.path());
     let tank = create_pool(&first, dir.path(), "tank");
     create_pool(&first, dir.path(), "vault");
-    first.shut_down_by_force();
+    first.shut_down_by_force(StoreRule::GiveUp);
     assert!(first.pools().is_empty());
     assert_eq!(tank.pool.superblock().state, PoolState::Exported);
     drop((tank, first));
@@ -287,7 +288,7 @@ fn the_start_does_not_wait_for_a_key_that_does_not_come() {
     .unwrap();
     tank.accept_as_set(never.id);
     drop(tank);
-    first.shut_down().unwrap();
+    first.shut_down(&mut Vec::new()).unwrap();
     drop(first);
 
     let second = daemon(dir.path());
@@ -368,7 +369,7 @@ fn what_was_not_to_be_written_comes_back_so() {
         ..command::PoolImport::default()
     };
     command(|context| first.import_pools(&import, None, context)).unwrap();
-    first.shut_down().unwrap();
+    first.shut_down(&mut Vec::new()).unwrap();
     drop(first);
     let second = daemon(dir.path());
     second.import_remembered(Instant::now() + Duration::from_secs(60));
@@ -389,7 +390,7 @@ fn a_pool_that_is_not_remembered_does_not_come_back() {
     };
     command(|context| first.export_pool("tank", false, context)).unwrap();
     command(|context| first.import_pools(&import, None, context)).unwrap();
-    first.shut_down().unwrap();
+    first.shut_down(&mut Vec::new()).unwrap();
     drop(first);
     let second = daemon(dir.path());
     second.import_remembered(Instant::now() + Duration::from_secs(60));
@@ -412,12 +413,15 @@ fn a_pool_that_cannot_be_exported_stays_whole() {
     assert!(busy.has_worker());
 
     // The other one has left properly, and is not forgotten.
-    assert_eq!(first.shut_down().unwrap_err().kind, FailureKind::Busy);
+    assert_eq!(
+        first.shut_down(&mut Vec::new()).unwrap_err().kind,
+        FailureKind::Busy
+    );
     assert_eq!(names(&first), ["busy"]);
     assert!(busy.has_worker());
     create(&first, "busy/more", &Vec::new());
     drop(open);
-    first.shut_down().unwrap();
+    first.shut_down(&mut Vec::new()).unwrap();
     assert!(!busy.has_worker());
     drop((busy, first));
     let second = daemon(dir.path());

@@ -19,6 +19,7 @@ pub mod fuzzing;
 mod line;
 pub mod store;
 
-pub use device::ObjectDevice;
+pub use device::{ObjectDevice, StoreMonitor, StoreOutage};
 pub use error::{Error, Result};
 pub use store::address::{StoreAddress, StoreProvider};
+pub use store::waits::{OutageObserver, StorePatience};

@@ -16,7 +16,7 @@ fn told(place: &Place) -> Option<u64> {
     digits.parse().ok()
 }
 
-fn metrics(place: &Place) -> String {
+pub(crate) fn metrics(place: &Place) -> String {
     let mut stream = UnixStream::connect(place.path("metrics.sock")).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = String::new();

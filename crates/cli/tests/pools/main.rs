@@ -3,6 +3,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../common/servers/bucket.rs"]
+mod bucket;
+
 mod caches;
 mod checkpoint;
 mod full;
@@ -13,5 +16,6 @@ mod one_owner;
 mod pool_commands;
 mod pool_files;
 mod split;
+mod stores;
 mod suspension;
 mod under_load;

@@ -31,6 +31,7 @@ use crate::cmd::generate::args::Generate;
 use crate::cmd::ha::args::Ha;
 use crate::cmd::key::args::{KeyCommand, Keygen};
 use crate::cmd::luks::args::Luks;
+use crate::cmd::objects::args::Objects;
 use crate::cmd::pool::args::{Inspect, PoolCommand};
 use crate::cmd::replicate::args::ReplicateCommand;
 use crate::cmd::send::args::{Receive, Send};
@@ -41,7 +42,7 @@ use crate::cmd::snapshot::args::{
 use crate::cmd::web::args::Web;
 use crate::cmd::zone::args::ZoneCommand;
 use crate::cmd::{
-    csi, dataset, doctor, export, generate, ha, key, luks, pool, replicate, send, service,
+    csi, dataset, doctor, export, generate, ha, key, luks, objects, pool, replicate, send, service,
     snapshot, web, zone,
 };
 
@@ -222,6 +223,8 @@ commands! {
     Iscsi(Iscsi) => export::run::iscsi::run,
     #[command(subcommand)]
     Ha(Ha) => ha::run::run,
+    #[command(subcommand)]
+    Objects(Objects) => objects::run::run,
     Inspect(Inspect) => pool::run::inspect::run,
     Doctor(Doctor) => |args, session| doctor::run::run(&args, session),
     Explain(Explain) => |args, session| service::run::explain::run(&args, session.json),

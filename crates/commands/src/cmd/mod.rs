@@ -31,6 +31,7 @@ mod help_rules;
 mod history_rules;
 mod key;
 mod luks;
+mod objects;
 mod pool;
 mod replicate;
 mod send;

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use cipher::SystemRandom;
 use dataset::{Engine, EngineOptions};
 use nbd::RemoteExport;
-use objects::ObjectDevice;
+use objects::{ObjectDevice, StorePatience};
 use pool::Entry;
 
 use crate::failure::Result;
@@ -18,6 +19,7 @@ use crate::state::callers::connections::Connections;
 use crate::state::callers::tokens::Tokens;
 use crate::state::devices::mapping_table::Mappings;
 use crate::state::devices::remote_devices::RemoteDevices;
+use crate::state::devices::store_patience::{PATIENCE_AT_STOP, patience_at_stop};
 use crate::state::exports::ha_targets::HaTable;
 use crate::state::exports::registry::ExportTable;
 use crate::state::front_end::FrontEnd;
@@ -28,6 +30,7 @@ use crate::state::mounts::mounted_dirs::MountedDirs;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::events::EventLog;
 use crate::state::pools::last_end::LastRun;
+use crate::state::pools::late_imports::LateImports;
 use crate::state::pools::pool_table::PoolTable;
 use crate::state::replication::table::ReplicationTable;
 use crate::state::zones::zone::Zones;
@@ -63,6 +66,14 @@ pub(crate) struct Daemon {
     pub(crate) remote_exports: Arc<RemoteDevices<RemoteExport>>,
     /// Places in object stores that are in use.
     pub(crate) object_devices: Arc<RemoteDevices<ObjectDevice>>,
+    /// The time for which all of them wait for a store that does not answer.
+    pub(crate) store_patience: Arc<StorePatience>,
+    /// The same while the daemon ends.
+    pub(crate) patience_at_stop: Duration,
+    /// Woken when an outage of a store begins or ends.
+    pub(crate) store_changes: Arc<Wakeup>,
+    /// The pools whose import is tried again until their stores answer.
+    pub(crate) late_imports: LateImports,
     pub(crate) front_ends: &'static [&'static dyn FrontEnd<Daemon>],
     /// The record of how the last daemon with this state directory ended.
     pub(crate) last_run: LastRun,
@@ -115,6 +126,10 @@ impl Daemon {
             served: HaTable::default(),
             remote_exports: Arc::default(),
             object_devices: Arc::default(),
+            store_patience: Arc::default(),
+            patience_at_stop: patience_at_stop().unwrap_or(PATIENCE_AT_STOP),
+            store_changes: Arc::default(),
+            late_imports: LateImports::default(),
             front_ends,
             mount_records: MountRecords::new(state_dir),
         })

@@ -376,6 +376,7 @@ impl Line {
             return;
         }
         state.failure = None;
+        self.waits.begin_anew();
         let pending = state.writer.iter().flat_map(|writer| &writer.pending);
         let again: Vec<(u64, Bytes)> = pending.map(|(n, object)| (*n, object.clone())).collect();
         drop(state);

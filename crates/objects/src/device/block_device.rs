@@ -2,17 +2,18 @@
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
-use std::time::Duration;
 
 use block::{BlockDevice, DeviceAccess, IoMode, Loss, RangeStatus, SectorSizes};
 
 use super::append::LineChange;
 use super::create;
 use super::line::{Line, LineLimits};
+use super::outage::StoreMonitor;
 use crate::Error;
 use crate::line::extent_map::MapPiece;
 use crate::line::log_object::{RunKind, WriterId};
 use crate::line::pool_object::DeviceFacts;
+use crate::store::waits::{OutageObserver, StorePatience};
 use crate::store::{Executor, ObjectStore};
 
 /// A line is taken over so often while other machines take it too.
@@ -40,7 +41,8 @@ impl ObjectDevice {
     }
 
     /// Reads the line. With [`DeviceAccess::Exclusive`] the first write takes the line; from then on the writes of an older
-    /// writer fail with [`block::Error::ClaimLost`].
+    /// writer fail with [`block::Error::ClaimLost`]. Requests wait for the store as long as the patience lasts, which
+    /// several devices share. The observer hears of outages.
     ///
     /// # Errors
     /// There is no pool, an object is damaged or missing, or the store refuses or does not answer.
@@ -48,13 +50,17 @@ impl ObjectDevice {
         store: Arc<dyn ObjectStore>,
         executor: Arc<dyn Executor>,
         access: DeviceAccess,
+        (patience, observer): (&Arc<StorePatience>, OutageObserver),
     ) -> Result<ObjectDevice, Error> {
-        let (facts, checkpoints) = finish(&*executor, create::read_facts(&*store))?;
+        let facts = create::within((&*store, &*executor), create::read_facts(&*store));
+        let (facts, checkpoints) = finish(&*executor, facts)?;
         let how = (LineLimits::of(&facts), random()?);
-        let line = Arc::new(Line::new(store, executor, facts, how));
+        let mut line = Line::new(store, executor, facts, how);
+        line.waits.share(Arc::clone(patience), observer);
+        let line = Arc::new(line);
         finish(
             &*line.executor,
-            create::within(&line, line.open(checkpoints)),
+            create::within((&*line.store, &*line.executor), line.open(checkpoints)),
         )?;
         line.read_newest();
         Ok(ObjectDevice {
@@ -70,7 +76,10 @@ impl ObjectDevice {
     /// The store refuses or does not answer.
     pub fn reopen(&self, access: DeviceAccess) -> Result<Option<ObjectDevice>, Error> {
         let line = &self.line;
-        let is_same = finish(&*line.executor, create::within(line, line.is_unchanged()))?;
+        let is_same = finish(
+            &*line.executor,
+            create::within((&*line.store, &*line.executor), line.is_unchanged()),
+        )?;
         Ok(is_same.then(|| ObjectDevice {
             line: Arc::clone(line),
             is_read_only: access == DeviceAccess::ReadOnly,
@@ -78,27 +87,24 @@ impl ObjectDevice {
     }
 
     /// Takes the line, also from a writer that is alive, and reads it. The writes of an older writer fail from then on.
-    /// `seen` is the device as it was read before, if it was.
+    /// `seen` is the device as it was read before, if it was. `open` reads it.
     ///
     /// # Errors
     /// As [`ObjectDevice::open`]; other machines take the line again and again.
-    pub fn take_over(
+    pub fn take_over<E: From<Error>>(
         seen: Option<&ObjectDevice>,
-        store: &Arc<dyn ObjectStore>,
-        executor: &Arc<dyn Executor>,
-    ) -> Result<ObjectDevice, Error> {
-        let open = || {
-            let (store, executor) = (Arc::clone(store), Arc::clone(executor));
-            // The end of a reader does not close its line.
-            ObjectDevice::open(store, executor, DeviceAccess::ReadOnly)
-        };
+        open: impl Fn() -> Result<ObjectDevice, E>,
+    ) -> Result<ObjectDevice, E> {
         let mut attempts = 0;
         loop {
             let line = match seen.filter(|_| attempts == 0) {
                 Some(seen) => Arc::clone(&seen.line),
                 None => Arc::clone(&open()?.line),
             };
-            match finish(&*line.executor, create::within(&line, line.take_over())) {
+            match finish(
+                &*line.executor,
+                create::within((&*line.store, &*line.executor), line.take_over()),
+            ) {
                 Ok(()) => {
                     return Ok(ObjectDevice {
                         line,
@@ -106,7 +112,7 @@ impl ObjectDevice {
                     });
                 }
                 Err(Error::Changed { .. }) if attempts < TAKEOVERS => attempts += 1,
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -149,7 +155,10 @@ impl ObjectDevice {
         if is_readable {
             finish(
                 &*line.executor,
-                create::within(&line, line.take_to_remove(checkpoints)),
+                create::within(
+                    (&*line.store, &*line.executor),
+                    line.take_to_remove(checkpoints),
+                ),
             )?;
         }
         let removed = finish(&*line.executor, create::remove(&line));
@@ -176,7 +185,7 @@ impl ObjectDevice {
         }
         finish(
             &*line.executor,
-            create::within(&line, line.open(checkpoints)),
+            create::within((&*line.store, &*line.executor), line.open(checkpoints)),
         )?;
         line.read_newest();
         Ok(ObjectDevice {
@@ -197,28 +206,25 @@ impl ObjectDevice {
     pub fn is_current(&self) -> Result<bool, Error> {
         finish(
             &*self.line.executor,
-            create::within(&self.line, self.line.is_current()),
+            create::within(
+                (&*self.line.store, &*self.line.executor),
+                self.line.is_current(),
+            ),
         )
     }
 
-    /// The time for which the store has not answered. `None` if it answers.
-    pub fn stalled_for(&self) -> Option<Duration> {
-        let since = self.line.state().stalled_since;
-        since.map(|since| self.line.executor.now().saturating_sub(since))
+    /// Checks that the store answers, and lets this machine read and list objects.
+    ///
+    /// # Errors
+    /// The store refuses or does not answer.
+    pub fn check(store: &Arc<dyn ObjectStore>, executor: &Arc<dyn Executor>) -> Result<(), Error> {
+        let checked = create::within((&**store, &**executor), create::check(&**store));
+        finish(&**executor, checked)
     }
 
-    /// Ends the wait for a store that does not answer: all requests fail from now on. What was not durable may be lost.
-    pub fn give_up(&self) {
-        let line = &self.line;
-        let Some(time) = self.stalled_for() else {
-            return;
-        };
-        line.fail(Error::Unanswered {
-            store: line.store.address(),
-            operation: "a request",
-            object: "log/".into(),
-            reason: format!("no answer for {} s", time.as_secs()),
-        });
+    /// A look at the store while the device is open.
+    pub fn monitor(&self) -> StoreMonitor {
+        StoreMonitor(Arc::downgrade(&self.line))
     }
 
     /// Ends all requests, answered or not: each fails from now on. What was not durable may be lost.

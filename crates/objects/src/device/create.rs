@@ -9,7 +9,7 @@ use super::line::Line;
 use super::scan::ListedNumbers;
 use crate::line::names;
 use crate::line::pool_object::{self, DeviceFacts};
-use crate::store::{Creation, ListedObject, ObjectStore};
+use crate::store::{Creation, Executor, ListedObject, ObjectStore};
 use crate::{Error, Result};
 
 /// A store that does not answer is waited for so long by work that nobody has to wait for: opening, removal.
@@ -51,6 +51,15 @@ fn not_empty(store: &dyn ObjectStore, object: String) -> Error {
     }
 }
 
+/// Sends one request of each kind that reads.
+///
+/// # Errors
+/// A request was refused or not answered.
+pub(super) async fn check(store: &dyn ObjectStore) -> Result<()> {
+    store.get(names::POOL, 0..1).await?;
+    store.list(names::MAP, None, 1).await.map(drop)
+}
+
 /// Reads the facts about a device, and lists its checkpoints at the same time. `None` instead of the list if it has to be
 /// read again.
 ///
@@ -86,12 +95,13 @@ pub(super) async fn read_facts(
 /// # Errors
 /// A request was refused, or not answered for long.
 pub(super) async fn remove(line: &Line) -> Result<u64> {
+    let of = (&*line.store, &*line.executor);
     let mut removed = 0;
     for folder in [names::MAP, names::LOG] {
         let mut last: Option<String> = None;
         loop {
             let request = line.patiently(|| line.store.list(folder, last.as_deref(), LIST_MAX));
-            let page = within(line, request).await?;
+            let page = within(of, request).await?;
             last = page.last().map(|object| object.name.clone());
             let is_last = page.len() < LIST_MAX;
             let own = page.into_iter().map(|object| object.name);
@@ -101,7 +111,7 @@ pub(super) async fn remove(line: &Line) -> Result<u64> {
             removed += own.len() as u64;
             stream::iter(own)
                 .map(|name| async move {
-                    within(line, line.patiently(|| line.store.delete(&name))).await
+                    within(of, line.patiently(|| line.store.delete(&name))).await
                 })
                 .buffer_unordered(REMOVALS)
                 .try_collect::<()>()
@@ -112,10 +122,10 @@ pub(super) async fn remove(line: &Line) -> Result<u64> {
         }
     }
     let pool = line.patiently(|| line.store.get(names::POOL, 0..1));
-    if within(line, pool).await?.is_none() {
+    if within(of, pool).await?.is_none() {
         return Ok(removed);
     }
-    within(line, line.patiently(|| line.store.delete(names::POOL))).await?;
+    within(of, line.patiently(|| line.store.delete(names::POOL))).await?;
     Ok(removed + 1)
 }
 
@@ -123,12 +133,15 @@ pub(super) async fn remove(line: &Line) -> Result<u64> {
 ///
 /// # Errors
 /// [`Error::Unanswered`]; the error of the request.
-pub(super) async fn within<T>(line: &Line, request: impl Future<Output = Result<T>>) -> Result<T> {
-    let patience = line.executor.sleep(PATIENCE);
+pub(super) async fn within<T>(
+    (store, executor): (&dyn ObjectStore, &dyn Executor),
+    request: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let patience = executor.sleep(PATIENCE);
     match future::select(Box::pin(request), patience).await {
         Either::Left((outcome, _)) => outcome,
         Either::Right(_) => Err(Error::Unanswered {
-            store: line.store.address(),
+            store: store.address(),
             operation: "a request",
             object: names::POOL.into(),
             reason: format!("no answer for {} s", PATIENCE.as_secs()),

@@ -13,6 +13,7 @@ use crate::line::history::LineHistory;
 use crate::line::log_object::{BatchPart, LineEntry, Run, WriterId};
 use crate::line::pool_object::DeviceFacts;
 use crate::line::ranges::NumberSet;
+use crate::store::waits::RequestWaits;
 use crate::store::{Executor, ObjectStore};
 use crate::{Error, Result};
 
@@ -106,6 +107,7 @@ pub(crate) struct Line {
     pub(super) id: WriterId,
     state: Mutex<LineState>,
     changed: Notify,
+    pub(super) waits: RequestWaits,
     pub(super) streams: Mutex<ReadStreams>,
     pub(super) ahead: ObjectReadAhead,
     /// The objects that were read, until the line is taken. Objects do not change.
@@ -125,8 +127,6 @@ pub(super) struct LineState {
     pub(super) failure: Option<Error>,
     /// True if objects of the state that was read are known to be removed.
     pub(super) is_outdated: bool,
-    /// The time since which the store does not answer.
-    pub(super) stalled_since: Option<Duration>,
     /// The number of the newest checkpoint.
     pub(super) checkpoint: u64,
     /// True when the writer is about to end. Collection ends then.
@@ -187,7 +187,6 @@ impl Line {
                 writer: None,
                 failure: None,
                 is_outdated: false,
-                stalled_since: None,
                 checkpoint: 0,
                 is_ending: false,
                 is_removing: false,
@@ -196,6 +195,7 @@ impl Line {
                 opening_bytes: limits.opening,
             }),
             changed: Notify::new(),
+            waits: RequestWaits::default(),
             streams: Mutex::default(),
             ahead: ObjectReadAhead::default(),
             known: Mutex::default(),
@@ -250,49 +250,6 @@ impl Line {
         self.tell();
     }
 
-    /// Repeats a request until the store answers it. An outage is no error: writers wait.
-    ///
-    /// # Errors
-    /// The store refuses the request.
-    pub(super) async fn patiently<T, F>(&self, mut request: impl FnMut() -> F) -> Result<T>
-    where
-        F: Future<Output = Result<T>>,
-    {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            match request().await {
-                // A line that has failed waits for nothing any more.
-                Err(error) if error.is_outage() && self.state().failure.is_none() => {
-                    self.note_outage(&error);
-                    self.executor.sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-                answer => {
-                    self.note_answer();
-                    return answer;
-                }
-            }
-        }
-    }
-
-    fn note_outage(&self, error: &Error) {
-        let now = self.executor.now();
-        let mut state = self.state();
-        if state.stalled_since.is_none() {
-            state.stalled_since = Some(now);
-            tracing::warn!(%error, "an object store does not answer; writers wait");
-        }
-    }
-
-    fn note_answer(&self) {
-        if self.state().stalled_since.take().is_some() {
-            tracing::info!(
-                store = self.store.address(),
-                "an object store answers again"
-            );
-        }
-    }
-
     /// The error for an object that is not what was written.
     pub(super) fn damaged(&self, object: impl Into<String>, reason: &'static str) -> Error {
         Error::Damaged {
@@ -302,11 +259,6 @@ impl Line {
         }
     }
 }
-
-/// The first pause before a request is repeated.
-pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest one.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 impl LineState {
     /// Fails if nothing is written any more.

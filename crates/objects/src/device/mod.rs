@@ -6,6 +6,7 @@ mod block_device;
 mod collect;
 mod create;
 mod line;
+mod outage;
 mod read_ahead;
 mod reader;
 mod scan;
@@ -16,3 +17,4 @@ mod upload;
 mod tests;
 
 pub use block_device::ObjectDevice;
+pub use outage::{StoreMonitor, StoreOutage};

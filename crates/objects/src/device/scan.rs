@@ -42,7 +42,7 @@ impl Line {
                 // A writer that goes on has deleted it meanwhile, or made it behind a list.
                 Err(Error::Missing { .. }) if attempts < SCANS => {
                     attempts += 1;
-                    self.executor.sleep(super::line::FIRST_PAUSE).await;
+                    self.executor.sleep(super::outage::FIRST_PAUSE).await;
                 }
                 done => return done,
             }

@@ -63,7 +63,7 @@ impl Line {
                 Some((entry, _)) if entry.writer == self.id => return Ok(Creator::Own),
                 Some((entry, _)) => return Ok(Creator::Other(entry)),
                 // Another request was creating it (409), or it was deleted since.
-                None => self.executor.sleep(super::line::FIRST_PAUSE).await,
+                None => self.executor.sleep(super::outage::FIRST_PAUSE).await,
             }
         }
     }

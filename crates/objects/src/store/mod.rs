@@ -7,7 +7,8 @@
 //! - `folder`: a folder as a store;
 //! - `connect`: the store of an address;
 //! - `meter`: counters of requests;
-//! - `probe`: the judge of a store.
+//! - `probe`: the judge of a store;
+//! - `waits`: requests without an answer, and the patience with them.
 
 pub mod address;
 mod cloud;
@@ -17,6 +18,7 @@ mod interface;
 mod meter;
 mod probe;
 mod runtime;
+pub(crate) mod waits;
 
 pub use cloud::Variables;
 pub use connect::{connect, connect_with};

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use crate::engine::state_lock::StateLock;
 use zerocopy::IntoBytes;
 
 use crate::engine::datasets::facts;
@@ -91,7 +91,7 @@ impl TxgWriter<'_> {
     pub(crate) fn sync_datasets(
         &self,
         parts: &[CommitDataset],
-        state: &RwLock<DatasetTable>,
+        state: &StateLock,
     ) -> Result<Vec<SyncedDataset>> {
         let mut all = Vec::new();
         for part in parts.iter().filter(|part| part.dataset.is_writable()) {

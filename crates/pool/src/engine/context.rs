@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use crate::engine::datasets::table::DatasetTable;
 use crate::engine::dedup::Dedup;
 use crate::engine::devices::heart::Heart;
+use crate::engine::state_lock::StateLock;
 use crate::engine::suspension::Suspension;
 use crate::error::{Error, Result, SuspensionEnd};
 use crate::format::records::pointer::RecordPtr;
@@ -18,7 +19,7 @@ use crate::storage::core::Core;
 /// The part of a pool that its open datasets use.
 pub(crate) struct PoolContext {
     pub(crate) core: Arc<Core>,
-    pub(crate) state: RwLock<DatasetTable>,
+    pub(crate) state: StateLock,
     pub(crate) read_only: bool,
     /// Notified when an open dataset is closed.
     pub(crate) closed: Condvar,
@@ -96,7 +97,7 @@ impl PoolContext {
             is_collecting: AtomicBool::new(false),
             flushing: RwLock::default(),
             faults: Mutex::default(),
-            state: RwLock::new(state),
+            state: StateLock::new(state),
         }
     }
 

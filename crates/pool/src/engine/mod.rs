@@ -13,5 +13,6 @@ pub(crate) mod gate;
 pub(crate) mod history;
 pub(crate) mod limits;
 pub(crate) mod log;
+pub(crate) mod state_lock;
 pub(crate) mod suspension;
 pub(crate) mod sweep;

@@ -40,7 +40,7 @@ impl Pool {
     pub fn devices(&self) -> Vec<DeviceInfo> {
         let present = self.engine.disk.store.members();
         let failed = self.engine.suspension.device();
-        let state = self.engine.state.read();
+        let state = self.engine.state.visible();
         let devices = state.config.devices.iter();
         let mut all: Vec<DeviceInfo> = devices
             .map(|device| DeviceInfo::new(&state.config, device, &present, failed.as_deref()))

@@ -58,7 +58,7 @@ impl Pool {
 
     /// The pool's name.
     pub fn name(&self) -> String {
-        self.engine.state.read().pool_name()
+        self.engine.state.visible().name.clone()
     }
 
     /// The pool's guid.

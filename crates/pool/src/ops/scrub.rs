@@ -53,7 +53,7 @@ impl Pool {
 impl Scrubber<'_> {
     /// The progress of the scrub, or the result of the last one.
     pub fn status(&self) -> ScrubStatus {
-        self.engine.state.read().config.scrub.clone()
+        self.engine.state.visible().config.scrub.clone()
     }
 
     /// Begins a scrub from the start. A paused scrub continues from its position.

@@ -29,14 +29,14 @@ pub use reports::{
     MappingReencryption, MappingRow, MappingTimes, MountRow, NewToken, OwnerKind, PermissionRow,
     PlainMapping, PointerRow, PoolIoReport, PoolReport, PoolStateRow, PropertyRow, PropertyValue,
     ReaderRow, RefreshReport, RemovalRow, ReplicationRow, ReservationRow, ScrubRow, SessionRow,
-    ShredReport, SlotRow, StreamRow, SuperblockRow, Survivor, SweepRow, TokenRow, TokenScope,
-    ValueSource, ZoneRow,
+    ShredReport, SlotRow, StoreCheckRow, StoreIo, StoreProbeReport, StreamRow, SuperblockRow,
+    Survivor, SweepRow, TokenRow, TokenScope, ValueSource, ZoneRow,
 };
 pub use zone_profile::ZoneProfile;
 
 /// The version of this protocol. A change of a request or a reply raises it. Command and daemon are one binary, but
 /// the daemon may still run an older one: the two refuse each other instead of misunderstanding a request.
-pub const API_VERSION: u32 = 22;
+pub const API_VERSION: u32 = 23;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use super::{
     DiffReport, DoomedReport, EventRow, ExportRow, FeatureReport, GenerationRow, HaReport,
     HistoryRow, HoldRow, HomeRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow,
     NewToken, PermissionRow, PoolIoReport, PoolReport, RefreshReport, ReplicationRow, SessionRow,
-    ShredReport, SlotRow, StreamRow, TokenRow, ZoneRow,
+    ShredReport, SlotRow, StoreProbeReport, StreamRow, TokenRow, ZoneRow,
 };
 
 /// The reply to a command.
@@ -66,6 +66,8 @@ pub enum Reply {
     Anchors(Vec<DatasetAnchor>),
     /// Anchors beside the present.
     AnchorRows(Vec<AnchorRow>),
+    /// The guarantees of an object store.
+    StoreProbe(StoreProbeReport),
     /// An inspection.
     Inspection(Box<Inspection>),
     /// The permissions on datasets.

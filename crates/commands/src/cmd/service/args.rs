@@ -93,8 +93,9 @@ EXIT CODES
 /// STRONGROOM_LOG is the log level: error, warn, info (the default), debug or trace, also for one part as
 /// in `warn,daemon=debug`. The log contains no secrets on any level. STRONGROOM_HASH_MEMORY is the memory
 /// for all password hashes together, in MiB; the default is a quarter of the memory of the machine.
-/// STRONGROOM_SSH is the program that jobs (`strongroom replicate`) use in the place of /usr/bin/ssh. Metrics
-/// for Prometheus are at metrics.sock beside the socket for commands.
+/// STRONGROOM_SSH is the program that jobs (`strongroom replicate`) use in the place of /usr/bin/ssh.
+/// STRONGROOM_STORE_WAIT is the time in seconds that its end waits for an object store that does not answer;
+/// the default is 60. Metrics for Prometheus are at metrics.sock beside the socket for commands.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -154,6 +155,9 @@ EXIT CODES
     ///
     /// All writes are durable when this command returns. Loaded keys are wiped. With -f it ends mounts in
     /// use and exports too, as SIGTERM does: programs that use them get errors.
+    ///
+    /// An object store that does not answer is waited for 60 seconds, with a message. Then its pool ends as
+    /// after a power failure: synced data is safe, the rest may be lost. With -f that happens at once.
     #[command(after_help = "\
 EXAMPLES
   End it:

@@ -15,7 +15,7 @@ use protocol::property::{PROPERTIES, Property};
 use crate::failure::{Failure, Result};
 use crate::ops::datasets::volumes;
 use crate::ops::pools::features::{self, FORMAT_VERSION};
-use crate::ops::pools::report::{ratio, report};
+use crate::ops::pools::report::{ratio, report_in_time};
 use crate::ops::snapshots::bookmarks;
 use crate::state::callers::row_stream::RowStream;
 use crate::state::daemon::Daemon;
@@ -190,7 +190,11 @@ impl Daemon {
         })
     }
 
-    pub(crate) fn status(&self, names: &[String], names_files: bool) -> Result<Vec<PoolReport>> {
+    pub(crate) fn status(
+        self: &Arc<Self>,
+        names: &[String],
+        names_files: bool,
+    ) -> Result<Vec<PoolReport>> {
         let mut reports = self.absent_reports(names);
         let is_here = |name: &&String| !reports.iter().any(|absent| absent.name == **name);
         let here: Vec<String> = names.iter().filter(is_here).cloned().collect();
@@ -199,9 +203,11 @@ impl Daemon {
             false => self.pools_named(&here)?,
         };
         for active in &pools {
-            let mut report = report(active, names_files)?;
-            report.waiting = self.waiting_for_keys(active)?;
-            reports.push(report);
+            let (daemon, pool) = (Arc::clone(self), Arc::clone(active));
+            reports.push(report_in_time(active, names_files, move |report| {
+                report.waiting = daemon.waiting_for_keys(&pool)?;
+                Ok(())
+            })?);
         }
         Ok(reports)
     }

@@ -15,6 +15,8 @@ use protocol::api::{CacheIo, DeviceIo, Io, PoolIoReport};
 use protocol::device_name::DeviceName;
 
 use crate::failure::Result;
+use crate::ops::devices::store_outages::unless_stalled;
+use crate::ops::devices::store_prices::store_io;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
 
@@ -97,13 +99,14 @@ impl Daemon {
     /// The counters of the devices of these pools; of all pools if `names` is empty.
     pub(crate) fn pool_io(&self, names: &[String]) -> Result<Vec<PoolIoReport>> {
         let pools = self.pools_named(names)?;
-        Ok(pools.iter().map(|active| pool_io(active)).collect())
+        Ok(pools.iter().map(pool_io).collect())
     }
 }
 
-fn pool_io(active: &ActivePool) -> PoolIoReport {
+fn pool_io(active: &Arc<ActivePool>) -> PoolIoReport {
     let pool = &active.pool;
-    let space = pool.space();
+    let space = unless_stalled(active, |active| active.pool.space());
+    let (total, free) = space.map_or((0, 0), |space| (space.total, space.free));
     let devices = pool.devices().into_iter();
     let caches = pool.cache_devices().list().into_iter().filter_map(|cache| {
         Some(CacheIo {
@@ -115,8 +118,8 @@ fn pool_io(active: &ActivePool) -> PoolIoReport {
     PoolIoReport {
         caches: caches.collect(),
         name: pool.name(),
-        allocated: space.total.saturating_sub(space.free),
-        free: space.free,
+        allocated: total.saturating_sub(free),
+        free,
         devices: devices
             .filter_map(|device| Some(device_io(meter(&device.path)?, device.path)))
             .collect(),
@@ -134,12 +137,13 @@ fn device_io(open: OpenDevice, path: String) -> DeviceIo {
         }
     };
     DeviceIo {
-        path,
         elapsed: u64::try_from(open.since.elapsed().as_nanos()).unwrap_or(u64::MAX),
         read: io(&open.meter.read),
         write: io(&open.meter.write),
         flush: io(&open.meter.flush),
         discard: io(&open.meter.discard),
+        store: store_io(&path),
+        path,
     }
 }
 

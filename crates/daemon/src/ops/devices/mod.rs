@@ -11,3 +11,5 @@ pub(crate) mod object_stores;
 pub(crate) mod pool_devices;
 pub(crate) mod remote_device;
 pub(crate) mod remote_exports;
+pub(crate) mod store_outages;
+pub(crate) mod store_prices;

@@ -4,23 +4,28 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::{AtomicDevice, BlockDevice, DeviceAccess};
-use objects::store::{ObjectStore, connect, executor, probe};
+use objects::store::{GuaranteeOutcome, MeteredStore, ObjectStore, connect, executor, probe};
 use objects::{Error, ObjectDevice, StoreAddress, StoreProvider};
-use protocol::api::FailureKind;
+use protocol::api::{FailureKind, StoreCheckRow, StoreProbeReport};
 use protocol::device_name::DeviceName;
 use protocol::object_uri::{BucketService, ObjectUri};
 
 use crate::failure::{Failure, Result};
 use crate::ops::devices::new_pool::MadeDevices;
+use crate::ops::devices::store_outages::{wait_without_end, watch};
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
-use crate::state::pools::active_pool::ActivePool;
+use crate::state::devices::remote_devices::SCAN;
 use crate::state::pools::image_follower::ImageDevice;
 
 /// The size of a device for which the user gives none. A store keeps only what is written, so it costs nothing.
 const SIZE: u64 = 16 << 40;
+
+/// A command that looks for pools waits so long for a store that does not answer.
+const PATIENCE_AT_SCAN: Duration = Duration::from_secs(60);
 
 /// The user of devices whose objects are made or removed, in messages.
 const USER: &str = "a command that makes or removes its objects";
@@ -42,11 +47,14 @@ impl Daemon {
             if let Some(device) = reader.map_or(Ok(None), |reader| reader.reopen(access))? {
                 return Ok(device);
             }
-            let store = store_at(&uri)?;
-            Ok::<_, Failure>(ObjectDevice::open(store, executor(), access)?)
+            self.open_watched(&uri, access)
         };
-        self.object_devices
-            .open(&uri.to_string(), access, user, open)
+        let name = uri.to_string();
+        let device = self.object_devices.open(&name, access, user, open)?;
+        if user != SCAN {
+            wait_without_end(&name);
+        }
+        Ok(device)
     }
 
     /// Opens the device at this address for `user`, and takes it from a host that may still write to it.
@@ -59,15 +67,28 @@ impl Daemon {
         user: &str,
     ) -> Result<Arc<dyn BlockDevice>> {
         let uri = ObjectUri::parse(text)?;
-        let open = |seen: Option<&_>| {
-            Ok(ObjectDevice::take_over(
-                seen,
-                &store_at(&uri)?,
-                &executor(),
-            )?)
-        };
-        self.object_devices
-            .open(&uri.to_string(), DeviceAccess::Exclusive, user, open)
+        // The end of a reader does not close its line.
+        let read = || self.open_watched(&uri, DeviceAccess::ReadOnly);
+        let open = |seen: Option<&_>| ObjectDevice::take_over(seen, read);
+        let name = uri.to_string();
+        let device = self
+            .object_devices
+            .open(&name, DeviceAccess::Exclusive, user, open)?;
+        wait_without_end(&name);
+        Ok(device)
+    }
+
+    /// Opens a device whose outages and requests are known by its name.
+    fn open_watched(&self, uri: &ObjectUri, access: DeviceAccess) -> Result<ObjectDevice> {
+        let meter = Arc::new(MeteredStore::new(store_at(uri)?));
+        let store: Arc<dyn ObjectStore> = Arc::<MeteredStore>::clone(&meter);
+        let waits = (&self.store_patience, self.outage_observer());
+        let device = ObjectDevice::open(store, executor(), access, waits)?;
+        let monitor = device.monitor();
+        // Nothing waits for what is only looked at.
+        monitor.set_patience(Some(PATIENCE_AT_SCAN));
+        watch(uri.to_string(), monitor, &meter);
+        Ok(device)
     }
 
     /// Opens the device at this address to read what another host writes. It may be in use as one that a command has read.
@@ -80,7 +101,8 @@ impl Daemon {
             return Ok(device);
         }
         let store = store_at(&uri)?;
-        let opened = ObjectDevice::open(store, executor(), DeviceAccess::ReadOnly)?;
+        let waits = (&self.store_patience, self.outage_observer());
+        let opened = ObjectDevice::open(store, executor(), DeviceAccess::ReadOnly, waits)?;
         Ok(Arc::new(opened))
     }
 
@@ -128,12 +150,15 @@ impl Daemon {
             Arc::clone(&self.object_devices),
             Arc::clone(&self.object_devices),
         );
+        let (patience, observer) = (Arc::clone(&self.store_patience), self.outage_observer());
         let (uri, name) = (uri.clone(), uri.to_string());
         ImageDevice {
             open: Box::new(move || {
                 let open = |_: Option<&ObjectDevice>| {
                     let access = DeviceAccess::Exclusive;
-                    Ok::<_, Failure>(ObjectDevice::open(store_at(&uri)?, executor(), access)?)
+                    let waits = (&patience, Arc::clone(&observer));
+                    let opened = ObjectDevice::open(store_at(&uri)?, executor(), access, waits);
+                    Ok::<_, Failure>(opened?)
                 };
                 let device = devices.open_reserved(&uri.to_string(), &user, open)?;
                 Ok(device as Arc<dyn AtomicDevice>)
@@ -144,6 +169,39 @@ impl Daemon {
                 }
             }),
         }
+    }
+
+    /// Checks the guarantees of a store. What lies at the address is not touched.
+    ///
+    /// # Errors
+    /// The address is wrong, or the store does not answer or refuses.
+    pub(crate) fn probe_store(&self, text: &str) -> Result<StoreProbeReport> {
+        let uri = ObjectUri::parse(text)?;
+        let meter = Arc::new(MeteredStore::new(store_at(&uri)?));
+        let store: Arc<dyn ObjectStore> = Arc::<MeteredStore>::clone(&meter);
+        let report = probe(&store, &executor())?;
+        let totals = meter.totals();
+        let checks = report.checks.iter().map(|check| StoreCheckRow {
+            guarantee: check.guarantee.name().into(),
+            holds: check.outcome == GuaranteeOutcome::Holds,
+            how: match &check.outcome {
+                GuaranteeOutcome::Holds => None,
+                GuaranteeOutcome::Broken(how) => Some(how.clone()),
+            },
+            consequence: check.guarantee.consequence().into(),
+        });
+        Ok(StoreProbeReport {
+            store: uri.to_string(),
+            safe: report.is_safe(),
+            checks: checks.collect(),
+            leftovers: report.leftovers.clone(),
+            requests: totals.creates
+                + totals.replaces
+                + totals.gets
+                + totals.lists
+                + totals.deletes,
+            bytes: totals.bytes_sent + totals.bytes_received,
+        })
     }
 
     /// Returns a device that looks like the one that [`Daemon::make_object_device`] would make. Nothing is written.
@@ -173,11 +231,18 @@ impl Daemon {
         Ok(ObjectDevice::remove(store_at(&uri)?, executor())?)
     }
 
-    /// Ends the wait of a pool for stores that do not answer. It is suspended then, and can be exported.
-    pub(crate) fn give_up_stores(&self, active: &ActivePool) {
-        let devices = active.pool.devices().into_iter();
-        let waiting = devices.filter_map(|device| self.object_devices.in_use(&device.path));
-        waiting.for_each(|device| device.give_up());
+    /// Returns whether a device of this daemon lies at an address.
+    pub(crate) fn has_object_device(&self, path: &Path) -> bool {
+        { path.to_str() }.is_some_and(|path| self.object_devices.in_use(path).is_some())
+    }
+
+    /// The reason why a store does not answer or refuses, if it does either.
+    pub(crate) fn store_trouble(&self, text: &str) -> Option<String> {
+        let check = || {
+            let store = store_at(&ObjectUri::parse(text)?)?;
+            Ok(ObjectDevice::check(&store, &executor())?)
+        };
+        check().err().map(|failure: Failure| failure.message)
     }
 
     /// Removes the objects of the devices of a destroyed pool, and tells the caller.

@@ -14,11 +14,12 @@ use super::plan::warnings;
 use crate::failure::{Failure, Result};
 use crate::host::pool_lock::PoolLock;
 use crate::host::process::system::System;
-use crate::ops::imports::scan::{SCAN, choose};
+use crate::ops::imports::scan::choose;
 use crate::state::callers::channel::NonInteractive;
 use crate::state::callers::context::CallerContext;
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
+use crate::state::devices::remote_devices::SCAN;
 use crate::state::pools::active_pool::ActivePool;
 
 impl Daemon {

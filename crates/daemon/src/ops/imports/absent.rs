@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use protocol::api::{FailureKind, PoolReport, ScrubRow, command};
+use protocol::api::{FailureKind, PoolReport, command};
 
 use super::scan::FoundPool;
 use crate::failure::{Failure, Result};
+use crate::ops::devices::store_outages::outage;
+use crate::ops::pools::report::blank;
 use crate::state::daemon::Daemon;
 use crate::state::memory::KnownPool;
 
@@ -22,6 +24,21 @@ impl Daemon {
 
     fn absent_report(&self, name: &str, known: &KnownPool) -> PoolReport {
         let mut report = report(name, known);
+        if self.late_imports.has(name) {
+            let paths = known.paths().into_iter();
+            let outages = paths.filter_map(|path| Some((outage(&path.to_string_lossy())?, path)));
+            if let Some((outage, path)) = outages.max_by_key(|(outage, _)| outage.time) {
+                report.trouble = Some(format!(
+                    "The pool is being imported: {} has not answered for {} s.",
+                    path.display(),
+                    outage.time.as_secs()
+                ));
+            }
+            report.action = Some(format!(
+                "Nothing has to be done: the daemon tries again by itself, at least once a minute. To try now: 'strongroom \
+                 pool import {name}'. To forget the pool: 'strongroom pool export {name}'."
+            ));
+        }
         if let Some((mapping, reason)) = self.awaited_mapping(known) {
             let mut options = String::new();
             if let Some(header) = &mapping.open.header {
@@ -75,14 +92,7 @@ impl Daemon {
 
 fn report(name: &str, known: &KnownPool) -> PoolReport {
     let reason = known.reason.as_deref();
-    let none = ScrubRow {
-        state: "none".into(),
-        ..ScrubRow::default()
-    };
     PoolReport {
-        name: name.into(),
-        guid: known.guid.unwrap_or(0),
-        health: "UNAVAIL".into(),
         trouble: Some(format!(
             "The pool was imported here before, and is not imported now: {}.",
             reason.unwrap_or("its devices were not looked at yet")
@@ -91,30 +101,11 @@ fn report(name: &str, known: &KnownPool) -> PoolReport {
             "Attach its devices and run 'strongroom pool import {name}'. To forget the pool: 'strongroom pool \
              export {name}'."
         )),
-        size: 0,
-        allocated: 0,
-        free: 0,
-        space_low: None,
-        expandable: 0,
-        dedupratio: 1.0,
-        freeing: false,
         read_only: known.read_only,
-        txg: 0,
-        devices: Vec::new(),
-        scrub: none.clone(),
-        scrub_late: None,
         altroot: known
             .altroot
             .as_ref()
             .map(|root| root.display().to_string()),
-        resilver: none,
-        removal: None,
-        trim: None,
-        checkpoint: None,
-        follower: None,
-        initialize: None,
-        damage: Vec::new(),
-        waiting: Vec::new(),
-        reader: None,
+        ..blank(name, known.guid.unwrap_or(0))
     }
 }

@@ -12,9 +12,10 @@ use crate::host::identity::this_claimant;
 use crate::host::process::system::System;
 use crate::ops::devices::meters::pool_user;
 use crate::ops::imports::last_host::await_no_other;
-use crate::ops::imports::scan::{FoundPool, SCAN};
+use crate::ops::imports::scan::FoundPool;
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
+use crate::state::devices::remote_devices::SCAN;
 
 /// The property of the root dataset that asks for reservations.
 const PROPERTY: &str = "reservations";

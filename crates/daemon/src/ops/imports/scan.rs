@@ -14,10 +14,8 @@ use crate::failure::{Failure, Result};
 use crate::host::process::system::System;
 use crate::ops::devices::object_stores::is_on_store;
 use crate::state::daemon::Daemon;
+use crate::state::devices::remote_devices::SCAN;
 use crate::state::memory::KnownPool;
-
-/// The user of devices that are looked at, in messages.
-pub(crate) const SCAN: &str = "a command that looks for pools";
 
 /// The devices that say they belong to one pool.
 pub(crate) struct FoundPool {
@@ -180,7 +178,9 @@ impl Daemon {
                 }
             }
         }
-        for path in usual {
+        // A store in use has nothing to import, and may not answer.
+        let is_free = |path: &PathBuf| !(is_on_store(path) && self.has_object_device(path));
+        for path in usual.into_iter().filter(is_free) {
             places.entry(canonical(&path)).or_insert(false);
         }
         places

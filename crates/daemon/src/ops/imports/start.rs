@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use protocol::api::command;
+use protocol::api::{FailureKind, command};
 use protocol::device_name::DeviceName;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::devices::layers::{Carrier, below, by_layer};
+use crate::ops::imports::late::{StorePool, lies_on_store};
 use crate::state::callers::channel::NonInteractive;
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
@@ -65,46 +66,68 @@ impl Daemon {
             layer.sort_by_key(Start::is_remote);
             layer
         });
-        for one in layers.flatten() {
-            match one {
-                Start::Mapping(name, _) => drop(self.open_known(&name)),
-                Start::Pool(name, known) => self.import_again(&name, &known, &places, keys_until),
+        for layer in layers {
+            let mut attempts = Vec::new();
+            for one in layer {
+                match one {
+                    Start::Mapping(name, _) => drop(self.open_known(&name)),
+                    Start::Pool(name, known) if lies_on_store(&known) => {
+                        let places = places.clone();
+                        let pool = StorePool {
+                            name,
+                            known,
+                            places,
+                        };
+                        attempts.push(self.begin_import(pool, keys_until));
+                    }
+                    Start::Pool(name, known) => {
+                        drop(self.import_again(&name, &known, &places, keys_until));
+                    }
+                }
+            }
+            // The next layer may lie on them. A store that does not answer keeps up nothing else for long.
+            for attempt in attempts {
+                attempt.wait_until(keys_until);
             }
         }
     }
 
     /// Imports a pool that was imported before. If that is impossible, the pool is remembered, with the reason.
+    ///
+    /// # Errors
+    /// That reason.
     pub(crate) fn import_again(
         self: &Arc<Self>,
         name: &str,
         known: &KnownPool,
         places: &[PathBuf],
         keys_until: Instant,
-    ) {
+    ) -> Result<()> {
         if let Some((mapping, reason)) = self.awaited_mapping(known) {
             let mapping = mapping.open.name;
             let reason = format!("it waits for the mapping '{mapping}': {reason}");
             tracing::error!(pool = name, reason, "the pool waits");
             self.pool_table.note_absent(name, &reason);
-            return;
+            return Err(Failure::new(FailureKind::Busy, reason));
         }
         let mut nobody = NonInteractive::default();
         let mut context = CallerContext::internal("import at start", &mut nobody);
         let keys = Some(keys_until);
         let result = self.import_known(name, known, places, keys, &mut context);
         nobody.log();
-        match result {
+        match &result {
             Ok(()) => tracing::info!(pool = name, "imported"),
             Err(failure) => {
-                let reason = failure.message;
-                self.pool_table.note_absent(name, &reason);
-                tracing::error!(
-                    pool = name,
-                    reason,
-                    "could not be imported; try again with 'strongroom pool import'"
-                );
+                let reason = &failure.message;
+                self.pool_table.note_absent(name, reason);
+                let again = match self.late_imports.has(name) {
+                    true => "could not be imported; it may be tried again",
+                    false => "could not be imported; try again with 'strongroom pool import'",
+                };
+                tracing::error!(pool = name, reason, "{again}");
             }
         }
+        result
     }
 
     fn import_known(

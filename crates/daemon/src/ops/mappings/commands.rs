@@ -13,6 +13,7 @@ use protocol::api::{DeviceUse, FailureKind, MappingRow, MappingTimes, command};
 use protocol::device_name::DeviceName;
 
 use crate::failure::{Failure, Result};
+use crate::ops::devices::layers::Carrier;
 use crate::ops::mappings::open::{open_luks, open_plain, paused, provider, serve_as};
 use crate::state::callers::channel::Channel;
 use crate::state::daemon::Daemon;
@@ -54,7 +55,7 @@ impl Daemon {
             self.mappings.remove(&new.name);
             return Err(failure);
         }
-        self.import_above(&new.name);
+        self.import_above(&Carrier::Mapping(new.name.clone()));
         // Exports of this mapping may have waited for it, and other mappings.
         self.restore_offers();
         Ok(())

@@ -80,7 +80,9 @@ impl Daemon {
             if opened.is_empty() {
                 return;
             }
-            opened.iter().for_each(|name| self.import_above(name));
+            for name in opened {
+                self.import_above(&Carrier::Mapping(name.clone()));
+            }
         }
     }
 
@@ -101,19 +103,19 @@ impl Daemon {
         }
     }
 
-    /// Imports the pools that waited for a mapping of the table, now that the mapping is open.
-    pub(super) fn import_above(self: &Arc<Self>, name: &str) {
-        if !self.mappings.is_known(name) {
+    /// Imports the pools that waited for a pool or for a mapping of the table, now that this is there.
+    pub(crate) fn import_above(self: &Arc<Self>, carrier: &Carrier) {
+        if matches!(carrier, Carrier::Mapping(name) if !self.mappings.is_known(name)) {
             return;
         }
-        let mapping = Carrier::Mapping(name.into());
         let places: Vec<PathBuf> = self.pool_table.remembered_devices();
         for (pool, known) in self.pool_table.absent() {
             let own = known.paths();
-            let is_above = below(own.iter().map(PathBuf::as_path)).contains(&mapping);
+            let is_above = below(own.iter().map(PathBuf::as_path)).contains(carrier);
             // One that an older program imported has no guid, and is imported by a command.
             if is_above && known.guid.is_some() {
-                self.import_again(&pool, &known, &places, Instant::now() + KEY_TIME);
+                let until = Instant::now() + KEY_TIME;
+                drop(self.import_again(&pool, &known, &places, until));
             }
         }
     }

@@ -21,6 +21,7 @@ use crate::ops::devices::commands::keeps_keys;
 use crate::ops::devices::commands::{redundancy, refuse_mixed};
 use crate::ops::devices::new_pool::MadeDevices;
 use crate::ops::devices::object_stores::{is_on_store, no_heartbeats};
+use crate::ops::devices::store_outages::give_up;
 use crate::ops::imports::disk_reservations::{claim_late, explain_unreserved, release_unwanted};
 use crate::ops::imports::last_host::{is_same, refuse_other_host};
 use crate::ops::imports::scan::{FoundPool, ImportScan, choose};
@@ -29,6 +30,7 @@ use crate::state::callers::context::{CallerContext, first_of};
 use crate::state::callers::decision::Internal;
 use crate::state::daemon::Daemon;
 use crate::state::front_end::ExclusiveUse;
+use crate::state::memory::KnownPool;
 use crate::state::mounts::mountpoints;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::last_end::LastEnd;
@@ -391,12 +393,12 @@ impl Daemon {
         let active = match self.pool(name) {
             Ok(active) => active,
             // If the pool could not be imported at the start, this ends the attempts.
-            Err(_) if self.pool_table.remove(name) => return Ok(()),
+            Err(_) if self.forget_absent(name) => return Ok(()),
             Err(failure) => return Err(failure),
         };
-        match force {
-            true => self.give_up_stores(&active),
-            false => self.may_change_waiting(&active, None)?,
+        let _brief = force.then(|| self.give_up_stores(&active));
+        if !force {
+            self.may_change_waiting(&active, None)?;
         }
         self.stop_runs_with(name);
         let leave = || self.export_in(&active, force, context);
@@ -404,6 +406,17 @@ impl Daemon {
         self.forget_ha(&active);
         close(active, context);
         Ok(())
+    }
+
+    /// Ends the attempts to import a pool that could not be imported at the start. False if there is none of this name.
+    fn forget_absent(&self, name: &str) -> bool {
+        let known = self.pool_table.absent().remove(name);
+        let is_absent = self.pool_table.remove(name);
+        // An attempt may wait for a store.
+        for path in known.iter().flat_map(KnownPool::paths).filter(is_on_store) {
+            give_up(&path.to_string_lossy());
+        }
+        is_absent
     }
 
     fn export_in(

@@ -1,14 +1,20 @@
 //! The health of a pool's devices, and advice for the administrator.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
+use objects::StoreOutage;
 use pool::{
     DeviceInfo, DeviceState, Expandable, Pool, Purpose, ResilverStatus, ScrubStatus, SuspensionEnd,
 };
 use protocol::api::{DeviceRow, Fullness};
 
 use crate::ops::devices::meters::meter;
+use crate::ops::devices::object_stores::is_on_store;
+use crate::ops::devices::store_outages::{outage, waiting_requests};
+use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::events::state_name;
 
@@ -18,20 +24,74 @@ pub(crate) fn degraded(devices: &[DeviceInfo]) -> bool {
     members.any(|device| device.state != DeviceState::Online)
 }
 
+/// The time after which the thread that notes outages looks without being told.
+const IDLE: Duration = Duration::from_secs(3600);
+
 /// A device with requests that is silent for so long does not answer. A disk that works may be silent for a while: when it
 /// spins up, when its cache is flushed, when a network finds another path.
-pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(60);
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// The device that has not answered for the longest time, and this time.
-pub(crate) fn silent(devices: &[DeviceInfo]) -> Option<(&str, Duration)> {
-    silences(devices).max_by_key(|found| found.1)
+/// A device with requests that were not answered.
+pub(crate) struct SilentDevice<'a> {
+    pub(crate) path: &'a str,
+    /// The time for which it has not answered.
+    pub(crate) time: Duration,
+    /// The outage of its store, if it lies on one.
+    outage: Option<StoreOutage>,
 }
 
-/// The devices with requests that were not answered, and for how long. Devices that are not used any more are left out.
-fn silences(devices: &[DeviceInfo]) -> impl Iterator<Item = (&str, Duration)> {
-    let silence = |device: &DeviceInfo| meter(&device.path)?.meter.silence();
+impl SilentDevice<'_> {
+    /// Returns whether the device counts as one that does not answer. A store has said so itself, or has been asked several
+    /// times.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.outage.is_some() || self.time >= SILENCE_MAX
+    }
+
+    /// The message about it, and the advice.
+    pub(crate) fn advice(&self) -> (String, String) {
+        let (path, time) = (self.path, self.time.as_secs());
+        let Some(outage) = &self.outage else {
+            return (
+                format!("{path} has not answered for {time} s. Reads and changes wait for it."),
+                "Look at the device and its connection, and at the log of the kernel.".into(),
+            );
+        };
+        let since = Timestamp::now() - SignedDuration::from_secs(time as i64);
+        let reason = outage.reason.as_ref();
+        let reason = reason.map_or(String::new(), |reason| {
+            format!(" The last failure: {reason}.")
+        });
+        (
+            format!(
+                "{path} has not answered for {time} s, since {}. {} wait for it.{reason}",
+                since.strftime("%Y-%m-%d %H:%M:%S UTC"),
+                waiting_requests(outage),
+            ),
+            "Look at the network and at the status page of the store. The pool goes on by itself when the store answers. \
+             To give up what was not synced: 'strongroom pool export -f'."
+                .into(),
+        )
+    }
+}
+
+/// The device that has not answered for the longest time, those that count as stalled first.
+pub(crate) fn silent(devices: &[DeviceInfo]) -> Option<SilentDevice<'_>> {
+    silences(devices).max_by_key(|found| (found.is_stalled(), found.time))
+}
+
+/// The devices with requests that were not answered. Devices that are not used any more are left out.
+fn silences(devices: &[DeviceInfo]) -> impl Iterator<Item = SilentDevice<'_>> {
     let used = devices.iter().filter(|device| is_used(device));
-    used.filter_map(move |device| Some((device.path.as_str(), silence(device)?)))
+    used.filter_map(|device| {
+        let silence = meter(&device.path).and_then(|open| open.meter.silence());
+        let outage = outage(&device.path);
+        let time = { outage.as_ref() }.map(|outage| outage.time).or(silence)?;
+        Some(SilentDevice {
+            path: &device.path,
+            time,
+            outage,
+        })
+    })
 }
 
 fn is_used(device: &DeviceInfo) -> bool {
@@ -41,8 +101,8 @@ fn is_used(device: &DeviceInfo) -> bool {
 /// Tells of devices that do not answer any more, or again: slow ones, that the pool does without, among them. Returns
 /// whether nothing waits for a device.
 pub(crate) fn note_stalled(active: &ActivePool, devices: &[DeviceInfo]) -> bool {
-    let stalled = silences(devices).filter(|(_, time)| *time >= SILENCE_MAX);
-    let mut stalled: BTreeSet<String> = stalled.map(|(path, _)| path.to_owned()).collect();
+    let stalled = silences(devices).filter(SilentDevice::is_stalled);
+    let mut stalled: BTreeSet<String> = stalled.map(|found| found.path.to_owned()).collect();
     let none_waits = stalled.is_empty();
     let slow = devices.iter().filter(|device| device.is_slow);
     stalled.extend(slow.map(|device| device.path.clone()));
@@ -266,4 +326,28 @@ pub(crate) fn rows(
         io: device.io_mode.map(|mode| mode.as_str().into()),
     };
     devices.iter().map(row).collect()
+}
+
+impl Daemon {
+    /// Notes the begin and the end of outages as events, from now on.
+    pub(crate) fn follow_outages(self: &Arc<Self>) -> std::io::Result<()> {
+        let changes = Arc::clone(&self.store_changes);
+        let daemon = Arc::downgrade(self);
+        threads::start("store-outages", move || {
+            let mut woken = 0;
+            loop {
+                woken = changes.wait(woken, IDLE);
+                let Some(daemon) = daemon.upgrade() else {
+                    return;
+                };
+                for active in daemon.pools() {
+                    let devices = active.pool.devices();
+                    if devices.iter().any(|device| is_on_store(&device.path)) {
+                        note_stalled(&active, &devices);
+                    }
+                }
+            }
+        })
+        .map(drop)
+    }
 }

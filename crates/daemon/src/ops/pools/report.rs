@@ -1,6 +1,7 @@
 //! The report on a pool.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pool::{
@@ -8,9 +9,10 @@ use pool::{
 };
 use protocol::api::{Fullness, PoolReport, RemovalRow, ScrubRow};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::devices::caches;
 use crate::ops::devices::followers;
+use crate::ops::devices::store_outages::unless_stalled;
 use crate::ops::pools::damage;
 use crate::ops::pools::health;
 use crate::ops::pools::scrubs;
@@ -18,6 +20,77 @@ use crate::state::pools::active_pool::ActivePool;
 
 /// A device that has not answered for so long is not asked more.
 const ASKED_AGAIN: Duration = Duration::from_millis(500);
+
+/// The report on a pool, with what `more` adds. While a store does not answer, the last report with the outage.
+pub(crate) fn report_in_time(
+    active: &Arc<ActivePool>,
+    names_files: bool,
+    more: impl FnOnce(&mut PoolReport) -> Result<()> + Send + 'static,
+) -> Result<PoolReport> {
+    let made = unless_stalled(active, move |active| {
+        let mut report = report(active, names_files)?;
+        more(&mut report)?;
+        Ok::<_, Failure>(report)
+    });
+    match made {
+        Some(report) => {
+            let report = report?;
+            active.last_report.note(&report);
+            Ok(report)
+        }
+        None => Ok(stalled_report(active)),
+    }
+}
+
+/// The report on a pool whose store does not answer.
+fn stalled_report(active: &ActivePool) -> PoolReport {
+    let devices = active.pool.devices();
+    health::note_stalled(active, &devices);
+    let last = active.last_report.get();
+    let name = active.pool.name();
+    let mut report = last.unwrap_or_else(|| blank(&name, active.pool.guid()));
+    report.health = "STALLED".into();
+    let advice = health::silent(&devices).map(|device| device.advice());
+    (report.trouble, report.action) = advice.unzip();
+    report
+}
+
+/// A report on a pool of which nothing is known.
+pub(crate) fn blank(name: &str, guid: u64) -> PoolReport {
+    let none = ScrubRow {
+        state: "none".into(),
+        ..ScrubRow::default()
+    };
+    PoolReport {
+        name: name.into(),
+        guid,
+        health: "UNAVAIL".into(),
+        trouble: None,
+        action: None,
+        size: 0,
+        allocated: 0,
+        free: 0,
+        space_low: None,
+        expandable: 0,
+        dedupratio: 1.0,
+        freeing: false,
+        read_only: false,
+        txg: 0,
+        devices: Vec::new(),
+        scrub: none.clone(),
+        scrub_late: None,
+        altroot: None,
+        resilver: none,
+        removal: None,
+        trim: None,
+        checkpoint: None,
+        follower: None,
+        initialize: None,
+        damage: Vec::new(),
+        waiting: Vec::new(),
+        reader: None,
+    }
+}
 
 /// The report on a pool. With `names_files` it names the files that are damaged, as far as their keys are loaded.
 pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolReport> {
@@ -33,7 +106,7 @@ pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolRepor
     let found: Vec<&pool::Damage> = scrub.damage.iter().chain(of_resilver).collect();
     let degraded = health::degraded(&devices);
     let waits = health::silent(&devices);
-    let silent = waits.filter(|(_, time)| *time >= health::SILENCE_MAX);
+    let silent = waits.as_ref().filter(|found| found.is_stalled());
     health::note_stalled(active, &devices);
     let (trouble, action) = match &suspended {
         Some(reason) => (
@@ -49,13 +122,10 @@ pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolRepor
         },
     };
     let (trouble, action) = match (silent, &suspended) {
-        (Some((path, time)), None) => (
-            Some(format!(
-                "{path} has not answered for {} s. Reads and changes wait for it.",
-                time.as_secs()
-            )),
-            Some("Look at the device and its connection, and at the log of the kernel.".into()),
-        ),
+        (Some(device), None) => {
+            let (trouble, action) = device.advice();
+            (Some(trouble), Some(action))
+        }
         _ => (trouble, action),
     };
     let (trouble, action) = match trouble {
@@ -64,7 +134,8 @@ pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolRepor
     };
     let shared = pool.dedup_info();
     // This uses the devices: not one that may not answer.
-    let is_quiet = waits.is_none_or(|(_, time)| time < ASKED_AGAIN);
+    let asked = { waits.as_ref() }.filter(|found| found.is_stalled() || found.time >= ASKED_AGAIN);
+    let is_quiet = asked.is_none();
     let may_read = suspended.is_none() && is_quiet;
     let expandable = match may_read {
         true => pool.expandable(),

@@ -8,6 +8,7 @@ use protocol::api::ReplicationRow;
 
 use crate::failure::Result;
 use crate::host::callers::users::Peer;
+use crate::ops::devices::store_outages::unless_stalled;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::replication::job::{JOBS, ReplicationJob};
@@ -42,7 +43,10 @@ impl Daemon {
     pub(crate) fn all_jobs(&self) -> Vec<JobOfDataset> {
         let mut all = Vec::new();
         for active in self.pools() {
-            for found in active.pool.datasets_with(JOBS).unwrap_or_default() {
+            // A pool whose store does not answer holds up no other.
+            let found = unless_stalled(&active, |active| active.pool.datasets_with(JOBS));
+            let found = found.and_then(std::result::Result::ok);
+            for found in found.unwrap_or_default() {
                 // The property is not inherited.
                 for job in ReplicationJob::of(&found.entry) {
                     all.push(JobOfDataset {

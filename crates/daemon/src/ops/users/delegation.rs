@@ -20,6 +20,7 @@ use protocol::property::Property;
 use crate::failure::{Failure, Result};
 use crate::host::callers::scope::PeerToken;
 use crate::host::callers::users::Peer;
+use crate::ops::devices::store_outages::unless_stalled;
 use crate::state::callers::context::{CallerContext, ENTRY_TEXTS};
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
@@ -372,7 +373,8 @@ impl Daemon {
     /// Returns whether a user has a permission on any dataset.
     pub(crate) fn knows(&self, peer: &Peer) -> bool {
         if peer.dataset().is_none() {
-            return self.any_grants(|grants| grants.concerns(peer));
+            // Of a pool whose store does not answer nothing is allowed.
+            return self.any_grants(false, |grants| grants.concerns(peer));
         }
         let sees = |active: &ActivePool, head: &Entry| {
             let allowed = active.allows_something(head, peer);
@@ -386,13 +388,19 @@ impl Daemon {
 
     /// Returns whether any user but root has a permission, on any dataset.
     pub(crate) fn has_delegates(&self) -> bool {
-        self.any_grants(|grants| grants.0.keys().any(Grantee::is_named))
+        // A pool whose store does not answer may have some. Each command is checked all the same.
+        self.any_grants(true, |grants| grants.0.keys().any(Grantee::is_named))
     }
 
-    fn any_grants(&self, is_so: impl Fn(&Grants) -> bool) -> bool {
-        let pools = self.pools().into_iter();
-        let mut heads = pools.flat_map(|active| active.all_heads().unwrap_or_default());
-        heads.any(|head| is_so(&Grants::of(&head)))
+    /// `unknown` is the answer for a pool whose store does not answer.
+    fn any_grants(&self, unknown: bool, is_so: impl Fn(&Grants) -> bool) -> bool {
+        let pools = self.pools();
+        pools.iter().any(|active| {
+            let heads = unless_stalled(active, |active| active.all_heads().unwrap_or_default());
+            heads.map_or(unknown, |heads| {
+                heads.iter().any(|head| is_so(&Grants::of(head)))
+            })
+        })
     }
 
     /// Gives or takes away permissions.

@@ -3,6 +3,7 @@
 use protocol::api::{DaemonReport, Reply};
 
 use super::done;
+use crate::shutdown::StoreRule;
 
 root_only! {
     DaemonStatus: |_, daemon, _| {
@@ -16,9 +17,9 @@ root_only! {
         }))
     };
     Metrics: |_, daemon, _| daemon.metrics().map(Reply::Metrics);
-    DaemonStop: |_, daemon, _| daemon.shut_down().map(done);
+    DaemonStop: |_, daemon, context| daemon.shut_down_for(context.channel).map(done);
     DaemonStopForced: |_, daemon, context| {
-        for text in daemon.shut_down_by_force() {
+        for text in daemon.shut_down_by_force(StoreRule::GiveUp) {
             context.channel.notice(text);
         }
         Ok(done(()))

@@ -3,6 +3,7 @@
 use protocol::api::Reply;
 
 use super::done;
+use crate::ops::devices::store_outages::unless_stalled;
 use crate::ops::pools::health;
 use crate::ops::pools::sweeps::kind;
 
@@ -35,7 +36,7 @@ root_only! {
         for active in daemon.pools() {
             // A device that does not answer could keep the comparison waiting.
             if health::note_stalled(&active, &active.pool.devices()) {
-                active.observe();
+                unless_stalled(&active, |active| active.observe());
             }
         }
         if it.clear {
@@ -45,6 +46,7 @@ root_only! {
         Ok(Reply::Events(daemon.events.after(it.after)))
     };
     PoolLabelClear: |it, daemon, context| daemon.clear_label(&it.device, it.force, context).map(done);
+    ObjectsProbe: |it, daemon, _| daemon.probe_store(&it.address).map(Reply::StoreProbe);
     PoolFeatures: |it, daemon, _| daemon.features(&it.pools).map(Reply::Features);
     PoolHistory: |it, daemon, _| daemon.history(&it.pool, it.internal).map(Reply::History);
     Inspect: |it, daemon, _| {

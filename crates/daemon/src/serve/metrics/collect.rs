@@ -9,8 +9,10 @@ use luks::MappingMeter;
 use meter::{CacheTotals, Times, Totals};
 use protocol::api::{DeviceRow, Fullness, PoolReport};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::devices::meters;
+use crate::ops::devices::store_outages::unless_stalled;
+use crate::ops::devices::store_prices::store_io;
 use crate::ops::pools::report;
 use crate::serve::metrics::text::{Labels, MetricsPage};
 use crate::state::daemon::Daemon;
@@ -94,8 +96,19 @@ impl Daemon {
 }
 
 fn pool_now(active: &Arc<ActivePool>) -> Result<PoolNow> {
-    let mut report = report::report(active, false)?;
-    let key_roots = key_roots_now(active)?;
+    let report = report::report_in_time(active, false, |_| Ok(()))?;
+    let more = unless_stalled(active, |active| {
+        Ok::<_, Failure>((key_roots_now(active)?, mounts_now(active)?))
+    });
+    let (key_roots, mounts) = more.transpose()?.unwrap_or_default();
+    Ok(of_report(active, report, (key_roots, mounts)))
+}
+
+fn of_report(
+    active: &ActivePool,
+    mut report: PoolReport,
+    (key_roots, mounts): (Vec<KeySample>, Vec<MountSample>),
+) -> PoolNow {
     let rows = std::mem::take(&mut report.devices);
     let devices = rows.into_iter().map(|row| DeviceSample {
         operations: meters::meter(&row.path)
@@ -103,16 +116,16 @@ fn pool_now(active: &Arc<ActivePool>) -> Result<PoolNow> {
             .unwrap_or_default(),
         row,
     });
-    Ok(PoolNow {
+    PoolNow {
         commits: active.pool.commits(),
         nodes: active.pool.node_cache(),
         second: active.pool.cache_devices().totals(),
         keys: active.keys.lock().len(),
         key_roots,
         devices: devices.collect(),
-        mounts: mounts_now(active)?,
+        mounts,
         report,
-    })
+    }
 }
 
 fn key_roots_now(active: &ActivePool) -> Result<Vec<KeySample>> {
@@ -316,6 +329,32 @@ fn of_devices(page: &mut MetricsPage, pools: &[PoolNow]) {
             each.map(move |(op, totals)| (with_op(&labels, op), *op, totals))
         })
     };
+    let stores =
+        || devices().filter_map(|(labels, device)| Some((labels, store_io(&device.row.path)?)));
+    let kinds = stores().flat_map(|(labels, io)| {
+        let kinds = [
+            ("put", io.puts),
+            ("get", io.gets),
+            ("list", io.lists),
+            ("delete", io.deletes),
+            ("repeated", io.repeated),
+        ];
+        kinds.map(|(kind, count)| (with_op(&labels, kind), count))
+    });
+    page.counter(
+        "strongroom_store_requests_total",
+        "Requests to object stores; the repeated ones count as another kind too.",
+        kinds,
+    );
+    let bytes = stores().flat_map(|(labels, io)| {
+        let both = [("sent", io.sent), ("received", io.received)];
+        both.map(|(way, count)| (with_op(&labels, way), count))
+    });
+    page.counter(
+        "strongroom_store_bytes_total",
+        "Bytes of objects that were sent to object stores, or received.",
+        bytes,
+    );
     let state = devices().map(|(mut labels, device)| {
         labels.push(("state", device.row.state.clone()));
         (labels, 1)

@@ -5,3 +5,4 @@ pub(crate) mod leases;
 pub(crate) mod mapping_table;
 pub(crate) mod reencryption_guard;
 pub(crate) mod remote_devices;
+pub(crate) mod store_patience;

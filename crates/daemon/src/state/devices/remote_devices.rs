@@ -9,6 +9,9 @@ use std::sync::{Arc, Weak};
 use block::{AtomicDevice, BlockDevice, DeviceAccess, Error};
 use parking_lot::Mutex;
 
+/// The user of devices that are looked at, in messages.
+pub(crate) const SCAN: &str = "a command that looks for pools";
+
 /// The devices of one kind with a user, by name, and those that a command reads.
 pub(crate) struct RemoteDevices<D> {
     in_use: Mutex<BTreeMap<String, RemoteUse<D>>>,

@@ -37,6 +37,7 @@ use crate::state::mounts::refreshed_files::RefreshedFiles;
 use crate::state::pools::events::{EventLog, PoolObservation};
 use crate::state::pools::image_follower::{COPY_AT_EXPORT, ImageFollower};
 use crate::state::pools::last_end::VolumeLosses;
+use crate::state::pools::last_report::LastReport;
 use crate::state::pools::schedule::Schedule;
 use crate::state::pools::store_reader::StoreReader;
 use crate::state::pools::watcher::Watcher;
@@ -89,6 +90,8 @@ pub(crate) struct ActivePool {
     pub(super) observed: Mutex<PoolObservation>,
     /// The devices that did not answer when that was last looked for.
     stalled: Mutex<BTreeSet<String>>,
+    /// The last report on the pool.
+    pub(crate) last_report: LastReport,
     /// The schedule of scrubs.
     pub(crate) scrubs: Schedule,
     /// The work on the image of the pool in an object store.
@@ -218,6 +221,7 @@ impl ActivePool {
             altroot,
             observed: Mutex::default(),
             stalled: Mutex::default(),
+            last_report: LastReport::default(),
             scrubs: Schedule::default(),
             image: ImageFollower::default(),
             wakeup: Arc::clone(wakeup),

@@ -6,6 +6,8 @@ pub(crate) mod exported_pools;
 pub(crate) mod image_copies;
 pub(crate) mod image_follower;
 pub(crate) mod last_end;
+pub(crate) mod last_report;
+pub(crate) mod late_imports;
 pub(crate) mod pool_table;
 pub(crate) mod pool_worker;
 pub(crate) mod schedule;

@@ -154,6 +154,11 @@ impl PoolTable {
         self.pools.lock().stopping = stopping;
     }
 
+    /// Returns whether the daemon is stopping.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.pools.lock().stopping
+    }
+
     /// Remembers the present devices of the imported pools.
     pub(crate) fn remember_pools(&self) {
         self.remember(&mut self.pools.lock());

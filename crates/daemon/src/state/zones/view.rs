@@ -226,6 +226,7 @@ impl ZoneView {
             | Reply::Anchors(_)
             | Reply::AnchorRows(_)
             | Reply::Inspection(_)
+            | Reply::StoreProbe(_)
             | Reply::Permissions(_)
             | Reply::Zones(_)
             | Reply::Tokens(_)

@@ -11,8 +11,10 @@ use super::simulation::LIMITS;
 use super::store::StoreFaults;
 use super::world::{ActorId, SimExecutor, World};
 use crate::Error;
+use crate::device::append::LineChange;
 use crate::device::create;
 use crate::device::line::{Line, LineLimits, LineRule};
+use crate::device::{StoreMonitor, StoreOutage};
 use crate::line::names;
 use crate::store::Executor;
 
@@ -225,6 +227,89 @@ fn a_machine_that_still_writes_is_told_when_the_pool_is_removed() {
     assert!(removed.is_ok_and(|count| count > 0));
     let state = schedule.stage.world.state();
     assert!(state.shelf.objects.is_empty());
+}
+
+/// A machine that has taken the line of an empty store.
+fn taken_line(schedule: &Schedule) -> Arc<Line> {
+    let stage = schedule.stage.clone();
+    schedule.finish(0, async move {
+        let line = stage.line(0);
+        line.open(None).await.expect("the store has no faults");
+        line.take().await.expect("nobody else takes the line");
+        line
+    })
+}
+
+/// Lets a write wait for a store that does not answer. Returns the seconds after which it failed.
+fn seconds_of_patience(
+    schedule: &Schedule,
+    line: &Arc<Line>,
+    patience: Duration,
+) -> Option<(u64, StoreOutage)> {
+    let world = Arc::clone(&schedule.stage.world);
+    let begin = world.state().now;
+    let writing = Arc::clone(line);
+    let written = schedule.start(0, async move {
+        let block = LineChange::write(0, &[7; 4096]);
+        writing.change_durably(block).await
+    });
+    while world.state().now < begin + Duration::from_secs(15) {
+        assert!(world.step(), "it waits for nothing");
+    }
+    let monitor = StoreMonitor(Arc::downgrade(line));
+    let outage = monitor.outage()?;
+    monitor.set_patience(Some(patience));
+    while written.lock().is_none() {
+        assert!(world.step(), "it waits for nothing");
+    }
+    let error = written.lock().take()?.err()?;
+    assert!(
+        error.is_outage() && error.to_string().contains("given up"),
+        "{error}"
+    );
+    Some(((world.state().now - begin).as_secs(), outage))
+}
+
+#[test]
+fn a_write_waits_for_a_store_as_long_as_the_patience_lasts() {
+    let schedule = Schedule::new(None);
+    let line = taken_line(&schedule);
+    schedule.stage.world.state().outage = Duration::from_secs(1_000);
+    let found = seconds_of_patience(&schedule, &line, Duration::from_secs(30));
+    let (seconds, outage) = found.expect("the write fails");
+    assert!((30..32).contains(&seconds), "{seconds}");
+    assert!(outage.writes > 0 && outage.others == 0, "{outage:?}");
+    assert!(outage.bytes > 4096 && outage.time >= Duration::from_secs(14));
+    assert!(outage.reason.is_some());
+}
+
+/// A request on a slow line may only need time.
+#[test]
+fn a_request_without_any_answer_has_more_time() {
+    let schedule = Schedule::new(None);
+    let line = taken_line(&schedule);
+    let state = line.state();
+    let next = state.writer.as_ref().map_or(0, |writer| writer.next);
+    drop(state);
+    schedule.close(0, "create", names::log(next));
+    let found = seconds_of_patience(&schedule, &line, Duration::from_secs(30));
+    let (seconds, outage) = found.expect("the write fails");
+    assert!((150..152).contains(&seconds), "{seconds}");
+    assert_eq!(outage.reason, None);
+}
+
+#[test]
+fn a_write_without_a_limit_waits_until_the_store_answers() {
+    let schedule = Schedule::new(None);
+    let line = taken_line(&schedule);
+    schedule.stage.world.state().outage = Duration::from_secs(5_000);
+    let writing = Arc::clone(&line);
+    let written = schedule.finish(0, async move {
+        let block = LineChange::write(0, &[7; 4096]);
+        writing.change_durably(block).await
+    });
+    written.expect("it waits");
+    assert!(StoreMonitor(Arc::downgrade(&line)).outage().is_none());
 }
 
 /// A reader lists one half of the numbers, then a writer makes two objects durable, one after the other, and then the reader

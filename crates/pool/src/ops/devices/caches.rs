@@ -66,7 +66,7 @@ impl CacheMembership<'_> {
     /// The cache devices.
     pub fn list(&self) -> Vec<CacheInfo> {
         let used = self.engine.disk.caches.devices();
-        let state = self.engine.state.read();
+        let state = self.engine.state.visible();
         let info = |cache: &ConfigCache| {
             let device = used.iter().find(|device| device.guid == cache.guid);
             CacheInfo {

@@ -47,7 +47,7 @@ impl Pool {
 impl Resilverer<'_> {
     /// Returns how far the resilver is, or how the last one ended.
     pub fn status(&self) -> ResilverStatus {
-        self.engine.state.read().config.resilver.clone()
+        self.engine.state.visible().config.resilver.clone()
     }
 
     /// Copies about `budget` bytes more. False once nothing is left to do now. Where a log cannot be read it

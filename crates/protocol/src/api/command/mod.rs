@@ -225,7 +225,7 @@ commands! {
         HaCheck, HaStatus, LuksOpen, LuksClose, LuksStatus, LuksRefresh, LuksResize, LuksReencrypt, LuksSuspend,
         LuksResume, LuksBorrow, PoolCreate, PoolImportable, PoolImport, PoolExport, PoolRefresh, PoolDestroy, PoolStatus, PoolIo,
         PoolDevices, PoolSplit, PoolReguid, PoolSync, PoolSweep, PoolCheckpoint, PoolScrub, PoolFeatures, PoolHistory,
-        PoolEvents, PoolLabelClear, KeyLoad, KeyUnload, KeyChange, KeyRotate, KeyGenerations, KeyAdd, KeyRemove,
+        PoolEvents, PoolLabelClear, ObjectsProbe, KeyLoad, KeyUnload, KeyChange, KeyRotate, KeyGenerations, KeyAdd, KeyRemove,
         KeySlots, KeyBackup, KeyRestore, KeyAccept, KeyStatus, Create, Prune, Destroy, DestroyLater, Shred, Clone,
         Promote, Hold, Release, Holds, Bookmark, DestroyBookmark, Send, Receive, Diff, ReceiveAbandon, Rename, Get, Set,
         Userspace, Inherit, Mount, Home, Remount, Unmount, Snapshot, Rollback, Inspect, Anchor, AnchorVerify,

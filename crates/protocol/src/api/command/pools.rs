@@ -224,6 +224,12 @@ requests! {
         pools: Vec<String>,
     }
 
+    /// Check the guarantees of an object store.
+    ObjectsProbe: Changes, "objects probe" [address] {
+        /// The address of the store.
+        address: String,
+    }
+
     /// List the commands in the history of a pool.
     PoolHistory: Reads, "pool history" ["-i" internal, pool] {
         /// The pool.

@@ -212,6 +212,32 @@ pub struct DeviceIo {
     pub flush: Io,
     /// Discards.
     pub discard: Io,
+    /// The requests to its object store, if it lies on one.
+    #[serde(default)]
+    pub store: Option<StoreIo>,
+}
+
+/// The requests to an object store since the device was opened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StoreIo {
+    /// Requests that create or replace objects.
+    pub puts: u64,
+    /// Requests that read objects.
+    pub gets: u64,
+    /// Requests that list objects.
+    pub lists: u64,
+    /// Requests that remove objects.
+    pub deletes: u64,
+    /// Requests that had no answer, and were repeated. They count above too.
+    pub repeated: u64,
+    /// Bytes of objects that were sent.
+    pub sent: u64,
+    /// Bytes of objects that were received.
+    pub received: u64,
+    /// The price of all this, if the prices are known.
+    pub cost: Option<f64>,
+    /// The currency of the price.
+    pub currency: Option<String>,
 }
 
 /// Operations of one kind.
@@ -327,6 +353,36 @@ pub struct ImportablePool {
     pub devices: Vec<String>,
     /// Devices that are missing, where they were last.
     pub missing: Vec<String>,
+}
+
+/// The guarantees of an object store, as a check found them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoreProbeReport {
+    /// The address of the store.
+    pub store: String,
+    /// True if a pool can rely on it.
+    pub safe: bool,
+    /// The guarantees.
+    pub checks: Vec<StoreCheckRow>,
+    /// The objects that could not be removed again.
+    pub leftovers: Vec<String>,
+    /// The requests that were sent.
+    pub requests: u64,
+    /// The bytes that were sent and received.
+    pub bytes: u64,
+}
+
+/// A guarantee of an object store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoreCheckRow {
+    /// The name.
+    pub guarantee: String,
+    /// True if no violation was found.
+    pub holds: bool,
+    /// The violation.
+    pub how: Option<String>,
+    /// The loss that a pool has without the guarantee.
+    pub consequence: String,
 }
 
 /// The features of a pool.

@@ -519,6 +519,13 @@ pub(crate) struct PoolStatusArgs {
 /// the time since the line before. READS, WRITES, RBYTES and WBYTES are per second. With -l, RWAIT, WWAIT
 /// and FWAIT are the average times of a read, a write and a flush. All requests to the devices count,
 /// metadata and copies included.
+///
+/// With -r, the numbers are the requests of pools on object stores since the devices were opened, or since the
+/// line before, by kind: PUTS create objects, GETS read them, LISTS list and DELETES remove them. REPEATED of
+/// these had no answer and were sent again. SENT and RECEIVED are bytes of objects. COST needs prices for 1,000
+/// requests and for 1 GB of received bytes, in /etc/strongroom/store-prices or the file that
+/// STRONGROOM_STORE_PRICES of the daemon names. A line has the beginning of addresses, and prices:
+/// `s3://bucket put=0.005 get=0.0004 list=0.005 out=0.09 currency=USD`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -528,10 +535,14 @@ EXAMPLES
   The devices of one pool with times, every five seconds, three times:
     strongroom pool iostat -v -l tank 5 3
 
+  The requests to object stores of each hour, and their cost:
+    strongroom pool iostat -r 3600
+
 JSON
   [{\"name\", \"allocated\", \"free\", \"devices\": [{\"path\", \"elapsed\",
-    \"read\": {\"operations\", \"bytes\", \"errors\", \"nanos\"}, \"write\", \"flush\", \"discard\"},
-    ...]}, ...], counted since the array before; \"elapsed\" and \"nanos\" are nanoseconds.
+    \"read\": {\"operations\", \"bytes\", \"errors\", \"nanos\"}, \"write\", \"flush\", \"discard\",
+    \"store\": null or {\"puts\", \"gets\", \"lists\", \"deletes\", \"repeated\", \"sent\", \"received\",
+      \"cost\": null or a number, \"currency\"}}, ...]}, ...], counted since the array before; \"elapsed\" and \"nanos\" are nanoseconds.
 
 EXIT CODES
   3 if there is no such pool.")]
@@ -542,6 +553,9 @@ pub(crate) struct PoolIostat {
     /// Show how long operations take
     #[arg(short)]
     pub(crate) latencies: bool,
+    /// Show the requests to object stores, and what they cost, in place of the operations
+    #[arg(short, conflicts_with = "latencies")]
+    pub(crate) requests: bool,
     /// Leave out the average since the devices were opened, and wait for the first interval
     #[arg(short = 'y')]
     pub(crate) skip_first: bool,

@@ -4,7 +4,7 @@ use console::outcome::Result;
 use console::session::{Session, answer};
 use console::show::table::{self, Column};
 use console::show::{json, size};
-use protocol::api::{CacheIo, DeviceIo, Io, PoolIoReport, command};
+use protocol::api::{CacheIo, DeviceIo, Io, PoolIoReport, StoreIo, command};
 
 use super::repeat;
 use crate::cmd::pool::args::PoolIostat;
@@ -57,6 +57,25 @@ fn device_since(now: &DeviceIo, before: &DeviceIo) -> DeviceIo {
         write: io_since(now.write, before.write),
         flush: io_since(now.flush, before.flush),
         discard: io_since(now.discard, before.discard),
+        store: now.store.as_ref().map(|now| match &before.store {
+            Some(before) => requests_since(now, before),
+            None => now.clone(),
+        }),
+    }
+}
+
+fn requests_since(now: &StoreIo, before: &StoreIo) -> StoreIo {
+    let cost = now.cost.zip(before.cost).map(|(now, before)| now - before);
+    StoreIo {
+        puts: now.puts.saturating_sub(before.puts),
+        gets: now.gets.saturating_sub(before.gets),
+        lists: now.lists.saturating_sub(before.lists),
+        deletes: now.deletes.saturating_sub(before.deletes),
+        repeated: now.repeated.saturating_sub(before.repeated),
+        sent: now.sent.saturating_sub(before.sent),
+        received: now.received.saturating_sub(before.received),
+        cost: cost.or(now.cost),
+        currency: now.currency.clone(),
     }
 }
 
@@ -93,7 +112,11 @@ fn report(pools: &[PoolIoReport], args: &PoolIostat, made: u64) -> String {
             rows.push(row(&name, space, std::slice::from_ref(device), args));
         }
     }
-    let table = table::show(&heads(args.latencies), &rows, args.script);
+    let heads = match args.requests {
+        true => request_heads(),
+        false => heads(args.latencies),
+    };
+    let table = table::show(&heads, &rows, args.script);
     match (made, args.script) {
         (0, _) | (_, true) => table,
         _ if rows.len() == 1 => table
@@ -123,6 +146,9 @@ fn row(
     args: &PoolIostat,
 ) -> Vec<String> {
     let exact = args.parsable;
+    if args.requests {
+        return request_row(name, devices, exact);
+    }
     let bytes = |value: Option<u64>| value.map_or("-".into(), |bytes| size::show(bytes, exact));
     let rate = |value: fn(&DeviceIo) -> u64| devices.iter().map(|at| per_second(at, value)).sum();
     let mut cells = vec![
@@ -138,6 +164,48 @@ fn row(
         let kinds: [fn(&DeviceIo) -> Io; 3] = [|at| at.read, |at| at.write, |at| at.flush];
         cells.extend(kinds.map(|kind| wait(devices.iter().map(kind), exact)));
     }
+    cells
+}
+
+fn request_heads() -> Vec<Column> {
+    let numbers = [
+        "PUTS", "GETS", "LISTS", "DELETES", "REPEATED", "SENT", "RECEIVED", "COST",
+    ];
+    let right = numbers.iter().map(|name| Column::right(*name));
+    std::iter::once(Column::left("NAME")).chain(right).collect()
+}
+
+/// A line of the requests to the object stores of devices together.
+fn request_row(name: &str, devices: &[DeviceIo], exact: bool) -> Vec<String> {
+    let stores: Vec<&StoreIo> = devices.iter().filter_map(|at| at.store.as_ref()).collect();
+    let mut cells = vec![name.to_owned()];
+    if stores.is_empty() {
+        cells.extend((0..8).map(|_| "-".to_owned()));
+        return cells;
+    }
+    let sum = |value: fn(&StoreIo) -> u64| stores.iter().map(|at| value(at)).sum::<u64>();
+    let counts: [fn(&StoreIo) -> u64; 5] = [
+        |at| at.puts,
+        |at| at.gets,
+        |at| at.lists,
+        |at| at.deletes,
+        |at| at.repeated,
+    ];
+    cells.extend(counts.map(|value| count(sum(value), exact)));
+    cells.push(size::show(sum(|at| at.sent), exact));
+    cells.push(size::show(sum(|at| at.received), exact));
+    let costs: Vec<f64> = stores.iter().filter_map(|at| at.cost).collect();
+    let currency = stores.iter().find_map(|at| at.currency.as_deref());
+    cells.push(match costs.is_empty() {
+        true => "-".into(),
+        false => format!(
+            "{:.4} {}",
+            costs.iter().sum::<f64>(),
+            currency.unwrap_or_default()
+        )
+        .trim_end()
+        .into(),
+    });
     cells
 }
 
@@ -196,6 +264,7 @@ mod tests {
             write: io(5 * times, times << 20, 5 * times * 1_234_567),
             flush: Io::default(),
             discard: Io::default(),
+            store: None,
         }
     }
 
@@ -220,6 +289,7 @@ mod tests {
         PoolIostat {
             verbose,
             latencies: true,
+            requests: false,
             skip_first: false,
             script,
             parsable: script,
