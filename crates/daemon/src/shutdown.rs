@@ -7,8 +7,8 @@ use objects::StoreOutage;
 
 use crate::failure::{Failure, Result};
 use crate::ops::devices::layers::{Carrier, below, by_layer};
-use crate::ops::devices::object_stores::is_on_store;
-use crate::ops::devices::store_outages::waiting_requests;
+use crate::ops::devices::stores::object_stores::is_on_store;
+use crate::ops::devices::stores::store_outages::waiting_requests;
 use crate::ops::front_end_calls::WithdrawnOffers;
 use crate::state::callers::channel::Channel;
 use crate::state::callers::decision::Internal;

@@ -23,7 +23,7 @@ use crate::state::daemon::Daemon;
 use crate::state::front_end::ExclusiveUse;
 use crate::state::keys::keyring::has_generation;
 use crate::state::pools::active_pool::ActivePool;
-use crate::state::pools::image_follower::COPY_OF_KEYS;
+use crate::state::pools::images::image_follower::COPY_OF_KEYS;
 
 /// The keysource of a dataset whose key is unknown: each read of it gives another key.
 const NOWHERE: &str = "raw,file:///dev/random";

@@ -11,7 +11,7 @@ use protocol::property::{Property, Settable, is_of_pools};
 use crate::failure::{Failure, Result};
 use crate::ops::datasets::spec::DatasetSpec;
 use crate::ops::datasets::volumes;
-use crate::ops::devices::object_stores::{is_on_store, no_heartbeats};
+use crate::ops::devices::stores::object_stores::{is_on_store, no_heartbeats};
 use crate::ops::mounts::nfs_shares::check_server;
 use crate::ops::mounts::unmounts::EndedMount;
 use crate::state::callers::context::{CallerContext, ENTRY_TEXTS, first_of};

@@ -10,7 +10,7 @@ use store::NewMember;
 use crate::failure::{Failure, Result};
 use crate::host::process::system::new_guid;
 use crate::host::process::system::now_secs;
-use crate::ops::devices::object_stores::is_on_store;
+use crate::ops::devices::stores::object_stores::is_on_store;
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;

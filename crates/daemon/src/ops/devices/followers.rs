@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::ops::devices::commands::find;
 use crate::ops::devices::meters::pool_user;
 use crate::ops::devices::new_pool::MadeDevices;
-use crate::ops::devices::object_stores::is_on_store;
+use crate::ops::devices::stores::object_stores::is_on_store;
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;

@@ -10,7 +10,7 @@ use protocol::device_name::DeviceName;
 use store::Store;
 
 use crate::failure::{Failure, Result};
-use crate::ops::devices::object_stores::is_on_store;
+use crate::ops::devices::stores::object_stores::is_on_store;
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::front_end::ExclusiveUse;

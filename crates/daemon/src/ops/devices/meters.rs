@@ -15,8 +15,8 @@ use protocol::api::{CacheIo, DeviceIo, Io, PoolIoReport};
 use protocol::device_name::DeviceName;
 
 use crate::failure::Result;
-use crate::ops::devices::store_outages::unless_stalled;
-use crate::ops::devices::store_prices::store_io;
+use crate::ops::devices::stores::store_outages::unless_stalled;
+use crate::ops::devices::stores::store_prices::store_io;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
 

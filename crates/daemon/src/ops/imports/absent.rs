@@ -6,7 +6,7 @@ use protocol::api::{FailureKind, PoolReport, command};
 
 use super::scan::FoundPool;
 use crate::failure::{Failure, Result};
-use crate::ops::devices::store_outages::outage;
+use crate::ops::devices::stores::store_outages::outage;
 use crate::ops::pools::report::blank;
 use crate::state::daemon::Daemon;
 use crate::state::memory::KnownPool;

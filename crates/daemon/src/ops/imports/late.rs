@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use protocol::api::FailureKind;
 
 use crate::ops::devices::layers::Carrier;
-use crate::ops::devices::object_stores::is_on_store;
+use crate::ops::devices::stores::object_stores::is_on_store;
 use crate::state::daemon::Daemon;
 use crate::state::memory::KnownPool;
 use crate::state::pools::late_imports::FirstAttempt;

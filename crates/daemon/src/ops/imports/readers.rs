@@ -17,7 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::host::pool_lock::PoolLock;
 use crate::host::process::system::System;
 use crate::ops::devices::meters::{metered, pool_user};
-use crate::ops::devices::object_stores::is_on_store;
+use crate::ops::devices::stores::object_stores::is_on_store;
 use crate::ops::imports::scan::FoundPool;
 use crate::state::callers::channel::NonInteractive;
 use crate::state::callers::context::CallerContext;

@@ -12,7 +12,7 @@ use store::Store;
 
 use crate::failure::{Failure, Result};
 use crate::host::process::system::System;
-use crate::ops::devices::object_stores::is_on_store;
+use crate::ops::devices::stores::object_stores::is_on_store;
 use crate::state::daemon::Daemon;
 use crate::state::devices::remote_devices::SCAN;
 use crate::state::memory::KnownPool;

@@ -12,8 +12,8 @@ use pool::{
 use protocol::api::{DeviceRow, Fullness};
 
 use crate::ops::devices::meters::meter;
-use crate::ops::devices::object_stores::is_on_store;
-use crate::ops::devices::store_outages::{outage, waiting_requests};
+use crate::ops::devices::stores::object_stores::is_on_store;
+use crate::ops::devices::stores::store_outages::{outage, waiting_requests};
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::events::state_name;

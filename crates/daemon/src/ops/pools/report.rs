@@ -12,7 +12,7 @@ use protocol::api::{Fullness, PoolReport, RemovalRow, ScrubRow};
 use crate::failure::{Failure, Result};
 use crate::ops::devices::caches;
 use crate::ops::devices::followers;
-use crate::ops::devices::store_outages::unless_stalled;
+use crate::ops::devices::stores::store_outages::unless_stalled;
 use crate::ops::pools::damage;
 use crate::ops::pools::health;
 use crate::ops::pools::scrubs;

@@ -8,7 +8,7 @@ use protocol::api::ReplicationRow;
 
 use crate::failure::Result;
 use crate::host::callers::users::Peer;
-use crate::ops::devices::store_outages::unless_stalled;
+use crate::ops::devices::stores::store_outages::unless_stalled;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::replication::job::{JOBS, ReplicationJob};

@@ -20,7 +20,7 @@ use protocol::property::Property;
 use crate::failure::{Failure, Result};
 use crate::host::callers::scope::PeerToken;
 use crate::host::callers::users::Peer;
-use crate::ops::devices::store_outages::unless_stalled;
+use crate::ops::devices::stores::store_outages::unless_stalled;
 use crate::state::callers::context::{CallerContext, ENTRY_TEXTS};
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;

@@ -3,7 +3,7 @@
 use protocol::api::Reply;
 
 use super::done;
-use crate::ops::devices::store_outages::unless_stalled;
+use crate::ops::devices::stores::store_outages::unless_stalled;
 use crate::ops::pools::health;
 use crate::ops::pools::sweeps::kind;
 

@@ -11,8 +11,8 @@ use protocol::api::{DeviceRow, Fullness, PoolReport};
 
 use crate::failure::{Failure, Result};
 use crate::ops::devices::meters;
-use crate::ops::devices::store_outages::unless_stalled;
-use crate::ops::devices::store_prices::store_io;
+use crate::ops::devices::stores::store_outages::unless_stalled;
+use crate::ops::devices::stores::store_prices::store_io;
 use crate::ops::pools::report;
 use crate::serve::metrics::text::{Labels, MetricsPage};
 use crate::state::daemon::Daemon;

@@ -35,7 +35,7 @@ use crate::state::mounts::mounted_dirs::{MountedDir, MountedDirs};
 use crate::state::mounts::nfs_share::NfsShare;
 use crate::state::mounts::refreshed_files::RefreshedFiles;
 use crate::state::pools::events::{EventLog, PoolObservation};
-use crate::state::pools::image_follower::{COPY_AT_EXPORT, ImageFollower};
+use crate::state::pools::images::image_follower::{COPY_AT_EXPORT, ImageFollower};
 use crate::state::pools::last_end::VolumeLosses;
 use crate::state::pools::last_report::LastReport;
 use crate::state::pools::schedule::Schedule;

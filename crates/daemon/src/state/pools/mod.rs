@@ -3,8 +3,7 @@
 pub(crate) mod active_pool;
 pub(crate) mod events;
 pub(crate) mod exported_pools;
-pub(crate) mod image_copies;
-pub(crate) mod image_follower;
+pub(crate) mod images;
 pub(crate) mod last_end;
 pub(crate) mod last_report;
 pub(crate) mod late_imports;

@@ -14,7 +14,7 @@ use crate::host::identity::this_claimant;
 use crate::host::process::wakeup::Wakeup;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::events::{PoolObservation, changes};
-use crate::state::pools::image_copies;
+use crate::state::pools::images::image_copies;
 use crate::state::pools::watcher::Watcher;
 
 /// The longest time that a transaction group stays open.

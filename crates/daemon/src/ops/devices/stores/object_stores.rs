@@ -15,11 +15,11 @@ use protocol::object_uri::{BucketService, ObjectUri};
 
 use crate::failure::{Failure, Result};
 use crate::ops::devices::new_pool::MadeDevices;
-use crate::ops::devices::store_outages::{wait_without_end, watch};
+use crate::ops::devices::stores::store_outages::{wait_without_end, watch};
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::devices::remote_devices::SCAN;
-use crate::state::pools::image_follower::ImageDevice;
+use crate::state::pools::images::image_follower::ImageDevice;
 
 /// The size of a device for which the user gives none. A store keeps only what is written, so it costs nothing.
 const SIZE: u64 = 16 << 40;

@@ -121,7 +121,11 @@ fn look(active: &Weak<ActivePool>, leaving: &AtomicBool) -> Option<Duration> {
 }
 
 /// Runs until the pool leaves.
-pub(super) fn run(active: &Weak<ActivePool>, wakeup: &Wakeup, leaving: &AtomicBool) {
+pub(in crate::state::pools) fn run(
+    active: &Weak<ActivePool>,
+    wakeup: &Wakeup,
+    leaving: &AtomicBool,
+) {
     let mut woken = 0;
     while !leaving.load(Ordering::Acquire) {
         let Some(pause) = look(active, leaving) else {

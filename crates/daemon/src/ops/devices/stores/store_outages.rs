@@ -175,7 +175,7 @@ impl Daemon {
     }
 
     /// The function by which open devices tell of outages.
-    pub(super) fn outage_observer(&self) -> objects::OutageObserver {
+    pub(in crate::ops::devices) fn outage_observer(&self) -> objects::OutageObserver {
         let changes: Arc<Wakeup> = Arc::clone(&self.store_changes);
         Arc::new(move || changes.wake())
     }

@@ -2,7 +2,7 @@
 
 use protocol::api::StoreIo;
 
-use crate::ops::devices::store_outages::requests;
+use crate::ops::devices::stores::store_outages::requests;
 
 /// The file with the prices, unless [`PRICES_VARIABLE`] names another one.
 const PRICES_FILE: &str = "/etc/strongroom/store-prices";
