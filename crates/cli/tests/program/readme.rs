@@ -265,6 +265,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
     ("docs/guide/src/object-stores.md", "mkdir -p /etc/systemd/system/strongroom.service.d", Not(NO_SYSTEMD)),
     ("docs/guide/src/object-stores.md", "strongroom pool create -O encryption=on tank s3://bucket/tank", Not(NO_BUCKET)),
     ("docs/guide/src/object-stores.md", "strongroom pool add tank log /dev/nvme0n1p1", Not(NO_DISK)),
+    ("docs/guide/src/object-stores.md", "strongroom pool import -o readonly=on s3://bucket/tank tank", Not(NO_BUCKET)),
     ("docs/guide/src/object-stores.md", "strongroom pool import -f s3://bucket/tank", Not(NO_BUCKET)),
     (
         "docs/DEVICES.md",
