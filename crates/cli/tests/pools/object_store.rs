@@ -434,12 +434,7 @@ fn wrong_addresses_are_refused_and_nothing_is_made() {
         has(&place.fails(&line, USAGE), "not on both");
     }
     place.ok("pool create -s 64M -m none disks {DIR}/disks");
-    for line in [
-        "add disks",
-        "add disks log",
-        "add disks cache",
-        "attach disks {DIR}/disks",
-    ] {
+    for line in ["add disks", "add disks log", "add disks cache"] {
         has(
             &place.fails(&format!("pool {line} {address}"), USAGE),
             "when it is made",

@@ -33,7 +33,7 @@ impl Valid {
     pub(crate) const ONCE: Valid = Valid { secs: 0, nanos: 0 };
 }
 
-/// The time after a change of keys for which kept names last: [`Valid::SHORT`], and a tick of the kernel's clock.
+/// The time after a change of keys for which kept names last: a second, and a tick of the kernel's clock.
 pub const NAMES_KEPT: Duration = Duration::from_millis(1020);
 
 const PERMISSIONS: u32 = 0o7777;

@@ -30,9 +30,9 @@ impl Pool {
     /// Returns once everything up to now is durable.
     ///
     /// # Errors
-    /// [`Error::Suspended`](crate::Error::Suspended); [`Error::ReadOnly`](crate::Error::ReadOnly) if there is
-    /// something to commit. If a device fails ([`Error::Store`](crate::Error::Store)), a dataset cannot be
-    /// sealed ([`Error::StreamSealer`](crate::Error::Sealing)), or the pool's own data cannot be read, the error is
+    /// [`Error::Suspended`]; [`Error::ReadOnly`] if there is
+    /// something to commit. If a device fails ([`Error::Store`]), a dataset cannot be
+    /// sealed ([`Error::StreamSealer`](Error::Sealing)), or the pool's own data cannot be read, the error is
     /// that of the cause, and the pool is suspended.
     pub fn commit(&self) -> Result<()> {
         self.engine.commit()

@@ -542,7 +542,8 @@ JSON
   [{\"name\", \"allocated\", \"free\", \"devices\": [{\"path\", \"elapsed\",
     \"read\": {\"operations\", \"bytes\", \"errors\", \"nanos\"}, \"write\", \"flush\", \"discard\",
     \"store\": null or {\"puts\", \"gets\", \"lists\", \"deletes\", \"repeated\", \"sent\", \"received\",
-      \"cost\": null or a number, \"currency\"}}, ...]}, ...], counted since the array before; \"elapsed\" and \"nanos\" are nanoseconds.
+      \"cost\": null or a number, \"currency\"}}, ...]}, ...], counted since the array before;
+    \"elapsed\" and \"nanos\" are nanoseconds.
 
 EXIT CODES
   3 if there is no such pool.")]

@@ -127,7 +127,7 @@ const OF_THE_MACHINE: &str = r##"
 {"pool-destroy": {"pool": "tank"}}
 {"pool-status": {"pools": ["tank"], "names_files": true}}
 {"pool-io": {"pools": ["tank"]}}
-{"objects-probe": {"address": "s3://no bucket"}}
+{"objects-probe": {"address": "s3://no_bucket"}}
 {"pool-devices": {"pool": "tank", "change": {"clear": {}}}}
 {"pool-split": {"pool": "tank", "new": "half", "devices": [], "dry_run": true}}
 {"pool-reguid": {"pool": "tank"}}
