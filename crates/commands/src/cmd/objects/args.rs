@@ -33,7 +33,8 @@ EXAMPLES
     strongroom objects probe --json file:///mnt/nas/tank
 
 JSON
-  {\"store\", \"safe\", \"checks\": [{\"guarantee\", \"holds\", \"how\": null or the violation, \"consequence\"}, ...],
+  {\"store\", \"safe\", \"checks\": [{\"guarantee\", \"holds\", \"how\": null or the violation,
+    \"consequence\"}, ...],
     \"leftovers\": [objects that could not be removed], \"requests\", \"bytes\"}
 
 EXIT CODES
