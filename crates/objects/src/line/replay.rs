@@ -65,12 +65,14 @@ pub(crate) fn replay(
             continue;
         }
         let until = held.until(entry, |n| is_held(entries, &history, entry, n));
+        // A forged object may say that its writer began at the last number there is.
+        let gap = until.saturating_add(1);
         match until >= entry.after {
             true => history.enter(entry, *size),
-            false if entry.kind == LogKind::Data && !entries.contains_key(&(until + 1)) => {
+            false if entry.kind == LogKind::Data && !entries.contains_key(&gap) => {
                 let end = ends.get(&(entry.writer, entry.first));
-                if end.is_some_and(|end| end.was_answered(until + 1, *number, window)) {
-                    return Err((until + 1, MISSING));
+                if end.is_some_and(|end| end.was_answered(gap, *number, window)) {
+                    return Err((gap, MISSING));
                 }
                 history.enter(&without_effect(entry), *size);
             }
@@ -98,7 +100,7 @@ impl WriterEnd {
     /// Returns whether the store had answered for a number, which has no object now, and for a later one. A writer takes no
     /// number beyond its window, and ends when all its writes are durable.
     fn was_answered(&self, number: u64, later: u64, window: u64) -> bool {
-        self.last >= number + window || self.release > later
+        self.last >= number.saturating_add(window) || self.release > later
     }
 }
 
