@@ -170,9 +170,9 @@ impl Line {
 
     /// Takes the line after a RELEASE object that is the last one.
     ///
-    /// Its writer ended with an answer for every number that it used, and the writers before it cannot write any more. So
-    /// no fences are needed. The number after the RELEASE object is that of the next TAKE object or of a fence for it, and
-    /// such numbers never become free: if it is free, nobody has written since this machine read the line.
+    /// No fences are needed. The writer of the RELEASE object had an answer for each number that it used, and earlier writers
+    /// cannot write any more. The next number belongs to the next TAKE object, or to a fence for it. Such numbers never
+    /// become free. So while it is free, no machine has written since this one read the line.
     async fn follow_release(&self) -> Result<TakenLine> {
         let number = self.state().history.last + 1;
         let first = number + 1;

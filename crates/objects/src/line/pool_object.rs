@@ -1,7 +1,7 @@
 //! The object that describes the pool: it is made first, and never changed.
 //!
-//! It also has the limits that all writers and takers must share: a taker with a smaller window than the writer before it
-//! would leave numbers free that this one may still use.
+//! The limits in it are those of all writers and takers. A taker with a smaller window than the writer before it would
+//! leave numbers free that this writer may still use.
 
 use twox_hash::XxHash3_128;
 use zerocopy::byteorder::little_endian::{U32, U64};

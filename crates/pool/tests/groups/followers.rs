@@ -70,7 +70,7 @@ impl BlockDevice for BatchDevice {
         self.now.write_at(at, data)
     }
 
-    /// Leaves bytes that nobody may rely on.
+    /// Leaves bytes on which no reader may rely.
     fn discard(&self, at: u64, len: u64) -> block::Result<()> {
         self.now
             .write_at(at, &[IoSlice::new(&vec![0xdb; len as usize])])
@@ -262,7 +262,7 @@ fn an_image_follows_after_an_import_of_the_pool() {
 #[test]
 fn an_image_with_another_history_is_left_as_it_is() {
     let (_devices, pool, image) = followed();
-    // Somebody imports the image, and writes to it.
+    // Another host imports the image, and writes to it.
     let changed = Arc::new(FaultDevice::from_bytes(image.counted(), &FaultClock::new()));
     write(&open_on(&[Arc::clone(&changed)]).unwrap(), 100);
     let changed = BatchDevice::from_bytes(changed.to_bytes());

@@ -21,7 +21,7 @@ pub(crate) enum Objects {
 /// exactly one of them may succeed: this keeps two machines from writing to one pool. `pool create` makes the same
 /// checks. That an answered write is durable cannot be checked, and a race that a store loses rarely may not be seen.
 ///
-/// It sends about 600 requests and 35 MiB, below `probe/` at the address, and removes these objects again. A pool at
+/// The checks send about 600 requests and 35 MiB. Their objects lie below `probe/` and are removed again. A pool at
 /// the address is not touched, and may be in use. Only root can do this.
 #[derive(Args, Debug)]
 #[command(after_help = "\

@@ -37,7 +37,7 @@ pub(crate) fn start_log(detached: bool, state_dir: &Path) -> Result<()> {
         .with_writer(output.clone());
     let limits = SourceLimits::new(output);
     let _ = format.finish().with(limits).with(filter).try_init();
-    // Of a detached daemon nobody reads the standard error.
+    // The standard error of a detached daemon goes to /dev/null.
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
         let thread = thread.name().unwrap_or("unnamed");

@@ -198,7 +198,7 @@ impl Daemon {
             ));
         }
         let before: Vec<u64> = older.all_heads()?.iter().map(|head| head.id).collect();
-        // Nobody else knows the newer state before the exchange.
+        // No other thread knows the newer state before the exchange.
         let moved = newer
             .take_keys_of(older, context)
             .and_then(|()| self.move_mounts(older, newer, context));

@@ -95,7 +95,7 @@ impl Daemon {
     /// Imports a pool that was imported before. If that is impossible, the pool is remembered, with the reason.
     ///
     /// # Errors
-    /// That reason.
+    /// The reason of the failure.
     pub(crate) fn import_again(
         self: &Arc<Self>,
         name: &str,

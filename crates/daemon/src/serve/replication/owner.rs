@@ -21,7 +21,7 @@ pub(super) struct JobOwner {
     peer: Peer,
 }
 
-/// The channel of a command that nobody waits for.
+/// The channel of a command without a caller that waits.
 struct OwnerChannel {
     rows: Vec<Reply>,
     data: Option<Arc<dyn DataChannel>>,

@@ -15,7 +15,7 @@ impl LateImports {
         self.0.lock().insert(name.to_owned());
     }
 
-    /// Notes that it is not tried again.
+    /// Notes that the import is not tried again.
     pub(crate) fn end(&self, name: &str) {
         self.0.lock().remove(name);
     }

@@ -411,7 +411,7 @@ impl StateReader {
         reader
     }
 
-    /// Returns whether the objects of a block have to be there. A purge of a header waits for nobody.
+    /// Returns whether the objects of a block have to be there. A purge of a header waits for no reader.
     fn is_owed(&self, block: usize) -> bool {
         let now = self.stage.world.state().now;
         now < self.since + REMOVAL && !HEADERS.contains(&block)

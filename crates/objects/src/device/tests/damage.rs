@@ -25,7 +25,7 @@ fn exported() -> Schedule {
             writer.write(block).await?;
             writer.flush().await
         });
-        written.expect("nobody else takes the line");
+        written.expect("no other machine takes the line");
         schedule.wait(Duration::from_millis(500));
     }
     schedule.finish(0, async move { writer.close().await });
@@ -197,7 +197,7 @@ fn a_machine_with_an_old_list_takes_no_line() {
     let written = Arc::clone(&other);
     schedule
         .finish(2, async move { written.write_durably(ORDERED.start).await })
-        .expect("nobody else takes the line");
+        .expect("no other machine takes the line");
     let before = schedule.stage.world.state().shelf.objects.clone();
     let taken = schedule.finish(1, async move { line.take().await });
     assert!(matches!(taken, Err(Error::Changed { .. })), "{taken:?}");

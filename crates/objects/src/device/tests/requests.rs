@@ -1,4 +1,4 @@
-//! The requests of a line: of an import, and of a pool that nobody uses.
+//! The requests of a line: of an import, and of an idle pool.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn import(schedule: &Schedule, id: u8) -> (Arc<Line>, u64) {
         taken.open(None).await?;
         taken.take().await
     });
-    imported.expect("nobody else takes the line");
+    imported.expect("no other machine takes the line");
     let totals = store.totals();
     (line, totals.creates + totals.gets + totals.lists)
 }
@@ -63,7 +63,7 @@ fn write(schedule: &Schedule, line: &Arc<Line>, actor: usize, times: u64) {
             line.change(change).await?;
             line.flush().await
         });
-        written.expect("nobody else takes the line");
+        written.expect("no other machine takes the line");
     }
 }
 
@@ -92,7 +92,7 @@ fn a_pool_that_nobody_uses_sends_no_requests() {
         taken.open(None).await?;
         taken.take().await
     });
-    imported.expect("nobody else takes the line");
+    imported.expect("no other machine takes the line");
     write(&schedule, &line, 0, 400);
     // What was deleted is removed after a while.
     schedule.wait(LIMITS.removal * 10);
@@ -130,7 +130,7 @@ fn overwrites_take_few_requests_and_little_space() {
         taken.open(None).await?;
         taken.take().await
     });
-    imported.expect("nobody else takes the line");
+    imported.expect("no other machine takes the line");
     let rounds = SEGMENTS * 10;
     for _ in 0..rounds {
         let segment = schedule.stage.world.below(SEGMENTS);
@@ -145,7 +145,7 @@ fn overwrites_take_few_requests_and_little_space() {
             line.change(superblock).await?;
             line.flush().await
         });
-        written.expect("nobody else takes the line");
+        written.expect("no other machine takes the line");
         schedule.wait(Duration::from_millis(200));
     }
     schedule.wait(LIMITS.removal * 10);

@@ -111,7 +111,7 @@ impl Schedule {
             (values, line)
         });
         let (values, line): (_, Arc<Line>) = taken;
-        let values = values.expect("nobody else takes the line");
+        let values = values.expect("no other machine takes the line");
         Arc::new(ActiveWriter::new(&self.stage, line, values))
     }
 
@@ -131,7 +131,7 @@ impl Schedule {
             writer.write(ORDERED.start + block).await?;
             writer.flush().await
         });
-        written.expect("nobody has taken the line");
+        written.expect("no machine has taken the line");
     }
 
     /// The end: the first fault.
@@ -179,7 +179,7 @@ fn a_machine_that_takes_the_line_in_a_hole_of_collection_is_refused() {
             writer.write(ORDERED.start).await?;
             writer.flush().await
         });
-        written.expect("nobody has taken the line");
+        written.expect("no machine has taken the line");
     };
     write();
     let line = schedule.stage.line(1);
@@ -220,7 +220,7 @@ fn a_machine_that_still_writes_is_told_when_the_pool_is_removed() {
     let taken = Arc::clone(&line);
     schedule
         .finish(1, async move { taken.take_to_remove(None).await })
-        .expect("nobody else takes the line");
+        .expect("no other machine takes the line");
     let written = schedule.finish(0, async move { old.write_durably(DURABLE.start).await });
     assert!(matches!(written, Err(Error::Fenced { .. })), "{written:?}");
     let removed = schedule.finish(1, async move { create::remove(&line).await });
@@ -235,7 +235,7 @@ fn taken_line(schedule: &Schedule) -> Arc<Line> {
     schedule.finish(0, async move {
         let line = stage.line(0);
         line.open(None).await.expect("the store has no faults");
-        line.take().await.expect("nobody else takes the line");
+        line.take().await.expect("no other machine takes the line");
         line
     })
 }

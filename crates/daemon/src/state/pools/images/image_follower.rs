@@ -104,7 +104,7 @@ impl ImageFollower {
     /// The device.
     ///
     /// # Errors
-    /// It is not set.
+    /// No device is set.
     pub(super) fn device(&self) -> Result<Arc<ImageDevice>> {
         let device = self.device.lock().clone();
         device.ok_or_else(|| Failure::other("its device is not known"))

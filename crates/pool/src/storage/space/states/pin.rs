@@ -1,7 +1,7 @@
 //! Pins the state of the last commit, as long as an image of it is being made.
 //!
 //! Units that later commits free stay taken until the pin ends. This does not hold for system segments: their space is
-//! small and used again soon, so whoever makes the image reads their records before the next commit. A pin never makes a
+//! small and used again soon, so the copy reads their records before the next commit. A pin never makes a
 //! write fail: it ends as soon as its units are needed.
 
 use std::collections::BTreeSet;
