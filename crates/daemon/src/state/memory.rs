@@ -251,6 +251,12 @@ impl RememberedPools {
         self.pools.remove(name).is_some()
     }
 
+    /// Returns whether a pool is listed. Older programs did not know its guid.
+    pub(crate) fn waits_for(&self, name: &str, guid: u64) -> bool {
+        let known = self.pools.get(name);
+        known.is_some_and(|known| known.guid.is_none() || known.is_of(guid))
+    }
+
     /// The paths of all devices.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let devices = self.pools.values().flat_map(|pool| &pool.devices);

@@ -106,7 +106,15 @@ impl Daemon {
 fn pool_io(active: &Arc<ActivePool>) -> PoolIoReport {
     let pool = &active.pool;
     let space = unless_stalled(active, |active| active.pool.space());
-    let (total, free) = space.map_or((0, 0), |space| (space.total, space.free));
+    // While a store does not answer, the space is that of the last report.
+    let last = || {
+        active
+            .last_report
+            .get()
+            .map(|it| (it.allocated, it.size - it.allocated))
+    };
+    let now = space.map(|space| (space.total.saturating_sub(space.free), space.free));
+    let (allocated, free) = now.or_else(last).unwrap_or_default();
     let devices = pool.devices().into_iter();
     let caches = pool.cache_devices().list().into_iter().filter_map(|cache| {
         Some(CacheIo {
@@ -118,7 +126,7 @@ fn pool_io(active: &Arc<ActivePool>) -> PoolIoReport {
     PoolIoReport {
         caches: caches.collect(),
         name: pool.name(),
-        allocated: total.saturating_sub(free),
+        allocated,
         free,
         devices: devices
             .filter_map(|device| Some(device_io(meter(&device.path)?, device.path)))

@@ -98,15 +98,21 @@ fn import_patiently(
         };
         match waiting.trouble_of(&pool.known) {
             Some(reason) => waiting.pool_table.note_absent(&pool.name, &reason),
-            None if may_pass(failure.kind) => {}
-            // It may have answered only after the attempt, which found no device then.
-            None if pause == FIRST_PAUSE && failure.kind == FailureKind::NotFound => {}
+            None if failure.kind == FailureKind::Device => {}
+            // The store may have answered only after the attempt. Otherwise the failure is none of the store.
+            None if pause == FIRST_PAUSE && is_doubtful(failure.kind) => {}
             None => return,
         }
         drop(waiting);
         std::thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
-        outcome = match daemon.upgrade().and_then(|it| it.trouble_of(&pool.known)) {
+        // A command may have forgotten the pool, or imported it, during the pause.
+        let Some(waiting) = daemon.upgrade().filter(|it| it.waits_for_import(pool)) else {
+            return;
+        };
+        let trouble = waiting.trouble_of(&pool.known);
+        drop(waiting);
+        outcome = match trouble {
             Some(_) => Some(Err(failure)),
             None => attempt(Instant::now() + KEY_TIME),
         };
@@ -118,7 +124,8 @@ fn import_patiently(
     }
 }
 
-/// Returns whether a failure may be one of the store. Another host that uses the pool, for example, is none.
-fn may_pass(kind: FailureKind) -> bool {
-    matches!(kind, FailureKind::Device | FailureKind::Permission)
+/// Returns whether a failure may have come from the store: it was away, or refused. Another pool at the address, or none, has
+/// the same kinds of failures.
+fn is_doubtful(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::NotFound | FailureKind::Permission)
 }

@@ -118,7 +118,7 @@ impl Daemon {
             active.keys.lock().insert(entry.id, key);
             active.accept_as_set(entry.id);
         }
-        self.take_in(&active)?;
+        self.take_in(&active, false)?;
         self.events.add("pool_create", name, "the pool was created");
         if !new.no_mount {
             let _admin = active.lock(context.decision)?;
@@ -336,7 +336,8 @@ impl Daemon {
         self.last_run.note_pool(guid, last_end == LastEnd::Machine);
         self.pool_table
             .set_remembered(active.pool.guid(), !is_temporary(import));
-        self.take_in(&active)?;
+        // Only imports of the daemon itself have a time limit for keys.
+        self.take_in(&active, keys_until.is_some())?;
         self.events
             .add("pool_import", name, "the pool was imported");
         active.open_caches(self, context);
@@ -374,8 +375,8 @@ impl Daemon {
     }
 
     /// Adds a pool to the imported pools. If this fails, it exports the pool again.
-    fn take_in(&self, active: &Arc<ActivePool>) -> Result<()> {
-        let added = self.pool_table.add(Arc::clone(active));
+    fn take_in(&self, active: &Arc<ActivePool>, is_by_itself: bool) -> Result<()> {
+        let added = self.pool_table.add(Arc::clone(active), is_by_itself);
         if added.is_err() {
             let mut admin = active.lock(&Internal)?;
             active.export(&mut admin)?;

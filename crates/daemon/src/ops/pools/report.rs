@@ -48,10 +48,16 @@ fn stalled_report(active: &ActivePool) -> PoolReport {
     health::note_stalled(active, &devices);
     let last = active.last_report.get();
     let name = active.pool.name();
+    let rest = match last.is_some() {
+        true => "All else is as it was before the outage.",
+        false => "All else is not known.",
+    };
     let mut report = last.unwrap_or_else(|| blank(&name, active.pool.guid()));
     report.health = "STALLED".into();
     let advice = health::silent(&devices).map(|device| device.advice());
-    (report.trouble, report.action) = advice.unzip();
+    let (trouble, action) = advice.unzip();
+    let trouble = trouble.map(|trouble| format!("{trouble} {rest}"));
+    (report.trouble, report.action) = (trouble.or(Some(rest.into())), action);
     report
 }
 

@@ -372,17 +372,22 @@ impl ActivePool {
 impl Daemon {
     /// Returns whether a user has a permission on any dataset.
     pub(crate) fn knows(&self, peer: &Peer) -> bool {
-        if peer.dataset().is_none() {
-            // Of a pool whose store does not answer nothing is allowed.
+        // Of a pool whose store does not answer nothing is allowed.
+        let Some(bound) = peer.dataset() else {
             return self.any_grants(false, |grants| grants.concerns(peer));
-        }
-        let sees = |active: &ActivePool, head: &Entry| {
-            let allowed = active.allows_something(head, peer);
-            allowed.unwrap_or_default()
         };
-        self.pools().iter().any(|active| {
-            let heads = active.all_heads().unwrap_or_default();
-            heads.iter().any(|head| sees(active, head))
+        let pools = self.pools();
+        let mut pools = pools.iter().filter(|it| it.pool.guid() == bound.pool);
+        pools.any(|active| {
+            let peer = peer.clone();
+            let sees_any = unless_stalled(active, move |active| {
+                let heads = active.all_heads().unwrap_or_default();
+                let mut allowed = heads
+                    .iter()
+                    .map(|head| active.allows_something(head, &peer));
+                allowed.any(std::result::Result::unwrap_or_default)
+            });
+            sees_any.unwrap_or_default()
         })
     }
 

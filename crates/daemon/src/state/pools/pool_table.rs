@@ -83,8 +83,9 @@ impl PoolTable {
         !self.pools.lock().unremembered.contains(&guid)
     }
 
-    /// Adds an imported pool.
-    pub(crate) fn add(&self, active: Arc<ActivePool>) -> Result<()> {
+    /// Adds an imported pool. An import that the daemon began by itself counts only if no command has forgotten the pool, or
+    /// imported it, since then.
+    pub(crate) fn add(&self, active: Arc<ActivePool>, is_by_itself: bool) -> Result<()> {
         let name = active.pool.name();
         let mut pools = self.pools.lock();
         if pools.stopping {
@@ -94,6 +95,12 @@ impl PoolTable {
             return Err(already_imported(&name));
         }
         let guid = active.pool.guid();
+        if is_by_itself && !pools.absent.waits_for(&name, guid) {
+            return Err(Failure::new(
+                FailureKind::NotFound,
+                format!("the pool '{name}' was forgotten while it was imported"),
+            ));
+        }
         pools.absent.remove(&name);
         // It may have another name now.
         pools

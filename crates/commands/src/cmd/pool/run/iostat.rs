@@ -65,7 +65,9 @@ fn device_since(now: &DeviceIo, before: &DeviceIo) -> DeviceIo {
 }
 
 fn requests_since(now: &StoreIo, before: &StoreIo) -> StoreIo {
+    // Prices that have changed since then give no cost of the interval.
     let cost = now.cost.zip(before.cost).map(|(now, before)| now - before);
+    let cost = cost.filter(|cost| *cost >= 0.0 && now.currency == before.currency);
     StoreIo {
         puts: now.puts.saturating_sub(before.puts),
         gets: now.gets.saturating_sub(before.gets),
@@ -74,7 +76,7 @@ fn requests_since(now: &StoreIo, before: &StoreIo) -> StoreIo {
         repeated: now.repeated.saturating_sub(before.repeated),
         sent: now.sent.saturating_sub(before.sent),
         received: now.received.saturating_sub(before.received),
-        cost: cost.or(now.cost),
+        cost,
         currency: now.currency.clone(),
     }
 }
@@ -194,17 +196,20 @@ fn request_row(name: &str, devices: &[DeviceIo], exact: bool) -> Vec<String> {
     cells.extend(counts.map(|value| count(sum(value), exact)));
     cells.push(size::show(sum(|at| at.sent), exact));
     cells.push(size::show(sum(|at| at.received), exact));
-    let costs: Vec<f64> = stores.iter().filter_map(|at| at.cost).collect();
-    let currency = stores.iter().find_map(|at| at.currency.as_deref());
-    cells.push(match costs.is_empty() {
-        true => "-".into(),
-        false => format!(
-            "{:.4} {}",
-            costs.iter().sum::<f64>(),
-            currency.unwrap_or_default()
-        )
-        .trim_end()
-        .into(),
+    let costs: Option<Vec<f64>> = stores.iter().map(|at| at.cost).collect();
+    let currency = stores[0].currency.as_deref();
+    // A sum needs the prices of all stores, in one currency.
+    let is_one = stores.iter().all(|at| at.currency.as_deref() == currency);
+    cells.push(match costs.filter(|_| is_one) {
+        None => "-".into(),
+        Some(costs) => {
+            let cost = format!(
+                "{:.4} {}",
+                costs.iter().sum::<f64>(),
+                currency.unwrap_or_default()
+            );
+            cost.trim_end().into()
+        }
     });
     cells
 }

@@ -21,6 +21,9 @@ use crate::state::pools::active_pool::ActivePool;
 /// By force, a store that stops answering is waited for so long.
 const PATIENCE_BY_FORCE: Duration = Duration::from_secs(10);
 
+/// A shorter outage is one request that is repeated. Nothing gives up a pool for that.
+const BRIEF_OUTAGE: Duration = Duration::from_secs(1);
+
 /// A caller that waits for a pool looks so often whether its store is away.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -93,21 +96,30 @@ pub(crate) fn unless_stalled<T: Send + 'static>(
     if stores.is_empty() {
         return Some(work(active));
     }
-    let is_away = || stores.iter().any(|path| outage(path).is_some());
+    let is_away = || {
+        let outages = stores.iter().filter_map(|path| outage(path));
+        outages.map(|outage| outage.time).max() >= Some(BRIEF_OUTAGE)
+    };
+    if is_away() {
+        return None;
+    }
     let (done, waiting) = channel();
-    let active = Arc::clone(active);
+    let own = Arc::clone(active);
     let work = move || {
         // A caller that does not wait any more needs no answer.
-        let _ = done.send(work(&active));
+        let _ = done.send(work(&own));
     };
-    if is_away() || threads::start("pool-report", work).is_err() {
+    if let Err(error) = threads::start("pool-report", work) {
+        tracing::error!(%error, pool = active.pool.name(), "a thread cannot be started");
         return None;
     }
     loop {
         match waiting.recv_timeout(LOOK) {
             Ok(outcome) => return Some(outcome),
             Err(RecvTimeoutError::Timeout) if !is_away() => {}
-            Err(_) => return None,
+            Err(RecvTimeoutError::Timeout) => return None,
+            // An outage would be a lie: the command fails as if it had panicked itself.
+            Err(RecvTimeoutError::Disconnected) => panic!("the work on a pool panicked"),
         }
     }
 }

@@ -77,7 +77,12 @@ fn parse(words: &str) -> Option<StorePrices> {
     let mut prices = StorePrices::default();
     for word in words.split_whitespace() {
         let (name, value) = word.split_once('=')?;
-        let price = || value.parse().ok().filter(|price: &f64| *price >= 0.0);
+        let price = || {
+            value
+                .parse()
+                .ok()
+                .filter(|price: &f64| price.is_finite() && *price >= 0.0)
+        };
         match name {
             "put" => prices.put = price()?,
             "get" => prices.get = price()?,
