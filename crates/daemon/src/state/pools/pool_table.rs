@@ -282,3 +282,29 @@ pub(crate) fn name_is_taken(name: &str) -> Failure {
         format!("there is a pool '{name}' already; choose another name"),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use block::MemoryDevice;
+
+    use super::*;
+    use crate::state::pools::pool_worker::tests::active_pool;
+
+    #[test]
+    fn an_import_of_the_daemon_counts_only_while_the_pool_is_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let device = Arc::new(MemoryDevice::new(64 << 20));
+        let (_, active) = active_pool(dir.path(), device);
+        let table = PoolTable::new(&Arc::new(StateDir::new(dir.path())));
+        table.add(Arc::clone(&active), false).unwrap();
+        // As at the end of a daemon: the next start imports it.
+        table.set_aside(&active);
+        table.add(Arc::clone(&active), true).unwrap();
+        table.set_aside(&active);
+        assert!(table.remove("tank"), "it was remembered");
+        let refused = table.add(Arc::clone(&active), true).unwrap_err();
+        assert_eq!(refused.kind, FailureKind::NotFound);
+        assert!(table.all().is_empty());
+        active.stop_worker();
+    }
+}

@@ -339,7 +339,7 @@ fn run(active: &Weak<ActivePool>, wakeup: &Wakeup, leaving: &AtomicBool) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use crate::host::pool_lock::PoolLock;
     use std::path::Path;
 
@@ -415,8 +415,11 @@ mod tests {
         active.stop_worker();
     }
 
-    /// A new pool on a device.
-    fn active_pool(dir: &Path, device: Arc<dyn BlockDevice>) -> (Arc<Store>, Arc<ActivePool>) {
+    /// A new pool on a device, which is not in the table.
+    pub(in crate::state::pools) fn active_pool(
+        dir: &Path,
+        device: Arc<dyn BlockDevice>,
+    ) -> (Arc<Store>, Arc<ActivePool>) {
         let options = CreateOptions {
             pool_guid: 7,
             device_guids: vec![8],
