@@ -104,6 +104,41 @@ fn a_job_copies_what_is_new_and_the_source_may_prune() {
 }
 
 #[test]
+fn a_job_leaves_the_bookmarks_of_other_jobs() {
+    let Some(bench) = Bench::new() else { return };
+    bench.ok("create tank/a/b");
+    bench.ok("snapshot tank/a/b@1");
+    bench.ok("snapshot tank/a/b@forged");
+    let marks = || bench.ok("list -H -t bookmark -o name tank/a/b");
+    // Jobs of other datasets may have the same name.
+    bench.ok("replicate add copy tank/a/b safe/b --every 365d");
+    bench.ok("replicate run copy tank/a/b");
+    let own = marks();
+    assert_eq!(own.lines().count(), 1, "{own}");
+    bench.ok("replicate add copy tank/a safe/a --every 365d");
+    bench.ok("replicate run copy tank/a");
+    bench.ok("replicate remove copy tank/a");
+    assert_eq!(marks(), own);
+    bench.ok("replicate add copy -R tank/a safe/tree --every 365d");
+    bench.ok("replicate run copy tank/a");
+    let both = marks();
+    assert!(both.contains(&own) && both.lines().count() == 2, "{both}");
+    bench.ok("replicate remove copy tank/a");
+    assert_eq!(marks(), own);
+    // A bookmark with the name of the job's own is not taken for it.
+    let name = own.trim();
+    bench.ok(&format!("destroy -f {name}"));
+    bench.ok(&format!("bookmark tank/a/b@1 {name}"));
+    bench.ok("replicate run copy tank/a/b");
+    for snapshot in ["1", "forged"] {
+        bench.ok(&format!("destroy -f tank/a/b@{snapshot}"));
+    }
+    bench.ok("snapshot tank/a/b@2");
+    bench.ok("replicate run copy tank/a/b");
+    assert_eq!(snapshots(&bench, "safe/b").len(), 3);
+}
+
+#[test]
 fn a_tree_is_copied_with_its_clones_and_renames() {
     let Some(bench) = Bench::new() else { return };
     bench.ok("create tank/a/b");

@@ -142,6 +142,34 @@ fn a_connection_that_is_lost_goes_on_where_it_was() {
     assert!(fs::read(bench.file("safe/a", "large")).unwrap() == held);
 }
 
+#[test]
+fn the_source_may_destroy_what_an_interrupted_run_copied() {
+    let Some(bench) = bench_with(stand_in) else {
+        return;
+    };
+    bench.ok("replicate add copy tank/a ssh://host/safe/a --every 365d");
+    bench.ok("replicate run copy");
+    for number in 2..=6 {
+        let held = contents(number, 900_000);
+        fs::write(bench.file("tank/a", &format!("file{number}")), held).unwrap();
+        bench.ok(&format!("snapshot tank/a@{number}"));
+    }
+    fs::write(bench.place.path("cut"), "").unwrap();
+    bench.place.fails("replicate run copy", OTHER);
+    fs::remove_file(bench.place.path("cut")).unwrap();
+    let arrived = names(&bench, "snapshot", "safe/a");
+    assert!((2..6).contains(&arrived.len()), "{arrived:?}");
+    for name in arrived {
+        bench.ok(&format!("destroy -f {}", name.replace("safe", "tank")));
+    }
+    bench.ok("replicate run copy");
+    let all: Vec<String> = (1..=6).map(|number| format!("safe/a@{number}")).collect();
+    assert_eq!(names(&bench, "snapshot", "safe/a"), all);
+    let marks = names(&bench, "bookmark", "tank/a");
+    assert_eq!(marks.len(), 1, "{marks:?}");
+    lacks(&marks[0], "pending");
+}
+
 /// A server of `ssh` at a port of this machine.
 struct Server(Child);
 

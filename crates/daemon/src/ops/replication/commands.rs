@@ -249,8 +249,8 @@ fn destroy_marks(
     job: &ReplicationJob,
     context: &CallerContext<'_>,
 ) -> Result<()> {
-    let prefix = job.mark_prefix();
-    for head in active.heads_below(source)? {
+    let prefix = job.mark_prefix(source.guid);
+    for head in active.heads_of_job(source, job)? {
         for mark in active.pool.bookmarks(head.id)? {
             let is_own = mark
                 .name

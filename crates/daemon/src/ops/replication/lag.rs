@@ -6,7 +6,7 @@ use pool::Entry;
 
 use crate::failure::Result;
 use crate::state::pools::active_pool::ActivePool;
-use crate::state::replication::job::ReplicationJob;
+use crate::state::replication::job::{PENDING, ReplicationJob};
 
 /// A copy is behind after this number of runs, and this time in seconds. The rules for alerts say the same.
 const RUNS: u64 = 3;
@@ -29,24 +29,33 @@ impl ReplicationLag {
 }
 
 impl ActivePool {
+    /// The datasets that a job copies.
+    pub(crate) fn heads_of_job(
+        &self,
+        source: &Arc<Entry>,
+        job: &ReplicationJob,
+    ) -> Result<Vec<Arc<Entry>>> {
+        match job.recursive {
+            true => self.heads_below(source),
+            false => Ok(vec![Arc::clone(source)]),
+        }
+    }
+
     /// The lag of a job. No device is read.
     pub(crate) fn replication_lag(
         &self,
         source: &Arc<Entry>,
         job: &ReplicationJob,
     ) -> Result<ReplicationLag> {
-        let heads = match job.recursive {
-            true => self.heads_below(source)?,
-            false => vec![Arc::clone(source)],
-        };
-        let prefix = job.mark_prefix();
+        let heads = self.heads_of_job(source, job)?;
+        let prefix = job.mark_prefix(source.guid);
         let now = self.pool.now();
         let mut lag = ReplicationLag::default();
         for (number, head) in heads.iter().enumerate() {
             let marks = self.pool.bookmarks(head.id)?.into_iter();
             let mut own = marks.filter(|mark| {
                 let name = mark.name.rsplit_once('#').map_or("", |(_, name)| name);
-                name.starts_with(&prefix)
+                name.starts_with(&prefix) && !name.ends_with(PENDING)
             });
             let mark = own.next_back().map(|mark| mark.bookmark);
             let txg = mark.as_ref().map_or(0, |mark| mark.created_txg);

@@ -8,6 +8,7 @@
 //! run sends the rest.
 
 mod listing;
+mod marks;
 mod owner;
 mod pipe;
 mod plan;
@@ -29,5 +30,5 @@ use crate::state::replication::progress::RunProgress;
 
 /// The streams that a run of a job would send now.
 pub(super) fn would_send(daemon: &Arc<Daemon>, one: &JobOfDataset) -> Result<Vec<StreamRow>> {
-    run::JobRun::new(daemon, &one.name, &one.job, &RunProgress::new())?.would_send()
+    run::JobRun::new(daemon, one, &RunProgress::new())?.would_send()
 }

@@ -10,6 +10,9 @@ use pool::ResumeToken;
 use crate::failure::{Failure, Result};
 use crate::serve::replication::listing::{ListedDataset, SavePoint};
 
+/// The most snapshots of a part of a step.
+const PART: usize = 16;
+
 /// A step of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CopyStep {
@@ -82,6 +85,51 @@ pub(super) fn steps(
     }];
     steps.extend(between(first, last));
     Ok(steps)
+}
+
+/// A part of a step, with the snapshots that it brings.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CopyPart<'a> {
+    pub(super) step: CopyStep,
+    pub(super) brings: Vec<&'a SavePoint>,
+}
+
+/// Divides a step of a plan into parts with few snapshots each. Each of these gets a bookmark before it is sent, and the
+/// bookmarks of a dataset have limited space.
+pub(super) fn parts<'a>(source: &'a ListedDataset, step: &CopyStep) -> Vec<CopyPart<'a>> {
+    let all = &source.snapshots;
+    let find = |name: &str| all.iter().position(|point| point.name == name);
+    if let CopyStep::Send {
+        to,
+        from: Some(from),
+        all: true,
+    } = step
+        && let (Some(first), Some(last)) = (find(from), find(to))
+        && first < last
+    {
+        let part = |from: usize| {
+            let to = last.min(from + PART);
+            CopyPart {
+                step: CopyStep::Send {
+                    to: all[to].name.clone(),
+                    from: Some(all[from].name.clone()),
+                    all: true,
+                },
+                brings: all[from + 1..=to].iter().collect(),
+            }
+        };
+        return (first..last).step_by(PART).map(part).collect();
+    }
+    let brought = match step {
+        CopyStep::Abandon => None,
+        CopyStep::Rest(token) => ResumeToken::parse(token)
+            .and_then(|token| all.iter().find(|point| point.guid == token.to_guid)),
+        CopyStep::Send { to, .. } => find(to).map(|at| &all[at]),
+    };
+    vec![CopyPart {
+        step: step.clone(),
+        brings: brought.into_iter().collect(),
+    }]
 }
 
 /// Finds a copy whose source was renamed: it has the name of no dataset of the source, and its newest snapshot is one of
@@ -274,6 +322,25 @@ mod tests {
             assert_eq!(failure.kind, FailureKind::Usage);
             assert!(failure.message.contains(way_out), "{}", failure.message);
         }
+    }
+
+    #[test]
+    fn a_long_step_has_parts_that_follow_each_other() {
+        let guids: Vec<u64> = (1..=40).collect();
+        let source = listed("tank/a", &guids, &[]);
+        let found = parts(&source, &send("@40", Some("@2"), true));
+        let steps: Vec<CopyStep> = found.iter().map(|part| part.step.clone()).collect();
+        let expected = [("@2", "@18"), ("@18", "@34"), ("@34", "@40")];
+        assert_eq!(
+            steps,
+            expected.map(|(from, to)| send(to, Some(from), true)),
+            "{steps:?}"
+        );
+        let brought = found.iter().flat_map(|part| &part.brings);
+        assert!(brought.map(|point| point.guid).eq(3..=40));
+        let one = parts(&source, &send("@3", Some("#2"), false));
+        assert_eq!((one.len(), one[0].brings[0].guid), (1, 3));
+        assert!(parts(&source, &CopyStep::Abandon)[0].brings.is_empty());
     }
 
     #[test]

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use protocol::api::{FailureKind, Reply, SendScope, StreamRow, command};
 
 use crate::failure::{Failure, Result};
+use crate::ops::replication::list::JobOfDataset;
 use crate::serve::replication::listing::{ListedDataset, SavePoint, datasets_in, listing_of};
+use crate::serve::replication::marks::SourceMarks;
 use crate::serve::replication::owner::{JobOwner, unexpected};
-use crate::serve::replication::plan::{CopyStep, renamed, steps};
+use crate::serve::replication::plan::{CopyStep, parts, renamed, steps};
 use crate::serve::replication::side::{TargetSide, dataset_rows};
-use crate::state::callers::channel::NonInteractive;
-use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
-use crate::state::replication::job::ReplicationJob;
 use crate::state::replication::progress::RunProgress;
 use crate::state::replication::target::ReplicationTarget;
 
@@ -24,9 +23,7 @@ const ROUNDS_MAX: usize = 8;
 pub(super) struct JobRun<'a> {
     daemon: &'a Arc<Daemon>,
     owner: JobOwner,
-    /// The name of the source now.
-    source: &'a str,
-    job: &'a ReplicationJob,
+    one: &'a JobOfDataset,
     target: ReplicationTarget,
     side: TargetSide,
     progress: Arc<RunProgress>,
@@ -41,18 +38,16 @@ struct JobSides {
 impl<'a> JobRun<'a> {
     pub(super) fn new(
         daemon: &'a Arc<Daemon>,
-        source: &'a str,
-        job: &'a ReplicationJob,
+        one: &'a JobOfDataset,
         progress: &Arc<RunProgress>,
     ) -> Result<JobRun<'a>> {
-        let owner = JobOwner::of(daemon, job)?;
+        let owner = JobOwner::of(daemon, &one.job)?;
         Ok(JobRun {
-            side: TargetSide::new(&owner, job, progress)?,
+            side: TargetSide::new(&owner, &one.job, progress)?,
             owner,
             daemon,
-            source,
-            job,
-            target: job.place()?,
+            one,
+            target: one.job.place()?,
             progress: Arc::clone(progress),
         })
     }
@@ -111,21 +106,21 @@ impl<'a> JobRun<'a> {
             };
             self.side.rename(&from, &to)?;
             let top = self.target.dataset();
-            sides.target = self.side.list(top, self.job.recursive)?;
+            sides.target = self.side.list(top, self.one.job.recursive)?;
         }
         Ok(())
     }
 
     /// The name of the copy of a dataset of the source.
     fn copy_name(&self, source: &ListedDataset) -> String {
-        let below = source.name.strip_prefix(self.source).unwrap_or_default();
+        let below = source.name.strip_prefix(&self.one.name).unwrap_or_default();
         format!("{}{below}", self.target.dataset())
     }
 
     fn sides(&self) -> Result<JobSides> {
-        let recursive = self.job.recursive;
-        let source = self.owner.call(listing_of(self.source, recursive))?;
-        let source = datasets_in(dataset_rows(source)?, self.source, recursive);
+        let (top, recursive) = (&self.one.name, self.one.job.recursive);
+        let source = self.owner.call(listing_of(top, recursive))?;
+        let source = datasets_in(dataset_rows(source)?, top, recursive);
         Ok(JobSides {
             source,
             target: self.side.list(self.target.dataset(), recursive)?,
@@ -202,9 +197,16 @@ impl<'a> JobRun<'a> {
         if source.snapshots.is_empty() {
             return Err(Failure::other(format!(
                 "'{}' has no snapshot to copy; to make them: strongroom set snapshot-schedule=hourly:24 {}",
-                source.name, self.source
+                source.name, self.one.name
             )));
         }
+        let marks = SourceMarks {
+            daemon: self.daemon,
+            owner: &self.owner,
+            progress: &self.progress,
+            dataset: &source.name,
+            prefix: format!("#{}", self.one.job.mark_prefix(self.one.source.guid)),
+        };
         let mut target = sides.copy_of(&copy).cloned();
         for _ in 0..ROUNDS_MAX {
             let steps = steps(source, target.as_ref(), origin)?;
@@ -213,8 +215,14 @@ impl<'a> JobRun<'a> {
             }
             let goes_on = |step: &CopyStep| !matches!(step, CopyStep::Send { .. });
             let again = steps.iter().any(goes_on);
-            for step in &steps {
-                self.carry_out(source, &copy, step)?;
+            let mut last = newest(target.as_ref());
+            for part in steps.iter().flat_map(|step| parts(source, step)) {
+                self.progress.check()?;
+                if let Some(to) = part.brings.last() {
+                    marks.keep(last, &part.brings)?;
+                    last = Some(to.guid);
+                }
+                self.carry_out(source, &copy, &part.step)?;
             }
             let mut listed = self.side.list(&copy, false)?;
             target = match listed.is_empty() {
@@ -225,7 +233,9 @@ impl<'a> JobRun<'a> {
                 break;
             }
         }
-        self.mark(source, target.as_ref())?;
+        if let Some(last) = newest(target.as_ref()) {
+            marks.keep(Some(last), &[])?;
+        }
         self.prune(target.as_ref())
     }
 
@@ -241,40 +251,9 @@ impl<'a> JobRun<'a> {
         received.map_err(|failure| explained(failure, copy))
     }
 
-    /// Makes a bookmark of the newest snapshot that both sides have, so that the source may destroy the snapshot. The
-    /// bookmarks of earlier runs go afterwards.
-    fn mark(&self, source: &ListedDataset, target: Option<&ListedDataset>) -> Result<()> {
-        let Some(last) = target.and_then(|target| target.snapshots.last()) else {
-            return Ok(());
-        };
-        let prefix = format!("#{}", self.job.mark_prefix());
-        let name = format!("{prefix}{:016x}", last.guid);
-        let known = source.bookmarks.iter().any(|mark| mark.name == name);
-        let snapshot = source.snapshots.iter().find(|one| one.guid == last.guid);
-        if !known && let Some(snapshot) = snapshot {
-            self.owner.call(command::Bookmark {
-                of: format!("{}{}", source.name, snapshot.name),
-                name: format!("{}{name}", source.name),
-            })?;
-        } else if !known {
-            return Ok(());
-        }
-        // They are the job's own, so that no permission to destroy is needed.
-        let old = source.bookmarks.iter();
-        let old = old.filter(|mark| mark.name.starts_with(&prefix) && mark.name != name);
-        for mark in old {
-            let mut silent = NonInteractive::default();
-            let what = format!("replicate {}: an older bookmark goes", self.job.name);
-            let context = &mut CallerContext::internal(&what, &mut silent);
-            let name = format!("{}{}", source.name, mark.name);
-            self.daemon.destroy_bookmark(&name, context)?;
-        }
-        Ok(())
-    }
-
     /// Destroys the snapshots of the copy that the job does not keep. The newest one always stays.
     fn prune(&self, target: Option<&ListedDataset>) -> Result<()> {
-        let (Some(target), Some(schedule)) = (target, self.job.schedule()?) else {
+        let (Some(target), Some(schedule)) = (target, self.one.job.schedule()?) else {
             return Ok(());
         };
         for point in schedule.excess(&target.snapshots, short_name) {
@@ -308,6 +287,11 @@ fn explained(mut failure: Failure, copy: &str) -> Failure {
         failure.message = failure.message.replace(FORCE, &how);
     }
     failure
+}
+
+/// The guid of the newest snapshot of a copy.
+fn newest(target: Option<&ListedDataset>) -> Option<u64> {
+    Some(target?.snapshots.last()?.guid)
 }
 
 fn short_name(point: &SavePoint) -> &str {

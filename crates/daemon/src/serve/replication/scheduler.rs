@@ -91,7 +91,7 @@ fn is_in_window(one: &JobOfDataset, now: u64) -> bool {
 /// Carries out one run, and tells how it ended.
 fn run(daemon: &Arc<Daemon>, one: &JobOfDataset, key: &JobKey, progress: &Arc<RunProgress>) {
     let _span = tracing::error_span!("replicate", job = one.job.name, source = one.name).entered();
-    let work = || -> Result<()> { JobRun::new(daemon, &one.name, &one.job, progress)?.run() };
+    let work = || -> Result<()> { JobRun::new(daemon, one, progress)?.run() };
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     let defect = |_| {
         Err(Failure::other(

@@ -16,6 +16,8 @@ use crate::state::replication::window::DayWindow;
 pub(crate) const JOBS: &str = "@replicate";
 /// The most jobs of one dataset. Their text fits into a property.
 pub(crate) const JOBS_MAX: usize = 12;
+/// The end of the name of a bookmark whose snapshot may not have arrived.
+pub(crate) const PENDING: &str = ".pending";
 /// The most bytes of the name of a job.
 const NAME_MAX: usize = 32;
 /// The most bytes of the target of a job.
@@ -139,9 +141,10 @@ impl ReplicationJob {
         })
     }
 
-    /// The begin of the names of the bookmarks that the job makes of what it has copied.
-    pub(crate) fn mark_prefix(&self) -> String {
-        format!("replicate.{}.", self.name)
+    /// The begin of the names of the bookmarks that the job makes. `dataset` is the guid of the dataset that has the job:
+    /// a dataset below may have a job with the same name.
+    pub(crate) fn mark_prefix(&self, dataset: u64) -> String {
+        format!("replicate.{}.{dataset:016x}.", self.name)
     }
 }
 
