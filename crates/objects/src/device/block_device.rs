@@ -50,21 +50,10 @@ impl ObjectDevice {
         store: Arc<dyn ObjectStore>,
         executor: Arc<dyn Executor>,
         access: DeviceAccess,
-        (patience, observer): (&Arc<StorePatience>, OutageObserver),
+        waits: (&Arc<StorePatience>, OutageObserver),
     ) -> Result<ObjectDevice, Error> {
-        let facts = create::within((&*store, &*executor), create::read_facts(&*store));
-        let (facts, checkpoints) = finish(&*executor, facts)?;
-        let how = (LineLimits::of(&facts), random()?);
-        let mut line = Line::new(store, executor, facts, how);
-        line.waits.share(Arc::clone(patience), observer);
-        let line = Arc::new(line);
-        finish(
-            &*line.executor,
-            create::within((&*line.store, &*line.executor), line.open(checkpoints)),
-        )?;
-        line.read_newest();
         Ok(ObjectDevice {
-            line,
+            line: read_line((store, executor), waits, None)?,
             is_read_only: access == DeviceAccess::ReadOnly,
         })
     }
@@ -166,32 +155,25 @@ impl ObjectDevice {
         removed
     }
 
-    /// Opens the device again, to read its newest state. Objects that this device has read are not read again.
+    /// Opens the device again to read its newest state, with the same store. `None` if this device has that state. Objects
+    /// that this device has read are not read again.
     ///
     /// # Errors
     /// As [`ObjectDevice::open`].
-    pub fn open_newest(&self) -> Result<ObjectDevice, Error> {
-        let old = &self.line;
-        let (store, executor) = (Arc::clone(&old.store), Arc::clone(&old.executor));
-        let (facts, checkpoints) = finish(&*executor, create::read_facts(&*store))?;
-        let line = Arc::new(Line::new(
-            store,
-            executor,
-            facts,
-            (LineLimits::of(&facts), random()?),
-        ));
-        if line.facts.guid == old.facts.guid {
-            *line.known.lock() = old.known.lock().clone();
+    pub fn open_newer(
+        &self,
+        waits: (&Arc<StorePatience>, OutageObserver),
+    ) -> Result<Option<ObjectDevice>, Error> {
+        // A device whose patience has ended sends no request. Then only a new one can read the state.
+        if self.is_current().unwrap_or(false) {
+            return Ok(None);
         }
-        finish(
-            &*line.executor,
-            create::within((&*line.store, &*line.executor), line.open(checkpoints)),
-        )?;
-        line.read_newest();
-        Ok(ObjectDevice {
-            line,
+        let old = &self.line;
+        let on = (Arc::clone(&old.store), Arc::clone(&old.executor));
+        Ok(Some(ObjectDevice {
+            line: read_line(on, waits, Some(old))?,
             is_read_only: true,
-        })
+        }))
     }
 
     /// Returns whether objects of the state of this reader are known to be removed.
@@ -203,7 +185,7 @@ impl ObjectDevice {
     ///
     /// # Errors
     /// The store refuses, or does not answer for long.
-    pub fn is_current(&self) -> Result<bool, Error> {
+    pub(super) fn is_current(&self) -> Result<bool, Error> {
         finish(
             &*self.line.executor,
             create::within(
@@ -467,6 +449,29 @@ impl Drop for ObjectDevice {
             line.executor.wait(Box::pin(line.close()));
         }
     }
+}
+
+/// Reads the line on a store. Objects that `older` has read are not read again.
+fn read_line(
+    (store, executor): (Arc<dyn ObjectStore>, Arc<dyn Executor>),
+    (patience, observer): (&Arc<StorePatience>, OutageObserver),
+    older: Option<&Arc<Line>>,
+) -> Result<Arc<Line>, Error> {
+    let facts = create::within((&*store, &*executor), create::read_facts(&*store));
+    let (facts, checkpoints) = finish(&*executor, facts)?;
+    let how = (LineLimits::of(&facts), random()?);
+    let mut line = Line::new(store, executor, facts, how);
+    line.waits.share(Arc::clone(patience), observer);
+    if let Some(older) = older.filter(|older| older.facts.guid == facts.guid) {
+        *line.known.lock() = older.known.lock().clone();
+    }
+    let line = Arc::new(line);
+    finish(
+        &*line.executor,
+        create::within((&*line.store, &*line.executor), line.open(checkpoints)),
+    )?;
+    line.read_newest();
+    Ok(line)
 }
 
 /// Returns whether bytes are worth a run of zeros. What is sealed differs in its first bytes.

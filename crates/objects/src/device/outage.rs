@@ -41,6 +41,11 @@ impl StoreMonitor {
         self.0.strong_count() > 0
     }
 
+    /// Returns whether this is a look at the same device as another one.
+    pub fn is_same(&self, other: &StoreMonitor) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+
     /// The outage of the store: requests wait for it. `None` if it answers.
     pub fn outage(&self) -> Option<StoreOutage> {
         self.0.upgrade()?.outage()

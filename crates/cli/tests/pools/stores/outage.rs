@@ -168,6 +168,33 @@ fn a_pool_is_exported_by_force_without_its_store() {
     is_whole(&place);
 }
 
+/// The device of a newer state waits for its store as the first one did.
+#[test]
+fn a_reader_waits_for_its_store_also_after_a_refresh() {
+    let (one, bucket) = two_pools();
+    let mut two = Place::without_daemon();
+    start(&mut two, &bucket);
+    two.ok("pool import -o readonly=on -o refresh=off -N --accept s3://bucket/tank tank");
+    for name in ["a", "b"] {
+        one.ok(&format!("snapshot tank/fs@{name}"));
+        one.ok("pool sync tank");
+        two.ok("pool refresh tank");
+        has(&two.ok("list -t snapshot"), &format!("tank/fs@{name}"));
+        has(&metrics(&two), "strongroom_store_requests_total{");
+        bucket.be(StoreMood::Away);
+        let mut waiting = begin(&two, "pool refresh tank");
+        await_words(&two, "pool status tank", "STALLED");
+        bucket.be(StoreMood::Well);
+        assert!(waiting.wait().expect("it ends").success());
+        await_words(&two, "pool status tank", "ONLINE");
+    }
+    bucket.be(StoreMood::Away);
+    let mut waiting = begin(&two, "pool refresh tank");
+    await_words(&two, "pool status tank", "STALLED");
+    two.ok("pool export -f tank");
+    assert!(!waiting.wait().expect("it ends").success());
+}
+
 /// A store that is away or refuses at the start is asked again, and its pool comes back by itself, with its mounts.
 #[test]
 fn a_pool_comes_back_when_its_store_does() {

@@ -128,13 +128,16 @@ impl Daemon {
             from,
             to,
         };
-        if reader.device.is_current()? {
+        let Some(device) = self.open_newer_reader(&reader.path, &reader.device)? else {
             reader.note_newest();
             return Ok(report(from));
-        }
-        let newer = self.open_newer(active, reader)?;
+        };
+        let monitor = device.monitor();
+        let newer = self.open_newer(active, reader, device)?;
         let to = newer.state_row();
         self.exchange(active, &newer, context)?;
+        // Until here the older state stays if the store does not answer.
+        monitor.set_patience(None);
         if !newer.mounts.lock().is_empty() {
             // Until then the kernel may have names of the older state.
             std::thread::sleep(fuse::NAMES_KEPT);
@@ -148,13 +151,13 @@ impl Daemon {
         Ok(report(to))
     }
 
-    /// Opens the newest state.
+    /// Opens the pool on a device with its newest state.
     fn open_newer(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
         reader: &StoreReader,
+        device: Arc<ObjectDevice>,
     ) -> Result<Arc<ActivePool>> {
-        let device = Arc::new(reader.device.open_newest()?);
         let pool = Pool::open(Arc::new(store_on(&device)?), Arc::new(System), true)?;
         let name = active.pool.name();
         if pool.guid() != active.pool.guid() {

@@ -15,7 +15,7 @@ use crate::line::{checkpoint, names};
 use crate::{Error, Result};
 
 /// A pool that was exported, with a checkpoint and objects after it.
-fn exported() -> Schedule {
+pub(super) fn exported() -> Schedule {
     let schedule = Schedule::new(None);
     let writer = schedule.take(0);
     for i in 0..16 {

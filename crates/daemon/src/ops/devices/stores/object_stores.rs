@@ -15,7 +15,7 @@ use protocol::object_uri::{BucketService, ObjectUri};
 
 use crate::failure::{Failure, Result};
 use crate::ops::devices::new_pool::MadeDevices;
-use crate::ops::devices::stores::store_outages::{wait_without_end, watch};
+use crate::ops::devices::stores::store_outages::{wait_without_end, watch, watch_newer};
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::devices::remote_devices::SCAN;
@@ -97,13 +97,34 @@ impl Daemon {
     /// As [`Daemon::open_object_device`].
     pub(crate) fn open_object_reader(&self, path: &Path) -> Result<Arc<ObjectDevice>> {
         let uri = ObjectUri::parse(&path.to_string_lossy())?;
-        if let Some(device) = self.object_devices.kept_reader(&uri.to_string()) {
-            return Ok(device);
-        }
-        let store = store_at(&uri)?;
+        let name = uri.to_string();
+        let device = match self.object_devices.kept_reader(&name) {
+            Some(device) => device,
+            None => Arc::new(self.open_watched(&uri, DeviceAccess::ReadOnly)?),
+        };
+        wait_without_end(&name);
+        Ok(device)
+    }
+
+    /// Opens the newest state of a device that is read. `None` if `older` has it. The device does not wait long for its
+    /// store before its patience is set.
+    ///
+    /// # Errors
+    /// As [`Daemon::open_object_device`].
+    pub(crate) fn open_newer_reader(
+        &self,
+        path: &Path,
+        older: &ObjectDevice,
+    ) -> Result<Option<Arc<ObjectDevice>>> {
+        let uri = ObjectUri::parse(&path.to_string_lossy())?;
         let waits = (&self.store_patience, self.outage_observer());
-        let opened = ObjectDevice::open(store, executor(), DeviceAccess::ReadOnly, waits)?;
-        Ok(Arc::new(opened))
+        let Some(newer) = older.open_newer(waits)? else {
+            return Ok(None);
+        };
+        let monitor = newer.monitor();
+        monitor.set_patience(Some(PATIENCE_AT_SCAN));
+        watch_newer(uri.to_string(), &older.monitor(), monitor);
+        Ok(Some(Arc::new(newer)))
     }
 
     /// Makes a device of `size` bytes for a new pool. `made` removes it again if the pool cannot be made.

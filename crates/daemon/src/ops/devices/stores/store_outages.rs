@@ -38,15 +38,30 @@ struct OpenStore {
 
 /// Makes the outages of an open device known.
 pub(super) fn watch(name: String, monitor: StoreMonitor, meter: &Arc<MeteredStore>) {
+    add(name, monitor, |_| Arc::downgrade(meter));
+}
+
+/// Makes the outages of a device known that uses the store of an older one.
+pub(super) fn watch_newer(name: String, older: &StoreMonitor, newer: StoreMonitor) {
+    add(name, newer, |stores| {
+        let store = stores.iter().find(|store| store.monitor.is_same(older));
+        store.map_or_else(Weak::new, |store| Weak::clone(&store.meter))
+    });
+}
+
+fn add(
+    name: String,
+    monitor: StoreMonitor,
+    meter: impl FnOnce(&[OpenStore]) -> Weak<MeteredStore>,
+) {
     let mut open = OPEN.lock();
     open.retain(|_, stores| {
         stores.retain(|store| store.monitor.is_open());
         !stores.is_empty()
     });
-    let meter = Arc::downgrade(meter);
-    open.entry(name)
-        .or_default()
-        .push(OpenStore { monitor, meter });
+    let stores = open.entry(name).or_default();
+    let meter = meter(stores);
+    stores.push(OpenStore { monitor, meter });
 }
 
 fn monitors(name: &str) -> Vec<StoreMonitor> {

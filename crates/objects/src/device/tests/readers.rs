@@ -1,0 +1,126 @@
+//! Devices of readers over outages of their store.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use block::{BlockDevice, DeviceAccess};
+use bytes::Bytes;
+
+use super::damage::exported;
+use super::ledger::{BLOCK, FACTS, ORDERED, offset_of};
+use super::store::FrozenStore;
+use crate::device::block_device::ObjectDevice;
+use crate::line::names;
+use crate::store::{Creation, ListedObject, ObjectStore, Part, RequestFuture, executor};
+use crate::{Error, OutageObserver, Result, StorePatience};
+
+/// A store that answers, or does not.
+struct FickleStore {
+    store: FrozenStore,
+    is_away: Arc<AtomicBool>,
+}
+
+impl FickleStore {
+    fn answer<'a, T: Send + 'a>(
+        &self,
+        object: &str,
+        answer: RequestFuture<'a, Result<T>>,
+    ) -> RequestFuture<'a, Result<T>> {
+        if !self.is_away.load(Ordering::Relaxed) {
+            return answer;
+        }
+        let error = Error::Unanswered {
+            store: self.address(),
+            operation: "get",
+            object: object.into(),
+            reason: "simulated".into(),
+        };
+        Box::pin(async { Err(error) })
+    }
+}
+
+impl ObjectStore for FickleStore {
+    fn address(&self) -> String {
+        self.store.address()
+    }
+
+    fn create(&self, name: &str, bytes: Bytes) -> RequestFuture<'_, Result<Creation>> {
+        self.store.create(name, bytes)
+    }
+
+    fn replace(&self, name: &str, bytes: Bytes) -> RequestFuture<'_, Result<()>> {
+        self.store.replace(name, bytes)
+    }
+
+    fn get(&self, name: &str, range: Range<u64>) -> RequestFuture<'_, Result<Option<Part>>> {
+        self.answer(name, self.store.get(name, range))
+    }
+
+    fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> RequestFuture<'_, Result<Vec<ListedObject>>> {
+        self.answer(prefix, self.store.list(prefix, after, limit))
+    }
+
+    fn delete(&self, name: &str) -> RequestFuture<'_, Result<()>> {
+        self.store.delete(name)
+    }
+}
+
+/// Lets a request of a device end because its store does not answer.
+fn give_up(device: &ObjectDevice) {
+    let monitor = device.monitor();
+    let listed = thread::scope(|scope| {
+        let list = scope.spawn(|| device.is_current());
+        while monitor.outage().is_none() && !list.is_finished() {
+            thread::yield_now();
+        }
+        monitor.give_up();
+        list.join().expect("a request")
+    });
+    assert!(listed.is_err(), "the store does not answer");
+}
+
+#[test]
+fn a_reader_that_was_given_up_is_opened_again_and_waits_as_before() {
+    let schedule = exported();
+    let guid = FACTS.encode();
+    let world = &schedule.stage.world;
+    let pool = (names::POOL.to_owned(), Bytes::from(guid));
+    world.state().shelf.objects.extend([pool]);
+    let is_away = Arc::new(AtomicBool::new(false));
+    let store = Arc::new(FickleStore {
+        store: FrozenStore {
+            world: Arc::clone(world),
+            has_checkpoints: true,
+        },
+        is_away: Arc::clone(&is_away),
+    });
+    let patience = Arc::new(StorePatience::default());
+    let is_told = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&is_told);
+    let observer: OutageObserver = Arc::new(move || told.store(true, Ordering::Relaxed));
+    let waits = || (&patience, Arc::clone(&observer));
+    let access = DeviceAccess::ReadOnly;
+    let opened = ObjectDevice::open(store, executor(), access, waits());
+    let mut device = opened.expect("the pool is whole");
+    for _ in 0..3 {
+        let newer = device.open_newer(waits());
+        assert!(newer.expect("the store answers").is_none());
+        is_away.store(true, Ordering::Relaxed);
+        give_up(&device);
+        assert!(is_told.swap(false, Ordering::Relaxed));
+        assert!(device.open_newer(waits()).is_err());
+        is_away.store(false, Ordering::Relaxed);
+        let newer = device.open_newer(waits()).expect("the store answers");
+        device = newer.expect("the older device has ended");
+        let mut bytes = [0; BLOCK as usize];
+        let read = device.read_at(offset_of(ORDERED.start), &mut bytes);
+        read.expect("the store answers");
+    }
+}
