@@ -71,24 +71,25 @@ impl Daemon {
         }
     }
 
-    /// Makes a pool that was opened the state of a reader, and refreshes it by itself from time to time.
-    pub(crate) fn follow(
+    /// Begins to refresh a state by itself from time to time, if its import wants that. The pool table has the state
+    /// already, because the thread ends when the pool has another one.
+    pub(crate) fn start_refreshes(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
-        reader: StoreReader,
-    ) -> Result<()> {
-        let interval = Duration::from_secs(reader.interval);
-        let is_new = active.reader.set(reader).is_ok();
-        debug_assert!(is_new, "a state has one reader");
-        if interval.is_zero() {
-            return Ok(());
+        context: &mut CallerContext<'_>,
+    ) {
+        let interval = active.reader.get().map_or(0, |reader| reader.interval);
+        if interval == 0 {
+            return;
         }
         let (daemon, weak) = (Arc::downgrade(self), Arc::downgrade(active));
-        let work = move || refresh_in_time(&daemon, &weak, interval);
-        let started = threads::start("pool-reader", work);
-        let failed =
-            |error| Failure::other(format!("a thread for refreshes cannot be started: {error}"));
-        started.map(drop).map_err(failed)
+        let work = move || refresh_in_time(&daemon, &weak, Duration::from_secs(interval));
+        if let Err(error) = threads::start("pool-reader", work) {
+            context.channel.notice(format!(
+                "a thread for refreshes cannot be started: {error}; to read newer states: strongroom pool refresh {}",
+                active.pool.name()
+            ));
+        }
     }
 
     /// Goes to the newest state of a pool that another host writes.
@@ -181,7 +182,7 @@ impl Daemon {
             active.altroot.clone(),
         )?;
         let reader = StoreReader::new(reader.path.clone(), device, reader.interval);
-        self.follow(&newer, reader)?;
+        newer.read_by(reader);
         Ok(newer)
     }
 
@@ -210,6 +211,7 @@ impl Daemon {
             *older.keys.lock() = std::mem::take(&mut *newer.keys.lock());
         })?;
         self.pool_table.exchange(newer);
+        self.start_refreshes(newer, context);
         admin.let_go();
         let _newer = newer.lock(context.decision)?;
         let heads = newer.all_heads()?.into_iter();
@@ -221,6 +223,12 @@ impl Daemon {
 }
 
 impl ActivePool {
+    /// Makes a pool that was opened the state of a reader.
+    pub(crate) fn read_by(&self, reader: StoreReader) {
+        let is_new = self.reader.set(reader).is_ok();
+        debug_assert!(is_new, "a state has one reader");
+    }
+
     /// The state of the pool.
     pub(crate) fn state_row(&self) -> PoolStateRow {
         let superblock = self.pool.superblock();

@@ -323,7 +323,7 @@ impl Daemon {
             import.altroot.clone(),
         )?;
         if let Some(reader) = reader {
-            self.follow(&active, reader)?;
+            active.read_by(reader);
         }
         if import.accept {
             active.accept_all()?;
@@ -338,6 +338,7 @@ impl Daemon {
             .set_remembered(active.pool.guid(), !is_temporary(import));
         // Only imports of the daemon itself have a time limit for keys.
         self.take_in(&active, keys_until.is_some())?;
+        self.start_refreshes(&active, context);
         self.events
             .add("pool_import", name, "the pool was imported");
         active.open_caches(self, context);
