@@ -48,7 +48,45 @@ fn read_checkpoint(bytes: &[u8]) {
     };
     if let Ok(history) = checkpoint::decode(bytes, device, number) {
         let again = checkpoint::encode(&history, device);
-        assert_eq!(checkpoint::decode(&again, device, number), Ok(history));
+        assert_eq!(
+            checkpoint::decode(&again, device, number),
+            Ok(history.clone())
+        );
+        overwrite_extent(history, device);
+    }
+}
+
+/// Continues the state of a checkpoint with an object that overwrites the beginning of its first extent.
+fn overwrite_extent(history: LineHistory, device: [u8; 16]) {
+    check_pieces(&history);
+    let number = history.last + 1;
+    let mut entry = LineEntry {
+        number,
+        device,
+        first: number,
+        after: number - 1,
+        ..LineEntry::sample(64)
+    };
+    entry.runs.iter_mut().for_each(|run| run.origin = number);
+    if let (Some(run), Some((offset, ..))) = (entry.runs.first_mut(), history.map.iter().next()) {
+        run.offset = offset.min(u64::MAX - run.len);
+    }
+    let size = log_object::OBJECT_MAX;
+    let entries = BTreeMap::from([(number, (entry, size))]);
+    if let Ok(history) = replay(history, device, &entries, 64) {
+        check_pieces(&history);
+    }
+}
+
+/// Checks that each piece of the map lies in its object, if that is there.
+fn check_pieces(history: &LineHistory) {
+    for piece in history.map.pieces(0..u64::MAX) {
+        let stored = piece.source.and_then(|is| Some((is.object, is.at?)));
+        if let Some((object, at)) = stored {
+            assert!(object <= history.last, "no writer makes it later");
+            let size = history.objects.get(&object).map(|is| is.size);
+            assert!(size.is_none_or(|size| u64::from(at) + piece.len <= size));
+        }
     }
 }
 
@@ -70,9 +108,11 @@ fn continue_line(entry: LineEntry, size: u64) {
 
 /// Real objects, each with a first byte for [`read`].
 pub fn samples() -> Vec<Vec<u8>> {
-    let history = LineHistory::default();
     let mut log = vec![7; 64];
-    LineEntry::sample(64).seal(&mut log);
+    let entry = LineEntry::sample(64);
+    entry.seal(&mut log);
+    let mut history = LineHistory::default();
+    history.enter(&entry, log.len() as u64);
     let facts = DeviceFacts::new([7; 16], 1 << 44, 1 << 20);
     [
         (0, checkpoint::encode(&history, [7; 16])),

@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::extent_map::MapSource;
 use super::history::LineHistory;
-use super::log_object::BatchPart;
+use super::log_object::{BatchPart, OBJECT_MAX};
 use super::ranges::NumberSet;
 
 const MAGIC: [u8; 8] = *b"SR-MAP_1";
@@ -161,13 +161,7 @@ pub(crate) fn decode(
     if !rest.is_empty() {
         return Err("it is longer than its head says");
     }
-    for layout in objects {
-        let object = history.objects.entry(layout.number.get()).or_default();
-        object.size = layout.size.get();
-        object.is_mark = layout.is_mark.get() != 0;
-        object.batch =
-            BatchPart::from_number(layout.batch.get().into()).ok_or("a newer version made it")?;
-    }
+    read_objects(&mut history, objects)?;
     read_extents(&mut history, extents)?;
     for layout in held {
         let object = history.objects.get_mut(&layout.object.get());
@@ -190,6 +184,25 @@ pub(crate) fn decode(
     }
 }
 
+/// Reads the records of objects. A younger one would be confused with an object that a writer makes later.
+fn read_objects(history: &mut LineHistory, objects: &[ObjectLayout]) -> Result<(), &'static str> {
+    for layout in objects {
+        let (number, size) = (layout.number.get(), layout.size.get());
+        if !(1..=history.last).contains(&number) {
+            return Err("it lists objects that are younger than itself");
+        }
+        if size > OBJECT_MAX {
+            return Err("it lists an object that is larger than any");
+        }
+        let object = history.objects.entry(number).or_default();
+        object.size = size;
+        object.is_mark = layout.is_mark.get() != 0;
+        object.batch =
+            BatchPart::from_number(layout.batch.get().into()).ok_or("a newer version made it")?;
+    }
+    Ok(())
+}
+
 fn read_extents(history: &mut LineHistory, extents: &[ExtentLayout]) -> Result<(), &'static str> {
     let mut from = 0;
     for layout in extents {
@@ -204,6 +217,9 @@ fn read_extents(history: &mut LineHistory, extents: &[ExtentLayout]) -> Result<(
             at: (at != NO_PLACE).then_some(at),
             origin: layout.origin.get(),
         };
+        if source.origin > history.last {
+            return Err("an extent of it is younger than itself");
+        }
         let object = history.objects.get_mut(&source.object);
         let object = object.ok_or("it names an object that it does not list")?;
         match source.at {
@@ -258,6 +274,7 @@ pub(crate) fn identity(bytes: &[u8]) -> Option<([u8; 16], u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::line::history::ObjectRecord;
     use crate::line::log_object::{LineEntry, LogKind, Run, RunKind};
 
     fn sample() -> LineHistory {
@@ -295,6 +312,45 @@ mod tests {
         history.doomed.insert(3..4);
         history.deletions = 5;
         history
+    }
+
+    /// The reason why the encoding of a changed sample is refused.
+    fn refusal(forge: impl FnOnce(&mut LineHistory)) -> &'static str {
+        let mut history = sample();
+        forge(&mut history);
+        let forged = decode(&encode(&history, [1; 16]), [1; 16], 6);
+        forged.expect_err("it is forged")
+    }
+
+    #[test]
+    fn a_forged_checkpoint_is_refused() {
+        // A writer would make this object later, with other contents in memory.
+        let younger = "it lists objects that are younger than itself";
+        for number in [0, 7, u64::MAX] {
+            let record = ObjectRecord::default();
+            let is = refusal(|history| drop(history.objects.insert(number, record)));
+            assert_eq!(is, younger, "{number}");
+        }
+        let resized = |size| {
+            move |history: &mut LineHistory| history.objects.entry(6).or_default().size = size
+        };
+        for size in [OBJECT_MAX + 1, u64::MAX] {
+            let is = refusal(resized(size));
+            assert_eq!(is, "it lists an object that is larger than any");
+        }
+        assert_eq!(refusal(resized(100)), "an extent lies outside its object");
+        let extent = |object, at, origin| {
+            let source = MapSource { object, at, origin };
+            move |history: &mut LineHistory| history.map.insert(1 << 40, 64, source)
+        };
+        for (at, origin) in [(Some(970), 6), (Some(u32::MAX - 1), 6)] {
+            let is = refusal(extent(6, at, origin));
+            assert_eq!(is, "an extent lies outside its object");
+        }
+        let is = refusal(extent(6, None, 7));
+        assert_eq!(is, "an extent of it is younger than itself");
+        let is = refusal(extent(4, None, 4));
+        assert_eq!(is, "it names an object that it does not list");
     }
 
     #[test]

@@ -160,6 +160,8 @@ struct FooterLayout {
 
 const RUN: usize = 32;
 const FOOTER: usize = 112;
+/// No object has more bytes than this.
+pub(crate) const OBJECT_MAX: u64 = (DATA_MAX + RUNS_LIMIT * RUN + FOOTER) as u64;
 /// The bytes of a footer before its checksum.
 const SUMMED: usize = FOOTER - 24;
 const _: () = assert!(size_of::<RunLayout>() == RUN && size_of::<FooterLayout>() == FOOTER);

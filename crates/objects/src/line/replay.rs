@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::history::LineHistory;
-use super::log_object::{BatchPart, LineEntry, LogKind, WriterId};
+use super::log_object::{BatchPart, LineEntry, LogKind, Run, WriterId};
 
 /// Log objects by their numbers, each with its size.
 type EntryMap = BTreeMap<u64, (LineEntry, u64)>;
@@ -31,6 +31,10 @@ pub(crate) fn replay(
         }
         if entry.number != *number {
             return Err((*number, "it is a copy of another object"));
+        }
+        let is_younger = |run: &Run| run.origin > *number;
+        if entry.kind == LogKind::Data && entry.runs.iter().any(is_younger) {
+            return Err((*number, "a run of it is younger than itself"));
         }
         if entry.kind == LogKind::Deletions {
             let ranges = entry
@@ -177,6 +181,7 @@ impl HeldNumbers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::line::log_object::RunKind;
 
     const WINDOW: u64 = 64;
 
@@ -222,8 +227,8 @@ mod tests {
         assert_eq!(outcome(&ended), Ok(11));
         // What its writer has deleted is not missed.
         let mut deleted = without(67, 3);
-        let run = super::super::log_object::Run {
-            kind: super::super::log_object::RunKind::Discard,
+        let run = Run {
+            kind: RunKind::Discard,
             offset: 3,
             len: 1,
             origin: 0,
@@ -231,5 +236,22 @@ mod tests {
         let (list, _) = deleted.get_mut(&67).unwrap();
         (list.kind, list.runs) = (LogKind::Deletions, vec![run]);
         assert_eq!(outcome(&deleted), Ok(67));
+    }
+
+    #[test]
+    fn a_run_that_is_younger_than_its_object_is_refused() {
+        let mut entries = line(3);
+        let zeros = |origin| Run {
+            kind: RunKind::Zeros,
+            offset: 0,
+            len: 4096,
+            origin,
+        };
+        entries.get_mut(&2).unwrap().0.runs = vec![zeros(1), zeros(2)];
+        assert_eq!(outcome(&entries), Ok(3));
+        // Without this no later write to the range would count.
+        entries.get_mut(&2).unwrap().0.runs.push(zeros(3));
+        let refused = outcome(&entries);
+        assert_eq!(refused, Err((2, "a run of it is younger than itself")));
     }
 }
