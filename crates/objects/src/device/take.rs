@@ -10,6 +10,7 @@ use super::scan::{LineScan, ListedNumbers};
 use super::upload::Creator;
 use crate::line::log_object::{LineEntry, LogKind};
 use crate::line::names;
+use crate::line::ranges::NumberSet;
 use crate::{Error, Result};
 
 /// A store that does not answer is waited for so long when a device is closed.
@@ -330,7 +331,12 @@ impl Line {
         let open = {
             let mut state = self.state();
             state.is_ending = true;
-            state.batch.take()
+            let open = state.batch.take();
+            if open.is_some() {
+                // What the batch overwrote counts still.
+                state.purges = NumberSet::default();
+            }
+            open
         };
         // A batch without an end never counts. Its changes are in the state in memory, of which no checkpoint is made then.
         let has_open_batch = open.is_some();

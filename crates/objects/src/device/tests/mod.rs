@@ -3,6 +3,7 @@
 mod actors;
 mod damage;
 mod ledger;
+mod purges;
 mod readers;
 mod requests;
 mod rules;
