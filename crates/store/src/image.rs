@@ -98,6 +98,19 @@ impl ImageHeader {
         self.geometry.device_size = size;
         Ok(())
     }
+
+    /// The place of bytes on the device. An image has group 0 only.
+    fn place(&self, segment: SegmentId, offset: u32, len: u64) -> Result<u64> {
+        match segment.group() {
+            0 => Ok(self.geometry.segment(segment.index()) + u64::from(offset)),
+            _ => Err(Error::NoSuchPlace {
+                group: segment.group() as u16,
+                index: segment.index(),
+                offset,
+                len,
+            }),
+        }
+    }
 }
 
 impl PoolImage {
@@ -145,7 +158,7 @@ impl PoolImage {
     /// Writes to a segment.
     ///
     /// # Errors
-    /// The failure of the device.
+    /// `Error::NoSuchPlace` if it lies in another group than 0; the failure of the device.
     pub fn write(
         &self,
         header: &ImageHeader,
@@ -153,14 +166,14 @@ impl PoolImage {
         offset: u32,
         bytes: &[u8],
     ) -> Result<()> {
-        let at = header.geometry.segment(segment.index()) + u64::from(offset);
+        let at = header.place(segment, offset, bytes.len() as u64)?;
         Ok(self.device.write_at(at, &[IoSlice::new(bytes)])?)
     }
 
     /// Says that a range of a segment is not needed any more.
     ///
     /// # Errors
-    /// The failure of the device.
+    /// `Error::NoSuchPlace` if it lies in another group than 0; the failure of the device.
     pub fn discard(
         &self,
         header: &ImageHeader,
@@ -168,7 +181,7 @@ impl PoolImage {
         offset: u32,
         len: u32,
     ) -> Result<()> {
-        let at = header.geometry.segment(segment.index()) + u64::from(offset);
+        let at = header.place(segment, offset, len.into())?;
         Ok(self.device.discard(at, len.into())?)
     }
 

@@ -3,11 +3,12 @@
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
 
+use crate::common::logs::*;
 use crate::common::model::*;
 use crate::common::*;
 use block::fault::{FaultClock, FaultDevice};
 use block::{AtomicDevice, BlockDevice, MemoryDevice};
-use pool::{ArrayKind, AtCheckpoint, Pool, ReserveFor};
+use pool::{ArrayKind, AtCheckpoint, LOG_HEADER, OpenDataset, Pool, ReserveFor};
 use store::Store;
 
 /// The pool has space for what is freed while a state is copied.
@@ -210,11 +211,14 @@ fn followed() -> (Vec<Arc<FaultDevice>>, Pool, Arc<BatchDevice>) {
 
 /// Writes records, and commits.
 fn write(pool: &Pool, first: u64) {
-    let dataset = pool.open_dataset(1).unwrap();
+    write_to(pool, &pool.open_dataset(1).unwrap(), first);
+}
+
+fn write_to(pool: &Pool, dataset: &OpenDataset, first: u64) {
     for number in first..first + 20 {
         put(
             pool,
-            &dataset,
+            dataset,
             ArrayKind::Data,
             number % 30,
             sized(number, 16),
@@ -282,6 +286,38 @@ fn an_image_with_another_history_is_left_as_it_is() {
     pool.follower().connect(image.after_cut());
     write(&pool, 40);
     assert!(matches!(copy(&pool), Err(pool::Error::OtherHistory { .. })));
+}
+
+#[test]
+fn an_image_of_a_pool_with_a_log_device_has_all_data() {
+    let devices = devices(2);
+    let (pool, image) = (create_on(&devices[..1]), BatchDevice::new());
+    pool.log_devices()
+        .add(&[new_member(&devices[1], 50)], &origin())
+        .unwrap();
+    let dataset = open_top(&pool);
+    dataset.want_log(256 << 10, 7);
+    write_to(&pool, &dataset, 0);
+    attach(&pool, &image);
+    let state_of = |bytes: &[u8]| {
+        let device = Arc::new(FaultDevice::from_bytes(bytes.to_vec(), &FaultClock::new()));
+        let store = Store::open(vec![device]).unwrap();
+        let (copied, _) = Pool::open_without_logs(Arc::new(store), TestEnv::new(3)).unwrap();
+        assert_sound(&copied, "an image");
+        read_all(&open_top(&copied), ArrayKind::Data).unwrap()
+    };
+    for first in [20, 40, 60] {
+        // The log frees the chunks that it leaves.
+        for slot in 0..4 {
+            while append(&dataset, vec![1; 65536 - LOG_HEADER]).is_some() {}
+            change(&pool, &dataset, slot);
+            pool.commit().unwrap();
+        }
+        write_to(&pool, &dataset, first);
+        assert!(copy(&pool).unwrap());
+        let expected = read_all(&dataset, ArrayKind::Data).unwrap();
+        assert_eq!(state_of(&image.counted()), expected);
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Pins the state of the last commit, as long as an image of it is being made.
 //!
 //! Units that later commits free stay taken until the pin ends. This does not hold for system segments: their space is
-//! small and used again soon, so the copy reads their records before the next commit. A pin never makes a
-//! write fail: it ends as soon as its units are needed.
+//! small and used again soon, so the copy reads their records before the next commit. It does not hold for log devices
+//! either: an image has no logs. A pin never makes a write fail: it ends as soon as its units are needed.
 
 use std::collections::BTreeSet;
 
@@ -64,24 +64,28 @@ impl Space {
     /// Frees units that the state of a durable commit does not have. The pinned state may have them.
     pub(in crate::storage::space) fn release_durably(&self, spans: Vec<UnitSpan>) {
         let mut inner = self.inner.lock();
-        let is_system = |span: &UnitSpan| inner.class_of(span.segment) == Some(Class::System);
-        let (system, others): (Vec<_>, Vec<_>) = spans.into_iter().partition(is_system);
+        // An image has no logs, so their groups have nothing of the pinned state.
+        let is_free_now = |span: &UnitSpan| {
+            let segment = span.segment;
+            segment.group() != 0 || inner.class_of(segment) == Some(Class::System)
+        };
+        let (free_now, others): (Vec<_>, Vec<_>) = spans.into_iter().partition(is_free_now);
         if let Some(stale) = &mut inner.stale_segments {
             stale.extend(others.iter().map(|span| span.segment));
         }
         let free = match &mut inner.pinned {
             Some(pinned) => {
                 pinned.extend(others);
-                system
+                free_now
             }
-            None => system.into_iter().chain(others).collect(),
+            None => free_now.into_iter().chain(others).collect(),
         };
         drop(inner);
         self.release_spans(free);
     }
 
-    /// Calls `each` with the segment, the offset and the length in bytes of each free run in some segments, or in all. System
-    /// segments are left out.
+    /// Calls `each` with the segment, the offset and the length in bytes of each free run in some segments of group 0, or in
+    /// all of them. System segments are left out.
     pub(crate) fn each_free_run(
         &self,
         segments: Option<&BTreeSet<SegmentId>>,
@@ -93,7 +97,8 @@ impl Space {
             Some(segments) => segments.iter().copied().collect(),
             None => all().collect(),
         };
-        for segment in segments {
+        // Groups of log devices have segments with the same indexes, and an image has none of them.
+        for segment in segments.into_iter().filter(|id| id.group() == 0) {
             for run in self.free_runs_of(segment)? {
                 each(segment, run.start * UNIT, run.units * UNIT)?;
             }
