@@ -22,11 +22,11 @@ pub struct PoolImage {
     known: Mutex<KnownHeader>,
 }
 
-/// The parts of the header that the image is known to have. Reads of it are rare and slow.
+/// The parts of the header that the image is known to have.
 #[derive(Default)]
 struct KnownHeader {
     label: Option<Box<HeaderBlock>>,
-    /// `None` until the key area was read.
+    /// `None` until a batch was ended: the device may have keys of any earlier state.
     keys: Option<BTreeMap<u32, Box<HeaderBlock>>>,
 }
 
@@ -202,10 +202,7 @@ impl PoolImage {
 
     fn write_header(&self, known: &mut KnownHeader, header: &ImageHeader) -> Result<()> {
         let (device, geometry) = (&self.device, &header.geometry);
-        let keys = match known.keys.take() {
-            Some(keys) => keys,
-            None => self.read_keys(geometry)?,
-        };
+        let keys = known.keys.take();
         let slot = (header.txg % u64::from(RING_SLOTS)) as u32;
         let label = header.label.encode();
         let is_new_label = known.label.as_ref() != Some(&label);
@@ -215,13 +212,22 @@ impl PoolImage {
             }
             let at = geometry.superblock(copy, slot);
             device.write_at(at, &[IoSlice::new(&header.superblock[..])])?;
-            for (index, old) in &keys {
-                if header.keys.get(index) != Some(old) {
-                    device.overwrite(geometry.key_block(copy, *index), BLOCK as u64)?;
+            match &keys {
+                Some(keys) => {
+                    for (index, old) in keys {
+                        if header.keys.get(index) != Some(old) {
+                            device.overwrite(geometry.key_block(copy, *index), BLOCK as u64)?;
+                        }
+                    }
+                }
+                // A batch that was not ended, and an end after which keys were not removed, leave keys that no read shows.
+                None => {
+                    let len = u64::from(geometry.key_blocks) * BLOCK as u64;
+                    device.overwrite(geometry.key_block(copy, 0), len)?;
                 }
             }
             for (index, new) in &header.keys {
-                if keys.get(index) != Some(new) {
+                if keys.as_ref().and_then(|keys| keys.get(index)) != Some(new) {
                     let at = geometry.key_block(copy, *index);
                     device.write_at(at, &[IoSlice::new(&new[..])])?;
                 }
@@ -230,30 +236,5 @@ impl PoolImage {
         known.label = Some(label);
         known.keys = Some(header.keys.clone());
         Ok(())
-    }
-
-    /// The key blocks that the image has, whole or not.
-    fn read_keys(&self, geometry: &Geometry) -> Result<BTreeMap<u32, Box<HeaderBlock>>> {
-        let mut keys = BTreeMap::new();
-        for copy in COPIES {
-            let begin = geometry.key_block(copy, 0);
-            let end = geometry.key_block(copy, geometry.key_blocks);
-            let mut at = begin;
-            while at < end {
-                let status = self.device.status_at(at, end - at)?;
-                let until = (at + status.len).next_multiple_of(BLOCK as u64).min(end);
-                while at < until && !status.is_zero {
-                    let mut block = Box::new([0; BLOCK]);
-                    self.device.read_at(at, &mut block[..])?;
-                    let index = ((at - begin) / BLOCK as u64) as u32;
-                    if *block != [0; BLOCK] {
-                        keys.entry(index).or_insert(block);
-                    }
-                    at += BLOCK as u64;
-                }
-                at = until;
-            }
-        }
-        Ok(keys)
     }
 }

@@ -18,8 +18,8 @@ pub(crate) struct FollowState {
 /// The progress of an image.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FollowProgress {
-    /// The transaction group of the state that the image has, and the time of that commit. `None` if it has none, or before
-    /// the image was read.
+    /// The transaction group of the state that the image has, and the time of that commit. `None` before a copy has ended
+    /// since the device was opened: until then it may have keys of earlier states.
     pub(crate) has: Option<(u64, u64)>,
     /// The time of the first commit that the image lacks.
     pub(crate) lacks_since: Option<u64>,

@@ -1,6 +1,8 @@
 //! An image of the pool follows its commits: at any moment it has the whole state of one of them.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::common::logs::*;
@@ -23,6 +25,10 @@ struct BatchDevice {
     counted: Mutex<Vec<u8>>,
     /// Called before each write, with these bytes.
     hook: Mutex<Option<Hook>>,
+    /// The ranges that were overwritten, whether they had anything or not.
+    overwritten: Mutex<Vec<Range<u64>>>,
+    /// True if the next batch counts, and its end fails all the same.
+    fails_at_end: AtomicBool,
 }
 
 impl BatchDevice {
@@ -35,6 +41,8 @@ impl BatchDevice {
             now: MemoryDevice::from_bytes(bytes.clone()),
             counted: Mutex::new(bytes),
             hook: Mutex::default(),
+            overwritten: Mutex::default(),
+            fails_at_end: AtomicBool::new(false),
         })
     }
 
@@ -60,7 +68,7 @@ impl BatchDevice {
 impl BlockDevice for BatchDevice {
     block::delegate!(self => self.now; size refresh_size sector_sizes claim check_unreserved read_at write_durably_at
         write_in_place waits_on_write would_wait io_mode settle flush order drop_cached begin_anew zero zero_fast is_blank
-        status_at overwrite);
+        status_at);
 
     fn name(&self) -> String {
         "image".into()
@@ -69,6 +77,11 @@ impl BlockDevice for BatchDevice {
     fn write_at(&self, at: u64, data: &[IoSlice<'_>]) -> block::Result<()> {
         self.call();
         self.now.write_at(at, data)
+    }
+
+    fn overwrite(&self, at: u64, len: u64) -> block::Result<()> {
+        self.overwritten.lock().unwrap().push(at..at + len);
+        self.now.overwrite(at, len)
     }
 
     /// Leaves bytes on which no reader may rely.
@@ -86,7 +99,16 @@ impl AtomicDevice for BatchDevice {
     fn end_batch(&self) -> block::Result<()> {
         self.call();
         *self.counted.lock().unwrap() = self.now.to_bytes();
-        Ok(())
+        match self.fails_at_end.swap(false, Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(block::Error::Io {
+                device: self.name(),
+                operation: "end of a batch",
+                offset: 0,
+                len: 0,
+                source: io::ErrorKind::PermissionDenied.into(),
+            }),
+        }
     }
 }
 
@@ -99,6 +121,11 @@ fn devices(count: usize) -> Vec<Arc<FaultDevice>> {
 fn attach(pool: &Pool, image: &Arc<BatchDevice>) {
     let image = Arc::clone(image);
     pool.follower().attach(image, 30, &origin()).unwrap();
+}
+
+fn connect(pool: &Pool, image: &Arc<BatchDevice>) {
+    let image = Arc::clone(image);
+    pool.follower().connect(image);
 }
 
 fn copy(pool: &Pool) -> pool::Result<bool> {
@@ -123,7 +150,7 @@ fn state_of(bytes: &[u8]) -> Model {
 /// Follows a workload that goes on while states are copied, `pace` times before 100 writes. Imports the image at random
 /// moments. Some copies end early.
 fn follow(workload: Workload, seed: u64, pace: u64) {
-    let (image, pool) = (BatchDevice::new(), workload.pool.clone());
+    let (mut image, pool) = (BatchDevice::new(), workload.pool.clone());
     let workload = Arc::new(Mutex::new(workload));
     attach(&pool, &image);
     let mut dice = Dice(seed + 1000);
@@ -152,11 +179,19 @@ fn follow(workload: Workload, seed: u64, pace: u64) {
                 _ => {}
             }
         }));
+        let fails_at_end = dice.below(3) == 0;
+        image.fails_at_end.store(fails_at_end, Ordering::Relaxed);
         let copied = pool.follower().copy(&|| left.lock().unwrap().1);
         *image.hook.lock().unwrap() = None;
+        let counts = fails_at_end && !image.fails_at_end.swap(false, Ordering::Relaxed);
         match copied {
             Ok(is_copied) => {
                 assert!(is_copied || shown.as_ref() == Some(&state), "seed {seed}");
+                assert_eq!(state_of(&image.counted()), state, "seed {seed}");
+                shown = Some(state);
+                copies += 1;
+            }
+            Err(_) if counts => {
                 assert_eq!(state_of(&image.counted()), state, "seed {seed}");
                 shown = Some(state);
                 copies += 1;
@@ -170,10 +205,9 @@ fn follow(workload: Workload, seed: u64, pace: u64) {
                 }
             }
         }
-        if dice.below(6) == 0 {
-            pool.follower().connect(image.after_cut());
-            pool.follower()
-                .connect(Arc::clone(&image) as Arc<dyn AtomicDevice>);
+        if dice.below(4) == 0 {
+            image = image.after_cut();
+            connect(&pool, &image);
         }
     }
     assert!(copies > 1, "seed {seed}");
@@ -187,7 +221,7 @@ fn at_any_moment_an_image_has_the_state_of_one_commit() {
     for seed in seeds(1, 2) {
         let devices = devices(1 + (seed % 2) as usize);
         let pool = create_mirrors(&devices, &[devices.len()]);
-        follow(Workload::new(pool, seed), seed, 8);
+        follow(Workload::new(pool, seed), seed, 3);
     }
 }
 
@@ -248,8 +282,7 @@ fn an_image_follows_after_an_import_of_the_pool() {
     for first in [20, 40] {
         let pool = open_on(&devices).unwrap();
         let again = image.after_cut();
-        pool.follower()
-            .connect(Arc::clone(&again) as Arc<dyn AtomicDevice>);
+        connect(&pool, &again);
         let before = pool.follower().info().unwrap().copied;
         write(&pool, first);
         assert!(copy(&pool).unwrap());
@@ -270,8 +303,7 @@ fn an_image_with_another_history_is_left_as_it_is() {
     let changed = Arc::new(FaultDevice::from_bytes(image.counted(), &FaultClock::new()));
     write(&open_on(&[Arc::clone(&changed)]).unwrap(), 100);
     let changed = BatchDevice::from_bytes(changed.to_bytes());
-    pool.follower()
-        .connect(Arc::clone(&changed) as Arc<dyn AtomicDevice>);
+    connect(&pool, &changed);
     write(&pool, 20);
     let before = changed.counted();
     assert!(matches!(copy(&pool), Err(pool::Error::OtherHistory { .. })));
@@ -283,7 +315,7 @@ fn an_image_with_another_history_is_left_as_it_is() {
     write(&pool, 20);
     assert!(copy(&pool).unwrap());
     let pool = open_on(&[older]).unwrap();
-    pool.follower().connect(image.after_cut());
+    connect(&pool, &image.after_cut());
     write(&pool, 40);
     assert!(matches!(copy(&pool), Err(pool::Error::OtherHistory { .. })));
 }
@@ -320,6 +352,44 @@ fn an_image_of_a_pool_with_a_log_device_has_all_data() {
     }
 }
 
+/// The header of a device of this size: a label, 32 superblocks, and 32 key blocks.
+const HEADER: u64 = (65 * 4096_u64).next_multiple_of(64 << 10);
+
+#[test]
+fn after_each_open_all_keys_are_overwritten() {
+    let (_devices, pool, image) = followed();
+    write(&pool, 20);
+    // The state counts, and what was overwritten could not be removed.
+    image.fails_at_end.store(true, Ordering::Relaxed);
+    copy(&pool).unwrap_err();
+    assert_eq!(state_of(&image.counted()), read_pool(&pool));
+    for is_new in [false, true] {
+        let image = match is_new {
+            true => image.after_cut(),
+            false => Arc::clone(&image),
+        };
+        image.overwritten.lock().unwrap().clear();
+        if is_new {
+            connect(&pool, &image);
+        }
+        assert!(!pool.follower().info().unwrap().is_current);
+        assert!(copy(&pool).unwrap());
+        assert!(pool.follower().info().unwrap().is_current);
+        let overwritten = image.overwritten.lock().unwrap().clone();
+        let [front, back] = &overwritten[..] else {
+            panic!("both key areas as a whole, and not {overwritten:?}");
+        };
+        assert_eq!(*front, 33 * 4096..65 * 4096);
+        assert_eq!(back.end - back.start, 32 * 4096);
+        assert!(back.start >= SIZE as u64 - HEADER);
+    }
+    // From then on it is known which keys are there.
+    image.overwritten.lock().unwrap().clear();
+    write(&pool, 40);
+    assert!(copy(&pool).unwrap());
+    assert!(image.overwritten.lock().unwrap().is_empty());
+}
+
 #[test]
 fn an_image_of_a_pool_with_a_checkpoint_has_none() {
     let (_devices, pool, image) = followed();
@@ -345,9 +415,8 @@ fn an_image_follows_a_pool_that_went_back_to_its_checkpoint() {
     drop(pool);
     let store = Arc::new(Store::open(dynamic(&devices)).unwrap());
     let pool = Pool::open_at(store, TestEnv::new(3), false, AtCheckpoint::Rewind).unwrap();
-    pool.follower().connect(image.after_cut());
-    pool.follower()
-        .connect(Arc::clone(&image) as Arc<dyn AtomicDevice>);
+    let image = image.after_cut();
+    connect(&pool, &image);
     pool.commit().unwrap();
     assert!(copy(&pool).unwrap());
     assert_eq!(state_of(&image.counted()), read_pool(&pool));

@@ -129,20 +129,21 @@ impl Follower<'_> {
         };
         let time = PoolRoot::decode(&payload)?.time.get();
         let mut progress = engine.follow.progress.lock();
-        progress.has = Some((txg, time));
         if txg < now {
             progress.lacks_since = Some(time.min(progress.lacks_since.unwrap_or(time)));
         }
         Ok(txg)
     }
 
-    /// Pins the state of the last commit. `None` if the image has it.
+    /// Pins the state of the last commit. `None` if the image has it, and no keys of an earlier one.
     fn pin(&self, base: u64) -> Result<Option<PinnedState<'_>>> {
         let engine = self.engine;
         let _committing = engine.lock_commits();
         engine.check_writable()?;
         let txg = engine.committed_txg();
-        if txg <= base {
+        // Only a copy to the device as it is open now proves that no keys of earlier states are there.
+        let has = engine.follow.progress.lock().has;
+        if has.is_some_and(|(has, _)| txg <= has) {
             engine.follow.progress.lock().lacks_since = None;
             return Ok(None);
         }
