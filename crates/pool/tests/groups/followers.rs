@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use crate::common::logs::*;
 use crate::common::model::*;
 use crate::common::*;
-use block::fault::{FaultClock, FaultDevice};
+use block::fault::{Fault, FaultClock, FaultDevice};
 use block::{AtomicDevice, BlockDevice, MemoryDevice};
 use pool::{ArrayKind, AtCheckpoint, LOG_HEADER, OpenDataset, Pool, ReserveFor};
 use store::Store;
@@ -388,6 +388,27 @@ fn after_each_open_all_keys_are_overwritten() {
     write(&pool, 40);
     assert!(copy(&pool).unwrap());
     assert!(image.overwritten.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_record_that_cannot_be_read_now_is_copied_later() {
+    let (devices, pool, image) = followed();
+    let before = read_pool(&pool);
+    write(&pool, 20);
+    let dataset = pool.open_dataset(1).unwrap();
+    let addr = dataset.get(ArrayKind::Data, 25).unwrap().place.addr[0];
+    drop(dataset);
+    let segment = u64::from(addr.segment().index()) << 20;
+    devices[0].inject(Fault::BadBytes {
+        offset: HEADER + segment + u64::from(addr.offset()),
+        len: 4096,
+    });
+    let error = copy(&pool).unwrap_err();
+    assert!(matches!(error, pool::Error::Unreadable { .. }), "{error}");
+    assert_eq!(state_of(&image.counted()), before);
+    devices[0].heal();
+    assert!(copy(&pool).unwrap());
+    assert_eq!(state_of(&image.counted()), read_pool(&pool));
 }
 
 #[test]

@@ -95,7 +95,8 @@ impl StateWalk {
         let min_birth = self.base.max(entry.prev_snap_txg);
         for root in &entry.roots {
             self.each(root, min_birth, &mut |ptr| match self.record(ptr, put) {
-                Err(error) if ptr.level() == 0 && error.is_loss() => {
+                // No later copy visits the record, so what a later attempt may read is no loss yet.
+                Err(error) if ptr.level() == 0 && error.is_loss() && !error.may_pass() => {
                     self.lost.set(self.lost.get() + 1);
                     Ok(())
                 }
