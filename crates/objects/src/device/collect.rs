@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 
 use super::line::{Line, LineRule};
 use crate::line::extent_map::MapSource;
-use crate::line::history::LineHistory;
+use crate::line::history::{DOOMED_MAX, LineHistory};
 use crate::line::log_object::{LineEntry, LogKind, Run, RunKind};
 use crate::line::ranges::NumberSet;
 use crate::line::{checkpoint, names};
@@ -100,8 +100,13 @@ impl Line {
             }
             (number, bytes::Bytes::from(bytes), dead)
         };
-        self.wait_durable_up_to(number).await?;
         let name = names::checkpoint(number);
+        if bytes.len() as u64 > checkpoint::SIZE_MAX {
+            let error = self.damaged(name, "it would be larger than an import reads");
+            tracing::warn!(%error, "no checkpoint is written, and no object is collected");
+            return Ok(Vec::new());
+        }
+        self.wait_durable_up_to(number).await?;
         // If there is one already, an answer was lost.
         self.patiently(|| self.store.create(&name, bytes.clone()))
             .await?;
@@ -115,10 +120,13 @@ impl Line {
         Ok(dead)
     }
 
-    /// Puts a list of all deletions on the line, durably: those before, and dead objects.
+    /// Puts a list of all deletions on the line, durably: those before, and dead objects. If very many wait for their
+    /// removal, the others stay dead, and the next list has them.
     async fn list_deletions(self: &Arc<Self>, dead: &[u64]) -> Result<()> {
+        let space = DOOMED_MAX.saturating_sub(self.state().history.doomed.count());
         let mut added = NumberSet::default();
-        dead.iter().for_each(|n| added.insert(*n..n + 1));
+        let dead = dead.iter().take(space as usize);
+        dead.for_each(|n| added.insert(*n..n + 1));
         if !self.limits.keeps(LineRule::Record) {
             self.state().history.doomed.extend(&added);
             return Ok(());

@@ -189,10 +189,16 @@ impl Line {
     /// Reads a checkpoint. `None` if it is damaged, or not there any more.
     async fn read_checkpoint(&self, number: u64, size: u64) -> Result<Option<LineHistory>> {
         let name = names::checkpoint(number);
-        let Some(bytes) = self.read_whole(&name, size).await? else {
-            return Ok(None);
+        let decoded = match size > checkpoint::SIZE_MAX {
+            true => Err("it is larger than any"),
+            false => {
+                let Some(bytes) = self.read_whole(&name, size).await? else {
+                    return Ok(None);
+                };
+                checkpoint::decode(&bytes, self.facts.guid, number)
+            }
         };
-        match checkpoint::decode(&bytes, self.facts.guid, number) {
+        match decoded {
             Ok(history) => Ok(Some(history)),
             Err(reason) => {
                 let error = self.damaged(name, reason);

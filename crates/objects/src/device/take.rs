@@ -244,8 +244,9 @@ impl Line {
             ahead = (ahead * 2).max(window);
             let listed = self.list(names::LOG, free - 1).await?;
             let deleted = &self.state().history.deleted;
-            while listed.contains_key(&free) || deleted.contains(free) {
-                free += 1;
+            free = deleted.first_missing(free);
+            while listed.contains_key(&free) {
+                free = deleted.first_missing(free + 1);
             }
         }
     }

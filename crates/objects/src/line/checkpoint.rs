@@ -9,9 +9,13 @@ use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::extent_map::MapSource;
-use super::history::LineHistory;
+use super::history::{DOOMED_MAX, LineHistory};
 use super::log_object::{BatchPart, OBJECT_MAX};
 use super::ranges::NumberSet;
+use super::replay::TOO_MANY;
+
+/// A checkpoint has no more bytes than this: stores take no larger object with one request.
+pub(crate) const SIZE_MAX: u64 = 4 << 30;
 
 const MAGIC: [u8; 8] = *b"SR-MAP_1";
 /// The place of a range of zeros in its object.
@@ -177,9 +181,12 @@ pub(crate) fn decode(
             set.insert(range_of(layout)?);
         }
     }
-    // Without this a forged one would keep an import busy for ever.
-    match history.deleted.end().max(history.doomed.end()) > number + 1 {
-        true => Err("it lists deleted objects that are younger than itself"),
+    // Without these limits a forged one would keep an import busy for ever.
+    if history.deleted.end().max(history.doomed.end()) > number + 1 {
+        return Err("it lists deleted objects that are younger than itself");
+    }
+    match history.doomed.count() > DOOMED_MAX {
+        true => Err(TOO_MANY),
         false => Ok(history),
     }
 }
@@ -351,6 +358,20 @@ mod tests {
         assert_eq!(is, "an extent of it is younger than itself");
         let is = refusal(extent(4, None, 4));
         assert_eq!(is, "it names an object that it does not list");
+    }
+
+    #[test]
+    fn a_checkpoint_with_very_many_objects_to_remove_is_refused() {
+        let with = |count| {
+            let mut history = LineHistory {
+                last: 1 << 40,
+                ..LineHistory::default()
+            };
+            history.doomed.insert(1..1 + count);
+            decode(&encode(&history, [1; 16]), [1; 16], history.last).err()
+        };
+        assert_eq!(with(DOOMED_MAX), None);
+        assert_eq!(with(DOOMED_MAX + 1), Some(TOO_MANY));
     }
 
     #[test]

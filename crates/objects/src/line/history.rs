@@ -7,6 +7,9 @@ use super::extent_map::ExtentMap;
 use super::log_object::{BatchPart, LineEntry, LogKind, Run, RunKind};
 use super::ranges::NumberSet;
 
+/// The most objects that wait for their removal. Without a limit a forged list would keep a writer busy for ever.
+pub(crate) const DOOMED_MAX: u64 = 1 << 20;
+
 /// An object that is on the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ObjectRecord {

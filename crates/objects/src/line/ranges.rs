@@ -55,6 +55,12 @@ impl NumberSet {
         before.map_or(number, |(_, end)| number.max(*end))
     }
 
+    /// The count of the numbers.
+    pub(crate) fn count(&self) -> u64 {
+        let lens = self.iter().map(|range| range.end - range.start);
+        lens.fold(0, u64::saturating_add)
+    }
+
     /// The number after the last one, 0 for an empty set.
     pub(crate) fn end(&self) -> u64 {
         self.0.values().next_back().copied().unwrap_or(0)
@@ -91,6 +97,7 @@ mod tests {
         assert!(set.contains(1) && set.contains(8) && !set.contains(4) && !set.contains(9));
         assert_eq!([1, 4, 6].map(|n| set.first_missing(n)), [4, 4, 9]);
         assert_eq!((set.end(), NumberSet::default().end()), (30, 0));
+        assert_eq!((set.count(), NumberSet::default().count()), (17, 0));
         set.remove(6);
         assert_eq!(set.iter().collect::<Vec<_>>(), [1..4, 5..6, 7..9, 20..30]);
         set.insert(6..7);

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::history::LineHistory;
-use super::log_object::{BatchPart, LineEntry, LogKind, Run, WriterId};
+use super::history::{DOOMED_MAX, LineHistory};
+use super::log_object::{BatchPart, LineEntry, LogKind, Run, RunKind, WriterId};
+use super::ranges::NumberSet;
 
 /// Log objects by their numbers, each with its size.
 type EntryMap = BTreeMap<u64, (LineEntry, u64)>;
@@ -47,6 +48,11 @@ pub(crate) fn replay(
                 }
                 history.deleted.insert(range);
             }
+            let doomed = entry.runs.iter().filter(|run| run.kind == RunKind::Discard);
+            let count = doomed.fold(0_u64, |sum, run| sum.saturating_add(run.len));
+            if count > DOOMED_MAX {
+                return Err((*number, TOO_MANY));
+            }
         }
     }
     let mut held = HeldNumbers::new(start);
@@ -68,7 +74,7 @@ pub(crate) fn replay(
             }
             continue;
         }
-        let until = held.until(entry, |n| is_held(entries, &history, entry, n));
+        let until = held.until(entry, entries, &history.deleted);
         // A forged object may say that its writer began at the last number there is.
         let gap = until.saturating_add(1);
         match until >= entry.after {
@@ -88,6 +94,9 @@ pub(crate) fn replay(
     history.last = history.last.max(last.copied().unwrap_or(0));
     Ok(history)
 }
+
+/// The reason for a list of deletions that would keep a writer busy for ever.
+pub(super) const TOO_MANY: &str = "it lists more objects to remove than any writer does";
 
 /// The reason for a number that held an object once.
 pub(crate) const MISSING: &str = "it is missing";
@@ -120,19 +129,13 @@ fn ends_of_writers(entries: &EntryMap) -> BTreeMap<(WriterId, u64), WriterEnd> {
     ends
 }
 
-/// Returns whether a number holds an object of the writer of another one, or held one.
-fn is_held(entries: &EntryMap, history: &LineHistory, of: &LineEntry, number: u64) -> bool {
-    let is = entries.get(&number).map(|(is, _)| is.writer);
-    is == Some(of.writer) || history.deleted.contains(number)
-}
-
 /// For each writer, the number of the last end of a batch that counts. Then the ends before it count too.
 fn ends_of_batches(entries: &EntryMap, history: &LineHistory) -> BTreeMap<(WriterId, u64), u64> {
     let mut held = HeldNumbers::new(history.last);
     let mut ends = BTreeMap::new();
     for (number, (entry, _)) in entries {
         if entry.batch == BatchPart::End
-            && held.until(entry, |n| is_held(entries, history, entry, n)) >= entry.after
+            && held.until(entry, entries, &history.deleted) >= entry.after
         {
             ends.insert((entry.writer, entry.first), *number);
         }
@@ -167,12 +170,22 @@ impl HeldNumbers {
         }
     }
 
-    fn until(&mut self, entry: &LineEntry, is_held: impl Fn(u64) -> bool) -> u64 {
-        let from = self.start.max(entry.first.saturating_sub(1));
-        let until = self.writers.entry((entry.writer, entry.first));
+    /// The last number up to which all from the first of a writer hold its objects, or held deleted ones. It is followed up
+    /// to the number that an object of that writer needs.
+    fn until(&mut self, of: &LineEntry, entries: &EntryMap, deleted: &NumberSet) -> u64 {
+        let from = self.start.max(of.first.saturating_sub(1));
+        let until = self.writers.entry((of.writer, of.first));
         let until = until.or_insert(from);
-        while *until < entry.after && is_held(*until + 1) {
-            *until += 1;
+        while *until < of.after {
+            let next = deleted.first_missing(*until + 1);
+            *until = next - 1;
+            let is_own = entries
+                .get(&next)
+                .is_some_and(|(is, _)| is.writer == of.writer);
+            if !is_own {
+                break;
+            }
+            *until = next;
         }
         *until
     }
@@ -181,7 +194,6 @@ impl HeldNumbers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::log_object::RunKind;
 
     const WINDOW: u64 = 64;
 
@@ -236,6 +248,34 @@ mod tests {
         let (list, _) = deleted.get_mut(&67).unwrap();
         (list.kind, list.runs) = (LogKind::Deletions, vec![run]);
         assert_eq!(outcome(&deleted), Ok(67));
+    }
+
+    /// An object that lists deletions up to a number.
+    fn deletions(number: u64, kind: RunKind, until: u64) -> (LineEntry, u64) {
+        let (mut entry, size) = line(1).remove(&1).unwrap();
+        (entry.kind, entry.number) = (LogKind::Deletions, number);
+        (entry.first, entry.after) = (1, number - 1);
+        entry.runs = vec![Run {
+            kind,
+            offset: 1,
+            len: until - 1,
+            origin: 0,
+        }];
+        (entry, size)
+    }
+
+    /// Without the jump over what was deleted, this test does not end.
+    #[test]
+    fn a_forged_list_of_deletions_keeps_nobody_busy() {
+        let last = 1 << 62;
+        let entries = BTreeMap::from([(last, deletions(last, RunKind::Zeros, last))]);
+        assert_eq!(outcome(&entries), Ok(last));
+        let doomed = |count| {
+            let list = deletions(last, RunKind::Discard, 1 + count);
+            outcome(&BTreeMap::from([(last, list)]))
+        };
+        assert_eq!(doomed(DOOMED_MAX), Ok(last));
+        assert_eq!(doomed(DOOMED_MAX + 1), Err((last, TOO_MANY)));
     }
 
     #[test]
