@@ -10,9 +10,10 @@ use tokio::sync::{Notify, OwnedMutexGuard};
 
 use super::read_ahead::{ObjectReadAhead, ReadStreams};
 use crate::line::history::LineHistory;
-use crate::line::log_object::{BatchPart, LineEntry, Run, WriterId};
+use crate::line::log_object::{BatchPart, Run, WriterId};
 use crate::line::pool_object::DeviceFacts;
 use crate::line::ranges::NumberSet;
+use crate::line::replay::EntryMap;
 use crate::store::waits::RequestWaits;
 use crate::store::{Executor, ObjectStore};
 use crate::{Error, Result};
@@ -111,7 +112,7 @@ pub(crate) struct Line {
     pub(super) streams: Mutex<ReadStreams>,
     pub(super) ahead: ObjectReadAhead,
     /// The objects that were read, until the line is taken. Objects do not change.
-    pub(super) known: Mutex<BTreeMap<u64, (LineEntry, u64)>>,
+    pub(super) known: Mutex<EntryMap>,
     /// Held while the line is taken.
     pub(super) taking: tokio::sync::Mutex<()>,
     /// Held while a checkpoint is made, and objects are collected with it.

@@ -81,11 +81,7 @@ impl Line {
             return error;
         };
         // Removed objects stand on the line before they are removed.
-        let known = self.known.lock().clone();
-        let scanned = self.scan(None).await;
-        // These are the objects of the state that was read.
-        *self.known.lock() = known;
-        match scanned {
+        match self.scan(None).await {
             Ok(scan) if scan.history.deleted.contains(number) => {
                 self.state().is_outdated = true;
                 outdated

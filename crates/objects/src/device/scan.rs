@@ -6,7 +6,8 @@ use futures_util::{StreamExt, future, stream};
 
 use super::line::{Line, LineRule};
 use crate::line::history::LineHistory;
-use crate::line::{checkpoint, names, replay};
+use crate::line::replay::{self, EntryMap};
+use crate::line::{checkpoint, names};
 use crate::{Error, Result};
 
 /// The most names in a list.
@@ -26,19 +27,23 @@ pub(super) type ListedNumbers = BTreeMap<u64, u64>;
 /// The state of a line at a moment.
 pub(super) struct LineScan {
     pub(super) history: LineHistory,
+    /// The objects after the checkpoint.
+    pub(super) entries: EntryMap,
     /// The number of the checkpoint that it began with, 0 if there was none.
     pub(super) checkpoint: u64,
 }
 
 impl Line {
-    /// Reads the line. `checkpoints` has those of a list of this moment, if there is one.
+    /// Reads the line. `checkpoints` has those of a list of this moment, if there is one. The objects that were read before
+    /// are not read again, and stay those of the state that this device has.
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::Missing`], or a request was refused.
     pub(super) async fn scan(&self, mut checkpoints: Option<ListedNumbers>) -> Result<LineScan> {
         let mut attempts = 0;
+        let mut known = self.known.lock().clone();
         loop {
-            match self.scan_once(checkpoints.take()).await {
+            match self.scan_once(checkpoints.take(), &mut known).await {
                 // A writer that goes on has deleted it meanwhile, or made it behind a list.
                 Err(Error::Missing { .. }) if attempts < SCANS => {
                     attempts += 1;
@@ -66,7 +71,11 @@ impl Line {
 
     /// Reads the newest checkpoint that is whole, and the objects after it, unless objects are deleted at the same time.
     /// Without a checkpoint, the history begins with the first object.
-    async fn scan_once(&self, checkpoints: Option<ListedNumbers>) -> Result<LineScan> {
+    async fn scan_once(
+        &self,
+        checkpoints: Option<ListedNumbers>,
+        known: &mut EntryMap,
+    ) -> Result<LineScan> {
         let checkpoints = match checkpoints {
             Some(listed) => listed,
             None => self.list(names::MAP, 0).await?,
@@ -78,11 +87,12 @@ impl Line {
             let listed = self.list(names::LOG, number - 1);
             let (history, listed) = future::try_join(checkpoint, listed).await?;
             if let Some(history) = history {
-                return self.replay_after(history, (number, newest), listed).await;
+                let numbers = (number, newest);
+                return self.replay_after(history, numbers, listed, known).await;
             }
         }
         let listed = self.list(names::LOG, 0).await?;
-        self.replay_after(LineHistory::default(), (0, newest), listed)
+        self.replay_after(LineHistory::default(), (0, newest), listed, known)
             .await
     }
 
@@ -112,11 +122,13 @@ impl Line {
     }
 
     /// Continues the history of a checkpoint with objects on a list. `newest` is the newest checkpoint before the list.
+    /// `known` has objects that were read before, and gets those that are read.
     async fn replay_after(
         &self,
         history: LineHistory,
         (checkpoint, newest): (u64, Option<u64>),
         listed: ListedNumbers,
+        known: &mut EntryMap,
     ) -> Result<LineScan> {
         let (listed, has_gap) = self.complete(&history, checkpoint, listed).await?;
         // A checkpoint without its object is from another line.
@@ -129,13 +141,10 @@ impl Line {
             .filter(|(number, _)| *number > checkpoint);
         let mut entries = BTreeMap::new();
         let mut unknown = Vec::new();
-        {
-            let known = self.known.lock();
-            for (number, size) in after {
-                match known.get(&number).filter(|(_, is)| *is == size) {
-                    Some(entry) => drop(entries.insert(number, entry.clone())),
-                    None => unknown.push((number, size)),
-                }
+        for (number, size) in after {
+            match known.get(&number).filter(|(_, is)| *is == size) {
+                Some(entry) => drop(entries.insert(number, entry.clone())),
+                None => unknown.push((number, size)),
             }
         }
         let mut reads = stream::iter(unknown)
@@ -148,7 +157,7 @@ impl Line {
             }
         }
         drop(reads);
-        *self.known.lock() = entries.clone();
+        known.clone_from(&entries);
         let history = replay::replay(history, self.facts.guid, &entries, self.limits.window)
             .map_err(|(number, reason)| match reason {
                 replay::MISSING => Error::Missing {
@@ -176,6 +185,7 @@ impl Line {
         }
         Ok(LineScan {
             history,
+            entries,
             checkpoint,
         })
     }

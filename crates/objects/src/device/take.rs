@@ -40,6 +40,7 @@ impl Line {
     /// As [`Line::scan`].
     pub(super) async fn open(&self, checkpoints: Option<ListedNumbers>) -> Result<()> {
         let scan = self.scan(checkpoints).await?;
+        *self.known.lock() = scan.entries;
         let mut state = self.state();
         state.history = scan.history;
         state.checkpoint = scan.checkpoint;

@@ -7,7 +7,7 @@ use super::log_object::{BatchPart, LineEntry, LogKind, Run, RunKind, WriterId};
 use super::ranges::NumberSet;
 
 /// Log objects by their numbers, each with its size.
-type EntryMap = BTreeMap<u64, (LineEntry, u64)>;
+pub(crate) type EntryMap = BTreeMap<u64, (LineEntry, u64)>;
 
 /// Continues a state with the objects after it.
 ///

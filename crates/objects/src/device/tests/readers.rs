@@ -9,9 +9,12 @@ use block::{BlockDevice, DeviceAccess};
 use bytes::Bytes;
 
 use super::damage::exported;
-use super::ledger::{BLOCK, FACTS, ORDERED, offset_of};
+use super::ledger::{BLOCK, DURABLE, FACTS, ORDERED, offset_of};
+use super::simulation::LIMITS;
 use super::store::FrozenStore;
+use super::world::{InstantExecutor, at_once};
 use crate::device::block_device::ObjectDevice;
+use crate::device::line::Line;
 use crate::line::names;
 use crate::store::{Creation, ListedObject, ObjectStore, Part, RequestFuture, executor};
 use crate::{Error, OutageObserver, Result, StorePatience};
@@ -84,6 +87,25 @@ fn give_up(device: &ObjectDevice) {
         list.join().expect("a request")
     });
     assert!(listed.is_err(), "the store does not answer");
+}
+
+/// A reader looks at the line to explain an object that is missing, while other threads ask whether its state is the newest.
+#[test]
+fn a_look_at_the_line_leaves_the_state_of_a_reader() {
+    let schedule = exported();
+    let store = Arc::new(FrozenStore {
+        world: Arc::clone(&schedule.stage.world),
+        has_checkpoints: true,
+    });
+    let line = Line::new(store, Arc::new(InstantExecutor), FACTS, (LIMITS, [9; 16]));
+    at_once(line.open(None)).expect("the pool is whole");
+    assert!(at_once(line.is_current()).expect("a list"));
+    let writer = schedule.take(1);
+    let written = schedule.finish(1, async move { writer.write_durably(DURABLE.start).await });
+    written.expect("no other machine takes the line");
+    let scan = at_once(line.scan(None)).expect("the pool is whole");
+    assert!(scan.history.last > line.state().history.last);
+    assert!(!at_once(line.is_current()).expect("a list"));
 }
 
 #[test]
