@@ -187,14 +187,29 @@ impl Line {
         }
     }
 
-    /// Fails if another writer has taken the line since this one read it. Nothing has been changed then.
+    /// Fails if another writer has taken the line since this one read it. Nothing has been changed then. If the store refused
+    /// an earlier attempt midway, there are own objects, and this attempt goes on with them.
     async fn refuse_newer_writer(&self) -> Result<()> {
         let last = self.state().history.last;
-        let listed = self.list(names::LOG, last).await?;
-        match listed.is_empty() {
-            true => Ok(()),
-            false => Err(self.changed_meanwhile()),
+        for (number, size) in self.list(names::LOG, last).await? {
+            let is_known = {
+                let known = self.known.lock();
+                known
+                    .get(&number)
+                    .is_some_and(|(entry, _)| entry.writer == self.id)
+            };
+            if is_known {
+                continue;
+            }
+            // The answer to an own request may be lost.
+            match self.read_end_of(number, size).await? {
+                Some((entry, size)) if entry.writer == self.id => {
+                    self.known.lock().insert(number, (entry, size));
+                }
+                _ => return Err(self.changed_meanwhile()),
+            }
         }
+        Ok(())
     }
 
     fn changed_meanwhile(&self) -> Error {

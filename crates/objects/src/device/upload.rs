@@ -15,7 +15,7 @@ use crate::{Error, Result};
 pub(super) enum Creator {
     /// The writer that asks.
     Own,
-    /// Another one was there before.
+    /// Another one was there before, or the same one with another object, when the store refused to let it take the line.
     Other(LineEntry),
 }
 
@@ -60,7 +60,9 @@ impl Line {
                 return Ok(Creator::Own);
             }
             match self.read_end(number).await? {
-                Some((entry, _)) if entry.writer == self.id => return Ok(Creator::Own),
+                Some((entry, size)) if is_end_of(&entry, size, &object) => {
+                    return Ok(Creator::Own);
+                }
                 Some((entry, _)) => return Ok(Creator::Other(entry)),
                 // Another request was creating it (409), or it was deleted since.
                 None => self.executor.sleep(super::outage::FIRST_PAUSE).await,
@@ -122,4 +124,10 @@ impl Line {
             }
         }
     }
+}
+
+/// Returns whether an entry is the one of this object.
+fn is_end_of(entry: &LineEntry, size: u64, object: &[u8]) -> bool {
+    let own = LineEntry::read(object, size);
+    size == object.len() as u64 && matches!(own, Ok(EndOf::Entry(own)) if own == *entry)
 }

@@ -101,7 +101,12 @@ pub(super) async fn take(stage: &Stage, line: &Arc<Line>) -> Option<BlockValues>
 
 /// Takes a line that is open.
 pub(super) async fn take_opened(stage: &Stage, line: &Arc<Line>) -> Option<BlockValues> {
-    judge_taken(stage, line, line.take().await)
+    let mut taken = line.take().await;
+    while matches!(taken, Err(Error::Refused { .. })) && stage.world.happens(800) {
+        line.begin_anew();
+        taken = line.take().await;
+    }
+    judge_taken(stage, line, taken)
 }
 
 fn judge_taken(stage: &Stage, line: &Arc<Line>, taken: crate::Result<()>) -> Option<BlockValues> {

@@ -240,6 +240,37 @@ fn taken_line(schedule: &Schedule) -> Arc<Line> {
     })
 }
 
+/// The rights of a machine end while it takes the line, and come back. Its own objects are no other writer then.
+#[test]
+fn a_machine_that_was_refused_while_it_took_the_line_can_take_it_later() {
+    for refused in 0..=LIMITS.window {
+        let schedule = Schedule::new(None);
+        let world = Arc::clone(&schedule.stage.world);
+        let old = schedule.take(0);
+        schedule.write_in_order(&old, 0);
+        let line = schedule.stage.line(1);
+        let opened = Arc::clone(&line);
+        let is_open = schedule.finish(1, async move { opened.open(None).await });
+        is_open.expect("the store has no faults");
+        let free = line.state().history.last + 1;
+        world.state().refused = names::log(free + refused);
+        let taking = Arc::clone(&line);
+        let taken = schedule.finish(1, async move { taking.take().await });
+        assert!(matches!(taken, Err(Error::Refused { .. })), "{taken:?}");
+        world.state().refused.clear();
+        line.begin_anew();
+        let (stage, taking) = (schedule.stage.clone(), Arc::clone(&line));
+        let taken = schedule.finish(1, async move { actors::take_opened(&stage, &taking).await });
+        let values = taken.expect("no other machine takes the line");
+        let writer = Arc::new(ActiveWriter::new(&schedule.stage, line, values));
+        let written = schedule.finish(1, async move { writer.write_durably(DURABLE.start).await });
+        written.expect("no other machine takes the line");
+        let late = schedule.finish(0, async move { old.write_durably(DURABLE.start).await });
+        assert!(matches!(late, Err(Error::Fenced { .. })), "{late:?}");
+        assert_eq!(schedule.fault(), None, "{refused}");
+    }
+}
+
 /// Lets a write wait for a store that does not answer. Returns the seconds after which it failed.
 fn seconds_of_patience(
     schedule: &Schedule,

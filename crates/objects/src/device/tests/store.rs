@@ -75,7 +75,8 @@ impl SimStore {
         while self.is_gated(operation, name) {
             self.way().await;
         }
-        if self.world.happens(self.faults.refusals) {
+        let is_refused = operation == "create" && self.world.state().refused == name;
+        if is_refused || self.world.happens(self.faults.refusals) {
             return Err(Error::Refused {
                 store: ADDRESS.into(),
                 operation,

@@ -109,6 +109,8 @@ pub(super) struct WorldState {
     pub(super) shelf: ObjectShelf,
     /// Requests that wait until a schedule lets them go on: actor, operation, name.
     pub(super) gates: Vec<(ActorId, &'static str, String)>,
+    /// The name of an object that the store refuses to create.
+    pub(super) refused: String,
     /// The store answers nobody until this moment.
     pub(super) outage: Duration,
 }
@@ -129,6 +131,7 @@ impl World {
             pauses: BTreeMap::new(),
             shelf: ObjectShelf::default(),
             gates: Vec::new(),
+            refused: String::new(),
             outage: Duration::ZERO,
         })))
     }
