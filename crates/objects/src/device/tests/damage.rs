@@ -1,5 +1,6 @@
 //! Damage that people, programs and stores do to the objects of a pool. An import names it, and changes nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,7 +94,7 @@ const DAMAGES: [(Damage, &str); 7] = [
                 bytes[at] ^= 1;
             });
         },
-        "is damaged: ",
+        "is damaged: its checksum is wrong",
     ),
     (
         |shelf| {
@@ -189,15 +190,21 @@ fn foreign_objects_and_lost_checkpoints_do_no_harm() {
 #[test]
 fn a_machine_with_an_old_list_takes_no_line() {
     let schedule = exported();
-    let line = schedule.stage.line(1);
-    let opened = Arc::clone(&line);
-    let is_open = schedule.finish(1, async move { opened.open(None).await });
-    is_open.expect("the pool is whole");
+    let old: BTreeSet<String> = {
+        let state = schedule.stage.world.state();
+        state.shelf.objects.keys().cloned().collect()
+    };
     let other = schedule.take(2);
     let written = Arc::clone(&other);
     schedule
         .finish(2, async move { written.write_durably(ORDERED.start).await })
         .expect("no other machine takes the line");
+    schedule.stage.world.state().old_list = Some((1, old));
+    let line = schedule.stage.line(1);
+    let opened = Arc::clone(&line);
+    let is_open = schedule.finish(1, async move { opened.open(None).await });
+    is_open.expect("the pool is whole");
+    assert!(line.state().history.is_released);
     let before = schedule.stage.world.state().shelf.objects.clone();
     let taken = schedule.finish(1, async move { line.take().await });
     assert!(matches!(taken, Err(Error::Changed { .. })), "{taken:?}");

@@ -158,8 +158,12 @@ impl ObjectStore for SimStore {
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
         Box::pin(async move {
             let list = |world: &World| {
-                let shelf = &world.state().shelf;
-                shelf.list(&prefix, after.as_deref(), limit)
+                let state = world.state();
+                let mut listed = state.shelf.list(&prefix, after.as_deref(), limit);
+                if let Some((_, names)) = state.old_list.as_ref().filter(|it| it.0 == self.actor) {
+                    listed.retain(|object| names.contains(&object.name));
+                }
+                listed
             };
             if !self.world.happens(self.faults.split_lists) {
                 return self.carry_out("list", &prefix, None, list).await;

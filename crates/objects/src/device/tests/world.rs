@@ -1,6 +1,6 @@
 //! The simulated world: a clock, random numbers, tasks of actors, and objects. One seed replays everything in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,6 +111,8 @@ pub(super) struct WorldState {
     pub(super) gates: Vec<(ActorId, &'static str, String)>,
     /// The name of an object that the store refuses to create.
     pub(super) refused: String,
+    /// An actor whose lists have these names only: a proxy on the way to the store keeps an old list.
+    pub(super) old_list: Option<(ActorId, BTreeSet<String>)>,
     /// The store answers nobody until this moment.
     pub(super) outage: Duration,
 }
@@ -132,6 +134,7 @@ impl World {
             shelf: ObjectShelf::default(),
             gates: Vec::new(),
             refused: String::new(),
+            old_list: None,
             outage: Duration::ZERO,
         })))
     }
