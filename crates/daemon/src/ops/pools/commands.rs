@@ -402,7 +402,7 @@ impl Daemon {
         if !force {
             self.may_change_waiting(&active, None)?;
         }
-        self.stop_runs_with(name);
+        self.replications.stop_jobs_with(active.pool.guid(), name);
         let leave = || self.export_in(&active, force, context);
         self.without_offers(&active, force, "its pool was exported", leave)?;
         self.forget_ha(&active);
@@ -464,7 +464,7 @@ impl Daemon {
         context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let active = self.pool(name)?;
-        self.stop_runs_with(name);
+        self.replications.stop_jobs_with(active.pool.guid(), name);
         let destroy = || self.destroy_in_whole(&active, force, context);
         let devices = active.pool.devices().into_iter();
         let image = active.pool.follower().info().map(|info| info.path);

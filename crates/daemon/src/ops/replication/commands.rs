@@ -1,6 +1,5 @@
 //! Adds, changes and finds jobs that copy datasets.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,9 +94,6 @@ impl Daemon {
             }
         };
         store(&active, &it.source, &jobs, context)?;
-        if it.change == JobChange::Remove {
-            destroy_marks(&active, &source, &job, context)?;
-        }
         // A run may wait for the lock.
         drop(admin);
         match it.change {
@@ -105,13 +101,13 @@ impl Daemon {
                 self.replications.accept(&key, &job)?;
                 self.replications.renew(&key);
             }
-            JobChange::Pause => self
-                .replications
-                .stop(|one| *one == key, "the job was paused"),
+            JobChange::Pause => self.replications.stop_job(&key, "the job was paused"),
             JobChange::Remove => {
-                self.replications
-                    .stop(|one| *one == key, "the job was removed");
+                self.replications.stop_job(&key, "the job was removed");
                 self.replications.forget(&key, &job)?;
+                // The run has made its last bookmark.
+                let _admin = active.lock(context.decision)?;
+                destroy_marks(&active, &source, &job, context)?;
             }
         }
         Ok(())
@@ -157,19 +153,6 @@ impl Daemon {
                 return Err(Failure::other("the caller went away; the job runs on"));
             }
         }
-    }
-
-    /// Stops the runs of jobs that use a pool, because it goes away. The scheduler tries them again later.
-    pub(crate) fn stop_runs_with(&self, pool: &str) {
-        let is_in_pool = |name: &str| name.split('/').next() == Some(pool);
-        let uses = |one: &JobOfDataset| match one.job.place() {
-            Ok(ReplicationTarget::Local(target)) => is_in_pool(&target) || is_in_pool(&one.name),
-            _ => is_in_pool(&one.name),
-        };
-        let jobs = self.all_jobs().into_iter().filter(uses);
-        let keys: BTreeSet<JobKey> = jobs.map(|one| one.key()).collect();
-        let reason = "a pool that it uses was exported";
-        self.replications.stop(|key| keys.contains(key), reason);
     }
 
     fn dataset_to_copy(&self, name: &str) -> Result<(Arc<ActivePool>, Arc<Entry>)> {

@@ -11,7 +11,7 @@ use crate::ops::replication::list::JobOfDataset;
 use crate::serve::replication::run::JobRun;
 use crate::state::daemon::Daemon;
 use crate::state::replication::progress::RunProgress;
-use crate::state::replication::table::JobKey;
+use crate::state::replication::table::{JobKey, RunPermit};
 
 /// The longest time between two looks at the jobs.
 const LOOK: Duration = Duration::from_secs(10);
@@ -70,16 +70,27 @@ fn begin_due(daemon: &Arc<Daemon>) {
             let reason = "its hours are over";
             daemon.replications.stop_by_itself(&key, reason);
         }
-        let may_run = is_accepted && !one.job.paused && is_in_window;
-        if let Some(progress) = daemon.replications.begin(&key, &one.job, may_run, now) {
-            let (daemon, thread) = (Arc::clone(daemon), format!("repl-{}", one.job.name));
-            let ended = (Arc::clone(&daemon), key.clone());
-            let work = move || run(&daemon, &one, &key, &progress);
-            if let Err(error) = threads::start(thread, work) {
-                let why = format!("a thread could not be started: {error}");
-                ended.0.replications.end(&ended.1, Err(Failure::other(why)));
-            }
+        let permit = match is_accepted {
+            false => RunPermit::Refused,
+            true if one.job.paused || !is_in_window => RunPermit::OnCommand,
+            true => RunPermit::WhenDue,
+        };
+        if let Some(progress) = daemon.replications.begin(&key, &one.job, permit, now) {
+            start_run(daemon, one, &progress);
         }
+    }
+}
+
+/// Carries out one run in its own thread.
+fn start_run(daemon: &Arc<Daemon>, one: JobOfDataset, progress: &Arc<RunProgress>) {
+    let (key, thread) = (one.key(), format!("repl-{}", one.job.name));
+    let work = {
+        let (daemon, key, progress) = (Arc::clone(daemon), key.clone(), Arc::clone(progress));
+        move || run(&daemon, &one, &key, &progress)
+    };
+    if let Err(error) = threads::start(thread, work) {
+        let why = Failure::other(format!("a thread could not be started: {error}"));
+        daemon.replications.end(&key, progress, Err(why));
     }
 }
 
@@ -104,7 +115,7 @@ fn run(daemon: &Arc<Daemon>, one: &JobOfDataset, key: &JobKey, progress: &Arc<Ru
         .err()
         .map(|failure| failure.message.clone());
     let (sent, was_stopped) = (progress.sent(), progress.check().is_err());
-    if daemon.replications.end(key, outcome) {
+    if daemon.replications.end(key, progress, outcome) {
         let pool = one.active.pool.name();
         let (job, name) = (&one.job.name, &one.name);
         let (class, told) = match &text {

@@ -44,11 +44,26 @@ struct AcceptedJob {
     definition: String,
 }
 
+/// The runs of a job that may begin now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunPermit {
+    /// None: this machine does not accept the definition.
+    Refused,
+    /// A run that a command wants.
+    OnCommand,
+    /// Also a run that is due.
+    WhenDue,
+}
+
 /// The state of a job since the daemon was started.
 #[derive(Default)]
 struct JobRecord {
     owner: u32,
     running: Option<Arc<RunProgress>>,
+    /// The pool of the copy, while the job runs; `None` if it is on another host.
+    target_pool: Option<String>,
+    /// True if the job was removed while it ran.
+    is_removed: bool,
     /// True if a command wants the job to run now.
     is_wanted: bool,
     /// The number of runs that have ended.
@@ -56,10 +71,10 @@ struct JobRecord {
     /// The begin of the last run.
     last_run: Option<u64>,
     schedule: Schedule,
-    /// The failure of the last run.
+    /// The failure of the last run that was not stopped.
     failure: Option<Failure>,
-    /// True if the last run was stopped: its failure is no fault of the job.
-    was_stopped: bool,
+    /// The reason for which the last run was stopped. It is no fault of the job.
+    stop: Option<Failure>,
     /// True if the present run began by itself, and not by a command.
     is_by_itself: bool,
     /// True if an event told that the copy is behind.
@@ -73,10 +88,49 @@ impl JobRecord {
         failure.is_some_and(|failure| failure.kind == FailureKind::Permission)
     }
 
+    /// The failure of the last run.
+    fn last_failure(&self) -> Option<&Failure> {
+        self.stop.as_ref().or(self.failure.as_ref())
+    }
+
+    /// Returns whether a command that wants a run has to wait no longer. `before` is the number of runs that had ended.
+    fn has_outcome(&self, before: u64) -> bool {
+        let is_coming = self.is_wanted || self.running.is_some();
+        self.ended > before || !is_coming
+    }
+
+    /// Ends the present run. Returns whether its outcome differs from that of the run before.
+    fn end(&mut self, run: &RunProgress, outcome: Result<()>) -> bool {
+        if self.is_removed {
+            // A job with this name that was added meanwhile has not run yet.
+            *self = JobRecord {
+                is_wanted: self.is_wanted,
+                ended: self.ended,
+                ..JobRecord::default()
+            };
+            return false;
+        }
+        self.running = None;
+        self.target_pool = None;
+        self.ended += 1;
+        let failure = outcome.err();
+        if failure.is_some() && run.check().is_err() {
+            self.stop = failure;
+            return false;
+        }
+        let text = |failure: &Option<Failure>| failure.as_ref().map(|it| it.message.clone());
+        let is_new = text(&failure) != text(&self.failure);
+        self.failure = failure;
+        self.stop = None;
+        is_new
+    }
+
     fn is_due(&self, every: u64, now: u64) -> bool {
-        let every = match &self.failure {
+        if self.is_stopped() {
+            return false;
+        }
+        let every = match self.last_failure() {
             None => every,
-            Some(_) if self.is_stopped() => return false,
             Some(_) => every.min(RETRY),
         };
         self.last_run
@@ -143,9 +197,16 @@ impl ReplicationTable {
         accepted_job(key, job).is_ok_and(|one| self.accepted.lock().contains(&one))
     }
 
-    /// Forgets a job that was removed.
+    /// Forgets a job that was removed. A run of it that does not end soon keeps its place.
     pub(crate) fn forget(&self, key: &JobKey, job: &ReplicationJob) -> Result<()> {
-        self.jobs.lock().all.remove(key);
+        {
+            let mut jobs = self.jobs.lock();
+            match jobs.all.get_mut(key) {
+                Some(record) if record.running.is_some() => record.is_removed = true,
+                _ => drop(jobs.all.remove(key)),
+            }
+            self.changed.notify_all();
+        }
         let mut accepted = self.accepted.lock();
         let mut changed = accepted.clone();
         if changed.remove(&accepted_job(key, job)?) {
@@ -155,25 +216,34 @@ impl ReplicationTable {
         Ok(())
     }
 
-    /// Begins a run of a job that a command wants, or that may run by itself and is due.
+    /// Begins a run of a job that a command wants, or that is due.
     pub(crate) fn begin(
         &self,
         key: &JobKey,
         job: &ReplicationJob,
-        may_run: bool,
+        permit: RunPermit,
         now: u64,
     ) -> Option<Arc<RunProgress>> {
         let mut jobs = self.jobs.lock();
+        if permit == RunPermit::Refused {
+            // The command was for another definition, before the pool was away.
+            if let Some(record) = jobs.all.get_mut(key) {
+                record.is_wanted = false;
+                self.changed.notify_all();
+            }
+            return None;
+        }
         if jobs.is_closed || jobs.runs_of(job.owner) >= RUNS_MAX {
             return None;
         }
         let record = jobs.all.entry(key.clone()).or_default();
-        let begins = record.is_wanted || may_run && record.is_due(job.every, now);
-        if record.running.is_some() || !begins {
+        let is_due = permit == RunPermit::WhenDue && record.is_due(job.every, now);
+        if record.running.is_some() || !(record.is_wanted || is_due) {
             return None;
         }
         let progress = RunProgress::new();
         record.owner = job.owner;
+        record.target_pool = local_pool(job);
         record.is_by_itself = !record.is_wanted;
         record.is_wanted = false;
         record.last_run = Some(now);
@@ -182,19 +252,13 @@ impl ReplicationTable {
     }
 
     /// Ends a run. Returns whether its outcome differs from that of the run before. A run that was stopped has none.
-    pub(crate) fn end(&self, key: &JobKey, outcome: Result<()>) -> bool {
+    pub(crate) fn end(&self, key: &JobKey, run: &Arc<RunProgress>, outcome: Result<()>) -> bool {
         let mut jobs = self.jobs.lock();
         jobs.changes += 1;
-        let mut is_new = false;
-        if let Some(record) = jobs.all.get_mut(key) {
-            let failure = outcome.err();
-            let text = |failure: &Option<Failure>| failure.as_ref().map(|it| it.message.clone());
-            let run = record.running.take();
-            record.was_stopped = failure.is_some() && run.is_some_and(|run| run.check().is_err());
-            is_new = !record.was_stopped && text(&failure) != text(&record.failure);
-            record.failure = failure;
-            record.ended += 1;
-        }
+        let record = jobs.all.get_mut(key);
+        let is_run = |running: &Arc<RunProgress>| Arc::ptr_eq(running, run);
+        let record = record.filter(|record| record.running.as_ref().is_some_and(is_run));
+        let is_new = record.is_some_and(|record| record.end(run, outcome));
         self.changed.notify_all();
         is_new
     }
@@ -204,7 +268,7 @@ impl ReplicationTable {
         let mut jobs = self.jobs.lock();
         jobs.changes += 1;
         let record = jobs.all.entry(key.clone()).or_default();
-        record.is_wanted = record.running.is_none();
+        record.is_wanted = record.running.is_none() || record.is_removed;
         let ended = record.ended;
         self.changed.notify_all();
         ended
@@ -214,20 +278,21 @@ impl ReplicationTable {
     pub(crate) fn outcome(&self, key: &JobKey, before: u64, time: Duration) -> Option<Result<()>> {
         let mut jobs = self.jobs.lock();
         let has_ended = |jobs: &mut JobRecords| {
-            jobs.is_closed || jobs.all.get(key).is_none_or(|record| record.ended > before)
+            let record = jobs.all.get(key);
+            jobs.is_closed || record.is_none_or(|record| record.has_outcome(before))
         };
         self.changed
             .wait_while_for(&mut jobs, |jobs| !has_ended(jobs), time);
         match has_ended(&mut jobs) {
             false => None,
             true => Some(match jobs.all.get(key) {
-                Some(record) if record.ended > before => match &record.failure {
+                Some(record) if record.ended > before => match record.last_failure() {
                     None => Ok(()),
                     Some(failure) => Err(Failure::new(failure.kind, failure.message.clone())),
                 },
                 _ => Err(Failure::new(
                     FailureKind::Busy,
-                    "the job was removed, or the daemon is ending",
+                    "the job did not run: it was paused or removed, its pool was exported, or the daemon is ending",
                 )),
             }),
         }
@@ -239,6 +304,7 @@ impl ReplicationTable {
         jobs.changes += 1;
         if let Some(record) = jobs.all.get_mut(key) {
             record.failure = None;
+            record.stop = None;
             record.last_run = None;
         }
         self.changed.notify_all();
@@ -260,10 +326,7 @@ impl ReplicationTable {
             running: record.running.clone(),
             last_run: record.last_run,
             is_stopped: record.is_stopped(),
-            error: match &record.failure {
-                Some(failure) if !record.was_stopped => Some(failure.message.clone()),
-                _ => None,
-            },
+            error: record.failure.as_ref().map(|it| it.message.clone()),
         }
     }
 
@@ -293,11 +356,31 @@ impl ReplicationTable {
         jobs.changes
     }
 
+    /// Stops the run of a job, and waits until it has ended. No command wants it to run any more.
+    pub(crate) fn stop_job(&self, key: &JobKey, reason: &'static str) {
+        self.stop(|one, _| one == key, reason);
+    }
+
+    /// Stops the runs of jobs that use a pool, because it goes away. The scheduler tries them again later.
+    pub(crate) fn stop_jobs_with(&self, guid: u64, name: &str) {
+        let uses = |key: &JobKey, record: &JobRecord| {
+            key.pool == guid || record.target_pool.as_deref() == Some(name)
+        };
+        self.stop(uses, "a pool that it uses was exported");
+    }
+
     /// Stops the runs of these jobs, and waits until they have ended.
-    pub(crate) fn stop(&self, is_meant: impl Fn(&JobKey) -> bool, reason: &'static str) {
+    fn stop(&self, is_meant: impl Fn(&JobKey, &JobRecord) -> bool, reason: &'static str) {
         let mut jobs = self.jobs.lock();
+        for (key, record) in &mut jobs.all {
+            record.is_wanted &= !is_meant(key, record);
+        }
+        self.changed.notify_all();
         let running = |jobs: &JobRecords| -> Vec<Arc<RunProgress>> {
-            let meant = jobs.all.iter().filter(|(key, _)| is_meant(key));
+            let meant = jobs
+                .all
+                .iter()
+                .filter(|(key, record)| is_meant(key, record));
             meant
                 .filter_map(|(_, record)| record.running.clone())
                 .collect()
@@ -314,7 +397,7 @@ impl ReplicationTable {
     pub(crate) fn close(&self) {
         self.jobs.lock().is_closed = true;
         self.changed.notify_all();
-        self.stop(|_| true, "the daemon ends");
+        self.stop(|_, _| true, "the daemon ends");
     }
 
     /// Lets runs begin again.
@@ -322,6 +405,12 @@ impl ReplicationTable {
         self.jobs.lock().is_closed = false;
         self.wake();
     }
+}
+
+/// The pool of this machine that has the copy.
+fn local_pool(job: &ReplicationJob) -> Option<String> {
+    let place = job.place().ok()?;
+    place.local_pool().map(str::to_owned)
 }
 
 fn accepted_job(key: &JobKey, job: &ReplicationJob) -> Result<AcceptedJob> {
@@ -333,110 +422,4 @@ fn accepted_job(key: &JobKey, job: &ReplicationJob) -> Result<AcceptedJob> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn job(owner: u32) -> ReplicationJob {
-        ReplicationJob {
-            name: "j".into(),
-            target: "backup/home".into(),
-            owner,
-            every: 3600,
-            recursive: false,
-            keep: None,
-            limit: None,
-            window: None,
-            paused: false,
-        }
-    }
-
-    fn key(dataset: u64) -> JobKey {
-        JobKey {
-            pool: 1,
-            dataset,
-            name: "j".into(),
-        }
-    }
-
-    fn table() -> (tempfile::TempDir, ReplicationTable) {
-        let dir = tempfile::tempdir().unwrap();
-        let table = ReplicationTable::new(&Arc::new(StateDir::new(dir.path())));
-        (dir, table)
-    }
-
-    #[test]
-    fn a_job_runs_when_it_is_due_and_once_at_a_time() {
-        let (_dir, table) = table();
-        let begin = |may_run, now| table.begin(&key(1), &job(0), may_run, now).is_some();
-        assert!(!begin(false, 1000));
-        assert!(begin(true, 1000));
-        assert!(!begin(true, 9000));
-        assert!(table.end(&key(1), Err(Failure::other("x"))));
-        // After a failure it is tried earlier.
-        assert!(!begin(true, 1000 + RETRY - 1));
-        assert!(begin(true, 1000 + RETRY));
-        assert!(!table.end(&key(1), Err(Failure::other("x"))));
-        assert!(begin(true, 1000 + 2 * RETRY));
-        assert!(table.end(&key(1), Ok(())));
-        assert!(!begin(true, 1000 + 3 * RETRY));
-        assert_eq!(table.want(&key(1)), 3);
-        assert!(begin(false, 1000 + 3 * RETRY));
-        table.end(&key(1), Ok(()));
-        assert!(table.outcome(&key(1), 3, Duration::ZERO).unwrap().is_ok());
-        assert!(table.outcome(&key(1), 4, Duration::ZERO).is_none());
-    }
-
-    #[test]
-    fn a_run_that_is_stopped_is_no_fault() {
-        let (_dir, table) = table();
-        let run = table.begin(&key(1), &job(0), true, 1000).unwrap();
-        table.stop_by_itself(&key(1), "its hours are over");
-        let stopped = run.check().unwrap_err();
-        assert!(!table.end(&key(1), Err(stopped)));
-        assert!(table.view(&key(1)).error.is_none());
-        assert!(table.outcome(&key(1), 0, Duration::ZERO).unwrap().is_err());
-        // It goes on soon.
-        assert!(table.begin(&key(1), &job(0), true, 1000 + RETRY).is_some());
-        table.end(&key(1), Ok(()));
-        table.want(&key(1));
-        let run = table.begin(&key(1), &job(0), false, 2000).unwrap();
-        table.stop_by_itself(&key(1), "its hours are over");
-        run.check().unwrap();
-    }
-
-    #[test]
-    fn a_job_without_a_right_stops_until_it_is_resumed() {
-        let (_dir, table) = table();
-        let begin = |now| table.begin(&key(1), &job(0), true, now).is_some();
-        assert!(begin(1000));
-        let refused = Failure::new(FailureKind::Permission, "no");
-        table.end(&key(1), Err(refused));
-        assert!(!begin(1_000_000) && table.view(&key(1)).is_stopped);
-        table.renew(&key(1));
-        assert!(begin(1_000_000));
-    }
-
-    #[test]
-    fn the_jobs_of_one_user_do_not_take_all_places() {
-        let (_dir, table) = table();
-        for dataset in 0..RUNS_MAX as u64 {
-            table.begin(&key(dataset), &job(7), true, 1).unwrap();
-        }
-        assert!(table.begin(&key(99), &job(7), true, 1).is_none());
-        table.begin(&key(99), &job(8), true, 1).unwrap();
-        table.jobs.lock().is_closed = true;
-        assert!(table.begin(&key(98), &job(9), true, 1).is_none());
-    }
-
-    #[test]
-    fn a_definition_is_accepted_on_this_machine_only() {
-        let (dir, table) = table();
-        table.accept(&key(1), &job(0)).unwrap();
-        let again = ReplicationTable::new(&Arc::new(StateDir::new(dir.path())));
-        assert!(again.has_accepted(&key(1), &job(0)));
-        assert!(!again.has_accepted(&key(2), &job(0)));
-        assert!(!again.has_accepted(&key(1), &job(1)));
-        again.forget(&key(1), &job(0)).unwrap();
-        assert!(!again.has_accepted(&key(1), &job(0)));
-    }
-}
+mod tests;

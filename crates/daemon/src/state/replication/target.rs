@@ -59,6 +59,14 @@ impl ReplicationTarget {
             ReplicationTarget::Ssh(target) => &target.dataset,
         }
     }
+
+    /// The pool of a dataset of this machine.
+    pub(crate) fn local_pool(&self) -> Option<&str> {
+        match self {
+            ReplicationTarget::Local(dataset) => dataset.split('/').next(),
+            ReplicationTarget::Ssh(_) => None,
+        }
+    }
 }
 
 fn check_dataset(name: &str) -> Result<()> {

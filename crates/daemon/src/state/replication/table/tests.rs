@@ -1,0 +1,191 @@
+//! Tests of the table of jobs.
+
+use super::RunPermit::*;
+use super::*;
+
+fn job(owner: u32) -> ReplicationJob {
+    ReplicationJob {
+        name: "j".into(),
+        target: "backup/home".into(),
+        owner,
+        every: 3600,
+        recursive: false,
+        keep: None,
+        limit: None,
+        window: None,
+        paused: false,
+    }
+}
+
+fn key(dataset: u64) -> JobKey {
+    JobKey {
+        pool: 1,
+        dataset,
+        name: "j".into(),
+    }
+}
+
+fn table() -> (tempfile::TempDir, ReplicationTable) {
+    let dir = tempfile::tempdir().unwrap();
+    let table = ReplicationTable::new(&Arc::new(StateDir::new(dir.path())));
+    (dir, table)
+}
+
+#[test]
+fn a_job_runs_when_it_is_due_and_once_at_a_time() {
+    let (_dir, table) = table();
+    let begin = |permit, now| table.begin(&key(1), &job(0), permit, now);
+    let end = |run, outcome| table.end(&key(1), &run, outcome);
+    assert!(begin(OnCommand, 1000).is_none());
+    let run = begin(WhenDue, 1000).unwrap();
+    assert!(begin(WhenDue, 9000).is_none());
+    assert!(end(run, Err(Failure::other("x"))));
+    // After a failure it is tried earlier.
+    assert!(begin(WhenDue, 1000 + RETRY - 1).is_none());
+    let run = begin(WhenDue, 1000 + RETRY).unwrap();
+    assert!(!end(run, Err(Failure::other("x"))));
+    let run = begin(WhenDue, 1000 + 2 * RETRY).unwrap();
+    assert!(end(run, Ok(())));
+    assert!(begin(WhenDue, 1000 + 3 * RETRY).is_none());
+    assert_eq!(table.want(&key(1)), 3);
+    let run = begin(OnCommand, 1000 + 3 * RETRY).unwrap();
+    assert!(table.outcome(&key(1), 3, Duration::ZERO).is_none());
+    end(run, Ok(()));
+    assert!(table.outcome(&key(1), 3, Duration::ZERO).unwrap().is_ok());
+}
+
+#[test]
+fn a_run_that_is_stopped_is_no_fault() {
+    let (_dir, table) = table();
+    let begin = |permit, now| table.begin(&key(1), &job(0), permit, now);
+    let run = begin(WhenDue, 1000).unwrap();
+    assert!(table.end(&key(1), &run, Err(Failure::other("x"))));
+    let run = begin(WhenDue, 1000 + RETRY).unwrap();
+    table.stop_by_itself(&key(1), "its hours are over");
+    let stopped = run.check().unwrap_err();
+    assert!(!table.end(&key(1), &run, Err(stopped)));
+    // It says neither that the job works again, nor that it fails.
+    assert_eq!(table.view(&key(1)).error.as_deref(), Some("x"));
+    assert!(table.outcome(&key(1), 1, Duration::ZERO).unwrap().is_err());
+    // It goes on soon.
+    let run = begin(WhenDue, 1000 + 2 * RETRY).unwrap();
+    assert!(table.end(&key(1), &run, Ok(())));
+    let run = begin(WhenDue, 9000).unwrap();
+    table.stop_by_itself(&key(1), "its hours are over");
+    let stopped = run.check().unwrap_err();
+    assert!(!table.end(&key(1), &run, Err(stopped)));
+    assert!(table.view(&key(1)).error.is_none());
+    let run = begin(WhenDue, 9000 + RETRY).unwrap();
+    assert!(!table.end(&key(1), &run, Ok(())));
+    table.want(&key(1));
+    let run = begin(OnCommand, 2000).unwrap();
+    table.stop_by_itself(&key(1), "its hours are over");
+    run.check().unwrap();
+}
+
+#[test]
+fn a_wish_is_for_an_accepted_definition_and_does_not_outlive_a_pause() {
+    let (_dir, table) = table();
+    let begin = |permit| table.begin(&key(1), &job(0), permit, 1000);
+    let outcome = |before| table.outcome(&key(1), before, Duration::ZERO);
+    let before = table.want(&key(1));
+    assert!(outcome(before).is_none());
+    // The pool came back with another definition.
+    assert!(begin(Refused).is_none());
+    assert!(outcome(before).unwrap().is_err());
+    assert!(begin(OnCommand).is_none());
+    table.want(&key(1));
+    table.stop_job(&key(1), "the job was paused");
+    assert!(outcome(before).unwrap().is_err() && begin(OnCommand).is_none());
+    table.want(&key(1));
+    table.stop_jobs_with(key(1).pool, "tank");
+    assert!(begin(OnCommand).is_none());
+}
+
+#[test]
+fn a_job_that_is_removed_while_it_runs_keeps_its_place() {
+    let (_dir, table) = table();
+    let begin = |permit| table.begin(&key(1), &job(0), permit, 1000);
+    let old = begin(WhenDue).unwrap();
+    table.forget(&key(1), &job(0)).unwrap();
+    assert_eq!(table.jobs.lock().runs_of(0), 1);
+    // Another job with the same name waits for the end of the old run.
+    let before = table.want(&key(1));
+    assert!(begin(WhenDue).is_none());
+    assert!(!table.end(&key(1), &old, Err(Failure::other("removed"))));
+    assert!(table.view(&key(1)).error.is_none());
+    let new = begin(OnCommand).unwrap();
+    // The end of another run is not that of this one.
+    assert!(!table.end(&key(1), &old, Err(Failure::other("again"))));
+    assert!(table.outcome(&key(1), before, Duration::ZERO).is_none());
+    table.end(&key(1), &new, Ok(()));
+    let outcome = table.outcome(&key(1), before, Duration::ZERO);
+    assert!(outcome.unwrap().is_ok());
+}
+
+#[test]
+fn a_job_without_a_right_stops_until_it_is_resumed() {
+    let (_dir, table) = table();
+    let begin = |now| table.begin(&key(1), &job(0), WhenDue, now);
+    let run = begin(1000).unwrap();
+    let refused = Failure::new(FailureKind::Permission, "no");
+    table.end(&key(1), &run, Err(refused));
+    assert!(begin(1_000_000).is_none() && table.view(&key(1)).is_stopped);
+    table.renew(&key(1));
+    assert!(begin(1_000_000).is_some());
+}
+
+#[test]
+fn the_runs_that_use_a_pool_are_known_without_reading_it() {
+    let (_dir, table) = table();
+    let run = table.begin(&key(1), &job(0), WhenDue, 1000).unwrap();
+    let other = JobKey { pool: 2, ..key(1) };
+    let far = ReplicationJob {
+        target: "ssh://h/backup/home".into(),
+        ..job(0)
+    };
+    let other = table.begin(&other, &far, WhenDue, 1000).unwrap();
+    for (guid, name, stops) in [(7, "home", false), (7, "backup", true), (1, "x", true)] {
+        let run = match guid {
+            1 => table.begin(&key(9), &far, WhenDue, 1000).unwrap(),
+            _ => Arc::clone(&run),
+        };
+        let (table, key) = (&table, if guid == 1 { key(9) } else { key(1) });
+        std::thread::scope(|scope| {
+            let stopping = scope.spawn(move || table.stop_jobs_with(guid, name));
+            if stops {
+                while run.check().is_ok() {
+                    std::thread::yield_now();
+                }
+                table.end(&key, &run, run.check());
+            }
+            stopping.join().unwrap();
+        });
+        assert_eq!(run.check().is_err(), stops, "{guid} {name}");
+    }
+    other.check().unwrap();
+}
+
+#[test]
+fn the_jobs_of_one_user_do_not_take_all_places() {
+    let (_dir, table) = table();
+    for dataset in 0..RUNS_MAX as u64 {
+        table.begin(&key(dataset), &job(7), WhenDue, 1).unwrap();
+    }
+    assert!(table.begin(&key(99), &job(7), WhenDue, 1).is_none());
+    table.begin(&key(99), &job(8), WhenDue, 1).unwrap();
+    table.jobs.lock().is_closed = true;
+    assert!(table.begin(&key(98), &job(9), WhenDue, 1).is_none());
+}
+
+#[test]
+fn a_definition_is_accepted_on_this_machine_only() {
+    let (dir, table) = table();
+    table.accept(&key(1), &job(0)).unwrap();
+    let again = ReplicationTable::new(&Arc::new(StateDir::new(dir.path())));
+    assert!(again.has_accepted(&key(1), &job(0)));
+    assert!(!again.has_accepted(&key(2), &job(0)));
+    assert!(!again.has_accepted(&key(1), &job(1)));
+    again.forget(&key(1), &job(0)).unwrap();
+    assert!(!again.has_accepted(&key(1), &job(0)));
+}
