@@ -14,6 +14,7 @@ use crate::common::*;
 const README: &str = include_str!("../../../../README.md");
 const INSTALL: &str = include_str!("../../../../docs/guide/src/install.md");
 const SHARING: &str = include_str!("../../../../docs/guide/src/sharing.md");
+const REPLICATION: &str = include_str!("../../../../docs/guide/src/replication.md");
 const SERVING: &str = include_str!("../../../../docs/guide/src/serving.md");
 const WRONG: &str = include_str!("../../../../docs/guide/src/wrong/README.md");
 const PERFORMANCE: &str = include_str!("../../../../docs/PERFORMANCE.md");
@@ -131,6 +132,14 @@ const FEATURES: &[(&str, &str, &[Need])] = &[
         ],
     ),
     (
+        REPLICATION,
+        "runs `ssh` as the user who added the job",
+        &[
+            Capabilities("CAP_SETUID CAP_SETGID CAP_KILL"),
+            Calls("execve clone3 setgroups setgid setuid setpgid kill waitid"),
+        ],
+    ),
+    (
         SHARING,
         "/run/strongroom/zones",
         &[Is("RuntimeDirectory", "strongroom")],
@@ -238,7 +247,7 @@ fn the_unit_of_the_system_lets_every_feature_work() {
 fn the_units_have_limits_and_a_low_exposure() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib"));
     for (file, exposure_max) in [
-        ("systemd/system/strongroom.service", "48"),
+        ("systemd/system/strongroom.service", "52"),
         ("systemd/system/strongroom-web.service", "25"),
         ("prometheus/strongroom-metrics.service", "25"),
     ] {

@@ -1,9 +1,16 @@
 //! Jobs of users who are not root: they have the rights of their owner, at each run.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use crate::common::*;
 
 const ANN: (u32, u32) = (super::common::ANN, super::common::ANN);
 const BOB: (u32, u32) = (12346, 12346);
+/// A user with an account on each machine.
+const NOBODY: (u32, u32) = (65534, 65534);
+/// The capabilities that the unit of the system leaves the daemon.
+const UNIT: &str = include_str!("../../../../contrib/systemd/system/strongroom.service");
 
 #[test]
 fn a_job_has_the_rights_that_its_owner_has_now() {
@@ -66,4 +73,56 @@ fn a_job_has_the_rights_that_its_owner_has_now() {
     assert_eq!(marks.lines().count(), 1, "{marks}");
     may(ANN, "replicate remove copy");
     lacks(&place.ok("replicate list"), "copy");
+}
+
+#[test]
+fn ssh_runs_as_the_owner_with_what_the_unit_allows() {
+    let Some(mut place) = shared_place() else {
+        return;
+    };
+    if !is_installed("setpriv") {
+        eprintln!("skipped: there is no setpriv");
+        return;
+    }
+    let dir = place.arg("");
+    // The variables that the program got, and not those that the shell adds.
+    let program = format!(
+        "#!/bin/sh\nexec > {dir}/theirs/told\nid -u; id -G; tr '\\0' '\\n' < /proc/$$/environ | sort\n\
+         grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/$$/status\n"
+    );
+    fs::write(place.path("ssh"), program).unwrap();
+    fs::set_permissions(place.path("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(place.path("theirs")).unwrap();
+    std::os::unix::fs::chown(place.path("theirs"), Some(NOBODY.0), None).unwrap();
+    let line = |name: &str| UNIT.lines().find_map(|line| line.strip_prefix(name));
+    let capabilities = line("CapabilityBoundingSet=").unwrap().to_lowercase();
+    let capabilities = capabilities.replace("cap_", "+").replace(' ', ",");
+    place.terminate();
+    let within = [
+        "env".to_owned(),
+        format!("STRONGROOM_SSH={}", place.arg("ssh")),
+        "setpriv".to_owned(),
+        "--no-new-privs".to_owned(),
+        format!("--bounding-set=-all,{capabilities}"),
+    ];
+    place.start_within(&within);
+    place.pool("tank");
+    place.ok("create tank/a");
+    place.ok("snapshot tank/a@1");
+    place.ok("allow nobody send,key,bookmark tank/a");
+    let run = |line: &str| place.run_as(NOBODY, &place.socket(), line);
+    let added = run("replicate add copy tank/a ssh://host/safe/a --every 365d");
+    assert_eq!(added.code, 0, "{}", added.err);
+    // The program is no ssh, and its end does not matter.
+    run("replicate run copy");
+    let told = fs::read_to_string(place.path("theirs/told")).unwrap();
+    let account = fs::read_to_string("/etc/passwd").unwrap();
+    let account = account.lines().find(|line| line.starts_with("nobody:"));
+    let home = account.unwrap().split(':').nth(5).unwrap();
+    let none = "\t0000000000000000\n";
+    let expected = format!(
+        "65534\n65534\nHOME={home}\nLOGNAME=nobody\nPATH=/usr/bin:/bin\nUSER=nobody\n\
+         CapInh:{none}CapPrm:{none}CapEff:{none}CapAmb:{none}"
+    );
+    assert_eq!(told, expected);
 }

@@ -170,6 +170,54 @@ fn the_source_may_destroy_what_an_interrupted_run_copied() {
     lacks(&marks[0], "pending");
 }
 
+#[test]
+fn what_ssh_started_holds_up_no_run() {
+    // The two programs inherit all connections. The second one is in another session, and cannot be ended with `ssh`.
+    let client = |bench: &Bench| {
+        let (dir, next) = (bench.place.arg(""), stand_in(bench));
+        let text = format!(
+            r#"sleep 700 & echo $! >> {dir}/group
+here={dir}/here.$$
+setsid sh -c "echo \$\$ >> {dir}/session; touch $here; exec sleep 600" &
+while [ ! -e $here ]; do :; done
+exec {next} "$@"
+"#
+        );
+        script(bench, "proxy", &text)
+    };
+    let Some(bench) = bench_with(client) else {
+        return;
+    };
+    let programs = |name: &str| -> Vec<rustix::process::Pid> {
+        let text = fs::read_to_string(bench.place.path(name)).unwrap();
+        let number = |line: &str| line.parse().ok().and_then(rustix::process::Pid::from_raw);
+        text.lines().map(|line| number(line).unwrap()).collect()
+    };
+    let is_alive = |pid: &rustix::process::Pid| {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+        stat.is_ok_and(|stat| !stat.contains(") Z "))
+    };
+    bench.ok("replicate add copy tank/a ssh://host/safe/a --every 365d");
+    bench.ok("replicate run copy");
+    assert_eq!(names(&bench, "snapshot", "safe"), ["safe/a@1"]);
+    bench.ok("replicate add lost tank/a ssh://gone/safe/lost --every 365d");
+    let said = bench.place.fails("replicate run lost", OTHER);
+    has(&said, "no route to host");
+    let left = programs("session");
+    let mut is_right = !left.is_empty() && left.iter().all(is_alive);
+    while is_right && programs("group").iter().any(is_alive) {
+        std::thread::yield_now();
+        is_right = left.iter().all(is_alive);
+    }
+    for pid in &left {
+        let _ = rustix::process::kill_process(*pid, rustix::process::Signal::KILL);
+    }
+    assert!(
+        is_right,
+        "a run waited for {left:?}, or left its own programs"
+    );
+}
+
 /// A server of `ssh` at a port of this machine.
 struct Server(Child);
 

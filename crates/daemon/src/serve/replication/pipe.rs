@@ -49,6 +49,11 @@ impl PipeEnd {
         })
     }
 
+    /// Closes the connection, because the program at the other end has ended. What it wrote can still be read.
+    pub(super) fn hang_up(&self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
     /// Returns whether the other end closed the connection before everything was written.
     pub(super) fn was_refused(&self) -> bool {
         self.was_refused.load(Ordering::Acquire)

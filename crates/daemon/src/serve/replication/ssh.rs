@@ -5,16 +5,21 @@
 //! comes back may be forged: it is parsed with limits, and decides only what is sent of the job's own source.
 
 use std::io::Read;
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use protocol::accounts;
 use protocol::api::{DatasetRow, FailureKind, PropertyRow, PropertyValue, ValueSource};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
@@ -45,8 +50,6 @@ const LISTING_MAX: u64 = 64 << 20;
 const MESSAGE_MAX: u64 = 2 << 10;
 /// A program whose connections are closed gets this long to end.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The time between two looks at a program that is to end.
-const LOOK: Duration = Duration::from_millis(20);
 /// The exit code of `ssh` if there was no connection, and that of a shell without the program.
 const NO_CONNECTION: i32 = 255;
 const NO_PROGRAM: i32 = 127;
@@ -62,11 +65,16 @@ pub(super) struct SshHost {
     progress: Arc<RunProgress>,
 }
 
-/// A program that runs.
+/// A program that runs, in a process group of its own.
+///
+/// The processes that it starts inherit its connections, and those that leave the group stay when it ends. So the end of the
+/// program counts, and not that of its connections.
 struct RunningProgram {
     child: Child,
+    /// Gets a word when the program has ended. Its group was killed then, and its connections are closed.
+    ended: Receiver<()>,
     /// Collects the begin of its messages.
-    messages: std::thread::JoinHandle<String>,
+    messages: JoinHandle<String>,
 }
 
 impl SshHost {
@@ -131,7 +139,7 @@ impl SshHost {
         self.progress.enter(Some(said), vec![Arc::clone(&end)])?;
         let words = format!("receive -s {}", quoted(name));
         let stdin = Stdio::from(OwnedFd::from(there));
-        let running = self.start(&words, stdin, Stdio::null())?;
+        let running = self.start(&words, stdin, Stdio::null(), &out)?;
         let sent = send(Arc::clone(&end));
         // After a failure the host sees that the stream ends too early, and keeps what came.
         if sent.is_err() {
@@ -153,7 +161,7 @@ impl SshHost {
         let end = Arc::clone(&input) as Arc<dyn DataChannel>;
         self.progress.enter(None, vec![Arc::clone(&end)])?;
         let stdout = Stdio::from(OwnedFd::from(there));
-        let running = self.start(words, Stdio::null(), stdout)?;
+        let running = self.start(words, Stdio::null(), stdout, &input)?;
         let mut text = Vec::new();
         let read = end.reader().and_then(|reader| {
             let mut reader = reader.take(LISTING_MAX + 1);
@@ -170,7 +178,44 @@ impl SshHost {
         String::from_utf8(text).map_err(|_| self.failed("its answer is not text"))
     }
 
-    fn start(&self, words: &str, stdin: Stdio, stdout: Stdio) -> Result<RunningProgram> {
+    /// Starts the program. `end` is the end of its data connection here.
+    fn start(
+        &self,
+        words: &str,
+        stdin: Stdio,
+        stdout: Stdio,
+        end: &Arc<PipeEnd>,
+    ) -> Result<RunningProgram> {
+        let failed = |error: std::io::Error| {
+            let program = self.program.display();
+            self.failed(&format!("{program} cannot be started: {error}"))
+        };
+        let (stderr, there) = UnixStream::pair().map_err(failed)?;
+        let mut command = self.command(words);
+        command
+            .stdin(stdin)
+            .stdout(stdout)
+            .stderr(OwnedFd::from(there));
+        let mut child = command.spawn().map_err(failed)?;
+        // The other ends of the connections are now those of the program alone.
+        drop(command);
+        let watched = watch(&child, stderr, end);
+        match watched {
+            Ok((ended, messages)) => Ok(RunningProgram {
+                child,
+                ended,
+                messages,
+            }),
+            Err(error) => {
+                kill_group(&child);
+                let _ = child.wait();
+                Err(failed(error))
+            }
+        }
+    }
+
+    /// The program with its arguments, for the owner of the job.
+    fn command(&self, words: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("-T");
         for option in OPTIONS {
@@ -190,41 +235,29 @@ impl SshHost {
             .env("USER", &self.user)
             .env("LOGNAME", &self.user)
             .current_dir("/")
-            .stdin(stdin)
-            .stdout(stdout)
-            .stderr(Stdio::piped());
+            .process_group(0);
         if rustix::process::geteuid().is_root() && self.uid != 0 {
             // This gives up the groups of root too.
             command.uid(self.uid).gid(self.gid);
         }
-        let failed = |error: std::io::Error| {
-            let program = self.program.display();
-            self.failed(&format!("{program} cannot be started: {error}"))
-        };
-        let mut child = command.spawn().map_err(failed)?;
-        // The ends of the connections are now those of the program alone.
-        drop(command);
-        let stderr = child.stderr.take();
-        let messages = move || stderr.map(messages).unwrap_or_default();
-        match threads::start("replicate-ssh", messages) {
-            Ok(messages) => Ok(RunningProgram { child, messages }),
-            Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(failed(error))
-            }
-        }
+        command
     }
 
     /// Waits for the end of a program whose connections are closed.
     fn end(&self, mut running: RunningProgram) -> Result<()> {
-        let status = wait(&mut running.child).map_err(|error| self.failed(&error.to_string()))?;
+        let was_killed = running.ended.recv_timeout(PATIENCE).is_err();
+        if was_killed {
+            kill_group(&running.child);
+            let _ = running.ended.recv();
+        }
+        let status = running.child.wait();
         let told = running.messages.join().unwrap_or_default();
+        let status = status.map_err(|error| self.failed(&error.to_string()))?;
         let told = match told.is_empty() {
             true => "it failed".to_owned(),
             false => told,
         };
-        match status.and_then(|status| status.code()) {
+        match status.code().filter(|_| !was_killed) {
             Some(0) => Ok(()),
             Some(NO_CONNECTION) => Err(self.failed(&format!(
                 "no connection by ssh as the user {}: {told}",
@@ -241,18 +274,41 @@ impl SshHost {
     }
 }
 
-/// Waits for a program, and ends one that does not end by itself.
-fn wait(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
-    let until = Instant::now() + PATIENCE;
-    while Instant::now() < until {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+/// Watches a program: collects its messages, and closes its connections when it has ended.
+fn watch(
+    child: &Child,
+    stderr: UnixStream,
+    end: &Arc<PipeEnd>,
+) -> std::io::Result<(Receiver<()>, JoinHandle<String>)> {
+    let (group, end) = (group_of(child), Arc::clone(end));
+    let ours = stderr.try_clone()?;
+    let messages = threads::start("replicate-ssh", move || messages(stderr))?;
+    let (tell, ended) = channel();
+    let watch = move || {
+        if let Some(group) = group {
+            // The program stays a zombie until `end`, so no other group has this number.
+            let exited = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while matches!(waitid(WaitId::Pid(group), exited), Err(Errno::INTR)) {}
+            let _ = kill_process_group(group, Signal::KILL);
         }
-        std::thread::sleep(LOOK);
+        // What the program wrote is still read.
+        end.hang_up();
+        let _ = ours.shutdown(Shutdown::Both);
+        let _ = tell.send(());
+    };
+    threads::start("replicate-end", watch)?;
+    Ok((ended, messages))
+}
+
+fn group_of(child: &Child) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(child.id()).ok()?)
+}
+
+/// Kills a program that nobody has waited for, with what it has started.
+fn kill_group(child: &Child) {
+    if let Some(group) = group_of(child) {
+        let _ = kill_process_group(group, Signal::KILL);
     }
-    child.kill()?;
-    child.wait()?;
-    Ok(None)
 }
 
 /// The begin of what a program tells, in one line. The rest is read too, so that the program does not wait.
