@@ -59,7 +59,7 @@ serve!(
     |it, daemon, context| {
         let one = daemon.job_to_run(it, context)?;
         if it.dry_run {
-            return would_send(daemon, &one).map(Reply::Streams);
+            return would_send(daemon, one, context).map(Reply::Streams);
         }
         daemon.run_and_wait(&one.key(), context).map(done)
     }

@@ -12,6 +12,7 @@ mod marks;
 mod owner;
 mod pipe;
 mod plan;
+mod remote_rows;
 mod run;
 mod scheduler;
 mod side;
@@ -20,15 +21,47 @@ mod ssh;
 pub(crate) use scheduler::start;
 
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use protocol::api::StreamRow;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::replication::list::JobOfDataset;
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::replication::progress::RunProgress;
 
-/// The streams that a run of a job would send now.
-pub(super) fn would_send(daemon: &Arc<Daemon>, one: &JobOfDataset) -> Result<Vec<StreamRow>> {
-    run::JobRun::new(daemon, one, &RunProgress::new())?.would_send()
+/// The time between two looks at the caller of a dry run.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// The streams that a run of a job would send now. If the caller goes away, it ends.
+pub(super) fn would_send(
+    daemon: &Arc<Daemon>,
+    one: JobOfDataset,
+    context: &mut CallerContext<'_>,
+) -> Result<Vec<StreamRow>> {
+    let failed = |error| Failure::other(format!("a thread could not be started: {error}"));
+    let progress = RunProgress::new();
+    let (tell, told) = channel();
+    let work = {
+        let (daemon, progress) = (Arc::clone(daemon), Arc::clone(&progress));
+        move || {
+            let run = run::JobRun::new(&daemon, &one, &progress);
+            // The caller may be gone.
+            let _ = tell.send(run.and_then(|run| run.would_send()));
+        }
+    };
+    threads::start("replicate-dry", work).map_err(failed)?;
+    loop {
+        match told.recv_timeout(LOOK) {
+            Ok(outcome) => return outcome,
+            Err(RecvTimeoutError::Timeout) if context.channel.pause(Duration::ZERO) => {}
+            Err(RecvTimeoutError::Timeout) => progress.stop("the caller went away"),
+            Err(RecvTimeoutError::Disconnected) => {
+                let why = "the dry run died; this is a defect of the program";
+                return Err(Failure::other(why));
+            }
+        }
+    }
 }

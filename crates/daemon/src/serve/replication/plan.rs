@@ -3,7 +3,7 @@
 //! The sides are compared by the guids of snapshots, which a stream carries. So names and clocks do not matter. The
 //! listing of the target may come from a hostile host: it can make this side send more of this dataset, and nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pool::ResumeToken;
 
@@ -141,21 +141,18 @@ pub(super) fn renamed(
 ) -> Option<(String, String)> {
     let wanted: BTreeSet<String> = source.iter().map(&copy_name).collect();
     let names: BTreeSet<&str> = target.iter().map(|copy| copy.name.as_str()).collect();
+    // The copies without a source of their name, by the newest snapshot of each.
+    let left = target.iter().filter(|copy| !wanted.contains(&copy.name));
+    let left = left.filter_map(|copy| Some((copy.snapshots.last()?.guid, copy)));
+    let left: BTreeMap<u64, &ListedDataset> = left.collect();
     source.iter().find_map(|one| {
         let name = copy_name(one);
         let (above, _) = name.rsplit_once('/')?;
         if names.contains(name.as_str()) || !names.contains(above) {
             return None;
         }
-        let has = |guid| {
-            let mut points = one.snapshots.iter().chain(&one.bookmarks);
-            points.any(|point| point.guid == guid)
-        };
-        let is_copy = |copy: &&ListedDataset| {
-            let last = copy.snapshots.last();
-            !wanted.contains(&copy.name) && last.is_some_and(|last| has(last.guid))
-        };
-        let copy = target.iter().find(is_copy)?;
+        let mut points = one.snapshots.iter().chain(&one.bookmarks);
+        let copy = points.find_map(|point| left.get(&point.guid))?;
         Some((copy.name.clone(), name))
     })
 }
@@ -191,7 +188,8 @@ fn base<'a>(source: &'a ListedDataset, target: &ListedDataset) -> Result<&'a Sav
     let (name, copy) = (&source.name, &target.name);
     // A snapshot is better than a bookmark of it.
     let points = source.bookmarks.iter().chain(&source.snapshots);
-    let common = points.filter(|point| target.snapshots.iter().any(|it| it.guid == point.guid));
+    let copied: BTreeSet<u64> = target.snapshots.iter().map(|it| it.guid).collect();
+    let common = points.filter(|point| copied.contains(&point.guid));
     let common = common.max_by_key(|point| point.txg);
     let Some(common) = common else {
         return Err(Failure::usage(match target.snapshots.is_empty() {

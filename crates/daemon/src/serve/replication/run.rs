@@ -59,6 +59,7 @@ impl<'a> JobRun<'a> {
         for (source, origin) in self.in_order(&sides) {
             let target = sides.copy_of(&self.copy_name(source));
             for step in steps(source, target, origin)? {
+                self.progress.check()?;
                 rows.extend(self.estimate(source, &step)?);
             }
         }
@@ -104,6 +105,7 @@ impl<'a> JobRun<'a> {
             let Some((from, to)) = renamed(&sides.source, &sides.target, name) else {
                 return Ok(());
             };
+            self.progress.check()?;
             self.side.rename(&from, &to)?;
             let top = self.target.dataset();
             sides.target = self.side.list(top, self.one.job.recursive)?;
@@ -260,6 +262,7 @@ impl<'a> JobRun<'a> {
             if target.snapshots.last() == Some(point) {
                 continue;
             }
+            self.progress.check()?;
             let name = format!("{}{}", target.name, point.name);
             match self.side.destroy(&name) {
                 // A hold or a clone keeps it.

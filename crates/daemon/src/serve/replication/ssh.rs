@@ -17,13 +17,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use protocol::accounts;
-use protocol::api::{DatasetRow, FailureKind, PropertyRow, PropertyValue, ValueSource};
+use protocol::api::{DatasetRow, FailureKind};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use serde_json::Value;
 
 use crate::failure::{Failure, Result};
 use crate::serve::replication::pipe::PipeEnd;
+use crate::serve::replication::remote_rows::{LISTING_MAX, rows_of};
 use crate::state::callers::channel::DataChannel;
 use crate::state::replication::job::ReplicationJob;
 use crate::state::replication::progress::RunProgress;
@@ -44,8 +44,6 @@ const OPTIONS: [&str; 6] = [
 ];
 /// The begin of a command on the other host. Ordinary users use root's daemon, unless their environment names another.
 const REMOTE: &str = r#"strongroom --socket "${STRONGROOM_SOCKET:-/run/strongroom/socket}""#;
-/// The longest listing of the other host, in bytes.
-const LISTING_MAX: u64 = 64 << 20;
 /// The longest message of the program, in bytes.
 const MESSAGE_MAX: u64 = 2 << 10;
 /// A program whose connections are closed gets this long to end.
@@ -341,34 +339,6 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The rows in what `list --json` printed.
-fn rows_of(text: &str) -> Option<Vec<DatasetRow>> {
-    if text.trim().is_empty() {
-        return Some(Vec::new());
-    }
-    let json: Value = serde_json::from_str(text).ok()?;
-    let row = |row: &Value| {
-        let props = row.get("properties")?.as_object()?.iter();
-        let prop = |(name, of): (&String, &Value)| PropertyRow {
-            property: name.clone(),
-            value: match of.get("value") {
-                Some(Value::String(text)) => PropertyValue::Text(text.clone()),
-                Some(Value::Number(number)) => {
-                    PropertyValue::Number(number.as_u64().unwrap_or_default())
-                }
-                _ => PropertyValue::None,
-            },
-            source: ValueSource::None,
-        };
-        Some(DatasetRow {
-            name: row.get("name")?.as_str()?.to_owned(),
-            kind: row.get("type")?.as_str()?.to_owned(),
-            props: props.map(prop).collect(),
-        })
-    };
-    json.as_array()?.iter().map(row).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -390,24 +360,6 @@ mod tests {
             let script = format!("printf %s {}", quoted(name));
             let done = Command::new("sh").args(["-c", &script]).output().unwrap();
             assert_eq!(String::from_utf8(done.stdout).unwrap(), name);
-        }
-    }
-
-    #[test]
-    fn a_listing_is_read() {
-        let text = r#"[{"name": "b/a@1", "type": "snapshot", "properties": {
-            "guid": {"value": "18446744073709551615", "source": "none"},
-            "createtxg": {"value": 7, "source": "none"},
-            "origin": {"value": null, "source": "none"}}}]"#;
-        let rows = rows_of(text).unwrap();
-        assert_eq!(
-            rows[0].props[1].value,
-            PropertyValue::Text(u64::MAX.to_string())
-        );
-        assert_eq!(rows[0].props[0].value, PropertyValue::Number(7));
-        assert!(rows_of("").unwrap().is_empty());
-        for wrong in ["{}", "[1]", "[{}]", "Welcome to host"] {
-            assert!(rows_of(wrong).is_none(), "{wrong}");
         }
     }
 

@@ -18,6 +18,8 @@ use crate::state::callers::channel::Channel;
 
 /// The largest number of listings of one user at a time.
 const LISTINGS: usize = 4;
+/// The largest number of dry runs of jobs of one user at a time. Each of them holds listings of both sides.
+const DRY_RUNS: usize = 2;
 /// The largest number of streams of one user at a time.
 const STREAMS: usize = 16;
 /// The longest wait for other listings of the same user.
@@ -99,6 +101,8 @@ impl From<Payer> for HashPayer {
 pub(crate) enum BudgetedWork {
     /// Reads and answers with many rows.
     Listing,
+    /// Compares both sides of a job, by listings of the same user.
+    DryRun,
     /// Sends or receives a stream.
     Stream,
 }
@@ -115,6 +119,7 @@ impl BudgetedWork {
             | Command::Permissions(_)
             | Command::ReplicateList(_)
             | Command::Mounts => Some(BudgetedWork::Listing),
+            Command::ReplicateRun(run) if run.dry_run => Some(BudgetedWork::DryRun),
             Command::Send(_) | Command::Receive(_) => Some(BudgetedWork::Stream),
             _ => None,
         }
@@ -123,6 +128,7 @@ impl BudgetedWork {
     fn most(self) -> usize {
         match self {
             BudgetedWork::Listing => LISTINGS,
+            BudgetedWork::DryRun => DRY_RUNS,
             BudgetedWork::Stream => STREAMS,
         }
     }
@@ -153,7 +159,7 @@ impl Budgets {
     ) -> Result<RunningWork> {
         let until = match work {
             BudgetedWork::Listing => Instant::now() + PATIENCE,
-            BudgetedWork::Stream => Instant::now(),
+            BudgetedWork::DryRun | BudgetedWork::Stream => Instant::now(),
         };
         loop {
             if let Some(begun) = self.try_begin(payer, work) {
@@ -200,6 +206,9 @@ fn too_many(work: BudgetedWork) -> Failure {
     let why = match work {
         BudgetedWork::Listing => {
             "too many of your listings run at the same time; wait until one has ended"
+        }
+        BudgetedWork::DryRun => {
+            "too many dry runs of your jobs run at the same time; wait until one has ended"
         }
         BudgetedWork::Stream => {
             "too many of your streams run at the same time; wait until one has ended"
@@ -254,6 +263,7 @@ mod tests {
         let begin = |payer, work| budgets.begin(payer, work, &mut Gone);
         for (work, most) in [
             (BudgetedWork::Listing, LISTINGS),
+            (BudgetedWork::DryRun, DRY_RUNS),
             (BudgetedWork::Stream, STREAMS),
         ] {
             for payer in [Payer::User(1001), Payer::User(1002), Payer::Tenant(1001)] {
