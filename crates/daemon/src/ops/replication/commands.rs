@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pool::Entry;
+use protocol::accounts::user_name;
 use protocol::api::{FailureKind, JobChange, command};
 
 use crate::failure::{Failure, Result};
@@ -31,6 +32,7 @@ impl Daemon {
             name: it.name.clone(),
             target: it.target.clone(),
             owner: context.peer.uid,
+            user: user_name(context.peer.uid),
             every: it.every,
             recursive: it.recursive,
             keep: it.keep.clone(),

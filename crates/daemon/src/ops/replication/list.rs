@@ -35,7 +35,8 @@ impl JobOfDataset {
 
 /// Returns whether a caller may see and change a job: its owner, and root.
 pub(super) fn is_of(job: &ReplicationJob, peer: &Peer) -> bool {
-    peer.is_admin || peer.uid == job.owner
+    let is_owner = || job.check_user(user_name(peer.uid).as_deref()).is_ok();
+    peer.is_admin || peer.uid == job.owner && is_owner()
 }
 
 impl Daemon {
@@ -101,7 +102,7 @@ impl Daemon {
             name: job.name.clone(),
             source: one.name.clone(),
             target: job.target.clone(),
-            owner: user_name(job.owner).unwrap_or_else(|| job.owner.to_string()),
+            owner: job.user.clone().unwrap_or_else(|| job.owner.to_string()),
             state: state.into(),
             every: job.every,
             recursive: job.recursive,

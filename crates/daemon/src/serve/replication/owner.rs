@@ -58,6 +58,7 @@ impl JobOwner {
         let unknown =
             |error| Failure::other(format!("the users of this machine are unknown: {error}"));
         let account = accounts::accounts().map_err(unknown)?.remove(&job.owner);
+        job.check_user(account.as_ref().map(|account| account.name.as_str()))?;
         Ok(JobOwner {
             daemon: Arc::clone(daemon),
             peer: Peer::of_job(job.owner, account, &job.name),

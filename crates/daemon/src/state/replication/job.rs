@@ -5,6 +5,7 @@
 //! from anywhere, so a machine runs a job only if the job was added or resumed there (`state::replication::table`).
 
 use pool::Entry;
+use protocol::api::FailureKind;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
@@ -22,6 +23,8 @@ pub(crate) const PENDING: &str = ".pending";
 const NAME_MAX: usize = 32;
 /// The most bytes of the target of a job.
 const TARGET_MAX: usize = 300;
+/// The most bytes of the name of a user.
+const USER_MAX: usize = 64;
 /// The shortest and the longest time between two runs, in seconds.
 const EVERY: std::ops::RangeInclusive<u64> = 60..=366 * 24 * 3600;
 /// The least bytes that a job may be limited to, in a second.
@@ -35,6 +38,9 @@ pub(crate) struct ReplicationJob {
     pub(crate) target: String,
     /// The user whose rights the job has.
     pub(crate) owner: u32,
+    /// The name that this user had: another account with the same number is another user. `None` without an account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) user: Option<String>,
     /// The seconds between two runs.
     pub(crate) every: u64,
     #[serde(default, skip_serializing_if = "is_false")]
@@ -105,6 +111,11 @@ impl ReplicationJob {
                 "the target is longer than {TARGET_MAX} bytes"
             )));
         }
+        if self.user.as_ref().is_some_and(|user| user.len() > USER_MAX) {
+            return Err(Failure::usage(format!(
+                "the name of the user is longer than {USER_MAX} bytes"
+            )));
+        }
         if !EVERY.contains(&self.every) {
             return Err(Failure::usage(
                 "a job runs at most every minute, and at least every year: --every 60s to --every 366d",
@@ -117,6 +128,27 @@ impl ReplicationJob {
         }
         self.day_window()?;
         self.schedule().map(drop)
+    }
+
+    /// Refuses a job whose owner is another user now, or was removed. `user` is the name that the number has now.
+    pub(crate) fn check_user(&self, user: Option<&str>) -> Result<()> {
+        if user == self.user.as_deref() {
+            return Ok(());
+        }
+        let account = |user: Option<&str>| match user {
+            Some(user) => format!("'{user}'"),
+            None => "no account".to_owned(),
+        };
+        Err(Failure::new(
+            FailureKind::Permission,
+            format!(
+                "the user {} had {} when the job was added, and has {} now; to run it for another user, remove it and add \
+                 it again as that user",
+                self.owner,
+                account(self.user.as_deref()),
+                account(user)
+            ),
+        ))
     }
 
     /// The place of the copy.
@@ -157,6 +189,7 @@ mod tests {
             name: "offsite".into(),
             target: "backup/home".into(),
             owner: 0,
+            user: Some("root".into()),
             every: 3600,
             recursive: true,
             keep: Some("hourly:24,daily:7".into()),
@@ -178,6 +211,7 @@ mod tests {
         let full = vec![
             ReplicationJob {
                 target: format!("ssh://h/{}", "x".repeat(TARGET_MAX - 8)),
+                user: Some("x".repeat(USER_MAX)),
                 ..job()
             };
             JOBS_MAX
@@ -208,9 +242,25 @@ mod tests {
     }
 
     #[test]
+    fn another_user_with_the_same_number_does_not_inherit_a_job() {
+        job().check_user(Some("root")).unwrap();
+        for now in [None, Some("ann"), Some("")] {
+            let failure = job().check_user(now).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Permission);
+        }
+        let without = ReplicationJob {
+            user: None,
+            ..job()
+        };
+        without.check_user(None).unwrap();
+        assert!(without.check_user(Some("root")).is_err());
+    }
+
+    #[test]
     fn values_are_checked() {
         job().check().unwrap();
-        let wrong: [fn(&mut ReplicationJob); 9] = [
+        let wrong: [fn(&mut ReplicationJob); 10] = [
+            |job| job.user = Some("x".repeat(65)),
             |job| job.name = "a.b".into(),
             |job| job.name = "-n".into(),
             |job| job.name = "x".repeat(33),

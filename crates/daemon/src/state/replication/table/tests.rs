@@ -8,6 +8,7 @@ fn job(owner: u32) -> ReplicationJob {
         name: "j".into(),
         target: "backup/home".into(),
         owner,
+        user: None,
         every: 3600,
         recursive: false,
         keep: None,
