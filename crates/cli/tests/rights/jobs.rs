@@ -71,6 +71,11 @@ fn a_job_has_the_rights_that_its_owner_has_now() {
     // Old bookmarks went, although the owner may destroy nothing.
     let marks = place.ok("list -H -t bookmark -o name -r tank/a");
     assert_eq!(marks.lines().count(), 1, "{marks}");
+    // Without any right on its dataset the owner does not see it.
+    has(&may(ANN, "replicate list"), "copy");
+    place.ok("unallow 12345 send,key,bookmark tank/a");
+    lacks(&may(ANN, "replicate list"), "copy");
+    place.ok("allow 12345 send,key,bookmark tank/a");
     may(ANN, "replicate remove copy");
     lacks(&place.ok("replicate list"), "copy");
 }

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use pool::Entry;
 
 use crate::failure::Result;
+use crate::host::callers::users::Peer;
+use crate::ops::devices::stores::store_outages::unless_stalled;
+use crate::ops::replication::list::JobOfDataset;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::replication::job::{PENDING, ReplicationJob};
 
@@ -28,6 +31,19 @@ impl ReplicationLag {
     }
 }
 
+impl JobOfDataset {
+    /// The lag of the job, over the datasets that a caller may see; without a caller over all. `None` if its pool does not
+    /// answer, or if its dataset was destroyed.
+    pub(crate) fn lag(&self, peer: Option<&Peer>) -> Option<ReplicationLag> {
+        let (source, job) = (Arc::clone(&self.source), self.job.clone());
+        let peer = peer.cloned();
+        let lag = unless_stalled(&self.active, move |active| {
+            active.replication_lag(&source, &job, peer.as_ref())
+        });
+        lag?.ok()
+    }
+}
+
 impl ActivePool {
     /// The datasets that a job copies.
     pub(crate) fn heads_of_job(
@@ -41,13 +57,17 @@ impl ActivePool {
         }
     }
 
-    /// The lag of a job. No device is read.
-    pub(crate) fn replication_lag(
+    /// The lag of a job, over the datasets that a caller may see; without a caller over all. No device is read.
+    fn replication_lag(
         &self,
         source: &Arc<Entry>,
         job: &ReplicationJob,
+        peer: Option<&Peer>,
     ) -> Result<ReplicationLag> {
-        let heads = self.heads_of_job(source, job)?;
+        let mut heads = self.heads_of_job(source, job)?;
+        if let Some(peer) = peer.filter(|peer| !peer.is_admin) {
+            heads.retain(|head| self.allows_something(head, peer).unwrap_or_default());
+        }
         let prefix = job.mark_prefix(source.guid);
         let now = self.pool.now();
         let mut lag = ReplicationLag::default();

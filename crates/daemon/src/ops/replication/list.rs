@@ -33,6 +33,14 @@ impl JobOfDataset {
     }
 }
 
+impl JobOfDataset {
+    /// Returns whether a caller may see the dataset now. The owner of a job may have lost all rights.
+    fn is_seen(&self, peer: &Peer) -> bool {
+        let is_allowed = || self.active.allows_something(&self.source, peer);
+        peer.is_admin || is_allowed().unwrap_or_default()
+    }
+}
+
 /// Returns whether a caller may see and change a job: its owner, and root.
 pub(super) fn is_of(job: &ReplicationJob, peer: &Peer) -> bool {
     let is_owner = || job.check_user(user_name(peer.uid).as_deref()).is_ok();
@@ -73,14 +81,21 @@ impl Daemon {
         }
         let is_named = |one: &JobOfDataset| names.is_empty() || names.contains(&one.name);
         let jobs = self.all_jobs().into_iter();
-        let jobs = jobs.filter(|one| is_of(&one.job, peer) && is_named(one));
-        jobs.map(|one| self.replication_row(&one)).collect()
+        let jobs = jobs.filter(|one| is_named(one) && is_of(&one.job, peer) && one.is_seen(peer));
+        Ok(jobs
+            .filter_map(|one| self.replication_row(&one, Some(peer)))
+            .collect())
     }
 
-    pub(crate) fn replication_row(&self, one: &JobOfDataset) -> Result<ReplicationRow> {
+    /// The row of a job. `None` if its pool does not answer, or if its dataset was destroyed.
+    pub(crate) fn replication_row(
+        &self,
+        one: &JobOfDataset,
+        peer: Option<&Peer>,
+    ) -> Option<ReplicationRow> {
         let (key, job) = (one.key(), &one.job);
         let view = self.replications.view(&key);
-        let lag = one.active.replication_lag(&one.source, job)?;
+        let lag = one.lag(peer)?;
         let is_accepted = self.replications.has_accepted(&key, job);
         let state = match &view.running {
             Some(_) => "running",
@@ -98,7 +113,7 @@ impl Daemon {
             )
         };
         let running = view.running.as_ref();
-        Ok(ReplicationRow {
+        Some(ReplicationRow {
             name: job.name.clone(),
             source: one.name.clone(),
             target: job.target.clone(),

@@ -17,8 +17,7 @@ impl Daemon {
     /// Writes the metrics of all jobs.
     pub(super) fn of_replications(&self, page: &mut MetricsPage) {
         let sample = |one| {
-            // A job whose dataset was destroyed meanwhile has none.
-            let row = self.replication_row(&one).ok()?;
+            let row = self.replication_row(&one, None)?;
             Some(JobSample {
                 labels: vec![("dataset", row.source), ("name", row.name)],
                 lag: row.lag,

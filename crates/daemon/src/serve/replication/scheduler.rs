@@ -44,8 +44,7 @@ fn look(daemon: &Weak<Daemon>) {
 /// Adds an event for each job whose copy is behind now, and was not before.
 fn tell_behind(daemon: &Daemon) {
     for one in daemon.all_jobs() {
-        // A dataset that was destroyed meanwhile has no lag.
-        let Ok(lag) = one.active.replication_lag(&one.source, &one.job) else {
+        let Some(lag) = one.lag(None) else {
             continue;
         };
         let is_behind = lag.is_behind(&one.job);
