@@ -131,3 +131,28 @@ fn ssh_runs_as_the_owner_with_what_the_unit_allows() {
     );
     assert_eq!(told, expected);
 }
+
+#[test]
+fn a_user_has_a_limited_number_of_jobs() {
+    let Some(place) = shared_place() else { return };
+    place.pool("tank");
+    let add = |dataset: usize, job: usize| {
+        // Nothing runs there: the user has no account.
+        let line =
+            format!("replicate add j{job} tank/d{dataset} ssh://host.invalid/safe/a --every 365d");
+        place.run_as(ANN, &place.socket(), &line)
+    };
+    for dataset in 0..6 {
+        place.ok(&format!("create tank/d{dataset}"));
+        place.ok(&format!("allow 12345 send,bookmark tank/d{dataset}"));
+    }
+    for number in 0..64 {
+        let done = add(number / 12, number % 12);
+        assert_eq!(done.code, 0, "{number}: {}", done.err);
+    }
+    let refused = add(5, 11);
+    assert_eq!(refused.code, USAGE);
+    has(&refused.err, "you have 64 jobs");
+    place.ok("destroy -f tank/d0");
+    assert_eq!(add(5, 11).code, 0);
+}

@@ -54,6 +54,12 @@ fn pruning_costs_what_it_frees_and_not_what_there_is() {
     let few = pool_with(2, &small);
     let many = pool_with(50, &large);
     assert_eq!(many.datasets_with("x").unwrap().len(), 0);
+    let change = ("x".to_owned(), Some("1".to_owned()));
+    many.set_props(&["tank".to_owned()], &[change], &origin())
+        .unwrap();
+    assert_eq!(many.datasets_with("x").unwrap().len() as u64, DATASETS + 1);
+    let own = many.datasets_that_set("x").unwrap();
+    assert_eq!((own.len(), own[0].name.as_str()), (1, "tank"));
     let (of_few, of_many) = (
         written_by_pruning_one(&few, &small),
         written_by_pruning_one(&many, &large),

@@ -17,6 +17,8 @@ use crate::state::replication::job::{JOBS, JOBS_MAX, ReplicationJob};
 use crate::state::replication::table::JobKey;
 use crate::state::replication::target::ReplicationTarget;
 
+/// The most jobs of a user other than root. All of them are looked at again and again.
+const JOBS_OF_USER: usize = 64;
 /// The time between two looks at the caller of a command that waits for a run.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -41,6 +43,7 @@ impl Daemon {
             paused: false,
         };
         job.check()?;
+        self.check_number_of_jobs(context)?;
         let (active, source) = self.dataset_to_copy(&it.source)?;
         if let ReplicationTarget::Local(target) = job.place()? {
             check_apart(&it.source, &target)?;
@@ -154,6 +157,22 @@ impl Daemon {
             if !context.channel.pause(Duration::ZERO) {
                 return Err(Failure::other("the caller went away; the job runs on"));
             }
+        }
+    }
+
+    /// Refuses users other than root who have many jobs.
+    fn check_number_of_jobs(&self, context: &CallerContext<'_>) -> Result<()> {
+        if context.peer.is_admin {
+            return Ok(());
+        }
+        let jobs = self.all_jobs().into_iter();
+        let own = jobs.filter(|one| one.job.owner == context.peer.uid);
+        match own.count() < JOBS_OF_USER {
+            true => Ok(()),
+            false => Err(Failure::usage(format!(
+                "you have {JOBS_OF_USER} jobs, which is the most for a user other than root; remove one first, or copy \
+                 several datasets by one job with -R"
+            ))),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pool::Entry;
+use pool::{DatasetWith, Entry};
 use protocol::accounts::user_name;
 use protocol::api::ReplicationRow;
 
@@ -50,24 +50,24 @@ pub(super) fn is_of(job: &ReplicationJob, peer: &Peer) -> bool {
 impl Daemon {
     /// The jobs of all pools. A pool that cannot be read has none now.
     pub(crate) fn all_jobs(&self) -> Vec<JobOfDataset> {
-        let mut all = Vec::new();
-        for active in self.pools() {
-            // A pool whose store does not answer holds up no other.
-            let found = unless_stalled(&active, |active| active.pool.datasets_with(JOBS));
-            let found = found.and_then(std::result::Result::ok);
-            for found in found.unwrap_or_default() {
-                // The property is not inherited.
-                for job in ReplicationJob::of(&found.entry) {
-                    all.push(JobOfDataset {
-                        active: Arc::clone(&active),
-                        source: Arc::clone(&found.entry),
-                        name: found.name.clone(),
-                        job,
-                    });
-                }
-            }
-        }
-        all
+        let pools = self.pools();
+        let jobs = pools.iter().filter_map(|active| self.jobs_of(active));
+        jobs.flatten().collect()
+    }
+
+    /// The jobs of a pool. `None` if it cannot be read now: a pool whose store does not answer holds up no other.
+    pub(crate) fn jobs_of(&self, active: &Arc<ActivePool>) -> Option<Vec<JobOfDataset>> {
+        let found = unless_stalled(active, |active| active.pool.datasets_that_set(JOBS))?.ok()?;
+        let jobs_of = |found: DatasetWith| {
+            let jobs = ReplicationJob::parse_all(&found.value).into_iter();
+            jobs.map(move |job| JobOfDataset {
+                active: Arc::clone(active),
+                source: Arc::clone(&found.entry),
+                name: found.name.clone(),
+                job,
+            })
+        };
+        Some(found.into_iter().flat_map(jobs_of).collect())
     }
 
     /// The rows of the jobs of these datasets that the caller may see; of all datasets if none is named.

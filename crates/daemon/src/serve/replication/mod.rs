@@ -7,6 +7,7 @@
 //! The target is always in the state of a whole snapshot. A receive that is interrupted leaves what came, and the next
 //! run sends the rest.
 
+mod lag_events;
 mod listing;
 mod marks;
 mod owner;

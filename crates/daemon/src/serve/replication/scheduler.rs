@@ -1,13 +1,14 @@
 //! The thread that begins the runs of jobs when they are due.
 
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
 use crate::failure::{Failure, Result};
 use crate::host::process::system::now_secs;
 use crate::ops::replication::list::JobOfDataset;
+use crate::serve::replication::lag_events;
 use crate::serve::replication::run::JobRun;
 use crate::state::daemon::Daemon;
 use crate::state::replication::progress::RunProgress;
@@ -15,11 +16,10 @@ use crate::state::replication::table::{JobKey, RunPermit};
 
 /// The longest time between two looks at the jobs.
 const LOOK: Duration = Duration::from_secs(10);
-/// The time between two looks for copies that are behind.
-const TELL: Duration = Duration::from_secs(60);
 
-/// Starts the thread. It ends when the daemon does.
+/// Starts the thread, and that which looks for copies that are behind. They end when the daemon does.
 pub(crate) fn start(daemon: &Arc<Daemon>) {
+    lag_events::start(daemon);
     let daemon = Arc::downgrade(daemon);
     if let Err(error) = threads::start("replicate", move || look(&daemon)) {
         tracing::error!(%error, "no job copies datasets: a thread could not be started");
@@ -27,34 +27,13 @@ pub(crate) fn start(daemon: &Arc<Daemon>) {
 }
 
 fn look(daemon: &Weak<Daemon>) {
-    let (mut last, mut told) = (0, None);
+    let mut last = 0;
     loop {
         let Some(daemon) = daemon.upgrade() else {
             return;
         };
         begin_due(&daemon);
-        if told.is_none_or(|told: Instant| told.elapsed() >= TELL) {
-            tell_behind(&daemon);
-            told = Some(Instant::now());
-        }
         last = daemon.replications.wait(last, LOOK);
-    }
-}
-
-/// Adds an event for each job whose copy is behind now, and was not before.
-fn tell_behind(daemon: &Daemon) {
-    for one in daemon.all_jobs() {
-        let Some(lag) = one.lag(None) else {
-            continue;
-        };
-        let is_behind = lag.is_behind(&one.job);
-        if daemon.replications.note_behind(&one.key(), is_behind) && is_behind {
-            let (job, name, hours) = (&one.job.name, &one.name, lag.lag / 3600);
-            let text = format!("{job} of {name}: the replication is {hours} h behind");
-            tracing::warn!(job, source = name, hours, "a copy is behind");
-            let pool = one.active.pool.name();
-            daemon.events.add("replicate_behind", &pool, &text);
-        }
     }
 }
 

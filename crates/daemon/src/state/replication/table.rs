@@ -150,9 +150,17 @@ pub(crate) struct JobView {
 /// The jobs of all pools.
 pub(crate) struct ReplicationTable {
     state: Arc<StateDir>,
-    accepted: Mutex<BTreeSet<AcceptedJob>>,
+    accepted: Mutex<AcceptedJobs>,
     jobs: Mutex<JobRecords>,
     changed: Condvar,
+}
+
+/// The definitions that this machine accepts.
+#[derive(Default)]
+struct AcceptedJobs {
+    all: BTreeSet<AcceptedJob>,
+    /// The number of changes by commands since the start.
+    changes: u64,
 }
 
 #[derive(Default)]
@@ -176,7 +184,10 @@ impl JobRecords {
 impl ReplicationTable {
     pub(crate) fn new(state: &Arc<StateDir>) -> ReplicationTable {
         ReplicationTable {
-            accepted: Mutex::new(state.recall(MEMORY, "strongroom replicate resume")),
+            accepted: Mutex::new(AcceptedJobs {
+                all: state.recall(MEMORY, "strongroom replicate resume"),
+                changes: 0,
+            }),
             state: Arc::clone(state),
             jobs: Mutex::default(),
             changed: Condvar::new(),
@@ -185,16 +196,69 @@ impl ReplicationTable {
 
     /// Accepts a definition on this machine.
     pub(crate) fn accept(&self, key: &JobKey, job: &ReplicationJob) -> Result<()> {
+        let one = accepted_job(key, job)?;
+        self.change_accepted(|all| all.insert(one))
+    }
+
+    /// Changes the accepted definitions. `change` returns whether anything is new.
+    fn change_accepted(
+        &self,
+        change: impl FnOnce(&mut BTreeSet<AcceptedJob>) -> bool,
+    ) -> Result<()> {
         let mut accepted = self.accepted.lock();
-        let mut changed = accepted.clone();
-        changed.insert(accepted_job(key, job)?);
+        accepted.changes += 1;
+        let mut changed = accepted.all.clone();
+        match change(&mut changed) {
+            true => self.store_accepted(&mut accepted, changed),
+            false => Ok(()),
+        }
+    }
+
+    fn store_accepted(
+        &self,
+        accepted: &mut AcceptedJobs,
+        changed: BTreeSet<AcceptedJob>,
+    ) -> Result<()> {
         self.state.remember(MEMORY, &changed)?;
-        *accepted = changed;
+        accepted.all = changed;
         Ok(())
     }
 
+    /// The number of changes of the accepted definitions, for [`ReplicationTable::sweep`].
+    pub(crate) fn definitions_changed(&self) -> u64 {
+        self.accepted.lock().changes
+    }
+
+    /// Forgets the jobs of a pool except these: their datasets were destroyed, or other definitions came with the pool.
+    /// `before` is the number of changes before the pool was read. Changes since then may be of newer jobs.
+    pub(crate) fn sweep(&self, pool: u64, jobs: &[(JobKey, &ReplicationJob)], before: u64) {
+        let known = jobs.iter().map(|(key, job)| accepted_job(key, job).ok());
+        let Some(known) = known.collect::<Option<BTreeSet<AcceptedJob>>>() else {
+            return;
+        };
+        {
+            let mut accepted = self.accepted.lock();
+            if accepted.changes != before {
+                return;
+            }
+            let mut changed = accepted.all.clone();
+            changed.retain(|one| one.pool != pool || known.contains(one));
+            if changed.len() < accepted.all.len()
+                && let Err(failure) = self.store_accepted(&mut accepted, changed)
+            {
+                let reason = failure.message;
+                tracing::warn!(reason, "a job that is gone stays accepted");
+            }
+        }
+        let keys: BTreeSet<&JobKey> = jobs.iter().map(|(key, _)| key).collect();
+        self.jobs.lock().all.retain(|key, record| {
+            let is_used = record.running.is_some() || record.is_wanted;
+            key.pool != pool || is_used || keys.contains(key)
+        });
+    }
+
     pub(crate) fn has_accepted(&self, key: &JobKey, job: &ReplicationJob) -> bool {
-        accepted_job(key, job).is_ok_and(|one| self.accepted.lock().contains(&one))
+        accepted_job(key, job).is_ok_and(|one| self.accepted.lock().all.contains(&one))
     }
 
     /// Forgets a job that was removed. A run of it that does not end soon keeps its place.
@@ -207,13 +271,8 @@ impl ReplicationTable {
             }
             self.changed.notify_all();
         }
-        let mut accepted = self.accepted.lock();
-        let mut changed = accepted.clone();
-        if changed.remove(&accepted_job(key, job)?) {
-            self.state.remember(MEMORY, &changed)?;
-            *accepted = changed;
-        }
-        Ok(())
+        let one = accepted_job(key, job)?;
+        self.change_accepted(|all| all.remove(&one))
     }
 
     /// Begins a run of a job that a command wants, or that is due.

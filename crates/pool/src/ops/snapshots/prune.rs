@@ -44,6 +44,21 @@ impl Pool {
         Ok(found)
     }
 
+    /// The datasets that set a property themselves, for a property that is not inherited. No device is read.
+    ///
+    /// # Errors
+    /// As [`Pool::top`].
+    pub fn datasets_that_set(&self, property: &str) -> Result<Vec<DatasetWith>> {
+        let state = self.engine.state.read();
+        let own = |entry: Arc<Entry>| {
+            let value = entry.props.get(property)?.clone();
+            let name = state.name_of(&entry);
+            Some(DatasetWith { name, entry, value })
+        };
+        let all = state.subtree(state.top()?.id).into_iter();
+        Ok(all.filter_map(own).collect())
+    }
+
     /// The snapshots in this list that nothing keeps: no hold, no clone and no user.
     pub fn prunable(&self, snapshots: &[Arc<Entry>]) -> Vec<Arc<Entry>> {
         let state = self.engine.state.read();

@@ -190,3 +190,33 @@ fn a_definition_is_accepted_on_this_machine_only() {
     again.forget(&key(1), &job(0)).unwrap();
     assert!(!again.has_accepted(&key(1), &job(0)));
 }
+
+#[test]
+fn jobs_whose_datasets_are_gone_are_forgotten() {
+    let (dir, table) = table();
+    let elsewhere = JobKey { pool: 2, ..key(3) };
+    for key in [&key(1), &key(2), &elsewhere] {
+        table.accept(key, &job(0)).unwrap();
+        table.note_behind(key, true);
+    }
+    let before = table.definitions_changed();
+    table.accept(&key(4), &job(0)).unwrap();
+    let listed = job(0);
+    // The listing may be older than the last job.
+    table.sweep(1, &[(key(1), &listed)], before);
+    assert!(table.has_accepted(&key(2), &job(0)) && table.has_accepted(&key(4), &job(0)));
+    let run = table.begin(&key(2), &job(0), WhenDue, 1).unwrap();
+    table.sweep(1, &[(key(1), &listed)], table.definitions_changed());
+    let again = ReplicationTable::new(&Arc::new(StateDir::new(dir.path())));
+    for table in [&table, &again] {
+        let has = |key: &JobKey| table.has_accepted(key, &job(0));
+        assert!(has(&key(1)) && has(&elsewhere));
+        assert!(!has(&key(2)) && !has(&key(4)));
+    }
+    // A run that has not ended keeps its record.
+    let keys = || table.jobs.lock().all.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(), [key(1), key(2), elsewhere.clone()]);
+    table.end(&key(2), &run, Ok(()));
+    table.sweep(1, &[(key(1), &listed)], table.definitions_changed());
+    assert_eq!(keys(), [key(1), elsewhere]);
+}
