@@ -118,8 +118,10 @@ fn ssh_runs_as_the_owner_with_what_the_unit_allows() {
     let run = |line: &str| place.run_as(NOBODY, &place.socket(), line);
     let added = run("replicate add copy tank/a ssh://host/safe/a --every 365d");
     assert_eq!(added.code, 0, "{}", added.err);
-    // The program is no ssh, and its end does not matter.
-    run("replicate run copy");
+    // The program is no ssh: it says that it received all.
+    let done = run("replicate run copy");
+    assert_eq!(done.code, OTHER);
+    has(&done.err, "'safe/a' did not get all snapshots");
     let told = fs::read_to_string(place.path("theirs/told")).unwrap();
     let account = fs::read_to_string("/etc/passwd").unwrap();
     let account = account.lines().find(|line| line.starts_with("nobody:"));

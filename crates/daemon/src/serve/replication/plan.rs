@@ -9,6 +9,7 @@ use pool::ResumeToken;
 
 use crate::failure::{Failure, Result};
 use crate::serve::replication::listing::{ListedDataset, SavePoint};
+use crate::state::replication::job::PENDING;
 
 /// The most snapshots of a part of a step.
 const PART: usize = 16;
@@ -31,18 +32,25 @@ pub(super) enum CopyStep {
     },
 }
 
-/// Decides what to send. `origin` is the whole name of the snapshot that a new copy becomes a clone of.
+/// Decides what to send. `origin` is the whole name of the snapshot that a new copy becomes a clone of. `marks` is the begin
+/// of the names of the job's bookmarks, with `#`.
 ///
 /// # Errors
-/// The target has diverged, or is another dataset.
+/// The target has diverged, or is another dataset. An interrupted receive that the job did not begin cannot go on.
 pub(super) fn steps(
     source: &ListedDataset,
     target: Option<&ListedDataset>,
     origin: Option<&str>,
+    marks: &str,
 ) -> Result<Vec<CopyStep>> {
     if let Some((target, token)) = target.and_then(|it| Some((it, it.token.as_ref()?))) {
         return match rest_of(source, target, token) {
-            None => Ok(vec![CopyStep::Abandon]),
+            None if began(source, token, marks) => Ok(vec![CopyStep::Abandon]),
+            None => Err(Failure::usage(format!(
+                "'{0}' has an interrupted receive that this job did not begin and cannot go on; finish it, or throw it away: \
+                 strongroom receive -A {0}",
+                target.name
+            ))),
             Some(received) => {
                 let mut after = ListedDataset {
                     token: None,
@@ -51,7 +59,7 @@ pub(super) fn steps(
                 };
                 after.snapshots.push(received.clone());
                 let rest = CopyStep::Rest(token.clone());
-                Ok([vec![rest], steps(source, Some(&after), None)?].concat())
+                Ok([vec![rest], steps(source, Some(&after), None, marks)?].concat())
             }
         };
     }
@@ -173,7 +181,8 @@ fn rest_of<'a>(
     target: &ListedDataset,
     token: &str,
 ) -> Option<&'a SavePoint> {
-    let token = ResumeToken::parse(token)?;
+    // A job sends what is sealed.
+    let token = ResumeToken::parse(token).filter(|token| !token.plain)?;
     let find = |points: &'a [SavePoint], guid| points.iter().find(|point| point.guid == guid);
     let from = token.from_guid;
     let begins = from == 0
@@ -181,6 +190,19 @@ fn rest_of<'a>(
         || find(&source.bookmarks, from).is_some()
         || target.is_partial;
     find(&source.snapshots, token.to_guid).filter(|_| begins)
+}
+
+/// Returns whether the job began the receive with this token: the snapshot has a pending bookmark of the job.
+fn began(source: &ListedDataset, token: &str, marks: &str) -> bool {
+    let is_of_job = |token: ResumeToken| {
+        let mut own = source.bookmarks.iter();
+        !token.plain
+            && own.any(|mark| {
+                let name = mark.name.strip_prefix(marks);
+                mark.guid == token.to_guid && name.is_some_and(|name| name.ends_with(PENDING))
+            })
+    };
+    ResumeToken::parse(token).is_some_and(is_of_job)
 }
 
 /// The newest state that both sides have. It has to be the newest one of the target.
@@ -223,6 +245,8 @@ mod tests {
     use protocol::api::FailureKind;
 
     use super::*;
+
+    const MARKS: &str = "#replicate.j.";
 
     fn points(mark: char, guids: &[u64]) -> Vec<SavePoint> {
         let point = |guid: &u64| SavePoint {
@@ -299,10 +323,10 @@ mod tests {
         for (snapshots, bookmarks, target, expected) in table {
             let source = listed("tank/a", snapshots, bookmarks);
             let target = target.map(|guids| listed("backup/a", guids, &[]));
-            let found = steps(&source, target.as_ref(), None).unwrap();
+            let found = steps(&source, target.as_ref(), None, MARKS).unwrap();
             assert_eq!(found, expected, "{snapshots:?} {bookmarks:?}");
         }
-        let clone = steps(&listed("tank/c", &[1], &[]), None, Some("tank/a@9")).unwrap();
+        let clone = steps(&listed("tank/c", &[1], &[]), None, Some("tank/a@9"), MARKS).unwrap();
         assert_eq!(clone, [send("@1", Some("tank/a@9"), false)]);
     }
 
@@ -316,7 +340,7 @@ mod tests {
         ] {
             let source = listed("tank/a", snapshots, bookmarks);
             let target = listed("backup/a", target, &[]);
-            let failure = steps(&source, Some(&target), None).unwrap_err();
+            let failure = steps(&source, Some(&target), None, MARKS).unwrap_err();
             assert_eq!(failure.kind, FailureKind::Usage);
             assert!(failure.message.contains(way_out), "{}", failure.message);
         }
@@ -365,31 +389,47 @@ mod tests {
 
     #[test]
     fn a_token_sends_nothing_but_a_snapshot_of_the_source() {
-        let token = |to_guid, from_guid| {
+        let token = |to_guid, from_guid, plain| {
             let token = ResumeToken {
                 to_guid,
                 from_guid,
                 name: "tank/secret@1".into(),
                 next: StreamPosition::START,
-                plain: false,
+                plain,
             };
             Some(token.to_string())
         };
-        let source = listed("tank/a", &[2, 3], &[1]);
-        for (token, goes_on) in [
-            (token(2, 0), true),
-            (token(3, 2), true),
-            (token(3, 1), true),
-            (token(9, 0), false),
-            (token(3, 9), false),
-            (Some("nonsense".into()), false),
+        let mut source = listed("tank/a", &[2, 3], &[1]);
+        // The source has destroyed what the job was sending.
+        source.bookmarks.push(SavePoint {
+            name: format!("{MARKS}0007{PENDING}"),
+            guid: 7,
+            txg: 70,
+        });
+        let (rest, abandon) = (Some(false), Some(true));
+        for (token, outcome) in [
+            (token(2, 0, false), rest),
+            (token(3, 2, false), rest),
+            (token(3, 1, false), rest),
+            (token(7, 1, false), abandon),
+            // The receive of another sender is not thrown away.
+            (token(7, 1, true), None),
+            (token(2, 0, true), None),
+            (token(1, 0, false), None),
+            (token(9, 0, false), None),
+            (token(3, 9, false), None),
+            (Some("nonsense".into()), None),
         ] {
             let target = ListedDataset {
                 token: token.clone(),
                 ..listed("backup/a", &[1], &[])
             };
-            let step = steps(&source, Some(&target), None).unwrap().remove(0);
-            assert_eq!(step == CopyStep::Abandon, !goes_on, "{token:?}");
+            let found = steps(&source, Some(&target), None, MARKS);
+            let found = found.map(|mut steps| steps.remove(0) == CopyStep::Abandon);
+            if let Err(failure) = &found {
+                assert!(failure.message.contains("receive -A backup/a"));
+            }
+            assert_eq!(found.ok(), outcome, "{token:?}");
         }
     }
 }

@@ -58,7 +58,7 @@ impl<'a> JobRun<'a> {
         let mut rows = Vec::new();
         for (source, origin) in self.in_order(&sides) {
             let target = sides.copy_of(&self.copy_name(source));
-            for step in steps(source, target, origin)? {
+            for step in steps(source, target, origin, &self.marks_prefix())? {
                 self.progress.check()?;
                 rows.extend(self.estimate(source, &step)?);
             }
@@ -74,7 +74,8 @@ impl<'a> JobRun<'a> {
         self.follow_renames(&mut sides)?;
         for (source, origin) in self.in_order(&sides) {
             let target = sides.copy_of(&self.copy_name(source));
-            for step in steps(source, target, origin).unwrap_or_default() {
+            let steps = steps(source, target, origin, &self.marks_prefix());
+            for step in steps.unwrap_or_default() {
                 let rows = self.estimate(source, &step).unwrap_or_default();
                 self.progress
                     .add_total(rows.iter().map(|row| row.size).sum());
@@ -111,6 +112,11 @@ impl<'a> JobRun<'a> {
             sides.target = self.side.list(top, self.one.job.recursive)?;
         }
         Ok(())
+    }
+
+    /// The begin of the names of the job's bookmarks.
+    fn marks_prefix(&self) -> String {
+        format!("#{}", self.one.job.mark_prefix(self.one.source.guid))
     }
 
     /// The name of the copy of a dataset of the source.
@@ -207,17 +213,23 @@ impl<'a> JobRun<'a> {
             owner: &self.owner,
             progress: &self.progress,
             dataset: &source.name,
-            prefix: format!("#{}", self.one.job.mark_prefix(self.one.source.guid)),
+            prefix: self.marks_prefix(),
         };
         let mut target = sides.copy_of(&copy).cloned();
-        for _ in 0..ROUNDS_MAX {
-            let steps = steps(source, target.as_ref(), origin)?;
+        let mut is_stuck = false;
+        for round in 0.. {
+            let steps = steps(source, target.as_ref(), origin, &marks.prefix)?;
             if steps.is_empty() {
                 break;
             }
-            let goes_on = |step: &CopyStep| !matches!(step, CopyStep::Send { .. });
-            let again = steps.iter().any(goes_on);
-            let mut last = newest(target.as_ref());
+            if is_stuck || round == ROUNDS_MAX {
+                return Err(Failure::other(format!(
+                    "'{copy}' did not get all snapshots, and nothing says why; look at it there with: strongroom list -t all \
+                     -r {copy}"
+                )));
+            }
+            let before = newest(target.as_ref());
+            let mut last = before;
             for part in steps.iter().flat_map(|step| parts(source, step)) {
                 self.progress.check()?;
                 if let Some(to) = part.brings.last() {
@@ -231,9 +243,8 @@ impl<'a> JobRun<'a> {
                 true => None,
                 false => Some(listed.remove(0)),
             };
-            if !again {
-                break;
-            }
+            let is_send = |step: &CopyStep| matches!(step, CopyStep::Send { .. });
+            is_stuck = steps.iter().all(is_send) && newest(target.as_ref()) == before;
         }
         if let Some(last) = newest(target.as_ref()) {
             marks.keep(Some(last), &[])?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::failure::{Failure, Result};
+use crate::host::log::log_for;
 use crate::host::process::system::now_secs;
 use crate::ops::replication::list::JobOfDataset;
 use crate::serve::replication::lag_events;
@@ -79,6 +80,8 @@ fn is_in_window(one: &JobOfDataset, now: u64) -> bool {
 
 /// Carries out one run, and tells how it ended.
 fn run(daemon: &Arc<Daemon>, one: &JobOfDataset, key: &JobKey, progress: &Arc<RunProgress>) {
+    let is_of_root = one.job.owner == 0;
+    let _lines = log_for((!is_of_root).then(|| format!("uid {}", one.job.owner)));
     let _span = tracing::error_span!("replicate", job = one.job.name, source = one.name).entered();
     let work = || -> Result<()> { JobRun::new(daemon, one, progress)?.run() };
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
