@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::accounts;
-use protocol::api::{API_VERSION, Ask, Command, Reply, Request};
+use protocol::api::{API_VERSION, Ask, Command, Reply, Request, command};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
 use crate::host::callers::users::Peer;
-use crate::serve::dispatch::RequestOutcome;
+use crate::serve::decision::Decision;
+use crate::serve::dispatch::{RequestOutcome, history_line};
 use crate::state::callers::channel::{Channel, DataChannel};
+use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::replication::job::ReplicationJob;
 
@@ -82,6 +84,30 @@ impl JobOwner {
         data: Arc<dyn DataChannel>,
     ) -> Result<Reply> {
         self.carry_out(command.into(), Some(data))
+    }
+
+    /// Destroys a snapshot, if it is still the one with this guid.
+    pub(super) fn destroy_same(&self, name: &str, guid: u64) -> Result<()> {
+        let command = command::Destroy {
+            name: name.to_owned(),
+            ..command::Destroy::default()
+        };
+        let decision = Decision::new(&self.daemon, &self.peer, None, command.into());
+        let served = decision.make()?;
+        let pools = || self.daemon.pools();
+        let mut channel = OwnerChannel {
+            rows: Vec::new(),
+            data: None,
+        };
+        let mut context = CallerContext {
+            peer: self.peer.clone(),
+            view: None,
+            pools: &pools,
+            said: history_line(&*served),
+            decision: &decision,
+            channel: &mut channel,
+        };
+        self.daemon.destroy_same(name, guid, &mut context)
     }
 
     fn carry_out(&self, command: Command, data: Option<Arc<dyn DataChannel>>) -> Result<Reply> {

@@ -275,7 +275,7 @@ impl<'a> JobRun<'a> {
             }
             self.progress.check()?;
             let name = format!("{}{}", target.name, point.name);
-            match self.side.destroy(&name) {
+            match self.side.destroy(&name, point.guid) {
                 // A hold or a clone keeps it.
                 Err(failure) if failure.kind == FailureKind::Busy => {}
                 outcome => outcome.map_err(|failure| failure.context("the copy is not pruned"))?,

@@ -103,18 +103,11 @@ impl TargetSide {
         }
     }
 
-    /// Destroys a snapshot.
-    pub(super) fn destroy(&self, name: &str) -> Result<()> {
+    /// Destroys a snapshot, on this machine only if it is still the one with this guid.
+    pub(super) fn destroy(&self, name: &str, guid: u64) -> Result<()> {
         match &self.host {
             Some(host) => host.order("destroy -f", &[name]),
-            None => {
-                let name = name.to_owned();
-                let destroy = command::Destroy {
-                    name,
-                    ..command::Destroy::default()
-                };
-                self.owner.call(destroy).map(drop)
-            }
+            None => self.owner.destroy_same(name, guid),
         }
     }
 
