@@ -146,7 +146,7 @@ fn a_user_has_a_limited_number_of_jobs() {
     };
     for dataset in 0..6 {
         place.ok(&format!("create tank/d{dataset}"));
-        place.ok(&format!("allow 12345 send,bookmark tank/d{dataset}"));
+        place.ok(&format!("allow 12345 send,key,bookmark tank/d{dataset}"));
     }
     for number in 0..64 {
         let done = add(number / 12, number % 12);
