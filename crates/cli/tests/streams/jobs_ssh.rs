@@ -1,6 +1,7 @@
 //! Jobs whose target is on another host: the host is this one, by a stand-in for `ssh` and by a real server.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -216,6 +217,32 @@ exec {next} "$@"
         is_right,
         "a run waited for {left:?}, or left its own programs"
     );
+}
+
+#[test]
+fn a_dry_run_ends_with_its_caller() {
+    // A host that never answers. The pipe is open for as long as the program runs.
+    let client = |bench: &Bench| {
+        let text = format!("exec sleep infinity 3> {}\n", bench.place.arg("alive"));
+        script(bench, "ssh", &text)
+    };
+    let Some(bench) = bench_with(client) else {
+        return;
+    };
+    let alive = bench.place.path("alive");
+    let made = Command::new("mkfifo").arg(&alive).status();
+    assert!(made.unwrap().success());
+    bench.ok("replicate add copy tank/a ssh://host/safe/a --every 365d --window 00:00-00:01");
+    bench.ok("replicate pause copy");
+    let mut caller = bench.place.command();
+    let mut caller = caller
+        .args(["replicate", "run", "-n", "copy"])
+        .spawn()
+        .unwrap();
+    let mut pipe = fs::File::open(&alive).unwrap();
+    caller.kill().unwrap();
+    caller.wait().unwrap();
+    assert_eq!(pipe.read(&mut [0]).unwrap(), 0);
 }
 
 /// A server of `ssh` at a port of this machine.

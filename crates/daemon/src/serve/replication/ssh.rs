@@ -12,9 +12,9 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::accounts;
 use protocol::api::{DatasetRow, FailureKind};
@@ -48,6 +48,10 @@ const REMOTE: &str = r#"strongroom --socket "${STRONGROOM_SOCKET:-/run/strongroo
 const MESSAGE_MAX: u64 = 2 << 10;
 /// A program whose connections are closed gets this long to end.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The same for a run that is to stop. It is shorter than the wait of a command that stops runs.
+const PATIENCE_AT_STOP: Duration = Duration::from_secs(5);
+/// The time between two looks whether the run is to stop.
+const LOOK: Duration = Duration::from_millis(250);
 /// The exit code of `ssh` if there was no connection, and that of a shell without the program.
 const NO_CONNECTION: i32 = 255;
 const NO_PROGRAM: i32 = 127;
@@ -243,7 +247,7 @@ impl SshHost {
 
     /// Waits for the end of a program whose connections are closed.
     fn end(&self, mut running: RunningProgram) -> Result<()> {
-        let was_killed = running.ended.recv_timeout(PATIENCE).is_err();
+        let was_killed = !self.has_ended(&running.ended);
         if was_killed {
             kill_group(&running.child);
             let _ = running.ended.recv();
@@ -264,6 +268,22 @@ impl SshHost {
             Some(NO_PROGRAM) => Err(self.failed(&format!("there is no strongroom there: {told}"))),
             Some(code) => Err(Failure::new(kind_of(code), self.failed(&told).message)),
             None => Err(self.failed(&format!("ssh was ended: {told}"))),
+        }
+    }
+
+    /// Waits for the end of a program. Returns whether it ended in time.
+    fn has_ended(&self, ended: &Receiver<()>) -> bool {
+        let begun = Instant::now();
+        loop {
+            let patience = match self.progress.check() {
+                Ok(()) => PATIENCE,
+                Err(_) => PATIENCE_AT_STOP,
+            };
+            match ended.recv_timeout(LOOK) {
+                Ok(()) => return true,
+                Err(RecvTimeoutError::Timeout) if begun.elapsed() < patience => {}
+                Err(_) => return false,
+            }
         }
     }
 
