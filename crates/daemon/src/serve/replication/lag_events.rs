@@ -31,11 +31,13 @@ fn look(daemon: &Weak<Daemon>) {
                 let Some(jobs) = daemon.jobs_of(&active) else {
                     continue;
                 };
-                let known = jobs.iter().map(|one| (one.key(), &one.job));
-                let known = known.collect::<Vec<_>>();
-                daemon
-                    .replications
-                    .sweep(active.pool.guid(), &known, before);
+                // A pool that was imported read-only may show an older state.
+                if !active.pool.is_read_only() {
+                    let known = jobs.iter().map(|one| (one.key(), &one.job));
+                    let known = known.collect::<Vec<_>>();
+                    let guid = active.pool.guid();
+                    daemon.replications.sweep(guid, &known, before);
+                }
                 jobs.iter().for_each(|one| tell_behind(&daemon, one));
             }
         }
