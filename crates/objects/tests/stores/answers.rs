@@ -122,6 +122,84 @@ fn half_an_object_is_no_object() {
     }
 }
 
+/// Azurite calls a range without bytes at the end of an object a success.
+#[test]
+fn a_range_at_the_end_of_an_object_is_empty() {
+    for (range, size) in [("10-9", 10), ("0--1", 0)] {
+        let head = format!("content-range: bytes {range}/{size}\r\netag: \"1\"\r\n");
+        let server = WrittenAnswers::new(vec![answer(206, &head, "")]);
+        let read = Client::s3(server.port, "bucket", KEY).get("log/7", size, size + 1);
+        let part = read.unwrap().unwrap();
+        assert_eq!((part.bytes.len(), part.size), (0, size));
+    }
+}
+
+/// The library sends a batch of one request.
+#[test]
+fn an_object_of_azure_is_removed_or_was_not_there() {
+    let address = StoreAddress {
+        provider: StoreProvider::Azure,
+        ..s3_address("container")
+    };
+    for (status, code, outcome) in [
+        ("202 Accepted", "", Ok(())),
+        (
+            "404 The specified blob does not exist.",
+            "BlobNotFound",
+            Ok(()),
+        ),
+        ("403 Forbidden", "AuthorizationFailure", Err(false)),
+        ("503 Busy", "ServerBusy", Err(true)),
+    ] {
+        let part = format!(
+            "--batch\r\ncontent-type: application/http\r\ncontent-id: 0\r\n\r\nHTTP/1.1 {status}\r\n\
+             x-ms-error-code: {code}\r\n\r\n\r\n--batch--"
+        );
+        let head = "content-type: multipart/mixed; boundary=batch\r\n";
+        let server = WrittenAnswers::new(vec![answer(202, head, &part)]);
+        let endpoint = format!("http://127.0.0.1:{}/account", server.port);
+        let settings = settings(&[
+            ("AZURE_STORAGE_ACCOUNT_NAME", "account"),
+            ("AZURE_STORAGE_ACCOUNT_KEY", "a2V5"),
+            ("AZURE_STORAGE_ENDPOINT", &endpoint),
+            ("AZURE_ALLOW_HTTP", "true"),
+        ]);
+        let client = Client::new(connect_with(&address, &settings).unwrap());
+        let removed = client.delete("log/7");
+        assert_eq!(
+            removed.as_ref().map_err(Error::is_outage).copied(),
+            outcome,
+            "{removed:?}"
+        );
+    }
+}
+
+/// No request asks this machine for credentials.
+#[test]
+fn an_emulator_of_google_needs_no_credentials() {
+    let answers = ["etag: \"1\"\r\n", "etag: \"2\"\r\n"];
+    let server = WrittenAnswers::new(answers.map(|head| answer(200, head, "")).into());
+    let address = StoreAddress {
+        provider: StoreProvider::Gcs,
+        ..s3_address("bucket")
+    };
+    let emulator = format!("127.0.0.1:{}", server.port);
+    let settings = settings(&[("STORAGE_EMULATOR_HOST", &emulator)]);
+    let client = Client::new(connect_with(&address, &settings).unwrap());
+    assert_eq!(client.create("log/7", b"x").unwrap(), Creation::Made);
+    client.delete("log/7").unwrap();
+    let (head, _) = server.requests.recv().unwrap();
+    let head = head.to_lowercase();
+    assert!(
+        head.starts_with("put /bucket/pools%2fa%20b%2flog%2f7 http/1.1"),
+        "{head}"
+    );
+    assert!(
+        head.contains("\r\nx-goog-if-generation-match: 0\r\n"),
+        "{head}"
+    );
+}
+
 #[test]
 fn strange_answers_are_no_success() {
     for strange in [
@@ -132,6 +210,12 @@ fn strange_answers_are_no_success() {
             "content-range: bytes 5-9/10\r\netag: \"1\"\r\n",
             "01234",
         ),
+        answer(
+            206,
+            &format!("content-range: bytes 0-5/{}\r\n", i128::MIN),
+            "",
+        ),
+        answer(206, "content-range: bytes 9-8/10\r\netag: \"1\"\r\n", ""),
         answer(
             206,
             "content-range: bytes 0-18446744073709551615/9\r\netag: \"1\"\r\n",

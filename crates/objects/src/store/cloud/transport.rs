@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_RANGE, RANGE, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Uri};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -113,16 +113,35 @@ impl HttpService for StoreTransport {
         request.headers_mut().insert(USER_AGENT, agent);
         let wanted = range_size(request.headers()).unwrap_or(ANSWER_MAX);
         let list = list_element(request.uri());
+        let is_batch = is_batch(request.uri());
         let answered = self.client.request(request).await;
         let (head, body) = answered
             .map_err(|error| server.fails(connection_cause(&error)))?
             .into_parts();
         if head.status.is_success() {
+            if let Some(size) = size_before_range(&head.headers) {
+                let answer = StatusAnswer {
+                    status: StatusCode::RANGE_NOT_SATISFIABLE,
+                    size: Some(size),
+                    ..StatusAnswer::default()
+                };
+                return Err(server.fails(FailureCause::Status(answer)));
+            }
             if !has_sound_range(&head.headers) {
                 return Err(server.fails(FailureCause::Connection("a range that cannot be".into())));
             }
             if matches!(server.origin, FailureOrigin::Credentials { .. }) {
                 self.has_credentials.store(true, Ordering::Relaxed);
+            }
+            if is_batch {
+                let whole = Limited::new(body, DOCUMENT_MAX).collect().await;
+                let whole = whole
+                    .map_err(|error| server.fails(connection_cause(error.as_ref())))?
+                    .to_bytes();
+                return match refusal_in_batch(&whole) {
+                    Some(answer) => Err(server.fails(FailureCause::Status(answer))),
+                    None => Ok(HttpResponse::from_parts(head, whole.into())),
+                };
             }
             let body = server.body(body, wanted);
             let body = match list {
@@ -206,6 +225,25 @@ fn list_element(uri: &Uri) -> Option<&'static str> {
     }
 }
 
+/// Returns whether a request has requests in it: the library removes each object of Azure that way.
+fn is_batch(uri: &Uri) -> bool {
+    uri.query()
+        .is_some_and(|query| query.contains("comp=batch"))
+}
+
+/// The answer without success in the answer to a batch of one request.
+fn refusal_in_batch(document: &[u8]) -> Option<StatusAnswer> {
+    let text = String::from_utf8_lossy(document);
+    let (_, answer) = text.split_once("HTTP/1.1 ")?;
+    let status: StatusCode = answer.get(..3)?.parse().ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
+    let lines = head.lines().filter_map(|line| line.split_once(':'));
+    let headers = lines
+        .filter_map(|(name, value)| Some((name.parse().ok()?, value.trim().parse().ok()?)))
+        .collect();
+    (!status.is_success()).then(|| StatusAnswer::read(status, &headers, body.as_bytes()))
+}
+
 /// Refuses a document that is no whole list. The library takes every document without names for an empty list, as the
 /// page of a hotel that wants a password.
 fn whole_list(document: Bytes, element: &str) -> Result<Bytes, HttpError> {
@@ -222,20 +260,31 @@ fn whole_list(document: Bytes, element: &str) -> Result<Bytes, HttpError> {
 
 /// The range of an answer, if it has one, lies inside its object. The library computes with it without a check.
 fn has_sound_range(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_RANGE) else {
-        return true;
-    };
-    let parse = || {
-        let (range, size) = value
-            .to_str()
-            .ok()?
-            .strip_prefix("bytes ")?
-            .split_once('/')?;
-        let (first, last) = range.split_once('-')?;
-        let number = |text: &str| text.trim().parse::<u64>().ok();
-        Some((number(first)?, number(last)?, number(size)?))
-    };
-    parse().is_some_and(|(first, last, size)| first <= last && last < size)
+    headers.get(CONTENT_RANGE).is_none_or(|value| {
+        content_range(value).is_some_and(|(first, last, size)| {
+            0 <= first && first <= last && last < size && size <= i128::from(u64::MAX)
+        })
+    })
+}
+
+/// The size of the object, if a range without bytes begins at its end: `bytes 10-9/10`, or `bytes 0--1/0`. Azurite calls
+/// this a success, Azure does not.
+fn size_before_range(headers: &HeaderMap) -> Option<u64> {
+    let (first, last, size) = content_range(headers.get(CONTENT_RANGE)?)?;
+    let is_at_end = first == size && last.checked_add(1) == Some(size);
+    size.try_into().ok().filter(|_| is_at_end)
+}
+
+/// First byte, last byte and size in `bytes FIRST-LAST/SIZE`.
+fn content_range(value: &HeaderValue) -> Option<(i128, i128, i128)> {
+    let (range, size) = value
+        .to_str()
+        .ok()?
+        .strip_prefix("bytes ")?
+        .split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let number = |text: &str| text.trim().parse::<i128>().ok();
+    Some((number(first)?, number(last)?, number(size)?))
 }
 
 /// The number of bytes in `Range: bytes=FIRST-LAST`.
