@@ -34,6 +34,8 @@ struct KnownHeader {
 pub struct ImageHeader {
     label: Label,
     geometry: Geometry,
+    /// The number of segments of the group now. The label has the number at the time when its device joined.
+    segments: u32,
     txg: u64,
     superblock: Box<HeaderBlock>,
     keys: BTreeMap<u32, Box<HeaderBlock>>,
@@ -67,6 +69,7 @@ impl Store {
         Ok(ImageHeader {
             label: member.label,
             geometry: member.geometry,
+            segments: layout.group(0).segments(),
             txg,
             superblock: encode_frame(SUPERBLOCK_MAGIC, self.pool_guid, txg, payload),
             keys: key_blocks.iter().map(frame).collect::<Result<_>>()?,
@@ -85,8 +88,7 @@ impl ImageHeader {
     /// The label, for a device of this size.
     fn fit(&mut self, device: &dyn BlockDevice) -> Result<()> {
         let size = device.size() - device.size() % BLOCK as u64;
-        let minimum = self.geometry.least_size(self.label.segments.get());
-        let minimum = minimum.max(self.geometry.least_size(self.geometry.segments));
+        let minimum = self.geometry.least_size(self.segments);
         if size < minimum {
             return Err(Error::TooSmall {
                 device: device.name(),
@@ -150,8 +152,9 @@ impl PoolImage {
     /// Begins a batch, or goes on with the one that was not ended.
     ///
     /// # Errors
-    /// The failure of the device.
-    pub fn begin(&self) -> Result<()> {
+    /// `Error::TooSmall` if the pool has become larger than the device; the failure of the device.
+    pub fn begin(&self, header: &mut ImageHeader) -> Result<()> {
+        header.fit(self.device.as_ref())?;
         Ok(self.device.begin_batch()?)
     }
 
@@ -188,9 +191,8 @@ impl PoolImage {
     /// Writes the header, and ends the batch. Then the image has the new state durably, and no key block of an earlier one.
     ///
     /// # Errors
-    /// `Error::TooSmall`, or the failure of the device. The image has the old state or the new one.
-    pub fn finish(&self, header: &mut ImageHeader) -> Result<()> {
-        header.fit(self.device.as_ref())?;
+    /// The failure of the device. The image has the old state or the new one.
+    pub fn finish(&self, header: &ImageHeader) -> Result<()> {
         let mut known = self.known.lock();
         let written = self.write_header(&mut known, header);
         let ended = written.and_then(|()| Ok(self.device.end_batch()?));

@@ -444,6 +444,23 @@ fn an_image_follows_a_pool_that_went_back_to_its_checkpoint() {
 }
 
 #[test]
+fn an_image_that_has_become_too_small_gets_nothing() {
+    let (devices, pool, image) = followed();
+    let before = image.counted();
+    devices[0].resize(2 * SIZE);
+    let guid = pool.devices()[0].guid;
+    pool.expand_device(guid, &origin()).unwrap();
+    write(&pool, 20);
+    let writes = Arc::new(Mutex::new(0));
+    let told = Arc::clone(&writes);
+    *image.hook.lock().unwrap() = Some(Box::new(move |_| *told.lock().unwrap() += 1));
+    let error = copy(&pool).unwrap_err().to_string();
+    assert!(error.contains("attach an empty address"), "{error}");
+    assert_eq!(*writes.lock().unwrap(), 0);
+    assert!(before == image.counted());
+}
+
+#[test]
 fn space_that_programs_need_is_not_kept_for_an_image() {
     let (_devices, pool, image) = followed();
     let before = state_of(&image.counted());

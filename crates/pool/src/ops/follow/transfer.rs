@@ -71,20 +71,19 @@ impl Follower<'_> {
             return Ok(false);
         };
         let engine = self.engine;
-        image.begin()?;
+        let begun = image.begin(&mut pinned.header);
+        begun.map_err(|error| self.explain(image, error))?;
         let mut copied = 0;
         let mut put = |header: &ImageHeader, part: &StatePart| {
             if stops() || !engine.space.is_pinned() {
                 return Err(interrupted(engine));
             }
-            copied += part.bytes.len() as u64;
-            Ok(image.write(header, part.segment, part.offset, &part.bytes)?)
+            copied += part.bytes().len() as u64;
+            Ok(image.write(header, part.segment, part.offset, part.bytes())?)
         };
+        let mut system = std::mem::take(&mut pinned.system).into_iter();
         let header = &pinned.header;
-        pinned
-            .system
-            .iter()
-            .try_for_each(|part| put(header, part))?;
+        system.try_for_each(|part| put(header, &part))?;
         let walk = StateWalk::new(engine, base, COPIED_NODES);
         walk.state(&pinned.root, &mut |part| put(header, &part))?;
         if walk.lost() > 0 {
@@ -104,7 +103,7 @@ impl Follower<'_> {
         if stops() || !engine.space.is_pinned() {
             return Err(interrupted(engine));
         }
-        image.finish(&mut pinned.header)?;
+        image.finish(header)?;
         pinned.is_copied = true;
         let mut progress = engine.follow.progress.lock();
         progress.has = Some((pinned.txg, pinned.root.time.get()));
@@ -156,7 +155,8 @@ impl Follower<'_> {
         };
         let store = &engine.disk.store;
         if store.has_changing_labels() {
-            let reason = "the guid of the pool is changing; the image follows when that is done";
+            let reason = "the guid of the pool is changing; if the image does not follow after that, detach it, and attach an \
+                          empty address";
             return Err(Error::refused(self.name(), reason));
         }
         let (newest, _, mut root) = newest_root(store)?;
@@ -183,6 +183,20 @@ impl Follower<'_> {
             is_copied: false,
             engine,
         }))
+    }
+
+    /// Names the way out if the device of the image has become too small.
+    fn explain(&self, image: &PoolImage, error: store::Error) -> Error {
+        match error {
+            store::Error::TooSmall { .. } => {
+                let reason = format!(
+                    "it has become larger than its image; detach {}, and attach an empty address",
+                    image.name()
+                );
+                Error::refused(self.name(), reason)
+            }
+            error => error.into(),
+        }
     }
 
     fn name(&self) -> String {

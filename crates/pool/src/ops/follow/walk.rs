@@ -1,7 +1,7 @@
 //! Visits everything of a state that was born since another one, with its bytes.
 
 use std::cell::Cell;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use store::SegmentId;
@@ -18,11 +18,18 @@ use crate::storage::array::walk::{self, Visit};
 use crate::storage::gang::GangPiece;
 use crate::storage::reader::PoolReader;
 
-/// Bytes at their place.
+/// Bytes at their place. The copies of a record share their bytes.
 pub(super) struct StatePart {
     pub(super) segment: SegmentId,
     pub(super) offset: u32,
-    pub(super) bytes: Vec<u8>,
+    record: Arc<[u8]>,
+    range: Range<usize>,
+}
+
+impl StatePart {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.record[self.range.clone()]
+    }
 }
 
 /// Takes the parts of a state.
@@ -165,12 +172,14 @@ impl StateWalk {
             checksum(bytes) == place.checksum
         });
         fetched.map_err(|lost| lost.into_error("record", &place.addr[0]))?;
+        let record: Arc<[u8]> = bytes.into();
         for copy in place.copy_numbers() {
             for run in self.disk.runs_of_pointer(place, copy)? {
                 put(StatePart {
                     segment: run.segment,
                     offset: run.offset,
-                    bytes: bytes[run.bytes].to_vec(),
+                    record: Arc::clone(&record),
+                    range: run.bytes,
                 })?;
             }
         }
@@ -188,7 +197,8 @@ impl StateWalk {
             put(StatePart {
                 segment: run.segment,
                 offset: run.offset,
-                bytes,
+                range: 0..bytes.len(),
+                record: bytes.into(),
             })?;
         }
         Ok(())
