@@ -461,6 +461,18 @@ fn an_image_that_has_become_too_small_gets_nothing() {
 }
 
 #[test]
+fn a_detached_image_gets_nothing() {
+    let (_devices, pool, image) = followed();
+    let before = image.counted();
+    pool.follower().detach(&origin()).unwrap();
+    write(&pool, 20);
+    // Its device was opened late.
+    connect(&pool, &image);
+    assert!(!copy(&pool).unwrap());
+    assert!(before == image.counted());
+}
+
+#[test]
 fn space_that_programs_need_is_not_kept_for_an_image() {
     let (_devices, pool, image) = followed();
     let before = state_of(&image.counted());

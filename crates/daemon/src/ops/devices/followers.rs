@@ -131,6 +131,8 @@ impl ActivePool {
         self.pool.follower().detach(&context.origin())?;
         self.image.end();
         self.image.set(None);
+        // Its device may have been opened for a copy meanwhile.
+        self.pool.follower().disconnect();
         context.channel.notice(format!(
             "{0} keeps the state that it had, with its wrapped keys; to remove it: strongroom pool labelclear -f {0}",
             info.path

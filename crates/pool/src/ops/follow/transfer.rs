@@ -67,7 +67,7 @@ impl Follower<'_> {
             state.config.follower.as_ref().map_or(0, |it| it.since)
         };
         let base = if base < since { 0 } else { base };
-        let Some(mut pinned) = self.pin(base)? else {
+        let Some(mut pinned) = self.pin(&image.name(), base)? else {
             return Ok(false);
         };
         let engine = self.engine;
@@ -134,11 +134,20 @@ impl Follower<'_> {
         Ok(txg)
     }
 
-    /// Pins the state of the last commit. `None` if the image has it, and no keys of an earlier one.
-    fn pin(&self, base: u64) -> Result<Option<PinnedState<'_>>> {
+    /// Pins the state of the last commit. `None` if the image has it, and no keys of an earlier one; or if it was detached.
+    fn pin(&self, image: &str, base: u64) -> Result<Option<PinnedState<'_>>> {
         let engine = self.engine;
         let _committing = engine.lock_commits();
         engine.check_writable()?;
+        let is_listed = {
+            let state = engine.state.read();
+            let listed = state.config.follower.as_ref();
+            listed.is_some_and(|it| it.path == image)
+        };
+        // Its device may have been opened late, when another command had detached it.
+        if !is_listed {
+            return Ok(None);
+        }
         let txg = engine.committed_txg();
         // Only a copy to the device as it is open now proves that no keys of earlier states are there.
         let has = engine.follow.progress.lock().has;

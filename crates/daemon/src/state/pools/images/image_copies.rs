@@ -13,6 +13,7 @@ use pool::FollowerInfo;
 use crate::failure::Result;
 use crate::host::process::wakeup::Wakeup;
 use crate::state::pools::active_pool::ActivePool;
+use crate::state::pools::images::image_follower::ImageDevice;
 
 /// The thread looks so often whether a copy is due.
 const LOOK: Duration = Duration::from_secs(1);
@@ -64,8 +65,12 @@ impl ActivePool {
     fn copy_to_image(&self, opened: OpenedImage, leaving: &AtomicBool) -> Result<()> {
         let follower = self.pool.follower();
         let opened = opened.inspect_err(|it| follower.note_problem(it.message.clone()))?;
-        if let Some(device) = opened {
-            follower.connect(device);
+        if let Some((device, opened)) = opened
+            && !self
+                .image
+                .while_present(&device, || follower.connect(opened))
+        {
+            return Ok(());
         }
         let copied = follower.copy(&|| leaving.load(Ordering::Acquire));
         if let Err(pool::Error::Store(_)) = copied {
@@ -94,8 +99,8 @@ impl ActivePool {
     }
 }
 
-/// The device of an image that was opened for a copy, if it was not open before.
-type OpenedImage = Result<Option<Arc<dyn AtomicDevice>>>;
+/// The device of an image that was opened for a copy, if it was not open before. The image may have been detached meanwhile.
+type OpenedImage = Result<Option<(Arc<ImageDevice>, Arc<dyn AtomicDevice>)>>;
 
 /// Copies a state if that is due. Returns the time until the next look, or `None` if the pool has left.
 fn look(active: &Weak<ActivePool>, leaving: &AtomicBool) -> Option<Duration> {
@@ -113,7 +118,10 @@ fn look(active: &Weak<ActivePool>, leaving: &AtomicBool) -> Option<Duration> {
             let device = pool.image.device();
             // A store may be slow to answer, and the pool can be exported meanwhile.
             drop(pool);
-            device.and_then(|device| (device.open)()).map(Some)
+            device.and_then(|device| {
+                let opened = (device.open)()?;
+                Ok(Some((device, opened)))
+            })
         }
     };
     active.upgrade()?.copy_turn(&info, opened, leaving);

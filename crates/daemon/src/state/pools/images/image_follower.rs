@@ -110,6 +110,16 @@ impl ImageFollower {
         device.ok_or_else(|| Failure::other("its device is not known"))
     }
 
+    /// Calls `connect` if a device is that of the image still. Returns whether it is. Until the end of the call it stays so.
+    pub(super) fn while_present(&self, device: &Arc<ImageDevice>, connect: impl FnOnce()) -> bool {
+        let present = self.device.lock();
+        let is_present = { present.as_ref() }.is_some_and(|is| Arc::ptr_eq(is, device));
+        if is_present {
+            connect();
+        }
+        is_present
+    }
+
     /// Asks for an attempt. Returns its number.
     pub(super) fn ask(&self) -> u64 {
         let mut turns = self.turns.lock();
@@ -136,5 +146,30 @@ impl ImageFollower {
     /// Notes whether the image is late. Returns whether it was.
     pub(super) fn set_late(&self, is_late: bool) -> bool {
         std::mem::replace(&mut self.turns.lock().is_late, is_late)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device() -> ImageDevice {
+        ImageDevice {
+            open: Box::new(|| Err(Failure::other("it is not opened"))),
+            abandon: Box::new(|| {}),
+        }
+    }
+
+    #[test]
+    fn a_device_that_was_opened_late_is_not_used_after_its_image_was_detached() {
+        let image = ImageFollower::default();
+        image.set(Some(device()));
+        let opened = image.device().unwrap();
+        assert!(image.while_present(&opened, || {}));
+        for next in [None, Some(device())] {
+            image.set(next);
+            let is_present = image.while_present(&opened, || panic!("it is used"));
+            assert!(!is_present);
+        }
     }
 }
