@@ -203,3 +203,32 @@ fn an_image_is_attached_and_detached() {
         .unwrap();
     place.fails("pool attach -o follow=3s two {DIR}/a {DIR}/c", USAGE);
 }
+
+#[test]
+fn the_image_that_another_host_uses_outlives_the_pool_before() {
+    let (mut place, other) = (Place::new(), Place::new());
+    fs::create_dir(place.path("bucket")).unwrap();
+    let image = format!("file://{}/tank", place.arg("bucket"));
+    place.ok("pool create -m none -s 64M tank {DIR}/disk");
+    place.ok(&format!(
+        "pool attach -o follow=1s tank {{DIR}}/disk {image}"
+    ));
+    place.ok("create tank/fs");
+    await_image(&place);
+    // One machine has a pool only once, so the hosts run one after the other.
+    place.kill();
+    other.ok(&format!("pool import -f --accept {image} tank"));
+    other.ok("create tank/later");
+    other.ok("pool export tank");
+    place.start();
+    let done = place.run(&place.words("pool destroy -f tank"));
+    assert_eq!(done.code, 0, "{done:?}");
+    has(&done.err, "objects of the pool stay");
+    has(&done.err, "labelclear -f");
+    other.ok(&format!("pool import {image} tank"));
+    let names = other.ok("list -H -o name -r tank");
+    has(&names, "tank/fs");
+    has(&names, "tank/later");
+    other.ok("pool scrub -w tank");
+    has(&other.ok("pool status tank"), "with 0 errors");
+}

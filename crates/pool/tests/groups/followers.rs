@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::logs::*;
 use crate::common::model::*;
+use crate::common::pools::*;
 use crate::common::*;
 use block::fault::{Fault, FaultClock, FaultDevice};
 use block::{AtomicDevice, BlockDevice, MemoryDevice};
-use pool::{ArrayKind, AtCheckpoint, LOG_HEADER, OpenDataset, Pool, ReserveFor};
+use pool::{ArrayKind, AtCheckpoint, LOG_HEADER, NewPool, OpenDataset, Pool, ReserveFor};
 use store::Store;
 
 /// The pool has space for what is freed while a state is copied.
@@ -470,6 +471,40 @@ fn a_detached_image_gets_nothing() {
     connect(&pool, &image);
     assert!(!copy(&pool).unwrap());
     assert!(before == image.counted());
+}
+
+#[test]
+fn an_image_belongs_to_one_pool_of_two() {
+    let devices = devices(2);
+    let (pool, image) = (create_mirrors(&devices, &[2]), BatchDevice::new());
+    attach(&pool, &image);
+    write(&pool, 0);
+    assert!(copy(&pool).unwrap());
+    let members = pool.split_members(&[]).unwrap();
+    let new = NewPool {
+        guid: NEW,
+        name: "half",
+    };
+    assert!(pool.split(new, &members, &origin()).unwrap().is_none());
+    let half = import(&pools(&devices)[&NEW]);
+    assert_eq!(half.follower().info(), None);
+    write(&pool, 20);
+    assert!(copy(&pool).unwrap());
+    assert_eq!(state_of(&image.counted()), read_pool(&pool));
+}
+
+#[test]
+fn the_image_of_another_host_is_told_from_the_own_one() {
+    let (_devices, pool, image) = followed();
+    let check = |bytes: Vec<u8>| pool.follower().check_own(BatchDevice::from_bytes(bytes));
+    check(vec![0; SIZE]).unwrap();
+    check(image.counted()).unwrap();
+    write(&pool, 20);
+    check(image.counted()).unwrap();
+    let imported = Arc::new(FaultDevice::from_bytes(image.counted(), &FaultClock::new()));
+    write(&open_on(&[Arc::clone(&imported)]).unwrap(), 100);
+    let error = check(imported.to_bytes()).unwrap_err();
+    assert!(matches!(error, pool::Error::OtherHistory { .. }), "{error}");
 }
 
 #[test]

@@ -155,6 +155,14 @@ impl Follower<'_> {
         progress.problem = None;
     }
 
+    /// Fails if a device has no image of this pool, or one with another history: another host may use that. It may be empty.
+    ///
+    /// # Errors
+    /// [`Error::OtherHistory`]; [`Error::Store`] if it is an image of another pool, or a device fails.
+    pub fn check_own(&self, device: Arc<dyn AtomicDevice>) -> Result<()> {
+        self.own_root(&PoolImage::new(device)).map(drop)
+    }
+
     /// Notes why the device of the image could not be opened.
     pub fn note_problem(&self, problem: String) {
         self.engine.follow.progress.lock().problem = Some(problem);

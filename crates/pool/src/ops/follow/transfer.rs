@@ -118,20 +118,28 @@ impl Follower<'_> {
         if let Some((txg, _)) = engine.follow.progress.lock().has {
             return Ok(txg);
         }
-        let Some((txg, payload)) = image.superblock(engine.disk.store.pool_guid())? else {
+        let Some((txg, root)) = self.own_root(image)? else {
             return Ok(0);
         };
+        let time = root.time.get();
         let now = engine.committed_txg();
-        let txg = {
-            let state = engine.state.read();
-            last_of_image((&state.config, now), &image.name(), (txg, &payload))?
-        };
-        let time = PoolRoot::decode(&payload)?.time.get();
         let mut progress = engine.follow.progress.lock();
         if txg < now {
             progress.lacks_since = Some(time.min(progress.lacks_since.unwrap_or(time)));
         }
         Ok(txg)
+    }
+
+    /// The root of the newest state of an image, with its transaction group. `None` if it is empty.
+    pub(super) fn own_root(&self, image: &PoolImage) -> Result<Option<(u64, PoolRoot)>> {
+        let engine = self.engine;
+        let Some((txg, payload)) = image.superblock(engine.disk.store.pool_guid())? else {
+            return Ok(None);
+        };
+        let now = engine.committed_txg();
+        let state = engine.state.read();
+        let txg = last_of_image((&state.config, now), &image.name(), (txg, &payload))?;
+        Ok(Some((txg, PoolRoot::decode(&payload)?)))
     }
 
     /// Pins the state of the last commit. `None` if the image has it, and no keys of an earlier one; or if it was detached.

@@ -223,6 +223,8 @@ pub(crate) fn become_own(config: &mut Config, root: &mut PoolRoot, name: &str) {
         .retain(|device| device.state == DeviceState::Online);
     config.caches.clear();
     config.splits.clear();
+    // The image is of the pool before, and only that one may write to it and remove it.
+    config.follower = None;
     let roles: Vec<(usize, Role)> = config.roles.iter().copied().enumerate().collect();
     for (group, role) in roles {
         if role.purpose == Purpose::Logs {

@@ -19,6 +19,7 @@ use crate::ops::devices::stores::store_outages::{wait_without_end, watch, watch_
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::devices::remote_devices::SCAN;
+use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::images::image_follower::ImageDevice;
 
 /// The size of a device for which the user gives none. A store keeps only what is written, so it costs nothing.
@@ -125,6 +126,23 @@ impl Daemon {
         monitor.set_patience(Some(PATIENCE_AT_SCAN));
         watch_newer(uri.to_string(), &older.monitor(), monitor);
         Ok(Some(Arc::new(newer)))
+    }
+
+    /// Fails if the image at this address is not that of the pool any more: another host may have imported it, and use it.
+    ///
+    /// # Errors
+    /// The store does not answer, or refuses; the image has another history, or belongs to another pool.
+    pub(crate) fn check_own_image(&self, active: &ActivePool, text: &str) -> Result<()> {
+        // The connection of the copies may not know yet that another host has written.
+        let device = self.open_watched(&ObjectUri::parse(text)?, DeviceAccess::ReadOnly)?;
+        let checked = active.pool.follower().check_own(Arc::new(device));
+        checked.map_err(|error| match error {
+            pool::Error::OtherHistory { .. } => Failure::new(
+                FailureKind::Device,
+                "it has changes that this pool does not have: another host uses it",
+            ),
+            error => error.into(),
+        })
     }
 
     /// Makes a device of `size` bytes for a new pool. `made` removes it again if the pool cannot be made.
@@ -271,14 +289,19 @@ impl Daemon {
         for path in paths.iter().filter(is_on_store) {
             let notice = match self.remove_objects(path) {
                 Ok(count) => format!("{count} objects were removed from {path}"),
-                Err(failure) => format!(
-                    "objects of the pool stay in {path}: {}; to remove them: strongroom pool labelclear -f {path}",
-                    failure.message
-                ),
+                Err(failure) => keeps_objects(path, &failure),
             };
             context.channel.notice(notice);
         }
     }
+}
+
+/// The notice that objects of a destroyed pool stay.
+pub(crate) fn keeps_objects(path: &str, failure: &Failure) -> String {
+    format!(
+        "objects of the pool stay in {path}: {}; to remove them: strongroom pool labelclear -f {path}",
+        failure.message
+    )
 }
 
 /// Returns whether a device lies in an object store.
