@@ -28,6 +28,9 @@ const SIZE: u64 = 16 << 40;
 /// A command that looks for pools waits so long for a store that does not answer.
 const PATIENCE_AT_SCAN: Duration = Duration::from_secs(60);
 
+/// A copy to an image waits so long for a store that does not answer. Then it fails, and the status of the pool says why.
+const PATIENCE_OF_IMAGES: Duration = Duration::from_secs(60);
+
 /// The user of devices whose objects are made or removed, in messages.
 const USER: &str = "a command that makes or removes its objects";
 
@@ -196,8 +199,9 @@ impl Daemon {
                 let open = |_: Option<&ObjectDevice>| {
                     let access = DeviceAccess::Exclusive;
                     let waits = (&patience, Arc::clone(&observer));
-                    let opened = ObjectDevice::open(store_at(&uri)?, executor(), access, waits);
-                    Ok::<_, Failure>(opened?)
+                    let opened = ObjectDevice::open(store_at(&uri)?, executor(), access, waits)?;
+                    opened.monitor().set_patience(Some(PATIENCE_OF_IMAGES));
+                    Ok::<_, Failure>(opened)
                 };
                 let device = devices.open_reserved(&uri.to_string(), &user, open)?;
                 Ok(device as Arc<dyn AtomicDevice>)

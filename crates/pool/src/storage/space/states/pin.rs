@@ -13,6 +13,18 @@ use crate::format::records::extent::{Class, UnitSpan};
 use crate::storage::space::Space;
 use crate::storage::space::discard::runs;
 
+/// The list of pinned units has space for at least so many more each time that neighbours were joined.
+const SPANS_MIN: usize = 1024;
+
+/// Adds units to those that are pinned. A copy may take long, so neighbours are joined each time that the list has doubled.
+fn pin_more(pinned: &mut Vec<UnitSpan>, spans: Vec<UnitSpan>) {
+    if pinned.len() + spans.len() > pinned.capacity() {
+        *pinned = runs(std::mem::take(pinned));
+        pinned.reserve(pinned.len().max(spans.len()).max(SPANS_MIN));
+    }
+    pinned.extend(spans);
+}
+
 impl Space {
     /// Pins the state of the last commit, while no commit runs. Returns the segments in which units were freed since the
     /// last call, or `None` for all segments.
@@ -75,7 +87,7 @@ impl Space {
         }
         let free = match &mut inner.pinned {
             Some(pinned) => {
-                pinned.extend(others);
+                pin_more(pinned, others);
                 free_now
             }
             None => free_now.into_iter().chain(others).collect(),
@@ -120,5 +132,28 @@ impl Space {
             units,
         };
         Ok(runs.into_iter().map(span).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pinned_units_need_memory_for_their_runs_only() {
+        let units = 100 * SPANS_MIN as u32;
+        let mut pinned = Vec::new();
+        for start in 0..units {
+            let segment = SegmentId::new(0, 0);
+            let unit = UnitSpan {
+                segment,
+                start,
+                units: 1,
+            };
+            pin_more(&mut pinned, vec![unit]);
+        }
+        assert!(pinned.capacity() <= 4 * SPANS_MIN);
+        let sum: u32 = pinned.iter().map(|span| span.units).sum();
+        assert_eq!(sum, units);
     }
 }
