@@ -138,7 +138,7 @@ impl Line {
     /// the line was read. `None` if nothing is new but the own objects.
     ///
     /// # Errors
-    /// [`Error::Changed`] if another machine has written since then, and that is no reason to go on.
+    /// [`Error::Changed`] if another machine has written since then, and that is no reason to go on; the list is an old one.
     async fn read_again(
         &self,
         number: u64,
@@ -153,6 +153,11 @@ impl Line {
         // A checkpoint of this number or a later one: collection made a hole, and the TAKE object is in it.
         if checkpoints.keys().next_back() >= Some(&number) {
             return Err(self.changed_meanwhile());
+        }
+        // A proxy that keeps an old list would hide what another machine wrote.
+        if !listed.contains_key(&number) {
+            let reason = "it was made just now, and a list of the store does not have it";
+            return Err(self.damaged(names::log(number), reason));
         }
         let is_known = {
             let known = self.known.lock();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::actors::ActiveWriter;
 use super::ledger::{BLOCK, BlockValues, FACTS, ORDERED, offset_of, value_of};
 use super::schedules::Schedule;
 use super::simulation::LIMITS;
@@ -184,6 +185,36 @@ fn foreign_objects_and_lost_checkpoints_do_no_harm() {
         damage(&mut schedule.stage.world.state().shelf);
         assert_eq!(read_all(&schedule).expect("it is readable"), whole);
     }
+}
+
+/// The writer before has not ended, so the machine relies on a list.
+#[test]
+fn a_machine_with_an_old_list_takes_no_line_of_a_lost_machine() {
+    let schedule = Schedule::new(None);
+    let lost = schedule.take(0);
+    let write = |actor, writer: &Arc<ActiveWriter>| {
+        let writer = Arc::clone(writer);
+        schedule.finish(
+            actor,
+            async move { writer.write_durably(ORDERED.start).await },
+        )
+    };
+    write(0, &lost).expect("no other machine takes the line");
+    schedule.stage.world.kill(0);
+    let old = {
+        let state = schedule.stage.world.state();
+        state.shelf.objects.keys().cloned().collect()
+    };
+    let other = schedule.take(2);
+    write(2, &other).expect("no other machine takes the line");
+    schedule.stage.world.state().old_list = Some((1, old));
+    let line = schedule.stage.line(1);
+    let opened = Arc::clone(&line);
+    let is_open = schedule.finish(1, async move { opened.open(None).await });
+    is_open.expect("the pool is whole");
+    let taken = schedule.finish(1, async move { line.take().await });
+    let error = taken.expect_err("it does not know the write of the other machine");
+    assert!(error.to_string().contains("a list of the store"), "{error}");
 }
 
 /// A proxy that caches, or a store that forgets: the list is of an earlier moment.
