@@ -24,5 +24,5 @@ pub use cloud::Variables;
 pub use connect::{connect, connect_with};
 pub use interface::{Creation, Executor, ListedObject, ObjectStore, Part, RequestFuture};
 pub use meter::{MeteredStore, StoreTotals};
-pub use probe::{GuaranteeCheck, GuaranteeOutcome, ProbeReport, StoreGuarantee, probe};
+pub use probe::{GuaranteeCheck, GuaranteeOutcome, ProbeDepth, ProbeReport, StoreGuarantee, probe};
 pub use runtime::executor;

@@ -1,6 +1,6 @@
 //! The same requests to each kind of store.
 
-use objects::store::{Creation, MeteredStore, ProbeReport, executor, probe};
+use objects::store::{Creation, MeteredStore, ProbeDepth, ProbeReport, executor, probe};
 
 use crate::support::Client;
 
@@ -58,7 +58,7 @@ pub(crate) fn check(client: &Client) {
 
 /// Judges a store. The report is complete, and nothing is left.
 pub(crate) fn judge(client: &Client) -> ProbeReport {
-    let report = probe(&client.store, &client.executor).unwrap();
+    let report = probe(&client.store, &client.executor, ProbeDepth::Brief).unwrap();
     assert_eq!(report.leftovers, Vec::<String>::new());
     assert_eq!(client.list("", None, 10).unwrap(), []);
     report

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use objects::Result;
 use objects::store::{
-    Creation, ListedObject, ObjectStore, Part, RequestFuture, StoreGuarantee, executor, probe,
+    Creation, ListedObject, ObjectStore, Part, ProbeDepth, RequestFuture, StoreGuarantee, executor,
+    probe,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +17,8 @@ enum Defect {
     Absent,
     /// A look whether there is an object comes first, and its creation later.
     LooksFirst,
+    /// The same, but only for objects that are large.
+    LooksBeforeItReceives,
     IgnoresCondition,
     /// A request that is refused changes the object.
     RefusesTooLate,
@@ -48,7 +51,8 @@ impl ObjectStore for DefectiveStore {
         let name = name.to_owned();
         Box::pin(async move {
             let exists = self.objects.lock().unwrap().contains_key(&name);
-            if self.has(Defect::LooksFirst) {
+            let is_slow = self.has(Defect::LooksBeforeItReceives) && bytes.len() > 1 << 20;
+            if is_slow || self.has(Defect::LooksFirst) {
                 tokio::task::yield_now().await;
             }
             if exists && self.has(Defect::RefusesTooLate) {
@@ -149,6 +153,10 @@ fn each_defect_is_found() {
         (Defect::Absent, vec![]),
         (Defect::LooksFirst, vec![StoreGuarantee::OneWinner]),
         (
+            Defect::LooksBeforeItReceives,
+            vec![StoreGuarantee::OneWinner],
+        ),
+        (
             Defect::IgnoresCondition,
             vec![StoreGuarantee::CreateOnce, StoreGuarantee::OneWinner],
         ),
@@ -157,7 +165,10 @@ fn each_defect_is_found() {
             vec![StoreGuarantee::CreateOnce, StoreGuarantee::OneWinner],
         ),
         (Defect::ForgetsRange, vec![StoreGuarantee::RangedRead]),
-        (Defect::CutsLargeObjects, vec![StoreGuarantee::LargeObjects]),
+        (
+            Defect::CutsLargeObjects,
+            vec![StoreGuarantee::LargeObjects, StoreGuarantee::OneWinner],
+        ),
         (Defect::ListsBackwards, vec![StoreGuarantee::OrderedList]),
         (Defect::IgnoresStart, vec![StoreGuarantee::OrderedList]),
         (Defect::KeepsOldBytes, vec![StoreGuarantee::ReplaceAtOnce]),
@@ -174,7 +185,7 @@ fn each_defect_is_found() {
             defect,
             objects: Arc::default(),
         });
-        let report = probe(&store, &executor()).unwrap();
+        let report = probe(&store, &executor(), ProbeDepth::Brief).unwrap();
         let found: Vec<_> = report.broken().map(|(guarantee, _)| guarantee).collect();
         assert_eq!(found, broken, "{defect:?}: {report:?}");
         assert_eq!(report.is_safe(), broken.is_empty());

@@ -19,9 +19,9 @@ pub(crate) enum Objects {
 ///
 /// Asks the store for each guarantee that a pool needs. Up to 64 writers create one object at the same time, and
 /// exactly one of them may succeed: this keeps two machines from writing to one pool. `pool create` makes the same
-/// checks. That an answered write is durable cannot be checked, and a race that a store loses rarely may not be seen.
+/// checks, with fewer races. That an answered write is durable cannot be checked, and a race that a store loses rarely may not be seen.
 ///
-/// The checks send about 600 requests and 35 MiB. Their objects lie below `probe/` and are removed again. A pool at
+/// The checks send about 550 requests and 350 MiB. Their objects lie below `probe/` and are removed again. A pool at
 /// the address is not touched, and may be in use. Only root can do this.
 #[derive(Args, Debug)]
 #[command(after_help = "\

@@ -11,4 +11,5 @@ mod report;
 mod scratch;
 
 pub use checks::probe;
+pub use race::ProbeDepth;
 pub use report::{GuaranteeCheck, GuaranteeOutcome, ProbeReport, StoreGuarantee};

@@ -24,9 +24,32 @@ const ROUNDS: [(usize, usize); 27] = {
     rounds
 };
 
+/// A round with objects as large as those of a pool. Some stores look first, and make the object after they have received
+/// or digested it. The larger it is, the more time is between.
+const LARGE_ROUND: (usize, usize) = (4, 8 << 20);
+
+/// The extent of the checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeDepth {
+    /// Enough for a new pool: about 530 requests and 150 MiB.
+    Brief,
+    /// More races of large objects: about 550 requests and 350 MiB.
+    Thorough,
+}
+
+impl ProbeDepth {
+    fn large_rounds(self) -> usize {
+        match self {
+            ProbeDepth::Brief => 3,
+            ProbeDepth::Thorough => 8,
+        }
+    }
+}
+
 /// Makes all rounds, until one is wrong.
-pub(super) async fn one_winner(scratch: &Scratch) -> Result<GuaranteeOutcome> {
-    for (round, (writers, size)) in ROUNDS.into_iter().enumerate() {
+pub(super) async fn one_winner(scratch: &Scratch, depth: ProbeDepth) -> Result<GuaranteeOutcome> {
+    let large = std::iter::repeat_n(LARGE_ROUND, depth.large_rounds());
+    for (round, (writers, size)) in ROUNDS.into_iter().chain(large).enumerate() {
         let name = format!("race/{round:02}");
         let bodies: Vec<_> = (0..writers).map(|writer| body(writer, size)).collect();
         let attempts = bodies.iter().map(|body| scratch.create(&name, body));
@@ -45,7 +68,9 @@ pub(super) async fn one_winner(scratch: &Scratch) -> Result<GuaranteeOutcome> {
 /// The object of a writer. No two are the same.
 fn body(writer: usize, size: usize) -> Bytes {
     let number = (writer as u64).to_le_bytes();
-    number.iter().copied().cycle().take(size).collect()
+    let mut bytes = number.repeat(size.div_ceil(number.len()));
+    bytes.truncate(size);
+    bytes.into()
 }
 
 /// The way in which a round is wrong.

@@ -85,9 +85,13 @@ impl Scratch {
             .await
     }
 
+    /// Reads an object that has `size` bytes. Of a larger one it reads nothing.
     pub(super) async fn read(&self, name: &str, size: usize) -> Result<Option<Bytes>> {
-        let part = self.part(name, 0..size as u64 + 1).await?;
-        Ok(part.map(|(bytes, _)| bytes))
+        let part = self.part(name, 0..size as u64).await?;
+        Ok(part.map(|(bytes, whole)| match whole <= size as u64 {
+            true => bytes,
+            false => Bytes::new(),
+        }))
     }
 
     /// Reads a range, and returns the size of the whole object too.

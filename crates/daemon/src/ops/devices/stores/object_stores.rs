@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::{AtomicDevice, BlockDevice, DeviceAccess};
-use objects::store::{GuaranteeOutcome, MeteredStore, ObjectStore, connect, executor, probe};
+use objects::store::{
+    GuaranteeOutcome, MeteredStore, ObjectStore, ProbeDepth, connect, executor, probe,
+};
 use objects::{Error, ObjectDevice, StoreAddress, StoreProvider};
 use protocol::api::{FailureKind, StoreCheckRow, StoreProbeReport};
 use protocol::device_name::DeviceName;
@@ -222,7 +224,7 @@ impl Daemon {
         let uri = ObjectUri::parse(text)?;
         let meter = Arc::new(MeteredStore::new(store_at(&uri)?));
         let store: Arc<dyn ObjectStore> = Arc::<MeteredStore>::clone(&meter);
-        let report = probe(&store, &executor())?;
+        let report = probe(&store, &executor(), ProbeDepth::Thorough)?;
         let totals = meter.totals();
         let checks = report.checks.iter().map(|check| StoreCheckRow {
             guarantee: check.guarantee.name().into(),
@@ -326,7 +328,7 @@ pub(crate) fn no_heartbeats(pool: &str) -> Failure {
 /// # Errors
 /// The store breaks one, or it does not answer or refuses.
 fn refuse_unsafe(uri: &ObjectUri, store: &Arc<dyn ObjectStore>) -> Result<()> {
-    let report = probe(store, &executor())?;
+    let report = probe(store, &executor(), ProbeDepth::Brief)?;
     for object in &report.leftovers {
         tracing::warn!(store = %uri, object, "an object of the check of a store could not be removed");
     }
