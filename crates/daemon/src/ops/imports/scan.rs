@@ -12,6 +12,7 @@ use store::Store;
 
 use crate::failure::{Failure, Result};
 use crate::host::process::system::System;
+use crate::ops::devices::meters::metered;
 use crate::ops::devices::stores::object_stores::is_on_store;
 use crate::state::daemon::Daemon;
 use crate::state::devices::remote_devices::SCAN;
@@ -322,7 +323,10 @@ impl Daemon {
         user: &str,
     ) -> Result<Store> {
         let open = |path: &Path| match is_forced && is_on_store(path) {
-            true => self.take_over_object_device(&path.to_string_lossy(), user),
+            true => {
+                let taken = self.take_over_object_device(&path.to_string_lossy(), user)?;
+                Ok(metered(taken))
+            }
             false => self.open_device(path, DeviceAccess::Exclusive, user),
         };
         open_store_with(paths, open, |devices| match by {
