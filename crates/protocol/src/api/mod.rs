@@ -28,15 +28,15 @@ pub use reports::{
     Inspection, Io, KeyRow, KeychainRow, LogEntryRow, LogRow, MappingChange, MappingKeyPlace,
     MappingReencryption, MappingRow, MappingTimes, MountRow, NewToken, OwnerKind, PermissionRow,
     PlainMapping, PointerRow, PoolIoReport, PoolReport, PoolStateRow, PropertyRow, PropertyValue,
-    ReaderRow, RefreshReport, RemovalRow, ReplicationRow, ReservationRow, ScrubRow, SessionRow,
-    ShredReport, SlotRow, StoreCheckRow, StoreIo, StoreProbeReport, StreamRow, SuperblockRow,
-    Survivor, SweepRow, TokenRow, TokenScope, ValueSource, ZoneRow,
+    ReaderRow, RefreshReport, RemovalRow, ReplicationRow, ReservationRow, ScrubEstimate, ScrubRow,
+    SessionRow, ShredReport, SlotRow, StoreCheckRow, StoreIo, StoreProbeReport, StreamRow,
+    SuperblockRow, Survivor, SweepRow, TokenRow, TokenScope, ValueSource, ZoneRow,
 };
 pub use zone_profile::ZoneProfile;
 
 /// The version of this protocol. A change of a request or a reply raises it. Command and daemon are one binary, but
 /// the daemon may still run an older one: the two refuse each other instead of misunderstanding a request.
-pub const API_VERSION: u32 = 23;
+pub const API_VERSION: u32 = 24;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -6,8 +6,9 @@ use super::{
     AccountRow, AnchorRow, CallerReport, DaemonReport, DatasetAnchor, DatasetRow, DeferredReport,
     DiffReport, DoomedReport, EventRow, ExportRow, FeatureReport, GenerationRow, HaReport,
     HistoryRow, HoldRow, HomeRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow,
-    NewToken, PermissionRow, PoolIoReport, PoolReport, RefreshReport, ReplicationRow, SessionRow,
-    ShredReport, SlotRow, StoreProbeReport, StreamRow, TokenRow, ZoneRow,
+    NewToken, PermissionRow, PoolIoReport, PoolReport, RefreshReport, ReplicationRow,
+    ScrubEstimate, SessionRow, ShredReport, SlotRow, StoreProbeReport, StreamRow, TokenRow,
+    ZoneRow,
 };
 
 /// The reply to a command.
@@ -66,6 +67,8 @@ pub enum Reply {
     Anchors(Vec<DatasetAnchor>),
     /// Anchors beside the present.
     AnchorRows(Vec<AnchorRow>),
+    /// The amount that a scrub has to read.
+    ScrubEstimate(ScrubEstimate),
     /// The guarantees of an object store.
     StoreProbe(StoreProbeReport),
     /// An inspection.

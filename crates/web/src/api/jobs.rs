@@ -37,7 +37,13 @@ fn of_pool(pool: &PoolReport) -> Vec<Json> {
     let name = &pool.name;
     let scrub = |stop, pause| {
         let pool = name.clone();
-        act(Command::PoolScrub(command::PoolScrub { pool, stop, pause }))
+        let dry_run = false;
+        act(Command::PoolScrub(command::PoolScrub {
+            pool,
+            stop,
+            pause,
+            dry_run,
+        }))
     };
     let mut jobs = Vec::new();
     jobs.extend(reading(pool, "scrub", &pool.scrub).map(|mut job| {

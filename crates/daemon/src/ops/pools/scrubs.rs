@@ -1,8 +1,11 @@
 //! Scrubs by commands and by schedule, and the report of a late scrub.
 
 use pool::{Origin, Pool, ScrubPhase};
+use protocol::api::{ScrubEstimate, StoreIo};
 
 use crate::failure::Result;
+use crate::ops::devices::stores::object_stores::is_on_store;
+use crate::ops::devices::stores::store_prices::priced;
 use crate::ops::pools::background::BackgroundWork;
 use crate::state::callers::context::CallerContext;
 use crate::state::pools::active_pool::ActivePool;
@@ -17,9 +20,18 @@ const SCRUB: BackgroundWork = BackgroundWork {
     ended: "stopped",
 };
 
+/// The most bytes of an object: a scrub of a pool on an object store takes a request for each, if nothing is small.
+const BYTES_PER_REQUEST: u64 = 8 << 20;
+
 impl ActivePool {
-    /// Starts a scrub, or stops or pauses the one that runs.
-    pub(crate) fn scrub(&self, stop: bool, pause: bool, context: &CallerContext<'_>) -> Result<()> {
+    /// Starts a scrub, or stops or pauses the one that runs. If requests have to be paid, it first tells the caller how
+    /// many there will be.
+    pub(crate) fn scrub(
+        &self,
+        stop: bool,
+        pause: bool,
+        context: &mut CallerContext<'_>,
+    ) -> Result<()> {
         let pool = &self.pool;
         let _admin = self.lock(context.decision)?;
         let name = pool.name();
@@ -31,10 +43,45 @@ impl ActivePool {
         } else if pause {
             pool.scrubber().pause()?;
         } else {
+            let estimate = self.scrub_estimate();
+            if estimate.store.is_some() {
+                context.channel.notice(estimate.to_string());
+            }
             pool.scrubber().start()?;
             self.wake();
         }
         Ok(())
+    }
+
+    /// The amount that a scrub would read, or has still to read if it is paused.
+    pub(crate) fn scrub_estimate(&self) -> ScrubEstimate {
+        let scrub = self.pool.scrubber().status();
+        let bytes = match scrub.phase {
+            ScrubPhase::Running | ScrubPhase::Paused => scrub.total.saturating_sub(scrub.examined),
+            _ => {
+                let space = self.pool.space();
+                space.total.saturating_sub(space.free)
+            }
+        };
+        let mut paths = self.pool.devices().into_iter().map(|device| device.path);
+        let store = paths.find(is_on_store);
+        let requests = store
+            .as_ref()
+            .map_or(0, |_| bytes.div_ceil(BYTES_PER_REQUEST));
+        let io = StoreIo {
+            gets: requests,
+            received: bytes,
+            ..StoreIo::default()
+        };
+        let io = store.as_ref().map(|path| priced(io, path));
+        ScrubEstimate {
+            pool: self.pool.name(),
+            bytes,
+            store,
+            requests,
+            cost: io.as_ref().and_then(|io| io.cost),
+            currency: io.and_then(|io| io.currency),
+        }
     }
 
     /// Starts a scrub if it is due by the property. A paused scrub continues then.

@@ -26,7 +26,13 @@ root_only! {
         }
         Ok(Reply::Nothing)
     };
-    PoolScrub: |it, daemon, context| daemon.pool(&it.pool)?.scrub(it.stop, it.pause, context).map(done);
+    PoolScrub: |it, daemon, context| {
+        let active = daemon.pool(&it.pool)?;
+        if it.dry_run {
+            return Ok(Reply::ScrubEstimate(active.scrub_estimate()));
+        }
+        active.scrub(it.stop, it.pause, context).map(done)
+    };
     PoolCheckpoint: |it, daemon, context| daemon.pool(&it.pool)?.checkpoint(it.discard, context).map(done);
     PoolSweep: |it, daemon, context| {
         let (device, end) = (it.device.as_deref(), (it.stop, it.pause));

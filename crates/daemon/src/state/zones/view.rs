@@ -227,6 +227,7 @@ impl ZoneView {
             | Reply::AnchorRows(_)
             | Reply::Inspection(_)
             | Reply::StoreProbe(_)
+            | Reply::ScrubEstimate(_)
             | Reply::Permissions(_)
             | Reply::Zones(_)
             | Reply::Tokens(_)

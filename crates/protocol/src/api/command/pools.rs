@@ -206,7 +206,7 @@ requests! {
     }
 
     /// Begin, pause or stop reading everything.
-    PoolScrub: Changes, "pool scrub" ["-p" pause, "-s" stop, pool] {
+    PoolScrub: Changes, "pool scrub" ["-n" dry_run, "-p" pause, "-s" stop, pool] {
         /// The pool.
         pool: String,
         /// Stop it instead.
@@ -215,6 +215,9 @@ requests! {
         /// Pause it instead.
         #[serde(default)]
         pause: bool,
+        /// Only say how much there is to read.
+        #[serde(default)]
+        dry_run: bool,
     }
 
     /// List the features that pools have; of all pools if none is named.

@@ -23,7 +23,8 @@ pub use inspection::{
 pub use pools::{
     CacheIo, CheckpointRow, DeviceIo, DeviceRow, EventRow, FeatureReport, FeatureRow, FollowerRow,
     HistoryRow, ImportablePool, Io, PoolIoReport, PoolReport, PoolStateRow, ReaderRow,
-    RefreshReport, RemovalRow, ScrubRow, StoreCheckRow, StoreIo, StoreProbeReport, SweepRow,
+    RefreshReport, RemovalRow, ScrubEstimate, ScrubRow, StoreCheckRow, StoreIo, StoreProbeReport,
+    SweepRow,
 };
 pub use replication::ReplicationRow;
 pub use serving::{

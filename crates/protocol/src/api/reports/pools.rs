@@ -1,5 +1,7 @@
 //! Answers about pools and their devices.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A pool.
@@ -275,6 +277,43 @@ pub struct ScrubRow {
     pub unreadable: u64,
     /// The reason for which the scrub waits at the moment.
     pub waits: Option<String>,
+}
+
+/// The amount that a scrub has to read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScrubEstimate {
+    /// The pool.
+    pub pool: String,
+    /// Bytes that it reads at least.
+    pub bytes: u64,
+    /// The address of the object store, if the pool lies on one.
+    pub store: Option<String>,
+    /// The requests to the store that it takes at least. Each small file or block may take one more.
+    pub requests: u64,
+    /// The price of all this, if the prices are known.
+    pub cost: Option<f64>,
+    /// The currency of the price.
+    pub currency: Option<String>,
+}
+
+impl fmt::Display for ScrubEstimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Providers count in these.
+        let gigabytes = self.bytes.div_ceil(10_000_000) as f64 / 100.0;
+        write!(
+            f,
+            "the scrub of '{}' reads at least {gigabytes:.2} GB",
+            self.pool
+        )?;
+        let Some(store) = &self.store else {
+            return Ok(());
+        };
+        write!(f, " from {store}, in at least {} requests", self.requests)?;
+        if let (Some(cost), Some(currency)) = (self.cost, &self.currency) {
+            write!(f, ", for at least {cost:.4} {currency}")?;
+        }
+        f.write_str("; each small file or block may take one request more")
+    }
 }
 
 /// The progress of the removal of a group of devices, or the result of the last one.

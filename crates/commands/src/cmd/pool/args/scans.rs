@@ -11,6 +11,9 @@ use super::stamp::Stamp;
 /// Runs in the background and needs no key. After a restart it continues where it was, and a paused one stays
 /// paused. `pool status` shows the progress. The property `scrub-schedule` starts scrubs by itself: `strongroom
 /// pool set scrub-schedule=monthly tank`.
+///
+/// A provider of an object store takes money for reads. So the scrub of a pool on one first says how many GB and requests
+/// it takes at least, and what they cost if the file with prices is there.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -28,11 +31,20 @@ EXAMPLES
   Stop it; the next scrub begins from the start:
     strongroom pool scrub -s tank
 
+  See how much there is to read, before it costs money:
+    strongroom pool scrub -n tank
+
+JSON
+  With -n: {\"pool\", \"bytes\", \"store\", \"requests\", \"cost\", \"currency\"}; several in a list.
+
 EXIT CODES
   3 if there is no such pool, or no scrub to pause or stop; 5 if a scrub is running already (-w
   then waits for that one); with -w also 9 if data could not be repaired, and 1 if the scrub was
   paused or stopped.")]
 pub(crate) struct PoolScrubArgs {
+    /// Only say how much it would read at least. Nothing is started
+    #[arg(short = 'n', conflicts_with_all = ["wait", "stop", "pause"])]
+    pub(crate) dry_run: bool,
     /// Stop the scrub, also a paused one
     #[arg(short, conflicts_with_all = ["wait", "pause"])]
     pub(crate) stop: bool,

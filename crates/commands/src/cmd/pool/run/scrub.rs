@@ -1,7 +1,7 @@
 //! `pool scrub`, and waiting for its end.
 
 use console::outcome::{Outcome, Result, call_quiet};
-use console::session::{Session, other};
+use console::session::{Session, answer, other};
 use console::show::json;
 use protocol::api::{Failure, FailureKind, PoolReport, ScrubRow, command};
 
@@ -12,11 +12,15 @@ use crate::cmd::pool::run::wait::until_ended;
 pub(super) fn run(args: PoolScrubArgs, session: &mut Session) -> Result {
     let mut outcome = Outcome::done();
     let mut begun = Vec::new();
+    if args.dry_run {
+        return estimates(args.pools, session);
+    }
     for pool in args.pools {
         let begin = command::PoolScrub {
             pool: pool.clone(),
             stop: args.stop,
             pause: args.pause,
+            dry_run: false,
         };
         match call_quiet(session, begin) {
             Ok(_) => begun.push(pool),
@@ -40,6 +44,33 @@ pub(super) fn run(args: PoolScrubArgs, session: &mut Session) -> Result {
             _ => json::show(&scrubs),
         };
     }
+    Ok(outcome)
+}
+
+/// The amounts that scrubs would read.
+fn estimates(pools: Vec<String>, session: &mut Session) -> Result {
+    let mut outcome = Outcome::done();
+    let mut estimates = Vec::new();
+    for pool in pools {
+        let ask = command::PoolScrub {
+            pool,
+            stop: false,
+            pause: false,
+            dry_run: true,
+        };
+        match session
+            .call(ask)
+            .and_then(|reply| answer!(reply, ScrubEstimate))
+        {
+            Ok(estimate) => estimates.push(estimate),
+            Err(failure) => outcome.failures.push(failure),
+        }
+    }
+    outcome.text = match (session.json, estimates.as_slice()) {
+        (true, [estimate]) => json::show(estimate),
+        (true, all) => json::show(&all),
+        (false, all) => all.iter().map(|estimate| format!("{estimate}\n")).collect(),
+    };
     Ok(outcome)
 }
 

@@ -23,7 +23,7 @@ struct StorePrices {
 /// The requests to the store of an open device, with their cost. `None` if it lies on none.
 pub(crate) fn store_io(path: &str) -> Option<StoreIo> {
     let totals = requests(path)?;
-    let mut io = StoreIo {
+    let io = StoreIo {
         puts: totals.creates + totals.replaces,
         gets: totals.gets,
         lists: totals.lists,
@@ -34,13 +34,18 @@ pub(crate) fn store_io(path: &str) -> Option<StoreIo> {
         cost: None,
         currency: None,
     };
+    Some(priced(io, path))
+}
+
+/// The requests to a store with their cost, if the prices are known.
+pub(crate) fn priced(mut io: StoreIo, path: &str) -> StoreIo {
     let file = std::env::var_os(PRICES_VARIABLE).unwrap_or_else(|| PRICES_FILE.into());
     let prices = std::fs::read_to_string(file).ok();
     if let Some(prices) = prices.and_then(|text| prices_of(&text, path)) {
         io.cost = Some(prices.cost(&io));
         io.currency = Some(prices.currency);
     }
-    Some(io)
+    io
 }
 
 impl StorePrices {
