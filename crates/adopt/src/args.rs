@@ -1,6 +1,6 @@
 //! `adopt`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -79,4 +79,21 @@ pub struct Adopt {
     /// The directory into which they are copied
     #[arg(value_name = "TARGET")]
     pub(crate) target: PathBuf,
+}
+
+impl Adopt {
+    /// Makes the arguments of a copy of some entries of one directory into another one, for another command.
+    pub(crate) fn of_entries(source: &Path, target: &Path) -> Adopt {
+        Adopt {
+            dry_run: false,
+            verbose: false,
+            force: false,
+            checksum: false,
+            one_file_system: true,
+            no_owner: false,
+            passfile: None,
+            source: source.to_owned(),
+            target: target.to_owned(),
+        }
+    }
 }

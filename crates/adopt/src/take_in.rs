@@ -5,18 +5,16 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use console::outcome::Result;
 use console::session::other;
-use console::terminal::Interruptions;
 use homes::stack::run::more_files;
 use protocol::api::{Failure, FailureKind};
 use rustix::fs::{AtFlags, Mode, RenameFlags};
 use rustix::io::Errno;
 
 use crate::args::Adopt;
-use crate::copy::attributes::AttributeRules;
 use crate::copy::comparison::{failed_at, has_files, is_copy, is_equal, names};
 use crate::copy::copier::{Copier, is_own};
 use crate::copy::node::FileNode;
@@ -150,23 +148,8 @@ fn copy(
             .transpose()
             .unwrap_or_else(|| Err(Errno::NOENT.into()))
     };
-    let args = Adopt {
-        dry_run: false,
-        verbose: false,
-        force: false,
-        checksum: false,
-        one_file_system: true,
-        no_owner: false,
-        passfile: None,
-        source: source.to_owned(),
-        target: PathBuf::from(STAGE),
-    };
-    let signals = Interruptions::hold().map_err(|error| other(error.to_string()))?;
-    let rules = AttributeRules {
-        owner: true,
-        privileged: rustix::process::geteuid().is_root(),
-    };
-    let copier = Copier::new(&args, made().map_err(stage)?, None, signals, rules, false);
+    let args = Adopt::of_entries(source, Path::new(STAGE));
+    let copier = Copier::of_entries(&args, made().map_err(stage)?)?;
     let source_dir = place::open(source)?;
     if source_dir.identity() != from.identity() {
         return Err(other("the directory was exchanged by another program"));

@@ -47,7 +47,7 @@ pub use fs::Miscount;
 #[doc(hidden)]
 pub use measure::SealPipeline;
 pub use mount::closed_dirs::ClosedCheck;
-pub use mount::snapshot_dir::{OpenSnapshot, SNAPSHOT_DIR, SnapshotDirFs};
+pub use mount::snapshot_dir::{OpenSnapshot, SnapshotDirFs};
 pub use reseal::resealer::Resealer;
 pub use reseal::transfer::{RecordOpener, RecordSealer};
 pub use seal::{Compression, NewGeneration};

@@ -12,8 +12,8 @@ mod types;
 
 pub use error::{Error, Result};
 pub use types::{
-    Attr, Caller, DirEntry, Fallocate, FileFlags, Ino, Kind, NewNode, ROOT, RenameMode, Seek,
-    SetAttr, SetTime, SetXattr, StatFs, Time, is_unknown_system_xattr,
+    Attr, Caller, DirEntry, Fallocate, FileFlags, Ino, Kind, NewNode, ROOT, RenameMode,
+    SNAPSHOT_DIR, Seek, SetAttr, SetTime, SetXattr, StatFs, Time, is_unknown_system_xattr,
 };
 
 /// The pieces of a read, in order; their total length is what was read.

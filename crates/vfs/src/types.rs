@@ -14,6 +14,9 @@ pub fn is_unknown_system_xattr(name: &[u8]) -> bool {
 /// The root directory of every file system.
 pub const ROOT: Ino = 1;
 
+/// The directory in the root that has a snapshot in each of its entries, the oldest first.
+pub const SNAPSHOT_DIR: &[u8] = b".snapshot";
+
 /// A point in time: seconds since 1970 UTC and nanoseconds, 0 to 999,999,999.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {

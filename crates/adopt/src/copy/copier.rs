@@ -7,8 +7,10 @@ use std::fs::{File, TryLockError};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use console::session::other;
 use console::terminal::Interruptions;
 use indicatif::ProgressBar;
+use protocol::api::Failure;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
@@ -74,6 +76,19 @@ impl<'a> Copier<'a> {
             rules,
             has_other_acls: false,
         }
+    }
+
+    /// Makes a copier of entries that keep all attributes, those for root only if root copies them. It draws no bar.
+    pub(crate) fn of_entries(
+        args: &'a Adopt,
+        to_root: FileNode,
+    ) -> std::result::Result<Copier<'a>, Failure> {
+        let signals = Interruptions::hold().map_err(|error| other(error.to_string()))?;
+        let rules = AttributeRules {
+            owner: true,
+            privileged: rustix::process::geteuid().is_root(),
+        };
+        Ok(Copier::new(args, to_root, None, signals, rules, false))
     }
 
     /// Counts bytes that were read. Ends the copy if the user wants that.

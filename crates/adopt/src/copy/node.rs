@@ -94,8 +94,15 @@ impl FileNode {
         Ok(fd?.into())
     }
 
-    /// The names in this directory, in order.
+    /// The names in this directory, sorted.
     pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = self.listed()?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The names in this directory, in the order of its file system.
+    pub(crate) fn listed(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Dir::new(self.open()?)? {
             let name = entry?.file_name().to_bytes().to_vec();
@@ -103,7 +110,6 @@ impl FileNode {
                 names.push(OsString::from_vec(name));
             }
         }
-        names.sort_unstable();
         Ok(names)
     }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pool::Entry;
 use vfs::{
     Attr, Caller, DirEntry, Error, FileFlags, FileSystem, Ino, Kind, NewNode, ROOT, RenameMode,
-    Result, Time, Trust,
+    Result, SNAPSHOT_DIR, Time, Trust,
 };
 
 use crate::core::Dataset;
@@ -18,9 +18,6 @@ use crate::fs::to_errno;
 use crate::layout::INO_LIMIT;
 use crate::mount::closed_dirs::{ClosedCheck, ClosedDirs};
 use crate::mount::open_snapshots::OpenSnapshots;
-
-/// The directory of snapshots.
-pub const SNAPSHOT_DIR: &[u8] = b".snapshot";
 
 const TREE_BITS: u32 = INO_LIMIT.ilog2();
 const HEAD: u64 = 0;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::common::*;
 use block::fault::FaultClock;
-use dataset::{Dataset, SNAPSHOT_DIR, Settings, SnapshotDirFs};
+use dataset::{Dataset, Settings, SnapshotDirFs};
 use pool::{Entry, Pool};
-use vfs::{Attr, Error, FileSystem, Ino, Kind, NewNode, ROOT};
+use vfs::{Attr, Error, FileSystem, Ino, Kind, NewNode, ROOT, SNAPSHOT_DIR};
 
 /// More than there are numbers for open snapshots.
 const OFTEN: usize = 40_000;

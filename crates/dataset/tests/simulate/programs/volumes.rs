@@ -221,7 +221,7 @@ impl Sim {
     pub fn look_at(&mut self, guid: u64, snapshot: &str) -> Option<vfs::Result<Picture>> {
         if let InUse::Files(mounted) = &self.mounted[&guid] {
             // The snapshot is open as long as its root is looked up.
-            let dir = resolve(mounted.as_ref(), dataset::SNAPSHOT_DIR);
+            let dir = resolve(mounted.as_ref(), vfs::SNAPSHOT_DIR);
             let root = dir.and_then(|dir| mounted.lookup(dir, snapshot.as_bytes()));
             return Some(root.and_then(|root| {
                 let found = look_from(mounted.as_ref(), root.ino);
