@@ -14,3 +14,4 @@ mod overlay;
 mod take_in;
 mod unmounted_mountpoints;
 mod unmounted_users;
+mod versions;

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use adopt::args::Adopt;
+use adopt::versions::args::VersionsArgs;
 use bench::crypto::args::Crypto;
 use bench::storage::args::Bench;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -196,6 +197,7 @@ commands! {
     Release(Release) => |args, session| call_quiet(session, request!(args.tagged, Release: names, tag, recursive)),
     Diff(DiffArgs) => snapshot::run::diff::run,
     Cp(Cp) => |args, _| dataset::run::copy::run(&args),
+    Versions(VersionsArgs) => |args, session| adopt::versions::run(&args, session.json),
     Adopt(Adopt) => |args, session| adopt::run(&args, session.json),
     Send(Send) => send::run::send,
     #[command(alias = "recv")]
