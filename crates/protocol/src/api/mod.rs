@@ -27,10 +27,11 @@ pub use reports::{
     HaTargetRow, HaUnitRow, HistoryRow, HoldRow, HomeRow, ImportablePool, InspectedDataset,
     Inspection, Io, KeyRow, KeychainRow, LogEntryRow, LogRow, MappingChange, MappingKeyPlace,
     MappingReencryption, MappingRow, MappingTimes, MountRow, NewToken, OwnerKind, PermissionRow,
-    PlainMapping, PointerRow, PoolIoReport, PoolReport, PoolStateRow, PropertyRow, PropertyValue,
-    ReaderRow, RefreshReport, RemovalRow, ReplicationRow, ReservationRow, ScrubEstimate, ScrubRow,
-    SessionRow, ShredReport, SlotRow, StoreCheckRow, StoreIo, StoreProbeReport, StreamRow,
-    SuperblockRow, Survivor, SweepRow, TokenRow, TokenScope, ValueSource, ZoneRow,
+    PlainMapping, PointerRow, PoolAdvice, PoolIoReport, PoolReport, PoolStateRow, ProblemKind,
+    PropertyRow, PropertyValue, ReaderRow, RefreshReport, RemovalRow, ReplicationRow,
+    ReservationRow, ScrubEstimate, ScrubRow, SessionRow, Severity, ShredReport, SlotRow,
+    StoreCheckRow, StoreIo, StoreProbeReport, StreamRow, SuperblockRow, Survivor, SweepRow,
+    TokenRow, TokenScope, ValueSource, ZoneRow, advice, is_behind,
 };
 pub use zone_profile::ZoneProfile;
 

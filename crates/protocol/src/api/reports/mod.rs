@@ -1,5 +1,6 @@
 //! The reports in the replies of the daemon: about pools, datasets, exports, and states of anchors.
 
+mod advice;
 mod anchor;
 mod datasets;
 mod fullness;
@@ -8,6 +9,7 @@ mod pools;
 mod replication;
 mod serving;
 
+pub use advice::{PoolAdvice, ProblemKind, Severity, advice};
 pub use anchor::{AnchorDoubt, AnchorOutcome, AnchorRow, DatasetAnchor};
 pub use datasets::{
     AccountRow, CallerReport, DaemonReport, DatasetRow, DeferredReport, DiffReport, DiffRow,
@@ -26,7 +28,7 @@ pub use pools::{
     RefreshReport, RemovalRow, ScrubEstimate, ScrubRow, StoreCheckRow, StoreIo, StoreProbeReport,
     SweepRow,
 };
-pub use replication::ReplicationRow;
+pub use replication::{ReplicationRow, is_behind};
 pub use serving::{
     BorrowedDevice, DeviceAnswer, DeviceRequest, DeviceUse, ExportRow, HaReport, HaTargetRow,
     HaUnitRow, MappingChange, MappingKeyPlace, MappingReencryption, MappingRow, MappingTimes,

@@ -42,3 +42,13 @@ pub struct ReplicationRow {
     /// The reason why the last run failed, or why the job does not run.
     pub error: Option<String>,
 }
+
+/// A copy is behind after this number of runs, and this time in seconds. The rules for alerts say the same.
+const RUNS: u64 = 3;
+const PATIENCE: u64 = 3600;
+
+/// Returns whether a copy is behind: several runs did not bring it further. `lag` and `every`, the time between two runs,
+/// are in seconds.
+pub fn is_behind(lag: u64, every: u64) -> bool {
+    lag > PATIENCE.saturating_add(every.saturating_mul(RUNS))
+}
