@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// List the versions of a file in the snapshots of its dataset, or restore one
+/// List the versions of a file in all snapshots, or restore one
 ///
 /// Looks for FILE in each snapshot of the mounted dataset, and shows a row for each version: when it was
 /// changed, its size, its owner, and the snapshots that have it. The oldest is first. `now` marks the version

@@ -1,4 +1,4 @@
-//! The HTTP API, the dashboard and metrics.
+//! The HTTP API, the dashboard, metrics, and messages to people.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -10,4 +10,5 @@ mod api;
 mod callers;
 mod dashboard;
 mod metrics;
+mod notify;
 mod streams;

@@ -19,6 +19,7 @@ use homes::fscrypt::args::Fscrypt;
 use homes::login::args::LoginArgs;
 use homes::pefs::args::Pefs;
 use homes::stack::args::Stack;
+use notify::args::Notify;
 use protocol::api::{Failure, OwnerKind};
 
 use crate::cmd::csi::args::Csi;
@@ -196,8 +197,8 @@ commands! {
     Holds(Holds) => snapshot::run::holds,
     Release(Release) => |args, session| call_quiet(session, request!(args.tagged, Release: names, tag, recursive)),
     Diff(DiffArgs) => snapshot::run::diff::run,
-    Cp(Cp) => |args, _| dataset::run::copy::run(&args),
     Versions(VersionsArgs) => |args, session| adopt::versions::run(&args, session.json),
+    Cp(Cp) => |args, _| dataset::run::copy::run(&args),
     Adopt(Adopt) => |args, session| adopt::run(&args, session.json),
     Send(Send) => send::run::send,
     #[command(alias = "recv")]
@@ -227,6 +228,8 @@ commands! {
     Ha(Ha) => ha::run::run,
     #[command(subcommand)]
     Objects(Objects) => objects::run::run,
+    #[command(subcommand)]
+    Notify(Notify) => |args, session| notify::run(&args, session),
     Inspect(Inspect) => pool::run::inspect::run,
     Doctor(Doctor) => |args, session| doctor::run::run(&args, session),
     Explain(Explain) => |args, session| service::run::explain::run(&args, session.json),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pool::Entry;
+use protocol::api::is_behind;
 
 use crate::failure::Result;
 use crate::host::callers::users::Peer;
@@ -10,10 +11,6 @@ use crate::ops::devices::stores::store_outages::unless_stalled;
 use crate::ops::replication::list::JobOfDataset;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::replication::job::{PENDING, ReplicationJob};
-
-/// A copy is behind after this number of runs, and this time in seconds. The rules for alerts say the same.
-const RUNS: u64 = 3;
-const PATIENCE: u64 = 3600;
 
 /// The lag of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +24,7 @@ pub(crate) struct ReplicationLag {
 impl ReplicationLag {
     /// Returns whether a copy is behind: several runs did not bring it further.
     pub(crate) fn is_behind(self, job: &ReplicationJob) -> bool {
-        self.lag > PATIENCE.saturating_add(job.every.saturating_mul(RUNS))
+        is_behind(self.lag, job.every)
     }
 }
 
