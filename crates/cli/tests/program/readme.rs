@@ -45,6 +45,11 @@ esac
 RCLONE
     chmod +x /usr/local/bin/rclone"#;
 
+/// A program gets all messages.
+const MESSAGES: &str = r#"mkdir -p /etc/strongroom /var/lib/strongroom
+    printf '[[program]]\npath = "/bin/cat"\n' > /etc/strongroom/notify.toml
+    chmod 600 /etc/strongroom/notify.toml"#;
+
 /// A pool of two disks.
 const MIRROR: &str = "truncate -s 4G /mnt/other/tank2.pool
     strongroom pool attach tank /var/lib/tank.pool /mnt/other/tank2.pool
@@ -77,6 +82,7 @@ const PLACES: &[Place] = &[
     place(&["docs/guide/src/sharing.md"], &[HOME, USERS]),
     place(&["docs/guide/src/backup.md"], &[HOME, HOST]),
     place(&["docs/guide/src/replication.md"], &[HOME, DISK, USERS]),
+    place(&["docs/guide/src/notify.md"], &[HOME, MESSAGES]),
     place(&["docs/guide/src/luks.md"], &["cd ~"]),
     place(&["docs/guide/src/directories.md"], &[]),
     place(&["docs/guide/src/serving.md"], &[TANK]),
@@ -213,6 +219,11 @@ const BLOCKS: &[(&str, &str, How)] = &[
         "docs/guide/src/luks.md",
         "truncate -s 64M sealed.img",
         Without("", &[("strongroom luks format", NO_TERMINAL)]),
+    ),
+    (
+        "docs/guide/src/notify.md",
+        "strongroom notify test                               # a message to each target, and its result",
+        Without("", &[("systemctl", NO_SYSTEMD)]),
     ),
     ("docs/guide/src/luks.md", "strongroom luks open --token-only /dev/sdb data", Not(NO_DISK)),
     (
