@@ -85,7 +85,20 @@ impl Follower<'_> {
         let header = &pinned.header;
         system.try_for_each(|part| put(header, &part))?;
         let walk = StateWalk::new(engine, base, COPIED_NODES);
-        walk.state(&pinned.root, &mut |part| put(header, &part))?;
+        let walked = walk.state(&pinned.root, &mut |part| put(header, &part));
+        if walked.is_err() && !engine.space.is_pinned() {
+            // Later states have overwritten what was read.
+            return Err(interrupted(engine));
+        }
+        walked?;
+        let stale = pinned.stale.as_ref();
+        engine.space.each_free_run(stale, |segment, offset, len| {
+            Ok(image.discard(header, segment, offset, len)?)
+        })?;
+        // Space that was used again meanwhile has something else.
+        if stops() || !engine.space.is_pinned() {
+            return Err(interrupted(engine));
+        }
         if walk.lost() > 0 {
             let (pool, image) = (self.name(), image.name());
             tracing::error!(
@@ -94,14 +107,6 @@ impl Follower<'_> {
                 records = walk.lost(),
                 "damaged records could not be copied to the image"
             );
-        }
-        let stale = pinned.stale.as_ref();
-        engine.space.each_free_run(stale, |segment, offset, len| {
-            Ok(image.discard(header, segment, offset, len)?)
-        })?;
-        // Space that was used again meanwhile has something else.
-        if stops() || !engine.space.is_pinned() {
-            return Err(interrupted(engine));
         }
         image.finish(header)?;
         pinned.is_copied = true;
