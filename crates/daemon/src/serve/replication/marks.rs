@@ -18,6 +18,9 @@ use crate::state::daemon::Daemon;
 use crate::state::replication::job::PENDING;
 use crate::state::replication::progress::RunProgress;
 
+/// The most old pending bookmarks of a job without a common snapshot, in each dataset.
+const PENDING_MAX: usize = 64;
+
 /// The bookmarks of a job in one dataset of its source.
 pub(super) struct SourceMarks<'a> {
     pub(super) daemon: &'a Arc<Daemon>,
@@ -38,14 +41,26 @@ struct WantedMark {
     of: String,
 }
 
+/// The bookmarks that a job does not need any more, of its old ones, which begin with the oldest. Without a common snapshot
+/// an old one may be of a copy that the owner cannot see now. So only the oldest pending ones go: each failed attempt at a
+/// first copy may leave one.
+fn needless<'a>(old: &[&'a str], has_base: bool) -> Vec<&'a str> {
+    if has_base {
+        return old.to_vec();
+    }
+    let pending = old.iter().copied().filter(|name| name.ends_with(PENDING));
+    let pending: Vec<&str> = pending.collect();
+    let excess = pending.len().saturating_sub(PENDING_MAX);
+    pending[..excess].to_vec()
+}
+
 impl SourceMarks<'_> {
     /// Makes a bookmark of the newest snapshot that both sides have, and of each snapshot that comes next. The other
     /// bookmarks of the job go.
     pub(super) fn keep(&self, last: Option<u64>, coming: &[&SavePoint]) -> Result<()> {
         let listed = self.listed()?;
         let last = last.and_then(|guid| self.copied(&listed, guid));
-        // Without a common snapshot an older bookmark may be of a copy that the owner cannot see now.
-        let may_destroy = last.is_some();
+        let has_base = last.is_some();
         let coming = coming.iter().map(|point| WantedMark {
             name: format!("{}{:016x}{PENDING}", self.prefix, point.guid),
             guid: point.guid,
@@ -55,16 +70,12 @@ impl SourceMarks<'_> {
         for mark in &wanted {
             self.make(&listed, mark)?;
         }
-        if !may_destroy {
-            return Ok(());
-        }
         let names: BTreeSet<&str> = wanted.iter().map(|mark| mark.name.as_str()).collect();
-        let own = listed.bookmarks.iter();
-        let own = own.filter(|mark| mark.name.starts_with(&self.prefix));
-        for mark in own.filter(|mark| !names.contains(mark.name.as_str())) {
-            self.destroy(&mark.name)?;
-        }
-        Ok(())
+        let old = listed.bookmarks.iter().map(|mark| mark.name.as_str());
+        let old = old.filter(|name| name.starts_with(&self.prefix) && !names.contains(name));
+        let old: Vec<&str> = old.collect();
+        let needless = needless(&old, has_base);
+        needless.into_iter().try_for_each(|name| self.destroy(name))
     }
 
     /// The dataset as it is now.
@@ -108,5 +119,25 @@ impl SourceMarks<'_> {
         let what = format!("a job destroys its older bookmark {name}");
         let context = &mut CallerContext::internal(&what, &mut silent);
         self.daemon.destroy_bookmark(&name, context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_at_a_first_copy_leave_few_bookmarks() {
+        let names: Vec<String> = (0..PENDING_MAX + 2)
+            .map(|number| format!("#m.{number:03}{PENDING}"))
+            .collect();
+        let mut old: Vec<&str> = names.iter().map(String::as_str).collect();
+        old.insert(0, "#m.base");
+        assert_eq!(needless(&old, true), old);
+        assert_eq!(
+            needless(&old, false),
+            [names[0].as_str(), names[1].as_str()]
+        );
+        assert!(needless(&old[..PENDING_MAX], false).is_empty());
     }
 }
