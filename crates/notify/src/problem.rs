@@ -6,8 +6,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use protocol::api::{
-    Ask, Command, DeviceRow, Failure, FailureKind, PoolReport, ProblemKind, ReplicationRow, Reply,
-    Severity, advice, command, is_behind,
+    Ask, Command, DeviceRow, Failure, FailureKind, Fullness, PoolReport, ProblemKind,
+    ReplicationRow, Reply, Severity, advice, command, is_behind,
 };
 use protocol::client::{DaemonConnection, Terminal};
 use secret::Secret;
@@ -53,13 +53,14 @@ impl ProblemSurvey {
             Ok(answer) => ProblemSurvey::of(answer),
             Err(failure) => {
                 let mut survey = ProblemSurvey::default();
-                survey.add(CurrentProblem {
+                let problem = CurrentProblem {
                     pool: None,
                     subject: "daemon".into(),
                     is_critical: true,
                     text: failure.message,
                     action: Some("systemctl status strongroom".into()),
-                });
+                };
+                survey.add("", problem);
                 survey
             }
         }
@@ -80,38 +81,43 @@ impl ProblemSurvey {
 
     fn add_pool(&mut self, pool: &PoolReport) {
         let rows = advice(pool);
-        let health: String = { rows.iter() }
-            .filter(|row| row.kind == ProblemKind::Health)
-            .map(|row| row.text.as_str())
-            .collect();
+        let is_bad = |device: &&DeviceRow| !GOOD_STATES.contains(&device.state.as_str());
+        let bad: Vec<&DeviceRow> = pool.devices.iter().filter(is_bad).collect();
+        let level = Fullness::of(pool.allocated, pool.free).level;
+        let mut named = String::new();
         for row in rows {
-            let subject = match row.kind {
-                ProblemKind::Health => "health",
-                ProblemKind::Damage => "damage",
-                ProblemKind::Scrub => "scrub",
-                ProblemKind::Space => "space",
-                ProblemKind::Keys => "keys",
+            let (subject, detail) = match row.kind {
+                ProblemKind::Health => {
+                    named += &row.text;
+                    let states = bad.iter().map(|one| format!("{} {}", one.path, one.state));
+                    let states: Vec<String> = states.collect();
+                    let text = without_numbers(&row.text);
+                    ("health", format!("{text}\0{level}\0{}", states.join("\0")))
+                }
+                ProblemKind::Damage => ("damage", row.text.clone()),
+                ProblemKind::Scrub => ("scrub", String::new()),
+                ProblemKind::Space => ("space", level.to_string()),
+                ProblemKind::Keys => ("keys", row.text.clone()),
             };
-            self.add(CurrentProblem {
+            let problem = CurrentProblem {
                 pool: Some(row.pool),
                 subject: subject.into(),
                 is_critical: row.severity == Severity::Critical,
                 text: row.text,
                 action: row.action,
-            });
+            };
+            self.add(&detail, problem);
         }
         // The first device that failed is named by the trouble of the pool.
-        let is_bad = |device: &&DeviceRow| {
-            !GOOD_STATES.contains(&device.state.as_str()) && !health.contains(&device.path)
-        };
-        for device in pool.devices.iter().filter(is_bad) {
-            self.add(CurrentProblem {
+        for device in bad.iter().filter(|device| !named.contains(&device.path)) {
+            let problem = CurrentProblem {
                 pool: Some(pool.name.clone()),
                 subject: format!("device {}", device.path),
                 is_critical: false,
                 text: format!("{} is {}", device.path, device.state),
                 action: Some(format!("strongroom pool status {}", pool.name)),
-            });
+            };
+            self.add(&device.state, problem);
         }
     }
 
@@ -119,42 +125,41 @@ impl ProblemSurvey {
         let pool = job.source.split(['/', '@']).next().map(str::to_owned);
         let (name, source) = (&job.name, &job.source);
         let action = Some(format!("strongroom replicate status {name} {source}"));
-        let mut add = |what: &str, text: String| {
-            self.add(CurrentProblem {
+        let mut add = |what: &str, detail: &str, text: String| {
+            let problem = CurrentProblem {
                 pool: pool.clone(),
                 subject: format!("{what} of {name} {source}"),
                 is_critical: false,
                 text,
                 action: action.clone(),
-            });
+            };
+            self.add(detail, problem);
         };
         if job.state == "failed" {
             let why = job.error.as_deref().unwrap_or("its last run failed");
-            add("run", format!("the job {name} cannot copy {source}: {why}"));
+            let text = format!("the job {name} cannot copy {source}: {why}");
+            add("run", &without_numbers(why), text);
         }
         if is_behind(job.lag, job.every) {
             let hours = job.lag / 3600;
-            add(
-                "lag",
-                format!("the copy of {source} by {name} is {hours} h behind"),
-            );
+            let text = format!("the copy of {source} by {name} is {hours} h behind");
+            add("lag", "", text);
         }
     }
 
-    fn add(&mut self, mut problem: CurrentProblem) {
+    /// Adds a problem. It stays the same one as long as its pool, subject, severity and `detail` do.
+    fn add(&mut self, detail: &str, mut problem: CurrentProblem) {
         problem.text = problem.text.chars().take(TEXT_MAX).collect();
         let pool = problem.pool.as_deref().unwrap_or_default();
-        // The number of seconds in a text grows, and the problem is the same.
-        let kept = match problem.subject.starts_with("device ") {
-            true => problem.text.clone(),
-            false => problem.text.replace(|c: char| c.is_ascii_digit(), ""),
-        };
-        let key = format!(
-            "{pool}\0{}\0{}\0{kept}",
-            problem.subject, problem.is_critical
-        );
+        let (subject, is_critical) = (&problem.subject, problem.is_critical);
+        let key = format!("{pool}\0{subject}\0{is_critical}\0{detail}");
         self.problems.insert(key, problem);
     }
+}
+
+/// A text without its numbers: of a problem that stays, they grow.
+fn without_numbers(text: &str) -> String {
+    text.replace(|c: char| c.is_ascii_digit(), "")
 }
 
 /// Asks for the states of all pools and jobs. A daemon that hangs is one that does not answer.
@@ -193,4 +198,67 @@ impl Terminal for NoTerminal {
     }
 
     fn notice(&mut self, _: &str) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::api::ScrubRow;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pool(changes: Value) -> PoolReport {
+        let mut report = json!({
+            "name": "tank", "guid": 7, "health": "ONLINE", "trouble": null, "action": null, "size": 1000,
+            "allocated": 10, "free": 990, "dedupratio": 1.0, "freeing": false, "read_only": false, "txg": 5,
+            "devices": [], "scrub": ScrubRow::default(), "resilver": ScrubRow::default(), "damage": [],
+        });
+        let (Value::Object(all), Value::Object(changes)) = (&mut report, changes) else {
+            unreachable!("both are objects");
+        };
+        all.extend(changes);
+        serde_json::from_value(report).unwrap()
+    }
+
+    fn keys(changes: Value) -> Vec<String> {
+        let survey = ProblemSurvey::of(SurveyAnswer {
+            pools: vec![pool(changes)],
+            jobs: Vec::new(),
+        });
+        survey.problems.into_keys().collect()
+    }
+
+    fn device(path: &str, state: &str) -> Value {
+        json!({
+            "path": path, "guid": 1, "size": 1, "state": state, "group": 0, "is_log": false, "parity": 0, "column": 0,
+            "replaces": null, "was_spare": false, "read": 0, "write": 0, "checksum": 0,
+        })
+    }
+
+    #[test]
+    fn a_problem_is_the_same_one_until_something_else_is_wrong() {
+        assert_eq!(keys(json!({})), [] as [String; 0]);
+        let silent = |seconds: u64| {
+            let trouble = format!("/d1 has not answered for {seconds} s.");
+            keys(
+                json!({"health": "STALLED", "trouble": trouble, "devices": [device("/d1", "SLOW")]}),
+            )
+        };
+        assert_eq!(silent(61), silent(121));
+        let failed = |path: &str| {
+            let trouble = format!("{path} failed.");
+            keys(
+                json!({"health": "DEGRADED", "trouble": trouble, "devices": [device(path, "FAULTED")]}),
+            )
+        };
+        assert_eq!(failed("/d1").len(), 1);
+        assert_ne!(failed("/d1"), failed("/d2"));
+        let damaged = |file: &str| keys(json!({"damage": [file]}));
+        assert_ne!(damaged("/photo1"), damaged("/photo2"));
+        let full = |used: u64| {
+            keys(json!({"allocated": used, "free": 1000 - used, "trouble": format!("{used} used")}))
+        };
+        assert_eq!(full(810), full(820));
+        assert_ne!(full(820), full(910));
+    }
 }
