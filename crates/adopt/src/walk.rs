@@ -35,6 +35,8 @@ pub(crate) struct TreeWalk<'a> {
     path: PathBuf,
     /// None in a dry run if it would be made.
     target: Option<FileId>,
+    /// True if nothing is copied into what is mounted in the target.
+    stays_on_mount: bool,
 }
 
 /// The greatest depth of directories: each level has two open files.
@@ -54,7 +56,8 @@ pub(crate) fn walk<'a>(
     go(walk)
 }
 
-/// Copies entries of one directory into the other, which keeps its attributes.
+/// Copies entries of one directory into the other, which keeps its attributes. What is mounted in the target stays as it
+/// is.
 pub(crate) fn walk_names<'a>(
     copier: Copier<'a>,
     places: FileSystems,
@@ -62,6 +65,7 @@ pub(crate) fn walk_names<'a>(
     names: Vec<OsString>,
 ) -> Copier<'a> {
     let mut walk = TreeWalk::new(copier, places, Some(&to));
+    walk.stays_on_mount = true;
     walk.enter_names(from, Some(to), false, names);
     go(walk)
 }
@@ -106,6 +110,7 @@ impl<'a> TreeWalk<'a> {
             levels: Vec::new(),
             path: PathBuf::new(),
             target: to.map(FileNode::identity),
+            stays_on_mount: false,
         }
     }
 
@@ -187,6 +192,11 @@ impl<'a> TreeWalk<'a> {
                 ));
             }
             Some(old) => {
+                if Some(old.meta.dev()) != device && self.stays_on_mount {
+                    return Err(Trouble::new(
+                        "something is mounted there; it was left as it is",
+                    ));
+                }
                 if Some(old.meta.dev()) != device {
                     self.places.check(old.meta.dev())?;
                 }

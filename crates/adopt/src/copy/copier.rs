@@ -422,9 +422,19 @@ fn remove(dir: &FileNode, name: &OsStr) {
     let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
 }
 
-/// Gives a finished copy its name. What has the name now is replaced only if it was looked at.
+/// Gives a finished copy its name. What has the name now is replaced only if it is as it was when it was looked at.
 fn name_it(dir: &FileNode, temporary: &OsStr, to: &To<'_>) -> Result<()> {
     let name = name(to.path);
+    if let Some(old) = &to.old {
+        let seen = |node: &FileNode| (node.identity(), version(&node.meta));
+        let now = dir.child(name).context("the target cannot be looked at")?;
+        if now.is_some_and(|now| seen(&now) != seen(old)) {
+            remove(dir, temporary);
+            return Err(Trouble::new(
+                "another program changed it in the target meanwhile; run the command again",
+            ));
+        }
+    }
     let replace = || rustix::fs::renameat(dir, temporary, dir, name);
     let done = match to.old {
         Some(_) => replace(),

@@ -1,17 +1,20 @@
 //! The versions of a file.
 
+use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
 
 use console::outcome::{Outcome, Result};
-use console::session::other;
+use console::session::{other, usage};
 use console::show::table::Column;
 use console::show::{json, size, table, time};
 use protocol::accounts::user_name;
 use protocol::api::{Failure, FailureKind};
+use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::copy::node::version;
+use crate::copy::node::{FileNode, version};
 use crate::versions::args::VersionsArgs;
 use crate::versions::location::FileLocation;
 
@@ -20,7 +23,7 @@ use crate::versions::location::FileLocation;
 pub(crate) struct StoredVersion {
     kind: &'static str,
     /// The time of the last change of the contents, in seconds since 1970.
-    changed: u64,
+    changed: i64,
     bytes: u64,
     uid: u32,
     user: Option<String>,
@@ -65,9 +68,7 @@ impl VersionList {
             }
         }
         if let Some(dir) = &location.dir {
-            let present = dir.child(location.name());
-            let present =
-                present.map_err(|error| other(format!("cannot look at the file: {error}")))?;
+            let present = present(dir, location.name())?;
             if let Some(present) = present {
                 list.add(present.meta, None);
             }
@@ -95,7 +96,7 @@ impl StoredVersion {
     fn new(meta: Metadata) -> StoredVersion {
         StoredVersion {
             kind: kind(&meta),
-            changed: u64::try_from(meta.mtime()).unwrap_or(0),
+            changed: meta.mtime(),
             bytes: meta.len(),
             uid: meta.uid(),
             user: user_name(meta.uid()),
@@ -112,7 +113,7 @@ impl StoredVersion {
         };
         let changed = match script {
             true => self.changed.to_string(),
-            false => time::second(self.changed),
+            false => time::second(self.changed.max(0) as u64),
         };
         let (bytes, places) = (size::show(self.bytes, script), self.places(script));
         vec![changed, bytes, owner, self.kind.into(), places]
@@ -149,6 +150,19 @@ fn kind(meta: &Metadata) -> &'static str {
     } else {
         "device"
     }
+}
+
+/// The entry of this name in a directory of the dataset. Another dataset may be mounted there.
+pub(crate) fn present(dir: &FileNode, name: &OsStr) -> Result<Option<FileNode>> {
+    dir.child_on_mount(name).map_err(|error| {
+        let shown = Path::new(name).display();
+        match Errno::from_io_error(&error) {
+            Some(Errno::XDEV) => usage(format!(
+                "something else is mounted at '{shown}'; name a file in it"
+            )),
+            _ => other(format!("cannot look at '{shown}': {error}")),
+        }
+    })
 }
 
 /// Shows the versions of a file.

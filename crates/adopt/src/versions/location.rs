@@ -10,6 +10,7 @@ use console::mount_type;
 use console::outcome::Result;
 use console::session::{other, usage};
 use protocol::api::{Failure, FailureKind};
+use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::copy::node::FileNode;
@@ -144,11 +145,16 @@ fn mount_root(dir: &FileNode) -> io::Result<Option<FileNode>> {
             return Ok(Some(dir));
         }
         let above = dir.parent()?;
-        let is_same_mount =
-            above.meta.dev() == dir.meta.dev() && above.identity() != dir.identity();
-        at = is_same_mount.then_some(above);
+        let is_same_mount = mount_of(&above)? == mount_of(&dir)?;
+        at = (is_same_mount && above.identity() != dir.identity()).then_some(above);
     }
     Ok(None)
+}
+
+/// The number of the mount that a directory is seen through.
+fn mount_of(dir: &FileNode) -> io::Result<u64> {
+    let seen = rustix::fs::statx(dir, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    Ok(seen.stx_mnt_id)
 }
 
 /// The path at which a directory is at present.

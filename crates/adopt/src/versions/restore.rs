@@ -11,11 +11,12 @@ use homes::stack::run::more_files;
 use protocol::api::{Failure, FailureKind};
 
 use crate::args::Adopt;
+use crate::copy::comparison::is_equal;
 use crate::copy::copier::Copier;
-use crate::copy::node::FileNode;
+use crate::copy::node::{FileNode, version};
 use crate::place::{self, FileSystems};
 use crate::versions::args::VersionsArgs;
-use crate::versions::list::VersionList;
+use crate::versions::list::present;
 use crate::versions::location::FileLocation;
 use crate::walk::walk_names;
 
@@ -30,11 +31,9 @@ pub(crate) fn restore(
     if name.is_empty() || name.contains('/') || name == "." || name == ".." {
         return Err(usage(format!("'{snapshot}' is not the name of a snapshot")));
     }
-    let (from, version) = version_of(location, name, args)?;
+    let (from, found) = version_of(location, name, args)?;
     let to = target(location, args)?;
-    if !args.force {
-        check_present(location, &version, &to, args)?;
-    }
+    check_present(location, &found, &to, args)?;
     more_files();
     let mut places = FileSystems::default();
     let checked = places.check(to.meta.dev());
@@ -110,21 +109,22 @@ fn target(location: &FileLocation, args: &VersionsArgs) -> Result<FileNode> {
     }
 }
 
-/// Refuses to replace what no snapshot has.
+/// Refuses to replace what no snapshot has, unless that is wanted.
 fn check_present(
     location: &FileLocation,
-    version: &FileNode,
+    from: &FileNode,
     to: &FileNode,
     args: &VersionsArgs,
 ) -> Result<()> {
-    let present = to.child(location.name());
-    let present = present.map_err(|error| other(format!("cannot look at the target: {error}")))?;
-    let Some(present) = present else {
+    let Some(present) = present(to, location.name())? else {
         return Ok(());
     };
+    if args.force {
+        return Ok(());
+    }
     let exists = |what: &str| Err(Failure::new(FailureKind::Exists, what.to_owned()));
     let shown = args.file.display();
-    if version.meta.is_dir() && present.meta.is_dir() {
+    if from.meta.is_dir() && present.meta.is_dir() {
         return exists(&format!(
             "the directory '{shown}' exists; with -f, files in it are replaced by those of the snapshot"
         ));
@@ -135,16 +135,30 @@ fn check_present(
             "the target has something of the name of '{shown}'; -f replaces it"
         ));
     }
-    let list = VersionList::find(location)?;
-    let is_kept =
-        { list.versions.iter() }.any(|version| version.is_present && !version.snapshots.is_empty());
-    match is_kept {
+    match is_kept(location, &present)? {
         true => Ok(()),
         false => exists(&format!(
             "the present version of '{shown}' is in no snapshot; take a snapshot first, replace it with -f, \
              or restore elsewhere with --to"
         )),
     }
+}
+
+/// Returns whether a snapshot has the present version. One that was restored before has another time of its last change.
+fn is_kept(location: &FileLocation, present: &FileNode) -> Result<bool> {
+    let cannot = |error| other(format!("cannot compare it with the snapshots: {error}"));
+    for name in location.snapshots().map_err(cannot)? {
+        // A snapshot that cannot be read keeps nothing that can be relied on.
+        let Ok(Some(found)) = location.in_snapshot(&name) else {
+            continue;
+        };
+        let is_same = (found.meta.file_type(), version(&found.meta))
+            == (present.meta.file_type(), version(&present.meta));
+        if is_same || !present.meta.is_dir() && is_equal(&found, present).map_err(cannot)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Locks the target, so that no other copy takes files of this one for its own.

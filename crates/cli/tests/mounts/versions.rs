@@ -116,6 +116,9 @@ fn a_version_comes_back_as_it_was() {
         assert_eq!(&value[..len], b"old");
     };
     same(&letter, &home.join(".snapshot/mon/letter"));
+    // It is that of a snapshot again, though it was changed later.
+    place.ok(&format!("versions -r tue {}", letter.display()));
+    assert_eq!(fs::read(&letter).unwrap(), b"the second");
     fs::write(&letter, b"not kept").unwrap();
     place.refuses(&restore, EXISTS, "in no snapshot");
     place.ok(&format!("{restore} -f"));
@@ -207,4 +210,27 @@ fn nothing_but_the_snapshots_of_the_dataset_is_believed() {
     for (line, code, why) in refused {
         place.refuses(line, code, why);
     }
+}
+
+#[test]
+fn a_dataset_that_is_mounted_inside_stays_as_it_is() {
+    let Some((place, home)) = place() else { return };
+    fs::create_dir_all(home.join("docs/inner")).unwrap();
+    fs::write(home.join("docs/inner/covered"), b"old").unwrap();
+    place.ok("snapshot tank/home@mon");
+    fs::remove_file(home.join("docs/inner/covered")).unwrap();
+    place.ok("create -o mountpoint={DIR}/home/docs/inner tank/home/inner");
+    fs::set_permissions(home.join("docs/inner"), fs::Permissions::from_mode(0o711)).unwrap();
+    place.refuses("versions {DIR}/home/docs/inner", USAGE, "is mounted at");
+    place.refuses(
+        "versions -f -r mon {DIR}/home/docs/inner",
+        USAGE,
+        "is mounted at",
+    );
+    let said = place.run(&place.words("versions -f -r mon {DIR}/home/docs"));
+    assert_eq!(said.code, OTHER);
+    has(&said.err, "is mounted there");
+    assert!(!home.join("docs/inner/covered").exists());
+    let mode = fs::metadata(home.join("docs/inner")).unwrap().mode();
+    assert_eq!(mode & 0o7777, 0o711);
 }
