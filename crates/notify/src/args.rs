@@ -10,8 +10,8 @@ use clap::{Args, Subcommand};
 /// damaged data, a pool that is almost full, a scrub that is too long ago, keys that are not loaded after a start, a
 /// copy that is behind. It is also a problem if the daemon does not answer.
 ///
-/// Each target is told of a problem once, and again when it is solved. All that is new goes into one message. A
-/// target gets at most 6 messages in an hour; what comes later waits for the next one. If a message cannot be
+/// Each target is told of a problem once, and again when it has been gone for 10 minutes. All that is new goes into
+/// one message. A target gets at most 6 messages in an hour; what comes later waits for the next one. If a message cannot be
 /// sent, it is tried again at the next run.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
@@ -62,7 +62,14 @@ pub struct NotifyRunArgs {
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
-    pub(crate) files: NotifyFiles,
+    pub(crate) config: NotifyFile,
+    /// Remember in this file what was told
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/var/lib/strongroom/notify.json"
+    )]
+    pub(crate) state: PathBuf,
 }
 
 /// Send a test message to each target
@@ -81,12 +88,12 @@ EXIT CODES
   is none.")]
 pub struct NotifyTestArgs {
     #[command(flatten)]
-    pub(crate) files: NotifyFiles,
+    pub(crate) config: NotifyFile,
 }
 
-/// The files of the command.
+/// The file with the targets.
 #[derive(Args, Debug)]
-pub(crate) struct NotifyFiles {
+pub(crate) struct NotifyFile {
     /// Read the targets from this file
     #[arg(
         short,
@@ -95,11 +102,4 @@ pub(crate) struct NotifyFiles {
         default_value = "/etc/strongroom/notify.toml"
     )]
     pub(crate) config: PathBuf,
-    /// Remember in this file what was told
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/var/lib/strongroom/notify.json"
-    )]
-    pub(crate) state: PathBuf,
 }

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use console::outcome::Result;
 use console::session::usage;
 use protocol::api::{Failure, FailureKind};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use serde::Deserialize;
 
 /// The greatest length of the file.
@@ -124,28 +126,20 @@ impl NotifyConfig {
     /// other user may read it.
     pub(crate) fn read(path: &Path) -> Result<NotifyConfig> {
         let shown = path.display();
-        let file = File::open(path).map_err(|error| {
-            let kind = match error.kind() {
-                std::io::ErrorKind::NotFound => FailureKind::NotFound,
-                _ => FailureKind::Other,
-            };
-            Failure::new(
-                kind,
-                format!("cannot open '{shown}': {error}; 'strongroom notify -h' shows an example"),
-            )
+        let file = open_private(path).map_err(|failure| match failure.kind {
+            FailureKind::NotFound => Failure {
+                message: format!(
+                    "{}; 'strongroom notify -h' shows an example",
+                    failure.message
+                ),
+                ..failure
+            },
+            _ => failure,
         })?;
-        let cannot = |error| Failure::other(format!("cannot read '{shown}': {error}"));
-        let meta = file.metadata().map_err(cannot)?;
-        let is_owned = [0, rustix::process::geteuid().as_raw()].contains(&meta.uid());
-        if !meta.is_file() || !is_owned || meta.mode() & 0o077 != 0 {
-            return Err(usage(format!(
-                "'{shown}' has to be a file of root or of this user with mode 600: its programs run as this user"
-            )));
-        }
         let mut text = String::new();
         file.take(LEN_MAX + 1)
             .read_to_string(&mut text)
-            .map_err(cannot)?;
+            .map_err(|error| Failure::other(format!("cannot read '{shown}': {error}")))?;
         if text.len() as u64 > LEN_MAX {
             return Err(usage(format!("'{shown}' is longer than {LEN_MAX} bytes")));
         }
@@ -157,10 +151,7 @@ impl NotifyConfig {
         let config: NotifyConfig = toml_edit::de::from_str(text).map_err(|error| {
             let line = error.span().and_then(|span| text.get(..span.start));
             let line = line.map_or(1, |before| before.matches('\n').count() + 1);
-            format!(
-                "line {line}: {}",
-                error.message().trim().replace('\n', "; ")
-            )
+            format!("line {line}: {}", without_values(error.message()))
         })?;
         let targets = config.targets();
         if targets.is_empty() {
@@ -184,6 +175,42 @@ impl NotifyConfig {
     }
 }
 
+/// Opens a file of root or of this user that no other user may read.
+pub(crate) fn open_private(path: &Path) -> Result<File> {
+    let shown = path.display();
+    // A FIFO must not hold the command up.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::empty());
+    let file = File::from(opened.map_err(|error| {
+        let kind = match error {
+            Errno::NOENT => FailureKind::NotFound,
+            _ => FailureKind::Other,
+        };
+        Failure::new(kind, format!("cannot open '{shown}': {error}"))
+    })?);
+    let meta = file.metadata();
+    let meta = meta.map_err(|error| Failure::other(format!("cannot read '{shown}': {error}")))?;
+    let is_owned = [0, rustix::process::geteuid().as_raw()].contains(&meta.uid());
+    match meta.is_file() && is_owned && meta.mode() & 0o077 == 0 {
+        true => Ok(file),
+        false => Err(usage(format!(
+            "'{shown}' has to be a file of root or of this user, with mode 600"
+        ))),
+    }
+}
+
+/// The message of the parser without values of the file, which may be secrets. Names of fields are none.
+fn without_values(message: &str) -> String {
+    let message = message.trim().replace('\n', "; ");
+    match message.starts_with("unknown field") {
+        true => message,
+        false => {
+            let end = message.find(['`', '"']).unwrap_or(message.len());
+            message[..end].trim_end().to_owned()
+        }
+    }
+}
+
 fn check(target: &NotifyTarget) -> std::result::Result<(), String> {
     let is_printable = |text: &str| text.chars().all(|c| c.is_ascii_graphic());
     match target {
@@ -201,6 +228,14 @@ fn check(target: &NotifyTarget) -> std::result::Result<(), String> {
                     let rest = webhook.url.strip_prefix(here);
                     rest.is_some_and(|rest| rest.starts_with([':', '/']))
                 });
+            let has_user = webhook
+                .url
+                .split('/')
+                .nth(2)
+                .is_some_and(|host| host.contains('@'));
+            if has_user {
+                return Err(format!("the webhook {shown} has a user; use token-file"));
+            }
             if !is_printable(&webhook.url) || !(webhook.url.starts_with("https://") || is_here) {
                 return Err(format!(
                     "the webhook {shown} has to begin with https://; http:// is for this machine only"
@@ -247,11 +282,23 @@ mod tests {
                 "line 2",
             ),
             ("[[program]]\npath = \"tell\"\n", "whole path"),
+            (
+                "[[webhook]]\nform = \"json\"\nurl = \"http://localhost:80@other.example/\"\n",
+                "has a user",
+            ),
             ("weekly = \"monday\"\n", "line 1"),
         ];
         for (text, why) in refused {
             let said = NotifyConfig::parse(text).unwrap_err();
             assert!(said.contains(why), "{text}: {said}");
+        }
+        for text in [
+            "[[webhook]]\nurl = \"https://a/\"\nform = \"SECRET\"\n",
+            "[[program]]\npath = \"/a\"\nargs = \"SECRET\"\n",
+            "[[mail]]\nto = SECRET\n",
+        ] {
+            let said = NotifyConfig::parse(text).unwrap_err();
+            assert!(!said.contains("SECRET"), "{said}");
         }
         assert_eq!(
             host("https://user:word@a.example:8443/x?y"),

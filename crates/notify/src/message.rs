@@ -37,13 +37,16 @@ impl NoticeToPeople {
             ([], []) => return None,
             ([], [one]) => format!("{} solved", subject(one)),
             ([], all) => format!("{} problems are solved", all.len()),
-            ([one], _) => match one.is_critical {
-                true => format!("CRITICAL: {}", subject(one)),
-                false => format!("{} needs attention", subject(one)),
+            ([first, others @ ..], _) => match others.iter().all(|one| one.pool == first.pool) {
+                true => format!("{} needs attention", subject(first)),
+                false => format!("{} new problems", news.new.len()),
             },
-            (all, _) => format!("{} new problems", all.len()),
         };
         let is_critical = news.new.iter().any(|problem| problem.is_critical);
+        let title = match is_critical {
+            true => format!("CRITICAL: {title}"),
+            false => title,
+        };
         let mut body = String::new();
         list(&mut body, "Problems:", &news.new);
         list(&mut body, "Solved:", &news.solved);
@@ -83,7 +86,7 @@ impl NoticeToPeople {
         for pool in &answer.pools {
             let _ = writeln!(body, "{}", of_pool(pool));
         }
-        for job in &answer.jobs {
+        for job in answer.jobs.iter().flatten() {
             let _ = writeln!(body, "{}", of_job(job));
         }
         if answer.pools.is_empty() {
@@ -152,7 +155,8 @@ fn of_pool(pool: &PoolReport) -> String {
         0 => "never scrubbed".to_owned(),
         ended => format!("scrubbed {}", time::minute(ended)),
     };
-    format!("{}: {}, {full} % full, {scrub}", pool.name, pool.health)
+    let line = format!("{}: {}, {full} % full, {scrub}", pool.name, pool.health);
+    text::in_a_cell(&line).into_owned()
 }
 
 fn of_job(job: &ReplicationRow) -> String {
@@ -160,8 +164,33 @@ fn of_job(job: &ReplicationRow) -> String {
         Some(newest) => format!("the copy is of {}", time::minute(newest)),
         None => "nothing was copied yet".to_owned(),
     };
-    format!(
-        "{} of {} to {}: {}, {newest}",
-        job.name, job.source, job.target, job.state
-    )
+    let (name, source, target, state) = (&job.name, &job.source, &job.target, &job.state);
+    let line = format!("{name} of {source} to {target}: {state}, {newest}");
+    text::in_a_cell(&line).into_owned()
+}
+
+/// The begin of a text, with at most so many bytes, and where the rest is.
+pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
+    const REST: &str = "...\nThere is more: see 'strongroom pool status -x'.\n";
+    match text.len() <= bytes_max {
+        true => text.to_owned(),
+        false => text[..text.floor_char_boundary(bytes_max - REST.len())].to_owned() + REST,
+    }
+}
+
+/// The text in lines of at most so many bytes. Longer ones are broken at a blank, if there is one.
+pub(crate) fn folded(text: &str, bytes_max: usize) -> String {
+    let mut out = String::new();
+    for mut line in text.lines() {
+        while line.len() > bytes_max {
+            let most = line.floor_char_boundary(bytes_max);
+            let at = line[..most].rfind(' ').filter(|at| *at > 0).unwrap_or(most);
+            out += &line[..at];
+            out += "\n";
+            line = line[at..].trim_start_matches(' ');
+        }
+        out += line;
+        out += "\n";
+    }
+    out
 }

@@ -17,6 +17,10 @@ use serde::{Deserialize, Serialize};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The greatest number of characters of a text.
 const TEXT_MAX: usize = 1000;
+/// The states of a pool in which nothing is known of its devices.
+const UNKNOWN_STATES: [&str; 2] = ["UNAVAIL", "STALLED"];
+/// The begins of the subjects of jobs.
+const JOB_SUBJECTS: [&str; 2] = ["run of ", "lag of "];
 /// The states of a device about which nothing is to be done.
 const GOOD_STATES: [&str; 4] = ["ONLINE", "AVAIL", "RESILVERING", "REMOVING"];
 
@@ -43,7 +47,8 @@ pub(crate) struct ProblemSurvey {
 /// The answer of the daemon.
 pub(crate) struct SurveyAnswer {
     pub(crate) pools: Vec<PoolReport>,
-    pub(crate) jobs: Vec<ReplicationRow>,
+    /// None if the daemon did not tell them.
+    pub(crate) jobs: Option<Vec<ReplicationRow>>,
 }
 
 impl ProblemSurvey {
@@ -72,11 +77,43 @@ impl ProblemSurvey {
         for pool in &answer.pools {
             survey.add_pool(pool);
         }
-        for job in &answer.jobs {
-            survey.add_job(job);
+        match &answer.jobs {
+            Some(jobs) => jobs.iter().for_each(|job| survey.add_job(job)),
+            None => {
+                let problem = CurrentProblem {
+                    pool: None,
+                    subject: "jobs".into(),
+                    is_critical: false,
+                    text: "the daemon does not tell the jobs of replication".into(),
+                    action: Some("strongroom replicate list".into()),
+                };
+                survey.add("", problem);
+            }
         }
         survey.answer = Some(answer);
         survey
+    }
+
+    /// Returns whether there is a problem with the subject of another one.
+    pub(crate) fn has_subject(&self, told: &CurrentProblem) -> bool {
+        let mut problems = self.problems.values();
+        problems.any(|now| (&now.pool, &now.subject) == (&told.pool, &told.subject))
+    }
+
+    /// Returns whether a problem would be among these if there were one with its subject. A pool that does not answer, or
+    /// that is not imported, has no report on its devices and jobs.
+    pub(crate) fn knows(&self, told: &CurrentProblem) -> bool {
+        let Some(answer) = &self.answer else {
+            return false;
+        };
+        let is_job = JOB_SUBJECTS
+            .iter()
+            .any(|kind| told.subject.starts_with(kind));
+        let is_known = |name: &String| {
+            let mut pools = answer.pools.iter();
+            pools.any(|pool| pool.name == *name && !UNKNOWN_STATES.contains(&&*pool.health))
+        };
+        told.pool.as_ref().is_none_or(is_known) && (!is_job || answer.jobs.is_some())
     }
 
     fn add_pool(&mut self, pool: &PoolReport) {
@@ -84,14 +121,16 @@ impl ProblemSurvey {
         let is_bad = |device: &&DeviceRow| !GOOD_STATES.contains(&device.state.as_str());
         let bad: Vec<&DeviceRow> = pool.devices.iter().filter(is_bad).collect();
         let level = Fullness::of(pool.allocated, pool.free).level;
-        let mut named = String::new();
         for row in rows {
             let (subject, detail) = match row.kind {
                 ProblemKind::Health => {
-                    named += &row.text;
                     let states = bad.iter().map(|one| format!("{} {}", one.path, one.state));
                     let states: Vec<String> = states.collect();
-                    let text = without_numbers(&row.text);
+                    // The text of a pool that waits has what waits, which changes all the time.
+                    let text = match pool.health == "STALLED" {
+                        true => String::new(),
+                        false => without_numbers(&row.text),
+                    };
                     ("health", format!("{text}\0{level}\0{}", states.join("\0")))
                 }
                 ProblemKind::Damage => ("damage", row.text.clone()),
@@ -108,8 +147,7 @@ impl ProblemSurvey {
             };
             self.add(&detail, problem);
         }
-        // The first device that failed is named by the trouble of the pool.
-        for device in bad.iter().filter(|device| !named.contains(&device.path)) {
+        for device in bad {
             let problem = CurrentProblem {
                 pool: Some(pool.name.clone()),
                 subject: format!("device {}", device.path),
@@ -135,7 +173,9 @@ impl ProblemSurvey {
             };
             self.add(detail, problem);
         };
-        if job.state == "failed" {
+        // A job that tries again has the reason still.
+        let is_again = job.state == "running" && job.error.is_some();
+        if is_again || matches!(&*job.state, "failed" | "stopped") {
             let why = job.error.as_deref().unwrap_or("its last run failed");
             let text = format!("the job {name} cannot copy {source}: {why}");
             add("run", &without_numbers(why), text);
@@ -167,26 +207,34 @@ fn ask(socket: &Path) -> Result<SurveyAnswer, Failure> {
     let (sender, answers) = mpsc::channel();
     let socket: PathBuf = socket.to_owned();
     let asked = threads::start("notify-ask", move || {
-        let _ = sender.send(ask_now(&socket));
+        for command in [command::PoolStatus::default().into(), all_jobs()] {
+            let command: Command = command;
+            let daemon = DaemonConnection::connect(&socket);
+            let asked = daemon.and_then(|daemon| daemon.call(command, &mut NoTerminal));
+            let _ = sender.send(asked);
+        }
     });
     asked.map_err(|error| Failure::other(format!("no thread can be started: {error}")))?;
-    answers.recv_timeout(PATIENCE).unwrap_or_else(|_| {
-        let why = format!("the daemon does not answer within {} s", PATIENCE.as_secs());
-        Err(Failure::new(FailureKind::NoDaemon, why))
-    })
-}
-
-fn ask_now(socket: &Path) -> Result<SurveyAnswer, Failure> {
-    let call = |command: Command| DaemonConnection::connect(socket)?.call(command, &mut NoTerminal);
-    let pools = match call(command::PoolStatus::default().into())? {
+    let answer = || {
+        answers.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+            let why = format!("the daemon does not answer within {} s", PATIENCE.as_secs());
+            Err(Failure::new(FailureKind::NoDaemon, why))
+        })
+    };
+    let pools = match answer()? {
         Reply::Pools(pools) => pools,
         _ => return Err(Failure::other("the daemon answers something else")),
     };
-    let jobs = match call(command::ReplicateList { names: Vec::new() }.into())? {
-        Reply::Replications(jobs) => jobs,
-        _ => return Err(Failure::other("the daemon answers something else")),
+    let jobs = match answer() {
+        Ok(Reply::Replications(jobs)) => Some(jobs),
+        _ => None,
     };
     Ok(SurveyAnswer { pools, jobs })
+}
+
+fn all_jobs() -> Command {
+    let names = Vec::new();
+    command::ReplicateList { names }.into()
 }
 
 /// A terminal without a person.
@@ -201,13 +249,13 @@ impl Terminal for NoTerminal {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use protocol::api::ScrubRow;
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn pool(changes: Value) -> PoolReport {
+    pub(crate) fn pool(changes: Value) -> PoolReport {
         let mut report = json!({
             "name": "tank", "guid": 7, "health": "ONLINE", "trouble": null, "action": null, "size": 1000,
             "allocated": 10, "free": 990, "dedupratio": 1.0, "freeing": false, "read_only": false, "txg": 5,
@@ -223,7 +271,7 @@ mod tests {
     fn keys(changes: Value) -> Vec<String> {
         let survey = ProblemSurvey::of(SurveyAnswer {
             pools: vec![pool(changes)],
-            jobs: Vec::new(),
+            jobs: Some(Vec::new()),
         });
         survey.problems.into_keys().collect()
     }
@@ -251,7 +299,7 @@ mod tests {
                 json!({"health": "DEGRADED", "trouble": trouble, "devices": [device(path, "FAULTED")]}),
             )
         };
-        assert_eq!(failed("/d1").len(), 1);
+        assert_eq!(failed("/d1").len(), 2);
         assert_ne!(failed("/d1"), failed("/d2"));
         let damaged = |file: &str| keys(json!({"damage": [file]}));
         assert_ne!(damaged("/photo1"), damaged("/photo2"));

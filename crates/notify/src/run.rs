@@ -10,7 +10,7 @@ use protocol::api::{Failure, FailureKind};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::{Notify, NotifyFiles, NotifyRunArgs};
+use crate::args::{Notify, NotifyFile, NotifyRunArgs};
 use crate::config::{Day, NotifyConfig, NotifyTarget};
 use crate::message::NoticeToPeople;
 use crate::problem::{CurrentProblem, ProblemSurvey};
@@ -21,13 +21,14 @@ use crate::send::send;
 const WEEKLY_HOUR: i8 = 8;
 /// A report is sent again after this number of seconds at the earliest: six days.
 const WEEKLY_MIN: u64 = 6 * 86_400;
+const HOUR: u64 = 3600;
 
 /// Carries out the command.
 pub fn run(args: &Notify, session: &mut Session) -> Result<Outcome> {
     match args {
         Notify::Run(args) if args.dry_run => show(session),
         Notify::Run(args) => tell(args, session),
-        Notify::Test(args) => test(&args.files, session.json),
+        Notify::Test(args) => test(&args.config, session.json),
     }
 }
 
@@ -59,50 +60,73 @@ fn show(session: &Session) -> Result<Outcome> {
 
 /// Tells each target what is new.
 fn tell(args: &NotifyRunArgs, session: &Session) -> Result<Outcome> {
-    let config = NotifyConfig::read(&args.files.config)?;
-    let mut record = ToldFile::open(&args.files.state)?;
-    let survey = ProblemSurvey::make(&session.socket);
-    let (host, now) = (host(), time::now());
-    let is_report_time = config.weekly.is_some_and(|day| is_time(day, &Zoned::now()));
+    let config = NotifyConfig::read(&args.config.config)?;
     let targets = config.targets();
     let keys: Vec<String> = targets.iter().map(NotifyTarget::key).collect();
+    let mut record = ToldFile::open(&args.state)?;
+    record.keep(&keys);
+    let survey = ProblemSurvey::make(&session.socket);
+    let (host, now) = (host(), time::now());
     let mut failures = Vec::new();
+    if let Err(failure) = record.write() {
+        failures.push(failure);
+        // Without a record all is told again at each run. Once in an hour is better than never.
+        if now % HOUR >= HOUR / 30 {
+            return Ok(failed(failures));
+        }
+    }
+    let is_report_time = config.weekly.is_some_and(|day| is_time(day, &Zoned::now()));
     for (target, key) in targets.iter().zip(&keys) {
         let told = record.target(key);
-        if let Err(why) = tell_one(target, told, &survey, (&host, now), is_report_time) {
-            let what = format!("{} was not told: {why}", target.shown());
-            failures.push(Failure::new(FailureKind::Other, what));
+        match tell_one(target, told, &survey, (&host, now), is_report_time) {
+            // What was told is on the disk before the next target is told.
+            Ok(true) => failures.extend(record.write().err()),
+            Ok(false) => {}
+            Err(why) => {
+                let what = format!("{} was not told: {why}", target.shown());
+                failures.push(Failure::new(FailureKind::Other, what));
+            }
         }
-        // What was told is on the disk before the next target is told.
-        record.write(&keys)?;
     }
-    Ok(Outcome {
-        failures,
-        ..Outcome::done()
-    })
+    // It has the times since when problems are gone.
+    failures.extend(record.write().err());
+    Ok(failed(failures))
 }
 
+fn failed(failures: Vec<Failure>) -> Outcome {
+    Outcome {
+        failures,
+        ..Outcome::done()
+    }
+}
+
+/// Tells one target. Returns whether it got a message.
 fn tell_one(
     target: &NotifyTarget,
     told: &mut ToldTarget,
     survey: &ProblemSurvey,
     (host, now): (&str, u64),
     is_report_time: bool,
-) -> std::result::Result<(), String> {
+) -> std::result::Result<bool, String> {
+    let news = told.news(survey, now);
     if told.is_full(now) {
-        return Ok(());
+        return Ok(false);
     }
-    if let Some(notice) = NoticeToPeople::of_news(host, told.news(survey)) {
+    let mut is_told = false;
+    if let Some(notice) = NoticeToPeople::of_news(host, news) {
         send(target, &notice)?;
         told.note(survey, now);
+        is_told = true;
     }
     let is_due = is_report_time && now.abs_diff(told.weekly) >= WEEKLY_MIN;
     if let (true, Some(answer)) = (is_due, &survey.answer) {
-        let problems: Vec<CurrentProblem> = survey.problems.values().cloned().collect();
+        let mut problems: Vec<CurrentProblem> = survey.problems.values().cloned().collect();
+        problems.sort_by_key(|problem| !problem.is_critical);
         send(target, &NoticeToPeople::of_week(host, answer, &problems))?;
         told.weekly = now;
+        is_told = true;
     }
-    Ok(())
+    Ok(is_told)
 }
 
 /// The result of a test.
@@ -113,8 +137,8 @@ struct TestedTarget {
     reason: Option<String>,
 }
 
-fn test(files: &NotifyFiles, as_json: bool) -> Result<Outcome> {
-    let config = NotifyConfig::read(&files.config)?;
+fn test(file: &NotifyFile, as_json: bool) -> Result<Outcome> {
+    let config = NotifyConfig::read(&file.config)?;
     let notice = NoticeToPeople::of_test(&host());
     let tested = |target: &NotifyTarget| {
         let reason = send(target, &notice).err();

@@ -1,6 +1,5 @@
 //! The requests of webhooks.
 
-use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +9,14 @@ use serde_json::json;
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
-use crate::config::{WebhookForm, WebhookTarget};
-use crate::message::{NoticeToPeople, SendResult};
+use crate::config::{WebhookForm, WebhookTarget, open_private};
+use crate::message::{NoticeToPeople, SendResult, cut};
 
 /// The time that a request may take.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest text, in bytes: ntfy makes a file of a longer one, and Matrix takes no event of 64 KiB.
+const NTFY_MAX: usize = 3900;
+const TEXT_MAX: usize = 30_000;
 /// The greatest length of a token.
 const TOKEN_MAX: usize = 4096;
 
@@ -89,7 +91,7 @@ fn token(webhook: &WebhookTarget) -> Result<Option<Secret>, String> {
         return Ok(None);
     };
     let shown = path.display();
-    let file = File::open(path).map_err(|error| format!("cannot open '{shown}': {error}"))?;
+    let file = open_private(path).map_err(|failure| failure.message)?;
     let token = Secret::from_reader(&mut &file, TOKEN_MAX);
     let token = token.map_err(|error| format!("cannot read '{shown}': {error}"))?;
     Ok(Some(token))
@@ -97,7 +99,7 @@ fn token(webhook: &WebhookTarget) -> Result<Option<Secret>, String> {
 
 /// Makes the request. `number` is another one for each message.
 fn request(webhook: &WebhookTarget, notice: &NoticeToPeople, number: u128) -> WebhookRequest {
-    let whole = format!("{}\n\n{}", notice.title, notice.text);
+    let whole = format!("{}\n\n{}", notice.title, cut(&notice.text, TEXT_MAX));
     let json_of = |body: serde_json::Value| WebhookRequest {
         url: webhook.url.clone(),
         is_put: false,
@@ -106,11 +108,21 @@ fn request(webhook: &WebhookTarget, notice: &NoticeToPeople, number: u128) -> We
     };
     match webhook.form {
         WebhookForm::Json => json_of(json!(notice)),
-        // Slack reads these three characters as its own marks.
-        WebhookForm::Slack => json_of(json!({
-            "text": whole.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"),
-        })),
-        // PUT with a transaction, so that a repeated request is one message (client-server API, "Sending events").
+        // Slack reads the first three characters as its own marks. Mattermost calls people by the fourth, unless nothing
+        // that it shows follows.
+        WebhookForm::Slack => {
+            let marks = [
+                ("&", "&amp;"),
+                ("<", "&lt;"),
+                (">", "&gt;"),
+                ("@", "@\u{200b}"),
+            ];
+            let text = marks
+                .iter()
+                .fold(whole, |text, (mark, shown)| text.replace(mark, shown));
+            json_of(json!({"text": text}))
+        }
+        // Each message has a number of its own (client-server API, "Sending events to a room").
         WebhookForm::Matrix => WebhookRequest {
             url: format!("{}/strongroom{number}", webhook.url.trim_end_matches('/')),
             is_put: true,
@@ -131,7 +143,7 @@ fn request(webhook: &WebhookTarget, notice: &NoticeToPeople, number: u128) -> We
                 url: webhook.url.clone(),
                 is_put: false,
                 headers: headers.map(|(name, value)| (name, value.to_owned())).into(),
-                body: notice.text.clone(),
+                body: cut(&notice.text, NTFY_MAX),
             }
         }
     }
@@ -168,7 +180,10 @@ mod tests {
 
     #[test]
     fn names_of_files_give_no_orders() {
-        assert_eq!(notice().title, "strongroom on vault: CRITICAL: tank");
+        assert_eq!(
+            notice().title,
+            "strongroom on vault: CRITICAL: tank needs attention"
+        );
         let line = r"- CRITICAL: tank: damaged: /a\n<!channel>\u{1b}[2J";
         assert!(notice().text.contains(line), "{}", notice().text);
         let slack = made(WebhookForm::Slack).body;
@@ -190,5 +205,6 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&made(WebhookForm::Json).body).unwrap();
         assert_eq!(json["problems"][0]["pool"], "tank");
         assert_eq!(json["is_critical"], true);
+        assert_eq!(cut(&"\u{e4}".repeat(3000), NTFY_MAX).len(), NTFY_MAX);
     }
 }

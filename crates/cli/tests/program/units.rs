@@ -249,7 +249,7 @@ fn the_units_have_limits_and_a_low_exposure() {
     for (file, exposure_max) in [
         ("systemd/system/strongroom.service", "52"),
         ("systemd/system/strongroom-web.service", "25"),
-        ("systemd/system/strongroom-notify.service", "60"),
+        ("systemd/system/strongroom-notify.service", "65"),
         ("prometheus/strongroom-metrics.service", "25"),
     ] {
         let file = root.join(file);

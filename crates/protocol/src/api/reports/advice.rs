@@ -56,7 +56,7 @@ pub fn advice(pool: &PoolReport) -> Vec<PoolAdvice> {
         kind,
     };
     let mut advice = Vec::new();
-    let is_down = matches!(&*pool.health, "SUSPENDED" | "UNAVAIL");
+    let is_down = matches!(&*pool.health, "SUSPENDED" | "STALLED" | "UNAVAIL");
     let is_full = Fullness::of(pool.allocated, pool.free).is_critical();
     let severity = |is_critical: bool| match is_critical {
         true => Severity::Critical,
