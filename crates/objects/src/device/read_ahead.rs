@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::Result;
-use crate::line::log_object::DATA_MAX;
 use crate::line::ranges::NumberSet;
 
 /// The most bytes that are read before they are asked for: eight objects, because one request after the other leaves the
@@ -20,33 +19,19 @@ use crate::line::ranges::NumberSet;
 const WINDOW_MAX: u64 = 64 << 20;
 /// The bytes by which a reader goes on before more is read ahead.
 const STEP: u64 = 4 << 20;
-/// The most bytes that are kept or on their way: those that are read ahead, and those that are being used.
+/// The most bytes that are kept: those that are read ahead, and those that are being used.
 const KEPT_MAX: usize = 96 << 20;
-/// The bytes that a reader has beyond its window: the objects in which it reads, and in which the window ends.
-const EDGES: u64 = 2 * DATA_MAX as u64;
-/// The most bytes that are on their way for readers in order. The objects in which they read stay meanwhile.
-const ON_WAY_MAX: usize = KEPT_MAX - EDGES as usize;
-/// The most readers for which whole objects are read.
-const WHOLE_READERS: u64 = 4;
 /// The most readers that are known.
 const STREAMS_MAX: usize = 16;
-/// A reader needs no memory any more when others have read so many bytes since its last read.
-const IDLE: u64 = WINDOW_MAX;
 /// Readers in order have several requests on their way, which come in any order within so many bytes.
 const SLACK: u64 = 8 << 20;
 
 /// The readers of a device.
 #[derive(Default)]
-pub(super) struct ReadStreams {
-    streams: VecDeque<ReadStream>,
-    /// The bytes that were read.
-    read: u64,
-}
+pub(super) struct ReadStreams(VecDeque<ReadStream>);
 
 /// A reader that perhaps goes on where it ended.
 struct ReadStream {
-    /// The bytes that all readers had read after its last read.
-    used: u64,
     /// The end of its reads.
     end: u64,
     /// The bytes that are read ahead. 0 for a reader that has not gone on yet.
@@ -55,58 +40,33 @@ struct ReadStream {
     ahead: u64,
 }
 
-/// The range of the device to read ahead for a reader.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct ReadAheadPlan {
-    pub(super) range: Range<u64>,
-    /// True if there is memory for the objects as a whole.
-    pub(super) is_whole: bool,
-}
-
-/// The window of each of so many readers. With the objects in which they begin and end, all fit into the memory: otherwise
-/// what is read ahead for one reader pushes out what another one needs next.
-fn window_of(readers: u64) -> u64 {
-    match readers <= WHOLE_READERS {
-        true => (KEPT_MAX as u64 / readers - EDGES).min(WINDOW_MAX),
-        false => WINDOW_MAX / readers,
-    }
-}
-
 impl ReadStreams {
     /// Notes a read. Returns the range to read ahead, if the reader goes on where it ended.
-    pub(super) fn note(&mut self, offset: u64, len: u64) -> Option<ReadAheadPlan> {
-        self.read += len;
+    pub(super) fn note(&mut self, offset: u64, len: u64) -> Option<Range<u64>> {
         let goes_on = |stream: &ReadStream| match stream.window {
             0 => stream.end == offset,
             _ => offset <= stream.end + SLACK && stream.end <= offset + SLACK,
         };
-        let Some(at) = self.streams.iter().position(goes_on) else {
-            self.streams.truncate(STREAMS_MAX - 1);
-            self.streams.push_front(ReadStream {
-                used: self.read,
+        let Some(at) = self.0.iter().position(goes_on) else {
+            self.0.truncate(STREAMS_MAX - 1);
+            self.0.push_front(ReadStream {
                 end: offset + len,
                 window: 0,
                 ahead: 0,
             });
             return None;
         };
-        let mut stream = self.streams.remove(at)?;
-        let is_active = |it: &&ReadStream| it.window > 0 && self.read - it.used <= IDLE;
-        let readers = 1 + self.streams.iter().filter(is_active).count() as u64;
-        stream.used = self.read;
+        let mut stream = self.0.remove(at)?;
         stream.end = stream.end.max(offset + len);
-        stream.window = (stream.window * 2).max(2 * len).min(window_of(readers));
+        stream.window = (stream.window * 2).max(2 * len).min(WINDOW_MAX);
         // The read itself is in the same objects as what follows.
         let range = stream.ahead.max(offset)..stream.end + stream.window;
         let is_worthwhile = range.end.saturating_sub(range.start) >= STEP.min(stream.window / 2);
         if is_worthwhile {
             stream.ahead = range.end;
         }
-        self.streams.push_front(stream);
-        is_worthwhile.then_some(ReadAheadPlan {
-            range,
-            is_whole: readers <= WHOLE_READERS,
-        })
+        self.0.push_front(stream);
+        is_worthwhile.then_some(range)
     }
 }
 
@@ -123,8 +83,6 @@ struct KnownParts {
     parts: BTreeMap<PartKey, ObjectPart>,
     /// The bytes kept.
     kept: usize,
-    /// The bytes that are on their way for readers in order.
-    on_way: usize,
     /// Counts uses.
     clock: u64,
 }
@@ -146,7 +104,7 @@ struct ObjectPart {
 pub(super) enum PartUse {
     /// The caller only.
     Caller,
-    /// A reader in order, with memory from [`ObjectReadAhead::reserve`]: so many bytes are asked for, each once.
+    /// A reader in order: so many bytes are asked for, each once.
     Stream(u64),
     /// Any reader, until other parts need the memory.
     Any,
@@ -226,37 +184,6 @@ impl ObjectReadAhead {
     pub(super) fn has(&self, object: u64, range: &Range<u64>) -> bool {
         let known = self.parts.lock();
         known.around(object, range).is_some()
-    }
-
-    /// Cuts a range of an object into pieces that lie in one part each. Returns it whole if not all of it is here or on its
-    /// way: then one request gets it.
-    pub(super) fn cut(&self, object: u64, range: &Range<u64>) -> Vec<Range<u64>> {
-        let known = self.parts.lock();
-        let (mut pieces, mut from) = (Vec::new(), range.start);
-        while from < range.end {
-            let Some((_, _, end)) = known.around(object, &(from..from + 1)) else {
-                return std::slice::from_ref(range).to_vec();
-            };
-            pieces.push(from..end.min(range.end));
-            from = end;
-        }
-        pieces
-    }
-
-    /// Reserves memory for bytes to read ahead. False if too many are on their way.
-    pub(super) fn reserve(&self, len: u64) -> bool {
-        let mut known = self.parts.lock();
-        let on_way = known.on_way as u64 + len;
-        let fits = on_way <= ON_WAY_MAX as u64;
-        if fits {
-            known.on_way = on_way as usize;
-        }
-        fits
-    }
-
-    /// Ends a reservation: the bytes are kept, or could not be read.
-    pub(super) fn release(&self, len: u64) {
-        self.parts.lock().on_way -= len as usize;
     }
 
     /// Keeps the beginning of an object, or all of it.
@@ -348,13 +275,7 @@ impl KnownParts {
             PartUse::Caller | PartUse::Any => None,
         };
         self.kept += bytes.len();
-        // Its own reservation ends after this.
-        let own = match part_use {
-            PartUse::Stream(_) => bytes.len(),
-            PartUse::Caller | PartUse::Any => 0,
-        };
-        let on_way = self.on_way.saturating_sub(own);
-        while self.kept + on_way > KEPT_MAX {
+        while self.kept > KEPT_MAX {
             let known = self.parts.iter().filter(|(_, part)| part.bytes.is_some());
             let Some(oldest) = known.min_by_key(|(_, part)| part.used).map(|(key, _)| *key) else {
                 return;
@@ -388,8 +309,7 @@ mod tests {
         // Two requests at a time, which come in the wrong order.
         for i in 0..200_u64 {
             let i = if i < 4 { i } else { i ^ 1 };
-            if let Some(ReadAheadPlan { range, is_whole }) = streams.note(i << 20, 1 << 20) {
-                assert!(is_whole, "{range:?}");
+            if let Some(range) = streams.note(i << 20, 1 << 20) {
                 assert!(range.start >= ahead && range.end > range.start, "{range:?}");
                 assert!(range.end <= (i << 20) + WINDOW_MAX + SLACK, "{range:?}");
                 ahead = range.end;
@@ -403,90 +323,7 @@ mod tests {
         for i in 0..100 {
             assert_eq!(random.note((i * 37 % 100) << 30, 4096), None);
         }
-        assert!(random.streams.len() <= STREAMS_MAX);
-    }
-
-    /// The size of an object, and of its part of the device.
-    const OBJECT: u64 = DATA_MAX as u64;
-    /// The bytes that each reader reads.
-    const FILE: u64 = 20 * OBJECT;
-    const READ: u64 = 1 << 20;
-
-    /// Lets so many readers read in turn. Returns the bytes that were fetched.
-    fn fetched_for(readers: u64) -> u64 {
-        let zeros = Bytes::from(vec![0; OBJECT as usize]);
-        let fetched = RefCell::new(0);
-        let fetch = |range: Range<u64>| {
-            *fetched.borrow_mut() += range.end - range.start;
-            let bytes = zeros.slice(..(range.end - range.start) as usize);
-            async move { Ok(bytes) }
-        };
-        let (mut streams, ahead) = (ReadStreams::default(), ObjectReadAhead::default());
-        for at in (0..FILE).step_by(READ as usize) {
-            for reader in 0..readers {
-                let offset = (reader << 40) + at;
-                let plan = streams.note(offset, READ);
-                let is_whole = plan.as_ref().is_some_and(|plan| plan.is_whole);
-                let (mut from, end) =
-                    plan.map_or((0, 0), |plan| (plan.range.start, plan.range.end));
-                while from < end {
-                    let (object, begin) = (from / OBJECT, from % OBJECT);
-                    let part = match is_whole {
-                        true => 0..OBJECT,
-                        false => begin..OBJECT.min(begin + end - from),
-                    };
-                    from = (object + 1) * OBJECT;
-                    let len = part.end - part.start;
-                    if !ahead.has(object, &part) && ahead.reserve(len) {
-                        run(ahead.read(object, part, PartUse::Stream(len), fetch)).unwrap();
-                        ahead.release(len);
-                    }
-                }
-                let (object, begin) = (offset / OBJECT, offset % OBJECT);
-                for piece in ahead.cut(object, &(begin..begin + READ)) {
-                    run(ahead.read(object, piece, PartUse::Caller, fetch)).unwrap();
-                }
-                assert!(ahead.parts.lock().kept <= KEPT_MAX);
-            }
-        }
-        assert_eq!(ahead.parts.lock().on_way, 0);
-        fetched.take()
-    }
-
-    #[test]
-    fn readers_in_order_do_not_push_out_what_others_need_next() {
-        for readers in [1, 2, 3, 4, 5, 16] {
-            let fetched = fetched_for(readers);
-            // The first read of a reader is not known to be in order, and the last ones read ahead beyond the file.
-            let most = readers * (FILE + READ + window_of(readers) + OBJECT);
-            assert!(
-                fetched <= most,
-                "{readers} readers fetch {fetched}, not {most}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_reader_that_has_ended_takes_no_part_of_the_memory() {
-        let mut streams = ReadStreams::default();
-        let mut read = |reader: u64, bytes: u64| {
-            for at in (0..bytes).step_by(READ as usize) {
-                streams.note((reader << 40) + at, READ);
-            }
-            streams.streams.front().map_or(0, |stream| stream.window)
-        };
-        assert_eq!(read(0, WINDOW_MAX), WINDOW_MAX);
-        assert_eq!(read(1, IDLE / 2), window_of(2));
-        assert_eq!(read(2, 2 * IDLE), WINDOW_MAX);
-    }
-
-    #[test]
-    fn little_is_on_its_way_at_the_same_time() {
-        let ahead = ObjectReadAhead::default();
-        let begun = (0..1000).filter(|_| ahead.reserve(OBJECT)).count();
-        assert_eq!(begun as u64 * OBJECT, ON_WAY_MAX as u64);
-        ahead.release(OBJECT);
-        assert!(ahead.reserve(OBJECT) && !ahead.reserve(1));
+        assert!(random.0.len() <= STREAMS_MAX);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream;
 
@@ -26,18 +26,6 @@ const SMALL: usize = 64 << 10;
 const PIECE: u64 = 256 << 10;
 /// The number of objects that are read before they are asked for.
 const NEWEST: usize = 8;
-
-/// Memory for bytes that are on their way for a reader in order.
-struct OnWaySpace {
-    line: Arc<Line>,
-    len: u64,
-}
-
-impl Drop for OnWaySpace {
-    fn drop(&mut self) {
-        self.line.ahead.release(self.len);
-    }
-}
 
 /// A part of a request that is read from the store.
 struct StoredPart {
@@ -148,18 +136,6 @@ impl Line {
 
     /// Reads a range of an object, if it is not in memory. The first reads after the opening take more.
     pub(super) async fn read_kept(&self, object: u64, range: Range<u64>) -> Result<Bytes> {
-        let pieces = self.ahead.cut(object, &range);
-        if pieces.len() == 1 {
-            return self.read_piece(object, range).await;
-        }
-        let mut bytes = BytesMut::new();
-        for piece in pieces {
-            bytes.extend_from_slice(&self.read_piece(object, piece).await?);
-        }
-        Ok(bytes.freeze())
-    }
-
-    async fn read_piece(&self, object: u64, range: Range<u64>) -> Result<Bytes> {
         let fetch = |range| self.read_range(object, range);
         let wide = match self.ahead.has(object, &range) {
             true => range.clone(),
@@ -222,35 +198,22 @@ impl Line {
         }
     }
 
-    /// Begins to read a range of an object that will be asked for, if there is memory for it.
+    /// Begins to read a range of an object that will be asked for.
     fn begin_read(self: &Arc<Self>, object: u64, range: Range<u64>, part_use: PartUse) {
-        let space = match part_use {
-            PartUse::Stream(_) => {
-                let len = range.end - range.start;
-                if !self.ahead.reserve(len) {
-                    return;
-                }
-                let line = Arc::clone(self);
-                Some(OnWaySpace { line, len })
-            }
-            PartUse::Caller | PartUse::Any => None,
-        };
         let line = Arc::clone(self);
         self.executor.spawn(Box::pin(async move {
             let fetch = |range| line.read_range(object, range);
             // The reader itself meets an error, if it stays.
             let _ = line.ahead.read(object, range, part_use, fetch).await;
-            drop(space);
         }));
     }
 
     /// Begins to read the objects that follow, if a reader goes on where it ended. An object is read as a whole if much of
     /// it is needed, otherwise what follows in it.
     fn read_ahead(self: &Arc<Self>, offset: u64, len: u64) {
-        let Some(plan) = self.streams.lock().note(offset, len) else {
+        let Some(wanted) = self.streams.lock().note(offset, len) else {
             return;
         };
-        let wanted = plan.range;
         let mut parts = Vec::new();
         {
             let state = self.state();
@@ -265,7 +228,7 @@ impl Line {
                 let is = state.history.objects.get(&object);
                 let (size, live) = is.map_or((0, 0), |is| (is.size, is.live));
                 let at = u64::from(at);
-                match plan.is_whole && live * 2 >= size {
+                match live * 2 >= size {
                     true if whole.insert(object) => {
                         parts.push((object, 0..size, PartUse::Stream(live)));
                     }
