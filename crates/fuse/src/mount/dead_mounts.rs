@@ -65,7 +65,7 @@ impl ListedMount {
     /// served until its last file is closed.
     pub fn unmount(&self, lazily: bool) -> Result<(), Error> {
         self.unmount_here(lazily)?;
-        match holder::holder(self.device) {
+        match holder::holder(self.device, Some(&self.source)) {
             Some(holder @ MountHolder::Process { .. }) => Err(Error::InUseElsewhere {
                 path: self.path.clone(),
                 holder: Some(holder),

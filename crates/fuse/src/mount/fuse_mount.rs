@@ -305,7 +305,7 @@ impl FuseMount {
         }
         drop(another);
         if self.session.is_connected() {
-            let holder = holder::holder(self.id.connection);
+            let holder = holder::holder(self.id.connection, None);
             let is_known = holder.is_some() || *was_held;
             if is_known || self.session.wait_for(MOMENT).is_none() {
                 *was_held = true;

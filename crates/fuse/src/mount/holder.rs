@@ -38,7 +38,10 @@ impl fmt::Display for MountHolder {
 }
 
 /// The first mount found of the FUSE connection with this number. No process is waited for.
-pub(crate) fn holder(connection: u32) -> Option<MountHolder> {
+///
+/// The kernel gives the number of a connection that has ended to the next file system, which may be one of another process.
+/// A caller that does not hold the connection says the source of its mount: a mount of another source is not found.
+pub(crate) fn holder(connection: u32, source: Option<&str>) -> Option<MountHolder> {
     if let Some((_, path)) = mountinfo::all_listed(connection).pop() {
         return Some(MountHolder::Here(path));
     }
@@ -51,7 +54,9 @@ pub(crate) fn holder(connection: u32) -> Option<MountHolder> {
             let number = process.file_name().to_str()?.parse().ok()?;
             Some((number, process.path()))
         })
-        .filter(|(_, process)| seen.insert(namespace(process)) && has_mounted(process, &device))
+        .filter(|(_, process)| {
+            seen.insert(namespace(process)) && has_mounted(process, &device, source)
+        })
         .map(|(process, path)| {
             let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
             MountHolder::Process {
@@ -62,9 +67,35 @@ pub(crate) fn holder(connection: u32) -> Option<MountHolder> {
         .next()
 }
 
-/// The device is the third field of each line.
-fn has_mounted(process: &Path, device: &str) -> bool {
+fn has_mounted(process: &Path, device: &str, source: Option<&str>) -> bool {
     let mounts = fs::read(process.join("mountinfo")).unwrap_or_default();
     let mut lines = mounts.split(|byte| *byte == b'\n');
-    lines.any(|line| line.split(|byte| *byte == b' ').nth(2) == Some(device.as_bytes()))
+    lines.any(|line| is_mount_of(line, device, source))
+}
+
+/// Returns whether a line of the kernel's list is a mount of a device. The device is the third field, and the source the
+/// second one after a dash.
+fn is_mount_of(line: &[u8], device: &str, source: Option<&str>) -> bool {
+    let mut fields = line.split(|byte| *byte == b' ');
+    if fields.nth(2) != Some(device.as_bytes()) {
+        return false;
+    }
+    let mut words = fields.skip_while(|field| *field != b"-");
+    let found = words.nth(2).map(mountinfo::unescaped);
+    source.is_none_or(|source| found.is_some_and(|found| found == Path::new(source)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_another_mount_got_is_not_held() {
+        let line = b"47 27 0:44 / /a\\040b ro shared:1 - fuse.strongroom-stack /lower\\040dir rw,user_id=0";
+        assert!(is_mount_of(line, "0:44", None));
+        assert!(is_mount_of(line, "0:44", Some("/lower dir")));
+        assert!(!is_mount_of(line, "0:44", Some("/other")));
+        assert!(!is_mount_of(line, "0:45", None));
+        assert!(!is_mount_of(b"", "0:44", None));
+    }
 }
