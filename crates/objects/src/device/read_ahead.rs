@@ -21,6 +21,8 @@ const WINDOW_MAX: u64 = 64 << 20;
 const STEP: u64 = 4 << 20;
 /// The most bytes that are kept: those that are read ahead, and those that are being used.
 const KEPT_MAX: usize = 96 << 20;
+/// The most bytes that are on their way before they are asked for. What does not fit is read when it is asked for.
+const ON_WAY_MAX: u64 = 128 << 20;
 /// The most readers that are known.
 const STREAMS_MAX: usize = 16;
 /// Readers in order have several requests on their way, which come in any order within so many bytes.
@@ -83,6 +85,8 @@ struct KnownParts {
     parts: BTreeMap<PartKey, ObjectPart>,
     /// The bytes kept.
     kept: usize,
+    /// The bytes that are on their way before they are asked for.
+    on_way: u64,
     /// Counts uses.
     clock: u64,
 }
@@ -184,6 +188,21 @@ impl ObjectReadAhead {
     pub(super) fn has(&self, object: u64, range: &Range<u64>) -> bool {
         let known = self.parts.lock();
         known.around(object, range).is_some()
+    }
+
+    /// Reserves memory for bytes to read ahead. False if too many are on their way.
+    pub(super) fn reserve(&self, len: u64) -> bool {
+        let mut known = self.parts.lock();
+        let fits = known.on_way.saturating_add(len) <= ON_WAY_MAX;
+        if fits {
+            known.on_way += len;
+        }
+        fits
+    }
+
+    /// Ends a reservation: the bytes are kept, or could not be read.
+    pub(super) fn release(&self, len: u64) {
+        self.parts.lock().on_way -= len;
     }
 
     /// Keeps the beginning of an object, or all of it.
@@ -299,6 +318,15 @@ mod tests {
             Poll::Ready(value) => value,
             Poll::Pending => panic!("it waits"),
         }
+    }
+
+    #[test]
+    fn the_bytes_on_their_way_have_a_limit() {
+        let ahead = ObjectReadAhead::default();
+        assert!(ahead.reserve(WINDOW_MAX) && ahead.reserve(ON_WAY_MAX - WINDOW_MAX));
+        assert!(!ahead.reserve(1) && !ahead.reserve(u64::MAX));
+        ahead.release(WINDOW_MAX);
+        assert!(ahead.reserve(WINDOW_MAX) && !ahead.reserve(1));
     }
 
     #[test]

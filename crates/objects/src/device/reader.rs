@@ -27,6 +27,18 @@ const PIECE: u64 = 256 << 10;
 /// The number of objects that are read before they are asked for.
 const NEWEST: usize = 8;
 
+/// Memory for bytes that are on their way for a reader in order.
+struct OnWaySpace {
+    line: Arc<Line>,
+    len: u64,
+}
+
+impl Drop for OnWaySpace {
+    fn drop(&mut self) {
+        self.line.ahead.release(self.len);
+    }
+}
+
 /// A part of a request that is read from the store.
 struct StoredPart {
     object: u64,
@@ -198,13 +210,22 @@ impl Line {
         }
     }
 
-    /// Begins to read a range of an object that will be asked for.
+    /// Begins to read a range of an object that will be asked for, if there is memory for it.
     fn begin_read(self: &Arc<Self>, object: u64, range: Range<u64>, part_use: PartUse) {
+        let len = range.end - range.start;
+        if !self.ahead.reserve(len) {
+            return;
+        }
         let line = Arc::clone(self);
+        let space = OnWaySpace {
+            line: Arc::clone(self),
+            len,
+        };
         self.executor.spawn(Box::pin(async move {
             let fetch = |range| line.read_range(object, range);
             // The reader itself meets an error, if it stays.
             let _ = line.ahead.read(object, range, part_use, fetch).await;
+            drop(space);
         }));
     }
 
