@@ -40,7 +40,7 @@ EXIT CODES
   dataset; 3 if no snapshot has it; 4 if the present version would be lost; 11 if the space did not
   suffice.")]
 pub struct VersionsArgs {
-    /// Copy the version of this snapshot back, named with or without its dataset
+    /// Copy the version of this snapshot back, which is named without its dataset
     #[arg(short, long, value_name = "SNAPSHOT")]
     pub(crate) restore: Option<String>,
     /// Restore into this directory, which is in a mounted dataset or stacked directory

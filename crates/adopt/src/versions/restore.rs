@@ -27,9 +27,12 @@ pub(crate) fn restore(
     args: &VersionsArgs,
     as_json: bool,
 ) -> Result<Outcome> {
-    let name = snapshot.rsplit('@').next().unwrap_or(snapshot);
-    if name.is_empty() || name.contains('/') || name == "." || name == ".." {
-        return Err(usage(format!("'{snapshot}' is not the name of a snapshot")));
+    // The dataset is that of the file: with the name of another one, the snapshot would be a different one.
+    let name = snapshot.strip_prefix('@').unwrap_or(snapshot);
+    if name.is_empty() || name.contains(['/', '@']) || name == "." || name == ".." {
+        return Err(usage(format!(
+            "'{snapshot}' is not the name of a snapshot; leave out the dataset, which is that of the file"
+        )));
     }
     let (from, found) = version_of(location, name, args)?;
     let to = target(location, args)?;

@@ -127,7 +127,7 @@ fn a_version_comes_back_as_it_was() {
     // Beside it.
     fs::create_dir(home.join("old")).unwrap();
     let beside = format!(
-        "versions -r tank/home@tue --to {}/old {}",
+        "versions -r @tue --to {}/old {}",
         home.display(),
         letter.display()
     );
@@ -199,6 +199,11 @@ fn nothing_but_the_snapshots_of_the_dataset_is_believed() {
             "versions -r ../mon {DIR}/home/sub",
             USAGE,
             "not the name of a snapshot",
+        ),
+        (
+            "versions -r tank/other@mon {DIR}/home/sub",
+            USAGE,
+            "leave out the dataset",
         ),
         (
             "versions -r tue {DIR}/home/sub",
