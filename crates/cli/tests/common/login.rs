@@ -1,6 +1,7 @@
 //! A machine to log in to: a root directory of its own, with accounts, PAM and a log, in a name space for mounts that ends
 //! with the test. Nothing of the real machine is changed.
 
+use crate::common::needs;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -117,9 +118,7 @@ pub fn can_log_in() -> bool {
 
 /// Runs a script on the machine, as root. It fails where a command fails.
 pub fn on_the_machine(script: &str) {
-    if !can_log_in() {
-        return;
-    }
+    needs!(can_log_in());
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("script");
     fs::write(

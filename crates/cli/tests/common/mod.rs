@@ -51,6 +51,40 @@ const PATIENCE: Timespec = Timespec {
     tv_nsec: 0,
 };
 
+/// A thing of the machine that a test needs: a condition, or a part that is there or not.
+pub trait Need {
+    type Part;
+    fn part(self) -> Option<Self::Part>;
+}
+
+impl Need for bool {
+    type Part = ();
+    fn part(self) -> Option<()> {
+        self.then_some(())
+    }
+}
+
+impl<T> Need for Option<T> {
+    type Part = T;
+    fn part(self) -> Option<T> {
+        self
+    }
+}
+
+/// Returns the part of the machine that a test needs. Without it the test ends here, and says why.
+macro_rules! needs {
+    ($need:expr $(, $reason:literal)?) => {
+        match $crate::common::Need::part($need) {
+            Some(part) => part,
+            None => {
+                $(println!(concat!("skipped: ", $reason));)?
+                return;
+            }
+        }
+    };
+}
+pub(crate) use needs;
+
 /// A directory with a daemon that belongs to one test.
 pub struct Place {
     dir: TempDir,

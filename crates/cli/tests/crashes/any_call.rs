@@ -273,9 +273,7 @@ fn chosen(all: u64) -> Vec<u64> {
 
 #[test]
 fn the_daemon_may_be_killed_at_any_call() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut whole = Session::new();
     let (all, done) = whole.watched(None);
     assert!(done, "{}", whole.place.log());

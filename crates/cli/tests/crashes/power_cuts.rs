@@ -247,9 +247,7 @@ fn try_cut(
 
 #[test]
 fn a_pool_is_what_was_answered_for_after_a_power_cut() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = new_place();
     let run = run(&place);
     let (_, last) = run.answers.last().unwrap();

@@ -214,12 +214,11 @@ fn try_cut(place: &Place, run: &Run<State>, seed: u64) -> Result<(), String> {
 
 #[test]
 fn a_container_is_whole_after_a_power_cut() {
-    if !["nbdcopy", "cryptsetup"]
-        .iter()
-        .all(|tool| is_installed(tool))
-    {
-        return;
-    }
+    needs!(
+        ["nbdcopy", "cryptsetup"]
+            .iter()
+            .all(|tool| is_installed(tool))
+    );
     let place = Place::new();
     for (number, key) in KEYS.iter().enumerate() {
         fs::write(place.path(key), format!("passphrase {number}")).unwrap();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::common::tracer;
-use crate::common::{PROGRAM, Place, can_mount};
+use crate::common::{PROGRAM, Place, can_mount, needs};
 
 /// The calls that change a lower directory.
 const LOWER_CHANGES: &[libc::c_long] = &[
@@ -396,9 +396,7 @@ fn differences(found: &Tree, allowed: &[Tree]) -> String {
 
 /// Ends a mount of this format at its calls.
 fn cut(format: &'static str) {
-    let Some(disk) = Disk::new(format) else {
-        return;
-    };
+    let disk = needs!(Disk::new(format));
     let all = std::env::var("STRONGROOM_CUTS").is_ok_and(|value| value == "all");
     let steps = steps();
     let allowed = allowed(&steps, format != "fscrypt");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::common::{PROGRAM, Place, can_mount};
+use crate::common::{PROGRAM, Place, can_mount, needs};
 
 /// The size of a write: many units, the last one in part.
 const CHUNK: usize = 300_007;
@@ -125,9 +125,7 @@ fn read(path: &Path, may_be_torn: bool) -> Vec<u8> {
 
 #[test]
 fn files_have_their_bytes_after_a_kill() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     for format in ["fscrypt", "gocryptfs", "pefs"] {
         for steps in [1, 5] {
             let place = prepare(format);

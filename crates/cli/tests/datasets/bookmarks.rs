@@ -5,7 +5,7 @@ use crate::common::*;
 
 #[test]
 fn an_increment_goes_on_from_a_snapshot_that_is_gone() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.copy("tank/a@1", "full", "safe/b");
     bench.ok("bookmark tank/a@1 #one");
     bench.place.fails("bookmark tank/a@1 tank/a#one", EXISTS);
@@ -97,7 +97,7 @@ fn an_increment_goes_on_from_a_snapshot_that_is_gone() {
 
 #[test]
 fn who_may_make_bookmarks() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     place.ok("create tank/a");
     place.ok("create tank/b");

@@ -77,7 +77,7 @@ impl Bench {
 
 #[test]
 fn each_writes_for_itself() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok(&format!("clone -o {} tank/a@1 tank/b", bench.key("b")));
     bench.ok("clone -K tank/a@1 tank/a/c");
     for clone in ["b", "a/c"] {
@@ -164,7 +164,7 @@ fn received(bench: &Bench, stream: &[u8]) {
 /// later.
 #[test]
 fn a_clone_under_another_key_is_apart_from_its_origin() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok(&format!("clone -o {} tank/a@1 tank/b", bench.key("b")));
     let numbers = |rows: &[(u32, bool, Vec<u8>)]| -> Vec<(u32, bool)> {
         rows.iter().map(|row| (row.0, row.1)).collect()
@@ -239,7 +239,7 @@ fn a_clone_under_another_key_is_apart_from_its_origin() {
 
 #[test]
 fn the_owner_of_the_snapshots_opens_them() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("key rotate tank/a");
     bench.ok("snapshot tank/a@2");
     bench.ok(&format!("clone -K -o {} tank/a@2 tank/b", bench.key("b")));
@@ -292,7 +292,7 @@ fn the_owner_of_the_snapshots_opens_them() {
 /// A clone that has destroyed the keys of what it shared cannot own what still needs them.
 #[test]
 fn keys_that_are_gone_are_not_promised() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok(&format!("clone -o {} tank/a@1 tank/b", bench.key("b")));
     bench.ok("key rotate --reencrypt tank/b");
     while bench.ok("get -H -o value reencryption tank/b") != "-\n" {
@@ -312,7 +312,7 @@ fn keys_that_are_gone_are_not_promised() {
 /// The inherited keys of clones, after whatever moves (as those that OpenZFS lost, issues 12000 and 12614).
 #[test]
 fn inherited_keys_of_clones_stay_with_a_dataset_above() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok(&format!(
         "create -o encryption=on -o {} tank/b",
         bench.key("b")
@@ -356,7 +356,7 @@ fn inherited_keys_of_clones_stay_with_a_dataset_above() {
 /// The procedure of Solaris: what is unique to a clone goes with its key, and the origin stays.
 #[test]
 fn a_clone_with_keys_of_its_own_is_made_unreadable_alone() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     for line in ["set readonly=on tank/a", "snapshot tank/a@2"] {
         bench.ok(line);
     }
@@ -395,7 +395,7 @@ fn a_clone_with_keys_of_its_own_is_made_unreadable_alone() {
 
 #[test]
 fn a_rollback_destroys_the_clones_of_later_snapshots() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("snapshot tank/a@2");
     bench.write("a", "after", "after");
     let (b, c) = (bench.key("b"), bench.key("c"));
@@ -435,7 +435,7 @@ fn a_rollback_destroys_the_clones_of_later_snapshots() {
 
 #[test]
 fn a_clone_in_use_elsewhere_stops_a_rollback() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("create -V 1M tank/disk");
     bench.ok("snapshot tank/disk@1");
     bench.ok("snapshot tank/disk@2");
@@ -453,7 +453,7 @@ fn a_clone_in_use_elsewhere_stops_a_rollback() {
 /// Without the key the dataset keeps a seal that only this snapshot can renew.
 #[test]
 fn no_rollback_without_the_key_to_a_snapshot_that_goes() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("hold tag tank/a@1");
     bench.ok("destroy -d -f tank/a@1");
     bench.ok("unmount tank/a");
@@ -471,7 +471,7 @@ fn no_rollback_without_the_key_to_a_snapshot_that_goes() {
 /// Commands on other datasets, and on other holds, do not end the reading.
 #[test]
 fn a_marked_snapshot_is_read_until_it_goes() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("create tank/other");
     bench.ok("snapshot tank/other@1");
     bench.ok("hold tag tank/a@1");
@@ -495,7 +495,7 @@ fn a_marked_snapshot_is_read_until_it_goes() {
 
 #[test]
 fn a_snapshot_goes_with_its_last_hold_or_clone() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     let place = &bench.place;
     bench.ok("snapshot tank/a@2");
     bench.ok("hold tag tank/a@1");
@@ -542,7 +542,7 @@ fn a_snapshot_goes_with_its_last_hold_or_clone() {
 
 #[test]
 fn a_dry_run_says_how_much_would_be_freed() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     fs::write(bench.file("a", "big"), contents(3, 2 << 20)).unwrap();
     bench.ok("snapshot tank/a@2");
     let big = fs::File::options().write(true).open(bench.file("a", "big"));
@@ -570,7 +570,7 @@ fn a_dry_run_says_how_much_would_be_freed() {
 /// Only the origin gets new keys. A clone under its key goes on with those that the other clone has, and is named.
 #[test]
 fn a_clone_under_another_key_names_who_shares_its_keys() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("clone tank/a@1 tank/a/same");
     let clone = |name: &str| {
         let line = format!("clone -o {} tank/a@1 {name}", bench.key("b"));

@@ -49,7 +49,7 @@ fn used(place: &Place) -> u64 {
 
 #[test]
 fn a_copy_shares_its_records() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     let dir = place.path("tank");
     let (file, copy) = (place.arg("tank/file"), place.arg("tank/copy"));
     let before = used(&place);
@@ -81,7 +81,7 @@ fn a_copy_shares_its_records() {
 
 #[test]
 fn what_cannot_be_copied_by_reference_is_refused_and_leaves_nothing() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     let file = place.arg("tank/file");
     fs::write(place.path("outside"), b"outside").unwrap();
     let outside = place.arg("outside");
@@ -114,7 +114,7 @@ fn program(name: &str, args: &[&str], from: &Path, to: &Path) -> bool {
 /// The file system answers with less than it was asked for, and programs go on from there.
 #[test]
 fn programs_cope_with_short_answers() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     let dir = place.path("tank");
     let file = dir.join("file");
     for how in ["--reflink=auto", "--reflink=never", "--sparse=always"] {
@@ -153,7 +153,7 @@ fn programs_cope_with_short_answers() {
 
 #[test]
 fn collapsing_and_inserting_are_refused_and_change_nothing() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     let path = place.path("tank/file");
     let file = File::options().write(true).open(&path).unwrap();
     for flags in [FallocateFlags::COLLAPSE_RANGE, FallocateFlags::INSERT_RANGE] {

@@ -7,7 +7,7 @@ use crate::common::*;
 
 #[test]
 fn names_with_the_key_and_numbers_without() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     let at = |name: &str| bench.file("tank/a", name);
     fs::create_dir(at("dir")).unwrap();
     for name in ["dir/stays", "changes", "goes", "moves", "a b"] {
@@ -67,7 +67,7 @@ fn names_with_the_key_and_numbers_without() {
 
 #[test]
 fn it_reads_what_changed() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     for number in 0..3000 {
         bench.write("tank/a", &format!("file-{number}"), "x");
     }
@@ -98,7 +98,7 @@ fn middle_of_change(before: &[u8], after: &[u8]) -> usize {
 
 #[test]
 fn damaged_files_have_names_with_the_key() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     let file = bench.place.path("tank.pool");
     bench.ok("pool sync tank");
     let before = fs::read(&file).unwrap();

@@ -71,7 +71,7 @@ fn place() -> Option<Place> {
 
 #[test]
 fn du_says_what_is_stored() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     let dir = place.path("mnt/fs");
     let (soft_file, hard_file) = (dir.join("soft"), dir.join("hard"));
     fs::write(&soft_file, soft(8 * MIB)).unwrap();
@@ -135,7 +135,7 @@ fn du_says_what_is_stored() {
 
 #[test]
 fn nothing_that_happens_to_a_pool_changes_it() {
-    let Some(mut place) = place() else { return };
+    let mut place = needs!(place());
     let dir = place.path("mnt/fs");
     let names = ["soft", "hard", "small", "tiny"];
     fs::write(dir.join("soft"), soft(20 * MIB)).unwrap();
@@ -215,9 +215,7 @@ fn nothing_that_happens_to_a_pool_changes_it() {
 /// An earlier program wrote no sums. The few nodes of these files are read.
 #[test]
 fn files_of_an_older_pool_show_what_is_stored_too() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden_pools/v1.pool.zst");
     let packed = fs::read(golden).unwrap();

@@ -119,9 +119,7 @@ fn properties_tags_and_bookmarks_have_a_limit() {
 #[test]
 fn mounts_have_a_limit() {
     let place = Place::new();
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     place.pool("tank");
     let dir = place.path("mounts");
     place.ok(&format!(

@@ -88,9 +88,7 @@ fn place(options: &str) -> Place {
 
 #[test]
 fn with_the_daemon_stopped_nothing_is_left() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let contents = contents(1, PAGES as usize * 4096);
     for (value, kept) in [("all", PAGES), ("metadata", 0), ("none", 0)] {
         let place = place(&format!("-o primarycache={value}"));
@@ -112,16 +110,12 @@ fn with_the_daemon_stopped_nothing_is_left() {
 
 #[test]
 fn a_mount_keeps_what_it_began_with_and_says_so() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let contents = contents(2, PAGES as usize * 4096);
     let place = place("");
     let path = place.path("mnt/file");
     fs::write(&path, &contents).unwrap();
-    let Some(kept) = pages(path.clone()) else {
-        return;
-    };
+    let kept = needs!(pages(path.clone()));
     assert_eq!(kept, PAGES);
     let set = |value: &str| {
         let set = place.run(&["set", &format!("primarycache={value}"), "tank/fs"]);
@@ -149,9 +143,7 @@ fn a_mount_keeps_what_it_began_with_and_says_so() {
 /// The log of the database has an index that all processes map, and the database itself is mapped too.
 #[test]
 fn a_database_that_maps_its_files_works() {
-    if !can_mount() || !is_installed("sqlite3") {
-        return;
-    }
+    needs!(can_mount() && is_installed("sqlite3"));
     let place = place("-o primarycache=metadata");
     let database = place.path("mnt/a.db");
     let sql = |text: &str| {

@@ -105,9 +105,7 @@ fn one_property_is_explained_without_a_daemon() {
 
 #[test]
 fn written_counts_from_the_snapshot_before_and_userrefs_the_holds() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     place.ok("pool create -s 64M -m {DIR}/mnt tank {DIR}/tank.pool");
     place.ok("create -o compression=off tank/a");

@@ -53,9 +53,7 @@ fn until_freed(place: &Place, name: &str) {
 
 #[test]
 fn a_write_over_the_quota_fails_and_a_deletion_frees_the_quota() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = pool_with_quota();
     place.prints("get -H -o value,source quota tank/a", "8M\tlocal\n");
     place.prints("get -H -o value,source quota tank/c", "none\tdefault\n");
@@ -78,9 +76,7 @@ fn a_write_over_the_quota_fails_and_a_deletion_frees_the_quota() {
 
 #[test]
 fn what_is_below_and_snapshots_count() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = pool_with_quota();
     assert_eq!(fill(&file(&place, "a/b/one"), 5 * MIB), (5 * MIB, None));
     let (written, error) = fill(&file(&place, "a/two"), 5 * MIB);
@@ -106,9 +102,7 @@ fn what_is_below_and_snapshots_count() {
 
 #[test]
 fn what_is_reserved_is_kept_from_others_and_there_when_it_is_wanted() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = pool_with_quota();
     place.ok("set quota=none tank/a");
     place.ok("create -o reservation=32M tank/d");
@@ -142,9 +136,7 @@ fn what_is_reserved_is_kept_from_others_and_there_when_it_is_wanted() {
 
 #[test]
 fn a_refreservation_is_for_overwriting_below_a_snapshot() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = pool_with_quota();
     place.ok("set quota=none tank/a");
     place.ok("set refreservation=40M tank/a");
@@ -166,9 +158,7 @@ fn a_refreservation_is_for_overwriting_below_a_snapshot() {
 
 #[test]
 fn a_refquota_counts_what_a_dataset_refers_to_without_snapshots_and_what_is_below() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = pool_with_quota();
     place.ok("set quota=none refquota=8M tank/a");
     assert!(number(&place, "available", "tank/a") <= 8 * MIB);

@@ -24,7 +24,7 @@ fn names(place: &Place) -> String {
 
 #[test]
 fn snapshots_of_one_name() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     place.ok("snapshot -r tank@monday");
     place.ok("snapshot tank/a/b@friday");
     let before = names(&place);
@@ -52,7 +52,7 @@ fn snapshots_of_one_name() {
 
 #[test]
 fn datasets_above_the_new_name() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     fs::write(place.path("mnt/a/b/file"), "text").unwrap();
     let before = names(&place);
     place.refuses("rename tank/a tank/x/y/a", NOT_FOUND, "tank/x");
@@ -86,7 +86,7 @@ fn datasets_above_the_new_name() {
 
 #[test]
 fn the_key_stays_above() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     place.ok(&format!("keygen {}", place.arg("key")));
     let key = format!("keysource=raw,file://{}", place.arg("key"));
     place.ok(&format!("create -o encryption=on -o {key} tank/secret"));
@@ -102,7 +102,7 @@ fn the_key_stays_above() {
 /// A dataset above that was created and cannot be mounted does not stop the rename.
 #[test]
 fn above_in_a_place_that_is_taken() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     fs::create_dir(place.path("mnt/x")).unwrap();
     fs::write(place.path("mnt/x/file"), "text").unwrap();
     let done = place.run(&words("rename -p tank/a/b tank/x/b"));
@@ -113,7 +113,7 @@ fn above_in_a_place_that_is_taken() {
 /// A rename takes no volume from its user, who would not find it under the new name.
 #[test]
 fn a_volume_in_use_keeps_its_name() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     place.ok("create -V 1M tank/a/disk");
     place.ok("nbd export tank/a/disk");
     let before = names(&place);

@@ -20,9 +20,7 @@ fn pool() -> Place {
 
 #[test]
 fn users_have_what_their_files_take_and_no_more_than_they_may() {
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        return;
-    }
+    needs!(can_mount() && rustix::process::geteuid().is_root());
     let place = pool();
     let file = |name: &str| place.path("mnt/a").join(name);
     fs::write(file("one"), vec![1; 300_000]).unwrap();
@@ -76,9 +74,7 @@ fn users_have_what_their_files_take_and_no_more_than_they_may() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = pool();
     place.fails("set userquota@0=much tank/a", USAGE);
     place.fails("set userquota@0=0 tank/a", USAGE);

@@ -25,9 +25,7 @@ fn nested(place: &Place, pool: &str, volume: &str) {
 /// waits for ever for one that waits for it.
 #[test]
 fn both_pools_are_written_at_once() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::with_cache("16M");
     nested(&place, "700M", "-s -V 300M");
     let own = place.arg("own");
@@ -73,9 +71,7 @@ fn both_pools_are_written_at_once() {
 /// Data that were synced in the inner pool are there after the daemon was killed, through the logs of both pools.
 #[test]
 fn what_was_synced_outlives_the_daemon() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
     nested(&place, "200M", "-V 64M");
     let all: Vec<Vec<u8>> = (0..10).map(|n| contents(n, 100_000)).collect();
@@ -94,9 +90,7 @@ fn what_was_synced_outlives_the_daemon() {
 /// The inner pool holds what it had committed, and goes on when there is space again.
 #[test]
 fn a_full_outer_pool_is_a_device_that_fails() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     nested(&place, "64M", "-s -V 200M");
     let mnt = place.path("mnt");
@@ -126,9 +120,7 @@ fn a_full_outer_pool_is_a_device_that_fails() {
 /// Keys rotate and records are sealed anew while the volume is in use; its key is not unloaded, but by force.
 #[test]
 fn keys_change_while_it_is_in_use() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     nested(&place, "200M", "-V 32M");
     let file = place.path("mnt/data");
@@ -174,9 +166,7 @@ fn send(place: &Place, what: &str, into: &str) {
 /// A copy of the volume is a copy of the pool on it, also of another size and as it was sent piece after piece.
 #[test]
 fn copies_are_the_same_pool() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     nested(&place, "400M", "-s -V 40M");
     let mnt = place.path("mnt");

@@ -141,9 +141,7 @@ fn iscsi_blocks_that_were_not_flushed_outlive_the_daemon() {
 /// The machine that serves a pool by its `ha.toml` is gone, and another one takes the pool over.
 #[test]
 fn blocks_that_were_not_flushed_are_there_after_a_failover() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
     place.ok("pool create -s 64M -m {DIR}/mnt tank {DIR}/tank.pool");
     place.ok("create -V 8M tank/vol");

@@ -100,9 +100,7 @@ fn what_cannot_be_a_target_is_refused() {
 
 #[test]
 fn initiators_read_and_write() {
-    if !has_initiators() {
-        return;
-    }
+    needs!(has_initiators());
     let place = Place::new();
     let (disk, portal) = (image(&place, "disk.img", 64 << 20), portal());
     place.ok(&format!(
@@ -161,9 +159,7 @@ fn initiators_read_and_write() {
 
 #[test]
 fn a_session_keeps_its_target_unless_forced() {
-    if !has_initiators() {
-        return;
-    }
+    needs!(has_initiators());
     let mut place = Place::new();
     let portal = portal();
     place.pool("tank");
@@ -276,9 +272,7 @@ fn secrets_are_not_where_others_read_them() {
 
 #[test]
 fn initiators_prove_a_secret() {
-    if !has_initiators() {
-        return;
-    }
+    needs!(has_initiators());
     let place = Place::new();
     let (disk, portal) = (image(&place, "disk.img", 1 << 20), portal());
     let web = secret(&place, "web", "secret-of-the-web\n", 0o600);
@@ -339,10 +333,7 @@ const NOT_FAULTS: [&str; 7] = [
 
 #[test]
 fn the_conformance_tests_of_libiscsi_pass() {
-    if !is_installed("iscsi-test-cu") {
-        println!("skipped: needs libiscsi-bin");
-        return;
-    }
+    needs!(is_installed("iscsi-test-cu"), "needs libiscsi-bin");
     let place = Place::new();
     let (disk, portal, second) = (image(&place, "disk.img", 128 << 20), portal(), portal());
     let name = "iqn.2026-01.org.example:judged";
@@ -412,10 +403,7 @@ fn a_target_keeps_the_identity_of_another_storage() {
     }
     place.ok(&export("other", &other));
     let check = || {
-        if !is_installed("iscsi-inq") {
-            println!("skipped: needs libiscsi-bin");
-            return;
-        }
+        needs!(is_installed("iscsi-inq"), "needs libiscsi-bin");
         let uri = format!("iscsi://{portal}/iqn.2026-01.org.example:disk/0");
         has(
             &ok("iscsi-inq", &["-e", "1", "-c", "128", &uri]),

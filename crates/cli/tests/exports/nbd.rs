@@ -101,9 +101,7 @@ fn what_cannot_be_exported_is_refused() {
 
 #[test]
 fn libnbd_finds_everything_as_it_is() {
-    if !["nbdinfo", "nbdcopy"].iter().all(|tool| is_installed(tool)) {
-        return;
-    }
+    needs!(["nbdinfo", "nbdcopy"].iter().all(|tool| is_installed(tool)));
     let place = Place::new();
     let disk = image(&place, "disk.img", 8 << 20);
     place.ok(&format!("nbd export {disk} --description scratch"));
@@ -148,12 +146,11 @@ fn libnbd_finds_everything_as_it_is() {
 
 #[test]
 fn qemu_reads_writes_and_compares() {
-    if !["qemu-io", "qemu-img"]
-        .iter()
-        .all(|tool| is_installed(tool))
-    {
-        return;
-    }
+    needs!(
+        ["qemu-io", "qemu-img"]
+            .iter()
+            .all(|tool| is_installed(tool))
+    );
     let place = Place::new();
     let disk = image(&place, "disk.img", 8 << 20);
     place.ok(&format!("nbd export {disk}"));
@@ -201,9 +198,7 @@ fn qemu_reads_writes_and_compares() {
 
 #[test]
 fn fio_verifies_what_it_wrote() {
-    if !is_installed("fio") {
-        return;
-    }
+    needs!(is_installed("fio"));
     let place = Place::new();
     let disk = image(&place, "disk.img", 32 << 20);
     place.ok(&format!("nbd export {disk}"));
@@ -231,9 +226,7 @@ fn fio_verifies_what_it_wrote() {
 
 #[test]
 fn clients_hold_an_export() {
-    if !is_installed("nbdsh") {
-        return;
-    }
+    needs!(is_installed("nbdsh"));
     let place = Place::new();
     let disk = image(&place, "disk.img", 1 << 20);
     place.ok(&format!("nbd export {disk}"));
@@ -281,14 +274,14 @@ fn clients_hold_an_export() {
 fn a_kernel_uses_an_export_as_a_disk() {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/engines/kernel-vm.sh");
     let script = std::env::var_os("STRONGROOM_KERNEL_VM").map_or(beside, Into::into);
-    if !script.is_file() {
-        eprintln!("skipped: no virtual machine; name its script in STRONGROOM_KERNEL_VM");
-        return;
-    }
-    if !is_installed("qemu-system-x86_64") || !Path::new("/usr/sbin/nbd-client").exists() {
-        eprintln!("skipped: no qemu-system-x86_64 or no nbd-client to put into the machine");
-        return;
-    }
+    needs!(
+        script.is_file(),
+        "no virtual machine; name its script in STRONGROOM_KERNEL_VM"
+    );
+    needs!(
+        is_installed("qemu-system-x86_64") && Path::new("/usr/sbin/nbd-client").exists(),
+        "no qemu-system-x86_64 or no nbd-client to put into the machine"
+    );
     let place = Place::new();
     let disk = image(&place, "disk.img", 16 << 20);
     place.ok(&format!("nbd export {disk}"));

@@ -88,13 +88,9 @@ fn mounted(place: &Place) -> std::path::PathBuf {
 
 #[test]
 fn a_pool_on_an_export_is_a_pool() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
-    let Some(mut server) = Program::of_file(&place, "a", 128 << 20) else {
-        return;
-    };
+    let mut server = needs!(Program::of_file(&place, "a", 128 << 20));
     let uri = server.uri();
     // Another spelling of the same address.
     place.ok(&format!(
@@ -154,13 +150,9 @@ fn a_pool_on_an_export_is_a_pool() {
 
 #[test]
 fn a_pool_whose_server_ends_is_suspended_and_comes_again() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
-    let Some(mut server) = Program::of_file(&place, "a", 128 << 20) else {
-        return;
-    };
+    let mut server = needs!(Program::of_file(&place, "a", 128 << 20));
     let uri = server.uri();
     place.ok(&format!("pool create -m none tank {uri}"));
     let dir = mounted(&place);
@@ -190,9 +182,7 @@ fn a_pool_whose_server_ends_is_suspended_and_comes_again() {
 
 #[test]
 fn what_a_server_refuses_for_a_while_is_written_later() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     File::create(place.path("img"))
         .unwrap()
@@ -200,9 +190,7 @@ fn what_a_server_refuses_for_a_while_is_written_later() {
         .unwrap();
     let line = "nbdkit -f --filter=error file {DIR}/img error-pwrite=ENOSPC error-pwrite-rate=100% \
                 error-pwrite-file={DIR}/full error-zero=ENOSPC error-zero-rate=100% error-zero-file={DIR}/full";
-    let Some(server) = Program::start(&place, "a", line) else {
-        return;
-    };
+    let server = needs!(Program::start(&place, "a", line));
     place.ok(&format!("pool create -m none tank {}", server.uri()));
     let dir = mounted(&place);
     let file = contents(1, 1 << 20);
@@ -220,9 +208,7 @@ fn what_a_server_refuses_for_a_while_is_written_later() {
 
 #[test]
 fn a_mirror_goes_on_without_a_server_and_takes_it_again() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     let (Some(one), Some(mut two)) = (
         Program::of_file(&place, "a", 128 << 20),
@@ -255,9 +241,7 @@ fn a_mirror_goes_on_without_a_server_and_takes_it_again() {
 #[test]
 fn a_device_of_the_pool_has_another_address() {
     let place = Place::new();
-    let Some(server) = Program::of_file(&place, "a", 128 << 20) else {
-        return;
-    };
+    let server = needs!(Program::of_file(&place, "a", 128 << 20));
     place.pool("outer");
     place.ok("create -s -V 128M outer/disk");
     let link = place.path("link");
@@ -306,18 +290,14 @@ fn a_device_of_the_pool_has_another_address() {
 /// meanwhile.
 #[test]
 fn a_power_cut_of_the_server_loses_nothing_that_was_synced() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
     File::create(place.path("img"))
         .unwrap()
         .set_len(128 << 20)
         .unwrap();
     let line = "nbdkit -f --filter=cache file {DIR}/img cache=writeback";
-    let Some(mut server) = Program::start(&place, "a", line) else {
-        return;
-    };
+    let mut server = needs!(Program::start(&place, "a", line));
     let uri = server.uri();
     place.ok(&format!("pool create -m none tank {uri}"));
     let dir = mounted(&place);
@@ -367,9 +347,7 @@ fn exports_are_devices_in_every_command() {
     let place = Place::new();
     let mut servers = Vec::new();
     for name in ["a", "b", "c", "log", "cache"] {
-        let Some(server) = Program::of_file(&place, name, 128 << 20) else {
-            return;
-        };
+        let server = needs!(Program::of_file(&place, name, 128 << 20));
         servers.push(server);
     }
     let [a, b, c, log, cache] = [0, 1, 2, 3, 4].map(|nth| servers[nth].uri());
@@ -403,9 +381,7 @@ fn exports_are_devices_in_every_command() {
 #[test]
 fn containers_are_on_exports_too() {
     let place = Place::new();
-    let Some(server) = Program::of_file(&place, "a", 64 << 20) else {
-        return;
-    };
+    let server = needs!(Program::of_file(&place, "a", 64 << 20));
     let uri = server.uri();
     fs::write(place.path("key"), "correct horse").unwrap();
     let key = place.arg("key");
@@ -431,9 +407,7 @@ fn containers_are_on_exports_too() {
 #[test]
 fn an_export_for_reading_is_imported_for_reading() {
     let place = Place::new();
-    let Some(mut server) = Program::of_file(&place, "a", 128 << 20) else {
-        return;
-    };
+    let mut server = needs!(Program::of_file(&place, "a", 128 << 20));
     place.ok(&format!("pool create -m none tank {}", server.uri()));
     place.ok("pool export tank");
     server.line = server.line.replace("nbdkit -f", "nbdkit -f -r");
@@ -448,9 +422,7 @@ fn an_export_for_reading_is_imported_for_reading() {
 #[test]
 fn the_daemon_starts_without_a_server() {
     let mut place = Place::new();
-    let Some(mut server) = Program::of_file(&place, "a", 128 << 20) else {
-        return;
-    };
+    let mut server = needs!(Program::of_file(&place, "a", 128 << 20));
     let uri = server.uri();
     place.ok(&format!("pool create -m none far {uri}"));
     place.pool("near");
@@ -471,9 +443,7 @@ fn the_daemon_starts_without_a_server() {
 #[test]
 fn a_server_that_came_back_as_another_is_not_written_to() {
     let place = Place::new();
-    let Some(mut server) = Program::of_file(&place, "a", 128 << 20) else {
-        return;
-    };
+    let mut server = needs!(Program::of_file(&place, "a", 128 << 20));
     place.ok(&format!("pool create -m none tank {}", server.uri()));
     server.kill();
     assert!(place.run(&place.words("create tank/fs")).code != 0);
@@ -508,9 +478,7 @@ fn two_daemons_share_a_volume_one_as_server() {
 /// Only root has the daemon connect anywhere.
 #[test]
 fn users_and_tenants_name_no_servers() {
-    let Some(place) = shared_place() else {
-        return;
-    };
+    let place = needs!(shared_place());
     place.pool("tank");
     place.ok("create tank/web");
     place.ok(&format!(

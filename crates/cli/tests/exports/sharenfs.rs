@@ -116,7 +116,7 @@ fn without_a_server_nothing_is_shared() {
 
 #[test]
 fn mounted_datasets_are_exported_as_the_property_says() {
-    let Some(mut place) = with_pool() else { return };
+    let mut place = needs!(with_pool());
     place.ok("set sharenfs=on tank/home");
     assert_eq!(calls(&place), ["-o rw * home 1"]);
     place.ok("set sharenfs=ro=192.0.2.0/24:[2001:db8::]/32,sec=krb5 tank/home");
@@ -190,7 +190,7 @@ fn mounted_datasets_are_exported_as_the_property_says() {
 /// The value is a part of a command line of root.
 #[test]
 fn delegates_share_only_as_root_allows() {
-    let Some(place) = with_pool() else { return };
+    let place = needs!(with_pool());
     place.ok("allow 12345 create,mount,destroy,receive,snapshot,userprop,canmount tank/home");
     let ann = |line: &str| place.run_as((ANN, ANN), &place.socket(), line);
     let code = |line: &str| ann(line).code;

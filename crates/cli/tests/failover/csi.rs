@@ -14,15 +14,11 @@ use cluster::*;
 
 #[test]
 fn csi_sanity_finds_no_fault() {
-    if !is_there(
+    needs!(is_there(
         "csi-sanity",
         "go install github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@v5.4.0",
-    ) {
-        return;
-    }
-    let Some(cluster) = Cluster::start() else {
-        return;
-    };
+    ));
+    let cluster = needs!(Cluster::start());
     // Block devices need a kernel with nbd, so only their controller is judged.
     for (kind, skipped) in [("mount", "^$"), ("block", "Node Service|ExpandVolume")] {
         let judged = Command::new("csi-sanity")
@@ -56,9 +52,7 @@ fn csi_sanity_finds_no_fault() {
 
 #[test]
 fn volumes_outlive_what_they_began_as() {
-    let Some(cluster) = Cluster::start() else {
-        return;
-    };
+    let cluster = needs!(Cluster::start());
     cluster.does("Controller/CreateVolume", &creating("a", &mounted()));
     let a = cluster.publish("a");
     fs::write(a.join("file"), "kept").unwrap();
@@ -101,9 +95,7 @@ fn volumes_outlive_what_they_began_as() {
 
 #[test]
 fn calls_that_could_do_harm_are_refused() {
-    let Some(cluster) = Cluster::start() else {
-        return;
-    };
+    let cluster = needs!(Cluster::start());
     let place = &cluster.place;
     let mode = fs::metadata(place.path("csi.sock"))
         .unwrap()
@@ -175,9 +167,7 @@ fn calls_that_could_do_harm_are_refused() {
 /// A call that fails has done nothing, and a call that needs another one does not do its work.
 #[test]
 fn a_failed_stage_leaves_nothing_and_publish_needs_stage() {
-    let Some(cluster) = Cluster::start() else {
-        return;
-    };
+    let cluster = needs!(Cluster::start());
     cluster.does("Controller/CreateVolume", &creating("a", &mounted()));
     let is_mounted = || cluster.place.ok("mount").contains("tank/csi/a");
     let staging = cluster.target("a.staging");
@@ -215,9 +205,7 @@ fn a_failed_stage_leaves_nothing_and_publish_needs_stage() {
 /// A volume that could never be filled is not promised, and neither is space that is not there.
 #[test]
 fn a_volume_is_not_larger_than_what_its_pool_can_promise() {
-    let Some(cluster) = Cluster::start() else {
-        return;
-    };
+    let cluster = needs!(Cluster::start());
     let sized = |name: &str, mib: u64, capability: &[u8], reserve: bool| {
         let class = all(
             &[(1, "reserve"), (2, if reserve { "true" } else { "false" })],
@@ -261,9 +249,7 @@ fn a_volume_is_not_larger_than_what_its_pool_can_promise() {
 /// The mounts of a daemon that was killed are taken away, and volumes are mounted again.
 #[test]
 fn dead_mounts_are_replaced() {
-    let Some(mut cluster) = Cluster::start() else {
-        return;
-    };
+    let mut cluster = needs!(Cluster::start());
     cluster.does("Controller/CreateVolume", &creating("a", &mounted()));
     let target = cluster.publish("a");
     write_synced(&target.join("file"), b"kept").unwrap();
@@ -433,9 +419,10 @@ fn block_volumes() {
 /// The files for Kubernetes are what its schemas want.
 #[test]
 fn manifests_are_valid() {
-    if !is_there("kubernetes-validate", "pip install kubernetes-validate") {
-        return;
-    }
+    needs!(is_there(
+        "kubernetes-validate",
+        "pip install kubernetes-validate"
+    ));
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/kubernetes");
     for file in ["driver.yaml", "classes.yaml"] {
         // The kinds for snapshots are not Kubernetes' own, so they have no schema there.

@@ -68,9 +68,7 @@ fn are_there(dir: &Path, range: std::ops::Range<usize>) {
 
 #[test]
 fn a_pool_whose_disk_is_lost_goes_on_from_its_image() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
     let image = followed(&place);
     let dir = place.path("m");
@@ -109,9 +107,7 @@ fn a_pool_whose_disk_is_lost_goes_on_from_its_image() {
 
 #[test]
 fn a_store_that_is_away_does_no_harm() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
     let image = followed(&place);
     let dir = place.path("m");
@@ -147,9 +143,7 @@ const KEY_BLOCK: &[u8] = b"SR-KEYBL";
 
 #[test]
 fn destroyed_keys_are_gone_from_the_image() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     followed(&place);
     write_all(&place.path("m"), 0..2);

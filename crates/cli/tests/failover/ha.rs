@@ -71,9 +71,7 @@ const BOB: &str = "iqn.2026-01.org.example:bob";
 
 #[test]
 fn a_pool_serves_what_its_file_says() {
-    let Some(served) = Served::new() else {
-        return;
-    };
+    let served = needs!(Served::new());
     let place = &served.place;
     place.ok("create -V 8M tank/b");
     place.ok("create -p -V 8M tank/vm/a:05");
@@ -193,13 +191,11 @@ const VIEWS: &str = "targets = [\"vm\"]\nhost_groups = [\"ann\", \"bob\"]\n\
 
 #[test]
 fn initiators_see_their_units_and_keep_their_sessions() {
-    let Some(served) = Served::new() else {
-        return;
-    };
-    if !is_installed("qemu-io") || !is_installed("iscsi-ls") {
-        println!("skipped: needs libiscsi-bin and qemu-block-extra");
-        return;
-    }
+    let served = needs!(Served::new());
+    needs!(
+        is_installed("qemu-io") && is_installed("iscsi-ls"),
+        "needs libiscsi-bin and qemu-block-extra"
+    );
     let place = &served.place;
     place.ok("create -p -V 8M tank/a/disk:1");
     place.ok("create -p -V 8M tank/b/disk:1");
@@ -255,9 +251,7 @@ fn initiators_see_their_units_and_keep_their_sessions() {
 
 #[test]
 fn a_portal_group_sends_initiators_to_another_one() {
-    let Some(served) = Served::new() else {
-        return;
-    };
+    let served = needs!(Served::new());
     let place = &served.place;
     place.ok("create -V 8M tank/a");
     let front = portal();
@@ -282,10 +276,7 @@ fn a_portal_group_sends_initiators_to_another_one() {
     let redirect = format!("{front} > {}", served.portal);
     assert_eq!(target["redirects"][0], redirect.as_str());
     has(&place.ok("ha status tank"), &redirect);
-    if !is_installed("iscsi-ls") {
-        println!("skipped: needs libiscsi-bin");
-        return;
-    }
+    needs!(is_installed("iscsi-ls"), "needs libiscsi-bin");
     // Discovery tells of the portal that was asked, and the login leads to the other one.
     let listed = ok("iscsi-ls", &[&format!("iscsi://{front}")]);
     has(&listed, &format!("Portal:{front},1"));
@@ -310,9 +301,7 @@ fn a_portal_group_sends_initiators_to_another_one() {
 
 #[test]
 fn a_volume_without_its_key_is_served_when_the_key_comes() {
-    let Some(served) = Served::new() else {
-        return;
-    };
+    let served = needs!(Served::new());
     let place = &served.place;
     place.ok("keygen {DIR}/key");
     place.ok("create -V 8M -o encryption=on -o keysource=raw,file://{DIR}/key tank/shut");
@@ -343,9 +332,7 @@ fn a_volume_without_its_key_is_served_when_the_key_comes() {
 
 #[test]
 fn a_name_is_that_of_one_target() {
-    let Some(served) = Served::new() else {
-        return;
-    };
+    let served = needs!(Served::new());
     let place = &served.place;
     place.ok("create -V 8M tank/a");
     place.ok("pool create -s 64M -m {DIR}/other other {DIR}/other.pool");
@@ -381,9 +368,7 @@ fn a_name_is_that_of_one_target() {
 /// Initiators of another storage find their disks again, by all that they know of them.
 #[test]
 fn units_keep_the_identity_of_another_storage() {
-    let Some(served) = Served::new() else {
-        return;
-    };
+    let served = needs!(Served::new());
     let place = &served.place;
     let naa = "600144f0c0ffee000000512e9a0b0001";
     place.ok("create -V 8M tank/db");
@@ -435,10 +420,7 @@ fn units_keep_the_identity_of_another_storage() {
     let said = place.run(&["ha", "start", "other"]);
     has(&said.err, "'tank/log' has its serial number or NAA already");
 
-    if !is_installed("iscsi-inq") {
-        println!("skipped: needs libiscsi-bin");
-        return;
-    }
+    needs!(is_installed("iscsi-inq"), "needs libiscsi-bin");
     let uri = |lun: u8| {
         format!(
             "iscsi://{}/iqn.2010-08.org.illumos:stmf-ha:old/{lun}",
@@ -463,9 +445,7 @@ fn units_keep_the_identity_of_another_storage() {
 /// have, a device that it does not see, two units with one number.
 #[test]
 fn a_machine_that_waits_says_what_a_takeover_would_miss() {
-    let Some(served) = Served::new() else {
-        return;
-    };
+    let served = needs!(Served::new());
     let place = &served.place;
     place.ok("keygen {DIR}/key");
     place.ok("create -V 8M -o encryption=on -o keysource=raw,file://{DIR}/key tank/db:1");
@@ -529,9 +509,7 @@ fn files_of_stmf_ha_are_converted() {
 /// Views that show two volumes under one number to one host: these wait, and all others are served.
 #[test]
 fn two_volumes_under_one_number_keep_no_other_from_being_served() {
-    let Some(served) = Served::new() else {
-        return;
-    };
+    let served = needs!(Served::new());
     let place = &served.place;
     for volume in ["tank/ann/a:5", "tank/bob/b:5", "tank/c:1"] {
         place.ok(&format!("create -p -V 4M {volume}"));

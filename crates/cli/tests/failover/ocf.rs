@@ -72,13 +72,11 @@ fn run_agent(place: &Place, words: &[&str], action: &str, more: &[(&str, &str)])
 
 #[test]
 fn the_tests_of_ocf_pass() {
-    let Some(place) = exported() else {
-        return;
-    };
-    if !is_installed("ocf-tester") || !is_installed("xmllint") {
-        println!("skipped: needs ocf-tester and xmllint");
-        return;
-    }
+    let place = needs!(exported());
+    needs!(
+        is_installed("ocf-tester") && is_installed("xmllint"),
+        "needs ocf-tester and xmllint"
+    );
     let mut command = Command::new("ocf-tester");
     command.args(["-n", "pool"]);
     for (name, value) in parameters(&place) {
@@ -101,9 +99,7 @@ fn the_tests_of_ocf_pass() {
 
 #[test]
 fn the_agent_tells_what_runs() {
-    let Some(mut place) = exported() else {
-        return;
-    };
+    let mut place = needs!(exported());
     let run = |place: &Place, action: &str| agent(place, action, &[]).0;
     let deep = |place: &Place| agent(place, "monitor", &[("OCF_CHECK_LEVEL", "10")]);
     assert_eq!(run(&place, "monitor"), NOT_RUNNING);
@@ -152,13 +148,11 @@ fn the_agent_tells_what_runs() {
 #[test]
 fn a_disk_that_does_not_answer_has_another_machine_go_on() {
     let needed = ["unshare", "hostname"];
-    if !Path::new(FUNCTIONS).exists() || !needed.iter().all(|it| is_installed(it)) {
-        println!("skipped: needs resource-agents, unshare, hostname");
-        return;
-    }
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        return;
-    }
+    needs!(
+        Path::new(FUNCTIONS).exists() && needed.iter().all(|it| is_installed(it)),
+        "needs resource-agents, unshare, hostname"
+    );
+    needs!(can_mount() && rustix::process::geteuid().is_root());
     // Two processes show one directory, and with it one disk. Each stands for the connection of one machine.
     let mut a = Place::new();
     for dir in ["lower", "one", "two"] {
@@ -242,10 +236,7 @@ fn a_disk_that_does_not_answer_has_another_machine_go_on() {
 #[test]
 fn what_the_agent_cannot_know_is_a_failure() {
     use std::os::unix::fs::PermissionsExt;
-    if !Path::new(FUNCTIONS).exists() {
-        println!("skipped: needs resource-agents");
-        return;
-    }
+    needs!(Path::new(FUNCTIONS).exists(), "needs resource-agents");
     let place = Place::without_daemon();
     let program = place.path("program");
     let actions = |script: &str| {
@@ -271,9 +262,7 @@ fn what_the_agent_cannot_know_is_a_failure() {
 /// of `stop`, before the cluster fences the machine.
 #[test]
 fn a_daemon_that_hangs_is_noticed_without_the_timeouts_of_the_cluster() {
-    let Some(place) = exported() else {
-        return;
-    };
+    let place = needs!(exported());
     assert_eq!(agent(&place, "start", &[]).0, SUCCESS);
     let daemon = Pid::from_raw(place.pid().cast_signed()).unwrap();
     kill_process(daemon, Signal::STOP).unwrap();
@@ -324,13 +313,11 @@ fn attribute(id: &str, name: &str) -> u64 {
 fn a_pool_stops_though_another_namespace_holds_its_mount() {
     use std::io::{BufRead, BufReader};
     use std::process::Stdio;
-    let Some(place) = exported() else {
-        return;
-    };
-    if !is_installed("unshare") || !rustix::process::geteuid().is_root() {
-        println!("skipped: needs unshare and root");
-        return;
-    }
+    let place = needs!(exported());
+    needs!(
+        is_installed("unshare") && rustix::process::geteuid().is_root(),
+        "needs unshare and root"
+    );
     assert_eq!(agent(&place, "start", &[]).0, SUCCESS);
     let mounted = place.path("mnt");
     fs::write(mounted.join("file"), "data").unwrap();

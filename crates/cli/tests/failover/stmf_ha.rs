@@ -108,9 +108,7 @@ fn units(all: &[(&str, u64)]) -> Vec<(String, u64)> {
 
 #[test]
 fn the_examples_of_the_manual_page_are_served() {
-    let Some(place) = prepared() else {
-        return;
-    };
+    let place = needs!(prepared());
     // The simplest file. At all addresses it would meet other daemons of this machine.
     says(&place, "tank", "");
     place.ok("ha verify tank");
@@ -178,9 +176,7 @@ fn the_examples_of_the_manual_page_are_served() {
 /// The file may have entries that stmf-ha does not know: stmf-ha ignores them.
 #[test]
 fn the_file_of_stmf_ha_names_targets_and_secrets() {
-    let Some(place) = prepared() else {
-        return;
-    };
+    let place = needs!(prepared());
     let portal = portal();
     let secret = place.path("web");
     fs::write(&secret, "a long secret of web\n").unwrap();
@@ -226,9 +222,7 @@ fn the_file_of_stmf_ha_names_targets_and_secrets() {
 /// Two volumes under one number wait. They hold up no other volume and no later change, and the earlier assignment stays.
 #[test]
 fn one_number_given_twice_holds_up_no_change() {
-    let Some(place) = prepared() else {
-        return;
-    };
+    let place = needs!(prepared());
     let portal = portal();
     let events = |class: &str| {
         let all = place.ok("pool events -vH tank");
@@ -298,9 +292,7 @@ fn one_number_given_twice_holds_up_no_change() {
 
 #[test]
 fn without_a_name_all_pools_are_started_and_updated() {
-    let Some(place) = prepared() else {
-        return;
-    };
+    let place = needs!(prepared());
     place.ok("pool create -s 64M -m {DIR}/zoo zoo {DIR}/zoo.pool");
     place.ok("pool create -s 64M -m {DIR}/plain plain {DIR}/plain.pool");
     place.refuses("ha start", NOT_FOUND, "no imported pool has ha.toml");

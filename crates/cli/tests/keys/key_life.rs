@@ -117,9 +117,7 @@ fn the_keysource_stays_one_that_opens() {
 
 #[test]
 fn lost_keyrings_come_back_from_a_copy() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = pool_with_mounts();
     let key = key_file(&place, "key");
     let all = ["a", "a/b", "a/own"];
@@ -172,9 +170,7 @@ fn forged(backup: &[u8]) -> Vec<u8> {
 /// A keyring that can be read goes only for one that opens the dataset.
 #[test]
 fn copies_are_opened_before_they_replace_anything() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = pool_with_mounts();
     let (key, other) = (key_file(&place, "key"), key_file(&place, "other"));
     place.ok(&format!("create -o encryption=on -o {key} tank/a"));
@@ -202,9 +198,7 @@ fn copies_are_opened_before_they_replace_anything() {
 /// Moves and changes by which others lost the keys of datasets (OpenZFS issues 9267, 12000, 12123, 12614).
 #[test]
 fn no_move_or_change_leaves_keys_that_nothing_opens() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = pool_with_mounts();
     let [first, second] = ["first", "second"].map(|name| key_file(&place, name));
     place.ok(&format!("create -o encryption=on -o {first} tank/a"));
@@ -275,9 +269,7 @@ fn generations(place: &Place, dataset: &str) -> Vec<u64> {
 
 #[test]
 fn new_data_keys_are_for_what_is_written_from_then_on() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = pool_with_mounts();
     let key = key_file(&place, "key");
     place.ok(&format!("create -o encryption=on -o {key} tank/a"));
@@ -380,9 +372,7 @@ fn states(place: &Place) -> Vec<String> {
 
 #[test]
 fn what_is_stored_is_reencrypted_in_the_background() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = pool_with_mounts();
     let key = key_file(&place, "key");
     place.ok(&format!(

@@ -152,9 +152,7 @@ fn luks_with_token(place: &Place, line: &str, uri: &str, input: &str) -> Done {
 /// a mapping that the daemon opens when it starts.
 #[test]
 fn a_key_in_a_token_opens_containers() {
-    let Some(mut place) = with_token() else {
-        return;
-    };
+    let mut place = needs!(with_token());
     fs::write(place.path("pkcs11"), format!("{MODULE}\n")).unwrap();
     let uri = |object: &str| {
         let pin = place.arg("pin");
@@ -210,7 +208,7 @@ fn a_key_in_a_token_opens_containers() {
 
 #[test]
 fn a_key_stays_in_its_token() {
-    let Some(place) = with_token() else { return };
+    let place = needs!(with_token());
     place.pool("tank");
     let uri = |object: &str| format!("pkcs11:token=pool;object={object}?module-path={MODULE}");
     let with_pin =

@@ -271,9 +271,7 @@ fn a_changed_key_is_another_one() {
 
 #[test]
 fn the_key_of_what_is_mounted_stays() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = with_passphrase();
     let dir = place.path("home");
     // Where there was no place to mount it, setting one mounts it.
@@ -300,9 +298,7 @@ fn has_setsid() -> bool {
 
 #[test]
 fn a_person_types_a_new_passphrase_twice() {
-    if !has_setsid() {
-        return;
-    }
+    needs!(has_setsid());
     let place = Place::new();
     place.pool("tank");
     let create = ["create", "-u", "-o", "encryption=on", "tank/home"];
@@ -333,9 +329,7 @@ fn a_person_types_a_new_passphrase_twice() {
 
 #[test]
 fn an_interrupt_at_the_prompt_leaves_a_terminal_that_echoes() {
-    if !has_setsid() {
-        return;
-    }
+    needs!(has_setsid());
     let place = with_passphrase();
     place.ok("key unload tank/home");
     let mut terminal = Terminal::run(&place, &["key", "load", "tank/home"]);
@@ -362,9 +356,7 @@ fn an_interrupt_at_the_prompt_leaves_a_terminal_that_echoes() {
 
 #[test]
 fn a_forgotten_prompt_does_not_keep_the_daemon() {
-    if !has_setsid() {
-        return;
-    }
+    needs!(has_setsid());
     let mut place = with_passphrase();
     place.ok("key unload tank/home");
     let mut terminal = Terminal::run(&place, &["key", "load", "tank/home"]);
@@ -380,9 +372,7 @@ fn a_forgotten_prompt_does_not_keep_the_daemon() {
 
 #[test]
 fn a_person_is_asked_before_something_goes() {
-    if !has_setsid() {
-        return;
-    }
+    needs!(has_setsid());
     let place = Place::new();
     place.pool("tank");
     place.ok("create -u tank/home");

@@ -13,9 +13,7 @@ const STATUS: &str = "get -H -o value keystatus tank/a";
 #[test]
 fn enough_parts_open_a_dataset_and_fewer_do_not() {
     let mut place = Place::without_daemon();
-    let Some(tpm) = Tpm::start(&place) else {
-        return;
-    };
+    let tpm = needs!(Tpm::start(&place));
     let (Some(one), Some(two)) = (Tang::start(&place, "one"), Tang::start(&place, "two")) else {
         return;
     };

@@ -11,9 +11,7 @@ use crate::common::*;
 #[test]
 fn a_tang_server_opens_a_dataset() {
     let mut place = Place::new();
-    let Some(tang) = Tang::start(&place, "tang") else {
-        return;
-    };
+    let tang = needs!(Tang::start(&place, "tang"));
     let file = place.pool("tank");
     let source = format!("raw,tang:{}#thp={}", tang.url(), tang.thumbprint());
     let create = format!("create -u -o encryption=on -o keysource={source} tank/a");
@@ -64,9 +62,7 @@ fn a_tang_server_opens_a_dataset() {
 #[test]
 fn servers_that_do_not_help() {
     let place = Place::new();
-    let Some(tang) = Tang::start(&place, "tang") else {
-        return;
-    };
+    let tang = needs!(Tang::start(&place, "tang"));
     let other = Tang::start(&place, "other").unwrap();
     place.pool("tank");
     let thumbprint = tang.thumbprint();

@@ -36,9 +36,7 @@ fn take_key(place: &Place, tpm: &Tpm, pool: &Path) {
 #[test]
 fn a_tpm_opens_a_dataset_of_the_machine_that_starts_as_before() {
     let mut place = Place::without_daemon();
-    let Some(tpm) = Tpm::start(&place) else {
-        return;
-    };
+    let tpm = needs!(Tpm::start(&place));
     place.start_with("STRONGROOM_TPM", &tpm.socket);
     let file = place.pool("tank");
     let source = "raw,tpm2:#pcrs=7+16";
@@ -83,9 +81,7 @@ fn a_tpm_opens_a_dataset_of_the_machine_that_starts_as_before() {
 #[test]
 fn a_pin_that_is_wrong_too_often_and_tpms_that_do_not_help() {
     let mut place = Place::without_daemon();
-    let Some(tpm) = Tpm::start(&place) else {
-        return;
-    };
+    let tpm = needs!(Tpm::start(&place));
     place.start_with("STRONGROOM_TPM", &tpm.socket);
     let file = place.pool("tank");
     let create = "create -u -o encryption=on -o keysource=raw,tpm2:#pin=yes tank/a";
@@ -155,9 +151,7 @@ fn a_pin_that_is_wrong_too_often_and_tpms_that_do_not_help() {
 #[test]
 fn a_wrong_pin_is_tried_at_two_slots_and_told() {
     let mut place = Place::without_daemon();
-    let Some(tpm) = Tpm::start(&place) else {
-        return;
-    };
+    let tpm = needs!(Tpm::start(&place));
     place.start_with("STRONGROOM_TPM", &tpm.socket);
     place.pool("tank");
     let keysource = "-o keysource=raw,tpm2:#pin=yes";

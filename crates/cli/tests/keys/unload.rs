@@ -34,9 +34,7 @@ fn noise() -> Vec<u8> {
 
 #[test]
 fn a_stream_and_readers_end_with_the_key() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = place();
     fs::write(place.path("mnt").join("f"), noise()).unwrap();
     place.ok("snapshot tank/a@1");
@@ -112,9 +110,7 @@ fn exports_of_a_volume_end_with_its_key_and_with_it() {
 
 #[test]
 fn mount_loads_the_keys_of_what_it_mounts() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = place();
     let key = place.arg("k");
     place.ok(&format!(

@@ -28,9 +28,7 @@ fn has_tools(tools: &[&str]) -> bool {
 /// A container is re-encrypted while clients of an export of it write; then cryptsetup does the same.
 #[test]
 fn clients_write_while_a_container_is_reencrypted() {
-    if !has_tools(&["qemu-io", "nbdcopy", "cryptsetup"]) {
-        return;
-    }
+    needs!(has_tools(&["qemu-io", "nbdcopy", "cryptsetup"]));
     let place = Place::new();
     format(&place, CHEAP);
     place.ok_with("luks open {DIR}/image x", PASSPHRASE);

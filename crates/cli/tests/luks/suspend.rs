@@ -73,10 +73,7 @@ fn has_client(place: &Place) -> bool {
 
 #[test]
 fn clients_wait_until_the_key_is_there_again() {
-    if !is_installed("qemu-io") {
-        eprintln!("skipped: there is no qemu-io");
-        return;
-    }
+    needs!(is_installed("qemu-io"), "there is no qemu-io");
     let place = with_open_container();
     place.ok("nbd export luks:x");
     write(&place);
@@ -160,10 +157,7 @@ fn a_container_in_reencryption_is_not_suspended() {
 /// A user who does not know the key can end the clients, or the daemon.
 #[test]
 fn a_client_that_waits_is_ended_by_force() {
-    if !is_installed("qemu-io") {
-        eprintln!("skipped: there is no qemu-io");
-        return;
-    }
+    needs!(is_installed("qemu-io"), "there is no qemu-io");
     let mut place = with_open_container();
     for ends_daemon in [false, true] {
         place.ok("nbd export luks:x");

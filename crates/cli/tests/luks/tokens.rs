@@ -36,12 +36,8 @@ fn bind(place: &Place, pin: &str, config: &str) {
 #[test]
 fn a_tang_server_opens_a_container() {
     let place = Place::new();
-    if !are_installed(&["clevis-luks-bind", "cryptsetup"]) {
-        return;
-    }
-    let Some(tang) = Tang::start(&place, "tang") else {
-        return;
-    };
+    needs!(are_installed(&["clevis-luks-bind", "cryptsetup"]));
+    let tang = needs!(Tang::start(&place, "tang"));
     format(&place, CHEAP);
     let none = "luks open --token-only {DIR}/image x";
     place.refuses(none, NOT_FOUND, "no token");
@@ -84,12 +80,8 @@ fn a_tang_server_opens_a_container() {
 #[test]
 fn enough_of_several_servers_open_a_container() {
     let place = Place::without_daemon();
-    if !are_installed(&["clevis-luks-bind", "cryptsetup"]) {
-        return;
-    }
-    let Some(one) = Tang::start(&place, "one") else {
-        return;
-    };
+    needs!(are_installed(&["clevis-luks-bind", "cryptsetup"]));
+    let one = needs!(Tang::start(&place, "one"));
     let two = Tang::start(&place, "two").unwrap();
     let inner = Tang::start(&place, "inner").unwrap();
     format(&place, CHEAP);
@@ -118,9 +110,7 @@ fn enough_of_several_servers_open_a_container() {
 #[test]
 fn a_passphrase_in_the_keyring_opens_a_container() {
     let place = Place::without_daemon();
-    if !are_installed(&["keyctl", "cryptsetup"]) {
-        return;
-    }
+    needs!(are_installed(&["keyctl", "cryptsetup"]));
     format(&place, CHEAP);
     // In the keyring of a new session there is this key, then a command runs.
     let in_session = |key: &str, program: &str, words: &[&str]| {
@@ -173,9 +163,7 @@ fn a_passphrase_in_the_keyring_opens_a_container() {
 #[test]
 fn a_recovery_key_of_systemd_is_typed() {
     let place = Place::without_daemon();
-    if !are_installed(&["systemd-cryptenroll", "cryptsetup"]) {
-        return;
-    }
+    needs!(are_installed(&["systemd-cryptenroll", "cryptsetup"]));
     format(&place, CHEAP);
     let enrolled = Command::new("systemd-cryptenroll")
         .args(["--recovery-key", "image"])

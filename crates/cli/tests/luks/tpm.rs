@@ -71,12 +71,8 @@ fn message(from: &mut UnixStream) -> Option<Vec<u8>> {
 #[test]
 fn a_tpm_opens_what_systemd_bound_to_it() {
     let place = Place::without_daemon();
-    if !are_installed(&["cryptsetup", "systemd-cryptenroll"]) {
-        return;
-    }
-    let Some(tpm) = Tpm::start(&place) else {
-        return;
-    };
+    needs!(are_installed(&["cryptsetup", "systemd-cryptenroll"]));
+    let tpm = needs!(Tpm::start(&place));
     format(&place, CHEAP);
     let device = format!("--tpm2-device={}", tpm.tcti);
     let enroll = |more: &[&str], variables: &[(&str, &str)]| {
@@ -146,12 +142,12 @@ fn a_tpm_opens_what_systemd_bound_to_it() {
 #[test]
 fn a_tpm_opens_what_clevis_bound_to_it() {
     let place = Place::without_daemon();
-    if !are_installed(&["cryptsetup", "clevis-encrypt-tpm2", "clevis-luks-bind"]) {
-        return;
-    }
-    let Some(tpm) = Tpm::start(&place) else {
-        return;
-    };
+    needs!(are_installed(&[
+        "cryptsetup",
+        "clevis-encrypt-tpm2",
+        "clevis-luks-bind"
+    ]));
+    let tpm = needs!(Tpm::start(&place));
     format(&place, CHEAP);
     std::fs::write(place.path("key"), "correct horse").unwrap();
     let bind = |pin: &str, config: &str| {
@@ -192,12 +188,12 @@ fn a_tpm_opens_what_clevis_bound_to_it() {
 #[test]
 fn a_kept_key_of_the_tpm_is_known_by_its_name() {
     let place = Place::without_daemon();
-    if !are_installed(&["cryptsetup", "systemd-cryptenroll", "base64"]) {
-        return;
-    }
-    let Some(tpm) = Tpm::start(&place) else {
-        return;
-    };
+    needs!(are_installed(&[
+        "cryptsetup",
+        "systemd-cryptenroll",
+        "base64"
+    ]));
+    let tpm = needs!(Tpm::start(&place));
     format(&place, CHEAP);
     let device = format!("--tpm2-device={}", tpm.tcti);
     let words = [&*device, "--tpm2-pcrs=", "image"];
@@ -286,12 +282,8 @@ fn measure(place: &Place, tpm: &Tpm, what: &str) {
 #[test]
 fn a_tpm_opens_while_the_state_of_the_machine_is_signed() {
     let place = Place::without_daemon();
-    if !are_installed(&["systemd-cryptenroll", "openssl"]) || !can_sign() {
-        return;
-    }
-    let Some(tpm) = Tpm::start(&place) else {
-        return;
-    };
+    needs!(are_installed(&["systemd-cryptenroll", "openssl"]) && can_sign());
+    let tpm = needs!(Tpm::start(&place));
     format(&place, CHEAP);
     std::fs::write(place.path("kernel"), "a kernel").unwrap();
     for name in ["key", "other"] {
@@ -376,12 +368,8 @@ fn a_tpm_opens_while_the_state_of_the_machine_is_signed() {
 #[test]
 fn a_signing_key_is_known_by_its_other_name() {
     let place = Place::without_daemon();
-    if !are_installed(&["openssl", "base64", "tpm2_create"]) || !can_sign() {
-        return;
-    }
-    let Some(tpm) = Tpm::start(&place) else {
-        return;
-    };
+    needs!(are_installed(&["openssl", "base64", "tpm2_create"]) && can_sign());
+    let tpm = needs!(Tpm::start(&place));
     format(&place, CHEAP);
     key_pair(&place, &tpm, "key");
     // `TPMT_PUBLIC` of the key, its name, and a policy that it signs.

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::common::{BUSY, Place, can_mount, has, set_immutable};
+use crate::common::{BUSY, Place, can_mount, has, needs, set_immutable};
 
 const PASSPHRASE: &str = "correct horse battery staple";
 
@@ -35,7 +35,7 @@ fn refuses_files(dir: &Path) {
 
 #[test]
 fn no_other_directory_takes_the_place_of_a_closed_one() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     let (top, home) = (place.path("tank"), place.path("tank/home"));
     let (empty, away) = (top.join("empty"), top.join("away"));
     fs::create_dir(&empty).unwrap();
@@ -67,7 +67,7 @@ fn no_other_directory_takes_the_place_of_a_closed_one() {
 
 #[test]
 fn a_dataset_is_mounted_in_a_closed_directory() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     fs::write(place.path("key"), [7; 32]).unwrap();
     let home = place.path("tank/home");
     place.ok("create -o encryption=on -o keysource=raw,file://{DIR}/key tank/home/ann");
@@ -102,7 +102,7 @@ fn a_dataset_is_mounted_in_a_closed_directory() {
 
 #[test]
 fn directories_are_closed_whatever_led_to_them() {
-    let Some(mut place) = place() else { return };
+    let mut place = needs!(place());
     let (top, home) = (place.path("tank"), place.path("tank/home"));
     // A command mounted it, and none does after a start.
     place.ok("set canmount=noauto tank/home");
@@ -141,7 +141,7 @@ fn directories_are_closed_whatever_led_to_them() {
 
 #[test]
 fn directories_of_mountpoints_block_no_mount() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     // Neither is above the other by its name.
     place.ok("create -o mountpoint={DIR}/srv/a/b tank/inner");
     let inside = place.fails("create -o mountpoint={DIR}/srv tank/outer", BUSY);
@@ -165,7 +165,7 @@ fn directories_of_mountpoints_block_no_mount() {
 /// The directory of a dataset lies in the mount of one that is not above it by its name, of the same pool or another one.
 #[test]
 fn directories_are_closed_inside_any_dataset() {
-    let Some(mut place) = place() else { return };
+    let mut place = needs!(place());
     place.pool("safe");
     let vault = place.path("tank/vault");
     place.ok_with(

@@ -280,9 +280,7 @@ fn stacked_place() -> Option<Place> {
 
 #[test]
 fn a_stacked_mount_that_is_held_says_so() {
-    let Some(place) = stacked_place() else {
-        return;
-    };
+    let place = needs!(stacked_place());
     let mount = ["--passfile", &place.arg("pass")];
     for force in ["", "-f "] {
         let mut mounted = stacked_directory::Mounted::new(&place, &mount);
@@ -304,9 +302,7 @@ fn a_stacked_mount_that_is_held_says_so() {
 
 #[test]
 fn a_stacked_mount_of_a_namespace() {
-    let Some(place) = stacked_place() else {
-        return;
-    };
+    let place = needs!(stacked_place());
     let mut inside = Holder::new(&["-Urm"]);
     let root = place.root().display();
     assert!(inside.runs(&format!(

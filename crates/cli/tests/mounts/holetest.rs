@@ -71,13 +71,9 @@ fn mapped_pages_that_the_kernel_is_not_to_keep() {
 }
 
 fn many_times(options: &str) {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
-    let Some(program) = build(place.root()) else {
-        return;
-    };
+    let program = needs!(build(place.root()));
     let (pool, dir) = (place.path("tank.pool"), place.path("home"));
     place.ok(&format!(
         "pool create -s 512M -m none tank {}",

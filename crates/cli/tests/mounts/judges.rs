@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::{Place, can_mount, has, is_installed, number};
+use crate::common::{Place, can_mount, has, is_installed, needs, number};
 
 const FORMATS: [&str; 3] = ["fscrypt", "gocryptfs", "pefs"];
 
@@ -63,12 +63,8 @@ fn assert_sound(place: &Place) {
 
 #[test]
 fn pjdfstest() {
-    if !is_installed("pjdfstest") || !is_root() {
-        return;
-    }
-    let Some((place, dir)) = mounted("1G", "") else {
-        return;
-    };
+    needs!(is_installed("pjdfstest") && is_root());
+    let (place, dir) = needs!(mounted("1G", ""));
     assert_posix(&place, &dir);
     assert_sound(&place);
 }
@@ -146,27 +142,19 @@ impl Drop for Stack {
 
 #[test]
 fn pjdfstest_over_stacked_directories() {
-    if !is_installed("pjdfstest") || !is_root() {
-        return;
-    }
+    needs!(is_installed("pjdfstest") && is_root());
     for format in FORMATS {
-        let Some(stack) = Stack::new(format) else {
-            return;
-        };
+        let stack = needs!(Stack::new(format));
         assert_posix(&stack.place, &stack.view);
     }
 }
 
 #[test]
 fn fsx_over_stacked_directories() {
-    if !is_installed("fsx") {
-        return;
-    }
+    needs!(is_installed("fsx"));
     let operations = number("STRONGROOM_FSX", 3_000).min(10_000).to_string();
     for format in FORMATS {
-        let Some(stack) = Stack::new(format) else {
-            return;
-        };
+        let stack = needs!(Stack::new(format));
         let config = stack.place.path("fsx.toml");
         fs::write(&config, FSX).unwrap();
         for seed in ["1", "2"] {
@@ -191,9 +179,7 @@ fn open_to_others(place: &Place) {
 
 #[test]
 fn fsx() {
-    if !is_installed("fsx") {
-        return;
-    }
+    needs!(is_installed("fsx"));
     let operations = number("STRONGROOM_FSX", 6_000);
     // Version 0.3.2 never gives back what it maps to read, so that one process slows down, and is refused
     // (ENOMEM) after some 65,000 of these (vm.max_map_count).
@@ -208,9 +194,7 @@ fn fsx() {
         ("16M", "-o primarycache=metadata -o recordsize=8K"),
         ("16M", "-o primarycache=none"),
     ] {
-        let Some((place, dir)) = mounted_with_cache(cache, "1G", options) else {
-            return;
-        };
+        let (place, dir) = needs!(mounted_with_cache(cache, "1G", options));
         for seed in 1..=rounds {
             let output = Command::new("fsx")
                 .args(["-N", &at_once.to_string(), "-S", &seed.to_string()])
@@ -229,12 +213,8 @@ fn fsx() {
 
 #[test]
 fn fio_with_verify() {
-    if !is_installed("fio") {
-        return;
-    }
-    let Some((place, dir)) = mounted("1G", "-o compression=zstd-1") else {
-        return;
-    };
+    needs!(is_installed("fio"));
+    let (place, dir) = needs!(mounted("1G", "-o compression=zstd-1"));
     let fio = |extra: &[&str]| {
         let output = Command::new("fio")
             .args(["--name=v", "--ioengine=psync", "--size=64M", "--numjobs=2"])
@@ -259,12 +239,8 @@ fn fio_with_verify() {
 /// Every write is synced; the daemon is killed while four jobs write; all that was answered is there.
 #[test]
 fn fio_with_verify_and_power_cuts() {
-    if !is_installed("fio") {
-        return;
-    }
-    let Some((mut place, dir)) = mounted("1G", "") else {
-        return;
-    };
+    needs!(is_installed("fio"));
+    let (mut place, dir) = needs!(mounted("1G", ""));
     let root = place.root().to_owned();
     for round in 0..number("STRONGROOM_CUTS", 3) {
         let fio = |extra: &[String]| {

@@ -53,9 +53,7 @@ fn script(what: &str, place: &Path, other: &Path) -> Result<String, i32> {
 
 #[test]
 fn chattr_binds_root_and_outlives_a_mount() {
-    let Some((place, dir)) = mounted_place(&["chattr", "lsattr", "python3"]) else {
-        return;
-    };
+    let (place, dir) = needs!(mounted_place(&["chattr", "lsattr", "python3"]));
     let file = dir.join("file");
     fs::write(&file, "first\n").unwrap();
     let chattr = |change: &str| {
@@ -126,9 +124,7 @@ fn chattr_binds_root_and_outlives_a_mount() {
 
 #[test]
 fn fstrim_says_that_it_is_not_needed_here() {
-    let Some((_place, dir)) = mounted_place(&["fstrim"]) else {
-        return;
-    };
+    let (_place, dir) = needs!(mounted_place(&["fstrim"]));
     let done = run(&["fstrim"], &dir);
     assert!(!done.status.success());
     has(
@@ -139,9 +135,7 @@ fn fstrim_says_that_it_is_not_needed_here() {
 
 #[test]
 fn file_handles_outlive_a_mount() {
-    let Some((place, dir)) = mounted_place(&["python3"]) else {
-        return;
-    };
+    let (place, dir) = needs!(mounted_place(&["python3"]));
     let handle = |name: &str| place.path(&format!("handle of {name}"));
     let save = |name: &str, path: &Path| {
         assert_eq!(script("save", path, &handle(name)), Ok(String::new()));
@@ -182,9 +176,7 @@ fn file_handles_outlive_a_mount() {
 
 #[test]
 fn a_mount_that_maps_owners() {
-    let Some((place, dir)) = mounted_place(&["python3", "unshare"]) else {
-        return;
-    };
+    let (place, dir) = needs!(mounted_place(&["python3", "unshare"]));
     let other = place.path("other");
     for dir in [&other, &dir.join("private")] {
         fs::create_dir(dir).unwrap();

@@ -38,9 +38,7 @@ fn options_at(dir: &Path) -> Vec<String> {
 
 #[test]
 fn what_was_just_unmounted_mounts_again() {
-    let Some((place, dir)) = mounted_place() else {
-        return;
-    };
+    let (place, dir) = needs!(mounted_place());
     for round in 0..30 {
         let text = round.to_string();
         fs::write(dir.join("file"), &text).unwrap();
@@ -58,9 +56,7 @@ fn what_was_just_unmounted_mounts_again() {
 
 #[test]
 fn a_covered_mount_says_that_its_options_stay() {
-    let Some((place, dir)) = mounted_place() else {
-        return;
-    };
+    let (place, dir) = needs!(mounted_place());
     let flags = rustix::mount::MountFlags::empty();
     rustix::mount::mount("none", &dir, "tmpfs", flags, None).unwrap();
     let said = place.fails("mount -o remount,ro tank/a", BUSY);
@@ -90,9 +86,7 @@ fn a_covered_mount_says_that_its_options_stay() {
 
 #[test]
 fn a_mount_changes_to_read_only_and_back() {
-    let Some((place, dir)) = mounted_place() else {
-        return;
-    };
+    let (place, dir) = needs!(mounted_place());
     let file = dir.join("file");
     fs::write(&file, b"x").unwrap();
     place.ok("mount -o remount,ro,noexec tank/a");
@@ -120,9 +114,7 @@ fn a_mount_changes_to_read_only_and_back() {
 
 #[test]
 fn access_times_follow_the_options() {
-    let Some((place, dir)) = mounted_place() else {
-        return;
-    };
+    let (place, dir) = needs!(mounted_place());
     let file = dir.join("file");
     let accessed = || {
         let before = fs::metadata(&file).unwrap();
@@ -155,9 +147,7 @@ fn access_times_follow_the_options() {
 
 #[test]
 fn the_helper_that_mount_calls() {
-    let Some((place, dir)) = mounted_place() else {
-        return;
-    };
+    let (place, dir) = needs!(mounted_place());
     let program = PathBuf::from(place.command().get_program());
     let helper = place.path("mount.strongroom");
     symlink(&program, &helper).unwrap();
@@ -192,10 +182,10 @@ fn the_helper_that_mount_calls() {
 /// `mount -t strongroom-stack`, as a line of fstab has it.
 #[test]
 fn the_helper_of_encrypted_directories() {
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root mounts with options");
-        return;
-    }
+    needs!(
+        can_mount() && rustix::process::geteuid().is_root(),
+        "only root mounts with options"
+    );
     let place = Place::without_daemon();
     for name in ["lower", "view"] {
         fs::create_dir(place.path(name)).unwrap();
@@ -247,9 +237,7 @@ fn the_helper_of_encrypted_directories() {
 
 #[test]
 fn a_refused_mount_says_why_and_mounts_nothing() {
-    let Some((place, dir)) = mounted_place() else {
-        return;
-    };
+    let (place, dir) = needs!(mounted_place());
     place.ok("unmount tank/a");
     place.ok("snapshot tank/a@1");
     place.ok("create -V 1M tank/volume");
@@ -304,9 +292,7 @@ fn a_refused_mount_says_why_and_mounts_nothing() {
 
 #[test]
 fn a_pool_that_is_read_only_refuses_changes_and_mounts_read_only() {
-    let Some((place, dir)) = mounted_place() else {
-        return;
-    };
+    let (place, dir) = needs!(mounted_place());
     fs::write(dir.join("file"), b"text").unwrap();
     place.ok("pool export tank");
     place.ok("pool import -o readonly=on -d {DIR} tank");

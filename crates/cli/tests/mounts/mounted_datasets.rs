@@ -44,9 +44,7 @@ const DISCONNECTED: [i32; 2] = [
 
 #[test]
 fn what_was_synced_outlives_a_crash() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
     let pool = place.path("tank.pool");
     let dir = place.path("home");
@@ -110,9 +108,7 @@ fn what_was_synced_outlives_a_crash() {
 
 #[test]
 fn what_was_written_before_a_pool_sync_outlives_a_crash() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
     let (pool, dir) = (place.path("tank.pool"), place.path("tank"));
     place.ok(&format!(
@@ -184,9 +180,7 @@ fn put_markers(dir: &Path, of: &str) -> Vec<(String, String)> {
 
 #[test]
 fn nothing_of_what_is_encrypted_is_on_the_devices() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
     let [a, b, raw, hex] = ["a", "b", "raw", "hex"].map(|name| place.arg(name));
     place.ok(&format!(
@@ -247,9 +241,7 @@ fn nothing_of_what_is_encrypted_is_on_the_devices() {
 
 #[test]
 fn a_full_pool_can_be_emptied() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     place.pool("tank");
     let dir = place.path("full");
@@ -307,9 +299,7 @@ fn a_full_pool_can_be_emptied() {
 
 #[test]
 fn what_is_busy_stays() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
     let root = place.path("mnt");
     place.ok(&format!(
@@ -384,9 +374,7 @@ fn what_is_busy_stays() {
 
 #[test]
 fn snapshots_can_be_looked_into() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     place.pool("tank");
     let dir = place.path("home");
@@ -443,9 +431,7 @@ fn snapshots_can_be_looked_into() {
 
 #[test]
 fn the_list_of_snapshots_is_of_now() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     place.pool("tank");
     let dir = place.path("home");
@@ -472,9 +458,7 @@ fn options_at(dir: &Path) -> String {
 
 #[test]
 fn contents_are_stored_as_often_as_the_property_says() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     place.pool("tank");
     let dir = place.path("mnt");
@@ -508,9 +492,7 @@ fn contents_are_stored_as_often_as_the_property_says() {
 
 #[test]
 fn what_a_mount_refuses_follows_properties_and_options() {
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        return;
-    }
+    needs!(can_mount() && rustix::process::geteuid().is_root());
     let place = Place::new();
     place.pool("tank");
     let dir = place.path("mnt");

@@ -141,9 +141,7 @@ fn check_all(place: &Place, upper: &Path) {
 
 #[test]
 fn over_encrypted_directories() {
-    let Some(place) = prepared(Place::without_daemon()) else {
-        return;
-    };
+    let place = needs!(prepared(Place::without_daemon()));
     fs::write(place.path("key"), "0123456789abcdef0123456789abcdef").expect("written");
     let key = place.arg("key");
     for (init, mount) in [
@@ -170,9 +168,7 @@ fn over_encrypted_directories() {
 
 #[test]
 fn over_a_dataset() {
-    let Some(place) = prepared(Place::new()) else {
-        return;
-    };
+    let place = needs!(prepared(Place::new()));
     place.pool("tank");
     let dir = place.path("mnt");
     place.ok(&format!("create -o mountpoint={} tank/a", dir.display()));
@@ -182,9 +178,7 @@ fn over_a_dataset() {
 /// A name of pefs belongs to one inode, so that no whiteout can have it: the kernel learns that when it mounts.
 #[test]
 fn not_over_pefs() {
-    let Some(place) = prepared(Place::without_daemon()) else {
-        return;
-    };
+    let place = needs!(prepared(Place::without_daemon()));
     for dir in ["lower", "view"] {
         fs::create_dir(place.path(dir)).expect("a directory");
     }

@@ -96,7 +96,7 @@ fn is_tidy(place: &Place, home: &Path) {
 
 #[test]
 fn a_mount_names_what_it_would_hide_and_takes_it_in() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     let home = place.path("home");
     fill(&home);
     fs::write(home.join("zoo\u{1b}[2J"), b"").unwrap();
@@ -124,7 +124,7 @@ fn a_mount_names_what_it_would_hide_and_takes_it_in() {
 
 #[test]
 fn a_refused_command_moves_nothing() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     let home = place.path("home");
     fill(&home);
     place.ok_with("key load tank/home", PASSPHRASE);
@@ -186,7 +186,7 @@ fn refused_without_space(place: &Place, home: &Path) {
 /// A file is here or there, whichever call the command is killed at, and a second run moves it.
 #[test]
 fn a_command_that_is_killed_loses_nothing() {
-    let Some(mut place) = place() else { return };
+    let mut place = needs!(place());
     place.ok_with("key load tank/home", PASSPHRASE);
     let home = place.path("home");
     let start = |place: &Place, kill_at| {
@@ -248,7 +248,7 @@ fn a_command_that_is_killed_loses_nothing() {
 /// A file that changes during the move stays where it is.
 #[test]
 fn files_that_appear_meanwhile_stay() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     let home = place.path("home");
     place.ok_with("key load tank/home", PASSPHRASE);
     place.ok("mount -O tank/home");
@@ -270,7 +270,7 @@ fn files_that_appear_meanwhile_stay() {
 /// An ordinary user with a daemon of their own.
 #[test]
 fn a_user_takes_files_in() {
-    let Some(user) = User::new() else { return };
+    let user = needs!(User::new());
     let ok = |words: &str| user.ok(words);
     ok("mkdir private; $P keygen k; $P pool create -s 64M -m none tank ~/tank.pool");
     ok(

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{BUSY, PERMISSION, Place, can_mount, lacks, set_immutable};
+use crate::common::{BUSY, PERMISSION, Place, can_mount, lacks, needs, set_immutable};
 
 const NOBODY: u32 = 65534;
 const SECRET: &str = "correct horse battery staple";
@@ -54,9 +54,7 @@ fn two_datasets(place: &Place) {
 #[test]
 fn nothing_is_written_to_the_mountpoint_of_an_unmounted_dataset() {
     let mut place = Place::new();
-    if !can_guard(&place) {
-        return;
-    }
+    needs!(can_guard(&place));
     two_datasets(&place);
     let dir = place.path("tank");
     fs::write(dir.join("a/file"), b"encrypted").unwrap();
@@ -81,9 +79,7 @@ fn nothing_is_written_to_the_mountpoint_of_an_unmounted_dataset() {
 #[test]
 fn the_directory_goes_with_the_dataset() {
     let place = Place::new();
-    if !can_guard(&place) {
-        return;
-    }
+    needs!(can_guard(&place));
     two_datasets(&place);
     let (dir, other) = (place.path("tank"), place.path("other"));
     place.ok("set canmount=noauto tank");
@@ -123,9 +119,7 @@ fn the_directory_goes_with_the_dataset() {
 #[test]
 fn a_dataset_mounts_in_the_directory_of_one_that_is_not_mounted() {
     let place = Place::new();
-    if !can_guard(&place) {
-        return;
-    }
+    needs!(can_guard(&place));
     two_datasets(&place);
     let dir = place.path("tank");
     place.ok("unmount -a");
@@ -145,9 +139,7 @@ fn a_dataset_mounts_in_the_directory_of_one_that_is_not_mounted() {
 #[test]
 fn an_ordinary_user_writes_to_no_mountpoint_inside_a_dataset() {
     let place = Place::new();
-    if !can_guard(&place) {
-        return;
-    }
+    needs!(can_guard(&place));
     two_datasets(&place);
     let dir = place.path("tank");
     place.ok("unmount tank/a");
@@ -161,9 +153,7 @@ fn an_ordinary_user_writes_to_no_mountpoint_inside_a_dataset() {
 #[test]
 fn directories_that_others_made_stay_as_they_are() {
     let place = Place::new();
-    if !can_guard(&place) {
-        return;
-    }
+    needs!(can_guard(&place));
     two_datasets(&place);
     let (made, named) = (place.path("made"), place.path("named"));
     fs::create_dir(&made).unwrap();
@@ -193,9 +183,10 @@ fn directories_that_others_made_stay_as_they_are() {
 
 #[test]
 fn a_dataset_inside_one_that_is_locked_waits_for_it() {
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: not root");
-    }
+    needs!(
+        can_mount() && rustix::process::geteuid().is_root(),
+        "not root"
+    );
     const PASSPHRASE: &str = "correct horse battery staple";
     let mut place = Place::new();
     place.pool("tank");
@@ -252,9 +243,10 @@ fn a_dataset_inside_one_that_is_locked_waits_for_it() {
 
 #[test]
 fn nothing_is_written_in_the_clear_where_a_locked_dataset_was() {
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: not root");
-    }
+    needs!(
+        can_mount() && rustix::process::geteuid().is_root(),
+        "not root"
+    );
     const PASSPHRASE: &str = "correct horse battery staple";
     let mut place = Place::new();
     place.ok("pool create -s 64M -m {DIR}/tank tank {DIR}/tank.pool");

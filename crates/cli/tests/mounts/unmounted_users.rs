@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::common::has;
 use crate::common::user::User;
+use crate::common::{has, needs};
 
 /// A pool `tank` with an encrypted dataset `tank/p` at `~/private`, which the daemon made.
 fn user() -> Option<User> {
@@ -34,7 +34,7 @@ fn is_closed(user: &User, dir: &str) {
 
 #[test]
 fn the_mountpoint_of_a_user_is_closed() {
-    let Some(user) = user() else { return };
+    let user = needs!(user());
     user.ok("$P unmount tank/p");
     is_closed(&user, "private");
     user.ok("$P mount tank/p; grep own private/file; touch private/more");
@@ -59,7 +59,7 @@ fn the_mountpoint_of_a_user_is_closed() {
 /// `fusermount3` mounts nothing inside a mount, so this is all that there is of mounts in each other.
 #[test]
 fn a_dataset_mounts_in_a_closed_directory() {
-    let Some(user) = user() else { return };
+    let user = needs!(user());
     user.ok("$P unmount tank/p");
     user.ok("$P create tank/p/a; echo own > private/a/file");
     has(&user.fails("touch private/clear"), "Permission denied");
@@ -73,7 +73,7 @@ fn a_dataset_mounts_in_a_closed_directory() {
 
 #[test]
 fn a_directory_that_the_user_made_keeps_its_mode() {
-    let Some(user) = user() else { return };
+    let user = needs!(user());
     user.ok("mkdir made; chmod 750 made; $P create -o mountpoint=$HOME/made tank/made");
     user.ok("$P unmount tank/made");
     assert_eq!(mode(&user, "made"), 0o750);

@@ -48,7 +48,7 @@ fn letter(place: &Place, home: &Path) -> PathBuf {
 
 #[test]
 fn versions_are_listed_by_their_snapshots() {
-    let Some((place, home)) = place() else { return };
+    let (place, home) = needs!(place());
     let letter = letter(&place, &home);
     let listed = versions(&place, &letter);
     let facts = |version: &Value| {
@@ -89,7 +89,7 @@ fn versions_are_listed_by_their_snapshots() {
 
 #[test]
 fn a_version_comes_back_as_it_was() {
-    let Some((place, home)) = place() else { return };
+    let (place, home) = needs!(place());
     let letter = letter(&place, &home);
     let restore = format!("versions -r mon {}", letter.display());
     place.refuses(&restore, EXISTS, "is in no snapshot; take a snapshot first");
@@ -144,7 +144,7 @@ fn a_version_comes_back_as_it_was() {
 
 #[test]
 fn a_directory_that_is_gone_comes_back() {
-    let Some((place, home)) = place() else { return };
+    let (place, home) = needs!(place());
     let docs = home.join("docs");
     fs::create_dir_all(docs.join("deep")).unwrap();
     fs::write(docs.join("deep/plan"), contents(2, 5000)).unwrap();
@@ -171,7 +171,7 @@ fn a_directory_that_is_gone_comes_back() {
 
 #[test]
 fn nothing_but_the_snapshots_of_the_dataset_is_believed() {
-    let Some((place, home)) = place() else { return };
+    let (place, home) = needs!(place());
     // A directory that only looks like that of snapshots, and a link that leads out of one.
     fs::create_dir_all(home.join("sub/.snapshot/mon/sub")).unwrap();
     fs::write(home.join("sub/.snapshot/mon/letter"), b"false").unwrap();
@@ -219,7 +219,7 @@ fn nothing_but_the_snapshots_of_the_dataset_is_believed() {
 
 #[test]
 fn a_dataset_that_is_mounted_inside_stays_as_it_is() {
-    let Some((place, home)) = place() else { return };
+    let (place, home) = needs!(place());
     fs::create_dir_all(home.join("docs/inner")).unwrap();
     fs::write(home.join("docs/inner/covered"), b"old").unwrap();
     place.ok("snapshot tank/home@mon");

@@ -66,9 +66,7 @@ fn warm_up(place: &Place) {
 #[test]
 fn what_is_cached_is_ciphertext() {
     let _turn = turn();
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = place();
     warm_up(&place);
     place.ok("unmount tank/fs");
@@ -95,9 +93,7 @@ fn what_is_cached_is_ciphertext() {
 #[test]
 fn whatever_becomes_of_it_programs_read_what_they_wrote() {
     let _turn = turn();
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = place();
     warm_up(&place);
     // Its bytes are changed.

@@ -26,9 +26,7 @@ pub(crate) fn metrics(place: &Place) -> String {
 
 #[test]
 fn a_pool_that_fills_up_says_so_everywhere() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     place.ok("pool create -s 128M -O compression=off -m {DIR}/mnt tank {DIR}/tank.pool");
     let bytes = |property: &str| -> usize {

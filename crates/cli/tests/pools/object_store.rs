@@ -252,9 +252,7 @@ fn is_a_pool(store: &TestStore) {
 
 #[test]
 fn a_pool_in_a_folder_is_a_pool() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::without_daemon();
     is_a_pool(&TestStore::folder(&place));
     let left = tree(&place.path("bucket"));
@@ -266,9 +264,7 @@ fn a_pool_in_a_folder_is_a_pool() {
 
 #[test]
 fn a_pool_on_seaweedfs_is_a_pool() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::without_daemon();
     if let Some(store) = TestStore::seaweed(&place) {
         is_a_pool(&store);
@@ -301,7 +297,7 @@ fn seen_by(two: &Place, one: &Place) -> PathBuf {
 /// A host that was stopped, and whose pool another host took, cannot write any more. Nothing that was synced is lost.
 #[test]
 fn a_host_that_wakes_up_is_fenced() {
-    let Some(two) = other_host() else { return };
+    let two = needs!(other_host());
     let one = Place::new();
     let store = TestStore::folder(&one);
     let address = store.pool("tank");
@@ -361,7 +357,7 @@ fn two_hosts_take_the_pool_from_each_other() {
 /// Another host imports the pool of a machine that is lost.
 #[test]
 fn a_lost_host_loses_nothing_that_was_synced() {
-    let Some(two) = other_host() else { return };
+    let two = needs!(other_host());
     let mut one = Place::new();
     let store = TestStore::folder(&one);
     let address = store.pool("tank");

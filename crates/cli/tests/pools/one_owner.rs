@@ -107,9 +107,10 @@ fn second_daemon_is_refused(place: &mut Place, written: Vec<Vec<u8>>, path: &str
 
 #[test]
 fn a_second_daemon_is_refused_through_a_loop_device() {
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: not root");
-    }
+    needs!(
+        can_mount() && rustix::process::geteuid().is_root(),
+        "not root"
+    );
     for multihost in ["off", "on"] {
         let mut place = Place::new();
         let file = place.path("image");
@@ -118,9 +119,7 @@ fn a_second_daemon_is_refused_through_a_loop_device() {
             continue;
         }
         let written = fill(&place, file.to_str().unwrap(), multihost);
-        let Some(over) = Loop::over(&file) else {
-            return;
-        };
+        let over = needs!(Loop::over(&file));
         let path = over.0.to_str().unwrap().to_owned();
         // The lock of the file below is in the way.
         is_not_taken_for_something_else(&place, &path, &process(&place));
@@ -130,9 +129,10 @@ fn a_second_daemon_is_refused_through_a_loop_device() {
 
 #[test]
 fn a_second_daemon_is_refused_through_a_second_loop_device() {
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: not root");
-    }
+    needs!(
+        can_mount() && rustix::process::geteuid().is_root(),
+        "not root"
+    );
     let mut place = Place::new();
     let file = place.path("image");
     fs::File::create(&file).unwrap().set_len(SIZE).unwrap();
@@ -145,9 +145,7 @@ fn a_second_daemon_is_refused_through_a_second_loop_device() {
 
 #[test]
 fn a_second_daemon_is_refused_at_the_same_export() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
     let server = Recorder::new(vec![Image::default()], SIZE);
     let written = fill(&place, &server.uri(0), "off");
@@ -170,7 +168,7 @@ fn isolated() -> Option<Place> {
 /// Only the lock of the file below is in the way: the pool is idle, and the daemons do not see each other.
 #[test]
 fn the_lock_below_a_loop_device_is_enough() {
-    let Some(other) = isolated() else { return };
+    let other = needs!(isolated());
     let place = Place::new();
     let file = place.path("image");
     fs::File::create(&file).unwrap().set_len(SIZE).unwrap();
@@ -189,10 +187,8 @@ fn the_lock_below_a_loop_device_is_enough() {
 /// Only the heartbeats are in the way: no lock is in common.
 #[test]
 fn heartbeats_are_enough() {
-    let Some(other) = isolated() else { return };
-    if !has_hostid() {
-        return;
-    }
+    let other = needs!(isolated());
+    needs!(has_hostid());
     let place = Place::new();
     let server = Recorder::new(vec![Image::default()], SIZE);
     let written = fill(&place, &server.uri(0), "on");
@@ -206,7 +202,7 @@ fn heartbeats_are_enough() {
 /// Neither locks nor heartbeats are in the way, only that the owner writes.
 #[test]
 fn an_owner_that_writes_is_seen_without_heartbeats() {
-    let Some(other) = isolated() else { return };
+    let other = needs!(isolated());
     let place = Place::new();
     let server = Recorder::new(vec![Image::default()], SIZE);
     let written = fill(&place, &server.uri(0), "off");
@@ -268,9 +264,10 @@ fn an_export_names_a_device_that_may_still_be_written() {
 
 #[test]
 fn a_restarted_daemon_leaves_the_dead_mounts_of_another_one() {
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: not root");
-    }
+    needs!(
+        can_mount() && rustix::process::geteuid().is_root(),
+        "not root"
+    );
     let (mut one, mut two) = (Place::new(), Place::new());
     for place in [&one, &two] {
         place.pool("tank");

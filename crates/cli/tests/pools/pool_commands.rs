@@ -378,9 +378,7 @@ fn until_freed(place: &Place, bytes: u64) {
 /// A device of which a record is damaged stays until that record is deleted.
 #[test]
 fn a_device_is_not_let_go_before_all_of_it_is_copied() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     let file = place.pool("tank");
     let (old, dir) = (file.display(), place.arg("mnt"));
@@ -465,9 +463,7 @@ fn free_space_goes_back_to_the_devices() {
     place.says("pool status tank", &format!(" of {} on ", file.display()));
     place.ok("pool wait -t trim tank");
     place.says("pool history tank", "pool trim tank");
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let dir = place.arg("mnt");
     place.ok(&format!(
         "create -o mountpoint={dir} -o compression=off tank/a"

@@ -118,9 +118,7 @@ fn check_files(dir: &Path) -> usize {
 
 #[test]
 fn a_mirror_is_split_while_programs_write() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     mirrors(&place);
     fs::write(place.path("key"), [7; 32]).unwrap();

@@ -42,13 +42,9 @@ impl Drop for Tmpfs {
 
 #[test]
 fn a_pool_goes_on_when_the_file_system_below_it_has_space_again() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
-    let Some(below) = Tmpfs::mount(&place.path("below"), c"size=24m") else {
-        return;
-    };
+    let below = needs!(Tmpfs::mount(&place.path("below"), c"size=24m"));
     let file = place.arg("below/tank.pool");
     fill(&place.path("below/full"));
     let create = format!("pool create -s 128M -m none tank {file}");

@@ -108,9 +108,7 @@ fn check_all(place: &Place, dir: &Path, wrote: &[u64]) {
 
 #[test]
 fn a_pool_grows_while_programs_write() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     let dir = mounted(&place);
     let size = || -> u64 {
@@ -131,9 +129,7 @@ fn a_pool_grows_while_programs_write() {
 
 #[test]
 fn free_space_is_trimmed_while_programs_write() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     let dir = mounted(&place);
     let wrote = under_load(&dir, || {
@@ -147,7 +143,7 @@ fn free_space_is_trimmed_while_programs_write() {
 
 #[test]
 fn a_thousand_snapshots_with_clones_are_replicated() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     for n in 0..20 {
         bench.ok(&format!("create -u tank/a/d{n}"));
     }

@@ -98,10 +98,10 @@ fn the_index_counts_the_items() {
 
 #[test]
 fn lines_of_the_other_sections() {
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root types all lines");
-        return;
-    }
+    needs!(
+        can_mount() && rustix::process::geteuid().is_root(),
+        "only root types all lines"
+    );
     let tested = include_str!("articles.rs");
     let has_a_test = |section: &Section| {
         tested.contains(&format!(
@@ -136,9 +136,7 @@ fn type_section(section: &Section) {
 
 #[test]
 fn introducing_zfs_crypto() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let blocks = blocks(
         "solaris-zfs",
         "Introducing ZFS Crypto in Oracle Solaris 11 Express",
@@ -215,9 +213,7 @@ fn wrapped(reader: &Reader, dataset: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn assured_delete() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let blocks = blocks("solaris-zfs", "Assured delete with ZFS dataset encryption");
     let [create, delete, clone @ ..] = &blocks[..] else {
         panic!("several blocks");
@@ -291,9 +287,7 @@ fn dedup_ratio(reader: &Reader) -> u64 {
 
 #[test]
 fn encryption_and_deduplication() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let blocks = blocks("solaris-zfs", "Having my secured cake and cloning it too");
     let [clones, apart] = &blocks[..] else {
         panic!("two blocks");
@@ -354,10 +348,10 @@ fn what_is_on_disk() {
 
 #[test]
 fn a_pool_in_a_volume() {
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root allows something to others");
-        return;
-    }
+    needs!(
+        can_mount() && rustix::process::geteuid().is_root(),
+        "only root allows something to others"
+    );
     let blocks = blocks("solaris-zfs", "Encrypting ZFS pools using lofi crypto");
     let [create, again] = &blocks[..] else {
         panic!("two blocks");

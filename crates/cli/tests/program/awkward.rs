@@ -83,10 +83,7 @@ fn all_sizes_are_written_in_the_same_ways() {
 /// A command that a pool without writes must refuse leaves mounts and open files as they are.
 #[test]
 fn refused_changes_unmount_nothing() {
-    if !can_mount() {
-        eprintln!("skipped: nothing can be mounted here");
-        return;
-    }
+    needs!(can_mount(), "nothing can be mounted here");
     let place = Place::new();
     let (mnt, file) = (place.arg("mnt"), place.arg("tank.pool"));
     place.ok(&format!("pool create -s 64M -m {mnt} tank {file}"));

@@ -73,9 +73,7 @@ fn rows(place: &Place, what: &str) -> Vec<(String, String, f64)> {
 
 #[test]
 fn a_pool_and_a_directory_are_measured_and_nothing_is_left() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = prepared();
     for what in ["pool", "file"] {
         let rows = rows(&place, what);
@@ -93,9 +91,7 @@ fn a_device_is_measured_and_nothing_is_left() {
 
 #[test]
 fn an_interrupt_ends_it_and_nothing_is_left() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = prepared();
     let line = "pool --seconds 60 --size 16M {DIR}/disk";
     let mut child = bench(&place, line).stderr(Stdio::piped()).spawn().unwrap();
@@ -114,9 +110,7 @@ fn an_interrupt_ends_it_and_nothing_is_left() {
 
 #[test]
 fn a_killed_one_leaves_no_mount_and_no_process() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     for what in ["pool", "file"] {
         let place = prepared();
         let near = place.arg("near");

@@ -78,9 +78,7 @@ fn no_daemon_is_started_or_waited_for() {
 
 #[test]
 fn bash_completes_a_snapshot_although_it_splits_at_its_sign() {
-    if !is_installed("bash") {
-        return;
-    }
+    needs!(is_installed("bash"));
     let place = Place::new();
     place.pool("tank");
     place.ok("create tank/home");

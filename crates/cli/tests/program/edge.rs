@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use crate::common::terminal::Terminal;
 use crate::common::{
     BUSY, EXISTS, NO_DAEMON, NO_KEY, OTHER, PERMISSION, Place, USAGE, WRONG_KEY, can_mount, has,
+    needs,
 };
 
 const CREATE: &str = "create -o encryption=on -o keysource=passphrase,prompt -o mountpoint=none";
@@ -55,10 +56,10 @@ fn a_state_directory_is_remembered() {
 
 #[test]
 fn who_may_use_a_socket_is_said() {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can become another user");
-        return;
-    }
+    needs!(
+        rustix::process::geteuid().is_root(),
+        "only root can become another user"
+    );
     let place = Place::new();
     let open = |mode| std::fs::set_permissions(place.root(), PermissionsExt::from_mode(mode));
     for mode in [0o700, 0o711] {
@@ -88,10 +89,7 @@ fn a_word_that_is_mistyped_makes_no_file() {
 
 #[test]
 fn a_mountpoint_that_fails_is_not_set() {
-    if !can_mount() {
-        println!("skipped: nothing can be mounted here");
-        return;
-    }
+    needs!(can_mount(), "nothing can be mounted here");
     let place = Place::new();
     place.pool("tank");
     let (old, full) = (place.arg("old"), place.arg("full"));

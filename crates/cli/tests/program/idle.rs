@@ -51,9 +51,7 @@ fn settles(place: &Place, bytes: usize, threads: usize) {
 
 #[test]
 fn idle_mounts_take_little_and_give_it_back() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     let (pool, dir) = (place.path("tank.pool"), place.path("tank"));
     // Besides, a pool has threads, and commands have some for a moment.

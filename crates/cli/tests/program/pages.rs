@@ -33,9 +33,7 @@ fn tool(program: &str, args: &[&str], input: &[u8]) -> Option<Output> {
 
 /// The program accepts it, and has nothing to say about it.
 fn accepts(program: &str, args: &[&str], input: &[u8]) {
-    let Some(output) = tool(program, args, input) else {
-        return;
-    };
+    let output = needs!(tool(program, args, input));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {args:?}: {said}");
     assert_eq!(said, "", "{program} {args:?}");

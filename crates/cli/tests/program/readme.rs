@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{PROGRAM, can_mount};
+use crate::common::{PROGRAM, can_mount, needs};
 
 /// A pool, and a place for keys.
 const TANK: &str = "mkdir -p /etc/keys
@@ -574,13 +574,13 @@ fn run(place: &Place) {
 
 #[test]
 fn the_documents_commands_run_as_they_stand() {
-    if !rustix::process::geteuid().is_root() || !can_mount() {
-        eprintln!("skipped: only root makes name spaces for mounts");
-        return;
-    }
-    if !can_make_roots() {
-        eprintln!("skipped: devices, mounts or networks cannot be made here");
-        return;
-    }
+    needs!(
+        rustix::process::geteuid().is_root() && can_mount(),
+        "only root makes name spaces for mounts"
+    );
+    needs!(
+        can_make_roots(),
+        "devices, mounts or networks cannot be made here"
+    );
     PLACES.iter().for_each(run);
 }

@@ -7,9 +7,7 @@ use crate::common::*;
 
 #[test]
 fn ready_is_said_when_everything_is_mounted() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
     let dir = place.path("mnt");
     let device = place.arg("tank.pool");
@@ -115,9 +113,7 @@ fn a_log_filter_that_makes_no_sense_is_said() {
 
 #[test]
 fn what_goes_wrong_names_what_it_is_about() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
     let file = place.pool("tank");
     let dir = place.arg("mnt");

@@ -526,15 +526,13 @@ fn sandbox(unit: &BTreeMap<String, String>, place: &Place) -> Option<Vec<String>
 
 #[test]
 fn a_daemon_that_is_restricted_does_everything() {
-    if !rustix::process::geteuid().is_root() || !can_mount() {
-        eprintln!("skipped: the unit of the system is root's, and needs /dev/fuse");
-        return;
-    }
+    needs!(
+        rustix::process::geteuid().is_root() && can_mount(),
+        "the unit of the system is root's, and needs /dev/fuse"
+    );
     let unit = directives(&unit("system"));
     let mut place = Place::without_daemon();
-    let Some(within) = sandbox(&unit, &place) else {
-        return;
-    };
+    let within = needs!(sandbox(&unit, &place));
     place.start_within(&within);
     use_everything(&place);
     place.ok("daemon stop");

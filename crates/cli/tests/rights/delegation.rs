@@ -38,7 +38,7 @@ fn may_not(place: &Place, uid: u32, line: &str) -> String {
 
 #[test]
 fn datasets_of_ones_own() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     let socket = || fs::metadata(place.socket()).unwrap().permissions().mode() & 0o777;
     assert_eq!(socket(), 0o600);
     place.ok("allow 12345 create,mount,snapshot,destroy tank/a");
@@ -154,7 +154,7 @@ fn datasets_of_ones_own() {
 /// By force, datasets below are unmounted from who uses them.
 #[test]
 fn renaming_by_force_takes_rights_on_all_below() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     place.ok("create tank/a/x");
     place.ok("create tank/a/x/y");
     place.ok("allow -l 12345 create,mount tank/a");
@@ -167,7 +167,7 @@ fn renaming_by_force_takes_rights_on_all_below() {
 
 #[test]
 fn loading_keys_and_changing_them_are_different() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     place.ok_with("create -o encryption=on tank/a/secret", "correct horse\n");
     place.ok("allow -g 54321 key tank/a");
     place.ok("allow 12346 keychange tank/a");
@@ -204,7 +204,7 @@ fn loading_keys_and_changing_them_are_different() {
 /// A user with a wrapping key can read what the data keys below it seal.
 #[test]
 fn data_keys_come_under_no_other_key() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     let secret = "correct battery\n";
     place.ok_with("create -o encryption=on tank/a/top", secret);
     place.ok("create tank/a/top/x");
@@ -289,7 +289,7 @@ fn data_keys_come_under_no_other_key() {
 
 #[test]
 fn properties_are_allowed_one_by_one() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     place.ok("allow -e compression,create,mount,userprop tank/a");
     may(&place, ANN, "set compression=zstd tank/a");
     may(&place, BOB, "inherit compression tank/a");
@@ -312,7 +312,7 @@ fn heading(name: &str) -> String {
 
 #[test]
 fn on_a_dataset_or_below_it() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     place.ok("create tank/a/x");
     place.ok("allow -l 12345 snapshot tank/a");
     place.ok("allow -d 12346 snapshot tank/a");
@@ -351,7 +351,7 @@ fn on_a_dataset_or_below_it() {
 
 #[test]
 fn sets_stand_for_permissions() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     place.ok("allow -s @basic create,mount tank");
     place.ok("allow -s @more @basic,snapshot tank");
     place.ok("allow 12345 @more tank/a");
@@ -384,7 +384,7 @@ fn sets_stand_for_permissions() {
 
 #[test]
 fn who_makes_a_dataset_may_do_more_to_it() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     place.ok("allow 12345 create,mount tank/a");
     place.ok("allow 12346 create,mount,clone tank/a");
     place.ok("allow -c destroy,snapshot tank");
@@ -408,7 +408,7 @@ fn who_makes_a_dataset_may_do_more_to_it() {
 
 #[test]
 fn received_by_those_to_whom_it_is_allowed() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     let key = place.arg("k");
     place.ok(&format!("keygen {key}"));
     place.ok(&format!(
@@ -505,7 +505,7 @@ fn idle(place: &Place, uid: u32, count: usize) -> Vec<UnixStream> {
 
 #[test]
 fn idle_connections_lock_no_other_user_out() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     place.ok("allow -e mount tank/a");
     // So few that all of them could be taken.
     let pid = Pid::from_raw(place.pid() as i32);
@@ -529,7 +529,7 @@ fn idle_connections_lock_no_other_user_out() {
 /// The daemon ignores the text that a caller sends along with a command.
 #[test]
 fn history_says_what_was_done() {
-    let Some(place) = tank() else { return };
+    let place = needs!(tank());
     let forged = r#"{"snapshot":{"names":["tank/a@1"],"recursive":false}}"#;
     let request = |version: u64| {
         let typed = "strongroom destroy -r tank/b";
@@ -558,10 +558,8 @@ fn history_says_what_was_done() {
 /// A user who mounts a dataset for the first time does not become its owner.
 #[test]
 fn to_mount_is_not_to_own() {
-    let Some(place) = tank() else { return };
-    if !can_mount() {
-        return;
-    }
+    let place = needs!(tank());
+    needs!(can_mount());
     let owner = |name: &str| {
         place.ok(&format!(
             "create -u -o mountpoint={} tank/{name}",

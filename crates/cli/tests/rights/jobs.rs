@@ -14,7 +14,7 @@ const UNIT: &str = include_str!("../../../../contrib/systemd/system/strongroom.s
 
 #[test]
 fn a_job_has_the_rights_that_its_owner_has_now() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     place.pool("safe");
     place.ok("create tank/a");
@@ -82,13 +82,8 @@ fn a_job_has_the_rights_that_its_owner_has_now() {
 
 #[test]
 fn ssh_runs_as_the_owner_with_what_the_unit_allows() {
-    let Some(mut place) = shared_place() else {
-        return;
-    };
-    if !is_installed("setpriv") {
-        eprintln!("skipped: there is no setpriv");
-        return;
-    }
+    let mut place = needs!(shared_place());
+    needs!(is_installed("setpriv"), "there is no setpriv");
     let dir = place.arg("");
     // The variables that the program got, and not those that the shell adds.
     let program = format!(
@@ -136,7 +131,7 @@ fn ssh_runs_as_the_owner_with_what_the_unit_allows() {
 
 #[test]
 fn a_user_has_a_limited_number_of_jobs() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     let add = |dataset: usize, job: usize| {
         // Nothing runs there: the user has no account.

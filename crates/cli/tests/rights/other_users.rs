@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::terminal::Terminal;
-use crate::common::{BOB, OTHER, PERMISSION, Place, can_mount, has};
+use crate::common::{BOB, OTHER, PERMISSION, Place, can_mount, has, needs};
 
 /// A user who has a name: `fusermount3` asks for it.
 const ANN: u32 = 65534;
@@ -84,7 +84,7 @@ fn run_as(place: &Place, user: u32, runtime: Option<&str>, line: &str) -> (Optio
 
 #[test]
 fn fscrypt_encrypts_what_it_has_opened() {
-    let Some(place) = tree_of_ann() else { return };
+    let place = needs!(tree_of_ann());
     let dir = place.arg("view/tree/dir");
     let line = ["fscrypt", "encrypt", "--source", "custom_passphrase"];
     let mut terminal = Terminal::run(&place, &[&line[..], &["--name", "mine", &dir]].concat());
@@ -104,7 +104,7 @@ fn fscrypt_encrypts_what_it_has_opened() {
 /// A link that is there before root's command begins is not followed either.
 #[test]
 fn fscrypt_follows_no_link_of_another_user() {
-    let Some(place) = tree_of_ann() else { return };
+    let place = needs!(tree_of_ann());
     as_ann(
         &place,
         "ln -s ../../etc view/tree/link; ln -s dir view/tree/to-dir; mkfifo view/tree/fifo",
@@ -140,7 +140,7 @@ fn fscrypt_follows_no_link_of_another_user() {
 /// The same for a lower directory, and for the metadata in it.
 #[test]
 fn no_link_of_another_user_leads_to_a_lower_directory() {
-    let Some(place) = place_of_ann() else { return };
+    let place = needs!(place_of_ann());
     place.ok("stack init --by-directory {DIR}/lower");
     fs::write(place.path("key"), [7; 64]).unwrap();
     fs::create_dir(place.path("empty")).unwrap();
@@ -187,10 +187,8 @@ fn users_can_mount() -> bool {
 /// A user mounts the same lower directory as root. Root's command means root's mount.
 #[test]
 fn a_mount_of_another_user_has_no_keys_of_root() {
-    if !users_can_mount() {
-        return;
-    }
-    let Some(place) = place_of_ann() else { return };
+    needs!(users_can_mount());
+    let place = needs!(place_of_ann());
     place.ok_with("stack init {DIR}/lower", "passphrase\n");
     fs::set_permissions(place.path("lower"), fs::Permissions::from_mode(0o755)).unwrap();
     place.ok_with("stack mount {DIR}/lower {DIR}/view", "passphrase\n");
@@ -219,10 +217,8 @@ fn a_mount_of_another_user_has_no_keys_of_root() {
 /// A user exchanges the lower directory of a mount by a link to one of root.
 #[test]
 fn a_mount_does_not_lead_to_a_directory_of_another_user() {
-    if !users_can_mount() {
-        return;
-    }
-    let Some(place) = place_of_ann() else { return };
+    needs!(users_can_mount());
+    let place = needs!(place_of_ann());
     fs::write(place.path("key"), [7; 64]).unwrap();
     fs::set_permissions(place.path("key"), fs::Permissions::from_mode(0o644)).unwrap();
     let done = run_as(
@@ -260,7 +256,7 @@ impl Drop for Squatted {
 /// processes refuse it.
 #[test]
 fn a_directory_in_tmp_that_another_user_made_is_refused() {
-    let Some(place) = place_of_ann() else { return };
+    let place = needs!(place_of_ann());
     const CARL: u32 = 12_399;
     let squatted = Squatted(format!("/tmp/strongroom-{CARL}").into());
     fs::create_dir(&squatted.0).unwrap();

@@ -334,7 +334,7 @@ fn seeds() -> std::ops::Range<u64> {
 
 #[test]
 fn no_small_request_does_large_work() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     let roles = roles(&place);
     let commands = commands(&place);
     assert!(commands.len() > 70, "{}", commands.len());

@@ -29,9 +29,7 @@ fn may_not(place: &Place, uid: u32, line: &str) -> String {
 
 #[test]
 fn a_tenant_has_a_part_of_the_pool() {
-    let Some(mut place) = shared_place() else {
-        return;
-    };
+    let mut place = needs!(shared_place());
     place.pool("eizoss");
     let key = place.arg("p");
     fs::write(&key, "zfscrypto").unwrap();
@@ -131,7 +129,7 @@ fn a_tenant_has_a_part_of_the_pool() {
 
 #[test]
 fn what_has_a_key_of_its_own_can_be_sent() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     place.ok("keygen {DIR}/k");
     place.ok("create -o encryption=on -o keysource=raw,file://{DIR}/k tank/z");
@@ -179,7 +177,7 @@ fn receive_in_zone(place: &Place, options: &str, stream: &str) -> Done {
 
 #[test]
 fn what_a_tenant_receives_is_below_the_zones_root_and_says_nothing_for_others() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     for (name, key) in [("k", [b'k'; 32]), ("other", [b'o'; 32])] {
         fs::write(place.path(name), key).unwrap();
@@ -254,10 +252,8 @@ fn what_a_tenant_receives_is_below_the_zones_root_and_says_nothing_for_others() 
 /// The tenant writes in the root's files. Links made there lead no mount elsewhere.
 #[test]
 fn links_lead_no_mount_out_of_the_zone() {
-    let Some(place) = shared_place() else { return };
-    if !can_mount() {
-        return;
-    }
+    let place = needs!(shared_place());
+    needs!(can_mount());
     place.pool("tank");
     let dir = place.path("mnt");
     place.ok(&format!("create -o mountpoint={} tank/z", dir.display()));
@@ -292,10 +288,8 @@ fn links_lead_no_mount_out_of_the_zone() {
 /// does a delegate: nothing is mounted, made or removed where the link leads.
 #[test]
 fn an_exchanged_directory_leads_no_mount_elsewhere() {
-    let Some(place) = shared_place() else { return };
-    if !can_mount() {
-        return;
-    }
+    let place = needs!(shared_place());
+    needs!(can_mount());
     place.pool("tank");
     let dir = place.path("mnt");
     place.ok(&format!("create -o mountpoint={} tank/z", dir.display()));
@@ -387,10 +381,8 @@ fn while_exchanging(dir: &Path, work: impl FnOnce()) -> u32 {
 
 #[test]
 fn the_files_of_an_immutable_root_are_read_only() {
-    let Some(place) = shared_place() else { return };
-    if !can_mount() {
-        return;
-    }
+    let place = needs!(shared_place());
+    needs!(can_mount());
     place.pool("tank");
     let dir = place.path("mnt");
     place.ok(&format!("create -o mountpoint={} tank/z", dir.display()));
@@ -415,10 +407,8 @@ fn the_files_of_an_immutable_root_are_read_only() {
 /// The article makes datasets with their parents in an immutable zone, and `get readonly` is `off` there.
 #[test]
 fn datasets_with_parents_are_mounted_in_an_immutable_zone() {
-    let Some(place) = shared_place() else { return };
-    if !can_mount() {
-        return;
-    }
+    let place = needs!(shared_place());
+    needs!(can_mount());
     place.pool("eizoss");
     let dir = place.path("mnt");
     place.ok(&format!(

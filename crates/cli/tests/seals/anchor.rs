@@ -47,9 +47,7 @@ fn import(place: &Place) {
 
 #[test]
 fn what_was_put_back_is_told_from_what_went_on() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     let (pool, old) = (pool(&place), place.path("old.pool"));
     write(&place, "one");
@@ -102,9 +100,7 @@ fn invented(anchor: &str) -> String {
 
 #[test]
 fn an_invented_anchor_is_forked() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     pool(&place);
     for n in 0..5 {
@@ -121,9 +117,7 @@ fn an_invented_anchor_is_forked() {
 
 #[test]
 fn commands_that_seal_again_keep_the_proof() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     pool(&place);
     write(&place, "one");
@@ -179,9 +173,7 @@ fn travel(place: &Place, send: &str, to: &str) {
 
 #[test]
 fn received_datasets_prove_their_history() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     pool(&place);
     place.ok("pool create -s 32M -m none safe {DIR}/safe.pool");
@@ -258,9 +250,7 @@ fn replaced(place: &Place, change: impl FnOnce()) {
 
 #[test]
 fn a_dataset_that_was_put_back_is_refused_until_it_is_accepted() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
     let (pool, old) = (pool(&place), place.path("old.pool"));
     place.ok("create -V 12M -o encryption=on -o keysource=raw,file://{DIR}/key tank/disk");
@@ -314,9 +304,7 @@ fn a_dataset_that_was_put_back_is_refused_until_it_is_accepted() {
 
 #[test]
 fn a_dataset_that_went_on_elsewhere_is_later_or_forked() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     let (pool, old) = (pool(&place), place.path("old.pool"));
     write(&place, "one");
@@ -364,9 +352,7 @@ fn elsewhere(place: &Place, pool: &Path, commits: usize) {
 
 #[test]
 fn ways_back_of_the_administrator_need_no_acceptance() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     pool(&place);
     write(&place, "one");
@@ -408,9 +394,7 @@ fn what_is_no_anchor_is_refused() {
 
 #[test]
 fn a_destroyed_dataset_is_not_remembered() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     pool(&place);
     write(&place, "one");

@@ -32,9 +32,7 @@ fn unload(place: &Place) {
 
 #[test]
 fn changes_with_the_key_are_sealed_and_others_are_told() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     pool(&place);
     fs::write(place.path("anchor"), place.ok("anchor tank")).unwrap();
@@ -73,9 +71,7 @@ fn changes_with_the_key_are_sealed_and_others_are_told() {
 
 #[test]
 fn a_snapshot_that_is_made_without_the_key_is_no_change_of_those_before() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     pool(&place);
     unload(&place);
@@ -88,9 +84,7 @@ fn a_snapshot_that_is_made_without_the_key_is_no_change_of_those_before() {
 
 #[test]
 fn an_old_keyring_is_told() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     pool(&place);
     place.ok("keygen {DIR}/second");
@@ -107,9 +101,7 @@ fn an_old_keyring_is_told() {
 
 #[test]
 fn a_raw_stream_has_what_its_seal_covers() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     pool(&place);
     place.ok("snapshot tank/home@sent");
@@ -134,9 +126,7 @@ fn a_raw_stream_has_what_its_seal_covers() {
 
 #[test]
 fn a_rotation_and_a_rollback_keep_a_right_seal() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     pool(&place);
     place.ok("key rotate tank/home");

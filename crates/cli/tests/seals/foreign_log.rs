@@ -23,9 +23,7 @@ fn make_older(device: &std::path::Path, sequence: u8) {
 
 #[test]
 fn a_changed_log_is_refused_until_it_is_given_up() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mut place = Place::new();
     let device = place.pool("tank");
     fs::write(place.path("key"), [7; 32]).unwrap();

@@ -21,7 +21,7 @@ fn unload(bench: &Bench, dataset: &str) {
 
 #[test]
 fn a_rollback_without_the_key_is_accepted_with_it() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.copy("tank/a@1", "full", "safe/b");
     bench.ok("key rotate tank/a");
     bench.write("tank/a", "second", "2");
@@ -59,7 +59,7 @@ fn a_rollback_without_the_key_is_accepted_with_it() {
 /// README's backup: a snapshot each day, sent as it is stored to where no key is.
 #[test]
 fn daily_copies_go_on_across_a_rotation() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.copy("tank/a@1", "first", "safe/b");
     bench.write_for("tank/a@2", "second", "2");
     bench.ok("key rotate tank/a");
@@ -111,7 +111,7 @@ fn daily_copies_go_on_across_a_rotation() {
 /// A write to a clone is not sealed with keys that were given up.
 #[test]
 fn clones_of_older_snapshots_have_keys_of_their_own() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("key rotate tank/a");
     bench.write_for("tank/a@2", "second", "2");
     let count = |name: &str| {

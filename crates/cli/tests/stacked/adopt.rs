@@ -95,7 +95,7 @@ fn no_leftovers(dir: &Path) {
 
 #[test]
 fn a_tree_keeps_all_that_belongs_to_it() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     let (source, home) = (place.path("source"), place.path("home"));
     shell(
         &source,
@@ -154,7 +154,7 @@ fn a_tree_keeps_all_that_belongs_to_it() {
 
 #[test]
 fn what_is_newer_or_in_the_way_is_left_and_named() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     let (source, home) = (place.path("source"), place.path("home"));
     shell(
         &source,
@@ -210,10 +210,8 @@ fn what_is_newer_or_in_the_way_is_left_and_named() {
 
 #[test]
 fn what_another_user_has_in_the_target_is_not_given_away() {
-    let Some(place) = place() else { return };
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    let place = needs!(place());
+    needs!(rustix::process::geteuid().is_root());
     let (source, home) = (place.path("source"), place.path("home"));
     place.ok("create tank/home/dataset");
     shell(
@@ -264,7 +262,7 @@ fn what_another_user_has_in_the_target_is_not_given_away() {
 
 #[test]
 fn a_copy_that_ended_early_goes_on() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     let (source, home) = (place.path("source"), place.path("home"));
     let mut bytes = contents(5, 12 << 20);
     // A hole, of which the first run has not come to the end.
@@ -334,7 +332,7 @@ fn begin(place: &Place) -> (Child, BufReader<File>) {
 
 #[test]
 fn what_changes_during_a_copy_is_named_and_copied_next_time() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     let (source, home) = (place.path("source"), place.path("home"));
     let files = many_files(&source);
     let (last, gone) = (files.len() - 1, files.len() - 2);
@@ -370,7 +368,7 @@ fn what_changes_during_a_copy_is_named_and_copied_next_time() {
 
 #[test]
 fn a_copy_that_is_killed_at_any_file_goes_on() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     let (source, home) = (place.path("source"), place.path("home"));
     let files = many_files(&source);
     shell(
@@ -403,7 +401,7 @@ fn a_copy_that_is_killed_at_any_file_goes_on() {
 
 #[test]
 fn a_wrong_place_is_refused_before_anything_is_copied() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     fs::write(place.path("source/file"), "text").unwrap();
     fs::create_dir(place.path("plain")).unwrap();
     fs::create_dir(place.path("home/inner")).unwrap();
@@ -444,10 +442,8 @@ fn a_wrong_place_is_refused_before_anything_is_copied() {
 
 #[test]
 fn a_user_copies_with_the_rights_of_the_user() {
-    if !can_mount() {
-        return;
-    }
-    let Some(place) = shared_place() else { return };
+    needs!(can_mount());
+    let place = needs!(shared_place());
     place.ok("pool create -s 64M -m none tank {DIR}/tank.pool");
     place.ok("create -o mountpoint={DIR}/home tank/home");
     fs::create_dir(place.path("source")).unwrap();
@@ -482,7 +478,7 @@ fn a_user_copies_with_the_rights_of_the_user() {
 
 #[test]
 fn a_directory_of_gocryptfs_is_opened_for_the_copy_only() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     for dir in ["lower", "view"] {
         fs::create_dir(place.path(dir)).unwrap();
     }
@@ -512,7 +508,7 @@ fn a_directory_of_gocryptfs_is_opened_for_the_copy_only() {
 /// A target that is missing is made, in a dataset only, with the attributes of its source.
 #[test]
 fn a_target_that_is_missing_is_made() {
-    let Some(place) = place() else { return };
+    let place = needs!(place());
     shell(
         &place.path("source"),
         "echo words > file; mkdir dir; chmod 750 .",

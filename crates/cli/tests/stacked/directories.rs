@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::common::stacked_directory::{Mounted, refused};
 use crate::common::{
     BUSY, DAMAGED, EXISTS, NO_KEY, NOT_FOUND, OTHER, PROGRAM, Place, USAGE, WRONG_KEY, can_mount,
-    has, is_installed,
+    has, is_installed, needs,
 };
 
 /// A user with a name: the helper asks for it.
@@ -101,9 +101,7 @@ fn status_needs_no_key() {
 
 #[test]
 fn programs_use_the_view() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = prepared();
     let mounted = Mounted::with_key(&place);
     mounted.shell(
@@ -158,9 +156,7 @@ fn programs_use_the_view() {
 /// Else what is written next is in clear.
 #[test]
 fn a_mount_stays_when_its_terminal_closes() {
-    if !can_mount() || !is_installed("script") {
-        return;
-    }
+    needs!(can_mount() && is_installed("script"));
     let place = prepared();
     fs::write(place.path("view/hidden"), "").expect("written");
     let line = "stack mount -O -d {DIR}/key {DIR}/lower {DIR}/view";
@@ -191,9 +187,7 @@ fn fscrypt_by_passphrase() {
     refused(&place, again, EXISTS, "already");
     let wrong = "stack mount --passfile {DIR}/wrong {DIR}/lower {DIR}/view";
     refused(&place, wrong, WRONG_KEY, "passphrase is wrong");
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let mounted = Mounted::new(&place, &["--passfile", &place.arg("pass")]);
     // What opens it is not in the view, and cannot be removed through it.
     assert_eq!(
@@ -270,9 +264,7 @@ fn inode_numbers_in_ivs_are_refused() {
 /// Over the lower directory itself, which is hidden meanwhile.
 #[test]
 fn mounted_over_itself() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = prepared();
     fs::remove_dir(place.path("view")).expect("removed");
     std::os::unix::fs::symlink(place.path("lower"), place.path("view")).expect("linked");
@@ -289,9 +281,7 @@ fn mounted_over_itself() {
 /// Changes beneath the mount are seen when a file is opened.
 #[test]
 fn two_mounts_of_one_directory() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = prepared();
     let first = Mounted::with_key(&place);
     fs::create_dir(place.path("second")).expect("a directory");
@@ -344,9 +334,7 @@ fn two_mounts_of_one_directory() {
 
 #[test]
 fn without_the_key() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = prepared();
     let mounted = Mounted::with_key(&place);
     mounted.shell("echo secret > file; mkdir dir");
@@ -368,9 +356,7 @@ fn without_the_key() {
 
 #[test]
 fn names_in_clear() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::without_daemon();
     place.ok("keygen {DIR}/key");
     for dir in ["lower", "view"] {
@@ -411,9 +397,7 @@ fn names_in_clear() {
 /// A passphrase opens a directory whose names are not encrypted.
 #[test]
 fn names_in_clear_with_a_passphrase() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::without_daemon();
     for dir in ["lower", "view"] {
         fs::create_dir(place.path(dir)).expect("a directory");
@@ -443,9 +427,7 @@ fn vfs_no_key() -> i32 {
 /// Each file in the lower directory belongs to the user who made it, with the modes of the view.
 #[test]
 fn owners_and_modes() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = prepared();
     let mounted = Mounted::with_key(&place);
     mounted.shell(
@@ -496,9 +478,7 @@ fn a_directory_of_pefs() {
     fs::write(place.path("wrong"), "open sesam\n").expect("written");
     let line = "stack mount --passfile {DIR}/wrong {DIR}/lower {DIR}/view";
     refused(&place, line, WRONG_KEY, "none of those");
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     fs::write(place.path("pass"), "open sesame\n").expect("written");
     let mounted = Mounted::new(&place, &["--passfile", &place.arg("pass")]);
     // Of the first key, and of the two that its chain leads to.
@@ -519,9 +499,7 @@ fn a_directory_of_pefs() {
 /// The command returns when the mount answers, and others find it and end it.
 #[test]
 fn a_mount_in_the_background() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = prepared();
     let (lower, view) = (place.arg("lower"), place.arg("view"));
     let unmount = format!("stack unmount {view}");
@@ -580,9 +558,7 @@ fn a_mount_in_the_background() {
 /// An ordinary user needs no root, and no terminal afterwards.
 #[test]
 fn a_mount_of_another_user() {
-    if !can_mount() || !is_installed("fusermount3") {
-        return;
-    }
+    needs!(can_mount() && is_installed("fusermount3"));
     let device = fs::metadata("/dev/fuse").expect("it can mount");
     if device.mode() & 0o006 != 0o006 {
         println!("skipped: /dev/fuse is closed to users");
@@ -610,9 +586,7 @@ fn a_mount_of_another_user() {
 /// More files than the process of the mount may have open: each inode that the kernel knows is one.
 #[test]
 fn few_descriptors_are_enough() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = prepared();
     let (lower, view) = (place.arg("lower"), place.path("view"));
     let mount = "ulimit -n 2000 && exec \"$0\" stack mount -d \"$1\" \"$2\" \"$3\"";

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::common::terminal::Terminal;
 use crate::common::{
     BUSY, DAMAGED, Done, EXISTS, NOT_FOUND, OTHER, PROGRAM, Place, TOO_NEW, USAGE, WRONG_KEY, has,
-    is_installed, turn,
+    is_installed, needs, turn,
 };
 
 /// A guess costs nothing.
@@ -130,7 +130,7 @@ impl Disk {
 #[test]
 fn a_directory_is_locked_and_unlocked_by_both_programs() {
     let _turn = turn();
-    let Some(disk) = Disk::new() else { return };
+    let disk = needs!(Disk::new());
     let (policy, protector) = disk.encrypted();
     let again = "fscrypt encrypt --name other {M}/dir";
     disk.refused(again, "passphrase\n", EXISTS, "encrypted already");
@@ -162,7 +162,7 @@ fn a_directory_is_locked_and_unlocked_by_both_programs() {
 #[test]
 fn protectors_come_and_go() {
     let _turn = turn();
-    let Some(disk) = Disk::new() else { return };
+    let disk = needs!(Disk::new());
     let (policy, first) = disk.encrypted();
     fs::write(disk.dir.path().join("key"), [3; 32]).expect("written");
     let new = "fscrypt metadata create protector --source raw_key --name raw --key {DIR}/key {M}";
@@ -215,7 +215,7 @@ fn protectors_come_and_go() {
 #[test]
 fn damaged_and_newer_metadata_are_told_apart() {
     let _turn = turn();
-    let Some(disk) = Disk::new() else { return };
+    let disk = needs!(Disk::new());
     let (policy, _) = disk.encrypted();
     disk.ok("fscrypt lock {M}/dir", "");
     let file: &Path = &disk.mount.join(".fscrypt/policies").join(policy);
@@ -273,9 +273,7 @@ fn recovery(dir: &Path) -> (String, String) {
 #[test]
 fn a_protector_elsewhere_comes_with_a_recovery_passphrase() {
     let _turn = turn();
-    let Some(disk) = Disk::with_root() else {
-        return;
-    };
+    let disk = needs!(Disk::with_root());
     let new = "fscrypt metadata create protector --source custom_passphrase --name there {R}";
     let there = disk.ok(new, "passphrase\n").trim().to_owned();
     let ours = disk.mount.join("ours");
@@ -332,7 +330,7 @@ fn a_protector_elsewhere_comes_with_a_recovery_passphrase() {
 #[test]
 fn a_directory_gets_a_recovery_passphrase_later() {
     let _turn = turn();
-    let Some(disk) = Disk::new() else { return };
+    let disk = needs!(Disk::new());
     let (_, protector) = disk.encrypted();
     disk.refused("fscrypt recover {M}/dir", "another\n", WRONG_KEY, "wrong");
     disk.ok("fscrypt lock {M}/dir", "");
@@ -360,9 +358,7 @@ fn a_directory_gets_a_recovery_passphrase_later() {
 #[test]
 fn a_login_protector_is_on_the_root_file_system_and_belongs_to_its_user() {
     let _turn = turn();
-    let Some(disk) = Disk::with_root() else {
-        return;
-    };
+    let disk = needs!(Disk::with_root());
     for name in ["first", "second", "third"] {
         fs::create_dir(disk.mount.join(name)).expect("a directory");
     }
@@ -438,10 +434,8 @@ fn encrypt_at_a_terminal(disk: &Disk, dir: &str, answers: &[(&str, &str)]) -> St
 /// At a terminal, `encrypt` without options has the questions of the tool: whether to make a protector, its source, its name.
 #[test]
 fn encrypt_asks_as_the_tool_does() {
-    if !is_installed("setsid") {
-        return;
-    }
-    let Some(disk) = Disk::new() else { return };
+    needs!(is_installed("setsid"));
+    let disk = needs!(Disk::new());
     let typed = |name: &'static str| {
         [
             (name, "passphrase"),

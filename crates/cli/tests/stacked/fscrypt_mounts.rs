@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::PathBuf;
 
-use crate::common::{BUSY, EXISTS, OTHER, Place, USAGE, WRONG_KEY, can_mount, has};
+use crate::common::{BUSY, EXISTS, OTHER, Place, USAGE, WRONG_KEY, can_mount, has, needs};
 
 /// `ENOKEY` and `ENOENT`.
 const NO_KEY: i32 = 126;
@@ -83,9 +83,7 @@ fn errno<T>(result: std::io::Result<T>) -> Option<i32> {
 }
 
 fn locked_and_unlocked(options: &str) {
-    let Some(mounted) = Mounted::new(options) else {
-        return;
-    };
+    let mounted = needs!(Mounted::new(options));
     fs::write(mounted.view("file"), "contents").expect("written");
     fs::create_dir(mounted.view("dir")).expect("made");
     fs::write(mounted.view("dir/below"), "below").expect("written");
@@ -169,9 +167,7 @@ fn keys_go_where_the_kernel_keeps_files() {
 /// A key that comes back while files are open is there as before.
 #[test]
 fn a_key_comes_back() {
-    let Some(mounted) = Mounted::new("") else {
-        return;
-    };
+    let mounted = needs!(Mounted::new(""));
     fs::write(mounted.view("file"), "contents").expect("written");
     let open = File::open(mounted.view("file")).expect("open");
     mounted.refused("lock {DIR}/view", BUSY, "open");
@@ -186,9 +182,7 @@ fn a_key_comes_back() {
 /// A file that is only held, and not open, keeps no key.
 #[test]
 fn what_is_held_is_locked() {
-    let Some(mounted) = Mounted::new("") else {
-        return;
-    };
+    let mounted = needs!(Mounted::new(""));
     fs::write(mounted.view("file"), "contents").expect("written");
     let flags = rustix::fs::OFlags::PATH;
     let held = rustix::fs::open(mounted.view("file"), flags, rustix::fs::Mode::empty());
@@ -204,9 +198,7 @@ fn what_is_held_is_locked() {
 /// With a passphrase: the metadata is in the lower directory.
 #[test]
 fn a_passphrase_unlocks() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::without_daemon();
     for dir in ["lower", "view"] {
         fs::create_dir(place.path(dir)).expect("a directory");
@@ -234,9 +226,7 @@ fn a_passphrase_unlocks() {
 /// Directories of several keys beside files in clear, as on ext4.
 #[test]
 fn directories_have_policies_of_their_own() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::without_daemon();
     for dir in ["lower", "view"] {
         fs::create_dir(place.path(dir)).expect("a directory");
@@ -342,9 +332,7 @@ fn directories_have_policies_of_their_own() {
 /// Policies of version 1, by a key and by a passphrase.
 #[test]
 fn policies_of_version_1() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::without_daemon();
     for dir in ["lower", "view", "other"] {
         fs::create_dir(place.path(dir)).expect("a directory");

@@ -7,14 +7,12 @@ use std::process::Command;
 
 use crate::common::stacked_directory::{Mounted, Theirs, refused};
 use crate::common::{
-    DAMAGED, EXISTS, NO_KEY, OTHER, PERMISSION, Place, WRONG_KEY, can_mount, is_installed,
+    DAMAGED, EXISTS, NO_KEY, OTHER, PERMISSION, Place, WRONG_KEY, can_mount, is_installed, needs,
 };
 
 #[test]
 fn gocryptfs_opens_what_is_made_here_and_the_other_way_round() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::without_daemon();
     for dir in ["lower", "theirs", "view"] {
         fs::create_dir(place.path(dir)).expect("a directory");
@@ -82,16 +80,13 @@ fn attributes(view: &Path) -> String {
 
 #[test]
 fn gocryptfs_sees_the_same_attributes() {
-    if !can_mount() {
-        return;
-    }
-    if !["gocryptfs", "setfattr", "setfacl"]
-        .into_iter()
-        .all(is_installed)
-    {
-        eprintln!("skipped: gocryptfs, attr or acl is not installed");
-        return;
-    }
+    needs!(can_mount());
+    needs!(
+        ["gocryptfs", "setfattr", "setfacl"]
+            .into_iter()
+            .all(is_installed),
+        "gocryptfs, attr or acl is not installed"
+    );
     for how in [&[][..], &["-plaintextnames"], &["-xchacha"], &["-aessiv"]] {
         let place = Place::without_daemon();
         for dir in ["lower", "theirs", "view"] {
@@ -236,9 +231,7 @@ fn the_passphrase_of_a_read_only_directory_stays() {
     fs::write(place.path("new"), "new one").expect("written");
     place.ok("stack init --format gocryptfs --passfile {DIR}/old {DIR}/lower");
     let before = fs::read(lower.join("gocryptfs.conf")).expect("read");
-    let Some(_read_only) = ReadOnly::new(&lower) else {
-        return;
-    };
+    let _read_only = needs!(ReadOnly::new(&lower));
     let passwd = "stack passwd --passfile {DIR}/old --new-passfile {DIR}/new {DIR}/lower";
     refused(&place, passwd, PERMISSION, "read-only");
     assert_eq!(

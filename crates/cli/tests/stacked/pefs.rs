@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use crate::common::stacked_directory::refused;
-use crate::common::{Place, can_mount, has};
+use crate::common::{Place, can_mount, has, needs};
 
 const PEFS_USAGE: i32 = 2;
 const PEFS_NO_ENTRY: i32 = 5;
@@ -164,9 +164,7 @@ fn records_that_hide_the_number_of_keys() {
 /// A second passphrase opens what was written with the first.
 #[test]
 fn a_mount_uses_the_keys_of_its_chain() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = prepared();
     fs::create_dir(place.path("view")).expect("a directory");
     place.ok("pefs addchain -f -Z -j {DIR}/first {DIR}/lower");
@@ -183,9 +181,7 @@ fn a_mount_uses_the_keys_of_its_chain() {
 
 #[test]
 fn chains_change_below_a_mount_over_itself() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = prepared();
     let lower = place.path("lower");
     place.ok("pefs addchain -f -Z -j {DIR}/first {DIR}/lower");

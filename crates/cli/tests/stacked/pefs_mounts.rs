@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-use crate::common::{ANN, Done, Place, STAFF, can_mount, has, is_installed};
+use crate::common::{ANN, Done, Place, STAFF, can_mount, has, is_installed, needs};
 
 const PEFS_SYSTEM: i32 = 4;
 const PEFS_NO_ENTRY: i32 = 5;
@@ -99,9 +99,7 @@ fn errno<T>(result: std::io::Result<T>) -> Option<i32> {
 
 #[test]
 fn keys_come_and_go() {
-    let Some(mounted) = Mounted::new() else {
-        return;
-    };
+    let mounted = needs!(Mounted::new());
     assert_eq!(mounted.ok("showkeys {DIR}/view"), "No keys specified\n");
     let silent = mounted.refused("status -t {DIR}/view", PEFS_INVALID, "");
     assert_eq!((&*silent.out, &*silent.err), ("", ""));
@@ -201,9 +199,7 @@ fn keys_come_and_go() {
 
 #[test]
 fn keys_by_their_chains() {
-    let Some(mounted) = Mounted::new() else {
-        return;
-    };
+    let mounted = needs!(Mounted::new());
     let must = "addkey -c -j {DIR}/second {DIR}/view";
     mounted.refused(must, PEFS_INVALID, "no record");
     mounted.ok("addchain -f -Z -j {DIR}/first {DIR}/lower");
@@ -257,9 +253,7 @@ fn keys_by_their_chains() {
 
 #[test]
 fn a_directory_gets_a_key_of_its_own() {
-    let Some(mounted) = Mounted::new() else {
-        return;
-    };
+    let mounted = needs!(Mounted::new());
     let first = mounted.add("first");
     fs::create_dir(mounted.view("dir")).expect("made");
     fs::write(mounted.view("dir/old"), "old").expect("written");
@@ -279,9 +273,7 @@ fn a_directory_gets_a_key_of_its_own() {
 
 #[test]
 fn other_users_are_refused() {
-    let Some(mounted) = Mounted::new() else {
-        return;
-    };
+    let mounted = needs!(Mounted::new());
     mounted.add("first");
     let place = &mounted.place;
     fs::set_permissions(place.root(), fs::Permissions::from_mode(0o755)).expect("root");
@@ -301,13 +293,11 @@ fn other_users_are_refused() {
 #[test]
 fn mounts_of_a_user() {
     let device = fs::metadata("/dev/fuse").map(|found| found.permissions().mode());
-    if !is_installed("fusermount3") || !device.is_ok_and(|mode| mode & 0o006 == 0o006) {
-        println!("skipped: users cannot mount");
-        return;
-    }
-    let Some(mounted) = Mounted::new() else {
-        return;
-    };
+    needs!(
+        is_installed("fusermount3") && device.is_ok_and(|mode| mode & 0o006 == 0o006),
+        "users cannot mount"
+    );
+    let mounted = needs!(Mounted::new());
     let place = &mounted.place;
     fs::set_permissions(place.root(), fs::Permissions::from_mode(0o755)).expect("root");
     for dir in ["own", "own/lower", "own/view"] {
@@ -354,9 +344,7 @@ fn mounts_of_a_user() {
 
 #[test]
 fn what_is_wrong_is_said() {
-    let Some(mounted) = Mounted::new() else {
-        return;
-    };
+    let mounted = needs!(Mounted::new());
     mounted.refused("addkey -p {DIR}/view", 2, "a key needs");
     mounted.refused("addkey -c -C -j {DIR}/first {DIR}/view", 2, "");
     mounted.refused("setkey -c -x -j {DIR}/first {DIR}/view", 2, "");
@@ -385,9 +373,7 @@ fn what_is_wrong_is_said() {
 /// and that says nothing keeps AES-128, with which older versions wrote them.
 #[test]
 fn an_empty_directory_gets_the_cipher_of_the_article() {
-    let Some(mounted) = Mounted::new() else {
-        return;
-    };
+    let mounted = needs!(Mounted::new());
     let keys = |dir: &str| mounted.ok(&format!("showkeys {{DIR}}/{dir}"));
     for dir in ["new", "old"] {
         fs::create_dir(mounted.place.path(dir)).expect("a directory");
@@ -435,9 +421,7 @@ fn an_empty_directory_gets_the_cipher_of_the_article() {
 /// Features that only FreeBSD has, or no longer has, are refused in one sentence.
 #[test]
 fn words_of_the_article_that_have_no_meaning_are_refused() {
-    let Some(mounted) = Mounted::new() else {
-        return;
-    };
+    let mounted = needs!(Mounted::new());
     for algorithm in ["salsa20-256", "aes256-ctr"] {
         let line = format!("addkey -a {algorithm} -j {{DIR}}/first {{DIR}}/view");
         mounted.refused(&line, 2, "showalgs");

@@ -4,7 +4,9 @@ use std::fs;
 use std::process::Command;
 
 use crate::common::stacked_directory::{Theirs, refused};
-use crate::common::{DAMAGED, EXISTS, OTHER, Place, USAGE, WRONG_KEY, can_mount, is_installed};
+use crate::common::{
+    DAMAGED, EXISTS, OTHER, Place, USAGE, WRONG_KEY, can_mount, is_installed, needs,
+};
 
 /// Long names, links, holes, empty files, blocks that are not whole, and a name that is not text.
 const TREE: &str = "
@@ -52,13 +54,8 @@ const MOUNT: &str = "stack mount --reverse --passfile {DIR}/pass {DIR}/plain {DI
 
 #[test]
 fn the_ciphertext_is_that_of_gocryptfs() {
-    if !can_mount() {
-        return;
-    }
-    if !is_installed("gocryptfs") {
-        eprintln!("skipped: gocryptfs is not installed");
-        return;
-    }
+    needs!(can_mount());
+    needs!(is_installed("gocryptfs"), "gocryptfs is not installed");
     let ways = [
         None,
         Some(&[][..]),
@@ -111,9 +108,7 @@ fn the_ciphertext_is_that_of_gocryptfs() {
 
 #[test]
 fn the_view_changes_with_the_plain_files_and_not_by_itself() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = prepared();
     place.ok(INIT);
     shell(&place, &format!("cd plain; {TREE}"));

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{PROGRAM, Place, can_mount, is_installed};
+use crate::common::{PROGRAM, Place, can_mount, is_installed, needs};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/several-clients");
 
@@ -32,10 +32,10 @@ impl Drop for Bind<'_> {
 #[test]
 fn clients_with_pages_of_4_and_64_kib_see_each_others_bytes() {
     let is_root = rustix::process::geteuid().is_root();
-    if !can_mount() || !is_root || !is_installed("python3") || !is_installed("fallocate") {
-        eprintln!("skipped: needs root, python3 and fallocate");
-        return;
-    }
+    needs!(
+        can_mount() && is_root && is_installed("python3") && is_installed("fallocate"),
+        "needs root, python3 and fallocate"
+    );
     let place = Place::without_daemon();
     let server = place.path("server");
     fs::create_dir(&server).expect("a directory");

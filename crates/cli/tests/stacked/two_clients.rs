@@ -12,7 +12,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{PROGRAM, Place, can_mount, is_installed, number};
+use crate::common::{PROGRAM, Place, can_mount, is_installed, needs, number};
 
 const FORMATS: [&str; 3] = ["fscrypt", "gocryptfs", "pefs"];
 
@@ -276,9 +276,7 @@ fn check(place: &Place, lowers: [&Path; 2], formats: &[&str], locks: Locks) {
 
 #[test]
 fn on_one_machine() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = prepared();
     fs::create_dir(place.path("lower")).expect("a directory");
     check(
@@ -293,9 +291,7 @@ fn on_one_machine() {
 /// file systems.
 #[test]
 fn of_a_network_file_system() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = prepared();
     fs::create_dir(place.path("server")).expect("a directory");
     let server = place.path("server");
@@ -410,16 +406,12 @@ impl Drop for Gluster {
 fn of_glusterfs() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/engines/glusterfs.sh");
     let is_ready = script.is_file() && is_installed("glusterd") && is_installed("ip");
-    if !can_mount() || !is_ready || !rustix::process::geteuid().is_root() {
-        eprintln!(
-            "skipped: needs root, glusterd, and the script that starts it beside the project"
-        );
-        return;
-    }
+    needs!(
+        can_mount() && is_ready && rustix::process::geteuid().is_root(),
+        "needs root, glusterd, and the script that starts it beside the project"
+    );
     let place = prepared();
-    let Some(gluster) = Gluster::new(script, &place) else {
-        return;
-    };
+    let gluster = needs!(Gluster::new(script, &place));
     let [first, second] = ["own1", "own2"].map(|name| gluster.mount(name));
     // Pefs needs one client at a time here: at a race each of the two servers may keep another client's claim.
     check(&place, [&first, &second], &FORMATS[..2], Locks::Held);

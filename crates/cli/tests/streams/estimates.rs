@@ -21,7 +21,7 @@ fn state(bench: &Bench) -> String {
 
 #[test]
 fn the_sizes_are_those_of_the_streams() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("set compression=zstd tank/a");
     bench.write_for("tank/a@2", "second", &"2".repeat(700_000));
     std::fs::remove_file(bench.file("tank/a", "first")).unwrap();
@@ -72,7 +72,7 @@ fn the_sizes_are_those_of_the_streams() {
 
 #[test]
 fn a_dry_run_checks_and_changes_nothing() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.write_for("tank/a@2", "second", "2");
     bench.write_for("tank/a@3", "third", "3");
     bench.send("tank/a@1", "full");
@@ -132,7 +132,7 @@ fn a_dry_run_checks_and_changes_nothing() {
 
 #[test]
 fn names_come_with_the_stream_and_stay_below_the_target() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("create -p tank/x/y");
     bench.ok("snapshot tank/x/y@1");
     bench.ok("snapshot tank@1");
@@ -182,7 +182,7 @@ fn names_come_with_the_stream_and_stay_below_the_target() {
 
 #[test]
 fn what_was_mounted_stays_unmounted_with_u() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.write_for("tank/a@2", "second", "2");
     bench.write_for("tank/a@3", "third", "3");
     bench.copy("tank/a@1", "full", "safe/b");
@@ -201,7 +201,7 @@ fn what_was_mounted_stays_unmounted_with_u() {
 /// Each name is decided on when it comes: the permission to receive below a dataset gives none to what others have there.
 #[test]
 fn a_delegate_receives_only_where_it_is_allowed() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     for name in ["src", "src/a", "src/b", "to", "to/b"] {
         place.ok(&format!("create tank/{name}"));

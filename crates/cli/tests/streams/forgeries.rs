@@ -76,7 +76,7 @@ fn states(bench: &Bench) -> Vec<String> {
 
 #[test]
 fn forged_keys_leave_the_others_in_use() {
-    let Some((bench, next)) = bench() else { return };
+    let (bench, next) = needs!(bench());
     for (what, at) in [
         ("a sealed key", 100),
         ("a commitment", 70),
@@ -125,7 +125,7 @@ fn forged_keys_leave_the_others_in_use() {
 
 #[test]
 fn commands_with_the_key_leave_out_what_does_not_open() {
-    let Some((bench, next)) = bench() else { return };
+    let (bench, next) = needs!(bench());
     let last_txg = (u64::MAX >> 2).to_le_bytes();
     let bad = forged(&next, &|begin| change_generation(begin, 8, &last_txg));
     for (command, states_then) in [
@@ -154,7 +154,7 @@ fn commands_with_the_key_leave_out_what_does_not_open() {
 
 #[test]
 fn a_forged_seal_opens_nothing_and_harms_nothing() {
-    let Some((bench, next)) = bench() else { return };
+    let (bench, next) = needs!(bench());
     let bad = forged(&next, &|begin| begin[SEAL] ^= 1);
     let done = bench.receive_bytes("safe/b", &bad);
     assert_eq!(done.code, 0, "{done:?}");
@@ -170,7 +170,7 @@ fn a_forged_seal_opens_nothing_and_harms_nothing() {
 
 #[test]
 fn what_no_rotation_makes_is_refused() {
-    let Some((bench, next)) = bench() else { return };
+    let (bench, next) = needs!(bench());
     for (at, bytes) in [(0, &[0xff; 4][..]), (4, &[8])] {
         let bad = forged(&next, &|begin| change_generation(begin, at, bytes));
         let done = bench.receive_bytes("safe/b", &bad);
@@ -192,7 +192,7 @@ const CHECK: std::ops::Range<usize> = 84..96;
 /// Without a key, and before anything of the record is kept.
 #[test]
 fn a_changed_record_is_refused_by_who_has_no_key() {
-    let Some((bench, next)) = bench() else { return };
+    let (bench, next) = needs!(bench());
     let before = bench.ok("list -H -o name,used -t all -r safe");
     for hides_it in [false, true] {
         let bad = forged_frames(&next, &|head, payload| {

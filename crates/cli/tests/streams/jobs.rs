@@ -49,7 +49,7 @@ fn closed_window() -> &'static str {
 
 #[test]
 fn a_job_copies_what_is_new_and_the_source_may_prune() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.write_for("tank/a@2", "second", "2");
     add(&bench, "");
     has(&bench.ok("replicate list"), "copy");
@@ -104,7 +104,7 @@ fn a_job_copies_what_is_new_and_the_source_may_prune() {
 
 #[test]
 fn a_job_leaves_the_bookmarks_of_other_jobs() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("create tank/a/b");
     bench.ok("snapshot tank/a/b@1");
     bench.ok("snapshot tank/a/b@forged");
@@ -139,7 +139,7 @@ fn a_job_leaves_the_bookmarks_of_other_jobs() {
 
 #[test]
 fn a_tree_is_copied_with_its_clones_and_renames() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("create tank/a/b");
     bench.write_for("tank/a/b@0", "early", "e");
     // Its name comes before that of its origin's dataset.
@@ -169,9 +169,7 @@ fn a_tree_is_copied_with_its_clones_and_renames() {
 
 #[test]
 fn a_job_stays_with_its_dataset() {
-    let Some(mut bench) = Bench::new() else {
-        return;
-    };
+    let mut bench = needs!(Bench::new());
     add(&bench, "--keep daily:7 --limit 10M --every 2h");
     bench.ok("unmount -a");
     bench.ok("rename tank/a tank/renamed");
@@ -212,7 +210,7 @@ fn a_job_stays_with_its_dataset() {
 
 #[test]
 fn a_target_that_has_diverged_is_named_with_the_way_out() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     add(&bench, "");
     bench.ok("replicate run copy");
     bench.ok("snapshot safe/a@mine");
@@ -233,7 +231,7 @@ fn a_target_that_has_diverged_is_named_with_the_way_out() {
 
 #[test]
 fn the_copy_keeps_what_the_job_says() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     let name = |day: u32| format!("auto-daily-2026-11-{day:02}-0000Z");
     for day in 1..=5 {
         bench.ok(&format!("snapshot tank/a@{}", name(day)));
@@ -251,7 +249,7 @@ fn the_copy_keeps_what_the_job_says() {
 
 #[test]
 fn wrong_jobs_are_refused() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     for (line, code) in [
         ("copy tank/a@1 safe/a", USAGE),
         ("copy tank/a tank/a/below", USAGE),
@@ -284,9 +282,7 @@ fn waiting_bytes(bench: &Bench) -> u64 {
 
 #[test]
 fn a_killed_daemon_goes_on_where_it_was() {
-    let Some(mut bench) = Bench::new() else {
-        return;
-    };
+    let mut bench = needs!(Bench::new());
     let held = contents(7, 6 << 20);
     std::fs::write(bench.file("tank/a", "large"), &held).unwrap();
     bench.ok("snapshot tank/a@2");

@@ -57,9 +57,7 @@ fn names(bench: &Bench, kind: &str, top: &str) -> Vec<String> {
 
 #[test]
 fn a_job_copies_to_another_host() {
-    let Some(bench) = bench_with(stand_in) else {
-        return;
-    };
+    let bench = needs!(bench_with(stand_in));
     bench.ok("create tank/a/b");
     bench.ok("snapshot tank/a/b@1");
     let far = "ssh://ann@host.example.org:2222/safe/a";
@@ -113,9 +111,7 @@ fn a_job_copies_to_another_host() {
 
 #[test]
 fn a_connection_that_is_lost_goes_on_where_it_was() {
-    let Some(bench) = bench_with(stand_in) else {
-        return;
-    };
+    let bench = needs!(bench_with(stand_in));
     bench.ok("replicate add copy tank/a ssh://host/safe/a --every 365d");
     bench.ok("replicate run copy");
     let held = contents(3, 5 << 20);
@@ -145,9 +141,7 @@ fn a_connection_that_is_lost_goes_on_where_it_was() {
 
 #[test]
 fn the_source_may_destroy_what_an_interrupted_run_copied() {
-    let Some(bench) = bench_with(stand_in) else {
-        return;
-    };
+    let bench = needs!(bench_with(stand_in));
     bench.ok("replicate add copy tank/a ssh://host/safe/a --every 365d");
     bench.ok("replicate run copy");
     for number in 2..=6 {
@@ -186,9 +180,7 @@ exec {next} "$@"
         );
         script(bench, "proxy", &text)
     };
-    let Some(bench) = bench_with(client) else {
-        return;
-    };
+    let bench = needs!(bench_with(client));
     let programs = |name: &str| -> Vec<rustix::process::Pid> {
         let text = fs::read_to_string(bench.place.path(name)).unwrap();
         let number = |line: &str| line.parse().ok().and_then(rustix::process::Pid::from_raw);
@@ -226,9 +218,7 @@ fn a_dry_run_ends_with_its_caller() {
         let text = format!("exec sleep infinity 3> {}\n", bench.place.arg("alive"));
         script(bench, "ssh", &text)
     };
-    let Some(bench) = bench_with(client) else {
-        return;
-    };
+    let bench = needs!(bench_with(client));
     let alive = bench.place.path("alive");
     let made = Command::new("mkfifo").arg(&alive).status();
     assert!(made.unwrap().success());
@@ -257,21 +247,19 @@ impl Drop for Server {
 
 #[test]
 fn a_job_uses_a_real_server() {
-    if !Path::new(SSHD).exists() || !is_installed("ssh-keygen") {
-        eprintln!("skipped: there is no sshd; install openssh-server");
-        return;
-    }
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root starts a server that others can log in to");
-        return;
-    }
+    needs!(
+        Path::new(SSHD).exists() && is_installed("ssh-keygen"),
+        "there is no sshd; install openssh-server"
+    );
+    needs!(
+        rustix::process::geteuid().is_root(),
+        "only root starts a server that others can log in to"
+    );
     let client = |bench: &Bench| {
         let config = bench.place.arg("ssh_config");
         script(bench, "ssh", &format!("exec ssh -F {config} \"$@\"\n"))
     };
-    let Some(bench) = bench_with(client) else {
-        return;
-    };
+    let bench = needs!(bench_with(client));
     let dir = bench.place.arg("");
     for key in ["host", "user"] {
         let file = bench.place.arg(key);

@@ -31,7 +31,7 @@ fn sends_a_trap() -> Option<Bench> {
 
 #[test]
 fn a_stream_says_not_where_it_mounts_and_what_it_allows() {
-    let Some(bench) = sends_a_trap() else { return };
+    let bench = needs!(sends_a_trap());
     let done = bench.receive_bytes("safe/c", &bench.stream("clear"));
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(
@@ -87,7 +87,7 @@ fn a_stream_says_not_where_it_mounts_and_what_it_allows() {
 
 #[test]
 fn clones_and_promotions_inherit_the_distrust() {
-    let Some(bench) = sends_a_trap() else { return };
+    let bench = needs!(sends_a_trap());
     let done = bench.receive_bytes("safe/c", &bench.stream("clear"));
     assert_eq!(done.code, 0, "{done:?}");
     let allowed = |name: &str| values(&bench, "setuid,devices", name);
@@ -202,7 +202,7 @@ fn lists_of_older_daemons_are_taken_over_and_unreadable_ones_are_kept() {
 
 #[test]
 fn a_place_of_a_key_that_came_with_a_stream_is_only_proposed() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     let place = &bench.place;
     assert!(bench.sends("send -w tank/a@1", "sealed"));
     let sealed = bench.stream("sealed");

@@ -98,7 +98,7 @@ fn same(bench: &Bench, copy: &str) {
 
 #[test]
 fn the_copy_holds_the_same_under_keys_of_its_own() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     histories(&bench);
     bench.ok(&format!(
         "create -o encryption=aes-128-gcm -o compression=zstd -o {} safe/top",
@@ -156,7 +156,7 @@ fn the_copy_holds_the_same_under_keys_of_its_own() {
 
 #[test]
 fn increments_fit_the_state_that_they_go_on_from() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     histories(&bench);
     let key = bench.key("b");
     bench.ok(&format!("create -o encryption=on -o {key} safe/top"));
@@ -200,7 +200,7 @@ fn increments_fit_the_state_that_they_go_on_from() {
 
 #[test]
 fn nothing_is_in_the_clear_by_mistake() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     sends(&bench, "tank/a@1", "full");
     bench.refused("safe/b", "full", "would be in the clear");
     let key = bench.key("b");
@@ -238,7 +238,7 @@ fn a_passphrase_is_asked_for_beside_the_stream() {
         eprintln!("skipped: there is no setsid");
         return;
     }
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     sends(&bench, "tank/a@1", "full");
     let args = ["receive", "-o", "encryption=on", "safe/own"];
     let mut terminal = Terminal::run_with_input(&bench.place, &args, &bench.place.arg("full"));
@@ -281,9 +281,7 @@ fn a_passphrase_is_asked_for_beside_the_stream() {
 
 #[test]
 fn an_interrupted_copy_goes_on() {
-    let Some(mut bench) = Bench::new() else {
-        return;
-    };
+    let mut bench = needs!(Bench::new());
     histories(&bench);
     let key = bench.key("b");
     bench.ok(&format!(

@@ -70,7 +70,7 @@ fn same(bench: &Bench, copy: &str) {
 
 #[test]
 fn a_tree_arrives_with_its_snapshots_and_clones() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     tree(&bench);
     bench.send("-R tank/a@2", "sealed");
     assert!(bench.sends("send -R tank/a@2", "plain"));
@@ -121,7 +121,7 @@ fn a_tree_arrives_with_its_snapshots_and_clones() {
 
 #[test]
 fn a_plain_tree_is_encrypted_by_the_receiver() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("create tank/p");
     bench.ok("create tank/p/q");
     bench.write("tank/p", "one", "1");
@@ -162,7 +162,7 @@ fn a_plain_tree_is_encrypted_by_the_receiver() {
 
 #[test]
 fn what_is_new_follows_what_the_sender_did() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     tree(&bench);
     bench.send("-R tank/a@2", "full");
     let done = bench.receive_bytes("safe/b", &bench.stream("full"));
@@ -213,7 +213,7 @@ fn what_is_new_follows_what_the_sender_did() {
 /// A package in which the root, or a name of a stream, was replaced does not get out of the target.
 #[test]
 fn a_forged_package_stays_below_its_target() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("create tank/a/b");
     bench.ok("snapshot tank/a/b@1");
     bench.send("-R tank/a@1", "tree");

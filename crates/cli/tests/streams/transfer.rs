@@ -8,7 +8,7 @@ use crate::common::*;
 
 #[test]
 fn no_key_is_needed_and_the_senders_opens_the_copy() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.write_for("tank/a@2", "second", "2");
     bench.ok("unmount tank/a");
     bench.ok("key unload tank/a");
@@ -42,7 +42,7 @@ fn no_key_is_needed_and_the_senders_opens_the_copy() {
 
 #[test]
 fn a_copy_goes_on_by_itself() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("key rotate tank/a");
     bench.write_for("tank/a@2", "rotated", "r");
     bench.ok("key rotate tank/a");
@@ -101,7 +101,7 @@ fn a_copy_goes_on_by_itself() {
 
 #[test]
 fn a_receive_replaces_no_key() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.copy("tank/a@1", "full", "safe/b");
     bench.receive("safe/c", "full");
     bench.receive("safe/d", "full");
@@ -163,7 +163,7 @@ fn a_receive_replaces_no_key() {
 
 #[test]
 fn inherited_keys_travel_with_their_slots() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok("create tank/a/below");
     bench.write_for("tank/a/below@1", "deep", "d");
     bench.copy("tank/a/below@1", "below", "safe/below");
@@ -182,9 +182,7 @@ fn inherited_keys_travel_with_their_slots() {
 
 #[test]
 fn what_is_interrupted_goes_on_or_is_gone() {
-    let Some(mut bench) = Bench::new() else {
-        return;
-    };
+    let mut bench = needs!(Bench::new());
     bench.send("tank/a@1", "full");
     let full = bench.stream("full");
     let cut = &full[..full.len() - 5000];
@@ -246,7 +244,7 @@ fn what_is_interrupted_goes_on_or_is_gone() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.send("tank/a@1", "full");
     bench.write_for("tank/a@2", "second", "2");
     bench.ok("snapshot tank/a@3");
@@ -288,7 +286,7 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn a_mounted_dataset_shows_what_is_added_to_it() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     // What is mounted in it goes aside and comes back.
     fs::create_dir(bench.file("tank/a", "below")).unwrap();
     bench.ok("snapshot tank/a@dir");
@@ -341,7 +339,7 @@ fn a_mounted_dataset_shows_what_is_added_to_it() {
 
 #[test]
 fn what_goes_on_from_an_origin_becomes_a_clone() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     bench.ok(&format!("clone -o {} tank/a@1 tank/c", bench.key("b")));
     bench.write("tank/c", "own", "c");
     bench.ok("key rotate tank/c");

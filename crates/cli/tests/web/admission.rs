@@ -38,7 +38,7 @@ fn silent(uid: u32, socket: &Path, count: usize) -> Vec<UnixStream> {
 
 #[test]
 fn four_users_do_not_take_all_places_of_commands() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     place.ok("create tank/a");
     let users = ANN..ANN + 5;
@@ -58,7 +58,7 @@ fn four_users_do_not_take_all_places_of_commands() {
 
 #[test]
 fn silent_users_shut_nobody_out_of_the_site() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     place.ok("create tank/a");
     place.ok("allow 12345 snapshot tank/a");
@@ -77,7 +77,7 @@ fn silent_users_shut_nobody_out_of_the_site() {
 
 #[test]
 fn no_process_is_started_for_clients_that_have_gone() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     let web = Web::start(&place, &place.socket(), &[]);
     let process = format!("/proc/{}", web.process.id());
@@ -134,7 +134,7 @@ fn processes(web: &Web) -> Vec<Pid> {
 /// A user may stop a process from the moment on that it has the rights of the user.
 #[test]
 fn stopped_processes_hold_up_no_other_user_and_give_way() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     place.ok("create tank/a");
     place.ok("allow 12345 snapshot tank/a");

@@ -148,7 +148,7 @@ fn requests_that_other_sites_could_make_are_refused() {
 
 #[test]
 fn users_have_their_own_rights() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     place.ok("create tank/a");
     place.ok("create tank/b");
@@ -191,7 +191,7 @@ fn users_have_their_own_rights() {
 
 #[test]
 fn the_process_of_a_user_is_closed_to_the_user() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     std::fs::write(place.path("secret"), "of root's shell").unwrap();
     let open = std::fs::File::open(place.path("secret")).unwrap();
     // Unlike files that Rust opens, programs get this one.
@@ -244,7 +244,7 @@ fn the_process_of_a_user_is_closed_to_the_user() {
 
 #[test]
 fn tokens_give_their_users_rights_on_the_network() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     place.ok("create tank/a");
     place.ok("create tank/b");

@@ -26,7 +26,7 @@ fn ask(web: &Web, client: &Arc<ClientConfig>, request: &str) -> (u16, String) {
 
 #[test]
 fn a_user_without_rights_is_refused_before_anything_is_read_or_shown() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     place.ok("create tank/a");
     place.ok("allow 12345 snapshot tank/a");
@@ -220,7 +220,7 @@ fn a_file_without_authorities_is_refused() {
 /// The processes of one user take memory in turn; other users do not wait for them.
 #[test]
 fn long_bodies_of_a_user_come_one_after_the_other() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     place.ok("create tank/a");
     place.ok("allow 12345 snapshot tank/a");

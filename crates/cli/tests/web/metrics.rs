@@ -164,9 +164,7 @@ fn check_histogram(name: &str, samples: &Samples) {
 
 #[test]
 fn what_is_done_is_counted() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     let empty = metrics(&place);
     assert_eq!(empty.sum("strongroom_keys", &[]), 0.0);
@@ -266,9 +264,7 @@ fn the_socket_is_private_and_goes_with_the_daemon() {
 /// Targets that a pool describes are counted as exports are, and a unit that waits can raise an alert.
 #[test]
 fn targets_of_a_pool_are_counted() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let place = Place::new();
     place.ok("pool create -s 64M -m {DIR}/mnt tank {DIR}/tank.pool");
     place.ok("create -V 8M tank/a:0");

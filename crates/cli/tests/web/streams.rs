@@ -155,7 +155,7 @@ fn until_idle(place: &Place) {
 
 #[test]
 fn streams_go_from_pool_to_pool() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     let web = Web::start(&bench.place, &bench.place.socket(), &[]);
     let socket = &web.socket;
     let sent = |body: Json| {
@@ -265,7 +265,7 @@ fn streams_go_from_pool_to_pool() {
 
 #[test]
 fn hostile_streams_end_and_leave_nothing() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = needs!(Bench::new());
     let place = &bench.place;
     let web = Web::start(place, &place.socket(), &[]);
     let socket = &web.socket;
@@ -367,7 +367,7 @@ fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
 
 #[test]
 fn rights_are_those_of_the_command() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     place.ok(&format!("keygen {}", place.arg("key")));
     let key = format!("keysource=raw,file://{}", place.arg("key"));
@@ -431,7 +431,7 @@ fn rights_are_those_of_the_command() {
 
 #[test]
 fn the_streams_of_a_user_on_the_network_are_few() {
-    let Some(place) = shared_place() else { return };
+    let place = needs!(shared_place());
     place.pool("tank");
     place.ok("allow daemon receive,create,mount tank");
     let (web, authority) = Web::on_network(&place);

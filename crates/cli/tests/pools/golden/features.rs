@@ -270,9 +270,7 @@ fn assert_sound(place: &Place) {
 
 #[test]
 fn pools_with_each_feature_open_and_hold_what_they_held() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     for golden in POOLS {
         let mut place = Place::without_daemon();
         place.start_with("STRONGROOM_TPM", &place.arg("tpm.socket"));
@@ -393,9 +391,7 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
 /// A volume holds the pool that was made on it, and its snapshot holds an older state.
 #[test]
 fn a_volume_opens_and_holds_what_it_held() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let golden = Golden {
         name: "volume",
         devices: &["a"],
@@ -439,9 +435,7 @@ fn a_volume_opens_and_holds_what_it_held() {
 /// The pool holds what was written after its checkpoint, and before it what it was.
 #[test]
 fn a_checkpoint_opens_and_can_be_gone_back_to() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let now = Golden {
         name: "checkpoint",
         devices: &["a"],
@@ -485,9 +479,7 @@ fn a_checkpoint_opens_and_can_be_gone_back_to() {
 /// Two of these were cut short. Afterwards the labels name one pool only.
 #[test]
 fn pools_with_labels_that_change_open_and_hold_what_they_held() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     for (name, pools) in [
         ("split", &["golden", "half"][..]),
         ("splitting", &["golden"]),

@@ -29,7 +29,7 @@ fn import(two: &Place, address: &str, options: &str) {
 /// A reader shows a whole state and changes nothing. The writer goes on, and another host cannot take its pool unforced.
 #[test]
 fn a_reader_reads_a_whole_state_beside_the_writer() {
-    let Some(two) = other_host() else { return };
+    let two = needs!(other_host());
     let (one, _store, address) = writer(TestStore::folder);
     let objects = tree(&one.path("bucket"));
     import(&two, &address, "-o refresh=off");
@@ -61,7 +61,7 @@ fn a_reader_reads_a_whole_state_beside_the_writer() {
     are_there(&there, 0..10);
     is_whole(&one, "tank");
     // A host that takes the pool is not kept away by readers.
-    let Some(three) = other_host() else { return };
+    let three = needs!(other_host());
     signal(&one, Signal::STOP);
     three.ok(&format!("pool import -f -N {address} tank"));
     three.ok("snapshot tank/fs@taken");
@@ -75,9 +75,7 @@ fn a_reader_reads_a_whole_state_beside_the_writer() {
 /// A refresh keeps mounts, and open files have the newest contents.
 #[test]
 fn a_refresh_keeps_mounts() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let (one, store, address) = writer(TestStore::folder);
     let mut two = store.daemon();
     import(&two, &address, "-o refresh=off");
@@ -141,9 +139,7 @@ fn a_refresh_keeps_mounts() {
 /// Datasets come, go and get other names; keys are changed; volumes in use hold a refresh.
 #[test]
 fn a_refresh_follows_datasets_and_keys() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let (one, store, address) = writer(TestStore::folder);
     for name in ["gone", "old"] {
         one.ok(&format!("create -o mountpoint={{DIR}}/{name} tank/{name}"));

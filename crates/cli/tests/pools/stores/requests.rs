@@ -66,9 +66,7 @@ fn requests_are_shown_as_the_store_counts_them() {
 
 #[test]
 fn a_scrub_first_says_what_it_costs_at_least() {
-    if !can_mount() {
-        return;
-    }
+    needs!(can_mount());
     let bucket = TestBucket::start();
     let place = daemon(&bucket);
     place.ok("pool create -O mountpoint={DIR}/m tank s3://bucket/tank");
