@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::net::UnixDatagram;
 
 use crate::common::*;
+use serde_json::{Value as Json, json};
 
 #[test]
 fn ready_is_said_when_everything_is_mounted() {
@@ -160,4 +161,24 @@ fn the_program_alone_says_how_things_are() {
     let done = place.run(&nothing);
     assert_eq!(done.code, 0, "{done:?}");
     has(&done.out, "pool tank: ONLINE");
+}
+
+#[test]
+fn the_version_names_what_pools_may_have() {
+    let place = Place::without_daemon();
+    let version: Json = serde_json::from_str(&place.ok("--json version")).unwrap();
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    // `scripts/release` sets it for a build.
+    assert_eq!(version["commit"], json!(option_env!("STRONGROOM_COMMIT")));
+    let arch = std::env::consts::ARCH;
+    assert!(version["target"].as_str().unwrap().starts_with(arch));
+    let known: Json = serde_json::from_str(&place.ok("--json pool upgrade -v")).unwrap();
+    let formats = known["formats"].as_array().unwrap();
+    assert_eq!(version["format"], formats.last().unwrap()["format"]);
+    let names = known["features"].as_array().unwrap();
+    let names: Vec<&Json> = names.iter().map(|feature| &feature["name"]).collect();
+    assert_eq!(version["features"], json!(names));
+    place.says("version", "feature");
+    // No daemon was started for it.
+    place.fails("daemon status", NO_DAEMON);
 }

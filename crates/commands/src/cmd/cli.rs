@@ -37,7 +37,7 @@ use crate::cmd::objects::args::Objects;
 use crate::cmd::pool::args::{Inspect, PoolCommand};
 use crate::cmd::replicate::args::ReplicateCommand;
 use crate::cmd::send::args::{Receive, Send};
-use crate::cmd::service::args::{AnchorArgs, Completion, DaemonArgs, Explain, Manual};
+use crate::cmd::service::args::{AnchorArgs, Completion, DaemonArgs, Explain, Manual, VersionArgs};
 use crate::cmd::snapshot::args::{
     BookmarkArgs, Clone, DiffArgs, HoldArgs, Holds, Promote, Release, Rollback, Snapshot,
 };
@@ -247,6 +247,7 @@ commands! {
     #[command(hide = true)]
     Login(LoginArgs) => |args, _| homes::login::run::run(&args),
     Man(Manual) => |args, _| service::run::manual::run(&args, Cli::command()),
+    Version(VersionArgs) => |_, session| Ok(service::run::version::run(session.json)),
 }
 
 macro_rules! examples {

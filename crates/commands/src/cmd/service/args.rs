@@ -246,3 +246,21 @@ pub(crate) struct Manual {
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
 }
+
+/// Print the version of this program, and what it was built from
+///
+/// Name these lines when you report a problem. `commit` is the commit of the sources. It is unknown in a program that
+/// was not built by the scripts of the project. A pool with a newer format, or with another feature than these, needs
+/// a newer program. A command and a daemon with different numbers of `protocol` refuse each other. `strongroom daemon
+/// status` shows the version of the daemon that runs. The command needs no daemon.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Show the version; read the commit in a script:
+    strongroom version
+    strongroom --json version | jq -r .commit
+
+JSON
+  {\"version\", \"commit\", \"target\", \"protocol\", \"format\", \"features\": [...]}, where
+  commit is null if it is unknown")]
+pub(crate) struct VersionArgs {}

@@ -4,6 +4,7 @@ pub(crate) mod anchor;
 pub(crate) mod completion;
 pub(crate) mod explain;
 pub(crate) mod manual;
+pub(crate) mod version;
 pub(crate) mod welcome;
 
 use std::path::PathBuf;
