@@ -23,7 +23,7 @@
 //! Layers, lowest first:
 //! - `layout`, `format`, `error`: bytes and errors;
 //! - `source`: key sources by name; `system`: opening files, starting programs;
-//! - `hash`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
+//! - `hash`, `key`, `wrap`: password hashes, new keys, one key wrapping another; `recovery_key`: keys to print;
 //! - `tpm`: the data that the TPM of this machine seals and opens; `fido2`: the secrets that an authenticator
 //!   computes;
 //! - `network`: TLS and HTTP; `clevis`: data sealed to a Tang server, for a slot or as clevis does it;
@@ -45,6 +45,7 @@ mod keyring;
 mod layout;
 mod material;
 mod network;
+mod recovery_key;
 mod shares;
 mod source;
 mod system;
@@ -83,6 +84,7 @@ pub use material::key_material::{
     KeyMaterial, Warning, material_from_prompt, read_file, read_file_with,
 };
 pub use material::provider::{KeyRequest, ask_provider};
+pub use recovery_key::{mistyped_group, new_recovery_key};
 pub use shares::SharedKey;
 pub use source::{
     KeySource, KeyUrl, Location, ProviderSource, SharedSource, TangUrl, TokenUri, TpmSource,

@@ -20,7 +20,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use keys::{PASSPHRASE_MAX, PASSPHRASE_MIN};
+use keys::{PASSPHRASE_MAX, PASSPHRASE_MIN, mistyped_group};
 use protocol::api::{Ask, AskFormat, Failure, FailureKind};
 use protocol::client::Terminal;
 use rustix::io::Errno;
@@ -108,10 +108,20 @@ impl Prompter {
             tty.say(&format!("That {what} is wrong; try again.\n"));
         }
         let mut is_too_short = false;
+        let mut mistyped: Option<Secret> = None;
         for _ in 0..TRIES {
             let Some(secret) = tty.read(&prompt, self.timeout)? else {
                 return Ok(None);
             };
+            // The same text again is a passphrase that happens to look like a recovery key.
+            let is_meant = ask.twice || mistyped.as_ref() == Some(&secret);
+            if let Some(group) = mistyped_group(secret.expose())?.filter(|_| !is_meant) {
+                tty.say(&format!(
+                    "Group {group} of this recovery key has a mistake; type the key again.\n"
+                ));
+                mistyped = Some(secret);
+                continue;
+            }
             if !ask.twice {
                 EXISTING_IS_TYPED.store(true, Ordering::Relaxed);
                 return Ok(Some(secret));
@@ -129,10 +139,11 @@ impl Prompter {
                 None => return Ok(None),
             }
         }
-        Err(match is_too_short {
-            true => too_short(ask),
-            false => mismatch(ask),
-        })
+        match (mistyped, is_too_short) {
+            (Some(secret), _) => Ok(Some(secret)),
+            (None, true) => Err(too_short(ask)),
+            (None, false) => Err(mismatch(ask)),
+        }
     }
 }
 

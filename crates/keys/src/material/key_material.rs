@@ -15,6 +15,7 @@ use secret::{Key, Secret};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use crate::format::{KEY_LENGTHS, PASSPHRASE_MAX, PASSPHRASE_MIN, limit};
+use crate::recovery_key::recovery_key;
 use crate::shares::{ShareHolder, SharedKey};
 use crate::system::file;
 use crate::{Error, KeySource, Location, MaterialFormat, Result, TangKey, TokenKey, TpmKey};
@@ -93,11 +94,15 @@ impl KeyMaterial {
     }
 
     /// The passphrase in normalization form C, if it is typed otherwise. Systems type the same letter in different
-    /// bytes. What is not UTF-8 has one form.
+    /// bytes. What is not UTF-8 has one form. A recovery key has hyphens between its groups.
     pub(crate) fn normalized(&self) -> Result<Option<KeyMaterial>> {
         let KeyMaterial::Passphrase(typed) = self else {
             return Ok(None);
         };
+        if let Some(key) = recovery_key(typed.expose())? {
+            let is_same = key.expose() == typed.expose();
+            return Ok((!is_same).then_some(KeyMaterial::Passphrase(key)));
+        }
         let Ok(text) = std::str::from_utf8(typed.expose()) else {
             return Ok(None);
         };
