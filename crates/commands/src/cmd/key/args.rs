@@ -6,6 +6,8 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use console::values::{HashCost, is_keysource};
 use protocol::api::Pbkdf;
 
+use crate::cmd::key::sheet::KeySheetArgs;
+
 /// Load, unload, change, add and back up the keys of datasets
 ///
 /// An encrypted dataset has a wrapping key of its own, or inherits the one of the dataset above. The
@@ -55,6 +57,7 @@ pub(crate) enum KeyCommand {
     Recover(KeyRecover),
     Backup(KeyBackupArgs),
     Restore(KeyRestoreArgs),
+    Sheet(KeySheetArgs),
 }
 
 /// Load the keys of datasets

@@ -3,3 +3,4 @@
 pub(super) mod args;
 mod pktool;
 pub(super) mod run;
+mod sheet;

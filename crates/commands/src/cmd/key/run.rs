@@ -21,6 +21,7 @@ use crate::cmd::key::args::{
     KeySlotsArgs, KeyStatusArgs, Keygen,
 };
 use crate::cmd::key::pktool::{self, NewKey};
+use crate::cmd::key::sheet;
 
 /// No backup is longer: what is, is something else.
 const BACKUP_MAX: u64 = 24 << 20;
@@ -80,6 +81,7 @@ pub(crate) fn run(args: KeyCommand, session: &mut Session) -> Result {
         KeyCommand::Recover(args) => recover(args, session),
         KeyCommand::Backup(args) => backup(args, session),
         KeyCommand::Restore(args) => restore(args, session),
+        KeyCommand::Sheet(args) => sheet::run(&args, session),
     }
 }
 
