@@ -8,6 +8,7 @@ mod key_life;
 mod key_sources;
 mod prompts;
 mod shared_key;
+mod sheet;
 mod shred;
 mod tang;
 mod tpm;

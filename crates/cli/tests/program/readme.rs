@@ -31,6 +31,15 @@ const HOST: &str = r#"printf '#!/bin/sh\nshift\nexec "$@"\n' > /usr/local/bin/ss
     chmod +x /usr/local/bin/ssh
     strongroom pool create -s 1G backup /var/lib/backup.pool"#;
 
+/// The machine is gone. Its disk is here, and a sheet.
+const SHEET: &str = r#"strongroom key sheet tank/home sheet.txt
+    strongroom daemon stop
+    mkdir /media/disk
+    mv /var/lib/tank.pool /media/disk/
+    rm -r /var/lib/strongroom
+    digits=$(grep -E '^ +([0-9]{6}-){3}[0-9]{6}$' sheet.txt | tr -d '\n')
+    rm sheet.txt"#;
+
 /// A store of rclone is a directory.
 const STORE: &str = r#"mkdir -p /srv/store/backup
     cat > /usr/local/bin/rclone <<'RCLONE'
@@ -81,6 +90,7 @@ const PLACES: &[Place] = &[
     ),
     place(&["docs/guide/src/sharing.md"], &[HOME, USERS]),
     place(&["docs/guide/src/backup.md"], &[HOME, HOST]),
+    place(&["docs/guide/src/recovery.md"], &[HOME, SHEET]),
     place(&["docs/guide/src/replication.md"], &[HOME, DISK, USERS]),
     place(&["docs/guide/src/notify.md"], &[HOME, MESSAGES]),
     place(&["docs/guide/src/luks.md"], &["cd ~"]),
@@ -224,6 +234,16 @@ const BLOCKS: &[(&str, &str, How)] = &[
         "docs/guide/src/notify.md",
         "strongroom notify test                               # a message to each target, and its result",
         Without("", &[("systemctl", NO_SYSTEMD)]),
+    ),
+    (
+        "docs/guide/src/recovery.md",
+        "strongroom key load -L prompt tank/home           # type the 48 digits of the sheet",
+        After("typed() { yes \"$digits\" | \"$@\"; }"),
+    ),
+    (
+        "docs/guide/src/recovery.md",
+        "strongroom key change --only tank/home            # a new passphrase; the old keys and the sheet open nothing",
+        After("typed() { yes 'another horse battery' | \"$@\"; }"),
     ),
     ("docs/guide/src/luks.md", "strongroom luks open --token-only /dev/sdb data", Not(NO_DISK)),
     (
