@@ -22,16 +22,19 @@ pub fn be_ordinary() {
     }
 }
 
-/// The policy of a thread, or of the calling one.
+/// The policy of a thread, or of the calling one. The functions of musl only say that they are missing: in POSIX they
+/// are about processes. So the kernel is called without them.
 fn policy(thread: Option<Pid>) -> i32 {
     // SAFETY: takes a number; 0 is the calling thread.
-    unsafe { libc::sched_getscheduler(Pid::as_raw(thread)) }
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, Pid::as_raw(thread)) };
+    i32::try_from(policy).unwrap_or(-1)
 }
 
 fn set_policy(policy: i32) -> bool {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the structure lives longer than the call, which only reads it.
-    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
+    // The `sched_param` of the kernel: a priority. That of musl has more fields.
+    let priority: i32 = 0;
+    // SAFETY: the number lives longer than the call, which only reads it.
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) == 0 }
 }
 
 #[cfg(test)]

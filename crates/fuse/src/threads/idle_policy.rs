@@ -154,17 +154,27 @@ pub(crate) fn is_possible() -> bool {
     *IS_POSSIBLE
 }
 
-/// The policy of the calling thread.
+/// The policy of the calling thread. The functions of musl only say that they are missing: in POSIX they are about
+/// processes. So the kernel is called without them.
 fn policy() -> i32 {
     // SAFETY: takes a number; 0 is the calling thread.
-    unsafe { libc::sched_getscheduler(0) }
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+    i32::try_from(policy).unwrap_or(-1)
 }
 
 /// Sets the policy of a thread of this process, 0 for the calling one. It is inherited.
 fn set(thread: i32, policy: i32) -> bool {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the structure lives longer than the call, which only reads it.
-    unsafe { libc::sched_setscheduler(thread, policy, &raw const parameters) == 0 }
+    // The `sched_param` of the kernel: a priority. That of musl has more fields.
+    let priority: i32 = 0;
+    // SAFETY: the number lives longer than the call, which only reads it.
+    unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            thread,
+            policy,
+            &raw const priority,
+        ) == 0
+    }
 }
 
 #[cfg(test)]
