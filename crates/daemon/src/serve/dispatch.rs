@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keys::{HashCaller, KeySource};
+use protocol::api::command::reply_kinds;
 use protocol::api::{Ask, Command, FailureKind, Reply, Request};
 use secret::Secret;
 
@@ -132,6 +133,7 @@ impl Daemon {
         });
         let stops = request.command.ends_daemon();
         let is_look = is_look(&request.command);
+        let documented = cfg!(debug_assertions).then(|| reply_kinds(&request.command.name()));
         let work = BudgetedWork::of(&request.command);
         let begin = |work| self.budgets.begin(payer, work, channel);
         let _running = work.map(begin).transpose()?;
@@ -154,6 +156,13 @@ impl Daemon {
             channel: &mut seen,
         };
         let result = command.run(self, &mut context);
+        if let (Some(kinds), Ok(reply)) = (documented, &result) {
+            let (kind, _) = protocol::json::reply(reply);
+            debug_assert!(
+                kinds.contains(&&*kind),
+                "a reply {kind}, which is none of {kinds:?}"
+            );
+        }
         let unsaved = self.pool_table.save_again();
         if !is_look && view.is_none() && context.peer.is_admin {
             unsaved

@@ -171,6 +171,7 @@ mod name;
 mod people;
 mod pools;
 mod replication;
+mod reply_kinds;
 mod snapshots;
 mod streams;
 
@@ -184,6 +185,7 @@ use name::kebab;
 pub use people::*;
 pub use pools::*;
 pub use replication::*;
+pub use reply_kinds::reply_kinds;
 pub use snapshots::*;
 pub use streams::*;
 
