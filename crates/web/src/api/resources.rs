@@ -107,6 +107,23 @@ resources! {
     "/v1/health" "What needs attention" [], "", |_, caller| health::report(caller);
 }
 
+impl Resource {
+    /// Returns whether the parameter `name` has to be given, once. Other resources take any number of names.
+    pub(super) fn needs_one_name(&self) -> bool {
+        let path = self.path.trim_start_matches("/v1/");
+        let ones = [
+            "history",
+            "slots",
+            "generations",
+            "permissions",
+            "users",
+            "groups",
+            "diff",
+        ];
+        ones.contains(&path)
+    }
+}
+
 /// Returns whether there is a resource at this path.
 pub(super) fn exists(path: &str) -> bool {
     RESOURCES.iter().any(|resource| resource.path == path)

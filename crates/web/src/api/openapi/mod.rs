@@ -1,18 +1,17 @@
 //! The OpenAPI document, made from the types of the protocol.
 
+mod schemas;
+
 use std::sync::LazyLock;
 
-use protocol::api::Reply;
+use protocol::api::command::reply_kinds;
 use serde_json::{Map, Value as Json, json};
 
 use super::commands::{COMMANDS, LENDS};
 use super::resources::{RESOURCES, Resource};
 use super::streams::PARAMETERS;
 use crate::http::Response;
-use crate::shape::{JsonShape, ShapeContent, Variant, schema, shape_of};
-
-/// The shape of all replies.
-static REPLIES: LazyLock<JsonShape> = LazyLock::new(shape_of::<Reply>);
+use crate::shape::{JsonShape, ShapeContent, Variant, schema};
 
 /// The type of a stream.
 const OCTETS: &str = "application/octet-stream";
@@ -52,6 +51,7 @@ fn document() -> Json {
         };
         paths.insert(path, json!({ "post": post }));
     }
+    paths.insert("/v1/session".into(), session());
     paths.insert("/metrics".into(), json!({"get": {
         "summary": "Metrics for Prometheus",
         "operationId": "get-metrics",
@@ -62,15 +62,16 @@ fn document() -> Json {
         "openapi": "3.1.0",
         "info": {"title": "Strongroom", "version": env!("CARGO_PKG_VERSION"),
                  "description": "Pools, datasets and keys. A caller has the rights of a user; see docs/WEB.md."},
+        "servers": [{"url": "/"}],
         "paths": paths,
         "security": [{}, {"token": []}],
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "parameters": {"mark": {"name": "X-Strongroom", "in": "header", "required": true,
                                     "description": "Pages of other sites cannot send it",
-                                    "schema": {"const": "1"}}},
+                                    "schema": {"type": "string", "enum": ["1"], "default": "1"}}},
             "responses": {"failure": failure()},
-            "schemas": {"secrets": secrets()},
+            "schemas": schemas::all(),
         },
     })
 }
@@ -78,36 +79,53 @@ fn document() -> Json {
 fn failure() -> Json {
     json!({
         "description": "It failed: kind is that of the exit code, or login, secret-needed, too-many",
-        "content": {"application/json": {"schema": {"type": "object", "properties": {"error": {
-            "type": "object",
-            "properties": {"kind": {"type": "string"}, "message": {"type": "string"},
-                           "exit_code": {"type": "integer"}, "ask": {"type": "object"}},
-            "required": ["kind", "message", "exit_code"],
-        }}, "required": ["error"]}}},
+        "headers": {
+            "Retry-After": {"description": "With status 429: the seconds to wait", "schema": {"type": "integer"}},
+            "WWW-Authenticate": {"description": "With status 401", "schema": {"type": "string", "enum": ["Bearer"]}},
+        },
+        "content": {"application/json": {"schema": schemas::reference("Failure")}},
     })
 }
 
-fn secrets() -> Json {
-    json!({
-        "description": "What the command asks for: passphrases, keys. Each is used once, in order.",
-        "type": "array",
-        "items": {"type": "object", "additionalProperties": false, "properties": {
-            "dataset": {"type": "string", "description": "What it is for; anything if absent"},
-            "secret": {"type": "string", "writeOnly": true},
-            "base64": {"type": "string", "writeOnly": true},
-        }},
-    })
+/// Logging in and out with a browser, and who the caller is.
+fn session() -> Json {
+    let operation = |id: &str, summary: &str, schema: Json| {
+        json!({
+            "summary": summary, "operationId": id,
+            "responses": answers(schema),
+        })
+    };
+    let mark = json!([{"$ref": "#/components/parameters/mark"}]);
+    let nothing = json!({"type": "object", "additionalProperties": false});
+    let get = operation(
+        "get-session",
+        "Who the caller is",
+        schemas::reference("Session"),
+    );
+    let mut post = operation(
+        "begin-session",
+        "Log in: the answer has a cookie",
+        schemas::reference("Session"),
+    );
+    post["parameters"] = mark.clone();
+    post["requestBody"] = json!({"required": true, "content": {"application/json": {
+        "schema": {"type": "object", "properties": {"token": {"type": "string", "writeOnly": true}}, "required": ["token"]},
+    }}});
+    let mut delete = operation("end-session", "Log out", nothing);
+    delete["parameters"] = mark;
+    json!({"get": get, "post": post, "delete": delete})
 }
 
 fn get(resource: &Resource) -> Json {
     let parameter = |name: &&str| {
+        let is_needed = resource.needs_one_name() && *name == "name";
         let schema = match *name {
             "depth" | "after" => json!({"type": "integer"}),
             "internal" | "snapshots" | "bookmarks" | "recursive" => json!({"type": "boolean"}),
-            "name" => json!({"type": "array", "items": {"type": "string"}}),
+            "name" if !is_needed => json!({"type": "array", "items": {"type": "string"}}),
             _ => json!({"type": "string"}),
         };
-        json!({"name": name, "in": "query", "schema": schema})
+        json!({"name": name, "in": "query", "schema": schema, "required": is_needed})
     };
     let parameters: Vec<Json> = resource.parameters.iter().map(parameter).collect();
     let id = resource.path.trim_start_matches("/v1/").replace('/', "-");
@@ -115,7 +133,7 @@ fn get(resource: &Resource) -> Json {
         "summary": resource.about,
         "operationId": format!("get-{id}"),
         "parameters": parameters,
-        "responses": answers(reply(resource.reply)),
+        "responses": answers(schemas::of_resource(resource)),
     })
 }
 
@@ -128,24 +146,6 @@ fn events(mut get: Json) -> Json {
     get
 }
 
-/// The schema of a kind of reply.
-fn reply(kind: &str) -> Json {
-    if kind == "datasets" {
-        let property = json!({"type": "object", "properties": {
-            "value": {}, "from": {"type": "string"},
-            "source": {"enum": ["none", "default", "local", "inherited", "temporary", "proposed"]},
-        }, "required": ["value", "source"]});
-        return json!({"type": "array", "items": {"type": "object", "properties": {
-            "name": {"type": "string"}, "type": {"type": "string"},
-            "properties": {"type": "object", "additionalProperties": property},
-        }, "required": ["name", "type", "properties"]}});
-    }
-    match REPLIES.variant(kind).map(|variant| &variant.content) {
-        Some(ShapeContent::Some(shape)) => schema(shape, true),
-        _ => json!({}),
-    }
-}
-
 fn post(command: &Variant) -> Json {
     let mut body = match &command.content {
         ShapeContent::Some(shape) => schema(shape, false),
@@ -153,24 +153,18 @@ fn post(command: &Variant) -> Json {
             json!({"type": "object", "properties": {}, "additionalProperties": false})
         }
     };
-    body["properties"]["secrets"] = json!({"$ref": "#/components/schemas/secrets"});
+    body["properties"]["secrets"] = schemas::reference("Secrets");
     body["properties"]["hash_memory"] =
         json!({"type": "integer", "description": "MiB for a password hash"});
     json!({
         "summary": command.name.replace('-', " "),
         "operationId": command.name,
         "parameters": [{"$ref": "#/components/parameters/mark"}],
-        "requestBody": {"required": true, "content": {"application/json": {"schema": body}}},
-        "responses": answers(envelope()),
+        "requestBody": {"required": true, "content": {"application/json": {
+            "schema": body,
+        }}},
+        "responses": answers(schemas::answer(reply_kinds(command.name))),
     })
-}
-
-/// The schema of the answer to a command.
-fn envelope() -> Json {
-    json!({"type": "object", "properties": {
-        "kind": {"type": "string"}, "value": {},
-        "notices": {"type": "array", "items": {"type": "string"}},
-    }, "required": ["kind", "value", "notices"]})
 }
 
 /// The answer is a stream.
@@ -178,10 +172,18 @@ fn send(mut post: Json) -> Json {
     let stream = json!({
         "description": "The stream, in chunks: without the last chunk it is not whole. With estimate: what would be sent",
         "headers": {"X-Strongroom-Notices": {"description": "Notices, as a list in JSON", "schema": {"type": "string"}}},
-        "content": {OCTETS: {}, "application/json": {"schema": envelope()}},
+        "content": {
+            OCTETS: {"schema": octets()},
+            "application/json": {"schema": schemas::answer(&["streams"])},
+        },
     });
     post["responses"]["200"] = stream;
     post
+}
+
+/// The schema of a stream. Generators read the format of OpenAPI 3.0 too.
+fn octets() -> Json {
+    json!({"type": "string", "format": "binary"})
 }
 
 /// The body is a stream, and the fields are in the address.
@@ -218,8 +220,8 @@ fn receive(command: &Variant) -> Json {
         "summary": "receive: the body is the stream",
         "operationId": command.name,
         "parameters": parameters,
-        "requestBody": {"required": true, "content": {OCTETS: {}}},
-        "responses": answers(envelope()),
+        "requestBody": {"required": true, "content": {OCTETS: {"schema": octets()}}},
+        "responses": answers(schemas::answer(reply_kinds(command.name))),
     })
 }
 
@@ -269,18 +271,47 @@ mod tests {
             );
         }
         assert!(paths.len() > 100, "{}", paths.len());
-        // A resource names a kind of reply that there is.
-        for resource in RESOURCES
-            .iter()
-            .filter(|resource| !resource.reply.is_empty())
-        {
-            assert_ne!(reply(resource.reply), json!({}), "{}", resource.path);
-        }
         let text = document.to_string();
         for part in text.split("\"$ref\":\"#/").skip(1) {
             let path = part.split('"').next().unwrap();
             let found = document.pointer(&format!("/{path}"));
             assert!(found.is_some(), "{path}");
+        }
+    }
+    /// Each operation, with its path.
+    fn operations(document: &Json) -> Vec<(String, Json)> {
+        let paths = document["paths"].as_object().unwrap();
+        let of = |(path, item): (&String, &Json)| {
+            let operations = item.as_object().unwrap().values().cloned();
+            operations
+                .map(|one| (path.clone(), one))
+                .collect::<Vec<_>>()
+        };
+        paths.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn every_operation_has_types() {
+        let document = document();
+        let parameters = document.pointer("/components/parameters/mark").unwrap();
+        assert_eq!(parameters["schema"]["type"], "string");
+        for (path, operation) in operations(&document) {
+            let contents = operation["responses"]["200"]["content"].as_object();
+            for (kind, content) in contents.unwrap() {
+                // The schema of anything, or none, would say nothing.
+                let schema = content["schema"].as_object();
+                assert!(
+                    schema.is_some_and(|schema| !schema.is_empty()),
+                    "{path}: {kind}"
+                );
+            }
+            let body = &operation["requestBody"]["content"];
+            for (kind, content) in body.as_object().into_iter().flatten() {
+                assert!(content["schema"].is_object(), "{path}: {kind}");
+            }
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                assert_ne!(parameter["schema"], json!({}), "{path}: {parameter}");
+            }
         }
     }
 }
