@@ -7,6 +7,6 @@ mod model;
 mod schema;
 mod trace;
 
-pub(crate) use model::{JsonShape, ShapeContent, Variant};
+pub(crate) use model::{JsonShape, ShapeContent, ShapeField, Variant};
 pub(crate) use schema::schema;
 pub(crate) use trace::shape_of;

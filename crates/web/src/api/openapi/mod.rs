@@ -1,6 +1,8 @@
 //! The OpenAPI document, made from the types of the protocol.
 
+mod examples;
 mod schemas;
+mod tags;
 
 use std::sync::LazyLock;
 
@@ -55,6 +57,7 @@ fn document() -> Json {
     paths.insert("/metrics".into(), json!({"get": {
         "summary": "Metrics for Prometheus",
         "operationId": "get-metrics",
+        "tags": ["daemon"],
         "responses": {"200": {"description": "Text", "content": {"text/plain": {"schema": {"type": "string"}}}},
                       "default": {"$ref": "#/components/responses/failure"}},
     }}));
@@ -63,6 +66,7 @@ fn document() -> Json {
         "info": {"title": "Strongroom", "version": env!("CARGO_PKG_VERSION"),
                  "description": "Pools, datasets and keys. A caller has the rights of a user; see docs/WEB.md."},
         "servers": [{"url": "/"}],
+        "tags": tags::list(),
         "paths": paths,
         "security": [{}, {"token": []}],
         "components": {
@@ -91,7 +95,7 @@ fn failure() -> Json {
 fn session() -> Json {
     let operation = |id: &str, summary: &str, schema: Json| {
         json!({
-            "summary": summary, "operationId": id,
+            "summary": summary, "operationId": id, "tags": [tags::of_resource("/v1/session")],
             "responses": answers(schema),
         })
     };
@@ -110,6 +114,7 @@ fn session() -> Json {
     post["parameters"] = mark.clone();
     post["requestBody"] = json!({"required": true, "content": {"application/json": {
         "schema": {"type": "object", "properties": {"token": {"type": "string", "writeOnly": true}}, "required": ["token"]},
+        "example": {"token": "srt_1234"},
     }}});
     let mut delete = operation("end-session", "Log out", nothing);
     delete["parameters"] = mark;
@@ -132,6 +137,7 @@ fn get(resource: &Resource) -> Json {
     json!({
         "summary": resource.about,
         "operationId": format!("get-{id}"),
+        "tags": [tags::of_resource(resource.path)],
         "parameters": parameters,
         "responses": answers(schemas::of_resource(resource)),
     })
@@ -159,9 +165,10 @@ fn post(command: &Variant) -> Json {
     json!({
         "summary": command.name.replace('-', " "),
         "operationId": command.name,
+        "tags": [tags::of_command(command.name)],
         "parameters": [{"$ref": "#/components/parameters/mark"}],
         "requestBody": {"required": true, "content": {"application/json": {
-            "schema": body,
+            "schema": body, "example": examples::of(command),
         }}},
         "responses": answers(schemas::answer(reply_kinds(command.name))),
     })
@@ -219,6 +226,7 @@ fn receive(command: &Variant) -> Json {
     json!({
         "summary": "receive: the body is the stream",
         "operationId": command.name,
+        "tags": [tags::of_command(command.name)],
         "parameters": parameters,
         "requestBody": {"required": true, "content": {OCTETS: {"schema": octets()}}},
         "responses": answers(schemas::answer(reply_kinds(command.name))),
@@ -291,11 +299,18 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_has_types() {
+    fn every_operation_has_a_tag_and_types() {
         let document = document();
+        let tags: Vec<&Json> = document["tags"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tag| &tag["name"])
+            .collect();
         let parameters = document.pointer("/components/parameters/mark").unwrap();
         assert_eq!(parameters["schema"]["type"], "string");
         for (path, operation) in operations(&document) {
+            assert!(tags.contains(&&operation["tags"][0]), "{path}");
             let contents = operation["responses"]["200"]["content"].as_object();
             for (kind, content) in contents.unwrap() {
                 // The schema of anything, or none, would say nothing.
@@ -308,6 +323,7 @@ mod tests {
             let body = &operation["requestBody"]["content"];
             for (kind, content) in body.as_object().into_iter().flatten() {
                 assert!(content["schema"].is_object(), "{path}: {kind}");
+                assert!(kind == OCTETS || content["example"].is_object(), "{path}");
             }
             for parameter in operation["parameters"].as_array().into_iter().flatten() {
                 assert_ne!(parameter["schema"], json!({}), "{path}: {parameter}");
