@@ -8,6 +8,7 @@ mod site;
 mod admission;
 mod api;
 mod callers;
+mod clients;
 mod dashboard;
 mod metrics;
 mod notify;

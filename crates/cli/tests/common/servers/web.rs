@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustix::process::{Gid, Uid};
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
@@ -126,10 +126,13 @@ pub fn client(authority: CertificateDer<'static>) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// Makes a certificate for `localhost` and its key.
+/// Makes a certificate for `localhost` and its key. `authority.pem` is the certificate of its authority.
 pub fn certify(place: &Place) -> CertificateDer<'static> {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // Under the name of its authority, OpenSSL would take a certificate for self-signed.
+    let name = &mut params.distinguished_name;
+    name.push(DnType::CommonName, "authority of the tests");
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec!["localhost".into()]).unwrap();
@@ -138,6 +141,7 @@ pub fn certify(place: &Place) -> CertificateDer<'static> {
     fs::write(place.path("key.pem"), key.serialize_pem()).unwrap();
     let private = fs::Permissions::from_mode(0o600);
     fs::set_permissions(place.path("key.pem"), private).unwrap();
+    fs::write(place.path("authority.pem"), authority.pem()).unwrap();
     authority.der().clone()
 }
 
