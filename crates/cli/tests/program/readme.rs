@@ -179,6 +179,7 @@ const REENCRYPTS: &str = "it asks at a terminal; tests/luks_reencrypt.rs gives k
 
 /// The block of a document that begins with this line, and how it is run.
 const BLOCKS: &[(&str, &str, How)] = &[
+    ("README.md", "sha256sum --check --ignore-missing SHA256SUMS", Not("it installs a release; scripts/release tries its programs")),
     ("README.md", "sudo apt-get install gcc libc6-dev fuse3", Not("it builds the program that is tested here")),
     ("README.md", "strongroom pool create -s 1G mine ~/mine.pool", User),
     ("docs/guide/src/install.md", "sudo systemctl enable --now strongroom", Not(NO_SYSTEMD)),
