@@ -12,6 +12,8 @@ use std::sync::{Mutex, MutexGuard};
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
+use super::write_pieces;
+
 /// Buffers are aligned to this. A device that needs more is not used this way. Memory is never aligned to less,
 /// whatever the system allows: a driver may take memory for whole pages (zram of Linux 6.18 stores other bytes then).
 const MEMORY_ALIGN: usize = 4096;
@@ -143,7 +145,7 @@ impl Alignment {
         how: ReadWriteFlags,
     ) -> io::Result<()> {
         while !blocks.is_empty() {
-            let n = match rustix::io::pwritev2(file, &[IoSlice::new(blocks)], offset, how) {
+            let n = match write_pieces(file, &[IoSlice::new(blocks)], offset, how) {
                 Err(Errno::INTR) => continue,
                 written => written?,
             };

@@ -515,7 +515,7 @@ fn write_all_vectored(
     // Linux takes 1,024 pieces at a time and may write fewer bytes than asked.
     for group in pieces.chunks(1024) {
         let len = total(group) as usize;
-        let written = match rustix::io::pwritev2(file, group, offset, how) {
+        let written = match write_pieces(file, group, offset, how) {
             Ok(n) => n,
             Err(Errno::INTR) => 0,
             Err(errno) => return Err(errno.into()),
@@ -529,6 +529,40 @@ fn write_all_vectored(
         offset += len as u64;
     }
     Ok(())
+}
+
+/// Writes pieces with one request, which may write fewer bytes than asked. Emulators and sandboxes may lack the request
+/// with flags (`pwritev2`). There the data is made durable by a second request.
+fn write_pieces(
+    file: &File,
+    pieces: &[IoSlice<'_>],
+    offset: u64,
+    how: ReadWriteFlags,
+) -> rustix::io::Result<usize> {
+    if how.is_empty() {
+        return rustix::io::pwritev(file, pieces, offset);
+    }
+    or_in_two_steps(
+        || rustix::io::pwritev2(file, pieces, offset, how),
+        || rustix::io::pwritev(file, pieces, offset),
+        || rustix::fs::fdatasync(file),
+    )
+}
+
+/// Makes a durable write by one request or, where the kernel has no such request, by a write and a sync.
+fn or_in_two_steps(
+    both: impl FnOnce() -> rustix::io::Result<usize>,
+    write: impl FnOnce() -> rustix::io::Result<usize>,
+    sync: impl FnOnce() -> rustix::io::Result<()>,
+) -> rustix::io::Result<usize> {
+    match both() {
+        Err(Errno::NOSYS) => {
+            let written = write()?;
+            sync()?;
+            Ok(written)
+        }
+        done => done,
+    }
 }
 
 fn write_rest(file: &File, offset: u64, group: &[IoSlice<'_>], written: usize) -> io::Result<()> {
