@@ -1,6 +1,9 @@
 //! A tweak of XTS in a vector register, so that it is stored as one. (Of two stores the processor makes one load only
 //! after both have left its buffer, which costs more than the cipher.)
 
+// Other architectures have a number in place of the register.
+#![cfg_attr(not(target_arch = "x86_64"), allow(unnecessary_transmutes))]
+
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
     __m128i as Register, _mm_add_epi64, _mm_and_si128, _mm_set_epi32, _mm_shuffle_epi32,
