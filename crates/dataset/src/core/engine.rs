@@ -103,6 +103,7 @@ impl Engine {
         if let Some(known) = pools.get(&pool).and_then(Weak::upgrade) {
             return known;
         }
+        // Pools that are exported leave the list when another one comes.
         pools.retain(|_, counted| counted.strong_count() > 0);
         let new = Arc::new(DirtyBytes::default());
         pools.insert(pool, Arc::downgrade(&new));
@@ -114,6 +115,7 @@ impl Engine {
         of_pool.0.fetch_add(bytes as u64, Ordering::Relaxed);
         let before = self.dirty.fetch_add(bytes as u64, Ordering::Relaxed);
         let after = before + bytes as u64;
+        // Once each time that the half is passed: the commit then runs before writers have to wait.
         if before <= self.dirty_max / 2 && after > self.dirty_max / 2 {
             self.wake();
         }

@@ -34,6 +34,7 @@ pub(crate) fn read_record(
         }
         opened.is_some()
     });
+    // Kept for the next record of this thread.
     SEALED.set(sealed);
     match (result, failure) {
         (Ok(ptr), _) => Ok(ptr.zip(opened)),

@@ -68,6 +68,7 @@ impl DatasetTable {
         if !record.is_empty() {
             commit.free(&record.place);
         }
+        // Keys that only the checkpoint needed are overwritten when this commit is durable.
         if let Some(checkpoint) = self.checkpoint.take() {
             keyarea::discard_kept(self, &checkpoint);
         }
@@ -85,6 +86,7 @@ impl DatasetTable {
         given_up: Option<&DatasetTable>,
         (since, received): (u64, u64),
     ) -> Result<()> {
+        debug_assert!(commit.txg > since, "the earlier state is older");
         let commits = commit.txg.saturating_sub(since);
         let ids: Vec<u64> = self.all().map(|entry| entry.id).collect();
         for id in ids {
@@ -101,6 +103,7 @@ impl DatasetTable {
             let is_head = head_id(entry) == id;
             let has_log = entry.log.exists();
             if has_log {
+                // Chunks are in the bitmaps, and so in those of the earlier state.
                 commit.free_extents(entry.log.extents());
             }
             if has_log || is_head && past > entry.sequence_past {

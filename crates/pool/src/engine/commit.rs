@@ -45,6 +45,7 @@ impl TxgWriter<'_> {
         bytes: Vec<u8>,
     ) -> Result<()> {
         let placed = dataset.allocate(array, identity, &bytes)?;
+        // Readers may need the map before it is on a device.
         self.core
             .disk
             .hold_unwritten_map(&placed.place(), placed.allotted());
@@ -99,6 +100,7 @@ impl TxgWriter<'_> {
             if let Some(holder) = holder {
                 holder.sync(self)?;
             }
+            // The holder may have put records, and emptied slots, just now.
             let (_, pages) = dataset.syncing(ArrayKind::Pages);
             let (data_root, data) = dataset.syncing(ArrayKind::Data);
             if pages.is_empty() && data.is_empty() && !dataset.log.lock().wants_commit() {
@@ -108,6 +110,7 @@ impl TxgWriter<'_> {
             if let Some(holder) = holder {
                 self.keep_seals(holder.as_ref(), &entry)?;
             }
+            // Read again: kept seals are records of `pages`.
             let (pages_root, pages) = dataset.syncing(ArrayKind::Pages);
             let mut target = DatasetTarget::new(self, entry.prev_snap_txg);
             let disk = &self.core.disk;
@@ -174,6 +177,7 @@ impl TxgWriter<'_> {
         state: &mut DatasetTable,
     ) -> Result<()> {
         let new = self.place_record(Class::Meta, bytes)?;
+        // Freed with this commit: until it is durable, the last root points to the old record.
         let old = std::mem::replace(field(&mut state.root), new);
         if !old.is_empty() {
             self.free(&old.place);
@@ -206,10 +210,18 @@ impl TxgWriter<'_> {
             self.core.space.keep_this(state.root.space())?;
         }
         let mut changed = self.core.space.apply(self.txg, &allocated, &freed)?;
+        // Not free yet: the last superblock still reaches these extents.
         self.put_freed(freed);
         let mut bitmaps = Overlay::default();
         let mut table = Overlay::default();
+        // By number, so that each page of the table is read and written once.
         changed.sort_by_key(|change| change.number);
+        debug_assert!(
+            changed
+                .windows(2)
+                .all(|pair| pair[0].number < pair[1].number),
+            "each segment is listed once"
+        );
         let page_of = |number: u64| number / ENTRIES_PER_PAGE as u64;
         for group in changed.chunk_by(|a, b| page_of(a.number) == page_of(b.number)) {
             let page = page_of(group[0].number);
@@ -222,6 +234,7 @@ impl TxgWriter<'_> {
                 };
                 bitmaps.put(change.number, ptr);
             }
+            // A page without segments in use is not stored.
             let is_empty = entries
                 .iter()
                 .all(|entry| *entry == SegmentEntry::default());
@@ -295,6 +308,7 @@ pub(crate) struct Delta {
 
 impl Delta {
     fn enter(&self, entry: &mut Entry) {
+        // The counts come from a device. A wrong count must not make each commit fail.
         entry.referenced = entry.referenced.saturating_add_signed(self.referenced);
         entry.used = entry.used.saturating_add_signed(self.used);
         entry.logical = entry.logical.saturating_add_signed(self.logical);
@@ -333,9 +347,11 @@ impl UpdateTarget for DatasetTarget<'_> {
         self.delta.referenced -= bytes;
         self.delta.logical -= i64::from(ptr.identity.logical_size());
         if ptr.place.birth() > self.prev_snap_txg {
+            // No snapshot has it: it was born after the newest one.
             self.delta.used -= bytes;
             self.commit.free(&ptr.place);
         } else {
+            // A snapshot still needs it.
             self.delta.dead.push(Dead::new(ptr));
         }
         Ok(())

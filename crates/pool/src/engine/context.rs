@@ -88,6 +88,7 @@ impl PoolContext {
             core: Arc::new(core),
             read_only,
             closed: Condvar::new(),
+            // The group of the state is durable already.
             gate: RwLock::new(TxgGate { txg: state.txg + 1 }),
             dirty: AtomicBool::new(false),
             to_visit: Mutex::default(),
@@ -105,6 +106,7 @@ impl PoolContext {
     pub(crate) fn enter(&self) -> Result<TxgHold<'_>> {
         self.check_writable()?;
         Ok(TxgHold {
+            // A suspension after the check does no harm: the commit of this group checks again.
             gate: self.gate.read(),
             context: self,
         })
@@ -180,6 +182,7 @@ impl PoolContext {
     pub(crate) fn forget_open(&self, records: &[RecordPtr]) {
         let gate = self.gate.read();
         for ptr in records {
+            // Not at once: the open group may have allocated them, and its commit counts that first.
             self.free_later(gate.txg, &ptr.place);
         }
         self.dirty.store(true, Ordering::Release);

@@ -223,8 +223,10 @@ impl CommitEngine {
                 None => drop(self.to_visit.lock().insert(dataset.id)),
             }
         }
+        // No thread is in the group now. So each change is frozen as a whole, or is in the next group as a whole.
         let txg = gate.txg;
         gate.txg += 1;
+        // Under the gate: only a change of the next group can set it again.
         self.dirty.store(false, Ordering::Release);
         for part in &parts {
             part.freeze(txg);
@@ -253,8 +255,10 @@ impl CommitEngine {
         task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
     ) -> Result<(ClosingGroup, Result<R>)> {
         let txg = commit.txg;
+        // Before the lock of the state: the key holders read the state, and may wait for devices.
         let synced = commit.sync_datasets(parts, &self.state)?;
         let mut state = self.state.write();
+        debug_assert!(txg > state.txg, "groups are committed in their order");
         state.txg = txg;
         for dataset in &synced {
             dataset.enter(&commit, &mut state)?;
@@ -262,14 +266,18 @@ impl CommitEngine {
             deadlist::append(&commit, &mut state, id, &dataset.delta.dead)?;
             dataset.part.dataset.release_reserved();
         }
+        // Before the task: a task that fails is undone, and this has to stay.
         self.enter_faults(&commit, &mut state);
         let devices = state.device_places();
         let outcome = run_task(&commit, &mut state, task);
         let is_bound = commit.has_key_blocks() || state.device_places() != devices;
+        // After the task, so that space of what it destroys is freed with this commit already.
         async_free::step(&commit, &mut state)?;
+        // After everything that frees pointers to shared records: the table counts them.
         self.dedup.sync(&commit, &mut state)?;
         state.root.time = self.env.now().into();
         commit.sync_state(&mut state)?;
+        // Last: the bitmaps have to show what all the others allocated and freed.
         commit.sync_space(&mut state)?;
         let root = state.root.clone();
         // The rest waits for devices. The state is final, and other threads can read it meanwhile.
@@ -288,13 +296,20 @@ impl CommitEngine {
 
         // The group is durable: others may see it, and the space that it freed can be used again.
         let state = self.state.read();
+        debug_assert!(
+            closing.txg > self.committed_txg(),
+            "groups become durable in their order"
+        );
+        // Before space is reused: a reader that fails looks whether its root is still the newest one.
         closing.tell_parts();
         let disk = &self.disk;
         disk.on_durable(&closing.root.remap, &state.config);
         self.reserve_for_remap(closing.root.remap_pages.get());
+        // Noted before it is free: a sweep that takes such a run has to find it in the list.
         let due = self.space.note_freed(&closing.freed);
         self.space.committed(closing.root.bitmaps, &closing.freed);
         if !closing.root.has_checkpoint() {
+            // Not earlier: after a power cut the last root would still need the space of the checkpoint.
             self.space.end_kept(closing.root.space());
         }
         self.unread.lock().extend(&closing.unread);
@@ -302,11 +317,14 @@ impl CommitEngine {
         self.claims.on_durable(&self.space, &state);
         let discards = state.discards();
         drop(state);
+        // Only now: until here a power cut leads back to a root that needs the old keys.
         let wiped = keyarea::wipe(self.disk.store.as_ref(), &mut self.state.write());
         self.follow.note_commit(closing.root.time.get());
+        // After the wipe: commands that destroy keys wait for this group.
         *self.committed.lock() = closing.txg;
         self.commit_done.notify_all();
         if discards {
+            // After all others are told: devices may take long for it.
             self.space.discard_runs(due);
         }
         wiped.map_err(|error| self.suspend(error))
@@ -314,6 +332,7 @@ impl CommitEngine {
 
     fn write_root(&self, closing: &ClosingGroup) -> Result<()> {
         let store = &self.disk.store;
+        // Everything that the superblock points to has to reach the devices before it.
         store.order()?;
         self.check_lease()?;
         let mut root = closing.root.clone();
@@ -325,6 +344,7 @@ impl CommitEngine {
             }
         }
         store.write_superblock(closing.txg, root.as_bytes())?;
+        // The space that the group freed is reused soon, so its superblock has to be durable.
         store.flush()?;
         self.check_lease()
     }
@@ -381,6 +401,7 @@ fn run_task<R>(
     state: &mut DatasetTable,
     task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
 ) -> Result<R> {
+    // The copy is cheap: it shares entries and names until one of them changes.
     let before = state.clone();
     let mark = commit.mark();
     let remap = &commit.core.disk.remap;
@@ -409,6 +430,7 @@ fn check_key_roots(before: &DatasetTable, after: &DatasetTable) -> Result<()> {
     if before.dirty == after.dirty {
         return Ok(());
     }
+    // Datasets that had none before the task do not make the task fail.
     let (had, lost) = (before.without_key_root(), after.without_key_root());
     match lost.difference(&had).next() {
         None => Ok(()),

@@ -91,6 +91,7 @@ pub(crate) fn sync(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<(
     let root = state.root.history;
     let mut slot = state.root.history_slot.get();
     let mut overlay = Overlay::default();
+    // The last record has space for more lines: it is written again with them.
     let last = walk::get(disk, &root, slot)?;
     let mut bytes = Vec::new();
     if !last.is_empty() {
@@ -105,6 +106,7 @@ pub(crate) fn sync(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<(
             overlay.put(slot, commit.place_record(Class::Meta, full)?);
             slot += 1;
             if slot >= KEPT_FIRST + KEPT_LAST {
+                // The oldest record that need not stay goes for each new one.
                 overlay.put(slot - KEPT_LAST, RecordPtr::EMPTY);
             }
         }

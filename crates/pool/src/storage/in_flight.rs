@@ -61,6 +61,7 @@ impl InFlight {
     /// Returns whether every record written before the last change is in a tree, or dropped.
     pub(crate) fn is_settled(&self) -> bool {
         let mut rounds = self.0.lock();
+        // Only the list has it: all tickets of that round are dropped. No new ones are given out.
         rounds.past.retain(|round| Arc::strong_count(round) > 1);
         rounds.past.is_empty()
     }

@@ -37,6 +37,7 @@ impl Variants {
             for nth in 0..store.width(piece.segment.group()) {
                 let mut bytes = vec![0; piece.bytes.len()];
                 let read = store.read_nth(nth, piece.segment, piece.offset, &mut bytes);
+                // A member that fails has no contents to try.
                 if read.is_ok() {
                     variants.add(piece.bytes.start, &bytes);
                 }
@@ -46,6 +47,10 @@ impl Variants {
     }
 
     fn new(cuts: &[usize]) -> Variants {
+        debug_assert!(
+            cuts.is_sorted_by(|a, b| a < b),
+            "no part is empty, and none overlaps another one"
+        );
         let parts = cuts.windows(2).map(|pair| (pair[0]..pair[1], Vec::new()));
         Variants {
             parts: parts.collect(),
@@ -76,6 +81,7 @@ impl Variants {
             count if count <= COMBINATIONS_MAX => count,
             _ => 0,
         };
+        // If no copy of a part could be read, there is no combination at all.
         (0..count).any(|mut number| {
             for (range, known) in &self.parts {
                 if let Some(buf) = buf.get_mut(range.clone()) {

@@ -34,6 +34,8 @@ pub(crate) struct SealPage {
 
 impl SealPage {
     pub(crate) fn encode(&self) -> Vec<u8> {
+        debug_assert!(self.seals.len() <= SEALS_MAX, "a page has one size");
+        debug_assert!(self.seals.is_sorted_by(|a, b| a.sequence < b.sequence));
         let front = Front {
             magic: MAGIC,
             version: VERSION.into(),

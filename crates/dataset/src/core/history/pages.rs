@@ -40,6 +40,7 @@ impl SealPages<'_> {
             above *= 2;
         }
         // The page `above - 1` is missing, and `above / 2 - 1` exists.
+        // Pages are numbered without gaps, so that a search by halves finds the end.
         let (mut least, mut most) = (above / 2, above - 1);
         while least < most {
             let middle = least.midpoint(most);

@@ -88,6 +88,7 @@ impl RunningReads {
         if is_over() {
             return;
         }
+        // A job in the queue does not keep a dataset open.
         let Some(dataset) = dataset.upgrade() else {
             return;
         };
@@ -95,6 +96,7 @@ impl RunningReads {
             if is_over() {
                 return;
             }
+            // The reader gets the error if it asks for the block.
             let _ = dataset.record(VOLUME_INO, block, true);
         }
     }
@@ -153,9 +155,11 @@ impl SequentialReader {
         self.ahead = self.ahead.max(self.at);
         let is_dense = self.read >= (self.at - self.start) / 2;
         if !is_dense {
+            // It jumps: it has to read on from here before anything is read ahead for it.
             (self.start, self.read) = (read.start, read.end - read.start);
         }
         let window = window.min(self.read);
+        // Not farther than the reader has shown that it reads.
         let end = self.at + window;
         // While the reader continues, one batch at a time.
         if self.read < PROVEN || end < self.ahead + BATCH.min(window) {

@@ -98,6 +98,7 @@ impl Dataset {
 
     /// Empties blocks, so that they read as zeros.
     pub(crate) fn empty_blocks(&self, inode: &Arc<Inode>, from: u64, to: u64) -> Result<()> {
+        debug_assert!(from <= to, "a range of blocks");
         let is_logged = to - from <= EMPTIED_LOGGED;
         let mut at = from;
         while at < to {
@@ -131,6 +132,7 @@ impl Dataset {
     /// The first non-empty block of a range.
     pub(crate) fn next_full(&self, inode: &Inode, from: u64, to: u64) -> Result<Option<u64>> {
         let dirty = inode.records.lock().range(from..to).next().map(|(b, _)| *b);
+        // Memory first: a record that moves to the pool in between is found there.
         let stored = self.open.next(ArrayKind::Data, from, to)?;
         Ok(dirty.into_iter().chain(stored).min())
     }
@@ -143,6 +145,7 @@ impl Dataset {
             if let Some(dirty) = records.remove(block) {
                 self.engine.sub_dirty(&self.dirty, dirty.buffer.len());
             }
+            // In memory and in the array, under one hold: no commit sees only one of them.
             self.open.punch(&hold, ArrayKind::Data, *block);
             let range = ChangedRange {
                 txg: hold.txg(),
@@ -156,6 +159,7 @@ impl Dataset {
             }
         }
         if !is_logged {
+            // The log would get too long: the next flush commits.
             self.journal.note_unlogged(hold.txg());
         }
         self.mark_changed(&hold);

@@ -104,6 +104,7 @@ impl Dataset {
         let mut _write = (from > to).then(|| target.io.write());
         let _read = source.io.read();
         let _write = _write.take().unwrap_or_else(|| target.io.write());
+        // Read again: before the locks, both files could change.
         let source_attr = self.attr(from)?;
         let target_attr = self.attr(to)?;
         let record_size = u64::from(source_attr.record_size.get());
@@ -167,6 +168,7 @@ impl Dataset {
             )
         })?;
         if let Some(beyond) = extents.get(EXTENTS_MAX) {
+            // The step shares whole extents up to the limit, and the caller goes on behind them.
             range.count = beyond.record - range.from;
         }
         let removed = self.allocated_in(target, range.to, range.to + range.count)?;
@@ -196,6 +198,10 @@ impl Dataset {
 }
 
 fn part_in(extent: &RecordExtent, range: &RecordRun) -> RecordExtent {
+    debug_assert!(
+        extent.record < range.from + range.count && range.from < extent.end(),
+        "the extent overlaps the range"
+    );
     let from = extent.record.max(range.from);
     extent.part(from, extent.end().min(range.from + range.count))
 }
@@ -211,6 +217,7 @@ fn share(
     let end = range.from + range.count;
     let sources = extents::overlapping(w, source, range.from, end, EXTENTS_MAX)?;
     for extent in &sources {
+        // Owners first: the target may have some of these slots already, and must not free them in between.
         let part = part_in(extent, range);
         runs.load(w, part.slot, part.count)?;
         runs.acquire(part.slot, part.count);

@@ -75,6 +75,7 @@ impl Dataset {
         {
             let mut short = buffer.as_ref().clone();
             let end = short.len();
+            // The rest of the record must read as zeros if the file grows again.
             short[keep.min(end)..].fill(0);
             short.resize(keep.next_multiple_of(UNIT as usize).min(end));
             cut.patches.push(Patch {
@@ -160,6 +161,13 @@ impl Dataset {
         update: &dyn Fn(&mut AttrValue),
     ) -> Result<()> {
         let ino = inode.ino;
+        debug_assert!(
+            cut.patches
+                .iter()
+                .all(|patch| !(cut.from..cut.to).contains(&patch.record)),
+            "a record is removed or replaced"
+        );
+        // Counted before the change, while the extents still say what is there.
         let removed = self.allocated_in(inode, cut.from, cut.to)?;
         let growth: i64 = cut
             .patches
@@ -198,6 +206,7 @@ impl Dataset {
         };
         let scope = Scope::Contents(ino);
         self.change_in(scope, ReserveFor::Freeing, operation, |hold, slots| {
+            // In the same group as the tree: a commit between the two would put records into slots that are free.
             self.drop_records(inode, from..to);
             for ((patch, slot), reserved) in cut.patches.into_iter().zip(slots).zip(reservations) {
                 self.put_record(
@@ -331,6 +340,7 @@ impl Dataset {
             patches: Vec::new(),
         };
         for record in [offset / record_size, (end - 1) / record_size] {
+            // The first and the last record, if the range covers only a part of them.
             let is_cut = (cut.from..cut.to).contains(&record);
             if is_cut || cut.patches.iter().any(|patch| patch.record == record) {
                 continue;

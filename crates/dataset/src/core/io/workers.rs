@@ -35,6 +35,7 @@ impl Queues {
     fn take(&mut self, pool: u64) -> Option<WorkerJob> {
         let queue = self.waiting.get_mut(&pool)?;
         let job = queue.pop_front();
+        // An empty queue would get a turn.
         if queue.is_empty() {
             self.waiting.remove(&pool);
         }
@@ -45,6 +46,7 @@ impl Queues {
     fn next(&mut self) -> Option<WorkerJob> {
         let mut pools = self.waiting.keys();
         let behind = pools.clone().find(|pool| **pool > self.last);
+        // The next pool by number, then the first one: each pool has its turn.
         self.last = *behind.or_else(|| pools.next())?;
         self.take(self.last)
     }
@@ -60,6 +62,7 @@ impl WorkerState {
                     let _ = threads::be_flusher();
                     job();
                 }),
+                // Jobs that wait are done first: their datasets wait for them.
                 None if queues.is_over => return,
                 None => self.has_more.wait(&mut queues),
             }
@@ -104,6 +107,7 @@ impl SealWorkers {
             return Err(job);
         }
         queues.waiting.entry(pool).or_default().push_back(job);
+        // Woken without the lock, so that the thread does not wait for it at once.
         drop(queues);
         self.shared.has_more.notify_one();
         Ok(())
@@ -157,6 +161,7 @@ pub(crate) struct RunningJob(RunningJobs);
 
 impl Drop for RunningJob {
     fn drop(&mut self) {
+        debug_assert!(*self.0.0.0.lock() > 0, "each job is counted once");
         *self.0.0.0.lock() -= 1;
         self.0.0.1.notify_all();
     }

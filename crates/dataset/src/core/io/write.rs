@@ -58,6 +58,7 @@ impl RecordPart<'_> {
 
     /// Returns the range that the log has to note.
     fn range(&self, txg: u64) -> ChangedRange {
+        debug_assert!(self.start + self.data.len() <= self.len);
         ChangedRange {
             txg,
             record: self.record,
@@ -137,6 +138,7 @@ impl Dataset {
         data: &[u8],
     ) -> Result<()> {
         loop {
+            // Without a hold: this reads from devices. Records may leave memory meanwhile, and then all begins again.
             let mut parts = self.plan(inode, attr, offset, data)?;
             self.reserve_parts(settings, &mut parts)?;
             let tree_reserved = self.reserve_operation(settings, ReserveFor::Writing)?;
@@ -228,6 +230,7 @@ impl Dataset {
             });
         }
         let (old_len, stored) = self.stored(inode.ino, record)?;
+        // What is written over as a whole is not read first.
         let covers_all = start == 0 && data.len() >= filled;
         let mut buffer = RecordBuffer::default();
         if record == 0 && is_inline {
@@ -322,8 +325,10 @@ impl Dataset {
         };
         let _use = self.tree.begin_use();
         let (hold, records, slots, dirtied) = loop {
+            // The hold comes before the lock of records: a commit that closes the group waits for holds, and locks them then.
             let hold = self.pool.enter()?;
             let records = inode.records.lock();
+            // Its contents are in the pool now, and have to be read there.
             if parts.iter().any(|part| part.is_outdated(&records)) {
                 return Ok(false);
             }
@@ -331,6 +336,7 @@ impl Dataset {
             match self.try_change(&hold, scope, &mut operation)? {
                 Ok((slots, dirtied)) => break (hold, records, slots, dirtied),
                 Err((slot, evictions)) => {
+                    // The fetch reads from devices, and a commit must not wait for that.
                     drop((records, hold));
                     self.tree.fetch(self, slot, evictions)?;
                 }
@@ -338,6 +344,7 @@ impl Dataset {
         };
         let placed = parts.iter_mut().zip(slots);
         self.put_all(inode, records, hold.txg(), write.record_size, placed);
+        // While the hold lasts: a commit of this group needs the space for the pages.
         self.keep_reserved(tree_reserved, dirtied);
         drop(hold);
         Ok(true)
@@ -460,6 +467,7 @@ impl Dataset {
             end: len,
             is_whole: true,
         };
+        // Before the record is visible: a thread that syncs it has to find the range.
         self.journal.note_range(inode.ino, range);
         let dirty = DirtyRecord {
             buffer,

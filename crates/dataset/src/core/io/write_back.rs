@@ -59,6 +59,7 @@ impl Dataset {
                 }
                 RecordStage::Dirty | RecordStage::Syncing => continue,
             }
+            // The lock is released before the work: a full queue makes this thread do it, and others write meanwhile.
             let ahead = self.begin_ahead(record, dirty);
             drop(waiting);
             begun.push(ahead.job.under_way.clone());
@@ -92,6 +93,7 @@ impl Dataset {
         }
         let (dataset, inode) = (self.this(), Arc::clone(inode));
         self.engine.workers.run(self.pool.guid(), move || {
+            // A commit that waited has begun the others itself.
             let own: Vec<&Ahead> = group.iter().filter(|ahead| ahead.job.begin()).collect();
             let records: Vec<_> = own.iter().map(|one| (&*one.buffer, one.copies)).collect();
             let outcomes = dataset.seal_records(&records);
@@ -112,6 +114,7 @@ impl Dataset {
         if settings.dedup || records.len() == 1 {
             return alone().collect();
         }
+        // One call to the source of random numbers for all of them.
         let batch = NonceBatch::new(&*self.engine.random, records.len());
         let sealed = records.iter();
         let sealed =
@@ -175,9 +178,11 @@ impl Dataset {
         inode: &Inode,
         outcomes: impl Iterator<Item = (&'a Ahead, Result<PlacedRecord>)>,
     ) {
+        // If the pool is suspended, the records stay in memory.
         let hold = self.pool.enter();
         let mut records = inode.records.lock();
         for (ahead, outcome) in outcomes {
+            // A commit has taken the record over. It puts the outcome into its own group.
             if ahead.job.is_frozen() {
                 ahead.job.deliver(outcome);
                 continue;
@@ -208,12 +213,14 @@ impl Dataset {
 
     fn freeze_records(&self, frozen: &mut FrozenFiles) {
         let mut dirty = self.inodes.dirty.lock();
+        // No hold exists now, so that no other thread changes a record meanwhile.
         dirty.retain(|_, inode| {
             let mut records = inode.records.lock();
             for (record, dirty) in records.iter_mut() {
                 let job = match std::mem::replace(&mut dirty.stage, RecordStage::Syncing) {
                     RecordStage::Dirty => None,
                     RecordStage::Sealing(job) => {
+                        // Its worker hands the outcome to the commit, unless the commit begins the job first.
                         job.frozen.store(true, Ordering::Release);
                         Some(job)
                     }
@@ -238,6 +245,11 @@ impl Dataset {
     fn sync_records(&self, commit: &TxgWriter<'_>, records: &[FrozenRecord]) -> Result<()> {
         let groups = in_groups(records);
         let next = AtomicUsize::new(0);
+        debug_assert_eq!(
+            groups.iter().map(|group| group.len()).sum::<usize>(),
+            records.len(),
+            "each record is in one group"
+        );
         let work = || -> Result<()> {
             while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
                 self.sync_group(commit, group)?;
@@ -262,6 +274,7 @@ impl Dataset {
 
     fn sync_group(&self, commit: &TxgWriter<'_>, group: &[FrozenRecord]) -> Result<()> {
         let is_own = |frozen: &&FrozenRecord| frozen.job.as_ref().is_none_or(|job| job.begin());
+        // Own work first: the others go on in their workers meanwhile.
         let (own, begun): (Vec<_>, Vec<_>) = group.iter().partition(is_own);
         let records: Vec<_> = own.iter().map(|one| (&*one.buffer, one.copies)).collect();
         let sealed = own.into_iter().zip(self.seal_records(&records));
@@ -272,6 +285,7 @@ impl Dataset {
         for (frozen, placed) in sealed.chain(begun) {
             *frozen.ptr.lock() =
                 commit.put_placed(&self.open, ArrayKind::Data, frozen.slot, placed?);
+            // The record has its place, so that the space is counted as taken.
             drop(frozen.reserved.lock().take());
         }
         Ok(())
@@ -279,6 +293,7 @@ impl Dataset {
 
     fn sync_pages(&self, commit: &TxgWriter<'_>, frozen: &FrozenFiles) -> Result<()> {
         let batch = NonceBatch::new(&*self.engine.random, frozen.pages.len() + 1);
+        // Before the pages: a slot that was freed may be in use again.
         for slot in &frozen.freed {
             commit.punch(&self.open, ArrayKind::Pages, *slot);
         }
@@ -332,6 +347,7 @@ impl Dataset {
     /// Called when a frozen record is in the pool: it leaves memory, unless it was changed again.
     fn settle_record(&self, frozen: &FrozenRecord) {
         let mut records = frozen.inode.records.lock();
+        // A write during the commit has made a copy of the buffer, or set the stage back.
         let unchanged = records.get(&frozen.record).filter(|dirty| {
             matches!(dirty.stage, RecordStage::Syncing)
                 && Arc::ptr_eq(&dirty.buffer, &frozen.buffer)
@@ -371,6 +387,7 @@ fn in_commit(error: crate::Error) -> pool::Error {
 
 impl DatasetHooks for Dataset {
     fn freeze(&self, txg: u64) {
+        // No thread synced for long: a commit frees the log.
         if self.journal.freeze(txg) {
             self.open.want_log(0, 0);
         }
@@ -384,6 +401,10 @@ impl DatasetHooks for Dataset {
         frozen
             .page_reservations
             .append(&mut self.page_reservations.lock());
+        debug_assert!(
+            self.frozen.lock().records.is_empty(),
+            "the last group is durable"
+        );
         *self.frozen.lock() = frozen;
     }
 
@@ -419,10 +440,12 @@ impl DatasetHooks for Dataset {
         for record in &frozen.records {
             self.settle_record(record);
         }
+        // Records first, then pages: both are in the pool, and can leave memory.
         let slots: Vec<u64> = frozen.pages.iter().map(|(slot, _)| *slot).collect();
         self.tree.thaw(&slots);
         for record in frozen.records {
             let ino = record.inode.ino;
+            // The inode leaves memory only if nothing else has it.
             drop(record);
             self.inodes.release(ino);
         }

@@ -98,6 +98,7 @@ impl ChangeJournal {
     /// group that is committed.
     pub(crate) fn ranges(&self, ino: Ino, committed: u64) -> Option<Vec<ChangedRange>> {
         let mut pending = self.pending.lock();
+        // `fsync` is in use: the log stays.
         pending.idle = 0;
         if !pending.can_log(committed) {
             return None;
@@ -119,6 +120,7 @@ impl ChangeJournal {
             return None;
         }
         let mut steps = Vec::new();
+        // The names of all files, in their order: a replay needs the directories of this file too.
         for (_, step) in std::mem::take(&mut pending.names) {
             steps.extend(step);
         }
@@ -146,6 +148,7 @@ impl ChangeJournal {
             return true;
         }
         if pending.since.is_none() && pending.is_wanted {
+            // The closing group was noted in part only.
             pending.since = Some(txg + 1);
         }
         false
@@ -207,6 +210,7 @@ impl JournalState {
             Scope::Contents(_) | Scope::Upkeep | Scope::Unlogged => return scope,
         }
         let mut touched: Vec<Ino> = edits.keys().filter_map(|key| inode_of(key)).collect();
+        // Keys of one inode are neighbours.
         touched.dedup();
         for ino in &touched {
             if matches!(edits.get(&attr_key(*ino)), Some(None)) {
@@ -231,6 +235,7 @@ impl JournalState {
     }
 
     fn file(&mut self, ino: Ino, txg: u64) -> &mut FileChanges {
+        // Groups only get higher: a change is noted under its hold.
         let changes = self.files.entry(ino).or_default();
         if changes.last().is_none_or(|last| last.txg != txg) {
             changes.push(FileChanges {
@@ -240,6 +245,10 @@ impl JournalState {
                 ranges: Vec::new(),
             });
         }
+        debug_assert!(
+            changes.is_sorted_by(|a, b| a.txg < b.txg),
+            "one item for each group"
+        );
         changes.last_mut().expect("just pushed")
     }
 
@@ -275,6 +284,7 @@ impl FileChanges {
             return;
         }
         if range.is_whole {
+            // The log gets the present contents, so that one range is enough.
             self.ranges.retain(|earlier| earlier.record != range.record);
         }
         self.ranges.push(range);

@@ -44,8 +44,10 @@ impl Dataset {
             );
             return Ok(());
         }
+        // All of it is checked first: nothing is applied of a log that is refused.
         let checked = self.check_log(&head)?;
         let mut applied = 0;
+        // Read a second time: the check kept no entries in memory.
         for entry in self.open.read_log(&head).take(checked.good as usize) {
             let payload = self.open_log_entry(&head, &entry);
             let payload = payload.ok_or_else(|| self.damaged("its log"))?;
@@ -55,6 +57,7 @@ impl Dataset {
             tracing::info!(dataset, steps = applied, "the log is replayed");
         }
         self.open.log_replayed();
+        // The commit has to visit the dataset to free the log, even if no entry was applied.
         self.open.mark_changed(&self.pool.enter()?);
         match checked.lost.what() {
             Some(what) => self
@@ -183,6 +186,7 @@ impl Dataset {
             for (key, value) in edits {
                 if attr_ino(key).is_some() {
                     let was_there = w.get(key)?.is_some();
+                    // The count is not in the log: an interrupted replay may have applied the step before.
                     let inodes = w.header.inodes + u64::from(value.is_some());
                     w.header.inodes = inodes.saturating_sub(u64::from(was_there));
                 }
@@ -277,6 +281,7 @@ impl Dataset {
         }
         let end = contents.start + contents.bytes.len();
         buffer.grow(end.next_multiple_of(4096));
+        debug_assert!(end <= buffer.len());
         buffer[contents.start..end].copy_from_slice(contents.bytes);
         Ok(buffer)
     }

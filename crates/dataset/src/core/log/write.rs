@@ -86,6 +86,7 @@ impl Dataset {
 
     /// Hands the changes of a file to the writer of the log, as a request. `None` if `fsync` has to commit.
     fn log_file(&self, ino: Ino) -> Result<Option<u64>> {
+        // Without a log, a commit makes the change durable.
         if self.open.wanted_log() == 0 {
             return Ok(None);
         }
@@ -123,6 +124,7 @@ impl Dataset {
     }
 
     fn log_steps(&self, inode: &Inode) -> Result<Option<u64>> {
+        // Read once: a commit that ends meanwhile only makes the entry longer than it has to be.
         let committed = self.pool.committed_txg();
         let Some(ranges) = self.journal.ranges(inode.ino, committed) else {
             return Ok(None);
@@ -163,6 +165,7 @@ impl Dataset {
                     put_record(&mut request.contents, part.txg, &logged);
                     pointers += request.contents.len() - before;
                     request.places.push(logged.ptr.place);
+                    // Further ranges of the record are in it already.
                     parts.remove(&range.record);
                     continue;
                 }
@@ -236,6 +239,7 @@ impl Dataset {
             return self.commit_all();
         }
         let places: Vec<RecordLocation> = requests.iter().flat_map(|r| r.places.clone()).collect();
+        debug_assert!(!requests.is_empty(), "an entry has steps");
         let clear = LOG_HEADER + places.len() * LOG_PLACE;
         let len = (clear + PREAMBLE + steps).next_multiple_of(4096) - clear;
         let seal = |place: &LogPosition, payload: &mut [u8]| {
@@ -253,12 +257,14 @@ impl Dataset {
             let sealed = self.sealer.seal_log(associated, payload, random);
             sealed.map_err(|error| self.not_sealed(&error))
         };
+        // A commit frees chunks of the ring. So it is waited for once, if one runs.
         if self.open.append_log(&places, len, durability, seal)?
             || self.append_after_commit(&places, len, durability, seal)?
         {
             let (left, size) = self.open.log_space();
             if left < size / 2 {
                 self.enlarge_log(size);
+                // Half of the ring is full, and only a commit frees it.
                 self.engine.wake();
             }
             return Ok(());
@@ -278,6 +284,7 @@ impl Dataset {
     where
         S: FnOnce(&LogPosition, &mut [u8]) -> Result<pool::RecordIdentity>,
     {
+        // The group before the open one is the one that a running commit closes.
         let ended = self.pool.enter()?.txg() - 1;
         if self.pool.committed_txg() >= ended {
             return Ok(false);
@@ -298,10 +305,12 @@ impl Dataset {
         if !self.open.is_writable() {
             return Ok(());
         }
+        // The changes up to now were not noted. This `fsync` commits, and later ones can use the log.
         self.journal.want();
         if self.open.wanted_log() == 0 {
             let mut chain = [0; 8];
             let random = self.engine.random.fill(&mut chain);
+            // The name of the log must differ from earlier ones: entries of these may still be in the ring.
             random.map_err(|_| vfs::Error::Io)?;
             self.open
                 .want_log(LOG_MIN, u64::from_le_bytes(chain).max(1));

@@ -82,6 +82,7 @@ impl LogWriter {
             };
             queue.is_writing = true;
             drop(queue);
+            // If `write` panics, other threads go on.
             let turn = WriterTurn(self);
             let written = write(&requests);
             std::mem::forget(turn);
@@ -89,11 +90,14 @@ impl LogWriter {
             queue.is_writing = false;
             if written.is_ok() {
                 queue.waiting.drain(..requests.len());
+                debug_assert!(queue.written + requests.len() as u64 <= queue.issued);
                 queue.written += requests.len() as u64;
                 if durability == Durability::Flushed {
+                    // Entries are flushed in order: the earlier ones are durable too.
                     queue.durable = queue.written;
                 }
             }
+            // Also after a failure: one of the threads that wait tries again.
             self.done.notify_all();
             written?;
         }
@@ -139,6 +143,7 @@ impl LogQueue {
             let is_first = steps == 0;
             steps += request.len();
             places += request.places.len();
+            // If one is too large even alone, `write` commits instead.
             is_first || steps <= ENTRY_STEPS_MAX && places <= LOG_PLACES_MAX
         };
         self.waiting.iter().take_while(fits).cloned().collect()

@@ -200,6 +200,7 @@ impl OpenDataset {
                 let keep = self.keep(true);
                 self.context.disk.node_kept(ptr, level, slot, keep)
             };
+            // Without the lock: a commit may free what is below this root. Then the read fails, and begins again.
             match walk::get_by(&root, slot, node) {
                 Err(_) if self.moved_on(array, &root) => {}
                 result => return result,
@@ -229,6 +230,7 @@ impl OpenDataset {
                     if !self.get(array, slot)?.is_empty() {
                         return Ok(Some(slot));
                     }
+                    // Emptied in one of the groups that are not durable yet.
                     from = slot + 1;
                 }
                 _ => return Ok(None),
@@ -321,6 +323,7 @@ impl OpenDataset {
         assert!(self.writable && slot < SLOT_LIMIT);
         self.mark_changed(hold);
         let new = new(hold.txg());
+        // The group may still replace it. Then no tree ever has the first record, and it is freed with the group.
         let replaced = self.array(array).write().put_open(slot, new);
         self.forget(hold.txg(), replaced);
         new
@@ -336,6 +339,7 @@ impl OpenDataset {
     fn freeze(&self) {
         for array in &self.arrays {
             let mut state = array.write();
+            // The last group is durable: a pool whose commit failed closes no other group.
             debug_assert!(state.syncing.is_empty());
             state.syncing = Arc::new(std::mem::take(&mut state.open));
             let nothing = self.context.space.nothing();
@@ -392,6 +396,7 @@ impl OpenDataset {
         let mut changed: Vec<_> = slots.iter().flat_map(of).take(most + 1).collect();
         let root = state.root;
         drop(state);
+        // Each range gives its open changes first, then the earlier ones.
         changed.sort_unstable();
         (root, (changed.len() <= most).then_some(changed))
     }
@@ -413,6 +418,7 @@ impl OpenDataset {
     pub(crate) fn on_durable(&self, roots: &[RecordPtr; 2]) {
         for (array, root) in self.arrays.iter().zip(roots) {
             let mut state = array.write();
+            // Together, under one lock: a reader sees the change in the overlay or in the tree.
             state.root = *root;
             state.syncing = Arc::default();
             state.syncing_reserved.shrink(0);
@@ -433,6 +439,7 @@ impl CommitDataset {
     /// Freezes the changes of the transaction group when it closes.
     pub(crate) fn freeze(&self, txg: u64) {
         let dataset = &self.dataset;
+        // Cleared before the freeze: a change after it enters the dataset for the next commit.
         let changed = dataset.is_changed.swap(false, Ordering::AcqRel);
         dataset.freeze();
         if let Some(holder) = &self.holder {

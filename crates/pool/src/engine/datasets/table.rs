@@ -254,7 +254,8 @@ impl DatasetTable {
     /// Adds an entry whose name is free.
     pub(crate) fn insert(&mut self, entry: Entry) {
         self.dirty.insert(entry.id);
-        Arc::make_mut(&mut self.names).insert(name_key(&entry), entry.id);
+        let named = Arc::make_mut(&mut self.names).insert(name_key(&entry), entry.id);
+        debug_assert!(named.is_none(), "the name is free");
         Arc::make_mut(&mut self.entries).insert(entry.id, Arc::new(entry));
     }
 
@@ -273,8 +274,10 @@ impl DatasetTable {
         entry.parent = parent;
         entry.name = name.into();
         let new = name_key(entry);
-        Arc::make_mut(&mut self.names).remove(&old);
-        Arc::make_mut(&mut self.names).insert(new, id);
+        let names = Arc::make_mut(&mut self.names);
+        names.remove(&old);
+        let named = names.insert(new, id);
+        debug_assert!(named.is_none(), "the name is free");
         Ok(())
     }
 

@@ -110,6 +110,7 @@ impl Dedup {
                 addr: Default::default(),
             }
             .bucket(count);
+            // Read without the lock: a device may take long, and writers pin records meanwhile.
             let bucket = self.buckets.get(disk, &root, bucket);
             let mut inner = self.inner.lock();
             if inner.version != version || inner.by_nonce.contains_key(identity.nonce()) {
@@ -135,6 +136,7 @@ impl Dedup {
             addr: extent.addr(),
             count: 0.into(),
         };
+        // Another thread may have written the same contents at the same time. The first one is shared.
         let is_new = !inner.by_nonce.contains_key(identity.nonce());
         is_new.then(|| inner.pin(shared, false))
     }
@@ -142,7 +144,9 @@ impl Dedup {
     /// Called when a transaction group puts a pinned record into an array.
     pub(crate) fn put(&self, share: &ShareId, txg: u64) {
         let mut inner = self.inner.lock();
+        // It stays in `live` until the commit of its group has counted the pointer.
         let live = inner.live.get_mut(share).expect("it is pinned");
+        debug_assert!(live.pins > 0, "it is pinned");
         live.pins -= 1;
         live.added[(txg % 2) as usize] += 1;
     }
@@ -151,10 +155,12 @@ impl Dedup {
     pub(crate) fn unpin(&self, share: &ShareId, space: &Space) {
         let mut inner = self.inner.lock();
         let live = inner.live.get_mut(share).expect("it is pinned");
+        debug_assert!(live.pins > 0, "it is pinned");
         live.pins -= 1;
         if !live.is_wanted() && !live.is_stored {
             let extent = live.shared.extent();
             inner.forget(share);
+            // No commit has counted the extent, so that it can be reused at once.
             space.release([extent]);
         }
     }
@@ -166,6 +172,7 @@ impl Dedup {
         for share in commit.take_unshared() {
             *deltas.entry(share).or_default() -= 1;
         }
+        // Two groups at most have pointers: the one that is committed, and the open one.
         let group = (commit.txg % 2) as usize;
         for (share, live) in &mut inner.live {
             let added = std::mem::take(&mut live.added[group]);

@@ -103,6 +103,7 @@ pub(crate) fn mark_of(nonce: &[u8; 24]) -> ShareMark {
 
 /// The bucket of a record, if there are `buckets` of them, at least one.
 fn bucket_of(hash: u64, buckets: u64) -> u64 {
+    debug_assert!(buckets > 0, "there is at least one bucket");
     let doubled = buckets.next_power_of_two();
     let bucket = hash & (doubled - 1);
     if bucket < buckets {
@@ -114,6 +115,7 @@ fn bucket_of(hash: u64, buckets: u64) -> u64 {
 
 /// The bucket that is split when bucket `new` is added.
 pub(super) fn split_of(new: u64) -> u64 {
+    debug_assert!(new > 0, "the first bucket splits no other one");
     let doubled = (new + 1).next_power_of_two();
     new & (doubled / 2 - 1)
 }

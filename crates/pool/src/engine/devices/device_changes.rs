@@ -50,6 +50,7 @@ impl DatasetTable {
     /// Notes that other devices get writes from now on, or that there is a new device to resilver.
     pub(crate) fn devices_changed(&mut self, commit: &TxgWriter<'_>) {
         self.make_redundant(commit);
+        // Records that were written before this, and are in no tree yet, are not on the new device.
         commit.core.in_flight.devices_changed();
         self.config.restart_resilver();
     }
@@ -176,6 +177,7 @@ impl DatasetTable {
         while let Some(old) = self.config.devices.iter().find_map(ConfigDevice::replaced) {
             for spare in self.stand_ins(|replaces| replaces == old) {
                 self.take_out(commit, spare);
+                // The spare did its work: the device that it replaced is replaced for good.
                 done.spares.push(spare);
             }
             let was_spare = self

@@ -62,6 +62,7 @@ impl DeviceSearch<'_> {
             return Err(Error::inconsistent("configuration", detail));
         }
         self.warn_of_strangers(config);
+        // Before the store uses any device: an import that is refused must change nothing.
         self.refuse_missing(config)?;
         self.store
             .assign(&assignment(config, &self.store.members()));
@@ -157,6 +158,7 @@ impl DeviceSearch<'_> {
         let mut goes_on = config.resilver.is_running() && config.resilver.progress.errors == 0;
         for (index, device) in config.devices.iter().enumerate() {
             if device.state == DeviceState::Resilvering {
+                // The position of the resilver holds for a device that has missed nothing since.
                 let same = before[index].state == device.state
                     && before[index].from_txg == device.from_txg;
                 goes_on &= same && !has_missed(index, device);

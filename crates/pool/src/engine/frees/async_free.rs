@@ -92,6 +92,7 @@ impl FreeJob {
         let what = self.what;
         let stopped = walk::visit(disk, &self.root, self.cursor, min_birth, &mut |visit| {
             let ptr = match visit {
+                // It stops at records only, because the cursor is a slot. A node comes after everything below it.
                 walk::Visit::Record(slot, _) if *budget == 0 => {
                     return Ok(ControlFlow::Break(slot));
                 }
@@ -129,6 +130,7 @@ pub(crate) fn enqueue(state: &mut DatasetTable, jobs: impl IntoIterator<Item = O
 pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
     let mut unread = commit.take_unread();
     let now = commit.core.env.now();
+    // The oldest jobs first: slots ascend.
     let slots = state.async_free.keys().copied();
     let due: Vec<u64> = slots
         .filter(|slot| state.free_waits.is_due(*slot, now))
@@ -148,9 +150,11 @@ pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<(
             gives_up,
         };
         while budget > 0 {
+            // Taken out while it runs. A job that is done stays out.
             let Some(mut job) = state.async_free.remove(&slot) else {
                 break;
             };
+            // What a job freed before it failed is undone, so that nothing is freed twice when it is tried again.
             let mark = commit.mark();
             match job.step(commit, &disk, free, &mut budget) {
                 Err(error) if error.may_pass() && !gives_up => {

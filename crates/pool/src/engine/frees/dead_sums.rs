@@ -122,6 +122,7 @@ impl Sums {
                 .parts
                 .binary_search_by_key(&snapshot, |part| part.snapshot);
             let known = known.ok().map(|at| self.parts[at]);
+            // A sublist that changed has a new place, or the same place with a new birth.
             if let Some(part) = known.filter(|part| part.place == place) {
                 parts.push(part);
                 return Ok(ControlFlow::Continue(()));
@@ -139,6 +140,10 @@ impl Sums {
             });
             Ok(ControlFlow::Continue(()))
         })?;
+        debug_assert!(
+            parts.is_sorted_by_key(|part| part.snapshot),
+            "they are searched by snapshot"
+        );
         let root = stopped.is_continue().then_some(*root);
         Ok(Sums {
             parts,
@@ -358,6 +363,7 @@ impl DeadSums {
     pub(crate) fn keep(&self, state: &DatasetTable, read: &DeadSumCache) {
         let mut known = self.known.lock();
         known.extend(read.all.iter().map(|(id, sums)| (*id, Arc::clone(sums))));
+        // Ids are never used again, so sums of a destroyed dataset are of no use.
         known.retain(|id, _| state.get(*id).is_some());
         let max = self.max.load(Ordering::Relaxed);
         let mut held: usize = known.values().map(|sums| sums.parts.len()).sum();

@@ -159,6 +159,7 @@ pub(crate) fn decode_chunk(bytes: &[u8]) -> Result<Vec<DeadEntry>> {
 }
 
 fn encode_chunk(entries: &[DeadEntry]) -> Vec<u8> {
+    debug_assert!(entries.len() <= CHUNK_ENTRIES, "a chunk is one unit");
     let mut w = ValueWriter::default();
     w.u32(entries.len() as u32).u32(0);
     for entry in entries {
@@ -180,6 +181,11 @@ pub(crate) fn append(
     let entry = state.entry(id)?;
     let mut snapshots = state.line(entry);
     snapshots.reverse();
+    debug_assert!(
+        snapshots.is_sorted_by_key(|snapshot| snapshot.created_txg),
+        "a line is in the order of time"
+    );
+    // Grouped first: each sublist is then read and written once, however many records died.
     let mut by_snapshot: BTreeMap<u64, (Vec<DeadEntry>, u64)> = BTreeMap::new();
     for Dead { entry, logical } in dead {
         let older = snapshots.partition_point(|s| s.created_txg < entry.birth.get());
@@ -243,6 +249,7 @@ fn extend(commit: &TxgWriter<'_>, mut sublist: Sublist, dead: &[DeadEntry]) -> R
     if slot > 0 {
         let last = walk::get(disk, &sublist.root, slot - 1)?;
         let entries = decode_chunk(&disk.clear_record(&last)?)?;
+        // All chunks but the last one are full. It is written again with the new entries.
         if entries.len() < CHUNK_ENTRIES {
             slot -= 1;
             chunk = entries;
@@ -292,6 +299,7 @@ pub(crate) fn merge(
     walk::visit_all(disk, &more.root, &mut |visit| {
         match visit {
             walk::Visit::Record(slot, chunk) => {
+                // The last own chunk need not be full: each chunk has a count of its own.
                 overlay.put(own.chunks.get() + slot, *chunk);
             }
             // The chunks stay where they are; the nodes above them are new.

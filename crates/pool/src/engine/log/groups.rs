@@ -105,6 +105,7 @@ pub(crate) fn copy_log<'a>(
     if let Some(proof) = entries.proof_of_loss() {
         copy.append(&proof.bytes)?;
     }
+    // The commit that frees the old chunks also makes the head point to the copy.
     commit.free_extents(entry.log.extents());
     let copied = LogHead {
         offset: 0,
@@ -143,6 +144,7 @@ impl LogCopy<'_> {
         let units: Vec<&[u8]> = entry.chunks(UNIT as usize).collect();
         store.write_each(chunk.segment(), chunk.offset() + self.offset * cell, &units)?;
         self.offset += len;
+        // Later chunks need to hold only the rest.
         self.left = self.left.saturating_sub(len.into());
         Ok(())
     }

@@ -238,6 +238,10 @@ impl Ring {
         if len as usize > ENTRY_MAX || self.is_torn {
             return None;
         }
+        debug_assert!(
+            len > 0 && len.is_multiple_of(UNIT),
+            "entries are whole units"
+        );
         let fits = |position: &RingPosition| {
             let chunk = self.chunks.get(position.chunk);
             chunk.is_some_and(|chunk| {
@@ -282,6 +286,7 @@ impl Ring {
 
     /// Notes that these groups are flushed. No entry was written meanwhile.
     pub(crate) fn flushed(&mut self) {
+        debug_assert!(self.writing.is_none(), "no entry was written meanwhile");
         self.flushed = self.sequence - 1;
         self.unflushed.clear();
         self.committing.clear();
@@ -322,6 +327,7 @@ impl Ring {
     /// Remembers where the entries of the next transaction group begin.
     pub(crate) fn freeze(&mut self, may_use: MayUse<'_>) {
         self.pointed.freeze();
+        // Until the commit is durable, a flush still has to include these groups.
         self.committing.append(&mut self.unflushed);
         for chunk in &mut self.chunks {
             chunk.is_shut |= !may_use(chunk.group());
@@ -407,6 +413,8 @@ impl Ring {
             entry.log = LogHead::default();
             return Ok(());
         }
+        debug_assert!(from.chunk <= self.chunks.len());
+        // The arrays have all entries before the new head. The chunks of these go to the end of the ring.
         let mut spare: Vec<Chunk> = self.chunks.drain(..from.chunk).collect();
         self.at = self.at.without(from.chunk);
         if let Some(reserved) = &mut self.writing {
@@ -421,6 +429,7 @@ impl Ring {
         if capacity < self.wanted {
             let count = self.chunks.len() + spare.len();
             if count == CHUNKS_MAX {
+                // The head has no space for more chunks. Larger ones take the place of the spare ones.
                 commit.free_extents(spare.drain(..).map(|chunk| chunk.extent()));
             }
             let kept = total(&self.chunks) + total(&spare);
@@ -485,6 +494,7 @@ impl Ring {
         let largest = commit.core.disk.store.segment_size();
         // With parity a chunk holds less than its size, but at least 1 / `part` of it.
         let part = commit.core.space.largest_cell();
+        // So that the ring has its size in fewer chunks than a head lists.
         let size = self.wanted * u64::from(part) / (CHUNKS_MAX as u64 - 2);
         let mut size = u32::try_from(size).unwrap_or(largest).next_power_of_two();
         size = size.clamp(CHUNK_MIN, largest);
@@ -540,6 +550,7 @@ impl Ring {
 
     /// The commit is durable.
     pub(crate) fn on_durable(&mut self) {
+        // Not before: the last durable head does not list these chunks.
         self.chunks.append(&mut self.coming);
         if let Some(state) = self.coming_state.take() {
             self.bound.state = state;
@@ -561,6 +572,7 @@ fn find_chunk(commit: &TxgWriter<'_>, bytes: u64, size: u32) -> Result<StoredExt
     if (bytes + u64::from(size)) * FREE_PART > space.unreserved_bytes() {
         return Err(Error::NoSpace);
     }
+    // Only until the chunk is allocated: then its units are taken.
     let _reserved = space.reserve(u64::from(size), ReserveFor::Writing)?;
     space.allocate(Class::Data, size / UNIT, None)
 }

@@ -28,6 +28,7 @@ pub(crate) fn diff(
     check_root(older)?;
     check_root(newer)?;
     let left = nodes.units();
+    // Both are compared from the same level: a lower tree counts as a first child.
     let level = older.level().max(newer.level());
     ArrayDiff {
         nodes,
@@ -60,6 +61,7 @@ impl ArrayDiff<'_> {
         if level == 0 {
             return (self.each)(SlotDifference::Record(first, newer));
         }
+        // A forged tree may have many ways to the same nodes.
         self.left = self.left.checked_sub(1).ok_or_else(too_many)?;
         let olds = Children::of(self.nodes, older, level, first)?;
         let news = Children::of(self.nodes, newer, level, first)?;

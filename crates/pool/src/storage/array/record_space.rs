@@ -21,6 +21,7 @@ pub(crate) fn stored(
     node: ReadNode<'_>,
 ) -> Result<Option<u64>> {
     check_root(root)?;
+    debug_assert!(ascend(slots), "the ranges ascend and do not overlap");
     below(root, 0, slots, node)
 }
 
@@ -36,6 +37,7 @@ fn below(
     let Some(range) = slots.first().filter(|_| !ptr.is_empty()) else {
         return Ok(Some(0));
     };
+    // A node that lies in one range as a whole is not read: its pointer has the sum.
     let is_whole = range.start <= first && end <= range.end;
     if let Some(units) = ptr.stored().filter(|_| is_whole) {
         return Ok(Some(units));
@@ -60,8 +62,14 @@ fn overlapping(slots: &[Range<u64>], first: u64, end: u64) -> &[Range<u64>] {
     slots.get(from..to).unwrap_or_default()
 }
 
+/// Returns whether ranges ascend and do not overlap.
+fn ascend(slots: &[Range<u64>]) -> bool {
+    (slots.windows(2)).all(|pair| pair[0].end <= pair[1].start)
+}
+
 /// Returns these ranges without some of their slots. Both ascend.
 pub(crate) fn without(slots: &[Range<u64>], except: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
+    debug_assert!(ascend(slots), "the ranges ascend and do not overlap");
     let mut left = Vec::with_capacity(slots.len());
     let mut except = except.peekable();
     for range in slots {

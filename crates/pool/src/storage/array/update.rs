@@ -32,6 +32,10 @@ pub(crate) fn update(
     let Some((last, _)) = edits.last() else {
         return Ok(*root);
     };
+    debug_assert!(
+        edits.is_sorted_by(|a, b| a.0 < b.0),
+        "each lowest node has its edits once, in order"
+    );
     check_root(root)?;
     let level = level_for(last * FANOUT as u64).max(root.level());
     Update { nodes, target }.node(level, root, edits)
@@ -50,6 +54,7 @@ pub(crate) fn relevel(
     }
     while root.level() > level.max(1) {
         let node = nodes.node(&root, root.level(), 0)?;
+        // A record beyond the first child needs this height.
         if node.children[1..].iter().any(|child| !child.is_empty()) {
             break;
         }
@@ -67,6 +72,10 @@ struct Update<'a> {
 impl Update<'_> {
     /// Applies edits to the node at `old`. At `level` the node covers all of them.
     fn node(&mut self, level: u8, old: &RecordPtr, edits: &[(u64, &Edits)]) -> Result<RecordPtr> {
+        debug_assert!(
+            level > 0 && !edits.is_empty(),
+            "only nodes with changes are written"
+        );
         let covered = edits.first().map_or(0, |edit| edit.0 * FANOUT as u64);
         let mut node = self.load(level, old, covered)?;
         if level == 1 {
@@ -76,9 +85,11 @@ impl Update<'_> {
         } else {
             self.children(level, &mut node, edits)?;
         }
+        // A lower node has become a child. It is still in the tree.
         if old.level() == level && !old.is_empty() {
             self.target.killed(old)?;
         }
+        // Empty nodes are not stored, so that an emptied array takes no space.
         if node.is_empty() {
             return Ok(RecordPtr::EMPTY);
         }
@@ -117,6 +128,7 @@ impl Update<'_> {
             let index = index_of(&group[0]);
             node.children[index] = self.node(level - 1, &node.children[index], group)?;
         }
+        // The tree grew: the old root becomes the first child, at the level of its siblings.
         let first = node.children[0];
         if !first.is_empty() && first.level() < level - 1 {
             node.children[0] = self.lift(level - 1, first)?;

@@ -227,6 +227,7 @@ pub(crate) fn contains(
         if ptr == *wanted {
             return Ok(true);
         }
+        // Deeper in the tree there are only lower nodes.
         if ptr.level() <= wanted.level() {
             break;
         }

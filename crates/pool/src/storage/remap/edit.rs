@@ -37,6 +37,7 @@ impl Remap {
     /// Undoes the changes since a mark.
     pub(crate) fn undo(&self, to: Undo) {
         *self.pending.lock() = to.0;
+        // The counts have changes of the task. They are counted again when they are needed.
         *self.covered.lock() = None;
     }
 

@@ -156,8 +156,10 @@ impl Remap {
             moved,
             leaving,
         });
+        // After the table: a thread that sees the mark has to find the table.
         self.is_used.store(is_used, Ordering::Release);
         if changed {
+            // The counts are of another group, or of none.
             *self.covered.lock() = None;
             self.generation.fetch_add(1, Ordering::AcqRel);
         }

@@ -89,6 +89,7 @@ pub(super) struct SegmentStripe {
 impl SpaceState {
     /// Makes an empty segment a system segment, for the table and the bitmaps.
     pub(super) fn make_system(&mut self, id: SegmentId, units: u32) {
+        debug_assert!(self.class_of(id).is_none(), "the segment is empty");
         self.groups[id.group() as usize][id.index() as usize].class = Some(Class::System);
         // Records were written there when it was not empty.
         self.cursors
@@ -314,6 +315,7 @@ impl Space {
         }
         drop(inner);
         match apart_from {
+            // Two copies in one segment are better than none.
             Some(_) => self.allocate(class, units, None),
             // Space is for programs first, and for an image that is being made last.
             None if self.yield_pin() => self.allocate(class, units, None),
@@ -330,6 +332,7 @@ impl Space {
         apart_from: Option<SegmentId>,
     ) -> Vec<u16> {
         let groups: Vec<u16> = inner.groups_that_take(GroupUse::Records).collect();
+        debug_assert!(!groups.is_empty(), "a pool has a group for records");
         if groups.len() == 1 {
             return groups;
         }
@@ -421,8 +424,10 @@ impl Space {
                 }
                 Err(longest) => {
                     if fresh {
+                        // The search began at the first unit, so this is the longest run.
                         summary.longest = longest;
                     }
+                    // No run after the cursor is long enough. The next segment is chosen, or this one from its start.
                     inner.cursors.remove(&key);
                 }
             }
@@ -434,6 +439,7 @@ impl Space {
         let map = inner.maps.get_mut(&id).expect("searched just now");
         assert!(map.taken.set(span.start, units), "the run is free");
         let summary = &mut inner.groups[id.group() as usize][id.index() as usize];
+        // `longest` stays: no run is longer than before.
         summary.taken += units;
         let class = *summary.class.get_or_insert(class);
         if class != Class::System {
@@ -466,9 +472,11 @@ impl Space {
             };
             let summary = &mut inner.groups[id.group() as usize][id.index() as usize];
             summary.taken -= units;
+            // The length is unknown now. It is only a bound, and the next search sets it.
             summary.longest = self.units_per_segment;
             let class = summary.class;
             if summary.taken == 0 && class != Some(Class::System) {
+                // An empty segment may get records of another class.
                 summary.class = None;
             }
             if class != Some(Class::System) {
@@ -494,6 +502,7 @@ impl Space {
         let allocated = std::mem::take(&mut inner.allocated[(txg % 2) as usize]);
         let mut changed = std::collections::BTreeSet::new();
         let numbering = self.numbering();
+        // Allocations first: the group may have freed what it allocated itself.
         for (extents, allocate) in [(&allocated[..], true), (more, true), (freed, false)] {
             for extent in extents {
                 let span = numbering.span(extent);
@@ -563,6 +572,7 @@ impl Space {
                 groups,
                 ..
             } = &mut *inner;
+            // A bitmap that is the same in memory and on disk can be read again.
             maps.retain(|id, map| {
                 let class = groups[id.group() as usize][id.index() as usize].class;
                 let in_use = cursors

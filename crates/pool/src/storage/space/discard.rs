@@ -59,11 +59,13 @@ impl Space {
         let Ok(_reserved) = self.reserve_spare(bytes, ReserveFor::Writing, 0) else {
             return Ok(());
         };
+        // A writer may have taken a part of it since the commit.
         if !self.take_if_free(run)? {
             return Ok(());
         }
         let (offset, len) = (run.start * UNIT, run.units * UNIT);
         let done = self.disk.store.discard(run.segment, offset, len);
+        // Also after a failure: then the units are just not discarded.
         self.release_spans([run]);
         Ok(done?)
     }
@@ -93,6 +95,7 @@ impl Space {
 /// Joins spans that touch or overlap.
 pub(super) fn runs(mut sorted: Vec<UnitSpan>) -> Vec<UnitSpan> {
     sorted.sort_unstable_by_key(|span| (span.segment, span.start));
+    debug_assert!(sorted.iter().all(|span| span.units > 0));
     let mut runs: Vec<UnitSpan> = Vec::new();
     for span in sorted {
         match runs.last_mut() {

@@ -39,6 +39,7 @@ impl Space {
             Purpose::Logs => self.inner.lock().empty_segments(lacking as usize)?,
             _ => Vec::new(),
         };
+        // First the numbers: a thread that sees a new segment has to find its number.
         *self.numbering.write() = Arc::new(numbering);
         let mut inner = self.inner.lock();
         for (group, segments) in counts.into_iter().enumerate().skip(known) {
@@ -98,6 +99,7 @@ impl Space {
         let mut inner = self.inner.lock();
         for id in std::mem::take(&mut inner.unopened) {
             inner.groups[id.group() as usize][id.index() as usize] = Summary::empty(units);
+            // Counted only now: writers must not reserve space that no durable table has.
             inner.totals[id.group() as usize].free += u64::from(units);
         }
     }
@@ -115,6 +117,7 @@ impl SpaceState {
 
     /// Adds `added` segments to a group. `own` of them become system segments. In the others nothing is placed yet.
     fn append_unopened(&mut self, group: u16, added: u32, own: u32, units: u32) {
+        debug_assert!(own <= added, "system segments are a part of the new ones");
         let first = self.groups[usize::from(group)].len() as u32;
         let (for_records, end) = (first + added - own, first + added);
         let known = &mut self.groups[usize::from(group)];

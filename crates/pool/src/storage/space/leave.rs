@@ -20,6 +20,7 @@ impl Space {
             true => GroupUse::NoMore,
             false => GroupUse::Records,
         };
+        // A stripe would go on with the group although it takes no more records.
         inner.stripes.retain(|_, stripe| stripe.group != group);
     }
 
@@ -103,6 +104,7 @@ impl Space {
             let copied = copied.get(&id(index)).copied().unwrap_or(0);
             segment.taken == copied && (copied == 0 || segment.class != Some(Class::System))
         };
+        // A writer may have taken units since the last count. They have to be copied first.
         if !segments.iter().enumerate().all(is_copied) {
             return false;
         }

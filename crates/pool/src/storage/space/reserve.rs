@@ -41,6 +41,7 @@ impl SpaceReservation {
 
     /// Changes the reservation to `bytes`, without a check for free space.
     pub(crate) fn set(&mut self, bytes: u64) {
+        // One of the two changes nothing.
         self.grow(bytes.saturating_sub(self.bytes));
         self.shrink(bytes);
     }

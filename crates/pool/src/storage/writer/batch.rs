@@ -95,11 +95,16 @@ fn write(store: &Store, waiting: WaitingPieces) -> Result<()> {
 /// Writes neighbours with one call.
 pub(crate) fn write_slices(store: &Store, mut slices: Vec<(SegmentId, u32, &[u8])>) -> Result<()> {
     slices.sort_unstable_by_key(|(segment, offset, _)| (*segment, *offset));
-    let adjacent = |a: &(SegmentId, u32, &[u8]), b: &(SegmentId, u32, &[u8])| {
-        let units = (a.2.len() as u32).div_ceil(UNIT);
-        let end = a.1 + store.shape(a.0.group()).taken(units) * UNIT;
-        a.0 == b.0 && end == b.1
+    let end = |(segment, offset, bytes): &(SegmentId, u32, &[u8])| {
+        let units = (bytes.len() as u32).div_ceil(UNIT);
+        offset + store.shape(segment.group()).taken(units) * UNIT
     };
+    debug_assert!(
+        (slices.windows(2)).all(|pair| pair[0].0 != pair[1].0 || end(&pair[0]) <= pair[1].1),
+        "no two pieces have the same unit"
+    );
+    let adjacent =
+        |a: &(SegmentId, u32, &[u8]), b: &(SegmentId, u32, &[u8])| a.0 == b.0 && end(a) == b.1;
     for run in slices.chunk_by(adjacent) {
         let stripes: Vec<&[u8]> = run.iter().map(|(_, _, bytes)| *bytes).collect();
         store.write_each(run[0].0, run[0].1, &stripes)?;

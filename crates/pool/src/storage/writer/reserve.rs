@@ -20,13 +20,19 @@ pub(crate) const DEAD_BYTES: u64 = 128;
 
 /// Allocates space for `copies` copies of `len` bytes, in different segments if possible.
 pub(crate) fn allot(core: &Core, class: Class, len: usize, copies: usize) -> Result<AllottedSpace> {
+    debug_assert!(
+        len > 0 && (1..=2).contains(&copies),
+        "a record has bytes, and one or two copies"
+    );
     let units = (len as u32).div_ceil(UNIT);
     match whole(&core.space, class, units, copies) {
+        // Records of system segments are never in pieces: an import has to find them without bitmaps.
         Err(Error::NoSpace) if units > 1 && class != Class::System => {
             let mut taken = Vec::new();
             let bounds = core.disk.bounds();
             let gathered = gather(&core.space, &bounds, class, (units, copies), &mut taken);
             if gathered.is_err() {
+                // Nothing was written there, so that others may take the units at once.
                 core.space.release(taken);
             }
             gathered.inspect(|_| core.note_scattered())
@@ -43,6 +49,7 @@ fn whole(space: &Space, class: Class, units: u32, copies: usize) -> Result<Allot
         match space.allocate(class, units, Some(first.segment)) {
             Ok(second) => addr[1] = second.addr(),
             Err(error) => {
+                // One copy alone is of no use, and the caller does not know its place.
                 space.release([first]);
                 return Err(error);
             }
@@ -82,6 +89,7 @@ fn gather(
                 Err(error) => return Err(error),
             }
         }
+        // The second copy avoids this segment, so that one bad segment does not have both.
         apart = Some(map.segment);
     }
     AllottedSpace::scattered(addr, gang, bounds).ok_or(Error::NoSpace)

@@ -163,11 +163,13 @@ impl<'a> TxgWriter<'a> {
     ) -> Result<RecordPtr> {
         let allotted = allot(self.core, class, piece.len(), META_COPIES)?;
         let place = allotted.place(self.txg, sum);
+        // System segments have no bitmaps: an import finds their records from the roots.
         if class != Class::System {
             self.tally.lock().allocated.extend(allotted.extents());
         }
         let disk = &self.core.disk;
         disk.hold_unwritten_map(&place, &allotted);
+        // The same commit, and readers, may need it before the batch is written.
         disk.hold_unwritten(sum, piece.clone());
         self.write_later(allotted.pieces(&piece))?;
         Ok(RecordPtr { place, identity })
@@ -209,10 +211,15 @@ impl<'a> TxgWriter<'a> {
     /// Undoes the changes of a task since a mark: does not free what it freed, and frees what it allocated.
     pub(crate) fn undo_since(&self, mark: &Mark) {
         let mut tally = self.tally.lock();
+        debug_assert!(
+            mark.allocated <= tally.allocated.len() && mark.freed <= tally.freed.len(),
+            "the mark is of this commit"
+        );
         tally.freed.truncate(mark.freed);
         tally.unshared.truncate(mark.unshared);
         tally.unread.truncate(mark.unread);
         let allocated = tally.allocated[mark.allocated..].to_vec();
+        // Not free at once: the batch may still write there.
         tally.freed.extend(allocated);
     }
 
@@ -248,6 +255,7 @@ impl<'a> TxgWriter<'a> {
     pub(crate) fn into_freed(self) -> (Vec<StoredExtent>, Vec<RecordLocation>) {
         let tally = self.tally.into_inner();
         let mut freed = tally.freed;
+        // These are in no bitmap. They only become free for the allocator.
         freed.extend(tally.system_freed);
         (freed, tally.unread)
     }
@@ -283,6 +291,10 @@ impl<'a> TxgWriter<'a> {
 
     /// Sets the extents that are freed once the commit is durable.
     pub(crate) fn put_freed(&self, freed: Vec<StoredExtent>) {
+        debug_assert!(
+            self.tally.lock().freed.is_empty(),
+            "all earlier ones were taken"
+        );
         self.tally.lock().freed = freed;
     }
 
@@ -290,6 +302,7 @@ impl<'a> TxgWriter<'a> {
     pub(crate) fn write_rest(&self) -> Result<()> {
         let disk = &self.core.disk;
         self.batch.write(disk.store.as_ref())?;
+        // From here on readers find the pieces on the devices.
         disk.release_unwritten();
         disk.release_unwritten_maps();
         Ok(())

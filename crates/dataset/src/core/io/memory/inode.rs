@@ -123,6 +123,7 @@ pub(crate) struct SealJob {
 impl SealJob {
     /// Hands the outcome to the waiting commit.
     pub(crate) fn deliver(&self, outcome: Result<PlacedRecord>) {
+        debug_assert!(self.is_frozen(), "a commit waits for it");
         *self.outcome.lock() = Some(outcome);
         self.done.notify_all();
     }
@@ -195,6 +196,7 @@ impl Inodes {
 
     /// The present state of a file. Call it before reading the file.
     pub(crate) fn version_of(&self, inode: &Inode) -> InodeVersion {
+        // Read before the file: a change during the computation makes its result outdated.
         let changes = inode.stored.changes.load(Ordering::Acquire);
         (changes, self.all_changed.load(Ordering::Acquire))
     }
@@ -227,6 +229,7 @@ impl Inodes {
     /// Counts a lookup.
     pub(crate) fn look_up(&self, ino: Ino) {
         let inode = self.get(ino);
+        // `inode` keeps it in memory until the lookup is counted.
         *inode.lookups.lock() += 1;
         self.lookups.fetch_add(1, Ordering::Relaxed);
     }
@@ -261,11 +264,13 @@ impl Inodes {
         };
         let left = {
             let mut lookups = inode.lookups.lock();
+            // The kernel may return more than it has: it is not trusted with the count.
             let count = count.min(*lookups);
             *lookups -= count;
             self.lookups.fetch_sub(count, Ordering::Relaxed);
             *lookups
         };
+        // Still under the lock of the shard, so that no other thread can look it up in between.
         if left == 0 {
             drop_if_idle(&mut shard, ino);
         }

@@ -88,6 +88,7 @@ pub(crate) fn of(
 
 /// The slot of a record, if one of these ascending extents has it.
 pub(crate) fn slot_in(extents: &[RecordExtent], record: u64) -> Option<u64> {
+    debug_assert!(extents.is_sorted_by_key(|extent| extent.record));
     let at = extents.partition_point(|extent| extent.end() <= record);
     let extent = extents.get(at).filter(|extent| extent.record <= record);
     extent.map(|extent| extent.slot_of(record))
@@ -101,9 +102,11 @@ pub(crate) fn add(w: &mut TreeWriter<'_>, ino: Ino, record: u64) -> TreeStep<Rec
         && let Some(first) = suffix_number(key, ino, KeyKind::Extent)
     {
         let before = RecordExtent::decode(first, value).ok_or(vfs::Error::Io)?;
+        // The run must not overlap the extent before it.
         start = start.max(before.end());
     }
     if let Some(after) = next(w, ino, record)? {
+        // Nor the one after it.
         end = end.min(after.record);
     }
     let extent = RecordExtent {
@@ -128,8 +131,10 @@ fn run_for(record: u64) -> (u64, u64) {
 
 /// Slots that were never used before.
 pub(crate) fn take_slots(w: &mut TreeWriter<'_>, count: u64) -> TreeStep<u64> {
+    debug_assert!(count > 0, "an extent has records");
     let mut slot = w.header.next_data;
     if count >= ALIGN {
+        // Large extents begin with a node of their own, so that they share none with other files.
         slot = slot.next_multiple_of(ALIGN);
     }
     let next = slot
@@ -147,7 +152,12 @@ pub(crate) fn cut(
     from: u64,
     to: u64,
 ) -> RecordExtent {
+    debug_assert!(
+        from < extent.end() && extent.record < to,
+        "the extent overlaps the range"
+    );
     let (from, to) = (from.max(extent.record), to.min(extent.end()));
+    // First: a part that is left may have the same key.
     w.delete(extent_key(ino, extent.record));
     if from > extent.record {
         let before = extent.part(extent.record, from);
@@ -163,6 +173,7 @@ pub(crate) fn cut(
 /// Lists slots whose records are deleted. They are emptied later, when no running commit can put a record into them.
 /// The transaction group in the list tells when.
 pub(crate) fn bury(w: &mut TreeWriter<'_>, slot: u64, count: u64) {
+    debug_assert!(count > 0, "there is something to empty");
     let value = [count.to_le_bytes(), w.txg.to_le_bytes()].concat();
     w.put(dead_key(slot), value);
 }

@@ -15,6 +15,7 @@ pub(crate) fn map_records(
 ) -> TreeStep<Vec<u64>> {
     let mut slots = Vec::new();
     let mut runs = Runs::default();
+    // Neighbours are mostly in one extent, and the tree is searched once for it.
     let mut current: Option<RecordExtent> = None;
     for record in records {
         let extent = match current.filter(|extent| (extent.record..extent.end()).contains(&record))
@@ -37,6 +38,7 @@ pub(crate) fn map_records(
             continue;
         }
         let (own, rest) = own_slot(w, ino, &extent, record)?;
+        // The other owners keep the old slot.
         runs.release(slot, 1);
         current = rest;
         slots.push(own);
@@ -53,6 +55,7 @@ fn own_slot(
     extent: &RecordExtent,
     record: u64,
 ) -> TreeStep<(u64, Option<RecordExtent>)> {
+    debug_assert!(extent.shared && (extent.record..extent.end()).contains(&record));
     extents::cut(w, ino, extent, record, record + 1);
     let own = RecordExtent {
         record,

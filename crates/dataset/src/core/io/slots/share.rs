@@ -45,6 +45,7 @@ impl Runs {
     }
 
     fn take(&mut self, run: SharedRun) {
+        // A run that was read before may have changed since: the first state of it counts.
         if self.before.insert(run.slot, run).is_none() {
             self.now.insert(run.slot, run);
         }
@@ -60,6 +61,7 @@ impl Runs {
 
     /// Cuts runs so that one begins at `slot`, if one covers it.
     fn cut_at(&mut self, slot: u64) {
+        // Runs do not overlap, so that only the last one before the slot can cover it.
         let found = self.now.range(..slot).next_back().map(|(_, run)| *run);
         if let Some(run) = found.filter(|run| slot < run.end()) {
             self.set(SharedRun {
@@ -75,12 +77,14 @@ impl Runs {
     }
 
     fn set(&mut self, run: SharedRun) {
+        debug_assert!(run.count > 0, "a run has slots");
         self.now.insert(run.slot, run);
     }
 
     /// Adds an owner to every slot of a range.
     pub(crate) fn acquire(&mut self, slot: u64, count: u64) {
         let end = slot + count;
+        // Then each run is in the range as a whole, or outside of it.
         self.cut_at(slot);
         self.cut_at(end);
         let mut at = slot;
@@ -122,12 +126,14 @@ impl Runs {
                             ..run
                         });
                     } else {
+                        // One owner is left. That needs no entry.
                         self.now.remove(&run.slot);
                     }
                     at = run.end();
                 }
                 next => {
                     let until = next.map_or(end, |run| run.slot);
+                    // No run has these slots, so that this was their only owner.
                     free.push((at, until - at));
                     at = until;
                 }

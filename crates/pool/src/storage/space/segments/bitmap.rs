@@ -77,6 +77,7 @@ impl Bitmap {
 
     /// Frees the taken units of a run, and returns their number.
     pub(crate) fn clear_all(&mut self, start: u32, len: u32) -> u32 {
+        debug_assert!(start + len <= self.units, "a run of the segment");
         let count = self.count_run(start, len);
         for_words(start, len, |word, mask| self.words[word] &= !mask);
         count
@@ -84,6 +85,8 @@ impl Bitmap {
 
     /// Frees the units of a run that are free in another bitmap, and returns their number.
     pub(crate) fn clear_besides(&mut self, start: u32, len: u32, others: &Bitmap) -> u32 {
+        debug_assert_eq!(self.units, others.units, "bitmaps of one segment");
+        debug_assert!(start + len <= self.units, "a run of the segment");
         let mut count = 0;
         for_words(start, len, |word, mask| {
             let mask = mask & !others.words[word] & self.words[word];
@@ -112,6 +115,7 @@ impl Bitmap {
 
     /// Returns the number of units of a run that are taken.
     pub(crate) fn count_run(&self, start: u32, len: u32) -> u32 {
+        debug_assert!(start + len <= self.units, "a run of the segment");
         let mut count = 0;
         for_words(start, len, |word, mask| {
             count += (self.words[word] & mask).count_ones();
@@ -145,9 +149,11 @@ impl Bitmap {
     /// The first run of `len` free units at or after `from`. If there is none, the error is the length of the longest
     /// run that was seen.
     pub(crate) fn find(&self, from: u32, len: u32) -> Result<u32, u32> {
+        debug_assert!(len > 0, "each place has a run of no units");
         let mut longest = 0;
         let mut at = from;
         while let Some(start) = self.next(at, false) {
+            // Bits after the last unit are never set, so that the last free run ends with the segment.
             let end = self.next(start, true).unwrap_or(self.units);
             if end - start >= len {
                 return Ok(start);

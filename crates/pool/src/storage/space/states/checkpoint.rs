@@ -66,6 +66,7 @@ impl Space {
         let own = self.bitmaps_of(&inner.bitmaps)?;
         let all: BTreeSet<u64> = own.keys().chain(other.keys()).copied().collect();
         let entries = self.classes_of(&table)?;
+        // Bitmaps at the same place are equal, and most are. These are not read.
         for number in all.into_iter().filter(|n| own.get(n) != other.get(n)) {
             self.keep_segment(&mut inner, number, &bitmaps, entries.get(&number))?;
         }
@@ -92,6 +93,7 @@ impl Space {
         }
         let map = self.map(inner, id)?;
         let only = kept.count_without(&map.on_disk);
+        // For the allocator a unit is taken if one of the two states has it.
         map.taken.merge(&kept);
         map.kept = Some(kept);
         let summary = &mut inner.groups[id.group() as usize][id.index() as usize];
@@ -139,6 +141,7 @@ impl Space {
                 });
             free.extend(spans);
         }
+        // The release takes the lock.
         drop(inner);
         self.release_durably(free.clone());
         // As if that commit had freed them: the superblock before it still reaches them.
@@ -170,6 +173,7 @@ impl SpaceState {
     /// Begins to keep two states. At first their bitmaps are equal, and the second state has no units in system
     /// segments.
     fn begin(&mut self, units: u32) {
+        debug_assert!(self.kept.is_none(), "one second state is kept at a time");
         self.kept = Some(0);
         for (id, map) in &mut self.maps {
             let class = self.groups[id.group() as usize][id.index() as usize].class;

@@ -77,12 +77,14 @@ impl Space {
     pub(in crate::storage::space) fn release_durably(&self, spans: Vec<UnitSpan>) {
         let mut inner = self.inner.lock();
         // An image has no logs, so their groups have nothing of the pinned state.
+        debug_assert!(spans.iter().all(|span| span.units > 0));
         let is_free_now = |span: &UnitSpan| {
             let segment = span.segment;
             segment.group() != 0 || inner.class_of(segment) == Some(Class::System)
         };
         let (free_now, others): (Vec<_>, Vec<_>) = spans.into_iter().partition(is_free_now);
         if let Some(stale) = &mut inner.stale_segments {
+            // An image has these units still. The next copy has to free them there.
             stale.extend(others.iter().map(|span| span.segment));
         }
         let free = match &mut inner.pinned {
