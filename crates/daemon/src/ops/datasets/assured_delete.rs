@@ -85,11 +85,7 @@ impl Daemon {
         }
         withdrawn.clear();
         active.remove_left_dirs(own_dirs);
-        let mut keys = active.keys.lock();
-        ids.iter().for_each(|id| {
-            keys.remove(id);
-        });
-        drop(keys);
+        active.keys.remove(&ids);
         active.wake();
         active.prove(&blocks)?;
         report.key_blocks = blocks.len();
@@ -228,7 +224,9 @@ impl ActivePool {
         report.rewrapped = changes.len();
         self.replace_keyrings(&changes, origin)?;
         // With the new keys loaded, the command can run again if the datasets cannot be destroyed now.
-        self.keys.lock().extend(new_keys);
+        for (id, key) in new_keys {
+            self.keys.put(id, key);
+        }
         Ok(())
     }
 

@@ -210,7 +210,7 @@ impl Daemon {
                 withdrawn.clear();
                 active.remove_left_dirs(own_dirs);
                 active.forget_destroyed(&doomed);
-                active.drop_keys(&ids);
+                active.keys.remove(&ids);
                 active.wake();
                 Ok(gone)
             },
@@ -577,7 +577,7 @@ fn create_all(
     let made = active.pool.create_datasets(all, &context.origin())?;
     for (entry, key) in made.iter().zip(keys) {
         if let Some(key) = key {
-            active.keys.lock().insert(entry.id, key);
+            active.keys.put(entry.id, key);
             active.accept_as_set(entry.id);
         }
     }

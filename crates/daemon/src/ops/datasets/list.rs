@@ -555,7 +555,7 @@ fn computed(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<
 }
 
 fn key_state(active: &ActivePool, key_root: u64) -> &'static str {
-    match active.keys.lock().contains_key(&key_root) {
+    match active.keys.has(key_root) {
         true => "available",
         false => "unavailable",
     }

@@ -208,7 +208,7 @@ impl Daemon {
             .and_then(|()| self.move_mounts(older, newer, context));
         let gone = moved.inspect_err(|_| {
             // The older state stays.
-            *older.keys.lock() = std::mem::take(&mut *newer.keys.lock());
+            newer.keys.move_to(&older.keys);
         })?;
         self.pool_table.exchange(newer);
         self.start_refreshes(newer, context);
@@ -266,12 +266,10 @@ impl ActivePool {
     /// Takes the loaded keys of an older state that are still those of their datasets. Changed ones are loaded again, if that
     /// needs no typing.
     fn take_keys_of(&self, older: &ActivePool, context: &mut CallerContext<'_>) -> Result<()> {
-        let taken = std::mem::take(&mut *older.keys.lock());
-        let roots: Vec<u64> = taken.keys().copied().collect();
-        *self.keys.lock() = taken;
-        for root in roots {
+        older.keys.move_to(&self.keys);
+        for root in self.keys.roots() {
             let Ok(entry) = self.pool.entry(root) else {
-                self.drop_keys(&[root]);
+                self.keys.remove(&[root]);
                 continue;
             };
             let opened = self.data_keys(&entry).map(drop);
@@ -280,7 +278,7 @@ impl ActivePool {
                 if failure.kind == FailureKind::Device {
                     return Err(failure);
                 }
-                self.drop_keys(&[root]);
+                self.keys.remove(&[root]);
                 let mut nobody = NonInteractive::default();
                 if self.ensure_key(root, &Internal, &mut nobody).is_ok() {
                     continue;

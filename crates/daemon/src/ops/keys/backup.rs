@@ -92,9 +92,7 @@ impl ActivePool {
         }
         self.replace_keyrings(&changes, origin)?;
         // The backup may have another wrapping key.
-        ids.iter().for_each(|id| {
-            self.keys.lock().remove(id);
-        });
+        self.keys.remove(&ids);
         ids.iter().map(|id| Ok(self.pool.name_of(*id)?)).collect()
     }
 

@@ -91,7 +91,7 @@ impl ActivePool {
             change.props = vec![("keysource".to_owned(), Some(source.to_string()))];
         }
         self.replace_keyrings(&changes, &context.origin())?;
-        self.keys.lock().insert(entry.id, new);
+        self.keys.put(entry.id, new);
         self.accept_as_set(entry.id);
         Ok(())
     }
@@ -187,7 +187,7 @@ impl ActivePool {
             change.props = vec![("keysource".to_owned(), None)];
         }
         self.replace_keyrings(&changes, &context.origin())?;
-        self.keys.lock().remove(&now.id);
+        self.keys.remove(&[now.id]);
         Ok(())
     }
 

@@ -203,7 +203,7 @@ impl Daemon {
             }
         };
         active.seal_changed_facts(root.id, Facts::All);
-        active.keys.lock().remove(&root.id);
+        active.keys.remove(&[root.id]);
         kept.map_or(Ok(()), Err)
     }
 

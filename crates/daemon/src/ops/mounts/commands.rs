@@ -352,7 +352,7 @@ impl ActivePool {
         if !is_file_system || canmount != "on" || self.mounts.lock().contains_key(&entry.id) {
             return Ok(None);
         }
-        let has_key = entry.suite == 0 || self.keys.lock().contains_key(&entry.key_root);
+        let has_key = entry.suite == 0 || self.keys.has(entry.key_root);
         Ok(match properties::mountpoint(self, entry)? {
             (Mountpoint::Path(place), _) => Some((place.path(), has_key)),
             _ => None,

@@ -115,7 +115,7 @@ impl Daemon {
             .set_remembered(active.pool.guid(), new.temporary_name.is_none());
         let entry = active.pool.top()?;
         if let Some(key) = key {
-            active.keys.lock().insert(entry.id, key);
+            active.keys.put(entry.id, key);
             active.accept_as_set(entry.id);
         }
         self.take_in(&active, false)?;
@@ -514,7 +514,7 @@ impl Daemon {
             &active.pool.name(),
             "the pool was destroyed",
         );
-        active.keys.lock().clear();
+        active.keys.clear();
         admin.let_go();
         self.pool_table.remove(&active.pool.name());
         mountpoints::remove_dirs(own_dirs);

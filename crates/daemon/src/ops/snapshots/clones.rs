@@ -132,7 +132,7 @@ impl Daemon {
             None => make(),
         }?;
         if let Some(key) = own_key {
-            active.keys.lock().insert(made.id, key);
+            active.keys.put(made.id, key);
             active.accept_as_set(made.id);
         }
         if apart {

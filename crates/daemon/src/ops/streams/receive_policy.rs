@@ -350,7 +350,7 @@ impl<'a> ReceiveRules<'a> {
     fn keep_key(&self) {
         let own = self.new.lock().key.take();
         if let (Some(own), Ok(made)) = (own, self.active.pool.find(self.dataset)) {
-            self.active.keys.lock().insert(made.id, own);
+            self.active.keys.put(made.id, own);
             self.active.accept_as_set(made.id);
         }
     }

@@ -127,7 +127,7 @@ impl Daemon {
         }
         refuse_covering(active, &entry, name)?;
         let was_loaded = active.has_key(entry.id);
-        active.keys.lock().entry(entry.id).or_insert(key);
+        active.keys.put_first(entry.id, key);
         if !was_loaded {
             // For the administrator: the user of a login can do nothing about it.
             active.report_changed_facts(entry.id, &mut NonInteractive::default());
@@ -199,7 +199,7 @@ impl Daemon {
             let _admin = active.lock(context.decision)?;
             let entry = home.again(of, &key, context)?;
             let was_loaded = active.has_key(entry.id);
-            active.keys.lock().entry(entry.id).or_insert(key);
+            active.keys.put_first(entry.id, key);
             (entry, was_loaded)
         };
         let change = command::KeyChange {

@@ -120,7 +120,7 @@ fn of_report(
         commits: active.pool.commits(),
         nodes: active.pool.node_cache(),
         second: active.pool.cache_devices().totals(),
-        keys: active.keys.lock().len(),
+        keys: active.keys.roots().len(),
         key_roots,
         devices: devices.collect(),
         mounts,
@@ -139,7 +139,7 @@ fn key_roots_now(active: &ActivePool) -> Result<Vec<KeySample>> {
         };
         found.push(KeySample {
             dataset,
-            is_loaded: active.keys.lock().contains_key(&entry.id),
+            is_loaded: active.keys.has(entry.id),
         });
     }
     Ok(found)

@@ -65,8 +65,7 @@ impl ActivePool {
 
     /// Seals changed facts of the datasets with all loaded keys.
     pub(crate) fn seal_facts_of_loaded(&self, which: Facts) {
-        let roots: Vec<u64> = self.keys.lock().keys().copied().collect();
-        for root in roots {
+        for root in self.keys.roots() {
             self.seal_changed_facts(root, which);
         }
     }

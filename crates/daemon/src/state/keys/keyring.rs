@@ -3,7 +3,6 @@
 //! A dataset either has key slots of its own (it is a *key root*) or inherits the wrapping key of the
 //! key root above it.
 
-use std::collections::hash_map::Entry as MapEntry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -170,7 +169,7 @@ impl ActivePool {
     /// If the key is not loaded they cannot be told apart.
     pub(crate) fn opened_keyring(&self, entry: &Entry) -> Result<(Keyring, Vec<u32>)> {
         let keyring = self.keyring(entry)?;
-        let Some(key) = self.wrapping_key(self.key_root(entry)?)? else {
+        let Some(key) = self.keys.copy_of(self.key_root(entry)?)? else {
             return Ok((keyring, Vec::new()));
         };
         let name = self.pool.name_of(entry.id)?;
@@ -191,21 +190,12 @@ impl ActivePool {
 
     /// Returns whether the key of a key root is loaded.
     pub(crate) fn has_key(&self, key_root: u64) -> bool {
-        self.keys.lock().contains_key(&key_root)
-    }
-
-    /// A copy of the wrapping key of a key root, if it is loaded.
-    fn wrapping_key(&self, key_root: u64) -> Result<Option<WrappingKey>> {
-        let keys = self.keys.lock();
-        Ok(keys
-            .get(&key_root)
-            .map(WrappingKey::try_clone)
-            .transpose()?)
+        self.keys.has(key_root)
     }
 
     /// A copy of the wrapping key of a key root. Fails if it is not loaded.
     pub(crate) fn loaded_key(&self, key_root: u64) -> Result<WrappingKey> {
-        self.wrapping_key(key_root)?.ok_or_else(|| {
+        self.keys.copy_of(key_root)?.ok_or_else(|| {
             let name = self.pool.name_of(key_root).unwrap_or_default();
             Failure::new(
                 FailureKind::NoKey,
@@ -331,11 +321,8 @@ impl ActivePool {
         if self.keyring(&entry)?.wrapping().id() != key.id() {
             return Err(changed_meanwhile(&name));
         }
-        match self.keys.lock().entry(key_root.id) {
-            MapEntry::Occupied(_) => return Err(loaded()),
-            MapEntry::Vacant(place) => {
-                place.insert(key);
-            }
+        if !self.keys.put_first(key_root.id, key) {
+            return Err(loaded());
         }
         self.report_changed_facts(key_root.id, channel);
         // A caller who names the same place as the property has accepted it.

@@ -1,6 +1,6 @@
 //! An imported pool: its keys, its mounts and its pool worker.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use dataset::{Dataset, SnapshotDirFs};
 use fuse::MountDirectory;
-use keys::WrappingKey;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pool::{Entry, Pool};
 use protocol::api::{FailureKind, MountPermissions};
@@ -26,6 +25,7 @@ use crate::state::datasets::volume_state::VolumeInUse;
 use crate::state::devices::leases::{Lease, LeasedObject, Leases};
 use crate::state::keys::acceptances::Acceptances;
 use crate::state::keys::key_uses::{KeyUse, KeyUses};
+use crate::state::keys::loaded_keys::LoadedKeys;
 use crate::state::keys::wrong_tries::WrongTries;
 use crate::state::memory::{KnownDevice, KnownPool};
 use crate::state::mounts::metered_files::FilesMeter;
@@ -52,8 +52,7 @@ pub(crate) struct ActivePool {
     pub(crate) accepted: Arc<Acceptances>,
     /// Commands that change the pool run one after the other. True once the pool is exported.
     admin: Mutex<bool>,
-    /// Wrapping keys that are loaded, by the id of the dataset whose slots unwrap them.
-    pub(crate) keys: Mutex<HashMap<u64, WrappingKey>>,
+    pub(crate) keys: LoadedKeys,
     /// Wrong keys that users tried.
     pub(crate) wrong_tries: WrongTries,
     /// Commands that have data keys now.
@@ -202,7 +201,7 @@ impl ActivePool {
             pool,
             accepted: Arc::clone(accepted),
             admin: Mutex::default(),
-            keys: Mutex::default(),
+            keys: LoadedKeys::default(),
             wrong_tries: WrongTries::default(),
             key_uses: Arc::default(),
             mounts: Mutex::default(),
@@ -311,7 +310,7 @@ impl ActivePool {
             // Of a suspended pool nothing can be written any more; what was synced is there.
             _ => {
                 self.note_seen();
-                self.keys.lock().clear();
+                self.keys.clear();
                 admin.let_go();
                 Ok(())
             }
@@ -322,12 +321,6 @@ impl ActivePool {
     pub(crate) fn names_of(&self, entries: &[Arc<Entry>]) -> Result<Vec<String>> {
         let names = entries.iter().map(|entry| self.pool.name_of(entry.id));
         Ok(names.collect::<pool::Result<_>>()?)
-    }
-
-    /// Forgets the keys of datasets that are gone.
-    pub(crate) fn drop_keys(&self, ids: &[u64]) {
-        let mut keys = self.keys.lock();
-        ids.iter().for_each(|id| drop(keys.remove(id)));
     }
 
     /// Lines about the mounts in use that the present command has ended. The caller has the lock of the pool.

@@ -191,8 +191,7 @@ impl ActivePool {
     pub(crate) fn observe(&self) {
         // Held until the events are told, so that they are told once and in order.
         let mut before = self.observed.lock();
-        let keys: Vec<u64> = self.keys.lock().keys().copied().collect();
-        let now = PoolObservation::of(&self.pool, keys).after(&before);
+        let now = PoolObservation::of(&self.pool, self.keys.roots()).after(&before);
         for (class, text) in changes(&before, &now) {
             self.events.add(class, &self.pool.name(), &text);
         }

@@ -85,7 +85,7 @@ impl HomeSite {
         let new = unmounted("tank/ann", &props);
         daemon.create(&new, &mut context).unwrap();
         let home = active.pool.find("tank/ann").unwrap();
-        active.keys.lock().remove(&home.id);
+        active.keys.remove(&[home.id]);
         HomeSite {
             _dir: dir,
             daemon,

@@ -68,9 +68,7 @@ impl Meanwhile {
 /// The state of the daemon, with the keys that are loaded.
 fn state(site: &Site) -> String {
     let tank = site.daemon.pool("tank").unwrap();
-    let mut keys: Vec<u64> = tank.keys.lock().keys().copied().collect();
-    keys.sort_unstable();
-    format!("{} {keys:?}", site.state())
+    format!("{} {:?}", site.state(), tank.keys.roots())
 }
 
 /// The other side of a command, with a wait before each answer.
