@@ -147,8 +147,7 @@ impl Daemon {
             _lease: lease,
         };
         active.mounts.lock().insert(entry.id, state);
-        active.not_mounted_again.lock().remove(&entry.id);
-        active.waiting_for_parents.lock().remove(&entry.id);
+        active.awaited_mounts.end(entry.id);
         if !entry.is_snapshot() {
             let below = active.heads_below(entry)?;
             active.close_unmounted(below.iter().map(|entry| entry.id));
@@ -401,8 +400,7 @@ impl Daemon {
         let mut wanted: Vec<(PathBuf, &Arc<Entry>)> = Vec::new();
         // The directories of datasets that are not mounted because their keys are missing.
         let mut locked: BTreeMap<PathBuf, u64> = BTreeMap::new();
-        let waited = std::mem::take(&mut *active.waiting_for_parents.lock());
-        let waited = { waited.into_iter() }.flat_map(|(id, above)| [id, above]);
+        let waited = active.awaited_mounts.take_below_locked();
         let waited = waited.filter_map(|id| active.pool.entry(id).ok());
         let all: BTreeMap<u64, Arc<Entry>> = { entries.iter().cloned() }
             .chain(waited)
@@ -423,10 +421,7 @@ impl Daemon {
         for (dir, entry) in wanted {
             let is_inside = |above: &&PathBuf| dir != **above && dir.starts_with(above);
             if let Some(above) = locked.keys().find(is_inside) {
-                active
-                    .waiting_for_parents
-                    .lock()
-                    .insert(entry.id, locked[above]);
+                active.awaited_mounts.wait_for(entry.id, locked[above]);
                 continue;
             }
             let how = MountRequest {

@@ -56,8 +56,7 @@ impl Daemon {
                 self.move_mount(newer, files, state);
             }
         }
-        let waiting = std::mem::take(&mut *older.not_mounted_again.lock());
-        *newer.not_mounted_again.lock() = waiting;
+        older.awaited_mounts.move_crashed_to(&newer.awaited_mounts);
         Ok(gone)
     }
 

@@ -83,7 +83,7 @@ impl FrontEnd<Daemon> for MountFrontEnd {
     }
 
     fn awaits(&self, _: &Daemon, active: &ActivePool, entry: &Entry) -> Result<bool> {
-        let was_mounted = active.not_mounted_again.lock().contains(&entry.id);
+        let was_mounted = active.awaited_mounts.has_crashed(entry.id);
         Ok(was_mounted || mounts_by_itself(active, entry)?)
     }
 
@@ -119,11 +119,11 @@ impl Daemon {
         if active.mounts.lock().contains_key(&entry.id) {
             return Ok(());
         }
-        if active.waiting_for_parents.lock().contains_key(&entry.id) {
+        if active.awaited_mounts.waits_for_parent(entry.id) {
             return Ok(());
         }
         if active.waits_for_key(&entry)? {
-            active.not_mounted_again.lock().insert(entry.id);
+            active.awaited_mounts.note_crashed(entry.id);
             return Ok(());
         }
         let had = |option: &str| dead.options.iter().any(|found| found == option);
@@ -162,14 +162,14 @@ impl Daemon {
     }
 
     fn waiting(&self, active: &ActivePool) -> Result<Vec<Arc<Entry>>> {
-        let again = active.not_mounted_again.lock().clone();
+        let again = active.awaited_mounts.crashed();
         // Snapshots that wait to be mounted again are included.
         let again = again.iter().filter_map(|id| active.pool.entry(*id).ok());
         let mut waiting = Vec::new();
         for entry in active.all_heads()?.into_iter().chain(again) {
             // Where a property is wrong, the mount says so.
             let is_awaited = || self.is_awaited(active, &entry).unwrap_or(true);
-            let waits_for_parent = active.waiting_for_parents.lock().contains_key(&entry.id);
+            let waits_for_parent = active.awaited_mounts.waits_for_parent(entry.id);
             if waits_for_parent || active.waits_for_key(&entry)? && is_awaited() {
                 waiting.push(entry);
             }

@@ -1,5 +1,6 @@
 //! Mounts: their directories, and their records for the next start.
 
+pub(crate) mod awaited_mounts;
 pub(crate) mod metered_files;
 pub(crate) mod mount_options;
 pub(crate) mod mount_records;

@@ -28,6 +28,7 @@ use crate::state::keys::key_uses::{KeyUse, KeyUses};
 use crate::state::keys::loaded_keys::LoadedKeys;
 use crate::state::keys::wrong_tries::WrongTries;
 use crate::state::memory::{KnownDevice, KnownPool};
+use crate::state::mounts::awaited_mounts::AwaitedMounts;
 use crate::state::mounts::metered_files::FilesMeter;
 use crate::state::mounts::mount_options::HidingPolicy;
 use crate::state::mounts::mount_records::MountRecord;
@@ -61,11 +62,7 @@ pub(crate) struct ActivePool {
     pub(crate) mounts: Mutex<BTreeMap<u64, MountState>>,
     /// Lines about mounts in use that the present command has ended.
     pub(crate) cuts: Mutex<Vec<String>>,
-    /// Datasets that were mounted before a crash and are not mounted again: a command had mounted them, or their key is
-    /// missing.
-    pub(crate) not_mounted_again: Mutex<BTreeSet<u64>>,
-    /// Datasets whose directory lies in that of a dataset that waits for its key, with that one. They are mounted after it.
-    pub(crate) waiting_for_parents: Mutex<BTreeMap<u64, u64>>,
+    pub(crate) awaited_mounts: AwaitedMounts,
     /// Volumes in use, by id.
     pub(crate) volumes: Mutex<BTreeMap<u64, Arc<VolumeInUse>>>,
     /// The losses that clients of volumes have to be told of.
@@ -206,8 +203,7 @@ impl ActivePool {
             key_uses: Arc::default(),
             mounts: Mutex::default(),
             cuts: Mutex::default(),
-            not_mounted_again: Mutex::default(),
-            waiting_for_parents: Mutex::default(),
+            awaited_mounts: AwaitedMounts::default(),
             volumes: Mutex::default(),
             losses: VolumeLosses::default(),
             compared: ComparedStates::default(),
