@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use dataset::{Dataset, SnapshotDirFs};
@@ -41,7 +39,7 @@ use crate::state::pools::last_end::VolumeLosses;
 use crate::state::pools::last_report::LastReport;
 use crate::state::pools::schedule::Schedule;
 use crate::state::pools::store_reader::StoreReader;
-use crate::state::pools::watcher::Watcher;
+use crate::state::pools::watcher::PoolThreads;
 
 /// Threads that still use an exported pool end within this time.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
@@ -92,12 +90,7 @@ pub(crate) struct ActivePool {
     pub(crate) scrubs: Schedule,
     /// The work on the image of the pool in an object store.
     pub(crate) image: ImageFollower,
-    pub(super) wakeup: Arc<Wakeup>,
-    /// Tells the threads that run now to end.
-    pub(super) leaving: Mutex<Arc<AtomicBool>>,
-    pub(super) worker: Mutex<Option<JoinHandle<()>>>,
-    /// The threads for heartbeats and reservations.
-    pub(super) watchers: Mutex<Vec<Watcher>>,
+    pub(super) threads: PoolThreads,
     /// Keeps other processes of this host from using the pool. It is dropped after the devices are closed.
     _lock: PoolLock,
     /// The last field, so that it is dropped after the devices are closed.
@@ -219,10 +212,7 @@ impl ActivePool {
             last_report: LastReport::default(),
             scrubs: Schedule::default(),
             image: ImageFollower::default(),
-            wakeup: Arc::clone(wakeup),
-            leaving: Mutex::default(),
-            worker: Mutex::default(),
-            watchers: Mutex::default(),
+            threads: PoolThreads::new(wakeup),
             _lock: lock,
             open: OpenDevices::default(),
         });

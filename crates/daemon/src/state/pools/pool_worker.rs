@@ -15,7 +15,6 @@ use crate::host::process::wakeup::Wakeup;
 use crate::state::pools::active_pool::ActivePool;
 use crate::state::pools::events::{PoolObservation, changes};
 use crate::state::pools::images::image_copies;
-use crate::state::pools::watcher::Watcher;
 
 /// The longest time that a transaction group stays open.
 pub(crate) const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
@@ -36,28 +35,25 @@ impl ActivePool {
         if self.pool.is_read_only() {
             return Ok(());
         }
-        let leaving = Arc::new(AtomicBool::new(false));
-        *self.leaving.lock() = Arc::clone(&leaving);
-        let weak = Arc::downgrade(self);
-        let wakeup = Arc::clone(&self.wakeup);
-        let own = Arc::clone(&leaving);
-        let worker = threads::start("pool-worker", move || run(&weak, &wakeup, &own))?;
-        *self.worker.lock() = Some(worker);
-        let (weak, wakeup, own) = (
-            Arc::downgrade(self),
-            Arc::clone(&self.wakeup),
-            Arc::clone(&leaving),
-        );
-        let follow = move || image_copies::run(&weak, &wakeup, &own);
-        let follower = Watcher::start("pool-follower", true, follow)?;
-        self.watchers.lock().push(follower);
+        let (wakeup, leaving) = self.threads.begin();
+        let all = || {
+            (
+                Arc::downgrade(self),
+                Arc::clone(&wakeup),
+                Arc::clone(&leaving),
+            )
+        };
+        let (weak, wakeup, leaving) = all();
+        let work = move || run(&weak, &wakeup, &leaving);
+        self.threads.start_worker(work)?;
+        let (weak, wakeup, leaving) = all();
+        let follow = move || image_copies::run(&weak, &wakeup, &leaving);
+        self.threads.start_watcher("pool-follower", true, follow)?;
         for watch in [&HEARTBEATS, &RESERVATIONS] {
-            let weak = Arc::downgrade(self);
-            let wakeup = Arc::clone(&self.wakeup);
-            let leaving = Arc::clone(&leaving);
+            let (weak, wakeup, leaving) = all();
             let work = move || watch.run(&weak, &wakeup, &leaving);
-            let watcher = Watcher::start(watch.thread, watch.may_stay, work)?;
-            self.watchers.lock().push(watcher);
+            self.threads
+                .start_watcher(watch.thread, watch.may_stay, work)?;
         }
         Ok(())
     }
@@ -115,7 +111,7 @@ impl ActivePool {
 
     /// Wakes the worker, because there may be new work.
     pub(crate) fn wake(&self) {
-        self.wakeup.wake();
+        self.threads.wake();
     }
 
     /// The open datasets that can be changed. Only in these can space be freed.
@@ -201,27 +197,18 @@ impl ActivePool {
     /// Returns whether the worker runs.
     #[cfg(test)]
     pub(crate) fn has_worker(&self) -> bool {
-        self.worker
-            .lock()
-            .as_ref()
-            .is_some_and(|worker| !worker.is_finished())
+        self.threads.has_worker()
     }
 
     /// Ends the threads of the pool, and waits for them.
     pub(crate) fn stop_worker(&self) {
-        self.leaving.lock().store(true, Ordering::Release);
-        self.wakeup.wake();
+        self.threads.tell_to_end();
         self.image.end();
-        let worker = self.worker.lock().take();
-        let watchers = std::mem::take(&mut *self.watchers.lock());
-        let watchers = watchers.into_iter().filter_map(Watcher::ending);
-        for thread in worker.into_iter().chain(watchers) {
-            if thread.join().is_err() {
-                tracing::error!(
-                    pool = self.pool.name(),
-                    "a thread of the pool had died; this is a defect of the program"
-                );
-            }
+        if !self.threads.join() {
+            tracing::error!(
+                pool = self.pool.name(),
+                "a thread of the pool had died; this is a defect of the program"
+            );
         }
         self.pool.follower().disconnect();
     }
