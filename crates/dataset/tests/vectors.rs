@@ -120,28 +120,13 @@ fn keyrings() -> Value {
     let passphrase =
         |text: &str| KeyMaterial::Passphrase(Secret::from_slice(text.as_bytes()).unwrap());
     let composed = "Schl\u{fc}ssel und Riegel";
+    #[rustfmt::skip]
     let cases = [
-        (
-            "passphrase",
-            json!("correct horse"),
-            passphrase("correct horse"),
-        ),
+        ("passphrase", json!("correct horse"), passphrase("correct horse")),
         // The letters were typed otherwise.
-        (
-            "passphrase",
-            json!(composed),
-            passphrase("Schlu\u{308}ssel und Riegel"),
-        ),
-        (
-            "key",
-            json!(hex(&[7; 32])),
-            KeyMaterial::Key(Key::from_bytes(&[7; 32]).unwrap()),
-        ),
-        (
-            "key",
-            json!(hex(&[9; 16])),
-            KeyMaterial::Short(Secret::from_slice(&[9; 16]).unwrap()),
-        ),
+        ("passphrase", json!(composed), passphrase("Schlu\u{308}ssel und Riegel")),
+        ("key", json!(hex(&[7; 32])), KeyMaterial::Key(Key::from_bytes(&[7; 32]).unwrap())),
+        ("key", json!(hex(&[9; 16])), KeyMaterial::Short(Secret::from_slice(&[9; 16]).unwrap())),
     ];
     let cases = cases.map(|(name, value, material)| {
         let (keyring, opened) = keyring(&material, &[Suite::Xaes256Gcm, Suite::Aes128Ccm]);
@@ -201,31 +186,14 @@ fn seals() -> Value {
     let roots = [3, 5].map(|byte| RecordIdentity::read_from_bytes(&[byte; 64]).unwrap());
     let empty = RecordPtr::EMPTY.identity;
     let facts = hex(&[0x2f; 136]);
+    #[rustfmt::skip]
     let cases = [
         ([empty, empty], [0; 3], None, [0; 2], None),
         (roots, [0; 3], None, [0; 2], None),
         (roots, [0xc4a1, 12, 340], None, [0; 2], None),
-        (
-            roots,
-            [0xc4a1, 12, 340],
-            Some([[7; 16], [8; 16]]),
-            [0; 2],
-            None,
-        ),
-        (
-            [empty, roots[1]],
-            [0; 3],
-            None,
-            [1 << 30, 8192],
-            Some(&facts),
-        ),
-        (
-            roots,
-            [0xc4a1, 12, 340],
-            Some([[7; 16], [0; 16]]),
-            [1 << 30, 8192],
-            Some(&facts),
-        ),
+        (roots, [0xc4a1, 12, 340], Some([[7; 16], [8; 16]]), [0; 2], None),
+        ([empty, roots[1]], [0; 3], None, [1 << 30, 8192], Some(&facts)),
+        (roots, [0xc4a1, 12, 340], Some([[7; 16], [0; 16]]), [1 << 30, 8192], Some(&facts)),
     ];
     let cases = cases.map(|(roots, log, log_states, volume, facts)| {
         let input = SealInput {

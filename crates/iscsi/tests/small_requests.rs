@@ -111,73 +111,24 @@ fn each_command_has_a_bound_of_work_and_memory() {
     fill_list(&mut unmap_all, &all);
     fill_list(&mut unmap_many, &too_many);
     let block = vec![1; 512];
+    #[rustfmt::skip]
     let rows: Vec<(&str, Vec<u8>, &[u8], Bound)> = vec![
-        (
-            "REPORT LUNS",
-            vec![0xa0, 0, 0, 0, 0, 0, F, F, F, F, 0, 0],
-            &[],
-            NONE,
-        ),
+        ("REPORT LUNS", vec![0xa0, 0, 0, 0, 0, 0, F, F, F, F, 0, 0], &[], NONE),
         ("INQUIRY", vec![0x12, 1, 0x83, F, F, 0], &[], NONE),
-        (
-            "MODE SENSE",
-            vec![0x5a, 0, 0x3f, F, 0, 0, 0, F, F, 0],
-            &[],
-            NONE,
-        ),
-        (
-            "LOG SENSE",
-            vec![0x4d, 0, 0, 0, 0, 0, 0, F, F, 0],
-            &[],
-            NONE,
-        ),
-        (
-            "READ FULL STATUS",
-            vec![0x5e, 3, 0, 0, 0, 0, 0, F, F, 0],
-            &[],
-            NONE,
-        ),
-        (
-            "REPORT OPCODES",
-            vec![0xa3, 0x0c, 0x80, 0, 0, 0, F, F, F, F, 0, 0],
-            &[],
-            NONE,
-        ),
+        ("MODE SENSE", vec![0x5a, 0, 0x3f, F, 0, 0, 0, F, F, 0], &[], NONE),
+        ("LOG SENSE", vec![0x4d, 0, 0, 0, 0, 0, 0, F, F, 0], &[], NONE),
+        ("READ FULL STATUS", vec![0x5e, 3, 0, 0, 0, 0, 0, F, F, 0], &[], NONE),
+        ("REPORT OPCODES", vec![0xa3, 0x0c, 0x80, 0, 0, 0, F, F, F, F, 0, 0], &[], NONE),
         ("EXTENDED COPY", long(0x83, 0, u32::MAX), &[], NONE),
         ("READ", long(0x88, 0, u32::MAX), &[], NONE),
-        (
-            "GET LBA STATUS",
-            long(0x9e, 0x12, u32::MAX),
-            &[],
-            Bound(0, 0, 0, 256),
-        ),
-        (
-            "VERIFY",
-            long(0x8f, 0, 1 << 20),
-            &[],
-            Bound(512 * MIB, 0, 0, 0),
-        ),
+        ("GET LBA STATUS", long(0x9e, 0x12, u32::MAX), &[], Bound(0, 0, 0, 256)),
+        ("VERIFY", long(0x8f, 0, 1 << 20), &[], Bound(512 * MIB, 0, 0, 0)),
         ("VERIFY of all", long(0x8f, 0, u32::MAX), &[], NONE),
-        (
-            "PRE-FETCH of all",
-            long(0x90, 0, 0),
-            &[],
-            Bound(MIB, 0, 0, 0),
-        ),
+        ("PRE-FETCH of all", long(0x90, 0, 0), &[], Bound(MIB, 0, 0, 0)),
         ("SYNCHRONIZE CACHE", long(0x91, 0, 0), &[], NONE),
-        (
-            "WRITE SAME",
-            long(0x93, 0, 0xffff),
-            &block,
-            Bound(0, 32 * MIB, 0, 0),
-        ),
+        ("WRITE SAME", long(0x93, 0, 0xffff), &block, Bound(0, 32 * MIB, 0, 0)),
         ("WRITE SAME of all", long(0x93, 0, u32::MAX), &block, NONE),
-        (
-            "WRITE SAME of zeros",
-            long(0x93, 1, 0xffff),
-            &[],
-            Bound(0, 0, 32 * MIB, 0),
-        ),
+        ("WRITE SAME of zeros", long(0x93, 1, 0xffff), &[], Bound(0, 0, 32 * MIB, 0)),
         ("UNMAP", unmap_all, &all, Bound(0, 0, 512 * MIB, 0)),
         ("UNMAP of many ranges", unmap_many, &too_many, NONE),
     ];

@@ -183,30 +183,15 @@ fn what_is_not_a_file_is_refused_at_once() {
     let fifo = dir.path().join("fifo");
     let mode = Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, mode, 0).expect("mkfifo");
+    #[rustfmt::skip]
     let refused = [
         (MaterialFormat::Raw, fifo.as_path(), "a FIFO"),
         (MaterialFormat::Passphrase, &fifo, "a FIFO"),
         (MaterialFormat::Raw, dir.path(), "a directory"),
-        (
-            MaterialFormat::Raw,
-            Path::new("/dev/zero"),
-            "a character device",
-        ),
-        (
-            MaterialFormat::Raw,
-            Path::new("/dev/null"),
-            "a character device",
-        ),
-        (
-            MaterialFormat::Hex,
-            Path::new("/dev/zero"),
-            "a character device",
-        ),
-        (
-            MaterialFormat::Passphrase,
-            Path::new("/dev/zero"),
-            "a character device",
-        ),
+        (MaterialFormat::Raw, Path::new("/dev/zero"), "a character device"),
+        (MaterialFormat::Raw, Path::new("/dev/null"), "a character device"),
+        (MaterialFormat::Hex, Path::new("/dev/zero"), "a character device"),
+        (MaterialFormat::Passphrase, Path::new("/dev/zero"), "a character device"),
         (MaterialFormat::Raw, Path::new("/dev/ptmx"), "a terminal"),
     ];
     for (format, path, expected) in refused {

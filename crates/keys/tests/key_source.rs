@@ -12,29 +12,14 @@ fn file(path: &str) -> Location {
 
 #[test]
 fn accepts_and_writes_back() {
+    #[rustfmt::skip]
     let sources = [
-        (
-            "passphrase,prompt",
-            MaterialFormat::Passphrase,
-            Location::Prompt,
-        ),
+        ("passphrase,prompt", MaterialFormat::Passphrase, Location::Prompt),
         ("hex,prompt", MaterialFormat::Hex, Location::Prompt),
-        (
-            "raw,file:///etc/keys/k",
-            MaterialFormat::Raw,
-            file("/etc/keys/k"),
-        ),
+        ("raw,file:///etc/keys/k", MaterialFormat::Raw, file("/etc/keys/k")),
         ("hex,file:///k", MaterialFormat::Hex, file("/k")),
-        (
-            "passphrase,file:///a,b/c:d",
-            MaterialFormat::Passphrase,
-            file("/a,b/c:d"),
-        ),
-        (
-            "raw,file:///a%20b/100%25",
-            MaterialFormat::Raw,
-            file("/a b/100%"),
-        ),
+        ("passphrase,file:///a,b/c:d", MaterialFormat::Passphrase, file("/a,b/c:d")),
+        ("raw,file:///a%20b/100%25", MaterialFormat::Raw, file("/a b/100%")),
         ("raw,file:///%3F%23%0A", MaterialFormat::Raw, file("/?#\n")),
         ("raw,file:///caf%C3%A9", MaterialFormat::Raw, file("/café")),
     ];
@@ -49,16 +34,15 @@ fn accepts_and_writes_back() {
 
 #[test]
 fn other_spellings_of_a_path_are_accepted() {
-    for (text, written) in [
+    #[rustfmt::skip]
+    let rows = [
         ("raw,file:///a%2fb", "raw,file:///a/b"),
         ("raw,file:///%41", "raw,file:///A"),
         ("raw,file:///café", "raw,file:///caf%C3%A9"),
         ("raw,file:///a b", "raw,file:///a%20b"),
-        (
-            "raw,tpm2:#pin=no&bank=sha256&pcrs=11+7+7",
-            "raw,tpm2:#pcrs=7+11",
-        ),
-    ] {
+        ("raw,tpm2:#pin=no&bank=sha256&pcrs=11+7+7", "raw,tpm2:#pcrs=7+11"),
+    ];
+    for (text, written) in rows {
         let source: KeySource = text.parse().expect(text);
         assert_eq!(source.to_string(), written);
         assert_eq!(written.parse::<KeySource>().expect(written), source);
@@ -102,6 +86,7 @@ fn every_byte_of_a_path_survives() {
 
 #[test]
 fn refuses_with_a_reason() {
+    #[rustfmt::skip]
     let refused = [
         ("", "FORMAT,LOCATION"),
         ("passphrase", "FORMAT,LOCATION"),
@@ -113,19 +98,13 @@ fn refuses_with_a_reason() {
         ("passphrase,/etc/keys/k", "prompt or a file URL"),
         ("passphrase,ftp://host/k", "prompt or a file URL"),
         ("raw,prompt", "cannot be typed; use hex,prompt"),
-        (
-            "raw,file:/etc/keys/k",
-            "write three slashes: file:///etc/keys/k",
-        ),
+        ("raw,file:/etc/keys/k", "write three slashes: file:///etc/keys/k"),
         ("raw,file:etc/keys/k", "must be absolute"),
         ("raw,file://", "must be absolute"),
         ("raw,file://etc", "must be absolute"),
         ("raw,file:", "must be absolute"),
         ("raw,file://host/etc/k", "leave out the host: file:///etc/k"),
-        (
-            "raw,file://localhost/etc/k",
-            "leave out the host: file:///etc/k",
-        ),
+        ("raw,file://localhost/etc/k", "leave out the host: file:///etc/k"),
         ("raw,file:///a%", "write % itself as %25"),
         ("raw,file:///a%2", "write % itself as %25"),
         ("raw,file:///a%zz", "write % itself as %25"),
@@ -140,36 +119,18 @@ fn refuses_with_a_reason() {
         ("raw,https://host/key#k", "#ca=/etc/keys/ca.pem"),
         ("raw,https://host/key#ca=k", "#ca=/etc/keys/ca.pem"),
         ("raw,exec:program", "must be absolute"),
-        (
-            "raw,exec://host/program",
-            "leave out the host: exec:///program",
-        ),
+        ("raw,exec://host/program", "leave out the host: exec:///program"),
         ("raw,exec:///program?a b", "without spaces"),
         ("raw,unix:/run/s", "write three slashes: unix:///run/s"),
         ("raw,pkcs11:token=t?module-path=/m", "names an object"),
         ("raw,pkcs11:object=k", "names the module"),
         ("raw,pkcs11:object=k?module-path=m", "names the module"),
-        (
-            "raw,pkcs11:object=k?module-path=/m&pin-value=1234",
-            "pin-source",
-        ),
-        (
-            "raw,pkcs11:object=k?module-path=/m&pin-source=file:pin",
-            "from the root",
-        ),
-        (
-            "raw,pkcs11:object=k?module-path=/m&pin-source=|cat",
-            "from the root",
-        ),
-        (
-            "raw,pkcs11:object=k;x-y=z?module-path=/m",
-            "module-path and pin-source only",
-        ),
+        ("raw,pkcs11:object=k?module-path=/m&pin-value=1234", "pin-source"),
+        ("raw,pkcs11:object=k?module-path=/m&pin-source=file:pin", "from the root"),
+        ("raw,pkcs11:object=k?module-path=/m&pin-source=|cat", "from the root"),
+        ("raw,pkcs11:object=k;x-y=z?module-path=/m", "module-path and pin-source only"),
         ("raw,pkcs11:object=a b?module-path=/m", "as %XX"),
-        (
-            "raw,pkcs11:object=%4?module-path=/m",
-            "two hexadecimal digits",
-        ),
+        ("raw,pkcs11:object=%4?module-path=/m", "two hexadecimal digits"),
         ("raw,http://host/key", "everyone"),
         ("raw,tang:host", "tang:http://HOST:PORT"),
         ("raw,tang:file:///etc/shadow", "tang:http://HOST:PORT"),
@@ -184,15 +145,9 @@ fn refuses_with_a_reason() {
         ("raw,sss:1|tpm2:", "2 to 16 parts"),
         ("raw,sss:3|tpm2:|file:///k", "fewer parts"),
         ("raw,sss:2|tpm2:|file:///k|tpm2:", "a part twice"),
-        (
-            "raw,sss:2|tpm2:#pin=yes|tpm2:#pcrs=7&pin=yes",
-            "one TPM with a PIN",
-        ),
+        ("raw,sss:2|tpm2:#pin=yes|tpm2:#pcrs=7&pin=yes", "one TPM with a PIN"),
         ("raw,sss:1|tpm2:|prompt", "neither a prompt nor a token"),
-        (
-            "raw,sss:1|tpm2:|pkcs11:object=k?module-path=/m",
-            "neither a prompt nor a token",
-        ),
+        ("raw,sss:1|tpm2:|pkcs11:object=k?module-path=/m", "neither a prompt nor a token"),
         ("raw,sss:1|tpm2:|sss:1|tpm2:|tpm2:", "2 to 16 parts"),
         ("raw,sss:1|tpm2:|k", "prompt or a file URL"),
         ("hex,tpm2:", "raw,tpm2"),
@@ -207,10 +162,7 @@ fn refuses_with_a_reason() {
         ("raw,tpm2:#pin=0451", "never stands in a property"),
         ("raw,tpm2:#pin=yes&pin=yes", "once"),
         ("raw,tpm2:#pcr=7", "pcrs, bank and pin only"),
-        (
-            "hex,tang:http://host#thp=BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU",
-            "raw,tang",
-        ),
+        ("hex,tang:http://host#thp=BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU", "raw,tang"),
     ];
     for (text, reason) in refused {
         let error = text.parse::<KeySource>().expect_err(text);

@@ -338,62 +338,37 @@ type Reply = fn(&mut Peer, u64);
 #[test]
 fn answers_that_make_no_sense_end_the_connection() {
     // To a read of 4096 bytes at 8192.
+    #[rustfmt::skip]
     let cases: [(&str, Reply); 22] = [
         ("is no answer", |peer, _| peer.say(&[0x55; 64])),
-        ("not made", |peer, cookie| {
-            peer.chunk(cookie + 1, true, 1, &data(8192, 4096))
-        }),
+        ("not made", |peer, cookie| peer.chunk(cookie + 1, true, 1, &data(8192, 4096))),
         ("not made", |peer, _| peer.simple(0, 5)),
-        ("lacks the requested data", |peer, cookie| {
-            peer.simple(cookie, 0)
-        }),
-        ("not asked for", |peer, cookie| {
-            peer.chunk(cookie, true, 1, &data(0, 4096))
-        }),
-        ("not asked for", |peer, cookie| {
-            peer.chunk(cookie, true, 1, &data(8192, 4097))
-        }),
-        ("not asked for", |peer, cookie| {
-            peer.chunk(cookie, true, 1, &data(u64::MAX, 2))
-        }),
-        ("not asked for", |peer, cookie| {
-            peer.chunk(cookie, true, 2, &hole(8192, u32::MAX))
-        }),
+        ("lacks the requested data", |peer, cookie| peer.simple(cookie, 0)),
+        ("not asked for", |peer, cookie| peer.chunk(cookie, true, 1, &data(0, 4096))),
+        ("not asked for", |peer, cookie| peer.chunk(cookie, true, 1, &data(8192, 4097))),
+        ("not asked for", |peer, cookie| peer.chunk(cookie, true, 1, &data(u64::MAX, 2))),
+        ("not asked for", |peer, cookie| peer.chunk(cookie, true, 2, &hole(8192, u32::MAX))),
         ("twice", |peer, cookie| {
             peer.chunk(cookie, false, 1, &data(8192, 4096));
             peer.chunk(cookie, true, 2, &hole(12000, 1));
         }),
-        ("twice", |peer, cookie| {
-            peer.chunk(cookie, true, 2, &hole(8192, 0))
-        }),
-        ("gaps", |peer, cookie| {
-            peer.chunk(cookie, true, 1, &data(8192, 4095))
-        }),
+        ("twice", |peer, cookie| peer.chunk(cookie, true, 2, &hole(8192, 0))),
+        ("gaps", |peer, cookie| peer.chunk(cookie, true, 1, &data(8192, 4095))),
         ("gaps", |peer, cookie| peer.chunk(cookie, true, 0, &[])),
-        ("makes no sense", |peer, cookie| {
-            peer.chunk(cookie, false, 0, &[])
-        }),
-        ("makes no sense", |peer, cookie| {
-            peer.chunk(cookie, true, 0, &[1])
-        }),
-        ("makes no sense", |peer, cookie| {
-            peer.chunk(cookie, true, 1, &data(8192, 0))
-        }),
+        ("makes no sense", |peer, cookie| peer.chunk(cookie, false, 0, &[])),
+        ("makes no sense", |peer, cookie| peer.chunk(cookie, true, 0, &[1])),
+        ("makes no sense", |peer, cookie| peer.chunk(cookie, true, 1, &data(8192, 0))),
         ("makes no sense", |peer, cookie| {
             peer.chunk(cookie, true, 5, b"\0\0\0\x05\0\0\x10\0\0\0\0\0");
         }),
-        ("makes no sense", |peer, cookie| {
-            peer.chunk(cookie, true, 77, &[0; 9])
-        }),
+        ("makes no sense", |peer, cookie| peer.chunk(cookie, true, 77, &[0; 9])),
         ("makes no sense", |peer, cookie| {
             peer.chunk(cookie, true, 0x8001, &[0, 0, 0, 0, 0, 0]);
         }),
         ("makes no sense", |peer, cookie| {
             peer.chunk(cookie, true, 0x8001, &[0, 0, 0, 5, 0xff, 0xff, b'x']);
         }),
-        ("makes no sense", |peer, cookie| {
-            peer.chunk(cookie, true, 0x8002, &[0; 100_000])
-        }),
+        ("makes no sense", |peer, cookie| peer.chunk(cookie, true, 0x8002, &[0; 100_000])),
         ("too many parts", |peer, cookie| {
             (0..5000).for_each(|_| peer.chunk(cookie, false, 0x8001, &[0, 0, 0, 5, 0, 0]));
         }),

@@ -284,34 +284,24 @@ mod tests {
 
     #[test]
     fn addresses_have_one_spelling() {
-        for (text, spelling) in [
+        #[rustfmt::skip]
+        let rows = [
             ("nbd://host", "nbd://host/"),
             ("nbd://Host:10809/disk", "nbd://host/disk"),
-            (
-                "nbd://192.0.2.7:1/tank/vol%40a",
-                "nbd://192.0.2.7:1/tank/vol%40a",
-            ),
+            ("nbd://192.0.2.7:1/tank/vol%40a", "nbd://192.0.2.7:1/tank/vol%40a"),
             ("nbd://[2001:DB8::0:1]:/x", "nbd://[2001:db8::1]/x"),
             ("nbd://h/a b+%2b", "nbd://h/a%20b%2B%2B"),
             ("nbd://h//a", "nbd://h/%2Fa"),
             ("nbd://h/a/./b", "nbd://h/a%2F%2E%2Fb"),
-            (
-                "nbd+unix:///?socket=/run/a%20b",
-                "nbd+unix:///?socket=/run/a%20b",
-            ),
-            (
-                "nbd+unix://?socket=/run/nbd",
-                "nbd+unix:///?socket=/run/nbd",
-            ),
+            ("nbd+unix:///?socket=/run/a%20b", "nbd+unix:///?socket=/run/a%20b"),
+            ("nbd+unix://?socket=/run/nbd", "nbd+unix:///?socket=/run/nbd"),
             (
                 "nbds+unix:///x?tls-hostname=h&socket=/s&tls-certificates=/p/",
                 "nbds+unix:///x?socket=/s&tls-certificates=/p/&tls-hostname=h",
             ),
-            (
-                "nbds://h/x?tls-certificates=/pki",
-                "nbds://h/x?tls-certificates=/pki",
-            ),
-        ] {
+            ("nbds://h/x?tls-certificates=/pki", "nbds://h/x?tls-certificates=/pki"),
+        ];
+        for (text, spelling) in rows {
             let uri = NbdUri::parse(text).unwrap();
             assert_eq!(uri.to_string(), spelling);
             assert_eq!(NbdUri::parse(spelling).unwrap(), uri);

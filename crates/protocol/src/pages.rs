@@ -240,32 +240,18 @@ mod tests {
 
     #[test]
     fn reports_on_pools_find_their_page() {
-        for (state, message, page) in [
+        #[rustfmt::skip]
+        let rows = [
             ("SUSPENDED", None, "pool-suspended"),
-            (
-                "DEGRADED",
-                Some("/dev/sdb failed and is not used any more"),
-                "device-not-online",
-            ),
+            ("DEGRADED", Some("/dev/sdb failed and is not used any more"), "device-not-online"),
             ("DEGRADED", Some("something else"), "pool-degraded"),
-            (
-                "ONLINE",
-                Some("the last scrub began 40 days ago"),
-                "scrub-too-old",
-            ),
-            (
-                "ONLINE",
-                Some("/dev/sdb had errors. They were repaired."),
-                "device-errors",
-            ),
-            (
-                "ONLINE",
-                Some("97 % of the space is in use. Programs will soon get ENOSPC."),
-                "pool-full",
-            ),
+            ("ONLINE", Some("the last scrub began 40 days ago"), "scrub-too-old"),
+            ("ONLINE", Some("/dev/sdb had errors. They were repaired."), "device-errors"),
+            ("ONLINE", Some("97 % of the space is in use. Programs will soon get ENOSPC."), "pool-full"),
             ("DEGRADED", Some("A device is being resilvered."), "none"),
             ("ONLINE", None, "none"),
-        ] {
+        ];
+        for (state, message, page) in rows {
             assert_eq!(
                 name_of(GuidePage::about(state, message)),
                 page,

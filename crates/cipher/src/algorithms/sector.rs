@@ -317,32 +317,19 @@ mod tests {
         ] {
             assert_eq!(SectorSpec::read(name).expect(name).to_string(), name);
         }
-        for (api, name) in [
+        #[rustfmt::skip]
+        let rows = [
             ("capi:xts(aes)-plain64", "aes-xts-plain64"),
             ("capi:cbc(serpent)-plain", "serpent-cbc-plain"),
-            (
-                "capi:cbc(aes)-essiv:blake2s-256",
-                "aes-cbc-essiv:blake2s-256",
-            ),
-            (
-                "capi:essiv(cbc(aes),sha256)-plain64",
-                "aes-cbc-essiv:sha256",
-            ),
-            (
-                "capi:essiv(cbc(aes),blake2s-256)-plain64",
-                "aes-cbc-essiv:blake2s-256",
-            ),
+            ("capi:cbc(aes)-essiv:blake2s-256", "aes-cbc-essiv:blake2s-256"),
+            ("capi:essiv(cbc(aes),sha256)-plain64", "aes-cbc-essiv:sha256"),
+            ("capi:essiv(cbc(aes),blake2s-256)-plain64", "aes-cbc-essiv:blake2s-256"),
             ("capi:ecb(aes)", "aes-ecb"),
             ("capi:lrw(serpent)-benbi", "serpent-lrw-benbi"),
-            (
-                "capi:adiantum(xchacha12,aes)-plain64",
-                "xchacha12,aes-adiantum-plain64",
-            ),
-            (
-                "capi:adiantum(xchacha20,aes)-plain64",
-                "xchacha20,aes-adiantum-plain64",
-            ),
-        ] {
+            ("capi:adiantum(xchacha12,aes)-plain64", "xchacha12,aes-adiantum-plain64"),
+            ("capi:adiantum(xchacha20,aes)-plain64", "xchacha20,aes-adiantum-plain64"),
+        ];
+        for (api, name) in rows {
             assert_eq!(SectorSpec::read(api).expect(api).to_string(), name);
         }
         for short in ["aes", "aes-plain"] {

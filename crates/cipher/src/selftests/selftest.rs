@@ -45,42 +45,24 @@ pub(crate) struct KnownAnswer {
 }
 
 /// Computed with other implementations, see the tests.
+#[rustfmt::skip]
 pub(crate) const KNOWN: [KnownAnswer; 8] = [
     KnownAnswer {
         suite: Suite::Xaes256Gcm,
         blake3: "f4e39c78501fb49249f633ed2fec836c08d3a65a69755e9854c7847f9a9d5b5a",
     },
-    KnownAnswer {
-        suite: Suite::Aes128Gcm,
-        blake3: "5405e418a00d2dab24555ca61edf03777dbcabd31583de01d50d185cb03893bf",
-    },
-    KnownAnswer {
-        suite: Suite::Aes192Gcm,
-        blake3: "7411a632c2a54b02e4320d33a1c7b9d31908f48720c3f00c3fbd6792747f2f3c",
-    },
-    KnownAnswer {
-        suite: Suite::Aes256Gcm,
-        blake3: "789bb4c12e31c850a298625eae2b938c970047dfbd538bcd1ecb4ec26ecf94b1",
-    },
-    KnownAnswer {
-        suite: Suite::Aes128Ccm,
-        blake3: "9738c455466f32d341f8211b48da1086f8de1145cd529cade30cb2fb1a06c19d",
-    },
-    KnownAnswer {
-        suite: Suite::Aes192Ccm,
-        blake3: "9d65e651836aaa288cf03978161b9520e08c4ca5773db9e56fcfa9efa20fdf2e",
-    },
-    KnownAnswer {
-        suite: Suite::Aes256Ccm,
-        blake3: "f361f1f5e48817d5b3455ffe74bc51d141ce6ad22cc69bbad37710eec3b137d0",
-    },
+    KnownAnswer { suite: Suite::Aes128Gcm, blake3: "5405e418a00d2dab24555ca61edf03777dbcabd31583de01d50d185cb03893bf" },
+    KnownAnswer { suite: Suite::Aes192Gcm, blake3: "7411a632c2a54b02e4320d33a1c7b9d31908f48720c3f00c3fbd6792747f2f3c" },
+    KnownAnswer { suite: Suite::Aes256Gcm, blake3: "789bb4c12e31c850a298625eae2b938c970047dfbd538bcd1ecb4ec26ecf94b1" },
+    KnownAnswer { suite: Suite::Aes128Ccm, blake3: "9738c455466f32d341f8211b48da1086f8de1145cd529cade30cb2fb1a06c19d" },
+    KnownAnswer { suite: Suite::Aes192Ccm, blake3: "9d65e651836aaa288cf03978161b9520e08c4ca5773db9e56fcfa9efa20fdf2e" },
+    KnownAnswer { suite: Suite::Aes256Ccm, blake3: "f361f1f5e48817d5b3455ffe74bc51d141ce6ad22cc69bbad37710eec3b137d0" },
     KnownAnswer {
         suite: Suite::XChaCha20Poly1305,
         blake3: "c028fcbe1c088250fb3ad8c9eef20cafe94abcdbc53d3d734e46dd7301ffd8fa",
     },
 ];
 
-/// The test record.
 pub(crate) struct TestRecord {
     pub(crate) key: [u8; 32],
     pub(crate) nonce: [u8; NONCE_LEN],

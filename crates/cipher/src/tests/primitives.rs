@@ -161,22 +161,11 @@ fn check_aead(
 fn ccm_of_sp_800_38c() {
     let run = |from: u8, len: usize| -> Vec<u8> { (from..=255).take(len).collect() };
     let long_aad: Vec<u8> = (0..65536).map(|i| i as u8).collect();
+    #[rustfmt::skip]
     let examples = [
         (7, run(0, 8), 4, "7162015b", "4dac255d"),
-        (
-            8,
-            run(0, 16),
-            16,
-            "d2a1f0e051ea5f62081a7792073d593d",
-            "1fc64fbfaccd",
-        ),
-        (
-            12,
-            run(0, 20),
-            24,
-            "e3b201a9f5b71a7a9b1ceaeccd97e70b6176aad9a4428aa5",
-            "484392fbc1b09951",
-        ),
+        (8, run(0, 16), 16, "d2a1f0e051ea5f62081a7792073d593d", "1fc64fbfaccd"),
+        (12, run(0, 20), 24, "e3b201a9f5b71a7a9b1ceaeccd97e70b6176aad9a4428aa5", "484392fbc1b09951"),
         (
             13,
             long_aad,

@@ -69,24 +69,14 @@ fn the_example_of_a_key_provider() {
 fn what_gives_no_key_changes_nothing() {
     let place = Place::new();
     place.pool("tank");
-    for (source, reason) in [
-        (
-            "raw,https://127.0.0.1:1/k",
-            "key server https://127.0.0.1:1/k: ",
-        ),
-        (
-            "raw,exec:///bin/sh?$(id)",
-            "it is in none of the directories",
-        ),
-        (
-            "raw,exec:///nowhere/program",
-            "key provider /nowhere/program: ",
-        ),
-        (
-            "raw,unix:///nowhere/socket",
-            "key provider /nowhere/socket: ",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let rows = [
+        ("raw,https://127.0.0.1:1/k", "key server https://127.0.0.1:1/k: "),
+        ("raw,exec:///bin/sh?$(id)", "it is in none of the directories"),
+        ("raw,exec:///nowhere/program", "key provider /nowhere/program: "),
+        ("raw,unix:///nowhere/socket", "key provider /nowhere/socket: "),
+    ];
+    for (source, reason) in rows {
         let create = format!("create -u -o encryption=on -o keysource={source} tank/a");
         let said = place.fails(&create, NO_KEY);
         has(&said, "the key of 'tank/a': the ");

@@ -353,29 +353,15 @@ fn other_tokens_are_refused() {
             header(text)
         )
     };
-    for (token, code, why) in [
-        (
-            r#"{"type":"other","keyslots":[]}"#.to_owned(),
-            TOO_NEW,
-            "'other'",
-        ),
-        (
-            r#"{"type":"clevis","keyslots":[]}"#.to_owned(),
-            NO_KEY,
-            "sealed",
-        ),
+    #[rustfmt::skip]
+    let rows = [
+        (r#"{"type":"other","keyslots":[]}"#.to_owned(), TOO_NEW, "'other'"),
+        (r#"{"type":"clevis","keyslots":[]}"#.to_owned(), NO_KEY, "sealed"),
         (jwe(r#"{"clevis":{"pin":"yubikey"}}"#), NO_KEY, "'yubikey'"),
-        (
-            jwe(r#"{"alg":"dir","enc":"A256GCM","clevis":{"pin":"tang"}}"#),
-            NO_KEY,
-            "ECDH-ES",
-        ),
-        (
-            jwe(r#"{"alg":"ECDH-ES","enc":"A256GCM","clevis":{"pin":"tang"}}"#),
-            NO_KEY,
-            "curve",
-        ),
-    ] {
+        (jwe(r#"{"alg":"dir","enc":"A256GCM","clevis":{"pin":"tang"}}"#), NO_KEY, "ECDH-ES"),
+        (jwe(r#"{"alg":"ECDH-ES","enc":"A256GCM","clevis":{"pin":"tang"}}"#), NO_KEY, "curve"),
+    ];
+    for (token, code, why) in rows {
         let id = import(&token);
         let line = format!("open --test-passphrase --token-only --token-id {id} {{DIR}}/image");
         has(&ends(&place, code, &line, "").err, why);

@@ -252,36 +252,22 @@ fn a_refused_mount_says_why_and_mounts_nothing() {
     let read_only = rustix::mount::MountFlags::RDONLY;
     rustix::mount::mount("none", &below, "tmpfs", read_only, None).unwrap();
     let missing = below.join("missing");
-    for (line, code, why) in [
+    #[rustfmt::skip]
+    let rows = [
         (
             format!("tank/a {}", full.display()),
             BUSY,
             "is not empty: it has 'content', of root; --take-in moves that into the dataset, -O hides it",
         ),
-        (
-            "tank/off".to_owned(),
-            PERMISSION,
-            "set canmount=noauto tank/off",
-        ),
-        (
-            format!("tank/off {}", dir.display()),
-            PERMISSION,
-            "canmount is off",
-        ),
+        ("tank/off".to_owned(), PERMISSION, "set canmount=noauto tank/off"),
+        (format!("tank/off {}", dir.display()), PERMISSION, "canmount is off"),
         ("tank/none".to_owned(), USAGE, "has no mountpoint"),
         ("tank/a@1".to_owned(), USAGE, "has no mountpoint"),
         ("tank/volume".to_owned(), USAGE, "is a volume"),
-        (
-            format!("tank/a {}", file.display()),
-            OTHER,
-            "Not a directory",
-        ),
-        (
-            format!("tank/a {}", missing.display()),
-            PERMISSION,
-            "Read-only file system",
-        ),
-    ] {
+        (format!("tank/a {}", file.display()), OTHER, "Not a directory"),
+        (format!("tank/a {}", missing.display()), PERMISSION, "Read-only file system"),
+    ];
+    for (line, code, why) in rows {
         place.refuses(&format!("mount {line}"), code, why);
     }
     rustix::mount::unmount(&below, UnmountFlags::empty()).unwrap();

@@ -187,29 +187,14 @@ fn nothing_but_the_snapshots_of_the_dataset_is_believed() {
         let line = format!("versions -r mon {}/{file}", home.display());
         place.refuses(&line, NOT_FOUND, "does not have it");
     }
+    #[rustfmt::skip]
     let refused = [
         ("versions {DIR}/nothing", USAGE, "not in a mounted dataset"),
         ("versions {DIR}/home", USAGE, "name a file in one"),
-        (
-            "versions {DIR}/home/.snapshot/mon/sub",
-            USAGE,
-            "is in a snapshot",
-        ),
-        (
-            "versions -r ../mon {DIR}/home/sub",
-            USAGE,
-            "not the name of a snapshot",
-        ),
-        (
-            "versions -r tank/other@mon {DIR}/home/sub",
-            USAGE,
-            "leave out the dataset",
-        ),
-        (
-            "versions -r tue {DIR}/home/sub",
-            NOT_FOUND,
-            "there is no snapshot 'tue'",
-        ),
+        ("versions {DIR}/home/.snapshot/mon/sub", USAGE, "is in a snapshot"),
+        ("versions -r ../mon {DIR}/home/sub", USAGE, "not the name of a snapshot"),
+        ("versions -r tank/other@mon {DIR}/home/sub", USAGE, "leave out the dataset"),
+        ("versions -r tue {DIR}/home/sub", NOT_FOUND, "there is no snapshot 'tue'"),
         ("versions {DIR}/home/gone/../sub", NOT_FOUND, "'..' below"),
     ];
     for (line, code, why) in refused {

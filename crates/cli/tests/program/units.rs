@@ -52,21 +52,10 @@ const NO_NETWORK: &str =
     "PrivateNetwork IPAddressDeny SocketBindDeny RestrictNetworkInterfaces NetworkNamespacePath";
 
 /// The promises of the documents, in their words, and their needs in the unit of the system.
+#[rustfmt::skip]
 const FEATURES: &[(&str, &str, &[Need])] = &[
-    (
-        README,
-        "HTTPS server",
-        &[Families("AF_INET AF_INET6"), Without(NO_NETWORK)],
-    ),
-    (
-        SERVING,
-        "--listen 0.0.0.0:10809",
-        &[
-            Families("AF_INET AF_INET6"),
-            Without(NO_NETWORK),
-            Calls("listen accept4"),
-        ],
-    ),
+    (README, "HTTPS server", &[Families("AF_INET AF_INET6"), Without(NO_NETWORK)]),
+    (SERVING, "--listen 0.0.0.0:10809", &[Families("AF_INET AF_INET6"), Without(NO_NETWORK), Calls("listen accept4")]),
     (
         README,
         "PKCS#11 token",
@@ -76,11 +65,7 @@ const FEATURES: &[(&str, &str, &[Need])] = &[
             Without("MemoryDenyWriteExecute"),
         ],
     ),
-    (
-        PROVIDERS,
-        "`exec:///PROGRAM?ARGUMENT`",
-        &[Calls("execve clone3 kill ioctl"), Without(NO_DEVICES)],
-    ),
+    (PROVIDERS, "`exec:///PROGRAM?ARGUMENT`", &[Calls("execve clone3 kill ioctl"), Without(NO_DEVICES)]),
     (
         PROVIDERS,
         "`/run/strongroom/key-providers`",
@@ -109,11 +94,7 @@ const FEATURES: &[(&str, &str, &[Need])] = &[
             Calls("mlock mlock2 madvise"),
         ],
     ),
-    (
-        README,
-        "on files or disks",
-        &[Without(NO_DEVICES), Calls("ioctl fallocate")],
-    ),
+    (README, "on files or disks", &[Without(NO_DEVICES), Calls("ioctl fallocate")]),
     (
         PERFORMANCE,
         "may yield processors (`CAP_SYS_NICE`",
@@ -139,21 +120,13 @@ const FEATURES: &[(&str, &str, &[Need])] = &[
             Calls("execve clone3 setgroups setgid setuid setpgid kill waitid"),
         ],
     ),
-    (
-        SHARING,
-        "/run/strongroom/zones",
-        &[Is("RuntimeDirectory", "strongroom")],
-    ),
+    (SHARING, "/run/strongroom/zones", &[Is("RuntimeDirectory", "strongroom")]),
     (
         INSTALL,
         "tells it when the pools are imported and the datasets are mounted",
         &[Is("Type", "notify"), Is("TimeoutStartSec", "infinity")],
     ),
-    (
-        WRONG,
-        "journal",
-        &[Without("StandardOutput StandardError LogNamespace")],
-    ),
+    (WRONG, "journal", &[Without("StandardOutput StandardError LogNamespace")]),
 ];
 
 /// The directives of a unit, with the last value that each gets.
@@ -376,27 +349,17 @@ fn systemd_understands_what_the_generator_writes() {
     assert_eq!(said.lines().count(), 3, "{said}");
 
     let data = "srv-a\\x20b.mount";
-    for (name, wanted) in [
-        (
-            data,
-            "What=tank/data\nWhere=/srv/a b\nType=strongroom\nOptions=noatime\n",
-        ),
+    #[rustfmt::skip]
+    let rows = [
+        (data, "What=tank/data\nWhere=/srv/a b\nType=strongroom\nOptions=noatime\n"),
         (data, "After=b.service\n"),
         (data, "Before=umount.target\n"),
-        (
-            "srv-www.mount",
-            "Requires=strongroom.service\nAfter=strongroom.service ",
-        ),
+        ("srv-www.mount", "Requires=strongroom.service\nAfter=strongroom.service "),
         ("mnt-hand.mount", "What=tank/%%n\n"),
-        (
-            "strongroom-luks-one.service",
-            "--key-file \"/etc/$$key\" --allow-discards -- ",
-        ),
-        (
-            "strongroom-luks-two.service",
-            "luks open --token-only --readonly -- \"/dev/disk/by-uuid/1-2\" \"two\"\n",
-        ),
-    ] {
+        ("strongroom-luks-one.service", "--key-file \"/etc/$$key\" --allow-discards -- "),
+        ("strongroom-luks-two.service", "luks open --token-only --readonly -- \"/dev/disk/by-uuid/1-2\" \"two\"\n"),
+    ];
+    for (name, wanted) in rows {
         has(
             &fs::read_to_string(units.join(name)).unwrap_or_default(),
             wanted,

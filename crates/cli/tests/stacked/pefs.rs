@@ -77,44 +77,18 @@ fn what_cannot_be_done_changes_nothing() {
     place.ok("pefs addchain -f -Z -j {DIR}/first {DIR}/lower");
     place.ok("pefs addchain -f -j {DIR}/second -J {DIR}/first {DIR}/lower");
     let before = fs::read(place.path("lower/.pefs.db")).expect("read");
-    for (line, code, why) in [
-        (
-            "addchain -f -Z -j {DIR}/first {DIR}/lower",
-            PEFS_EXISTS,
-            "has a record",
-        ),
-        (
-            "addchain -f -j {DIR}/third -J {DIR}/third {DIR}/lower",
-            PEFS_INVALID,
-            "circle",
-        ),
-        (
-            "delchain -f -j {DIR}/third {DIR}/lower",
-            PEFS_INVALID,
-            "no record",
-        ),
-        (
-            "addchain -f -Z -j {DIR}/first {DIR}/none",
-            PEFS_NO_ENTRY,
-            "none",
-        ),
-        (
-            "addchain -Z -j {DIR}/first {DIR}/lower",
-            PEFS_NO_ENTRY,
-            "with -f",
-        ),
+    #[rustfmt::skip]
+    let rows = [
+        ("addchain -f -Z -j {DIR}/first {DIR}/lower", PEFS_EXISTS, "has a record"),
+        ("addchain -f -j {DIR}/third -J {DIR}/third {DIR}/lower", PEFS_INVALID, "circle"),
+        ("delchain -f -j {DIR}/third {DIR}/lower", PEFS_INVALID, "no record"),
+        ("addchain -f -Z -j {DIR}/first {DIR}/none", PEFS_NO_ENTRY, "none"),
+        ("addchain -Z -j {DIR}/first {DIR}/lower", PEFS_NO_ENTRY, "with -f"),
         ("addchain -f -Z -p {DIR}/lower", PEFS_USAGE, ""),
-        (
-            "addchain -f -Z -a aes -j {DIR}/third {DIR}/lower",
-            PEFS_USAGE,
-            "showalgs",
-        ),
-        (
-            "randomchain -f -n 9 -N 8 {DIR}/lower",
-            PEFS_USAGE,
-            "-n is at most -N",
-        ),
-    ] {
+        ("addchain -f -Z -a aes -j {DIR}/third {DIR}/lower", PEFS_USAGE, "showalgs"),
+        ("randomchain -f -n 9 -N 8 {DIR}/lower", PEFS_USAGE, "-n is at most -N"),
+    ];
+    for (line, code, why) in rows {
         // The link would override what is typed.
         if line.contains("-a") {
             fs::remove_file(place.path("lower/.pefs.conf")).expect("removed");

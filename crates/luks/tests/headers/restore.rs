@@ -62,58 +62,21 @@ impl Judge {
 const PBKDF: [&str; 4] = ["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"];
 
 /// LUKS1 and LUKS2, with data at many offsets, in sectors, and with a header in a file of its own.
+#[rustfmt::skip]
 const SHAPES: [(&str, &[&str], bool); 14] = [
     ("luks1", &[], false),
-    (
-        "luks1",
-        &[
-            "--key-size",
-            "128",
-            "--cipher",
-            "aes-cbc-essiv:sha256",
-            "--offset",
-            "1056",
-        ],
-        false,
-    ),
+    ("luks1", &["--key-size", "128", "--cipher", "aes-cbc-essiv:sha256", "--offset", "1056"], false),
     ("luks1", &["--key-size", "256", "--offset", "2112"], false),
     ("luks1", &["--offset", "4096"], false),
     ("luks1", &["--offset", "6144"], false),
     ("luks1", &["--offset", "8192"], false),
     ("luks1", &[], true),
     ("luks2", &[], false),
-    (
-        "luks2",
-        &["--luks2-keyslots-size", "512k", "--offset", "2048"],
-        false,
-    ),
-    (
-        "luks2",
-        &["--luks2-keyslots-size", "1m", "--offset", "4096"],
-        false,
-    ),
-    (
-        "luks2",
-        &["--luks2-keyslots-size", "2m", "--offset", "8192"],
-        false,
-    ),
-    (
-        "luks2",
-        &[
-            "--luks2-metadata-size",
-            "64k",
-            "--luks2-keyslots-size",
-            "1m",
-            "--offset",
-            "4096",
-        ],
-        false,
-    ),
-    (
-        "luks2",
-        &["--luks2-keyslots-size", "4m", "--offset", "16384"],
-        false,
-    ),
+    ("luks2", &["--luks2-keyslots-size", "512k", "--offset", "2048"], false),
+    ("luks2", &["--luks2-keyslots-size", "1m", "--offset", "4096"], false),
+    ("luks2", &["--luks2-keyslots-size", "2m", "--offset", "8192"], false),
+    ("luks2", &["--luks2-metadata-size", "64k", "--luks2-keyslots-size", "1m", "--offset", "4096"], false),
+    ("luks2", &["--luks2-keyslots-size", "4m", "--offset", "16384"], false),
     ("luks2", &[], true),
 ];
 

@@ -343,24 +343,13 @@ fn what_was_paused_is_ended_by_cryptsetup() {
 #[test]
 fn what_cryptsetup_left_opens_and_is_ended_here() {
     let Some(judge) = Judge::new() else { return };
+    #[rustfmt::skip]
     let cases = [
         (EncryptInPlace, "--encrypt --reduce-device-size 1M"),
-        (
-            EncryptBeside(checksum()),
-            "--encrypt --header header --resilience checksum",
-        ),
-        (
-            EncryptBeside(Protection::Journal),
-            "--encrypt --header header --resilience journal",
-        ),
-        (
-            Decrypt(checksum()),
-            "--decrypt --header header --resilience checksum",
-        ),
-        (
-            Decrypt(Protection::Journal),
-            "--decrypt --header header --resilience journal",
-        ),
+        (EncryptBeside(checksum()), "--encrypt --header header --resilience checksum"),
+        (EncryptBeside(Protection::Journal), "--encrypt --header header --resilience journal"),
+        (Decrypt(checksum()), "--decrypt --header header --resilience checksum"),
+        (Decrypt(Protection::Journal), "--decrypt --header header --resilience journal"),
         // Not the decryption whose header cryptsetup exports: its hot zone of 1 MiB does not fit these small devices.
     ];
     for (form, options) in cases {

@@ -202,27 +202,17 @@ fn an_emulator_of_google_needs_no_credentials() {
 
 #[test]
 fn strange_answers_are_no_success() {
-    for strange in [
+    #[rustfmt::skip]
+    let rows = [
         "nonsense\r\n\r\n".to_owned(),
         answer(200, "", "<html>log in to the hotel</html>"),
-        answer(
-            206,
-            "content-range: bytes 5-9/10\r\netag: \"1\"\r\n",
-            "01234",
-        ),
-        answer(
-            206,
-            &format!("content-range: bytes 0-5/{}\r\n", i128::MIN),
-            "",
-        ),
+        answer(206, "content-range: bytes 5-9/10\r\netag: \"1\"\r\n", "01234"),
+        answer(206, &format!("content-range: bytes 0-5/{}\r\n", i128::MIN), ""),
         answer(206, "content-range: bytes 9-8/10\r\netag: \"1\"\r\n", ""),
-        answer(
-            206,
-            "content-range: bytes 0-18446744073709551615/9\r\netag: \"1\"\r\n",
-            "01234",
-        ),
+        answer(206, "content-range: bytes 0-18446744073709551615/9\r\netag: \"1\"\r\n", "01234"),
         answer(416, "content-range: bytes */99\r\n", ""),
-    ] {
+    ];
+    for strange in rows {
         let server = WrittenAnswers::new(vec![strange.clone()]);
         let read = Client::s3(server.port, "bucket", KEY).get("log/7", 0, 10);
         assert!(read.is_err(), "{strange}: {read:?}");
@@ -249,17 +239,10 @@ fn settings_are_checked_before_the_first_request() {
         ("AWS_ACCESS_KEY_ID", KEY.0),
         ("AWS_SECRET_ACCESS_KEY", KEY.1),
     ];
-    for (address, pairs, words) in [
-        (
-            &s3,
-            vec![("AWS_ENDPOINT_URL", "http://127.0.0.1:1")],
-            "AWS_ALLOW_HTTP=true",
-        ),
-        (
-            &s3,
-            vec![("AWS_ENDPOINT_URL", "https://me:pass@host")],
-            "a user or a password",
-        ),
+    #[rustfmt::skip]
+    let rows = [
+        (&s3, vec![("AWS_ENDPOINT_URL", "http://127.0.0.1:1")], "AWS_ALLOW_HTTP=true"),
+        (&s3, vec![("AWS_ENDPOINT_URL", "https://me:pass@host")], "a user or a password"),
         (&s3, vec![("AWS_ENDPOINT_URL", "host:1/x y")], "no address"),
         (&s3, vec![("AWS_CA_BUNDLE", "/dev/null")], "/dev/null"),
         (&s3, vec![("AWS_CA_BUNDLE", "/missing")], "/missing"),
@@ -272,12 +255,9 @@ fn settings_are_checked_before_the_first_request() {
             ],
             "",
         ),
-        (
-            &other(StoreProvider::Gcs),
-            vec![("GOOGLE_SERVICE_ACCOUNT_KEY", "{no json")],
-            "",
-        ),
-    ] {
+        (&other(StoreProvider::Gcs), vec![("GOOGLE_SERVICE_ACCOUNT_KEY", "{no json")], ""),
+    ];
+    for (address, pairs, words) in rows {
         let pairs: Vec<_> = key.iter().chain(&pairs).copied().collect();
         let error = match connect_with(address, &settings(&pairs)) {
             Err(error) => error,

@@ -149,38 +149,22 @@ impl ObjectStore for DefectiveStore {
 
 #[test]
 fn each_defect_is_found() {
-    for (defect, broken) in [
+    #[rustfmt::skip]
+    let rows = [
         (Defect::Absent, vec![]),
         (Defect::LooksFirst, vec![StoreGuarantee::OneWinner]),
-        (
-            Defect::LooksBeforeItReceives,
-            vec![StoreGuarantee::OneWinner],
-        ),
-        (
-            Defect::IgnoresCondition,
-            vec![StoreGuarantee::CreateOnce, StoreGuarantee::OneWinner],
-        ),
-        (
-            Defect::RefusesTooLate,
-            vec![StoreGuarantee::CreateOnce, StoreGuarantee::OneWinner],
-        ),
+        (Defect::LooksBeforeItReceives, vec![StoreGuarantee::OneWinner]),
+        (Defect::IgnoresCondition, vec![StoreGuarantee::CreateOnce, StoreGuarantee::OneWinner]),
+        (Defect::RefusesTooLate, vec![StoreGuarantee::CreateOnce, StoreGuarantee::OneWinner]),
         (Defect::ForgetsRange, vec![StoreGuarantee::RangedRead]),
-        (
-            Defect::CutsLargeObjects,
-            vec![StoreGuarantee::LargeObjects, StoreGuarantee::OneWinner],
-        ),
+        (Defect::CutsLargeObjects, vec![StoreGuarantee::LargeObjects, StoreGuarantee::OneWinner]),
         (Defect::ListsBackwards, vec![StoreGuarantee::OrderedList]),
         (Defect::IgnoresStart, vec![StoreGuarantee::OrderedList]),
         (Defect::KeepsOldBytes, vec![StoreGuarantee::ReplaceAtOnce]),
-        (
-            Defect::KeepsRemovedObjects,
-            vec![StoreGuarantee::DeleteAtOnce],
-        ),
-        (
-            Defect::LosesNewObjects,
-            vec![StoreGuarantee::ReadAfterWrite],
-        ),
-    ] {
+        (Defect::KeepsRemovedObjects, vec![StoreGuarantee::DeleteAtOnce]),
+        (Defect::LosesNewObjects, vec![StoreGuarantee::ReadAfterWrite]),
+    ];
+    for (defect, broken) in rows {
         let store: Arc<dyn ObjectStore> = Arc::new(DefectiveStore {
             defect,
             objects: Arc::default(),

@@ -129,7 +129,8 @@ fn what_a_shell_would_do_is_refused_with_its_line() {
 
 #[test]
 fn what_has_no_meaning_is_refused_with_its_line() {
-    for (text, line, noun) in [
+    #[rustfmt::skip]
+    let rows = [
         ("targets = [", 1, "the file"),
         ("x = 5", 1, "x"),
         ("[targets]\na = \"b\"", 1, "targets"),
@@ -145,91 +146,31 @@ fn what_has_no_meaning_is_refused_with_its_line() {
         ("default_tpg = \"x\"", 1, "default_tpg"),
         ("default_target_type = \"fc\"", 1, "default_target_type"),
         ("targets = [\"a\"]\na_tpg = \"x\"", 2, "a_tpg"),
-        (
-            "target_portal_groups = [\"g\"]\ng_portals = [\"host:3260\"]",
-            2,
-            "g_portals",
-        ),
-        (
-            "target_portal_groups = [\"g\"]\ng_portals = [\"1.2.3.4:0\"]",
-            2,
-            "g_portals",
-        ),
+        ("target_portal_groups = [\"g\"]\ng_portals = [\"host:3260\"]", 2, "g_portals"),
+        ("target_portal_groups = [\"g\"]\ng_portals = [\"1.2.3.4:0\"]", 2, "g_portals"),
         ("a_redirect = \"192.0.2.1\"", 1, "a_redirect"),
-        (
-            "target_portal_groups = [\"g\"]\ng_redirect = \"elsewhere\"",
-            2,
-            "g_redirect",
-        ),
-        (
-            "target_portal_groups = [\"g\"]\ng_redirect = \"g\"",
-            2,
-            "g_redirect",
-        ),
-        (
-            "target_portal_groups = [\"g\"]\ng_redirect = \"[::]\"",
-            2,
-            "g_redirect",
-        ),
-        (
-            "target_portal_groups = [\"g\"]\ng_portals = [\"1.2.3.4\"]\ng_redirect = \"1.2.3.4\"",
-            3,
-            "g_redirect",
-        ),
-        (
-            "target_portal_groups = [\"g\", \"h\"]\ng_redirect = \"h\"",
-            2,
-            "g_redirect",
-        ),
-        (
-            "target_portal_groups = [\"g\"]\ng_redirect_permanently = true",
-            2,
-            "g_redirect_permanently",
-        ),
+        ("target_portal_groups = [\"g\"]\ng_redirect = \"elsewhere\"", 2, "g_redirect"),
+        ("target_portal_groups = [\"g\"]\ng_redirect = \"g\"", 2, "g_redirect"),
+        ("target_portal_groups = [\"g\"]\ng_redirect = \"[::]\"", 2, "g_redirect"),
+        ("target_portal_groups = [\"g\"]\ng_portals = [\"1.2.3.4\"]\ng_redirect = \"1.2.3.4\"", 3, "g_redirect"),
+        ("target_portal_groups = [\"g\", \"h\"]\ng_redirect = \"h\"", 2, "g_redirect"),
+        ("target_portal_groups = [\"g\"]\ng_redirect_permanently = true", 2, "g_redirect_permanently"),
         ("targets = [\"a\"]\na_iqn = \"disk\"", 2, "a_iqn"),
-        (
-            "targets = [\"a\", \"b\"]\na_iqn = \"iqn.x:b\"\nb_iqn = \"iqn.X:B\"",
-            1,
-            "targets",
-        ),
+        ("targets = [\"a\", \"b\"]\na_iqn = \"iqn.x:b\"\nb_iqn = \"iqn.X:B\"", 1, "targets"),
         ("identities = [\"i\"]", 1, "identities"),
         ("identities = [\"i\"]\ni_lu = \"tank/a\"", 1, "identities"),
-        (
-            "identities = [\"i\"]\ni_lu = \"tank/a\"\ni_lun = \"16384\"",
-            3,
-            "i_lun",
-        ),
-        (
-            "identities = [\"i\"]\ni_lu = \"tank/a\"\ni_naa = \"60\"",
-            3,
-            "i_naa",
-        ),
-        (
-            "identities = [\"i\"]\ni_lu = \"tank/a\"\ni_serial = \" 1\"",
-            3,
-            "i_serial",
-        ),
-        (
-            "identities = [\"i\"]\ni_lu = \"tank/a\"\ni_block_size = \"520\"",
-            3,
-            "i_block_size",
-        ),
+        ("identities = [\"i\"]\ni_lu = \"tank/a\"\ni_lun = \"16384\"", 3, "i_lun"),
+        ("identities = [\"i\"]\ni_lu = \"tank/a\"\ni_naa = \"60\"", 3, "i_naa"),
+        ("identities = [\"i\"]\ni_lu = \"tank/a\"\ni_serial = \" 1\"", 3, "i_serial"),
+        ("identities = [\"i\"]\ni_lu = \"tank/a\"\ni_block_size = \"520\"", 3, "i_block_size"),
         (
             "identities = [\"i\",\n\"j\"]\ni_lu = \"tank/a\"\ni_serial = \"1\"\nj_lu = \"tank/b\"\nj_serial = \"1\"",
             2,
             "identities",
         ),
         ("host_groups = [\"h\"]", 1, "host_groups"),
-        (
-            "host_groups = [\"h\"]\nh_members = [\"bob\"]",
-            2,
-            "h_members",
-        ),
-        (
-            "target_groups = [\"t\"]\nt_members = [\"bob\"]",
-            2,
-            "t_members",
-        ),
+        ("host_groups = [\"h\"]\nh_members = [\"bob\"]", 2, "h_members"),
+        ("target_groups = [\"t\"]\nt_members = [\"bob\"]", 2, "t_members"),
         (
             "targets=[\"a\"]\nhost_groups = [\"h\"]\nh_members = [\"iqn.x:y\"]\ntarget_groups = [\"h\"]",
             4,
@@ -238,7 +179,8 @@ fn what_has_no_meaning_is_refused_with_its_line() {
         ("views = [\"v\"]\nv_hg = \"nobody\"", 2, "v_hg"),
         ("views = [\"v\"]\nv_tg = \"nobody\"", 2, "v_tg"),
         ("views = [\"v\"]\nv_read_only = \"yes\"", 2, "v_read_only"),
-    ] {
+    ];
+    for (text, line, noun) in rows {
         let refused = Spelling::Toml.parse(text.as_bytes()).unwrap_err();
         assert_eq!(
             (refused.line, &*refused.noun),

@@ -22,7 +22,6 @@ const SEGMENTS_MIN: u64 = 8;
 pub(crate) struct Geometry {
     /// Bytes in a segment.
     pub(crate) segment_size: u32,
-    /// The number of segments.
     pub(crate) segments: u32,
     /// Blocks in the key area.
     pub(crate) key_blocks: u32,
@@ -165,28 +164,14 @@ mod tests {
             let (segment_size, key_blocks) = choose(size);
             let g = Geometry::new("d", size, segment_size, key_blocks).unwrap();
             let block = BLOCK as u64;
+            #[rustfmt::skip]
             let mut parts = vec![
                 (g.label(HeaderSide::Front), block),
-                (
-                    g.superblock(HeaderSide::Front, 0),
-                    u64::from(RING_SLOTS) * block,
-                ),
-                (
-                    g.key_block(HeaderSide::Front, 0),
-                    u64::from(key_blocks) * block,
-                ),
-                (
-                    g.segment(0),
-                    u64::from(g.segments) * u64::from(segment_size),
-                ),
-                (
-                    g.superblock(HeaderSide::Back, 0),
-                    u64::from(RING_SLOTS) * block,
-                ),
-                (
-                    g.key_block(HeaderSide::Back, 0),
-                    u64::from(key_blocks) * block,
-                ),
+                (g.superblock(HeaderSide::Front, 0), u64::from(RING_SLOTS) * block),
+                (g.key_block(HeaderSide::Front, 0), u64::from(key_blocks) * block),
+                (g.segment(0), u64::from(g.segments) * u64::from(segment_size)),
+                (g.superblock(HeaderSide::Back, 0), u64::from(RING_SLOTS) * block),
+                (g.key_block(HeaderSide::Back, 0), u64::from(key_blocks) * block),
                 (g.label(HeaderSide::Back), block),
             ];
             parts.push((size, 0));

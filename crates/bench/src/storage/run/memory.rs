@@ -52,42 +52,13 @@ struct Workload {
     writes: u64,
 }
 
+#[rustfmt::skip]
 const WORKLOADS: [Workload; 5] = [
-    Workload {
-        name: "4K mixed, depth 1",
-        len: 4 << 10,
-        threads: 1,
-        random: false,
-        writes: 5,
-    },
-    Workload {
-        name: "4K random read, depth 32",
-        len: 4 << 10,
-        threads: 32,
-        random: true,
-        writes: 0,
-    },
-    Workload {
-        name: "4K random write, depth 32",
-        len: 4 << 10,
-        threads: 32,
-        random: true,
-        writes: 10,
-    },
-    Workload {
-        name: "1M read",
-        len: 1 << 20,
-        threads: 1,
-        random: false,
-        writes: 0,
-    },
-    Workload {
-        name: "1M write",
-        len: 1 << 20,
-        threads: 1,
-        random: false,
-        writes: 10,
-    },
+    Workload { name: "4K mixed, depth 1", len: 4 << 10, threads: 1, random: false, writes: 5 },
+    Workload { name: "4K random read, depth 32", len: 4 << 10, threads: 32, random: true, writes: 0 },
+    Workload { name: "4K random write, depth 32", len: 4 << 10, threads: 32, random: true, writes: 10 },
+    Workload { name: "1M read", len: 1 << 20, threads: 1, random: false, writes: 0 },
+    Workload { name: "1M write", len: 1 << 20, threads: 1, random: false, writes: 10 },
 ];
 
 /// The results.

@@ -12,15 +12,13 @@ pub(crate) const PASSPHRASE: &str = "correct horse battery";
 
 /// The words of the documents for things of their authors' machines, and the words for them in a test. `DIR` is the
 /// directory of the test. The rest is unchanged, but for the table of verbs in the index.
+#[rustfmt::skip]
 const PLACES: [(&str, &str); 21] = [
     ("/media/stick/", "DIR/"),
     ("/media/keys/", "DIR/"),
     ("/zones/", "DIR/"),
     ("=/export/home/darrenm", "=DIR/mnt/darrenm"),
-    (
-        "/dev/dsk/c10t600144F09ACAACD20000508E64A70001d0",
-        "DIR/disk",
-    ),
+    ("/dev/dsk/c10t600144F09ACAACD20000508E64A70001d0", "DIR/disk"),
     ("c1t1d0", "DIR/disk"),
     ("/dev/lofi/1", "luks:lofi1"),
     ("/dev/lofi ", "luks:lofi1 "),
@@ -32,45 +30,25 @@ const PLACES: [(&str, &str); 21] = [
     ("/tank/", "DIR/mnt/tank/"),
     ("/mypool", "DIR/mnt/mypool"),
     ("jot ", "seq "),
-    (
-        "7626382168311a9d",
-        "$(ls -tr DIR/lustre/.fscrypt/protectors | head -n 1)",
-    ),
-    (
-        "2c75f519b9c9959d",
-        "$(ls -t DIR/lustre/.fscrypt/protectors | head -n 1)",
-    ),
+    ("7626382168311a9d", "$(ls -tr DIR/lustre/.fscrypt/protectors | head -n 1)"),
+    ("2c75f519b9c9959d", "$(ls -t DIR/lustre/.fscrypt/protectors | head -n 1)"),
     ("16382f282d7b29ee", "$(ls DIR/lustre/.fscrypt/policies)"),
     // The host has no /eizoss.
-    (
-        "pool create -O encryption=on",
-        "pool create -m none -O encryption=on",
-    ),
+    ("pool create -O encryption=on", "pool create -m none -O encryption=on"),
     ("pool create mypool", "pool create -m DIR/mnt/mypool mypool"),
 ];
 
 /// The needs of lines, by name: commands that are run before them.
+#[rustfmt::skip]
 const SETUPS: [(&str, &[&str]); 10] = [
     ("none", &[]),
     ("x86-64", &[]),
-    (
-        "tank",
-        &["strongroom pool create -s 128M -m DIR/mnt/tank tank DIR/tank"],
-    ),
-    (
-        "projects",
-        &["strongroom pool create -s 128M -m DIR/mnt/projects projects DIR/projects"],
-    ),
-    (
-        "rpool",
-        &["strongroom pool create -s 192M -m DIR/mnt/rpool rpool DIR/rpool"],
-    ),
+    ("tank", &["strongroom pool create -s 128M -m DIR/mnt/tank tank DIR/tank"]),
+    ("projects", &["strongroom pool create -s 128M -m DIR/mnt/projects projects DIR/projects"]),
+    ("rpool", &["strongroom pool create -s 192M -m DIR/mnt/rpool rpool DIR/rpool"]),
     ("disk", &["truncate -s 64M DIR/disk"]),
     ("ram0", &["truncate -s 32M DIR/ram0"]),
-    (
-        "san",
-        &["strongroom pool create -s 128M -m DIR/mnt/tank tank DIR/tank.pool"],
-    ),
+    ("san", &["strongroom pool create -s 128M -m DIR/mnt/tank tank DIR/tank.pool"]),
     ("home", &[]),
     (
         "lustre",

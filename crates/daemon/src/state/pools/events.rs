@@ -274,30 +274,19 @@ mod tests {
     fn scrubs_begin_and_end() {
         use ScrubPhase::{Finished, Paused, Running, Stopped};
         let none = PoolObservation::default();
+        #[rustfmt::skip]
         let cases: &[(PoolObservation, PoolObservation, &[&str])] = &[
             (none.clone(), none.clone(), &[]),
             (none.clone(), scrub(Running, 5, 0), &["scrub_start"]),
             (scrub(Running, 5, 0), scrub(Running, 5, 0), &[]),
             (scrub(Running, 5, 0), scrub(Paused, 5, 6), &["scrub_paused"]),
             (scrub(Paused, 5, 6), scrub(Running, 5, 6), &["scrub_resume"]),
-            (
-                scrub(Running, 5, 6),
-                scrub(Finished, 5, 9),
-                &["scrub_finish"],
-            ),
+            (scrub(Running, 5, 6), scrub(Finished, 5, 9), &["scrub_finish"]),
             (scrub(Paused, 5, 6), scrub(Stopped, 5, 7), &["scrub_abort"]),
             (scrub(Finished, 5, 9), scrub(Finished, 5, 9), &[]),
             // All of it between two looks.
-            (
-                scrub(Finished, 5, 9),
-                scrub(Finished, 20, 21),
-                &["scrub_start", "scrub_finish"],
-            ),
-            (
-                none,
-                scrub(Finished, 20, 21),
-                &["scrub_start", "scrub_finish"],
-            ),
+            (scrub(Finished, 5, 9), scrub(Finished, 20, 21), &["scrub_start", "scrub_finish"]),
+            (none, scrub(Finished, 20, 21), &["scrub_start", "scrub_finish"]),
         ];
         for (before, now, expected) in cases {
             let found = classes(before, now);

@@ -279,35 +279,21 @@ mod tests {
 
     #[test]
     fn lines_with_a_word_for_each_variant() {
+        #[rustfmt::skip]
         let changes = [
             (
                 json!({"add": {"devices": {"groups": [{"devices": ["/a", "/b"], "parity": 0}], "logs": [],
                        "spares": []}, "force": true, "dry_run": true}}),
                 "add -f -n tank mirror /a /b",
             ),
-            (
-                json!({"attach": {"device": "/a", "new": "/b", "force": true}}),
-                "attach -f tank /a /b",
-            ),
+            (json!({"attach": {"device": "/a", "new": "/b", "force": true}}), "attach -f tank /a /b"),
             (json!({"detach": {"device": "/a"}}), "detach tank /a"),
-            (
-                json!({"replace": {"device": "/a", "new": "/b"}}),
-                "replace tank /a /b",
-            ),
+            (json!({"replace": {"device": "/a", "new": "/b"}}), "replace tank /a /b"),
             (json!({"replace": {"device": "/a"}}), "replace tank /a"),
-            (
-                json!({"remove": {"device": "/a", "wait": true}}),
-                "remove tank /a",
-            ),
+            (json!({"remove": {"device": "/a", "wait": true}}), "remove tank /a"),
             (json!("stop-remove"), "remove -s tank"),
-            (
-                json!({"offline": {"device": "/a", "temporary": true}}),
-                "offline -t tank /a",
-            ),
-            (
-                json!({"online": {"device": "/a", "expand": true}}),
-                "online -e tank /a",
-            ),
+            (json!({"offline": {"device": "/a", "temporary": true}}), "offline -t tank /a"),
+            (json!({"online": {"device": "/a", "expand": true}}), "online -e tank /a"),
             (json!({"clear": {}}), "clear tank"),
             (json!({"clear": {"device": "/a"}}), "clear tank /a"),
             (json!("reopen"), "reopen tank"),

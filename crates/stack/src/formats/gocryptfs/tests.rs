@@ -21,29 +21,14 @@ use crate::formats::tree::{self, TreeItem, ViewTree};
 const PASSPHRASE: &[u8] = b"test passphrase";
 
 /// Name, and how gocryptfs is told to make it.
+#[rustfmt::skip]
 const VARIANTS: [(&str, &[&str], &str); 6] = [
     ("gcm", &[], include_str!("vectors/gcm.txt")),
-    (
-        "xchacha",
-        &["-xchacha"],
-        include_str!("vectors/xchacha.txt"),
-    ),
+    ("xchacha", &["-xchacha"], include_str!("vectors/xchacha.txt")),
     ("siv", &["-aessiv"], include_str!("vectors/siv.txt")),
-    (
-        "plain",
-        &["-plaintextnames"],
-        include_str!("vectors/plain.txt"),
-    ),
-    (
-        "deterministic",
-        &["-deterministic-names"],
-        include_str!("vectors/deterministic.txt"),
-    ),
-    (
-        "short",
-        &["-longnamemax=100"],
-        include_str!("vectors/short.txt"),
-    ),
+    ("plain", &["-plaintextnames"], include_str!("vectors/plain.txt")),
+    ("deterministic", &["-deterministic-names"], include_str!("vectors/deterministic.txt")),
+    ("short", &["-longnamemax=100"], include_str!("vectors/short.txt")),
 ];
 
 fn passphrase() -> Secret {

@@ -4,7 +4,8 @@ mod memory;
 
 use cipher::{AeadAlgorithm, Digest};
 
-use super::measure::{CALL, CipherTask, CipherWork, DataLayout};
+use super::measure::CipherWork::{self, Blake3, Decrypt, Encrypt, Hash, Open, Seal};
+use super::measure::{CALL, CipherTask, DataLayout};
 use crate::crypto::args::BenchTable;
 pub(super) use memory::{Memory, decrypt_large};
 
@@ -48,32 +49,8 @@ impl BenchTable {
             BenchTable::Modes => modes(),
             BenchTable::Layout => layouts(),
             BenchTable::Xts => xts(),
-            BenchTable::Sha256 => hashes(
-                self,
-                &HASHED,
-                &[(
-                    "SHA-256",
-                    CipherWork::Hash(Digest::Sha256),
-                    Some(&["sha256"]),
-                )],
-            ),
-            BenchTable::Hashes => hashes(
-                self,
-                &[1 << 10, 4 << 10, 16 << 10, CALL],
-                &[
-                    (
-                        "SHA-512",
-                        CipherWork::Hash(Digest::Sha512),
-                        Some(&["sha512"]),
-                    ),
-                    (
-                        "SHA3-256",
-                        CipherWork::Hash(Digest::Sha3_256),
-                        Some(&["sha3-256"]),
-                    ),
-                    ("BLAKE3", CipherWork::Blake3, None),
-                ],
-            ),
+            BenchTable::Sha256 => hashes(self, &HASHED, &[SHA_256]),
+            BenchTable::Hashes => hashes(self, &[1 << 10, 4 << 10, 16 << 10, CALL], &HASHES),
             BenchTable::Memory => Vec::new(),
         }
     }
@@ -82,43 +59,36 @@ impl BenchTable {
 /// A name, what is done, and what `openssl speed` calls it.
 type TableLine = (&'static str, CipherWork, Option<&'static [&'static str]>);
 
+const SHA_256: TableLine = ("SHA-256", Hash(Digest::Sha256), Some(&["sha256"]));
+
+#[rustfmt::skip]
+const HASHES: [TableLine; 3] = [
+    ("SHA-512", Hash(Digest::Sha512), Some(&["sha512"])),
+    ("SHA3-256", Hash(Digest::Sha3_256), Some(&["sha3-256"])),
+    ("BLAKE3", Blake3, None),
+];
+
+const XTS: &str = "aes-xts-plain64";
+
+#[rustfmt::skip]
 const MODES: [TableLine; 8] = [
-    (
-        "ECB encrypt",
-        CipherWork::Encrypt("aes-ecb", 16),
-        Some(&["aes-128-ecb"]),
-    ),
-    (
-        "ECB decrypt",
-        CipherWork::Decrypt("aes-ecb", 16),
-        Some(&["aes-128-ecb", "-decrypt"]),
-    ),
-    (
-        "CTR encrypt",
-        CipherWork::Encrypt("aes-ctr-plain64", 16),
-        Some(&["aes-128-ctr"]),
-    ),
-    (
-        "CTR decrypt",
-        CipherWork::Decrypt("aes-ctr-plain64", 16),
-        Some(&["aes-128-ctr", "-decrypt"]),
-    ),
-    (
-        "CBC encrypt",
-        CipherWork::Encrypt("aes-cbc-plain64", 16),
-        Some(&["aes-128-cbc"]),
-    ),
-    (
-        "CBC decrypt",
-        CipherWork::Decrypt("aes-cbc-plain64", 16),
-        Some(&["aes-128-cbc", "-decrypt"]),
-    ),
-    ("GCM encrypt", CipherWork::Seal(GCM), Some(&["aes-128-gcm"])),
-    (
-        "GCM decrypt",
-        CipherWork::Open(GCM),
-        Some(&["aes-128-gcm", "-decrypt"]),
-    ),
+    ("ECB encrypt", Encrypt("aes-ecb", 16), Some(&["aes-128-ecb"])),
+    ("ECB decrypt", Decrypt("aes-ecb", 16), Some(&["aes-128-ecb", "-decrypt"])),
+    ("CTR encrypt", Encrypt("aes-ctr-plain64", 16), Some(&["aes-128-ctr"])),
+    ("CTR decrypt", Decrypt("aes-ctr-plain64", 16), Some(&["aes-128-ctr", "-decrypt"])),
+    ("CBC encrypt", Encrypt("aes-cbc-plain64", 16), Some(&["aes-128-cbc"])),
+    ("CBC decrypt", Decrypt("aes-cbc-plain64", 16), Some(&["aes-128-cbc", "-decrypt"])),
+    ("GCM encrypt", Seal(GCM), Some(&["aes-128-gcm"])),
+    ("GCM decrypt", Open(GCM), Some(&["aes-128-gcm", "-decrypt"])),
+];
+
+/// The lines with XTS, and the AES rounds of each.
+#[rustfmt::skip]
+const XTS_MODES: [(TableLine, u32); 4] = [
+    (("AES-256 encrypt", Encrypt(XTS, 64), Some(&["aes-256-xts"])), 14),
+    (("AES-256 decrypt", Decrypt(XTS, 64), Some(&["aes-256-xts", "-decrypt"])), 14),
+    (("AES-128 encrypt", Encrypt(XTS, 32), Some(&["aes-128-xts"])), 10),
+    (("AES-128 decrypt", Decrypt(XTS, 32), Some(&["aes-128-xts", "-decrypt"])), 10),
 ];
 
 fn modes() -> Vec<CipherTask> {
@@ -140,17 +110,9 @@ fn modes() -> Vec<CipherTask> {
 /// OpenSSL measures aligned data in one place only.
 fn layouts() -> Vec<CipherTask> {
     let lines = [
-        (
-            "CBC decrypt",
-            CipherWork::Decrypt("aes-cbc-plain64", 16),
-            4096,
-        ),
-        (
-            "XTS encrypt",
-            CipherWork::Encrypt("aes-xts-plain64", 32),
-            4096,
-        ),
-        ("GCM encrypt", CipherWork::Seal(GCM), CALL),
+        ("CBC decrypt", Decrypt("aes-cbc-plain64", 16), 4096),
+        ("XTS encrypt", Encrypt(XTS, 32), 4096),
+        ("GCM encrypt", Seal(GCM), CALL),
     ];
     let line = |(name, work, size)| {
         [
@@ -173,41 +135,6 @@ fn layouts() -> Vec<CipherTask> {
 }
 
 fn xts() -> Vec<CipherTask> {
-    const XTS: &str = "aes-xts-plain64";
-    let lines: [(TableLine, u32); 4] = [
-        (
-            (
-                "AES-256 encrypt",
-                CipherWork::Encrypt(XTS, 64),
-                Some(&["aes-256-xts"]),
-            ),
-            14,
-        ),
-        (
-            (
-                "AES-256 decrypt",
-                CipherWork::Decrypt(XTS, 64),
-                Some(&["aes-256-xts", "-decrypt"]),
-            ),
-            14,
-        ),
-        (
-            (
-                "AES-128 encrypt",
-                CipherWork::Encrypt(XTS, 32),
-                Some(&["aes-128-xts"]),
-            ),
-            10,
-        ),
-        (
-            (
-                "AES-128 decrypt",
-                CipherWork::Decrypt(XTS, 32),
-                Some(&["aes-128-xts", "-decrypt"]),
-            ),
-            10,
-        ),
-    ];
     let sizes = |((name, work, openssl), rounds): (TableLine, u32)| {
         [512, 4096].map(|size| CipherTask {
             table: BenchTable::Xts,
@@ -220,7 +147,7 @@ fn xts() -> Vec<CipherTask> {
             rounds: Some(rounds),
         })
     };
-    lines.into_iter().flat_map(sizes).collect()
+    XTS_MODES.into_iter().flat_map(sizes).collect()
 }
 
 fn hashes(table: BenchTable, sizes: &[usize], lines: &[TableLine]) -> Vec<CipherTask> {
