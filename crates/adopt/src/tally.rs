@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use crate::trouble::Trouble;
 
-/// The result for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryResult {
     File(u64),

@@ -26,7 +26,6 @@ pub(crate) const XATTR_INLINE_MAX: usize = 2048;
 /// The inode number of the dataset itself, for keys that belong to no file.
 pub(crate) const DATASET: Ino = 0;
 
-/// The kind of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum KeyKind {
@@ -378,7 +377,6 @@ impl RecordExtent {
         self.record + self.count
     }
 
-    /// The slot of one of its records.
     pub(crate) fn slot_of(&self, record: u64) -> u64 {
         self.slot + (record - self.record)
     }

@@ -267,7 +267,6 @@ impl Volume {
     }
 }
 
-/// A request to a volume.
 #[derive(Clone, Copy)]
 struct VolumeRequest {
     operation: &'static str,

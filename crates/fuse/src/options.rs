@@ -129,7 +129,6 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The number of workers.
     pub(crate) fn worker_count(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let suitable = || (4 * cores()).clamp(WORKERS_MIN, WORKERS_MAX);

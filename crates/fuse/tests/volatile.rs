@@ -23,7 +23,6 @@ fn make_behind(mounted: &Mounted, parent: Ino, name: &str) -> Ino {
     attr.ino
 }
 
-/// Removes one.
 fn remove_behind(mounted: &Mounted, parent: Ino, name: &str) {
     mounted.fs.rmdir(parent, name.as_bytes()).unwrap();
 }

@@ -50,7 +50,6 @@ fn portal(unit: &str) -> Portal {
     Portal::with_views(views.collect())
 }
 
-/// The answer to a request.
 fn answer(initiator: &mut Initiator, request: &str) -> String {
     let (cdb, list) = request.split_once('+').unwrap_or((request, ""));
     let (cdb, list) = (read_bytes(cdb), read_bytes(list));

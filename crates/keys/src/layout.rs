@@ -127,7 +127,6 @@ pub(crate) struct SlotHead {
 #[repr(C)]
 pub(crate) struct StoredSlot {
     pub(crate) head: SlotHead,
-    /// The wrapping key.
     pub(crate) wrapped: WrappedKey<32>,
 }
 

@@ -166,7 +166,6 @@ impl NotifyConfig {
         Ok(config)
     }
 
-    /// All targets.
     pub(crate) fn targets(&self) -> Vec<NotifyTarget> {
         let mails = self.mail.iter().cloned().map(NotifyTarget::Mail);
         let webhooks = self.webhook.iter().cloned().map(NotifyTarget::Webhook);

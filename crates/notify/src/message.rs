@@ -18,7 +18,6 @@ const SHOWN_MAX: usize = 20;
 /// The result of sending: why a target did not take the message.
 pub(crate) type SendResult = Result<(), String>;
 
-/// A message to people.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct NoticeToPeople {
     pub(crate) host: String,
@@ -65,7 +64,6 @@ impl NoticeToPeople {
         })
     }
 
-    /// The message of a test.
     pub(crate) fn of_test(host: &str) -> NoticeToPeople {
         let text = "A test of 'strongroom notify test'. This target is told of problems.\n".into();
         NoticeToPeople::new(host, "a test, nothing is wrong", text)

@@ -71,7 +71,6 @@ impl ProblemSurvey {
         }
     }
 
-    /// The problems in an answer.
     pub(crate) fn of(answer: SurveyAnswer) -> ProblemSurvey {
         let mut survey = ProblemSurvey::default();
         for pool in &answer.pools {

@@ -25,7 +25,6 @@ pub(crate) struct ToldRecord {
     targets: BTreeMap<String, ToldTarget>,
 }
 
-/// The record of one target.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct ToldTarget {
     /// The problems that it was told of, and that were not solved since.
@@ -36,7 +35,6 @@ pub(crate) struct ToldTarget {
     pub(crate) weekly: u64,
 }
 
-/// A problem that a target was told of.
 #[derive(Clone, Serialize, Deserialize)]
 struct ToldProblem {
     problem: CurrentProblem,
@@ -150,7 +148,6 @@ impl ToldFile {
         self.record.targets.retain(|key, _| keys.contains(key));
     }
 
-    /// The record of a target.
     pub(crate) fn target(&mut self, key: &str) -> &mut ToldTarget {
         self.record.targets.entry(key.to_owned()).or_default()
     }

@@ -9,7 +9,6 @@ use crate::handle::{Handle, PRELIM_CHECK, PamItem, ReturnCode, SILENT, SessionDa
 use crate::options::{Options, Passphrase};
 use crate::program::{self, NOT_FOUND, ProgramResult, WRONG_KEY};
 
-/// A call of PAM.
 struct PamCall<'a> {
     handle: &'a Handle,
     options: Options,

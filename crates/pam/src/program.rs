@@ -21,7 +21,6 @@ use crate::trust;
 /// The most that is read of what the program says.
 const SAID_MAX: u64 = 4096;
 
-/// The result of the program.
 #[derive(Debug)]
 pub(crate) struct ProgramResult {
     /// The exit code; nothing if it was killed or took too long.

@@ -40,7 +40,6 @@ impl FormatRules {
         clone_rotates_origin: false,
     };
 
-    /// The rules of the format.
     pub(crate) const PRESENT: FormatRules = FormatRules {
         identity_has_checksum: true,
         entry_names_state: true,

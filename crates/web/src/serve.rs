@@ -169,7 +169,6 @@ fn counted(problem: Problem, has_token: bool, site: &SiteContext, from: &Visitor
     }
 }
 
-/// The caller of a request.
 fn caller(
     request: &Request,
     site: &SiteContext,

@@ -165,7 +165,6 @@ pub(crate) fn present(dir: &FileNode, name: &OsStr) -> Result<Option<FileNode>> 
     })
 }
 
-/// Shows the versions of a file.
 pub(crate) fn show(location: &FileLocation, args: &VersionsArgs, as_json: bool) -> Result<Outcome> {
     let list = VersionList::find(location)?;
     let failures: Vec<Failure> = { list.unreadable.iter() }

@@ -70,7 +70,6 @@ impl FileLocation {
         })
     }
 
-    /// The name of the file.
     pub(crate) fn name(&self) -> &OsStr {
         self.path.file_name().unwrap_or_default()
     }

@@ -60,7 +60,6 @@ impl LockExtent {
     }
 }
 
-/// Bytes that are locked.
 #[derive(Clone, Copy)]
 struct ByteRange {
     start: i64,

@@ -3,7 +3,6 @@
 use super::field::{multiply, reduced};
 use crate::ffi::TweakElement;
 
-/// A block.
 pub(crate) type CipherBlock = [u8; 16];
 
 /// The number of tweaks that are made at once. Each is the first one times a power of x, which has to be below 57

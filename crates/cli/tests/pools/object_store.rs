@@ -21,7 +21,6 @@ struct TestStore {
 }
 
 impl TestStore {
-    /// A folder in a place.
     fn folder(place: &Place) -> TestStore {
         fs::create_dir(place.path("bucket")).unwrap();
         TestStore {
@@ -202,7 +201,6 @@ fn make_contents(place: &Place, address: &str) {
     place.ok("pool remove tank {DIR}/cache");
 }
 
-/// The contents are there.
 #[track_caller]
 fn has_contents(place: &Place) {
     are_there(&place.path("clone"), 0..12);

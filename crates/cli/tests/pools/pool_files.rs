@@ -9,7 +9,6 @@ use rustix::mount::{MountFlags, mount_bind, mount_remount};
 
 const BLOCK: u64 = 4096;
 
-/// A file with an exported pool.
 fn exported() -> (Place, PathBuf) {
     let place = Place::new();
     let file = place.pool("tank");

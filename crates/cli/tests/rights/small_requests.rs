@@ -323,7 +323,6 @@ fn roles(place: &Place) -> [Role; 2] {
     ]
 }
 
-/// The seeds of the requests.
 fn seeds() -> std::ops::Range<u64> {
     let seeds = std::env::var("STRONGROOM_SEEDS").unwrap_or_default();
     let (first, count) = seeds.split_once('+').unwrap_or(("1", "1"));

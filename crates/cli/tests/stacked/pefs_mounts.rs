@@ -77,7 +77,6 @@ impl Mounted {
         names
     }
 
-    /// The socket of this mount.
     fn socket(&self) -> PathBuf {
         let stat = rustix::fs::stat(self.view("")).expect("mounted");
         let device = rustix::fs::minor(stat.st_dev);

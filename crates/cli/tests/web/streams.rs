@@ -15,7 +15,6 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use serde_json::{Value as Json, json};
 
-/// An answer.
 #[derive(Debug)]
 struct Answer {
     status: u16,

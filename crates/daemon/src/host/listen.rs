@@ -51,7 +51,6 @@ impl Drop for SocketFile {
     }
 }
 
-/// Listens at the socket of the daemon.
 pub(crate) fn listen(socket: &Path) -> Result<DaemonSockets> {
     let failed = |what: &str, error: std::io::Error| {
         Failure::other(format!("cannot {what} {}: {error}", socket.display()))

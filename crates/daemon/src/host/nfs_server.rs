@@ -27,7 +27,6 @@ const MESSAGE_MAX: u64 = 512;
 /// Mounts can end at the same time, and the last file has to have the last state.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// The server.
 pub(crate) struct NfsServer(&'static Path);
 
 impl NfsServer {

@@ -157,7 +157,6 @@ fn each<'a>(
     ids.iter().map(move |id| (*active, id))
 }
 
-/// The offers of all front ends that were withdrawn.
 #[derive(Default)]
 pub(crate) struct WithdrawnOffers(Vec<Box<dyn WithdrawnDatasets<Daemon>>>);
 

@@ -19,7 +19,6 @@ use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::zones::view::ZoneView;
 
-/// The outcome of a request.
 pub(crate) enum RequestOutcome {
     Reply(Reply),
     Stop,

@@ -35,7 +35,6 @@ use crate::state::pools::pool_table::PoolTable;
 use crate::state::replication::table::ReplicationTable;
 use crate::state::zones::zone::Zones;
 
-/// The daemon.
 pub(crate) struct Daemon {
     pub(crate) engine: Arc<Engine>,
     pub(crate) wakeup: Arc<Wakeup>,

@@ -36,7 +36,6 @@ impl StateDir {
         }
     }
 
-    /// The path of a file.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }

@@ -272,7 +272,6 @@ impl Dataset {
         Ok(settings)
     }
 
-    /// Reads the tree.
     pub(crate) fn read_tree<T>(
         &self,
         operation: impl FnMut(&TreeReader<'_>) -> TreeStep<T>,

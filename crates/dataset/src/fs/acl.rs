@@ -24,7 +24,6 @@ struct Entry {
     id: u32,
 }
 
-/// An ACL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Acl {
     entries: Vec<Entry>,

@@ -274,7 +274,6 @@ impl Dataset {
         .map(|attr| self.shown_as(ino, attr))
     }
 
-    /// Removes a name.
     pub(crate) fn remove_name(&self, parent: Ino, name: &[u8], want_dir: bool) -> Result<()> {
         let now = self.now();
         let operation = |w: &mut TreeWriter<'_>| {

@@ -105,7 +105,6 @@ pub(crate) fn put(
     store(w, dir, name, &names)
 }
 
-/// Removes a name.
 pub(crate) fn remove(w: &mut TreeWriter<'_>, dir: Ino, name: &[u8]) -> TreeStep<()> {
     let mut names = equals(w, dir, name)?;
     names.retain(|entry| entry.name != name);

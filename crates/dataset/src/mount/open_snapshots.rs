@@ -18,7 +18,6 @@ const FIRST: u64 = 2;
 /// Numbers are below this.
 const END: u64 = 1 << 15;
 
-/// The open snapshots.
 #[derive(Default)]
 pub(crate) struct OpenSnapshots(RwLock<SnapshotSlots>);
 
@@ -38,7 +37,6 @@ enum SnapshotSlot {
 }
 
 impl OpenSnapshots {
-    /// The open snapshot with a number.
     pub(crate) fn get(&self, number: u64) -> Result<Arc<Dataset>> {
         let slots = self.0.read();
         match slots.all.get(index(number)) {

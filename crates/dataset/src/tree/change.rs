@@ -107,7 +107,6 @@ impl State {
         }
     }
 
-    /// Sets a key.
     pub(super) fn put(&mut self, key: &[u8], value: &[u8]) {
         if let Some((separator, slot)) = self.put_below(ROOT_SLOT, key, value) {
             self.grow(&separator, slot);

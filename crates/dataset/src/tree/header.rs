@@ -21,7 +21,6 @@ pub(crate) struct Header {
     pub(crate) next_ino: u64,
     /// The slot of `data` that the next file gets.
     pub(crate) next_data: u64,
-    /// The number of inodes.
     pub(crate) inodes: u64,
     /// The key of the hash that orders names.
     pub(crate) name_key: [u8; 32],

@@ -258,7 +258,6 @@ impl MetadataTree {
         self.counts_owners.load(Ordering::Relaxed)
     }
 
-    /// The present header.
     pub(crate) fn header(&self) -> Header {
         self.state.read().header.clone()
     }

@@ -47,7 +47,6 @@ const COUNT: usize = 6;
 const FLOOR: usize = 8;
 const GARBAGE: usize = 10;
 
-/// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum PageKind {

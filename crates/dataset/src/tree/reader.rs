@@ -167,7 +167,6 @@ pub(crate) struct TreeWriter<'a> {
 }
 
 impl TreeWriter<'_> {
-    /// Sets a key.
     pub(crate) fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
         assert!(
             key.len() + value.len() <= CELL_MAX,

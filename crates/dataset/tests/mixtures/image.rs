@@ -116,7 +116,6 @@ fn node_hash(node: &[u8], level: u8) -> [u8; 32] {
     *blake3::hash(&hashed).as_bytes()
 }
 
-/// The children that a node has.
 pub(crate) fn children(node: &[u8]) -> Vec<usize> {
     let pointers = node.chunks(POINTER).enumerate();
     let used = pointers.filter(|(_, pointer)| number(pointer, 12, 4) > 0);

@@ -437,7 +437,6 @@ impl Sim {
         self.check();
     }
 
-    /// Devices that were there for logs and fail.
     fn failed_logs(&self) -> impl Iterator<Item = &Arc<SimDevice>> {
         let logs = |device: &&Arc<SimDevice>| self.logs.contains(&device.guid);
         self.devices.iter().filter(logs).filter(|d| d.has_faults())
@@ -456,7 +455,6 @@ impl Sim {
         self.failed_logs().inspect(|device| device.repair()).count() > 0
     }
 
-    /// Finds the world that is the present one.
     fn find_world(&mut self) {
         let pool = self.pool();
         let found = shape_of(&pool);

@@ -53,7 +53,6 @@ impl CallerRights {
         }
     }
 
-    /// Returns whether it is in a group.
     pub(crate) fn is_in(&self, group: u32) -> bool {
         self.groups.contains(&group)
     }

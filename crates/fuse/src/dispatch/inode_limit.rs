@@ -40,7 +40,6 @@ struct KnownInode {
     names: Vec<DirectoryName>,
 }
 
-/// A directory, and a name in it.
 type DirectoryName = (Ino, Box<[u8]>);
 
 impl Crowd {

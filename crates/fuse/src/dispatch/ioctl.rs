@@ -22,7 +22,6 @@ pub(crate) enum FlagRequest {
     Set(FileFlags),
 }
 
-/// The format of flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlagFormat {
     /// A number.

@@ -20,7 +20,6 @@ use crate::wire::directory::DirectoryPage;
 use crate::wire::errno::Errno;
 use crate::wire::request::{FuseOperation, Request};
 
-/// The content of a reply.
 #[derive(Debug)]
 pub(crate) enum ReplyContent {
     /// The bytes in the output buffer, possibly none.

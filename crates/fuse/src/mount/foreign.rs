@@ -34,7 +34,6 @@ struct ConnectionRecord {
 pub(crate) struct OwnConnection(Weak<FuseSession>);
 
 impl OwnConnection {
-    /// Notes a connection.
     pub(crate) fn new(number: u32, session: &Arc<FuseSession>) -> OwnConnection {
         let session = Arc::downgrade(session);
         OWN.lock().push(ConnectionRecord {

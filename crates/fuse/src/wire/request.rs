@@ -13,7 +13,6 @@ use crate::wire::abi::{self, op};
 pub(crate) struct Request<'a> {
     /// The caller, the operation, and the inode that it is about.
     pub(crate) header: abi::InHeader,
-    /// The operation.
     pub(crate) op: FuseOperation<'a>,
 }
 

@@ -57,7 +57,6 @@ const NO_SUCH_TYPE: LoginStatus = LoginStatus(2, 9);
 const NO_SUCH_SESSION: LoginStatus = LoginStatus(2, 10);
 const OUT_OF_RESOURCES: LoginStatus = LoginStatus(3, 2);
 
-/// The purpose of a session.
 pub(crate) enum SessionPurpose {
     /// Only to find out what there is: what needs no proof, and what these proofs are for.
     Discovery(Vec<Arc<dyn Chap>>),

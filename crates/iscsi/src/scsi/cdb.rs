@@ -46,7 +46,6 @@ pub(crate) enum AboutReservations {
     FullStatus,
 }
 
-/// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScsiCommand {
     TestUnitReady,

@@ -189,7 +189,6 @@ impl ScsiUnit {
         self.sectors.logical
     }
 
-    /// The number of blocks.
     pub(crate) fn blocks(&self) -> u64 {
         self.device.size() / u64::from(self.block())
     }

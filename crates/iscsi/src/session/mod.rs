@@ -244,7 +244,6 @@ impl<'scope, 'env> SessionConnection<'scope, 'env> {
         }
     }
 
-    /// Takes one PDU.
     fn take(&mut self, head: &PduHeader, received: &mut ReceivedPdu) -> Result<Continuation> {
         let output = &self.shared.output;
         if !head.is_immediate() {

@@ -16,7 +16,6 @@ mod answer {
     pub(super) const NOT_AUTHORIZED: u8 = 6;
 }
 
-/// A function of task management.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TaskFunction {
     /// ABORT TASK, of this session.

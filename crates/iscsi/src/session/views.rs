@@ -215,7 +215,6 @@ mod tests {
     const RESERVE: &[u8] = &[0x16];
     const REPORT_LUNS: &[u8] = &[0xa0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0];
 
-    /// The sense of an answer.
     fn sense(answer: &(u8, Vec<u8>)) -> [u8; 3] {
         let data = &answer.1;
         [data[4], data[14], data[15]]

@@ -200,7 +200,6 @@ pub(crate) fn reserved(unit: &ScsiUnit) -> ReservedNow {
     }
 }
 
-/// The reservations that were kept.
 fn kept(name: &str, keeper: &dyn ReservationStore) -> Result<Reservations> {
     let failed = |what: String| Error::Reservations {
         name: name.into(),

@@ -20,7 +20,6 @@ pub struct LoginRedirect {
     pub permanently: bool,
 }
 
-/// A target at a portal.
 #[derive(Debug)]
 struct PortalTarget {
     target: Arc<IscsiTarget>,

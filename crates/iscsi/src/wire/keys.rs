@@ -26,7 +26,6 @@ pub(crate) fn put(out: &mut Vec<u8>, key: &str, value: &str) {
     out.push(0);
 }
 
-/// The parameters of a session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionParameters {
     pub(crate) digests: Digests,

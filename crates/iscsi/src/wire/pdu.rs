@@ -11,7 +11,6 @@ pub(crate) const HEAD: usize = 48;
 pub(crate) const SEGMENT_MAX: usize = 256 << 10;
 /// The bytes of data of a PDU that are kept, if they do not go straight to the buffer of a command.
 pub(crate) const DATA_KEPT: usize = 64 << 10;
-/// No tag.
 pub(crate) const NO_TAG: u32 = u32::MAX;
 
 /// The opcodes of PDUs from initiators.
@@ -181,7 +180,6 @@ fields! {
     }
 }
 
-/// The header of a PDU.
 #[derive(Clone)]
 pub(crate) struct PduHeader(pub(crate) [u8; HEAD]);
 

@@ -90,7 +90,6 @@ pub(super) fn seal(
     Ok(format!("{protected}..{nonce}.{sealed}.{tag}"))
 }
 
-/// A JWE with this header.
 #[cfg(fuzzing)]
 pub(super) fn with_header(header: &Value) -> Value {
     let protected = URL_SAFE_NO_PAD.encode(header.to_string());
@@ -124,7 +123,6 @@ fn is_signature(jws: &Value, signature: &Value, key: &Value) -> Option<()> {
     cipher::verify_ecdsa(curve, &key, message.as_bytes(), &signature).ok()
 }
 
-/// The keys in a payload.
 pub(super) fn payload_keys(jws: &Value) -> Option<Vec<Value>> {
     let payload = decode(jws["payload"].as_str()?).ok()?;
     let payload: Value = serde_json::from_slice(&payload).ok()?;
@@ -143,7 +141,6 @@ pub(super) fn decode(text: &str) -> Result<Vec<u8>> {
     decoded.map_err(|_| unusable("a part of it is not base64url"))
 }
 
-/// The point that a key is.
 pub(super) fn point(key: &Value, curve: Curve) -> Result<Point> {
     if (key["kty"].as_str(), key["crv"].as_str()) != (Some("EC"), Some(curve.name())) {
         return Err(unusable("a key is not one of its curve"));
@@ -158,7 +155,6 @@ pub(super) fn point(key: &Value, curve: Curve) -> Result<Point> {
     })
 }
 
-/// The key that a point is.
 pub(super) fn key(curve: Curve, point: &Point) -> Value {
     json!({
         "alg": "ECMR",

@@ -76,7 +76,6 @@ impl HashDemand {
     }
 }
 
-/// The limits of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HashLimits {
     /// The memory of all hashes together, in KiB.

@@ -37,7 +37,6 @@ pub struct KeyGeneration {
     wrapped: WrappedParts,
 }
 
-/// The wrapped keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum WrappedParts {
     /// All as one. Programs made it that knew no parts.

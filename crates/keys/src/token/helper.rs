@@ -25,7 +25,6 @@ use crate::{Error, Result, TokenUri};
 /// Neither side says more than this.
 const MESSAGE_MAX: usize = 64 << 10;
 
-/// An operation on a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenOperation {
     /// Read a data object; the payload is how much of it.

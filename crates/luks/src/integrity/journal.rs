@@ -12,7 +12,6 @@
 use super::superblock::{ENTRY_SECTORS, JournalSection};
 use crate::model::SECTOR;
 
-/// The number of sequence numbers.
 const SEQUENCES: u8 = 4;
 
 const IDS: [u64; SEQUENCES as usize] = [
@@ -46,7 +45,6 @@ pub(super) fn commit_id(section: u32, sector: usize, sequence: u8) -> [u8; 8] {
 /// A block in the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry<'a> {
-    /// The number of the block.
     pub(super) block: u64,
     pub(super) tag: &'a [u8],
     pub(super) data: &'a [u8],

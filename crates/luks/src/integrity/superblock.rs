@@ -204,7 +204,6 @@ fn check_flags(raw: &RawSuperblock) -> Result<(), SuperblockRefusal> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct JournalSection {
     pub(super) tag_len: usize,
-    /// Sectors in a block.
     pub(super) block_sectors: usize,
     /// The number of blocks in a section.
     pub(super) entries: usize,
@@ -260,7 +259,6 @@ pub(crate) struct TagLayout {
     interleave: u64,
     /// The length of an area of tags, in bytes.
     run: u64,
-    /// The number of blocks.
     pub(super) blocks: u64,
 }
 

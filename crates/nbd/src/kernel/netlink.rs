@@ -56,7 +56,6 @@ pub(super) struct DeviceParameters<'a> {
     pub(super) socket: BorrowedFd<'a>,
 }
 
-/// The driver.
 pub(super) struct NbdDriver {
     socket: OwnedFd,
     family: u16,

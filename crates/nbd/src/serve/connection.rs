@@ -37,7 +37,6 @@ const EXCESS_MAX: u64 = 16 * SLOW.as_nanos() as u64;
 
 pub(crate) type Result<T> = std::result::Result<T, CloseCause>;
 
-/// A connection that has an export.
 pub(crate) struct ExportConnection<'a> {
     pub(crate) link: Arc<dyn PeerLink>,
     pub(crate) session: NegotiatedSession,

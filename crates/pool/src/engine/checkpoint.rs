@@ -61,7 +61,6 @@ impl DatasetTable {
         Ok(())
     }
 
-    /// Discards the checkpoint with this commit.
     pub(crate) fn discard_checkpoint(&mut self, commit: &TxgWriter<'_>) {
         let record = self.root.checkpoint;
         self.root.set_checkpoint(RecordPtr::EMPTY);

@@ -53,7 +53,6 @@ impl StateLock {
         self.lock.try_read()
     }
 
-    /// Locks the state for a change.
     pub(crate) fn write(&self) -> StateChange<'_> {
         StateChange {
             state: self.lock.write(),

@@ -258,7 +258,6 @@ impl<F: DirectoryFormat> FileBody<'_, F> {
         &self.file
     }
 
-    /// The present extent of the file.
     fn extent(&self) -> LowerFileExtent {
         LowerFileExtent {
             size: self.size,

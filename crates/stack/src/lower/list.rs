@@ -63,7 +63,6 @@ pub(crate) fn list_open(
     Ok(())
 }
 
-/// The kind of a file.
 pub(crate) fn kind(kind: FileType) -> Option<Kind> {
     Some(match kind {
         FileType::RegularFile => Kind::File,

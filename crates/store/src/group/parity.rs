@@ -23,7 +23,6 @@ type Columns = u32;
 /// More ways to choose between members that hold the same column are not tried.
 const CHOICES_MAX: usize = 16;
 
-/// A way of reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadWay {
     without: Columns,

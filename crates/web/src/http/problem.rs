@@ -86,7 +86,6 @@ impl From<Failure> for Problem {
     }
 }
 
-/// The status for a kind of failure.
 fn status_of(kind: FailureKind) -> u16 {
     match kind {
         FailureKind::Usage => 400,

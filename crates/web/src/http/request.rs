@@ -28,7 +28,6 @@ pub(super) const BODY_TIME: Duration = Duration::from_secs(30);
 /// The request whose body is a stream, of any length.
 const WITH_STREAM: &str = "/v1/commands/receive";
 
-/// The method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Get,
@@ -45,7 +44,6 @@ impl Method {
     }
 }
 
-/// A request.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) method: Method,
@@ -398,7 +396,6 @@ fn length(text: &str) -> Result<u64, Problem> {
 
 #[cfg(test)]
 impl Request {
-    /// The request with this head.
     pub(crate) fn for_tests(head: &str) -> Request {
         parse(head.as_bytes()).unwrap()
     }

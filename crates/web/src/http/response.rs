@@ -25,7 +25,6 @@ pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// The number of bytes of a body that are sent together with the head.
 const WITH_HEAD: usize = 16 << 10;
 
-/// A response.
 pub(crate) struct Response {
     pub(crate) status: u16,
     headers: Vec<(&'static str, String)>,
@@ -70,12 +69,10 @@ impl Response {
         self.body.len()
     }
 
-    /// Adds a header.
     pub(crate) fn header(&mut self, name: &'static str, value: impl Into<String>) {
         self.headers.push((name, value.into()));
     }
 
-    /// Sends it.
     pub(crate) fn send(
         &self,
         stream: &mut dyn Write,

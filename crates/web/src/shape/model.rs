@@ -45,7 +45,6 @@ pub(crate) struct Variant {
     pub(crate) content: ShapeContent,
 }
 
-/// The contents of a variant.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ShapeContent {
     /// Contents that were not traced yet.

@@ -83,7 +83,6 @@ fn enable(args: &CryptoChange, session: &Session) -> Result {
     }
 }
 
-/// The cost of FIPS mode.
 fn show_cost(cost: &FipsCost) -> String {
     let millis = |time: std::time::Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
     let when = match cost.remembered {

@@ -23,7 +23,6 @@ const FILES: u64 = 5000;
 /// A prime, so it has no factor in common with a smaller number of places.
 const STEP: u64 = 1_425_089_352_415_399_777;
 
-/// A measure.
 pub(super) struct Measure {
     pub(super) name: &'static str,
     pub(super) unit: &'static str,

@@ -18,7 +18,6 @@ type Register = u128;
 pub(crate) struct TweakElement(Register);
 
 impl TweakElement {
-    /// The element of this number.
     #[inline(always)]
     pub(crate) fn new(number: u128) -> TweakElement {
         // SAFETY: both types are 16 bytes, all of which may have any value.

@@ -17,7 +17,6 @@ pub(crate) enum StoreMood {
     Silent,
 }
 
-/// A store with one bucket.
 pub(crate) struct TestBucket {
     port: u16,
     shared: Arc<Shared>,

@@ -71,7 +71,6 @@ impl MachineCheck {
     }
 }
 
-/// All checks of the machine.
 pub(super) fn all(machine: &Machine) -> Vec<MachineCheck> {
     vec![
         fuse(machine),

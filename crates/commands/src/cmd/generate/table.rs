@@ -12,7 +12,6 @@ impl FieldLine {
         self.fields.get(index).map_or("", String::as_str)
     }
 
-    /// The options in a field.
     pub(super) fn options(&self, index: usize) -> Vec<&str> {
         let words = self.field(index).split(',');
         words.filter(|word| !word.is_empty()).collect()

@@ -37,7 +37,6 @@ impl Peer {
         Ok(Peer::new(uid, gid, name, None))
     }
 
-    /// The user of a token, with this account.
     pub(crate) fn of_token(uid: u32, account: SystemAccount, id: &str, scope: BoundScope) -> Peer {
         let uid = Uid::from_raw(uid);
         let token = PeerToken {

@@ -36,7 +36,6 @@ impl LogOutput {
 }
 
 impl Write for LogOutput {
-    /// Writes one line.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if line.len() <= LINE_MAX {
             self.0.lock().write_all(line)?;

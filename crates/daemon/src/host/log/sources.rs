@@ -42,7 +42,6 @@ thread_local! {
     static COMMAND_OF: RefCell<Option<LineSource>> = const { RefCell::new(None) };
 }
 
-/// A source of lines.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum LineSource {
     /// Root, or the user who runs the daemon.
@@ -83,14 +82,12 @@ pub(crate) fn log_for(user: Option<String>) -> LogScope {
     LogScope(COMMAND_OF.replace(Some(source)))
 }
 
-/// The lines of one source.
 struct LineBucket {
     /// The time at which all lines are forgotten: each line moves it by [`PERIOD`].
     until: Instant,
     left_out: u64,
 }
 
-/// The lines of all sources.
 #[derive(Default)]
 struct LineBuckets {
     all: HashMap<LineSource, LineBucket>,
@@ -148,7 +145,6 @@ pub(super) struct SourceLimits {
 }
 
 impl SourceLimits {
-    /// Limits for a log with this output.
     pub(super) fn new(output: LogOutput) -> SourceLimits {
         SourceLimits {
             buckets: Mutex::default(),

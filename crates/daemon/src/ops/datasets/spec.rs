@@ -165,7 +165,6 @@ impl DatasetSpec {
     }
 }
 
-/// The keys of a new dataset.
 pub(crate) struct NewDatasetKeys {
     pub(crate) suite: Suite,
     pub(crate) keyring: MakeKeyring,

@@ -374,7 +374,6 @@ impl ActivePool {
             .collect()
     }
 
-    /// The volumes that are in use.
     pub(crate) fn volumes_in_use(&self) -> Vec<u64> {
         self.volumes.lock().keys().copied().collect()
     }

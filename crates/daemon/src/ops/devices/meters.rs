@@ -20,7 +20,6 @@ use crate::ops::devices::stores::store_prices::store_io;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
 
-/// The meter of an open device.
 pub(crate) struct OpenDevice {
     pub(crate) meter: Arc<DeviceMeter>,
     /// The time since which the meter counts.
@@ -60,7 +59,6 @@ pub(crate) fn pool_user(name: &str) -> String {
 }
 
 impl ActivePool {
-    /// Opens a device for this pool.
     pub(crate) fn open_device(&self, daemon: &Daemon, path: &Path) -> Result<Arc<dyn BlockDevice>> {
         let name = self.pool.name();
         daemon.refuse_circle(&name, path)?;

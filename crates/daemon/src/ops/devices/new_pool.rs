@@ -21,7 +21,6 @@ use crate::state::daemon::Daemon;
 #[derive(Default)]
 pub(crate) struct MadeDevices(Mutex<Vec<MadeDevice>>);
 
-/// A device that was made.
 enum MadeDevice {
     File(PathBuf),
     Objects(Arc<dyn ObjectStore>),

@@ -15,7 +15,6 @@ use crate::state::exports::servers::ServerExport;
 use crate::state::front_end::{ExclusiveUse, FrontEnd, FrontEndGuard, offers_nothing};
 use crate::state::pools::active_pool::ActivePool;
 
-/// The front end of the exports.
 pub(crate) struct ExportFrontEnd;
 
 impl FrontEnd<Daemon> for ExportFrontEnd {

@@ -23,7 +23,6 @@ use crate::state::exports::servers::ServerExport;
 use crate::state::pools::active_pool::ActivePool;
 
 impl Daemon {
-    /// Attaches a device to the kernel.
     pub(crate) fn attach_device(&self, new: &command::NbdAttach) -> Result<ExportRow> {
         let device = Exportable::parse(&new.device)?;
         let kernel = new.kernel.as_deref().map(kernel_device).transpose()?;

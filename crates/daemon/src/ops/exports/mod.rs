@@ -34,7 +34,6 @@ pub(crate) use front_end::ExportFrontEnd;
 use last_flush::UnflushedDevice;
 
 impl Daemon {
-    /// Exports a device by NBD.
     pub(crate) fn export_device(&self, new: &command::NbdExport) -> Result<()> {
         let device = Exportable::parse(&new.device)?;
         let is_snapshot = matches!(&device, Exportable::Volume(name) if name.contains('@'));
@@ -446,7 +445,6 @@ fn portals(new: &command::IscsiExport) -> Result<(ListenAddress, Vec<ListenAddre
     Ok((first, more))
 }
 
-/// The name of a target for a device.
 fn target_name(device: &str) -> String {
     let may =
         |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-' | ':');

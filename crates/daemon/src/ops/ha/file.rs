@@ -21,7 +21,6 @@ pub(super) struct PoolHaFile {
 }
 
 impl Daemon {
-    /// The file of a pool.
     pub(super) fn ha_file(&self, active: &ActivePool) -> Result<PoolHaFile> {
         // With this lock no command mounts the dataset meanwhile.
         let _admin = active.lock(&Internal)?;

@@ -32,7 +32,6 @@ pub(super) struct HaVolume {
 }
 
 impl Daemon {
-    /// The volumes of a pool.
     pub(super) fn ha_volumes(&self, active: &ActivePool) -> Result<Vec<HaVolume>> {
         let listed = active.pool.list(active.pool.top()?.id)?.into_iter();
         let is_own =

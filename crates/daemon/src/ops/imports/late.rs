@@ -14,7 +14,6 @@ use crate::state::pools::late_imports::FirstAttempt;
 
 /// The first pause before a store is asked again. Each one is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The time that a late import has for the keys of its pool. A later key is used when it arrives.
 const KEY_TIME: Duration = Duration::from_secs(20);

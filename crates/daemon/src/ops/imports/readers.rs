@@ -229,7 +229,6 @@ impl ActivePool {
         debug_assert!(is_new, "a state has one reader");
     }
 
-    /// The state of the pool.
     pub(crate) fn state_row(&self) -> PoolStateRow {
         let superblock = self.pool.superblock();
         PoolStateRow {
@@ -293,7 +292,6 @@ impl ActivePool {
     }
 }
 
-/// A store on the device of a reader.
 fn store_on(device: &Arc<ObjectDevice>) -> Result<Store> {
     let device = Arc::clone(device) as Arc<dyn BlockDevice>;
     Ok(Store::open(vec![metered(device)])?)

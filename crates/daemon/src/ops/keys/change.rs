@@ -28,7 +28,6 @@ use crate::state::pools::active_pool::ActivePool;
 /// The text in the history for a keyring that was wrapped with another key.
 const REWRAPPED: &str = "keyring rewrapped";
 
-/// The results of a rotation.
 struct RotationResult {
     /// For the dataset, if it is open.
     new: NewGeneration,

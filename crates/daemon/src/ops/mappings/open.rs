@@ -259,7 +259,6 @@ pub(super) fn serve_as(flags: &mut MappingFlags, change: &MappingChange) {
     set(&mut flags.allow_discards, change.allow_discards);
 }
 
-/// The provider with this name.
 pub(super) fn provider(name: Option<&str>) -> Result<Option<Provider>> {
     let read = |name| Provider::read(name).map_err(Failure::usage);
     name.map(read).transpose()

@@ -18,7 +18,6 @@ use crate::state::mounts::mount_options::{HidingPolicy, MountRequest};
 use crate::state::mounts::mount_records::RecordedMount;
 use crate::state::pools::active_pool::ActivePool;
 
-/// The front end of the mounts.
 pub(crate) struct MountFrontEnd;
 
 impl FrontEnd<Daemon> for MountFrontEnd {

@@ -8,7 +8,6 @@ use crate::state::callers::context::CallerContext;
 use crate::state::pools::active_pool::ActivePool;
 
 impl ActivePool {
-    /// Makes a checkpoint, or discards it.
     pub(crate) fn checkpoint(&self, discard: bool, context: &CallerContext<'_>) -> Result<()> {
         let _admin = self.lock(context.decision)?;
         let (pool, name) = (&self.pool, self.pool.name());

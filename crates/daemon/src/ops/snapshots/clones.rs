@@ -441,7 +441,6 @@ fn sealing_until(keyring: &Keyring, until: u64) -> Option<u32> {
     found.map(KeyGeneration::number)
 }
 
-/// The keys of a new clone.
 struct KeysOfClone {
     keyring: MakeKeyring,
     /// Makes its first seal.

@@ -23,7 +23,6 @@ use crate::state::pools::active_pool::ActivePool;
 /// compared.
 const TRIES: usize = 10;
 
-/// The result of a comparison.
 struct ComparisonResult {
     /// The differences, and the directory where the dataset is mounted. `None` if the key is not loaded.
     files: Option<(Vec<Difference>, Vec<u8>)>,

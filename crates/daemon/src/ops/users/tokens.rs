@@ -32,7 +32,6 @@ impl Daemon {
         }
     }
 
-    /// Makes a token.
     pub(crate) fn create_token(
         &self,
         new: &command::TokenCreate,
@@ -115,7 +114,6 @@ impl Daemon {
         self.tokens.rows(whose(peer))
     }
 
-    /// Revokes a token.
     pub(crate) fn revoke_token(&self, id: &str, peer: &Peer) -> Result<()> {
         if !self.tokens.remove(id, whose(peer))? {
             let rows = self.token_rows(peer).into_iter();

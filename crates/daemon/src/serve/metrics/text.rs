@@ -16,7 +16,6 @@ pub(crate) type Labels = Vec<(&'static str, String)>;
 pub(crate) struct MetricsPage(String);
 
 impl MetricsPage {
-    /// The text of the page.
     pub(crate) fn into_text(self) -> String {
         self.0
     }

@@ -135,7 +135,6 @@ impl ZoneView {
         }
     }
 
-    /// Returns whether a dataset is in the zone.
     pub(in crate::serve) fn has(&self, dataset: DatasetGuid) -> Result<bool> {
         let heads = self.active.heads_below(&self.root)?;
         let pool = self.active.pool.guid();

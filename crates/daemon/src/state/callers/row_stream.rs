@@ -43,7 +43,6 @@ impl<'a, T: SizedRow> RowStream<'a, T> {
         }
     }
 
-    /// Adds a row.
     pub(crate) fn push(&mut self, row: T) -> Result<()> {
         let size = row.size();
         let left = self.left.checked_sub(size);

@@ -61,7 +61,6 @@ pub(crate) struct AcceptedToken {
 
 type All = BTreeMap<String, AccessToken>;
 
-/// All tokens.
 pub(crate) struct Tokens {
     state: Arc<StateDir>,
     all: Mutex<All>,
@@ -231,7 +230,6 @@ impl Tokens {
         theirs.map(row).collect()
     }
 
-    /// The token with this id.
     pub(crate) fn with_id(&self, id: &str) -> Option<AccessToken> {
         self.all.lock().get(id).cloned()
     }

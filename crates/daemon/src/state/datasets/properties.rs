@@ -120,7 +120,6 @@ pub(crate) fn tell_checksum(props: &Props, channel: &mut dyn Channel) {
 /// The permission to set user properties.
 pub(crate) const OF_USERS: &str = "userprop";
 
-/// The permission to set a property.
 pub(crate) fn permission_for(property: &str) -> &str {
     match is_user_property(property) {
         true => OF_USERS,
@@ -150,7 +149,6 @@ pub(crate) fn whole_name(name: &str) -> Result<String> {
     Err(Failure::new(FailureKind::NotFound, Property::unknown(name)))
 }
 
-/// Checks a new value of a property.
 pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
     check_text(name, value)?;
     if is_user_property(name) {

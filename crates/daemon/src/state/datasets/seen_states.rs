@@ -16,7 +16,6 @@ use crate::state::memory::StateDir;
 /// The file in the state directory.
 const MEMORY: &str = "seen.json";
 
-/// A state that was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SeenState {
     pub(super) pool: u64,

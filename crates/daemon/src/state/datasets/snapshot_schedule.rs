@@ -14,7 +14,6 @@ use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 use parking_lot::Mutex;
 
-/// The property.
 pub(crate) const PROPERTY: &str = "snapshot-schedule";
 
 /// The largest number of snapshots of one kind.

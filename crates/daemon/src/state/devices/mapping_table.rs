@@ -372,7 +372,6 @@ pub(crate) struct HeaderLoan {
 }
 
 impl HeaderLoan {
-    /// The device of the header.
     pub(crate) fn device(&self) -> &Arc<dyn BlockDevice> {
         &self.device
     }

@@ -24,7 +24,6 @@ struct KeptReaders<D> {
     devices: BTreeMap<String, Arc<D>>,
 }
 
-/// The use of a device.
 struct RemoteUse<D> {
     user: String,
     /// The device, once it is open.

@@ -61,7 +61,6 @@ pub(crate) struct HaPlan {
     pub(crate) unnumbered: Vec<String>,
 }
 
-/// A planned unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedUnit {
     /// The id of the volume in its pool.
@@ -80,7 +79,6 @@ pub(crate) struct PlannedUnit {
     pub(crate) refused: Option<String>,
 }
 
-/// A planned target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PlannedTarget {
     /// The addresses of the target.

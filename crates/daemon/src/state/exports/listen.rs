@@ -59,7 +59,6 @@ impl Protocol {
     }
 }
 
-/// An open socket.
 struct OpenSocket {
     listener: Listener,
     /// The socket's file.

@@ -24,7 +24,6 @@ use crate::state::pools::last_end::LastEnd;
 /// The file in the state directory that remembers exports.
 const MEMORY: &str = "exports.json";
 
-/// The table of exports.
 pub(crate) struct ExportTable {
     state: Arc<StateDir>,
     /// Commands that change anything here run one after the other. It is taken before locks of a pool.
@@ -67,7 +66,6 @@ impl ExportTable {
         self.state.remember(MEMORY, &all)
     }
 
-    /// The export with a name.
     pub(crate) fn get(&self, name: &str) -> Option<Entry> {
         self.all.lock().get(name).cloned()
     }
@@ -132,7 +130,6 @@ impl ExportTable {
         servers.get(place).map(|server| server.offers.clone())
     }
 
-    /// The exports of each server.
     pub(crate) fn served(&self) -> Vec<ServerExports> {
         let servers = self.servers.lock();
         servers
@@ -167,7 +164,6 @@ impl ExportTable {
     }
 }
 
-/// An export.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) is: ExportDefinition,
@@ -335,7 +331,6 @@ impl ExportTable {
         all.collect()
     }
 
-    /// The offered export with a name.
     pub(crate) fn offered(&self, name: &str) -> Option<ServerExport> {
         match &self.all.lock().get(name)?.state {
             State::Open(offered, _) => Some(offered.clone()),

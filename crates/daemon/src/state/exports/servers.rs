@@ -26,7 +26,6 @@ pub(crate) enum ServerExports {
     Iscsi(Arc<iscsi::Targets>),
 }
 
-/// An export of a server.
 #[derive(Clone)]
 pub(crate) enum ServerExport {
     Nbd(Arc<Export>),

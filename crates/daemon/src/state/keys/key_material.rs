@@ -125,10 +125,8 @@ fn typed_materials(sources: &[KeySource], typed: &Secret) -> Result<Materials> {
     all.any()
 }
 
-/// The slot that was opened, and its key.
 pub(crate) struct OpenedSlot {
     pub(crate) source: KeySource,
-    /// The number of the slot.
     pub(crate) slot: u32,
     pub(crate) key: WrappingKey,
 }

@@ -178,7 +178,6 @@ impl ActivePool {
             .map_err(|error| Failure::from(error).context(format_args!("the keyring of '{name}'")))
     }
 
-    /// The key source of a key root.
     pub(crate) fn keysource(&self, key_root: &Entry) -> Result<KeySource> {
         let (value, _) = properties::effective(&self.pool, key_root, "keysource")?;
         // It was checked when it was set.

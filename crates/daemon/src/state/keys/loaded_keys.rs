@@ -13,7 +13,6 @@ use crate::failure::Result;
 pub(crate) struct LoadedKeys(Mutex<BTreeMap<u64, WrappingKey>>);
 
 impl LoadedKeys {
-    /// Returns whether the key of a key root is loaded.
     pub(crate) fn has(&self, root: u64) -> bool {
         self.0.lock().contains_key(&root)
     }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use protocol::api::MountPermissions;
 use vfs::Caller;
 
-/// The options of a mount.
 #[derive(Clone)]
 pub(crate) struct MountRequest {
     /// The directory, if it is not that of the property.

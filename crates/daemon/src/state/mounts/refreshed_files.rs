@@ -18,7 +18,6 @@ pub(crate) struct RefreshedFiles {
     known: Mutex<HashMap<Ino, InodeInUse>>,
 }
 
-/// The files of a state.
 #[derive(Clone)]
 struct FilesState {
     /// The number of exchanges before it.

@@ -84,9 +84,7 @@ pub(crate) struct ActivePool {
     pub(super) observed: Mutex<PoolObservation>,
     /// The devices that did not answer when that was last looked for.
     stalled: Mutex<BTreeSet<String>>,
-    /// The last report on the pool.
     pub(crate) last_report: LastReport,
-    /// The schedule of scrubs.
     pub(crate) scrubs: Schedule,
     /// The work on the image of the pool in an object store.
     pub(crate) image: ImageFollower,
@@ -137,7 +135,6 @@ impl Admin<'_> {
     }
 }
 
-/// A mount.
 pub(crate) struct MountState {
     pub(crate) mount: fuse::FuseMount,
     pub(crate) dataset: Arc<Dataset>,

@@ -37,7 +37,6 @@ impl ExportedPools {
         }
     }
 
-    /// Adds an exported pool.
     pub(crate) fn add(&self, guid: u64, devices: Vec<PathBuf>) {
         let mut pools = self.pools.lock();
         pools.retain(|pool| pool.guid != guid);
@@ -57,7 +56,6 @@ impl ExportedPools {
         }
     }
 
-    /// The devices of all pools.
     pub(crate) fn devices(&self) -> Vec<PathBuf> {
         let pools = self.pools.lock();
         pools.iter().flat_map(|pool| pool.devices.clone()).collect()

@@ -3,7 +3,6 @@
 use parking_lot::Mutex;
 use protocol::api::PoolReport;
 
-/// The last report on a pool.
 #[derive(Default)]
 pub(crate) struct LastReport(Mutex<Option<Box<PoolReport>>>);
 

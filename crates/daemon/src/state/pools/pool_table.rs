@@ -212,7 +212,6 @@ impl PoolTable {
         }
     }
 
-    /// The devices of pools that are remembered.
     pub(crate) fn remembered_devices(&self) -> Vec<PathBuf> {
         PoolTable::to_remember(&self.pools.lock()).paths()
     }

@@ -64,7 +64,6 @@ impl PoolThreads {
         self.wakeup.wake();
     }
 
-    /// Tells the threads to end.
     pub(super) fn tell_to_end(&self) {
         self.leaving.lock().store(true, Ordering::Release);
         self.wake();

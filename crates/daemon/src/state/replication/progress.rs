@@ -21,7 +21,6 @@ pub(crate) struct RunProgress {
     stop: Mutex<StopWish>,
 }
 
-/// The wish that a run stops.
 #[derive(Default)]
 struct StopWish {
     reason: Option<&'static str>,

@@ -33,7 +33,6 @@ pub(crate) struct SshTarget {
 }
 
 impl ReplicationTarget {
-    /// Parses a target.
     pub(crate) fn parse(text: &str) -> Result<ReplicationTarget> {
         let target = match text.strip_prefix(SSH) {
             Some(rest) => SshTarget::parse(rest).map(ReplicationTarget::Ssh),

@@ -46,7 +46,6 @@ impl Zones {
         self.all.lock().values().cloned().collect()
     }
 
-    /// The zone with a name.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Zone>> {
         self.all.lock().get(name).cloned()
     }
@@ -88,7 +87,6 @@ impl Zones {
     }
 }
 
-/// A zone.
 pub(crate) struct Zone {
     pub(crate) name: String,
     pub(crate) is: ZoneDefinition,
@@ -227,7 +225,6 @@ impl Zone {
         *self.profile.lock() = profile;
     }
 
-    /// Returns whether this is the root of the zone.
     pub(crate) fn is_root(&self, pool: u64, entry: &Entry) -> bool {
         self.is.root() == (pool, entry.id, entry.guid)
     }

@@ -6,7 +6,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"SR-SEALS";
 const VERSION: u32 = 1;
-/// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
 /// The seals of a full page.
 pub(crate) const SEALS_MAX: usize = (PAGE_BYTES - size_of::<Front>()) / PastSeal::BYTES;

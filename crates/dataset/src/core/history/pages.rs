@@ -33,7 +33,6 @@ impl SealPages<'_> {
         Ok(!self.open.get(ArrayKind::Pages, slot)?.is_empty())
     }
 
-    /// The number of pages.
     pub(crate) fn count(&self) -> Result<u64> {
         let mut above = 1;
         while self.is_there(above - 1)? {

@@ -154,7 +154,6 @@ impl ChangeJournal {
         false
     }
 
-    /// Stops noting changes.
     pub(crate) fn stop(&self) {
         *self.pending.lock() = JournalState::default();
     }

@@ -26,7 +26,6 @@ const KEYS_MAX: usize = 64;
 /// Changes of the tree.
 pub(crate) use crate::tree::Changes as Edits;
 
-/// The counters for new numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub(crate) next_ino: u64,

@@ -19,7 +19,6 @@ pub struct Taker {
     settings: Settings,
     /// The encryption of a dataset that comes in the clear: its suite, its key, and how that is wrapped.
     seal: Option<(Suite, WrappingKey, WrappingKeyAccess)>,
-    /// The keyring of one that is there.
     keyring: Option<Keyring>,
 }
 

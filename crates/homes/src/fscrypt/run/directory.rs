@@ -135,7 +135,6 @@ impl NewMetadata {
     }
 }
 
-/// A policy that is open.
 struct OpenPolicy {
     policy: ProtectedPolicy,
     master: Secret,

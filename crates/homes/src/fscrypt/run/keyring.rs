@@ -41,7 +41,6 @@ impl PolicyKeyring {
         })
     }
 
-    /// Returns whether there is a key.
     pub(super) fn status(&self, name: &KeyName) -> Result<KernelKeyStatus> {
         let mounted = match self {
             PolicyKeyring::Kernel(place, directory) => {

@@ -158,7 +158,6 @@ impl LoginProtector {
     }
 }
 
-/// The login protector of a user.
 pub(super) fn of_user(store: &MetadataStore, login: ProtectorSource) -> Option<Protector> {
     let mut listed = store.protectors().ok()?.into_iter();
     listed.find_map(|descriptor| match store.protector(&descriptor) {

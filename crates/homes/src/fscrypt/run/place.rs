@@ -18,7 +18,6 @@ pub(super) use super::system_error::io;
 pub(super) use crate::stack::run::metadata_failure as failure;
 use crate::stack::run::open_directory;
 
-/// A mounted file system.
 pub(super) struct FileSystemMount {
     pub(super) path: PathBuf,
     pub(super) kind: String,
@@ -129,7 +128,6 @@ pub(super) fn config() -> Result<Config> {
     }
 }
 
-/// The file with it.
 pub(super) fn config_path() -> PathBuf {
     let path = std::env::var_os("FSCRYPT_CONF").filter(|path| !path.is_empty());
     path.map_or_else(|| PathBuf::from("/etc/fscrypt.conf"), PathBuf::from)
@@ -222,7 +220,6 @@ fn target(link: &ProtectorLink) -> Result<PathBuf> {
     })
 }
 
-/// The name of a key in the kernel.
 pub(super) fn specifier(name: &KeyName) -> kernel::Specifier {
     match *name {
         KeyName::Descriptor(descriptor) => kernel::Specifier::Descriptor(descriptor),

@@ -11,7 +11,6 @@ use super::keyring::{self, PolicyKeyring};
 use super::open_path::OpenPath;
 use super::place::{self, failure};
 
-/// A directory with its policy.
 pub(super) struct PolicyDirectory {
     pub(super) place: PathBuf,
     pub(super) keyring: PolicyKeyring,
@@ -45,7 +44,6 @@ impl PolicyDirectory {
     }
 }
 
-/// The metadata of a policy.
 fn metadata(
     path: &Path,
     place: &Path,

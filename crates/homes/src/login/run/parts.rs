@@ -36,7 +36,6 @@ impl<'a> HomePart<'a> {
         Ok(pefs.into_iter().chain(dataset).chain(fscrypt).collect())
     }
 
-    /// The name of the part.
     pub(super) fn name(&self) -> String {
         match self {
             HomePart::Pefs(_) => "pefs".to_owned(),
@@ -73,7 +72,6 @@ impl<'a> HomePart<'a> {
         }
     }
 
-    /// Opens it.
     pub(super) fn open(&self, passphrase: &Secret) -> Result<()> {
         match self {
             HomePart::Pefs(home) => home.run(LoginStep::Open, &[passphrase], false),

@@ -20,7 +20,6 @@ pub(super) fn read() -> Result<VecDeque<Secret>> {
         .collect::<Result<_>>()
 }
 
-/// The next passphrase.
 pub(super) fn next(lines: &mut VecDeque<Secret>) -> Result<Secret> {
     lines.pop_front().ok_or_else(|| {
         let message = "no passphrase was given on the standard input";

@@ -13,7 +13,6 @@ use console::outcome::Result;
 use protocol::api::Failure;
 use rustix::fs::FlockOperation;
 
-/// A process that has a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Process {
     pid: i32,

@@ -2,7 +2,6 @@
 
 use protocol::api::FailureKind;
 
-/// The code of a kind of failures.
 pub(super) fn of(kind: FailureKind) -> u8 {
     match kind {
         FailureKind::Usage => 2,

@@ -20,7 +20,6 @@ use crate::stack::run::{ControlAnswer, KeyLine, Request, StackedMount};
 /// The exit code if a key cannot be added.
 const NOT_ADDED: u8 = 255;
 
-/// A key, and its algorithm.
 type KeyAndAlgorithm = (PefsMasterKey, Algorithm);
 
 /// A key, and its algorithm if anything says it.

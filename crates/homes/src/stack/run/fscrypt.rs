@@ -233,7 +233,6 @@ pub(super) fn control(
     Control::start(mount.number(), keys).map(Some)
 }
 
-/// The keys of a mount.
 struct FscryptMountKeys {
     view: Arc<StackedDirectory<FscryptFormat>>,
     mount: Weak<FuseMount>,
@@ -339,7 +338,6 @@ fn key_name(bytes: &[u8]) -> Option<KeyName> {
     descriptor().or_else(identifier)
 }
 
-/// The failure for an error of metadata.
 pub(crate) fn metadata_failure(place: &str, error: Error) -> Failure {
     use vfs::Error as Lower;
     let kind = match error {

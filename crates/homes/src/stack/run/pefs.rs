@@ -98,7 +98,6 @@ pub(super) fn control(
     Control::start(mount.number(), keys).map(Some)
 }
 
-/// The keys of a mount.
 struct PefsMountKeys {
     view: Arc<StackedDirectory<PefsFormat>>,
     mount: Weak<FuseMount>,

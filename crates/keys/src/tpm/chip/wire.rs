@@ -12,7 +12,6 @@ const HEADER_LEN: usize = 10;
 const WITHOUT_SESSIONS: u16 = 0x8001;
 const WITH_SESSIONS: u16 = 0x8002;
 
-/// A command of a TPM, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum TpmCommand {

@@ -43,7 +43,6 @@ impl<'a> Object<'a> {
         text.ok_or_else(|| self.wrong(key, "a text"))
     }
 
-    /// A number, as a number.
     pub(crate) fn u32(&self, key: &str) -> Result<u32> {
         let number = self.get(key)?.as_u64();
         number

@@ -31,7 +31,6 @@ pub(crate) struct DatasetTable {
     pub(crate) temporary_name: Option<String>,
     pub(crate) txg: u64,
     pub(crate) config: Config,
-    /// The checkpoint.
     pub(crate) checkpoint: Option<Arc<Checkpoint>>,
     pub(crate) async_free: BTreeMap<u64, FreeJob>,
     /// The jobs of the free queue that wait.
@@ -231,7 +230,6 @@ impl DatasetTable {
         false
     }
 
-    /// The entry with an id.
     pub(crate) fn get(&self, id: u64) -> Option<&Arc<Entry>> {
         self.entries.get(&id)
     }
@@ -259,7 +257,6 @@ impl DatasetTable {
         Arc::make_mut(&mut self.entries).insert(entry.id, Arc::new(entry));
     }
 
-    /// Removes an entry.
     pub(crate) fn remove(&mut self, id: u64) -> Option<Arc<Entry>> {
         let entry = Arc::make_mut(&mut self.entries).remove(&id)?;
         Arc::make_mut(&mut self.names).remove(&name_key(&entry));
@@ -295,14 +292,12 @@ impl DatasetTable {
             .ok_or_else(|| inconsistent("there is no root dataset".into()))
     }
 
-    /// The name of the pool.
     pub(crate) fn pool_name(&self) -> String {
         self.temporary_name
             .clone()
             .unwrap_or_else(|| self.root.name())
     }
 
-    /// The entry with a name.
     pub(crate) fn find(&self, name: &str) -> Result<&Arc<Entry>> {
         let parsed = DatasetName::parse(name)?;
         let missing = |name: &str| Error::NoSuchDataset { name: name.into() };
@@ -420,7 +415,6 @@ impl DatasetTable {
         line.find_map(|entry| Some((entry.props.get(key)?, entry.id)))
     }
 
-    /// Returns the number of snapshots of a dataset.
     pub(crate) fn snapshot_count(&self, head: &Entry) -> u64 {
         let first = self.get(head.prev_snap);
         let line = std::iter::successors(first, |snapshot| self.get(snapshot.prev_snap));
@@ -453,7 +447,6 @@ impl DatasetTable {
         entry.referenced.saturating_sub(shared)
     }
 
-    /// The clones of a snapshot.
     pub(crate) fn clones(&self, snapshot: u64) -> impl Iterator<Item = &Arc<Entry>> {
         self.all()
             .filter(move |entry| !entry.is_snapshot() && entry.origin == snapshot)

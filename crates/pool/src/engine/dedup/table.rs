@@ -41,7 +41,6 @@ impl ShareId {
     }
 }
 
-/// A record that is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(crate) struct SharedRecord {

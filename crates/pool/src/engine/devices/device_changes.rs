@@ -18,7 +18,6 @@ pub(crate) struct ReplacedMembers {
 }
 
 impl DatasetTable {
-    /// The device with a guid, to be changed.
     pub(crate) fn device(&mut self, guid: u64) -> Result<&mut ConfigDevice> {
         self.config_dirty = true;
         self.config

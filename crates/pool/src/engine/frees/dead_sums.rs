@@ -21,7 +21,6 @@ use crate::storage::reader::PoolReader;
 /// The sublists whose sums stay in memory, and those that one question holds: about 16 MiB each.
 const KEPT_MAX: usize = 1 << 18;
 
-/// The sums of a sublist.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SublistSums {
     /// The oldest snapshot that has the records.
@@ -43,7 +42,6 @@ pub(crate) enum DeadlistQuestion {
     Since(u64),
 }
 
-/// The sums of a deadlist.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
     /// The sums of the sublists, sorted by snapshots; none if it is short.

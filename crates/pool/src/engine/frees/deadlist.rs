@@ -141,7 +141,6 @@ impl Sublist {
     }
 }
 
-/// The entries of a chunk.
 pub(crate) fn decode_chunk(bytes: &[u8]) -> Result<Vec<DeadEntry>> {
     let parse = || {
         let (count, rest) = U32::read_from_prefix(bytes).ok()?;
@@ -211,7 +210,6 @@ pub(crate) fn append(
     Ok(())
 }
 
-/// The sublist of a snapshot in a deadlist.
 pub(crate) fn sublist(disk: &PoolReader, root: &RecordPtr, snapshot: u64) -> Result<Sublist> {
     let ptr = walk::get(disk, root, snapshot)?;
     if ptr.is_empty() {

@@ -50,7 +50,6 @@ impl Slacks {
         slacks
     }
 
-    /// Returns whether there are reservations.
     pub(crate) fn any(&self) -> bool {
         !self.below.is_empty() || !self.itself.is_empty()
     }

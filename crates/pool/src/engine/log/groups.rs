@@ -23,7 +23,6 @@ impl LogHead {
     }
 }
 
-/// The group of a chunk.
 fn group_of(chunk: &Addr) -> u16 {
     u16::try_from(chunk.segment().group()).unwrap_or(u16::MAX)
 }
@@ -35,7 +34,6 @@ impl DatasetTable {
         log.chunks.iter().take_while(known).count()
     }
 
-    /// The datasets with logs in lost groups.
     pub(crate) fn with_lost_logs(&self) -> impl Iterator<Item = &Entry> {
         self.all()
             .map(AsRef::as_ref)

@@ -21,12 +21,10 @@ pub struct SnapshotBookmark {
     pub created: u64,
     /// The state that it held, wherever that is sealed.
     pub(crate) lineage: Lineage,
-    /// The identities of its roots.
     pub(crate) roots: [RecordIdentity; 2],
 }
 
 impl SnapshotBookmark {
-    /// The bookmark of a snapshot.
     pub(crate) fn of(snapshot: &Entry) -> SnapshotBookmark {
         SnapshotBookmark {
             guid: snapshot.guid,
@@ -74,12 +72,10 @@ impl Entry {
         })
     }
 
-    /// The bookmark with a name.
     pub(crate) fn bookmark(&self, name: &str) -> Option<SnapshotBookmark> {
         SnapshotBookmark::decode(self.props.get(&key(name))?)
     }
 
-    /// Adds a bookmark.
     pub(crate) fn set_bookmark(&mut self, name: &str, bookmark: &SnapshotBookmark) {
         self.props.insert(key(name), bookmark.encode());
     }

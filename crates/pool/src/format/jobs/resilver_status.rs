@@ -23,7 +23,6 @@ pub struct ResilverStatus {
     pub(crate) position: ResilverPosition,
 }
 
-/// The position of a resilver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResilverPosition {
     pub(crate) stage: ResilverStage,

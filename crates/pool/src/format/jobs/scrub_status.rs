@@ -78,7 +78,6 @@ pub struct Damage {
     pub in_checkpoint: Option<String>,
 }
 
-/// The position of a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScrubPosition {
     pub(crate) dataset: u64,

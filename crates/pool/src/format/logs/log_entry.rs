@@ -32,9 +32,7 @@ pub(crate) const ENTRY_MAX: usize = RECORD_MAX as usize + store::UNIT as usize;
 /// The clear header of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntryHead {
-    /// The pool.
     pub(crate) pool: u64,
-    /// The dataset.
     pub(crate) dataset: u64,
     /// The ring since it was set up.
     pub(crate) chain: u64,

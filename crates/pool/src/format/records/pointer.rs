@@ -244,7 +244,6 @@ impl RecordLocation {
         self.addr.into_iter().filter(|addr| !addr.is_empty())
     }
 
-    /// Returns the numbers of the copies.
     pub(crate) fn copy_numbers(&self) -> impl Iterator<Item = usize> {
         (0..self.addr.len()).filter(|copy| !self.addr[*copy].is_empty())
     }

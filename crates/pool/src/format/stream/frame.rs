@@ -33,7 +33,6 @@ struct FrameHeader {
     count: U64,
     len: U32,
     reserved_too: U32,
-    /// The identity of a record.
     identity: RecordIdentity,
     /// BLAKE3 of what follows.
     payload: [u8; 32],

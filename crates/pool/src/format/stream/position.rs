@@ -15,7 +15,6 @@ impl StreamPosition {
     /// The beginning of a stream.
     pub const START: StreamPosition = StreamPosition { array: 0, slot: 0 };
 
-    /// A slot of an array.
     pub(crate) fn new(array: ArrayKind, slot: u64) -> StreamPosition {
         let array = array as u8;
         StreamPosition { array, slot }

@@ -234,7 +234,6 @@ impl Config {
         self.splits.push(guid);
     }
 
-    /// The devices of a group.
     pub(crate) fn group(&self, group: u16) -> impl Iterator<Item = &ConfigDevice> {
         let members = self.devices.iter().filter(|device| device.is_member());
         members.filter(move |device| device.group == group)
@@ -359,7 +358,6 @@ impl Config {
         }
     }
 
-    /// The device with a guid.
     pub(crate) fn device(&mut self, guid: u64) -> Option<&mut ConfigDevice> {
         self.devices.iter_mut().find(|device| device.guid == guid)
     }

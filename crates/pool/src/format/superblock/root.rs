@@ -81,7 +81,6 @@ pub(crate) struct PoolRoot {
     pub(crate) table: RecordPtr,
     /// The bitmaps of the segments.
     pub(crate) bitmaps: RecordPtr,
-    /// The history.
     pub(crate) history: RecordPtr,
     /// The queue of destroyed datasets that are being freed.
     pub(crate) async_free: RecordPtr,

@@ -200,7 +200,6 @@ fn check_tag(tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// The tags on a snapshot.
 fn tags(snapshot: &Entry) -> impl Iterator<Item = (&str, u64)> {
     snapshot.props.iter().filter_map(|(key, value)| {
         let tag = key.strip_prefix(PREFIX)?;

@@ -265,7 +265,6 @@ struct RecordBytes {
     hash: [u8; 32],
 }
 
-/// A record to be read.
 #[derive(Clone, Copy)]
 struct ReadJob {
     array: ArrayKind,

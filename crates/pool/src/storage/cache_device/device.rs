@@ -50,7 +50,6 @@ struct CacheDeviceState {
     from_before: AtomicU64,
 }
 
-/// The waiting writes.
 #[derive(Default)]
 struct WaitingWrites {
     records: VecDeque<(CacheKey, Vec<u8>)>,

@@ -60,7 +60,6 @@ impl Index {
         self.held
     }
 
-    /// The number of entries.
     pub(crate) fn entries(&self) -> u64 {
         self.spans.len() as u64
     }

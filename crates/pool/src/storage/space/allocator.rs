@@ -602,7 +602,6 @@ impl Space {
 
 /// A segment whose state on disk changes with a commit.
 pub(crate) struct ChangedSegment {
-    /// The number of the segment.
     pub(crate) number: u64,
     /// The entry of the segment in the table.
     pub(crate) entry: SegmentEntry,

@@ -79,7 +79,6 @@ impl Space {
         Ok(records)
     }
 
-    /// The class of a segment.
     pub(crate) fn class_at(&self, segment: SegmentId) -> Class {
         self.inner.lock().class_of(segment).unwrap_or(Class::Data)
     }

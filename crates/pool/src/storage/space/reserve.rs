@@ -112,7 +112,6 @@ impl Space {
         })
     }
 
-    /// The number of reserved bytes.
     pub(crate) fn reserved_bytes(&self) -> u64 {
         self.reserved.load(Ordering::Relaxed)
     }

@@ -16,7 +16,6 @@ use crate::storage::space::segments::group_use::GroupUse;
 const PIECE_UNITS: u32 = (4 << 20) / UNIT;
 
 impl Space {
-    /// Returns the number of segments.
     pub(crate) fn segments(&self) -> u64 {
         self.numbering().total()
     }

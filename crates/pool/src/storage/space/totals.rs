@@ -11,7 +11,6 @@ use crate::storage::space::counts::{Capacity, Total};
 use crate::storage::space::segments::group_use::GroupUse;
 
 impl SpaceState {
-    /// The number of system segments.
     pub(super) fn system_segments(&self) -> u64 {
         self.totals
             .iter()

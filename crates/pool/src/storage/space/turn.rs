@@ -29,7 +29,6 @@ impl FreeTurn {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Waits for the turn.
     pub(crate) fn wait<'a>(&'a self, space: &'a Arc<Space>) -> FreeingTurn<'a> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let _counted = TurnWaiter(self);

@@ -32,7 +32,6 @@ pub(crate) fn client() -> &'static [u8] {
     CLIENT.as_bytes()
 }
 
-/// Returns whether this is a temporary name.
 pub(crate) fn is(name: &[u8]) -> bool {
     name.starts_with(PREFIX.as_bytes())
 }

@@ -19,7 +19,6 @@ const CAPABILITY: &[u8] = b"security.capability";
 /// ACLs pass through: the lower file system obeys them.
 pub(super) const CLEAR: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
 
-/// The key of names of attributes.
 pub(super) struct AttributeKey(NameText);
 
 impl AttributeKey {

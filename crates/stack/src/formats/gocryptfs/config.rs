@@ -49,7 +49,6 @@ struct File {
     more: serde_json::Map<String, serde_json::Value>,
 }
 
-/// The member that all versions have.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct VersionMember {
@@ -233,7 +232,6 @@ impl Config {
         }
     }
 
-    /// The key of names.
     pub(super) fn name_key(&self, master: &Key) -> Result<Secret, Error> {
         match self.features.hkdf {
             true => derive(master.expose(), "EME filename encryption", Key::LEN),

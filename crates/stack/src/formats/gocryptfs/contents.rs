@@ -181,7 +181,6 @@ pub(super) fn header_of(id: &[u8; 16]) -> [u8; HEADER_LEN] {
     header
 }
 
-/// The id in a header.
 pub(super) fn file_id(header: &[u8]) -> Result<&[u8; 16]> {
     let id = header.strip_prefix(&VERSION).ok_or(Error::Io)?;
     let id: &[u8; 16] = id.try_into().map_err(|_| Error::Io)?;

@@ -171,7 +171,6 @@ impl Reverse {
 }
 
 impl FileIvs {
-    /// The IVs of the file with this path.
     pub(crate) fn new(path: &[u8]) -> FileIvs {
         FileIvs {
             id: derive(path, "FILEID"),

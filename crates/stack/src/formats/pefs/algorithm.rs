@@ -52,7 +52,6 @@ impl Algorithm {
         (id, self.bits.into())
     }
 
-    /// The block cipher.
     pub(super) fn cipher(self) -> BlockCipher {
         self.cipher
     }

@@ -166,7 +166,6 @@ impl From<EncryptedName> for PefsNode {
 }
 
 impl EncryptedName {
-    /// The IV of the sector with this number.
     fn iv(&self, sector: u64) -> [u8; 16] {
         let offset = sector.wrapping_mul(SECTOR as u64);
         let mut iv = [0; 16];

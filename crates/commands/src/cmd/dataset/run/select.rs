@@ -11,7 +11,6 @@ use protocol::api::{DatasetRow, command};
 
 use crate::cmd::dataset::args::DatasetType;
 
-/// A selection.
 pub(super) struct Selection {
     names: Vec<String>,
     /// The number of levels below the names; `None` is all.

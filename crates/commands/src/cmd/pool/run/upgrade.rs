@@ -78,7 +78,6 @@ fn listed(pools: &[FeatureReport]) -> String {
     table::show(&columns, &rows, false)
 }
 
-/// The names of features that a pool has, or has not.
 fn names(pool: &FeatureReport, active: bool) -> String {
     let features = pool.features.iter().filter(|f| f.active == active);
     let names: Vec<&str> = features.map(|feature| feature.name.as_str()).collect();

@@ -14,7 +14,6 @@ use crate::state::daemon::Daemon;
 use crate::state::datasets::snapshot_schedule::{Due, Kind, PROPERTY, SnapshotSchedule};
 use crate::state::pools::active_pool::ActivePool;
 
-/// A dataset and its schedule.
 struct ScheduledDataset {
     dataset: DatasetWith,
     schedule: SnapshotSchedule,

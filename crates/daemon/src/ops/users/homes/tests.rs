@@ -8,7 +8,6 @@ use crate::state::callers::decision::{DatasetGuid, Decide};
 use crate::state::devices::leases::LeasedObject;
 use crate::tests::{create_pool, daemon, unmounted};
 
-/// A home.
 const HOME: &str = "/home/ann-of-this-test";
 
 /// The passphrase of the home, before and after the change.

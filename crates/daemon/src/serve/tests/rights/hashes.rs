@@ -24,7 +24,6 @@ const MANY: usize = 9;
 /// A key that opens nothing. It is not hashed.
 const WRONG: &str = "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff";
 
-/// A home.
 const HOME: &str = "/home/ann-of-this-test";
 
 /// Types a passphrase or key.

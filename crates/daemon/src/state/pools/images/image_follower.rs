@@ -18,7 +18,6 @@ const END_MAX: Duration = Duration::from_secs(2);
 /// The longest pause after a copy that failed.
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// The device of an image.
 pub(crate) struct ImageDevice {
     /// Opens it. This may take long.
     pub(crate) open: Box<dyn Fn() -> Result<Arc<dyn AtomicDevice>> + Send + Sync>,
@@ -50,7 +49,6 @@ struct CopyTurns {
 }
 
 impl ImageFollower {
-    /// Sets the device of the image.
     pub(crate) fn set(&self, device: Option<ImageDevice>) {
         let mut turns = self.turns.lock();
         turns.is_asked = device.is_some();

@@ -16,7 +16,6 @@ const RUN_MAX: u64 = 1 << 14;
 /// Longer runs begin at the start of a lowest node of the array.
 const ALIGN: u64 = pool::FANOUT as u64;
 
-/// The extent with a record.
 pub(crate) fn find(view: &dyn TreeView, ino: Ino, record: u64) -> TreeStep<Option<RecordExtent>> {
     let Some((key, value)) = view.floor(&extent_key(ino, record))? else {
         return Ok(None);

@@ -51,7 +51,6 @@ impl Runs {
         }
     }
 
-    /// The number of owners of a slot.
     pub(crate) fn owners(&self, slot: u64) -> u64 {
         match self.now.range(..=slot).next_back() {
             Some((_, run)) if slot < run.end() => run.owners,

@@ -140,7 +140,6 @@ To have it not open the directory any more:
         done.map_err(|error| failure(&place.display().to_string(), error))
     }
 
-    /// The protector.
     pub(crate) fn protector(&self) -> &Protector {
         &self.protector
     }

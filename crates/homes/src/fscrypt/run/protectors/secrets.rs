@@ -18,7 +18,6 @@ use crate::fscrypt::run::link;
 use crate::fscrypt::run::login;
 use crate::fscrypt::run::place::{self, failure};
 
-/// The key of a protector.
 pub(crate) fn open_protector(protector: &Protector, key: &KeyFile) -> Result<Key> {
     let label = label(protector);
     let opened = match protector.source {
@@ -53,7 +52,6 @@ pub(crate) struct OpenProtector {
 }
 
 impl OpenProtector {
-    /// The one that is named.
     pub(crate) fn named(text: &str, config: &Config, key: &KeyFile) -> Result<OpenProtector> {
         let (place, protector) = place::protector(text, config)?;
         let key = open_protector(&protector, key)?;
@@ -142,7 +140,6 @@ pub(crate) fn new_protector(
     Ok(opened)
 }
 
-/// The source of the secret of a new protector.
 fn source(new: &NewProtector, config: &Config) -> Result<NewSource> {
     let asked = match new.source {
         Some(source) => Some(source),
@@ -185,7 +182,6 @@ fn user(new: &NewProtector) -> Result<u32> {
     }
 }
 
-/// The names of the protectors of a place.
 pub(crate) fn names(place: &Path, store: &MetadataStore) -> Result<Vec<String>> {
     let listed = store.protectors();
     let listed = listed.map_err(|error| failure(&place.display().to_string(), error))?;
@@ -219,7 +215,6 @@ pub(crate) fn open_policy(
     master.map_err(|error| failure(&place.display().to_string(), error))
 }
 
-/// The protector that is to open a policy.
 fn choose(
     (place, store, policy): (&Path, &MetadataStore, &ProtectedPolicy),
     config: &Config,

@@ -33,7 +33,6 @@ impl Summary {
     }
 }
 
-/// A search for a segment.
 #[derive(Clone, Copy)]
 pub(crate) struct SegmentSearch {
     /// The class of the record.

@@ -129,7 +129,6 @@ fn text<'a>(object: &'a Value, name: &str) -> Result<&'a str> {
     }
 }
 
-/// The number of a mode by its name.
 fn mode(object: &Value, name: &str, default: EncryptionMode) -> Result<i64> {
     let mode = match text(object, name)? {
         "" | "default" => default,

@@ -332,7 +332,6 @@ impl PolicySlot {
     }
 }
 
-/// The name of a master key in policies of this version.
 fn name_of(master: &Secret, version: u8) -> Result<KeyName> {
     let key = FscryptMasterKey::new(master.try_clone()?).expect("64 bytes");
     Ok(match version {

@@ -4,7 +4,6 @@
 
 use super::error::{Result, damaged};
 
-/// A field of a message.
 pub(super) struct MessageField<'a> {
     pub(super) number: u64,
     value: FieldValue<'a>,

@@ -26,7 +26,6 @@ pub struct Database<'a> {
 /// A key, and what is stored for it.
 pub type DatabaseRecord<'a> = (&'a [u8], &'a [u8]);
 
-/// A page.
 struct DatabasePage<'a> {
     bytes: &'a [u8],
     is_swapped: bool,

@@ -8,7 +8,6 @@ use console::session::{device_path, is_path, usage};
 use protocol::api::{DeviceGroup, NewPoolDevices};
 use protocol::device_name::DeviceName;
 
-/// Devices of a mirror.
 const MIRROR_MIN: usize = 2;
 
 /// Devices of a group with parity; it has at least one more than it has parity.

@@ -64,7 +64,6 @@ fn added(pool: &str, new: &NewPoolDevices, session: &mut Session) -> Result<Stri
     ))
 }
 
-/// The devices that a pool has.
 fn present(pool: &PoolReport) -> NewPoolDevices {
     let path = |device: &DeviceRow| PathBuf::from(&device.path);
     let mut present = NewPoolDevices::default();

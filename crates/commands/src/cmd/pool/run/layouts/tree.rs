@@ -2,7 +2,6 @@
 
 use protocol::api::{DeviceRow, PoolReport};
 
-/// A line of the tree.
 pub(crate) struct TreeLine<'a> {
     depth: usize,
     pub(crate) name: String,
@@ -58,7 +57,6 @@ pub(crate) fn spares(pool: &PoolReport) -> impl Iterator<Item = &DeviceRow> {
     devices.filter(|device| device.group.is_none() && !device.is_cache)
 }
 
-/// The line of a spare.
 pub(crate) fn spare(spare: &DeviceRow) -> TreeLine<'_> {
     one(1, format!("{} (spare)", spare.path), spare)
 }
