@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use super::*;
 
-/// Two pools, `tank` and `safe`, and streams between them.
+/// A place with pools, whose datasets are mounted below `mnt`.
 pub struct Bench {
     pub place: Place,
 }
@@ -14,9 +14,7 @@ pub struct Bench {
 impl Bench {
     /// Two pools, and in the first an encrypted dataset, mounted, with a snapshot.
     pub fn new() -> Option<Bench> {
-        if !can_mount() {
-            return None;
-        }
+        needs!(can_mount());
         let place = Place::new();
         for name in ["a", "b"] {
             place.ok(&format!("keygen {}", place.arg(name)));

@@ -1,7 +1,7 @@
 //! A machine to log in to: a root directory of its own, with accounts, PAM and a log, in a name space for mounts that ends
 //! with the test. Nothing of the real machine is changed.
 
-use crate::common::needs;
+use crate::common::{is_root, needs};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -105,7 +105,7 @@ login_as_ann() {
 
 /// Returns whether the tests can run here. Prints the reason if not.
 pub fn can_log_in() -> bool {
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         eprintln!("skipped: only root makes name spaces for mounts");
         return false;
     }

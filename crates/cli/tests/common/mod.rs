@@ -71,14 +71,15 @@ impl<T> Need for Option<T> {
     }
 }
 
-/// Returns the part of the machine that a test needs. Without it the test ends here, and says why.
+/// Returns the part of the machine that a test needs. Without it the test ends here, and says why. A function that
+/// prepares a test returns `None` then.
 macro_rules! needs {
     ($need:expr $(, $reason:literal)?) => {
         match $crate::common::Need::part($need) {
             Some(part) => part,
             None => {
                 $(println!(concat!("skipped: ", $reason));)?
-                return;
+                return Default::default();
             }
         }
     };
@@ -289,6 +290,11 @@ impl Place {
         done.out
     }
 
+    /// Runs a command line that has to succeed, and to print JSON.
+    pub fn json(&self, line: &str) -> serde_json::Value {
+        serde_json::from_str(&self.ok(line)).expect("JSON")
+    }
+
     /// Runs a command line that has to succeed, and to print this.
     #[track_caller]
     pub fn says(&self, line: &str, wanted: &str) {
@@ -299,6 +305,14 @@ impl Place {
     #[track_caller]
     pub fn prints(&self, line: &str, wanted: &str) {
         assert_eq!(self.ok(line), wanted, "{line}");
+    }
+
+    /// Runs a command line that has to succeed, and to say this on its standard error.
+    #[track_caller]
+    pub fn warns(&self, line: &str, wanted: &str) {
+        let done = self.run(&self.words(line));
+        assert_eq!(done.code, 0, "{line}: {done:?}\n{}", self.log());
+        has(&done.err, wanted);
     }
 
     /// Runs a command line that has to fail with this code, for this reason.
@@ -379,6 +393,11 @@ pub fn run(mut command: Command, input: &[u8]) -> Done {
     done
 }
 
+/// Returns whether the tests run as root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 /// Users other than root, and a group.
 pub const ANN: u32 = 12345;
 pub const BOB: u32 = 12346;
@@ -386,10 +405,7 @@ pub const STAFF: u32 = 54321;
 
 /// A daemon in a place that other users can reach; `None` if this is not root.
 pub fn shared_place() -> Option<Place> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can be several users");
-        return None;
-    }
+    needs!(is_root(), "only root can be several users");
     let place = Place::new();
     fs::set_permissions(place.root(), fs::Permissions::from_mode(0o711)).unwrap();
     Some(place)
@@ -445,6 +461,33 @@ pub fn contents(seed: usize, len: usize) -> Vec<u8> {
         (state >> 33) as u8
     };
     (0..len).map(|_| next()).collect()
+}
+
+/// The contents of the file with a number.
+pub fn numbered(number: usize) -> Vec<u8> {
+    contents(number, 5_000 + 100_000 * (number % 3))
+}
+
+/// Writes files whose names are numbers.
+pub fn write_numbered(dir: &Path, range: std::ops::Range<usize>) {
+    for number in range {
+        write_synced(&dir.join(number.to_string()), &numbered(number)).unwrap();
+    }
+}
+
+/// Asserts that files whose names are numbers have their contents.
+#[track_caller]
+pub fn has_numbered(dir: &Path, range: std::ops::Range<usize>) {
+    for number in range {
+        let found = fs::read(dir.join(number.to_string())).unwrap();
+        assert!(found == numbered(number), "{number}");
+    }
+}
+
+/// A portal at which no daemon listens.
+pub fn free_portal() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
 }
 
 /// Writes a file, durably.

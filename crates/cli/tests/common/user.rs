@@ -1,5 +1,6 @@
 //! An ordinary user with a daemon of their own, which a command starts.
 
+use crate::common::needs;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -8,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{PROGRAM, Place, can_mount, is_installed};
+use super::{PROGRAM, Place, can_mount, is_installed, is_root};
 
 /// A user who has a name: `fusermount3` asks for it.
 const NOBODY: u32 = 65534;
@@ -21,13 +22,8 @@ pub struct User {
 impl User {
     /// `None` if this is not root, or users cannot mount.
     pub fn new() -> Option<User> {
-        if !can_mount() || !is_installed("fusermount3") {
-            return None;
-        }
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: only root can be several users");
-            return None;
-        }
+        needs!(can_mount() && is_installed("fusermount3"));
+        needs!(is_root(), "only root can be several users");
         let place = Place::without_daemon();
         fs::set_permissions(place.root(), fs::Permissions::from_mode(0o755)).unwrap();
         for dir in ["home", "home/run"] {

@@ -21,10 +21,7 @@ fn options_at(dir: &Path) -> String {
 
 #[test]
 fn mounts_and_exports_come_back_or_are_listed() {
-    needs!(
-        can_mount() && rustix::process::geteuid().is_root(),
-        "not root"
-    );
+    needs!(can_mount() && is_root(), "not root");
     let mut place = Place::new();
     place.pool("tank");
     fs::write(place.path("key"), [7; 32]).unwrap();
@@ -130,9 +127,7 @@ fn a_command_says_what_is_not_saved_in_the_state_directory() {
     place.start();
     place.ok("list tank/b");
     place.ok("pool create -s 64M -m none late {DIR}/late.pool");
-    let stopped = place.run(&["daemon", "stop"]);
-    assert_eq!(stopped.code, 0, "{stopped:?}");
-    has(&stopped.err, "after a start: strongroom pool import");
+    place.warns("daemon stop", "after a start: strongroom pool import");
     place.wait_for_end();
     fs::remove_dir(dir).unwrap();
     place.start();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::common::tracer;
-use crate::common::{PROGRAM, Place, can_mount, needs};
+use crate::common::{PROGRAM, Place, can_mount, is_root, needs};
 
 /// The calls that change a lower directory.
 const LOWER_CHANGES: &[libc::c_long] = &[
@@ -274,10 +274,10 @@ struct Disk {
 impl Disk {
     /// `None` where nothing can be mounted.
     fn new(format: &'static str) -> Option<Disk> {
-        if !rustix::process::geteuid().is_root() || !can_mount() {
-            println!("skipped: only root mounts ext4, and stacked directories on it");
-            return None;
-        }
+        needs!(
+            is_root() && can_mount(),
+            "only root mounts ext4, and stacked directories on it"
+        );
         let place = Place::without_daemon();
         for dir in ["lower", "view"] {
             fs::create_dir(place.path(dir)).expect("a directory");
@@ -290,10 +290,10 @@ impl Disk {
             .arg(place.path("image"))
             .status();
         assert!(made.expect("mkfs.ext4").success());
-        let Some(_lower) = Ext4::mount(&place.path("image"), &place.path("lower")) else {
-            println!("skipped: ext4 cannot be mounted from a loop device");
-            return None;
-        };
+        let _lower = needs!(
+            Ext4::mount(&place.path("image"), &place.path("lower")),
+            "ext4 cannot be mounted from a loop device"
+        );
         let at = place.path("lower/vault");
         fs::create_dir(&at).expect("a directory");
         match format {

@@ -2,92 +2,49 @@
 //! snapshots and whatever is destroyed.
 
 use std::fs;
-use std::path::PathBuf;
 
+use crate::common::bench::Bench;
 use crate::common::*;
 
-struct Bench {
-    place: Place,
+/// A pool with an encrypted dataset `tank/a`, mounted, with a snapshot.
+fn bench() -> Option<Bench> {
+    needs!(can_mount());
+    let place = Place::new();
+    for name in ["a", "b", "c"] {
+        place.ok(&format!("keygen {}", place.arg(name)));
+    }
+    place.ok("pool create -s 64M -m {DIR}/mnt tank {DIR}/tank.pool");
+    let bench = Bench { place };
+    let key = bench.key("a");
+    bench.ok(&format!("create -o encryption=on -o {key} tank/a"));
+    bench.write("a", "shared", &"s".repeat(200_000));
+    bench.write("a", "gone", &"g".repeat(100_000));
+    bench.ok("snapshot tank/a@1");
+    fs::remove_file(bench.file("a", "gone")).unwrap();
+    bench.write("a", "later", "later");
+    Some(bench)
 }
 
-impl Bench {
-    /// A pool with an encrypted dataset `tank/a`, mounted, with a snapshot.
-    fn new() -> Option<Bench> {
-        if !can_mount() {
-            return None;
-        }
-        let place = Place::new();
-        for name in ["a", "b", "c"] {
-            place.ok(&format!("keygen {}", place.arg(name)));
-        }
-        let bench = Bench { place };
-        bench.ok(&format!(
-            "pool create -s 64M -m {} tank {}",
-            bench.place.arg("mnt"),
-            bench.place.arg("tank.pool")
-        ));
-        let key = bench.key("a");
-        bench.ok(&format!("create -o encryption=on -o {key} tank/a"));
-        bench.write("a", "shared", &"s".repeat(200_000));
-        bench.write("a", "gone", &"g".repeat(100_000));
-        bench.ok("snapshot tank/a@1");
-        fs::remove_file(bench.file("a", "gone")).unwrap();
-        bench.write("a", "later", "later");
-        Some(bench)
-    }
-
-    fn ok(&self, line: &str) -> String {
-        self.place.ok(line)
-    }
-
-    fn key(&self, name: &str) -> String {
-        format!("keysource=raw,file://{}", self.place.arg(name))
-    }
-
-    fn file(&self, dataset: &str, name: &str) -> PathBuf {
-        self.place.path("mnt").join(dataset).join(name)
-    }
-
-    fn write(&self, dataset: &str, name: &str, text: &str) {
-        fs::write(self.file(dataset, name), text).unwrap();
-    }
-
-    fn read(&self, dataset: &str, name: &str) -> Option<String> {
-        fs::read_to_string(self.file(dataset, name)).ok()
-    }
-
-    /// Asserts that a clone begins with the contents of the snapshot.
-    fn begins_as_the_snapshot(&self, clone: &str) {
-        assert_eq!(self.read(clone, "shared"), Some("s".repeat(200_000)));
-        assert_eq!(self.read(clone, "gone"), Some("g".repeat(100_000)));
-        assert_eq!(self.read(clone, "later"), None);
-    }
-
-    /// Closes everything, exports and imports the pool, and loads all keys again. Asserts that no check fails.
-    fn again(&self) {
-        self.ok("unmount -a");
-        self.ok("key unload -a");
-        self.ok("pool export tank");
-        let file = self.place.arg("tank.pool");
-        self.ok(&format!("pool import -N -d {file} tank"));
-        self.ok("inspect --check tank");
-        self.ok("mount -a -l");
-    }
+/// Asserts that a clone begins with the contents of the snapshot.
+fn begins_as_the_snapshot(bench: &Bench, clone: &str) {
+    assert_eq!(bench.read(clone, "shared"), Some("s".repeat(200_000)));
+    assert_eq!(bench.read(clone, "gone"), Some("g".repeat(100_000)));
+    assert_eq!(bench.read(clone, "later"), None);
 }
 
 #[test]
 fn each_writes_for_itself() {
-    let bench = needs!(Bench::new());
+    let bench = needs!(bench());
     bench.ok(&format!("clone -o {} tank/a@1 tank/b", bench.key("b")));
     bench.ok("clone -K tank/a@1 tank/a/c");
     for clone in ["b", "a/c"] {
-        bench.begins_as_the_snapshot(clone);
+        begins_as_the_snapshot(&bench, clone);
         bench.write(clone, "own", clone);
         let file = bench.file(clone, "shared");
         let file = fs::File::options().write(true).open(file).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, b"changed", 150_000).unwrap();
     }
-    bench.again();
+    bench.open_again("tank");
     assert_eq!(bench.read("a", "shared"), Some("s".repeat(200_000)));
     assert_eq!(bench.read("a", "own"), None);
     for clone in ["b", "a/c"] {
@@ -164,7 +121,7 @@ fn received(bench: &Bench, stream: &[u8]) {
 /// later.
 #[test]
 fn a_clone_under_another_key_is_apart_from_its_origin() {
-    let bench = needs!(Bench::new());
+    let bench = needs!(bench());
     bench.ok(&format!("clone -o {} tank/a@1 tank/b", bench.key("b")));
     let numbers = |rows: &[(u32, bool, Vec<u8>)]| -> Vec<(u32, bool)> {
         rows.iter().map(|row| (row.0, row.1)).collect()
@@ -177,14 +134,13 @@ fn a_clone_under_another_key_is_apart_from_its_origin() {
         clone.iter().all(|row| row.2 != origin[1].2),
         "what the origin writes"
     );
-    let features: serde_json::Value =
-        serde_json::from_str(&bench.ok("--json pool upgrade tank")).unwrap();
+    let features = bench.place.json("--json pool upgrade tank");
     let mut features = features[0]["features"].as_array().unwrap().iter();
     assert!(features.any(|f| f["name"] == "split-keys" && f["active"] == true));
     bench.write("a", "secret", "only here");
     bench.write("b", "own", "own");
-    bench.again();
-    bench.begins_as_the_snapshot("b");
+    bench.open_again("tank");
+    begins_as_the_snapshot(&bench, "b");
     assert_eq!(bench.read("a", "secret"), Some("only here".into()));
 
     // A stream of the clone has no more than the clone.
@@ -205,7 +161,7 @@ fn a_clone_under_another_key_is_apart_from_its_origin() {
     bench.ok("mount -a -l");
     for _ in 0..2 {
         bench.ok("promote tank/b");
-        bench.again();
+        bench.open_again("tank");
         let gone = bench.read("b", ".snapshot/1/gone");
         assert_eq!(gone, Some("g".repeat(100_000)));
         assert_eq!(numbers(&opened(&bench, "tank/b", "b")), numbers(&clone));
@@ -213,10 +169,10 @@ fn a_clone_under_another_key_is_apart_from_its_origin() {
         received(&bench, &sent(&bench, "tank/b@1"));
         bench.ok("rollback tank/copy@1");
         bench.ok("mount tank/copy");
-        bench.begins_as_the_snapshot("copy");
+        begins_as_the_snapshot(&bench, "copy");
         bench.ok("destroy -rf tank/copy");
         bench.ok("promote tank/a");
-        bench.again();
+        bench.open_again("tank");
         let gone = bench.read("a", ".snapshot/1/gone");
         assert_eq!(gone, Some("g".repeat(100_000)));
     }
@@ -226,20 +182,20 @@ fn a_clone_under_another_key_is_apart_from_its_origin() {
     for (dataset, key) in [("a", "c"), ("b", "a")] {
         bench.ok(&format!("key change -o {} tank/{dataset}", bench.key(key)));
     }
-    bench.again();
+    bench.open_again("tank");
     assert_eq!(bench.read("a", "after"), Some("after".into()));
     assert_eq!(bench.read("b", "own"), Some("own".into()));
     assert_eq!(numbers(&opened(&bench, "tank/a", "c")), numbers(&origin));
     assert_eq!(numbers(&opened(&bench, "tank/b", "a")), numbers(&clone));
     bench.ok("destroy -f -r tank/b");
-    bench.again();
+    bench.open_again("tank");
     assert_eq!(bench.read("a", "after"), Some("after".into()));
     bench.ok("inspect --check tank");
 }
 
 #[test]
 fn the_owner_of_the_snapshots_opens_them() {
-    let bench = needs!(Bench::new());
+    let bench = needs!(bench());
     bench.ok("key rotate tank/a");
     bench.ok("snapshot tank/a@2");
     bench.ok(&format!("clone -K -o {} tank/a@2 tank/b", bench.key("b")));
@@ -264,12 +220,12 @@ fn the_owner_of_the_snapshots_opens_them() {
         assert_eq!(then("b", "own", "own"), Some("own".into()));
         assert_eq!(then("a", "3", "later"), Some("even later".into()));
         assert_eq!(then("a", "1", "gone"), None);
-        bench.again();
+        bench.open_again("tank");
         assert_eq!(bench.read("a", "shared"), Some("s".repeat(200_000)));
         assert_eq!(then("b", "1", "gone"), Some("g".repeat(100_000)));
         bench.ok("promote tank/a");
         assert_eq!(then("a", "1", "gone"), Some("g".repeat(100_000)));
-        bench.again();
+        bench.open_again("tank");
         assert_eq!(then("a", "2", "later"), Some("later".into()));
         assert_eq!(bench.read("b", "own"), Some("own".into()));
     }
@@ -277,12 +233,12 @@ fn the_owner_of_the_snapshots_opens_them() {
     bench.ok("promote tank/b");
     bench.ok("destroy -f -r tank/a");
     fs::remove_file(bench.place.path("a")).unwrap();
-    bench.again();
+    bench.open_again("tank");
     assert_eq!(then("b", "1", "gone"), Some("g".repeat(100_000)));
     bench.ok("rollback -r tank/b@1");
-    bench.begins_as_the_snapshot("b");
+    begins_as_the_snapshot(&bench, "b");
     bench.write("b", "after", "after");
-    bench.again();
+    bench.open_again("tank");
     assert_eq!(bench.read("b", "after"), Some("after".into()));
     // What is left of the key that encrypted the shared part, in the keyring of the clone, is enough.
     bench.ok("destroy -f tank/b@1");
@@ -292,7 +248,7 @@ fn the_owner_of_the_snapshots_opens_them() {
 /// A clone that has destroyed the keys of what it shared cannot own what still needs them.
 #[test]
 fn keys_that_are_gone_are_not_promised() {
-    let bench = needs!(Bench::new());
+    let bench = needs!(bench());
     bench.ok(&format!("clone -o {} tank/a@1 tank/b", bench.key("b")));
     bench.ok("key rotate --reencrypt tank/b");
     while bench.ok("get -H -o value reencryption tank/b") != "-\n" {
@@ -301,8 +257,8 @@ fn keys_that_are_gone_are_not_promised() {
     bench
         .place
         .refuses("promote tank/b", BUSY, "does not have generation 1");
-    bench.again();
-    bench.begins_as_the_snapshot("b");
+    bench.open_again("tank");
+    begins_as_the_snapshot(&bench, "b");
     assert_eq!(bench.read("a", "shared"), Some("s".repeat(200_000)));
     // It shares nothing any more.
     bench.ok("key generations tank/b");
@@ -312,7 +268,7 @@ fn keys_that_are_gone_are_not_promised() {
 /// The inherited keys of clones, after whatever moves (as those that OpenZFS lost, issues 12000 and 12614).
 #[test]
 fn inherited_keys_of_clones_stay_with_a_dataset_above() {
-    let bench = needs!(Bench::new());
+    let bench = needs!(bench());
     bench.ok(&format!(
         "create -o encryption=on -o {} tank/b",
         bench.key("b")
@@ -320,43 +276,43 @@ fn inherited_keys_of_clones_stay_with_a_dataset_above() {
     bench.ok("clone tank/a@1 tank/a/c");
     bench.ok("clone tank/a@1 tank/b/c");
     for name in ["a/c", "b/c"] {
-        bench.begins_as_the_snapshot(name);
+        begins_as_the_snapshot(&bench, name);
     }
     // The clone owns the snapshots, and is below the dataset that has its key.
     bench.ok("promote tank/a/c");
-    bench.again();
-    bench.begins_as_the_snapshot("a/c");
+    bench.open_again("tank");
+    begins_as_the_snapshot(&bench, "a/c");
     bench.ok("promote tank/b/c");
-    bench.again();
-    bench.begins_as_the_snapshot("b/c");
+    bench.open_again("tank");
+    begins_as_the_snapshot(&bench, "b/c");
     bench.place.fails("destroy -f tank/a", BUSY);
     bench.place.fails("rename tank/b/c tank/c", USAGE);
     // From one key to the other, and back.
     bench.ok(&format!("key change -o {} tank/b/c", bench.key("c")));
     bench.ok("rename tank/b/c tank/a/moved");
     bench.ok("key change -i tank/a/moved");
-    bench.again();
-    bench.begins_as_the_snapshot("a/moved");
+    bench.open_again("tank");
+    begins_as_the_snapshot(&bench, "a/moved");
     bench.ok("promote tank/a");
     bench.ok("promote tank/a/c");
     bench.ok(&format!("key change -o {} tank/a", bench.key("c")));
-    bench.again();
+    bench.open_again("tank");
     for name in ["a/moved", "a/c"] {
-        bench.begins_as_the_snapshot(name);
+        begins_as_the_snapshot(&bench, name);
     }
     // Everything but one, which goes on with a key of its own.
     bench.ok(&format!("key change -o {} tank/a/c", bench.key("b")));
     bench.ok("rename tank/a/c tank/c");
     bench.ok("destroy -f -r tank/a");
     bench.ok("destroy -f -r tank/b");
-    bench.again();
-    bench.begins_as_the_snapshot("c");
+    bench.open_again("tank");
+    begins_as_the_snapshot(&bench, "c");
 }
 
 /// The procedure of Solaris: what is unique to a clone goes with its key, and the origin stays.
 #[test]
 fn a_clone_with_keys_of_its_own_is_made_unreadable_alone() {
-    let bench = needs!(Bench::new());
+    let bench = needs!(bench());
     for line in ["set readonly=on tank/a", "snapshot tank/a@2"] {
         bench.ok(line);
     }
@@ -389,13 +345,13 @@ fn a_clone_with_keys_of_its_own_is_made_unreadable_alone() {
     bench.place.fails("key -l tank/b", WRONG_KEY);
     bench.ok(&format!("key load -n {}", "tank/a"));
     bench.ok("destroy -f tank/b");
-    bench.again();
+    bench.open_again("tank");
     assert_eq!(bench.read("a", "later"), Some("later".into()));
 }
 
 #[test]
 fn a_rollback_destroys_the_clones_of_later_snapshots() {
-    let bench = needs!(Bench::new());
+    let bench = needs!(bench());
     bench.ok("snapshot tank/a@2");
     bench.write("a", "after", "after");
     let (b, c) = (bench.key("b"), bench.key("c"));
@@ -425,17 +381,17 @@ fn a_rollback_destroys_the_clones_of_later_snapshots() {
         bench.ok("list -H -o name -t all -r tank"),
         "tank\ntank/a\ntank/a@1\n"
     );
-    bench.begins_as_the_snapshot("a");
+    begins_as_the_snapshot(&bench, "a");
     for gone in ["b", "c"] {
         assert!(!bench.place.path("mnt").join(gone).exists());
     }
-    bench.again();
-    bench.begins_as_the_snapshot("a");
+    bench.open_again("tank");
+    begins_as_the_snapshot(&bench, "a");
 }
 
 #[test]
 fn a_clone_in_use_elsewhere_stops_a_rollback() {
-    let bench = needs!(Bench::new());
+    let bench = needs!(bench());
     bench.ok("create -V 1M tank/disk");
     bench.ok("snapshot tank/disk@1");
     bench.ok("snapshot tank/disk@2");
@@ -453,7 +409,7 @@ fn a_clone_in_use_elsewhere_stops_a_rollback() {
 /// Without the key the dataset keeps a seal that only this snapshot can renew.
 #[test]
 fn no_rollback_without_the_key_to_a_snapshot_that_goes() {
-    let bench = needs!(Bench::new());
+    let bench = needs!(bench());
     bench.ok("hold tag tank/a@1");
     bench.ok("destroy -d -f tank/a@1");
     bench.ok("unmount tank/a");
@@ -464,14 +420,14 @@ fn no_rollback_without_the_key_to_a_snapshot_that_goes() {
     bench.ok("key load tank/a");
     bench.ok("rollback tank/a@1");
     bench.ok("release tag tank/a@1");
-    bench.again();
-    bench.begins_as_the_snapshot("a");
+    bench.open_again("tank");
+    begins_as_the_snapshot(&bench, "a");
 }
 
 /// Commands on other datasets, and on other holds, do not end the reading.
 #[test]
 fn a_marked_snapshot_is_read_until_it_goes() {
-    let bench = needs!(Bench::new());
+    let bench = needs!(bench());
     bench.ok("create tank/other");
     bench.ok("snapshot tank/other@1");
     bench.ok("hold tag tank/a@1");
@@ -495,7 +451,7 @@ fn a_marked_snapshot_is_read_until_it_goes() {
 
 #[test]
 fn a_snapshot_goes_with_its_last_hold_or_clone() {
-    let bench = needs!(Bench::new());
+    let bench = needs!(bench());
     let place = &bench.place;
     bench.ok("snapshot tank/a@2");
     bench.ok("hold tag tank/a@1");
@@ -522,7 +478,7 @@ fn a_snapshot_goes_with_its_last_hold_or_clone() {
     // What keeps it still does.
     place.refuses("destroy -f tank/a@1", BUSY, "is held (tag)");
     bench.ok("destroy -d -f tank/a@1");
-    bench.again();
+    bench.open_again("tank");
     assert_eq!(deferred(), "on\n");
     // A program may look into it meanwhile.
     let shown = bench.file("a", ".snapshot/1/shared");
@@ -537,12 +493,12 @@ fn a_snapshot_goes_with_its_last_hold_or_clone() {
     place.fails("get name tank/a@1", NOT_FOUND);
     has(&bench.ok("pool history -i tank"), "destroy tank/a@1 (id");
     assert_eq!(bench.read("a", "later"), Some("later".into()));
-    bench.again();
+    bench.open_again("tank");
 }
 
 #[test]
 fn a_dry_run_says_how_much_would_be_freed() {
-    let bench = needs!(Bench::new());
+    let bench = needs!(bench());
     fs::write(bench.file("a", "big"), contents(3, 2 << 20)).unwrap();
     bench.ok("snapshot tank/a@2");
     let big = fs::File::options().write(true).open(bench.file("a", "big"));
@@ -570,7 +526,7 @@ fn a_dry_run_says_how_much_would_be_freed() {
 /// Only the origin gets new keys. A clone under its key goes on with those that the other clone has, and is named.
 #[test]
 fn a_clone_under_another_key_names_who_shares_its_keys() {
-    let bench = needs!(Bench::new());
+    let bench = needs!(bench());
     bench.ok("clone tank/a@1 tank/a/same");
     let clone = |name: &str| {
         let line = format!("clone -o {} tank/a@1 {name}", bench.key("b"));

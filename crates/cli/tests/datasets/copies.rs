@@ -25,9 +25,7 @@ fn contents() -> Vec<u8> {
 
 /// A pool with two datasets, and a file in the first.
 fn place() -> Option<Place> {
-    if !can_mount() {
-        return None;
-    }
+    needs!(can_mount());
     let place = Place::new();
     let (pool, dir) = (place.path("tank.pool"), place.path("tank"));
     place.ok(&format!(

@@ -58,9 +58,7 @@ fn assert_like_referenced(place: &Place, dataset: &str, dir: &Path) {
 
 /// A pool in two files, mounted at `mnt`, with a sealed dataset.
 fn place() -> Option<Place> {
-    if !can_mount() {
-        return None;
-    }
+    needs!(can_mount());
     let place = Place::new();
     place.ok("pool create -s 192M -m {DIR}/mnt tank {DIR}/a {DIR}/b");
     place.ok("keygen {DIR}/key");
@@ -228,8 +226,7 @@ fn files_of_an_older_pool_show_what_is_stored_too() {
     place.ok("mount golden/clear {DIR}/mnt");
     let dir = place.path("mnt");
     let is_active = || {
-        let json = place.ok("--json pool upgrade golden");
-        let pools: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let pools = place.json("--json pool upgrade golden");
         let mut features = pools[0]["features"].as_array().unwrap().iter();
         features.any(|feature| feature["name"] == "stored-sums" && feature["active"] == true)
     };

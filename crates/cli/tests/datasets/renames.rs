@@ -6,9 +6,7 @@ use crate::common::*;
 
 /// A pool whose datasets are mounted below `mnt`.
 fn tank() -> Option<Place> {
-    if !can_mount() {
-        return None;
-    }
+    needs!(can_mount());
     let place = Place::new();
     let (mnt, file) = (place.arg("mnt"), place.arg("tank.pool"));
     place.ok(&format!("pool create -s 64M -m {mnt} tank {file}"));

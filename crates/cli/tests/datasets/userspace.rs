@@ -20,7 +20,7 @@ fn pool() -> Place {
 
 #[test]
 fn users_have_what_their_files_take_and_no_more_than_they_may() {
-    needs!(can_mount() && rustix::process::geteuid().is_root());
+    needs!(can_mount() && is_root());
     let place = pool();
     let file = |name: &str| place.path("mnt/a").join(name);
     fs::write(file("one"), vec![1; 300_000]).unwrap();

@@ -9,12 +9,6 @@ use crate::common::*;
 
 const PREFIX: &str = "iqn.2026-01.io.github.strongroom";
 
-/// A portal at which no daemon listens.
-fn portal() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
 fn image(place: &Place, name: &str, size: u64) -> String {
     File::create(place.path(name))
         .unwrap()
@@ -42,7 +36,7 @@ fn has_initiators() -> bool {
 #[test]
 fn targets_come_and_go_and_stay_over_a_restart() {
     let mut place = Place::new();
-    let (disk, portal) = (image(&place, "disk.img", 16 << 20), portal());
+    let (disk, portal) = (image(&place, "disk.img", 16 << 20), free_portal());
     let export = format!("iscsi export --portal {portal} {disk}");
     place.refuses(&export, USAGE, "--no-authentication");
     let export = export.replace("export", "export --no-authentication");
@@ -77,7 +71,7 @@ fn what_cannot_be_a_target_is_refused() {
     let fails =
         |args: &str, code| place.fails(&format!("iscsi export --no-authentication {args}"), code);
     has(
-        &fails(&format!("--portal {} {odd}", portal()), USAGE),
+        &fails(&format!("--portal {} {odd}", free_portal()), USAGE),
         "truncate -s",
     );
     has(
@@ -89,7 +83,10 @@ fn what_cannot_be_a_target_is_refused() {
         "small letters",
     );
     has(
-        &fails(&format!("--name disk --portal {} {disk}", portal()), USAGE),
+        &fails(
+            &format!("--name disk --portal {} {disk}", free_portal()),
+            USAGE,
+        ),
         "iqn.",
     );
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -102,7 +99,7 @@ fn what_cannot_be_a_target_is_refused() {
 fn initiators_read_and_write() {
     needs!(has_initiators());
     let place = Place::new();
-    let (disk, portal) = (image(&place, "disk.img", 64 << 20), portal());
+    let (disk, portal) = (image(&place, "disk.img", 64 << 20), free_portal());
     place.ok(&format!(
         "iscsi export --no-authentication --portal {portal} {disk}"
     ));
@@ -161,7 +158,7 @@ fn initiators_read_and_write() {
 fn a_session_keeps_its_target_unless_forced() {
     needs!(has_initiators());
     let mut place = Place::new();
-    let portal = portal();
+    let portal = free_portal();
     place.pool("tank");
     place.ok("create -V 16M tank/disk");
     let only = "iqn.2026-01.org.example:only";
@@ -228,7 +225,7 @@ fn secret(place: &Place, name: &str, text: &str, mode: u32) -> String {
 #[test]
 fn secrets_are_not_where_others_read_them() {
     let mut place = Place::new();
-    let (disk, portal) = (image(&place, "disk.img", 1 << 20), portal());
+    let (disk, portal) = (image(&place, "disk.img", 1 << 20), free_portal());
     let export = format!("iscsi export --portal {portal} {disk}");
     let fails = |more: &str, code| place.fails(&format!("{export} {more}"), code);
     let open = secret(&place, "open", "twelve bytes\n", 0o644);
@@ -274,7 +271,7 @@ fn secrets_are_not_where_others_read_them() {
 fn initiators_prove_a_secret() {
     needs!(has_initiators());
     let place = Place::new();
-    let (disk, portal) = (image(&place, "disk.img", 1 << 20), portal());
+    let (disk, portal) = (image(&place, "disk.img", 1 << 20), free_portal());
     let web = secret(&place, "web", "secret-of-the-web\n", 0o600);
     let own = secret(&place, "own", "secret-of-the-disk\n", 0o600);
     let name = "iqn.2026-01.org.example:closed";
@@ -335,7 +332,11 @@ const NOT_FAULTS: [&str; 7] = [
 fn the_conformance_tests_of_libiscsi_pass() {
     needs!(is_installed("iscsi-test-cu"), "needs libiscsi-bin");
     let place = Place::new();
-    let (disk, portal, second) = (image(&place, "disk.img", 128 << 20), portal(), portal());
+    let (disk, portal, second) = (
+        image(&place, "disk.img", 128 << 20),
+        free_portal(),
+        free_portal(),
+    );
     let name = "iqn.2026-01.org.example:judged";
     place.ok(&format!(
         "iscsi export --no-authentication --portal {portal} --portal {second} --name {name} {disk}"
@@ -372,7 +373,7 @@ fn the_conformance_tests_of_libiscsi_pass() {
 #[test]
 fn a_target_keeps_the_identity_of_another_storage() {
     let mut place = Place::new();
-    let portal = portal();
+    let portal = free_portal();
     let (disk, other) = (
         image(&place, "disk", 8 << 20),
         image(&place, "other", 8 << 20),

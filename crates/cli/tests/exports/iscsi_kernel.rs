@@ -48,9 +48,7 @@ struct Moved {
 
 impl Moved {
     fn to(port: u16) -> Option<Moved> {
-        if !can_mount() {
-            return None;
-        }
+        needs!(can_mount());
         let place = Place::new();
         place.ok("pool create -s 64M -m {DIR}/mnt tank {DIR}/tank.pool");
         let (own, first) = portal();

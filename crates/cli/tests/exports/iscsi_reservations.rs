@@ -13,12 +13,6 @@ const EXCLUSIVE_ACCESS: u8 = 3;
 const KEY: u64 = 0x1234;
 const APTPL: u8 = 1;
 
-/// A portal at which no daemon listens.
-fn portal() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
 fn export(place: &Place, portal: &str, device: &str, more: &str) {
     place.ok(&format!(
         "iscsi export --no-authentication --portal {portal} --name {NAME} {more} {device}"
@@ -71,7 +65,7 @@ fn they_are_kept_over_a_restart_if_that_is_asked_for() {
     place.pool("tank");
     place.ok("create -V 16M tank/disk");
     for device in [disk.as_str(), "tank/disk"] {
-        let portal = portal();
+        let portal = free_portal();
         export(&place, &portal, device, "");
         for (flags, kept) in [(0, false), (APTPL, true)] {
             let owner = reserve(&portal, flags);
@@ -106,7 +100,7 @@ fn those_of_a_volume_move_with_its_pool() {
     let mut place = Place::new();
     place.pool("tank");
     place.ok("create -V 16M tank/disk");
-    let portal = portal();
+    let portal = free_portal();
     export(&place, &portal, "tank/disk", "");
     drop(reserve(&portal, APTPL));
     // Clones are other devices.
@@ -132,7 +126,7 @@ fn they_hold_at_all_portals() {
     let place = Place::new();
     let disk = place.arg("disk.img");
     File::create(&disk).unwrap().set_len(16 << 20).unwrap();
-    let (first, second) = (portal(), portal());
+    let (first, second) = (free_portal(), free_portal());
     export(&place, &first, &disk, &format!("--portal {second}"));
     let _owner = reserve(&first, 0);
     let mut other = log_in(&second, "iqn.x:other");

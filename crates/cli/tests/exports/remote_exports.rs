@@ -20,9 +20,7 @@ struct Program {
 impl Program {
     /// Runs a command line that serves an export; `{DIR}` is the place. Nothing if the program is not installed.
     fn start(place: &Place, name: &str, line: &str) -> Option<Program> {
-        if !is_installed(line.split(' ').next().unwrap()) {
-            return None;
-        }
+        needs!(is_installed(line.split(' ').next().unwrap()));
         let mut program = Program {
             line: line.replace("{DIR}", place.root().to_str().unwrap()),
             socket: place.path(name),

@@ -24,16 +24,6 @@ fn followed(place: &Place) -> String {
     image
 }
 
-fn file_of(number: usize) -> Vec<u8> {
-    contents(number, 5_000 + 100_000 * (number % 3))
-}
-
-fn write_all(dir: &Path, range: std::ops::Range<usize>) {
-    for number in range {
-        write_synced(&dir.join(number.to_string()), &file_of(number)).unwrap();
-    }
-}
-
 /// Waits until the status of the pool has a text.
 fn await_status(place: &Place, wanted: &str) {
     while !place.ok("pool status tank").contains(wanted) {}
@@ -58,24 +48,16 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-#[track_caller]
-fn are_there(dir: &Path, range: std::ops::Range<usize>) {
-    for number in range {
-        let found = fs::read(dir.join(number.to_string())).unwrap();
-        assert!(found == file_of(number), "{number}");
-    }
-}
-
 #[test]
 fn a_pool_whose_disk_is_lost_goes_on_from_its_image() {
     needs!(can_mount());
     let mut place = Place::new();
     let image = followed(&place);
     let dir = place.path("m");
-    write_all(&dir, 0..6);
+    write_numbered(&dir, 0..6);
     await_image(&place);
     // Another commit, of which the image perhaps has nothing.
-    write_all(&dir, 6..9);
+    write_numbered(&dir, 6..9);
     place.crash();
     fs::remove_file(place.path("disk")).unwrap();
     place.start();
@@ -83,13 +65,13 @@ fn a_pool_whose_disk_is_lost_goes_on_from_its_image() {
     let done = place.run(&import);
     assert_eq!(done.code, 0, "{done:?}");
     has(&done.err, "imported from its image");
-    are_there(&dir, 0..6);
+    has_numbered(&dir, 0..6);
     place.ok("pool scrub -w tank");
     let status = place.ok("pool status tank");
     has(&status, "with 0 errors");
     lacks(&status, "follows:");
     // It goes on there, and then on a new disk.
-    write_all(&dir, 9..12);
+    write_numbered(&dir, 9..12);
     place.ok("pool export tank");
     place.ok(&format!("pool import -l {image} tank"));
     fs::File::create(place.path("new"))
@@ -98,11 +80,11 @@ fn a_pool_whose_disk_is_lost_goes_on_from_its_image() {
         .unwrap();
     place.ok(&format!("pool replace -w tank {image} {{DIR}}/new"));
     lacks(&place.ok("pool status tank"), &image);
-    are_there(&dir, 0..6);
-    are_there(&dir, 9..12);
+    has_numbered(&dir, 0..6);
+    has_numbered(&dir, 9..12);
     place.ok("pool export tank");
     place.ok("pool import -l -d {DIR}/new tank");
-    are_there(&dir, 9..12);
+    has_numbered(&dir, 9..12);
 }
 
 #[test]
@@ -111,15 +93,15 @@ fn a_store_that_is_away_does_no_harm() {
     let mut place = Place::new();
     let image = followed(&place);
     let dir = place.path("m");
-    write_all(&dir, 0..2);
+    write_numbered(&dir, 0..2);
     await_image(&place);
     let log = place.path("bucket/tank/log");
     fs::rename(&log, place.path("away")).unwrap();
     fs::write(&log, "").unwrap();
-    write_all(&dir, 2..8);
+    write_numbered(&dir, 2..8);
     place.ok("pool sync tank");
     await_status(&place, "it does not follow now");
-    write_all(&dir, 8..10);
+    write_numbered(&dir, 8..10);
     place.ok("snapshot tank/fs@a");
     has(&place.ok("pool status tank"), "state: ONLINE");
     // Also through a restart.
@@ -146,7 +128,7 @@ fn destroyed_keys_are_gone_from_the_image() {
     needs!(can_mount());
     let place = Place::new();
     followed(&place);
-    write_all(&place.path("m"), 0..2);
+    write_numbered(&place.path("m"), 0..2);
     await_image(&place);
     let with_keys = || {
         let all = files(&place.path("bucket"));
@@ -183,9 +165,7 @@ fn an_image_is_attached_and_detached() {
     place.ok(&format!("pool labelclear -f {image}"));
     place.ok(&attach);
     await_image(&place);
-    let done = place.run(&place.words("pool destroy -f tank"));
-    assert_eq!(done.code, 0, "{done:?}");
-    has(&done.err, "objects were removed");
+    place.warns("pool destroy -f tank", "objects were removed");
     assert!(files(&place.path("bucket")).is_empty());
     // Pools with several groups, and disks that are to follow.
     place.ok("pool create -m none -s 64M two {DIR}/a {DIR}/b");

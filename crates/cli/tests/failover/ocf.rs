@@ -24,13 +24,8 @@ const TIMED_OUT: i32 = 124;
 
 /// A pool that is exported, and has a file and a volume.
 fn exported() -> Option<Place> {
-    if !Path::new(FUNCTIONS).exists() {
-        println!("skipped: needs resource-agents");
-        return None;
-    }
-    if !can_mount() {
-        return None;
-    }
+    needs!(Path::new(FUNCTIONS).exists(), "needs resource-agents");
+    needs!(can_mount());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let portal = listener.local_addr().unwrap();
     let place = Place::new();
@@ -152,7 +147,7 @@ fn a_disk_that_does_not_answer_has_another_machine_go_on() {
         Path::new(FUNCTIONS).exists() && needed.iter().all(|it| is_installed(it)),
         "needs resource-agents, unshare, hostname"
     );
-    needs!(can_mount() && rustix::process::geteuid().is_root());
+    needs!(can_mount() && is_root());
     // Two processes show one directory, and with it one disk. Each stands for the connection of one machine.
     let mut a = Place::new();
     for dir in ["lower", "one", "two"] {
@@ -315,7 +310,7 @@ fn a_pool_stops_though_another_namespace_holds_its_mount() {
     use std::process::Stdio;
     let place = needs!(exported());
     needs!(
-        is_installed("unshare") && rustix::process::geteuid().is_root(),
+        is_installed("unshare") && is_root(),
         "needs unshare and root"
     );
     assert_eq!(agent(&place, "start", &[]).0, SUCCESS);

@@ -1,7 +1,6 @@
 //! The lines of stmf-ha's manual page and article, typed: its file in a pool, and `start` again after each change.
 
 use std::fs::{self, Permissions};
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::common::programs::ok;
@@ -55,17 +54,9 @@ const ADDRESSES: [&str; 4] = [
     "192.168.3.1:5000",
 ];
 
-/// An address at which no daemon listens.
-fn portal() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
 /// A daemon with the first lines of the manual page, up to the volumes.
 fn prepared() -> Option<Place> {
-    if !can_mount() {
-        return None;
-    }
+    needs!(can_mount());
     let place = Place::new();
     place.ok("pool create -s 64M -m {DIR}/tank tank mirror {DIR}/c0t0d0 {DIR}/c0t1d0");
     place.ok("create tank/vm");
@@ -114,7 +105,7 @@ fn the_examples_of_the_manual_page_are_served() {
     place.ok("ha verify tank");
     says(&place, "tank", MANUAL);
     place.ok("ha verify tank");
-    let own = ADDRESSES.map(|_| portal());
+    let own = ADDRESSES.map(|_| free_portal());
     let mut file = MANUAL.to_owned();
     for (theirs, own) in ADDRESSES.iter().zip(&own) {
         file = file.replace(theirs, own);
@@ -177,7 +168,7 @@ fn the_examples_of_the_manual_page_are_served() {
 #[test]
 fn the_file_of_stmf_ha_names_targets_and_secrets() {
     let place = needs!(prepared());
-    let portal = portal();
+    let portal = free_portal();
     let secret = place.path("web");
     fs::write(&secret, "a long secret of web\n").unwrap();
     fs::set_permissions(&secret, Permissions::from_mode(0o644)).unwrap();
@@ -223,7 +214,7 @@ fn the_file_of_stmf_ha_names_targets_and_secrets() {
 #[test]
 fn one_number_given_twice_holds_up_no_change() {
     let place = needs!(prepared());
-    let portal = portal();
+    let portal = free_portal();
     let events = |class: &str| {
         let all = place.ok("pool events -vH tank");
         all.lines().filter(|line| line.contains(class)).count()
@@ -299,7 +290,7 @@ fn without_a_name_all_pools_are_started_and_updated() {
     place.refuses("ha update", NOT_FOUND, "no pool is served");
     place.ok("create -s -V 8M zoo/a");
     for pool in ["tank", "zoo"] {
-        says(&place, pool, &at(&portal(), ""));
+        says(&place, pool, &at(&free_portal(), ""));
     }
     place.ok("ha start");
     assert_eq!(
@@ -316,7 +307,7 @@ fn without_a_name_all_pools_are_started_and_updated() {
         (2, 2)
     );
     place.ok("ha stop zoo");
-    says(&place, "tank", &at(&portal(), ""));
+    says(&place, "tank", &at(&free_portal(), ""));
     place.ok("ha update");
     assert_eq!(served(&place, "tank").len(), 3);
     place.says("ha status zoo", "not served");

@@ -306,7 +306,7 @@ fn the_daemon_that_is_addressed_changes() {
     assert!(place.path("xdg/strongroom/crypto").exists());
     lacks(&fs::read_to_string(&own).unwrap(), "disable aws-lc");
 
-    if rustix::process::geteuid().is_root() {
+    if is_root() {
         fs::write(&other, "").unwrap();
         std::os::unix::fs::chown(&other, Some(65_534), None).unwrap();
         let err = place.fails(&format!("--socket {other} crypto enable fips-140"), 6);

@@ -79,7 +79,7 @@ fn cryptsetup_reads_a_header_in_reencryption_and_does_not_continue() {
             let done = needs!(cryptsetup(&place, line));
             assert!(done.status.success(), "{line}: {done:?}");
         }
-        if rustix::process::geteuid().is_root() {
+        if is_root() {
             let done = cryptsetup(&place, &resume).unwrap();
             let said = String::from_utf8_lossy(&done.stderr);
             assert!(!done.status.success(), "{done:?}");
@@ -98,7 +98,7 @@ fn cryptsetup_reads_a_header_in_reencryption_and_does_not_continue() {
     }
     // Where no mapping claims it, cryptsetup goes on.
     place.ok_with(&begin, PASSPHRASE);
-    if rustix::process::geteuid().is_root() {
+    if is_root() {
         let done = cryptsetup(&place, &resume).unwrap();
         assert!(done.status.success(), "{done:?}");
     }

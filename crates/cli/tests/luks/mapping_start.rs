@@ -145,8 +145,7 @@ fn a_mapping_without_its_key_waits_and_so_does_its_pool() {
         &status,
         "lofi1 waits: the passphrase of volume:rpool/pvol was not given",
     );
-    let row: serde_json::Value =
-        serde_json::from_str(&place.ok("luks status --json lofi1")).unwrap();
+    let row = place.json("luks status --json lofi1");
     assert_eq!(row[0]["at_start"], true);
     let pool = place.ok("pool status darrenm");
     has(&pool, "waits for the mapping 'lofi1'");

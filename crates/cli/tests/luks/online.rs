@@ -111,7 +111,7 @@ fn the_work_pauses_and_goes_on() {
     assert_eq!(done.status.code(), Some(1), "{done:?}");
     has(&String::from_utf8_lossy(&done.stderr), "--resume-only");
     place.says("luks status x", "paused");
-    let json: serde_json::Value = serde_json::from_str(&place.ok("--json luks status x")).unwrap();
+    let json = place.json("--json luks status x");
     let row = &json[0]["reencryption"];
     assert_eq!(
         (&row["running"], &row["total"]),
@@ -142,7 +142,7 @@ fn uuid(place: &Place) -> String {
 /// Returns whether the re-encryption is claimed: no other program may continue it. Root has the lock that cryptsetup
 /// takes. A user who cannot reach that has the file.
 fn is_claimed(image: &Path, uuid: &str) -> bool {
-    let lock = match rustix::process::geteuid().is_root() {
+    let lock = match is_root() {
         true => format!("/run/cryptsetup/LN_LUKS2-reencryption-{uuid}").into(),
         false => image.to_owned(),
     };

@@ -11,10 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// Returns whether cryptsetup succeeds, with its output; `None` if there is none.
 fn cryptsetup(place: &Place, words: &str) -> Option<(bool, String)> {
-    if !is_installed("cryptsetup") {
-        eprintln!("skipped: there is no cryptsetup");
-        return None;
-    }
+    needs!(is_installed("cryptsetup"), "there is no cryptsetup");
     let mut command = Command::new("cryptsetup");
     let done = command.args(place.words(words)).output().unwrap();
     let out = String::from_utf8_lossy(&done.stdout).into_owned();

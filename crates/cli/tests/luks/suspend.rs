@@ -66,7 +66,7 @@ fn write(place: &Place) {
 
 fn has_client(place: &Place) -> bool {
     place.ok("nbd list").contains('1') && {
-        let json: serde_json::Value = serde_json::from_str(&place.ok("--json nbd list")).unwrap();
+        let json = place.json("--json nbd list");
         json[0]["connections"] == 1
     }
 }
@@ -121,7 +121,7 @@ fn what_a_suspended_mapping_allows() {
     place.fails_with("luks resume x", PASSPHRASE, USAGE);
     place.ok("luks suspend x");
     place.fails("luks suspend x", USAGE);
-    let json: serde_json::Value = serde_json::from_str(&place.ok("--json luks status x")).unwrap();
+    let json = place.json("--json luks status x");
     assert_eq!(json[0]["suspended"], true);
     place.refuses("nbd export luks:x", BUSY, "luks resume x");
     place.fails("luks resize x", BUSY);

@@ -5,16 +5,13 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::common::{BUSY, Place, can_mount, has, needs, set_immutable};
+use crate::common::{BUSY, Place, can_mount, has, is_root, needs, set_immutable};
 
 const PASSPHRASE: &str = "correct horse battery staple";
 
 /// A clear pool with an encrypted dataset `tank/home` in it, which has a file; none without mounts.
 fn place() -> Option<Place> {
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: not root");
-        return None;
-    }
+    needs!(can_mount() && is_root(), "not root");
     let place = Place::new();
     place.ok("pool create -s 64M -m {DIR}/tank tank {DIR}/tank.pool");
     place.ok_with("create -o encryption=on tank/home", PASSPHRASE);

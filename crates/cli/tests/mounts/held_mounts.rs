@@ -19,7 +19,7 @@ fn both_ways(test: &str) -> bool {
     if !can_mount() || !is_installed("unshare") {
         return false;
     }
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         eprintln!("skipped: only root makes mount namespaces");
         return false;
     }
@@ -265,10 +265,10 @@ fn the_daemon_ends_by_signal_and_by_force() {
 
 /// An empty directory in the format of gocryptfs, and where it is mounted. None where that cannot be tested.
 fn stacked_place() -> Option<Place> {
-    if !can_mount() || !is_installed("unshare") || !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root makes mount namespaces");
-        return None;
-    }
+    needs!(
+        can_mount() && is_installed("unshare") && is_root(),
+        "only root makes mount namespaces"
+    );
     let place = Place::without_daemon();
     for dir in ["lower", "view"] {
         fs::create_dir(place.path(dir)).unwrap();

@@ -15,10 +15,10 @@ fn build(dir: &Path) -> Option<PathBuf> {
     let beside =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/judges/xfstests.tar.xz");
     let tar = std::env::var_os("STRONGROOM_XFSTESTS").map_or(beside, Into::into);
-    if !tar.is_file() {
-        eprintln!("skipped: no xfstests; name their tar in STRONGROOM_XFSTESTS");
-        return None;
-    }
+    needs!(
+        tar.is_file(),
+        "no xfstests; name their tar in STRONGROOM_XFSTESTS"
+    );
     let unpacked = Command::new("tar")
         .arg("-xJf")
         .arg(&tar)

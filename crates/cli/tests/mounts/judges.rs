@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::{Place, can_mount, has, is_installed, needs, number};
+use crate::common::{Place, can_mount, has, is_installed, is_root, needs, number};
 
 const FORMATS: [&str; 3] = ["fscrypt", "gocryptfs", "pefs"];
 
@@ -23,9 +23,7 @@ fn mounted(size: &str, options: &str) -> Option<(Place, String)> {
 }
 
 fn mounted_with_cache(cache: &'static str, size: &str, options: &str) -> Option<(Place, String)> {
-    if !can_mount() {
-        return None;
-    }
+    needs!(can_mount());
     let place = Place::with_cache(cache);
     let dir = place.arg("mnt");
     place.ok(&format!(
@@ -41,7 +39,7 @@ fn mounted_with_cache(cache: &'static str, size: &str, options: &str) -> Option<
 }
 
 fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
+    let root = is_root();
     if !root {
         eprintln!("skipped: only root can change owners and become other users");
     }
@@ -104,9 +102,7 @@ struct Stack {
 
 impl Stack {
     fn new(format: &str) -> Option<Stack> {
-        if !can_mount() {
-            return None;
-        }
+        needs!(can_mount());
         let place = Place::without_daemon();
         for dir in ["lower", "view"] {
             fs::create_dir(place.path(dir)).unwrap();

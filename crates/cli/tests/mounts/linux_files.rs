@@ -17,10 +17,7 @@ const USER: u32 = 1000;
 
 /// A pool with the dataset `tank/a`, and where that mounts.
 fn mounted_place(tools: &[&str]) -> Option<(Place, PathBuf)> {
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root does this");
-        return None;
-    }
+    needs!(can_mount() && is_root(), "only root does this");
     for tool in tools {
         if Command::new(tool).arg("--version").output().is_err() {
             eprintln!("skipped: there is no {tool}");

@@ -492,7 +492,7 @@ fn contents_are_stored_as_often_as_the_property_says() {
 
 #[test]
 fn what_a_mount_refuses_follows_properties_and_options() {
-    needs!(can_mount() && rustix::process::geteuid().is_root());
+    needs!(can_mount() && is_root());
     let place = Place::new();
     place.pool("tank");
     let dir = place.path("mnt");

@@ -97,10 +97,10 @@ impl Overlay<'_> {
 
 /// A place with a lower layer, and a place for the overlay.
 fn prepared(place: Place) -> Option<Place> {
-    if !can_mount() || !rustix::process::geteuid().is_root() || !is_installed("unshare") {
-        eprintln!("skipped: only root mounts overlays, and unshare is needed");
-        return None;
-    }
+    needs!(
+        can_mount() && is_root() && is_installed("unshare"),
+        "only root mounts overlays, and unshare is needed"
+    );
     for dir in ["layer", "merged", "scratch", "scratch/up", "scratch/work"] {
         fs::create_dir(place.path(dir)).expect("a directory");
     }
@@ -115,10 +115,10 @@ fn prepared(place: Place) -> Option<Place> {
         unshare: "-m",
         options: "redirect_dir=on",
     };
-    if !plain.run("true").status.success() {
-        eprintln!("skipped: no overlay can be mounted here");
-        return None;
-    }
+    needs!(
+        plain.run("true").status.success(),
+        "no overlay can be mounted here"
+    );
     Some(place)
 }
 

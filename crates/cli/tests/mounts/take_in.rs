@@ -15,10 +15,7 @@ const PASSPHRASE: &str = "correct horse battery staple";
 
 /// A dataset `tank/home` at the directory `home`, which root made, not mounted; none without mounts.
 fn place() -> Option<Place> {
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: not root");
-        return None;
-    }
+    needs!(can_mount() && is_root(), "not root");
     let place = Place::new();
     place.pool("tank");
     fs::create_dir(place.path("home")).unwrap();
@@ -39,7 +36,7 @@ fn fill(dir: &Path) {
     fs::hard_link(dir.join("note"), dir.join("docs/same")).unwrap();
     symlink("/etc/passwd", dir.join("link")).unwrap();
     fs::set_permissions(dir.join("docs"), fs::Permissions::from_mode(0o2750)).unwrap();
-    if rustix::process::geteuid().is_root() {
+    if is_root() {
         chown(dir.join("docs/deep"), Some(ANN), Some(STAFF)).unwrap();
     }
     let flags = rustix::fs::XattrFlags::empty();

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{BUSY, PERMISSION, Place, can_mount, lacks, needs, set_immutable};
+use crate::common::{BUSY, PERMISSION, Place, can_mount, is_root, lacks, needs, set_immutable};
 
 const NOBODY: u32 = 65534;
 const SECRET: &str = "correct horse battery staple";
@@ -183,10 +183,7 @@ fn directories_that_others_made_stay_as_they_are() {
 
 #[test]
 fn a_dataset_inside_one_that_is_locked_waits_for_it() {
-    needs!(
-        can_mount() && rustix::process::geteuid().is_root(),
-        "not root"
-    );
+    needs!(can_mount() && is_root(), "not root");
     const PASSPHRASE: &str = "correct horse battery staple";
     let mut place = Place::new();
     place.pool("tank");
@@ -243,10 +240,7 @@ fn a_dataset_inside_one_that_is_locked_waits_for_it() {
 
 #[test]
 fn nothing_is_written_in_the_clear_where_a_locked_dataset_was() {
-    needs!(
-        can_mount() && rustix::process::geteuid().is_root(),
-        "not root"
-    );
+    needs!(can_mount() && is_root(), "not root");
     const PASSPHRASE: &str = "correct horse battery staple";
     let mut place = Place::new();
     place.ok("pool create -s 64M -m {DIR}/tank tank {DIR}/tank.pool");

@@ -10,10 +10,7 @@ use crate::common::*;
 
 /// A mounted dataset `tank/home`, and its directory; none without mounts.
 fn place() -> Option<(Place, PathBuf)> {
-    if !can_mount() || !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: not root");
-        return None;
-    }
+    needs!(can_mount() && is_root(), "not root");
     let place = Place::new();
     place.pool("tank");
     place.ok_with(

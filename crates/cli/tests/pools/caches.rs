@@ -40,8 +40,7 @@ fn read_anew(place: &Place) {
 
 /// Bytes that the cache device holds, and those that were read from it.
 fn held_and_read(place: &Place) -> (u64, u64) {
-    let json = place.ok("--json pool iostat tank");
-    let pools: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let pools = place.json("--json pool iostat tank");
     let cache = &pools[0]["caches"][0];
     let number = |value: &serde_json::Value| value.as_u64().unwrap();
     (
@@ -101,8 +100,7 @@ fn whatever_becomes_of_it_programs_read_what_they_wrote() {
     let noise: Vec<u8> = (0..16 << 20).map(|n: u32| (n ^ n >> 9) as u8).collect();
     cache.unwrap().write_all_at(&noise, 0).unwrap();
     read_anew(&place);
-    let damaged = place.ok("--json pool status tank");
-    let pools: serde_json::Value = serde_json::from_str(&damaged).unwrap();
+    let pools = place.json("--json pool status tank");
     let rows = pools[0]["devices"].as_array().unwrap().iter();
     let row = rows.clone().find(|row| row["is_cache"] == true).unwrap();
     assert!(row["checksum"].as_u64() > Some(0), "{row}");

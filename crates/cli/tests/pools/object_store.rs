@@ -34,13 +34,11 @@ impl TestStore {
     fn seaweed(place: &Place) -> Option<TestStore> {
         let script =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/engines/s3stores.sh");
-        if !script.exists() {
-            eprintln!("skipped: there is no script that starts object stores");
-            return None;
-        }
-        if !is_installed("weed") || !is_installed("curl") {
-            return None;
-        }
+        needs!(
+            script.exists(),
+            "there is no script that starts object stores"
+        );
+        needs!(is_installed("weed") && is_installed("curl"));
         let port = free_ports();
         let server = Command::new("bash")
             .arg(script)
@@ -123,24 +121,6 @@ fn make_files(place: &Place, dataset: &str) {
     ));
 }
 
-fn file_of(number: usize) -> Vec<u8> {
-    contents(number, 5_000 + 100_000 * (number % 3))
-}
-
-fn write_all(dir: &Path, range: std::ops::Range<usize>) {
-    for number in range {
-        write_synced(&dir.join(number.to_string()), &file_of(number)).unwrap();
-    }
-}
-
-#[track_caller]
-fn are_there(dir: &Path, range: std::ops::Range<usize>) {
-    for number in range {
-        let found = fs::read(dir.join(number.to_string())).unwrap();
-        assert!(found == file_of(number), "{number}");
-    }
-}
-
 #[track_caller]
 fn is_whole(place: &Place, pool: &str) {
     place.ok(&format!("pool scrub -w {pool}"));
@@ -168,7 +148,7 @@ fn make_contents(place: &Place, address: &str) {
     has(&place.ok("pool list -v tank"), address);
     assert_eq!(place.ok("get -H -o value recordsize tank"), "1M\n");
     make_files(place, "tank/fs");
-    write_all(&place.path("m"), 0..12);
+    write_numbered(&place.path("m"), 0..12);
     place.ok("snapshot tank/fs@a");
     // A stream goes out and comes in again.
     let stream = place.shell(&format!(
@@ -196,16 +176,16 @@ fn make_contents(place: &Place, address: &str) {
         file.set_len(1 << 30).unwrap();
         place.ok(&format!("pool add tank {name} {{DIR}}/{name}"));
     }
-    write_all(&place.path("m"), 12..16);
+    write_numbered(&place.path("m"), 12..16);
     place.ok("pool remove tank {DIR}/log");
     place.ok("pool remove tank {DIR}/cache");
 }
 
 #[track_caller]
 fn has_contents(place: &Place) {
-    are_there(&place.path("clone"), 0..12);
-    are_there(&place.path("m"), 0..11);
-    are_there(&place.path("m"), 12..16);
+    has_numbered(&place.path("clone"), 0..12);
+    has_numbered(&place.path("m"), 0..11);
+    has_numbered(&place.path("m"), 12..16);
     assert!(!place.path("m/11").exists());
 }
 
@@ -214,7 +194,7 @@ fn is_a_pool(store: &TestStore) {
     let mut place = store.daemon();
     let address = store.pool("tank");
     make_contents(&place, &address);
-    are_there(&place.path("copy"), 0..12);
+    has_numbered(&place.path("copy"), 0..12);
     has_contents(&place);
     is_whole(&place, "tank");
     // It has one user, and what looks for pools does not disturb it.
@@ -234,16 +214,17 @@ fn is_a_pool(store: &TestStore) {
     store.start(&mut place);
     place.ok("pool list");
     has_contents(&place);
-    write_all(&place.path("m"), 16..20);
+    write_numbered(&place.path("m"), 16..20);
     place.kill();
     store.start(&mut place);
     place.ok("pool list");
     has_contents(&place);
-    are_there(&place.path("m"), 16..20);
+    has_numbered(&place.path("m"), 16..20);
     is_whole(&place, "tank");
-    let done = place.run(&place.words("pool destroy -f tank"));
-    assert_eq!(done.code, 0, "{done:?}");
-    has(&done.err, &format!("objects were removed from {address}"));
+    place.warns(
+        "pool destroy -f tank",
+        &format!("objects were removed from {address}"),
+    );
     place.fails(&format!("pool import -d {address} tank"), NOT_FOUND);
     place.ok(&format!("pool create -m none tank {address}"));
 }
@@ -271,10 +252,10 @@ fn a_pool_on_seaweedfs_is_a_pool() {
 
 /// A daemon on another host: it has another name, and shares no names of sockets. `None` if this machine cannot have one.
 fn other_host() -> Option<Place> {
-    if !can_mount() || !rustix::process::geteuid().is_root() || !is_installed("unshare") {
-        eprintln!("skipped: not root, or no unshare");
-        return None;
-    }
+    needs!(
+        can_mount() && is_root() && is_installed("unshare"),
+        "not root, or no unshare"
+    );
     let mut place = Place::without_daemon();
     let named = "hostname other; exec \"$0\" \"$@\"";
     let words = ["unshare", "--net", "--uts", "sh", "-c", named];
@@ -302,7 +283,7 @@ fn a_host_that_wakes_up_is_fenced() {
     one.ok(&format!("pool create -m none tank {address}"));
     make_files(&one, "tank/fs");
     let dir = one.path("m");
-    write_all(&dir, 0..10);
+    write_numbered(&dir, 0..10);
     signal(&one, Signal::STOP);
     let refused = two.fails(&format!("pool import {address} tank"), BUSY);
     has(&refused, "was not exported");
@@ -310,8 +291,8 @@ fn a_host_that_wakes_up_is_fenced() {
         "pool import -f -l --accept -R {{DIR}}/r {address} tank"
     ));
     let there = seen_by(&two, &one);
-    are_there(&there, 0..10);
-    write_all(&there, 10..20);
+    has_numbered(&there, 0..10);
+    write_numbered(&there, 10..20);
     signal(&one, Signal::CONT);
     assert!(write_synced(&dir.join("late"), b"late").is_err());
     let status = one.ok("pool status tank");
@@ -324,14 +305,14 @@ fn a_host_that_wakes_up_is_fenced() {
     one.fails("pool destroy -f tank", DEVICE);
     one.ok("pool export -f tank");
     // It changed nothing.
-    write_all(&there, 20..22);
+    write_numbered(&there, 20..22);
     is_whole(&two, "tank");
-    are_there(&there, 0..22);
+    has_numbered(&there, 0..22);
     assert!(!there.join("late").exists());
     two.ok("pool export tank");
     // After the export nothing has to be forced.
     one.ok(&format!("pool import -l {address} tank"));
-    are_there(&dir, 0..22);
+    has_numbered(&dir, 0..22);
     is_whole(&one, "tank");
 }
 
@@ -361,19 +342,19 @@ fn a_lost_host_loses_nothing_that_was_synced() {
     let address = store.pool("tank");
     one.ok(&format!("pool create -m none tank {address}"));
     make_files(&one, "tank/fs");
-    write_all(&one.path("m"), 0..10);
+    write_numbered(&one.path("m"), 0..10);
     one.kill();
     two.fails(&format!("pool import {address} tank"), BUSY);
     two.ok(&format!(
         "pool import -f -l --accept -R {{DIR}}/r {address} tank"
     ));
-    are_there(&seen_by(&two, &one), 0..10);
+    has_numbered(&seen_by(&two, &one), 0..10);
     // The daemon that starts again finds that the pool has another host now.
     one.start();
     has(&one.ok("pool status tank"), "host 'other'");
     two.ok("pool export tank");
     one.ok("pool import -l tank");
-    are_there(&one.path("m"), 0..10);
+    has_numbered(&one.path("m"), 0..10);
 }
 
 /// An address that is none is refused before anything is made, and no part of a secret is repeated.

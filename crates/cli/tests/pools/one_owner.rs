@@ -107,10 +107,7 @@ fn second_daemon_is_refused(place: &mut Place, written: Vec<Vec<u8>>, path: &str
 
 #[test]
 fn a_second_daemon_is_refused_through_a_loop_device() {
-    needs!(
-        can_mount() && rustix::process::geteuid().is_root(),
-        "not root"
-    );
+    needs!(can_mount() && is_root(), "not root");
     for multihost in ["off", "on"] {
         let mut place = Place::new();
         let file = place.path("image");
@@ -129,10 +126,7 @@ fn a_second_daemon_is_refused_through_a_loop_device() {
 
 #[test]
 fn a_second_daemon_is_refused_through_a_second_loop_device() {
-    needs!(
-        can_mount() && rustix::process::geteuid().is_root(),
-        "not root"
-    );
+    needs!(can_mount() && is_root(), "not root");
     let mut place = Place::new();
     let file = place.path("image");
     fs::File::create(&file).unwrap().set_len(SIZE).unwrap();
@@ -156,10 +150,10 @@ fn a_second_daemon_is_refused_at_the_same_export() {
 
 /// A daemon that shares no names of sockets with others. `None` if this machine cannot have one.
 fn isolated() -> Option<Place> {
-    if !can_mount() || !rustix::process::geteuid().is_root() || !is_installed("unshare") {
-        eprintln!("skipped: not root, or no unshare");
-        return None;
-    }
+    needs!(
+        can_mount() && is_root() && is_installed("unshare"),
+        "not root, or no unshare"
+    );
     let mut place = Place::without_daemon();
     place.start_within(&["unshare", "--net"].map(String::from));
     Some(place)
@@ -264,10 +258,7 @@ fn an_export_names_a_device_that_may_still_be_written() {
 
 #[test]
 fn a_restarted_daemon_leaves_the_dead_mounts_of_another_one() {
-    needs!(
-        can_mount() && rustix::process::geteuid().is_root(),
-        "not root"
-    );
+    needs!(can_mount() && is_root(), "not root");
     let (mut one, mut two) = (Place::new(), Place::new());
     for place in [&one, &two] {
         place.pool("tank");

@@ -138,7 +138,7 @@ fn a_name_that_no_pool_can_have_is_refused() {
 #[test]
 fn a_pool_that_may_not_be_written_can_be_read() {
     let (mut place, file) = exported();
-    if rustix::process::geteuid().is_root() {
+    if is_root() {
         // Root is stopped by a file system only.
         let dir = place.path("ro");
         fs::create_dir(&dir).unwrap();
@@ -167,7 +167,7 @@ fn a_pool_that_may_not_be_written_can_be_read() {
 
 #[test]
 fn an_unreadable_pool_is_refused() {
-    if rustix::process::geteuid().is_root() {
+    if is_root() {
         eprintln!("skipped: root can read every file");
         return;
     }
@@ -480,8 +480,7 @@ fn a_device_at_another_path_is_found_by_its_label() {
     place.ok("pool create -s 64M -m none tank mirror {DIR}/a {DIR}/b");
     place.ok("pool offline tank {DIR}/b");
     fs::rename(place.path("b"), place.path("c")).unwrap();
-    let status = place.ok("pool status --json tank");
-    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let status = place.json("pool status --json tank");
     let devices = status[0]["devices"].as_array().unwrap();
     let offline = devices.iter().find(|it| it["state"] == "OFFLINE").unwrap();
     for line in [

@@ -25,8 +25,7 @@ impl Reader {
     }
 
     fn numbers(&self, dataset: &str) -> Vec<u64> {
-        let text = self.place.ok("inspect -ddd --json tank");
-        let found: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let found = self.place.json("inspect -ddd --json tank");
         let of = |found: &serde_json::Value| found["name"] == dataset;
         let datasets = found["datasets"].as_array().unwrap();
         let dataset = datasets
@@ -98,10 +97,7 @@ fn the_index_counts_the_items() {
 
 #[test]
 fn lines_of_the_other_sections() {
-    needs!(
-        can_mount() && rustix::process::geteuid().is_root(),
-        "only root types all lines"
-    );
+    needs!(can_mount() && is_root(), "only root types all lines");
     let tested = include_str!("articles.rs");
     let has_a_test = |section: &Section| {
         tested.contains(&format!(
@@ -349,7 +345,7 @@ fn what_is_on_disk() {
 #[test]
 fn a_pool_in_a_volume() {
     needs!(
-        can_mount() && rustix::process::geteuid().is_root(),
+        can_mount() && is_root(),
         "only root allows something to others"
     );
     let blocks = blocks("solaris-zfs", "Encrypting ZFS pools using lofi crypto");

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use crate::common::terminal::Terminal;
 use crate::common::{
     BUSY, EXISTS, NO_DAEMON, NO_KEY, OTHER, PERMISSION, Place, USAGE, WRONG_KEY, can_mount, has,
-    needs,
+    is_root, needs,
 };
 
 const CREATE: &str = "create -o encryption=on -o keysource=passphrase,prompt -o mountpoint=none";
@@ -56,10 +56,7 @@ fn a_state_directory_is_remembered() {
 
 #[test]
 fn who_may_use_a_socket_is_said() {
-    needs!(
-        rustix::process::geteuid().is_root(),
-        "only root can become another user"
-    );
+    needs!(is_root(), "only root can become another user");
     let place = Place::new();
     let open = |mode| std::fs::set_permissions(place.root(), PermissionsExt::from_mode(mode));
     for mode in [0o700, 0o711] {

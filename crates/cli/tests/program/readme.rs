@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{PROGRAM, can_mount, needs};
+use crate::common::{PROGRAM, can_mount, is_root, needs};
 
 /// A pool, and a place for keys.
 const TANK: &str = "mkdir -p /etc/keys
@@ -596,7 +596,7 @@ fn run(place: &Place) {
 #[test]
 fn the_documents_commands_run_as_they_stand() {
     needs!(
-        rustix::process::geteuid().is_root() && can_mount(),
+        is_root() && can_mount(),
         "only root makes name spaces for mounts"
     );
     needs!(

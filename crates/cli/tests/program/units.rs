@@ -490,7 +490,7 @@ fn sandbox(unit: &BTreeMap<String, String>, place: &Place) -> Option<Vec<String>
 #[test]
 fn a_daemon_that_is_restricted_does_everything() {
     needs!(
-        rustix::process::geteuid().is_root() && can_mount(),
+        is_root() && can_mount(),
         "the unit of the system is root's, and needs /dev/fuse"
     );
     let unit = directives(&unit("system"));

@@ -9,20 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::terminal::Terminal;
-use crate::common::{BOB, OTHER, PERMISSION, Place, can_mount, has, needs};
+use crate::common::{BOB, OTHER, PERMISSION, Place, can_mount, has, is_root, needs};
 
 /// A user who has a name: `fusermount3` asks for it.
 const ANN: u32 = 65534;
 
 /// A place that others can enter, with a directory that Ann owns.
 fn place_of_ann() -> Option<Place> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can be several users");
-        return None;
-    }
-    if !can_mount() {
-        return None;
-    }
+    needs!(is_root(), "only root can be several users");
+    needs!(can_mount());
     let place = Place::without_daemon();
     fs::set_permissions(place.root(), fs::Permissions::from_mode(0o755)).unwrap();
     for dir in ["lower", "view", "own", "own/lower", "own/view"] {

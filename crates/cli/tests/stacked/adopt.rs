@@ -113,7 +113,7 @@ fn a_tree_keeps_all_that_belongs_to_it() {
              setfacl -m u:12345:rwx,m::rx a/sparse; setfacl -d -m g:54321:rx a",
         );
     }
-    if rustix::process::geteuid().is_root() {
+    if is_root() {
         shell(
             &source,
             "chown 12345:54321 a/b/second; chown -h 12345:54321 a/outside; mknod a/device c 1 3
@@ -211,7 +211,7 @@ fn what_is_newer_or_in_the_way_is_left_and_named() {
 #[test]
 fn what_another_user_has_in_the_target_is_not_given_away() {
     let place = needs!(place());
-    needs!(rustix::process::geteuid().is_root());
+    needs!(is_root());
     let (source, home) = (place.path("source"), place.path("home"));
     place.ok("create tank/home/dataset");
     shell(
@@ -488,7 +488,7 @@ fn a_directory_of_gocryptfs_is_opened_for_the_copy_only() {
     let mounted = Mounted::new(&place, &["--passfile", &place.arg("pass")]);
     mounted.shell("mkdir d; seq 50000 > d/numbers; ln d/numbers again; ln -s d link; chmod 750 d");
     let wanted = picture(&mounted.view);
-    if is_installed("setfattr") && rustix::process::geteuid().is_root() {
+    if is_installed("setfattr") && is_root() {
         // Who can write the encrypted directory could give a program rights.
         mounted.shell("setfattr -n security.other -v label again");
         assert_ne!(picture(&mounted.view), wanted);

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::common::stacked_directory::{Mounted, refused};
 use crate::common::{
     BUSY, DAMAGED, EXISTS, NO_KEY, NOT_FOUND, OTHER, PROGRAM, Place, USAGE, WRONG_KEY, can_mount,
-    has, is_installed, needs,
+    has, is_installed, is_root, needs,
 };
 
 /// A user with a name: the helper asks for it.
@@ -437,7 +437,7 @@ fn owners_and_modes() {
     assert_eq!(mode(&mounted.view.join("file")), 0o640);
     assert_eq!(mode(&mounted.view.join("dir")), 0o1777);
     assert_eq!(mode(&mounted.view.join("closed")), 0);
-    if rustix::process::geteuid().is_root() {
+    if is_root() {
         mounted.shell("chown 12345:54321 file");
         let file = fs::metadata(mounted.view.join("file")).expect("there");
         assert_eq!((file.uid(), file.gid()), (12345, 54321));

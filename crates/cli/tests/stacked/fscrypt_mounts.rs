@@ -19,9 +19,7 @@ struct Mounted {
 
 impl Mounted {
     fn new(options: &str) -> Option<Mounted> {
-        if !can_mount() {
-            return None;
-        }
+        needs!(can_mount());
         let place = Place::without_daemon();
         for dir in ["lower", "view"] {
             fs::create_dir(place.path(dir)).expect("a directory");

@@ -138,10 +138,7 @@ fn gocryptfs_sees_the_same_attributes() {
 /// Returns whether gocryptfs opens the directory `lower` with a passphrase. Says so and returns `None` if it is not
 /// installed.
 fn gocryptfs_opens(place: &Place, passfile: &str) -> Option<bool> {
-    if !is_installed("gocryptfs") {
-        eprintln!("skipped: gocryptfs is not installed");
-        return None;
-    }
+    needs!(is_installed("gocryptfs"), "gocryptfs is not installed");
     let done = Command::new("gocryptfs")
         .args(["-q", "-fsck", "-passfile"])
         .args([place.path(passfile), place.path("lower")])

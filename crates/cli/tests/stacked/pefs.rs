@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use crate::common::stacked_directory::refused;
-use crate::common::{Place, can_mount, has, needs};
+use crate::common::{Place, can_mount, has, is_root, needs};
 
 const PEFS_USAGE: i32 = 2;
 const PEFS_NO_ENTRY: i32 = 5;
@@ -166,7 +166,7 @@ fn chains_change_below_a_mount_over_itself() {
     assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
     let change = "pefs addchain -j {DIR}/second -J {DIR}/first {DIR}/lower";
     let done = place.run(&place.words(change));
-    let is_root = rustix::process::geteuid().is_root();
+    let is_root = is_root();
     assert_eq!(done.code == 0, is_root, "{done:?}");
     let opener = match is_root {
         true => "second",

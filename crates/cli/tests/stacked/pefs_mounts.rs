@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-use crate::common::{ANN, Done, Place, STAFF, can_mount, has, is_installed, needs};
+use crate::common::{ANN, Done, Place, STAFF, can_mount, has, is_installed, is_root, needs};
 
 const PEFS_SYSTEM: i32 = 4;
 const PEFS_NO_ENTRY: i32 = 5;
@@ -31,9 +31,7 @@ struct Mounted {
 
 impl Mounted {
     fn new() -> Option<Mounted> {
-        if !can_mount() || !rustix::process::geteuid().is_root() {
-            return None;
-        }
+        needs!(can_mount() && is_root());
         let place = Place::without_daemon();
         for dir in ["lower", "view"] {
             fs::create_dir(place.path(dir)).expect("a directory");

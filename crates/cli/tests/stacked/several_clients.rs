@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{PROGRAM, Place, can_mount, is_installed, needs};
+use crate::common::{PROGRAM, Place, can_mount, is_installed, is_root, needs};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/several-clients");
 
@@ -31,7 +31,7 @@ impl Drop for Bind<'_> {
 
 #[test]
 fn clients_with_pages_of_4_and_64_kib_see_each_others_bytes() {
-    let is_root = rustix::process::geteuid().is_root();
+    let is_root = is_root();
     needs!(
         can_mount() && is_root && is_installed("python3") && is_installed("fallocate"),
         "needs root, python3 and fallocate"

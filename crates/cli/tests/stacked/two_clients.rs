@@ -12,7 +12,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{PROGRAM, Place, can_mount, is_installed, needs, number};
+use crate::common::{PROGRAM, Place, can_mount, is_installed, is_root, needs, number};
 
 const FORMATS: [&str; 3] = ["fscrypt", "gocryptfs", "pefs"];
 
@@ -407,7 +407,7 @@ fn of_glusterfs() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/engines/glusterfs.sh");
     let is_ready = script.is_file() && is_installed("glusterd") && is_installed("ip");
     needs!(
-        can_mount() && is_ready && rustix::process::geteuid().is_root(),
+        can_mount() && is_ready && is_root(),
         "needs root, glusterd, and the script that starts it beside the project"
     );
     let place = prepared();

@@ -252,7 +252,7 @@ fn a_job_uses_a_real_server() {
         "there is no sshd; install openssh-server"
     );
     needs!(
-        rustix::process::geteuid().is_root(),
+        is_root(),
         "only root starts a server that others can log in to"
     );
     let client = |bench: &Bench| {

@@ -51,7 +51,7 @@ fn in_a_browser() {
     let token = place.ok("web token create browser");
     let mut command = Command::new(python);
     // Root can be several users.
-    if rustix::process::geteuid().is_root() {
+    if is_root() {
         place.ok("create tank/theirs");
         place.ok("create tank/rented");
         place.ok("allow daemon snapshot tank/theirs");

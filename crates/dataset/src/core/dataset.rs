@@ -12,7 +12,7 @@ use pool::{
 use vfs::{Caller, Ino, Time};
 
 use super::admission::{KnownLimits, OrphanFiles};
-use super::engine::{DirtyBytes, Engine};
+use super::engine::{DirtyMeter, Engine};
 use super::history::end::SealHistory;
 use super::history::pages::SealPages;
 use super::io::memory::frozen::FrozenFiles;
@@ -49,7 +49,7 @@ pub struct Dataset {
     pub(crate) engine: Arc<Engine>,
     pub(crate) pool: Pool,
     /// The count of dirty bytes of this pool.
-    pub(crate) dirty: Arc<DirtyBytes>,
+    pub(crate) dirty: DirtyMeter,
     pub(crate) open: Arc<OpenDataset>,
     pub(crate) sealer: Sealer,
     pub(crate) tree: MetadataTree,
@@ -398,7 +398,7 @@ impl Dataset {
 
     /// Returns whether there are too many dirty bytes.
     pub(crate) fn has_to_wait(&self) -> bool {
-        self.engine.is_full(&self.dirty) || self.tree.dirty_pages() > self.engine.tree_pages
+        self.dirty.is_full() || self.tree.dirty_pages() > self.engine.tree_pages
     }
 
     /// The slot of a record in `data`, if it has one.
@@ -467,7 +467,7 @@ impl Drop for Dataset {
         for inode in self.inodes.dirty.lock().values() {
             let records = inode.records.lock();
             let left: usize = records.values().map(|record| record.buffer.len()).sum();
-            self.engine.sub_dirty(&self.dirty, left);
+            self.dirty.sub(left);
         }
         self.engine.cache.wipe(self.open.guid());
     }

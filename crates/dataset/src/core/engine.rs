@@ -45,7 +45,7 @@ pub struct Engine {
     dirty_max: u64,
     dirty: AtomicU64,
     /// The dirty bytes of each pool with an open dataset.
-    pools: Mutex<BTreeMap<u64, Weak<DirtyBytes>>>,
+    pools: Mutex<BTreeMap<u64, Weak<AtomicU64>>>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -97,44 +97,24 @@ impl Engine {
         (self.wake)();
     }
 
-    /// The count of dirty bytes of a pool.
-    pub(crate) fn dirty_of(&self, pool: u64) -> Arc<DirtyBytes> {
+    /// The meter of the dirty bytes of a pool.
+    pub(crate) fn dirty_of(self: &Arc<Self>, pool: u64) -> DirtyMeter {
+        DirtyMeter {
+            engine: Arc::clone(self),
+            of_pool: self.count_of(pool),
+        }
+    }
+
+    fn count_of(&self, pool: u64) -> Arc<AtomicU64> {
         let mut pools = self.pools.lock();
         if let Some(known) = pools.get(&pool).and_then(Weak::upgrade) {
             return known;
         }
         // Pools that are exported leave the list when another one comes.
         pools.retain(|_, counted| counted.strong_count() > 0);
-        let new = Arc::new(DirtyBytes::default());
+        let new = Arc::<AtomicU64>::default();
         pools.insert(pool, Arc::downgrade(&new));
         new
-    }
-
-    /// Counts bytes that became dirty in a pool.
-    pub(crate) fn add_dirty(&self, of_pool: &DirtyBytes, bytes: usize) {
-        of_pool.0.fetch_add(bytes as u64, Ordering::Relaxed);
-        let before = self.dirty.fetch_add(bytes as u64, Ordering::Relaxed);
-        let after = before + bytes as u64;
-        // Once each time that the half is passed: the commit then runs before writers have to wait.
-        if before <= self.dirty_max / 2 && after > self.dirty_max / 2 {
-            self.wake();
-        }
-    }
-
-    /// Counts bytes that are no longer dirty.
-    pub(crate) fn sub_dirty(&self, of_pool: &DirtyBytes, bytes: usize) {
-        of_pool.0.fetch_sub(bytes as u64, Ordering::Relaxed);
-        self.dirty.fetch_sub(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// Returns whether there are so many dirty bytes that a writer has to wait for a commit of this pool.
-    ///
-    /// A pool with less than its share does not wait, because its commit would free little. So if a slow or suspended
-    /// pool has most of the dirty bytes, writes to other pools do not each cause a commit. All pools together stay
-    /// below one and a half times the limit.
-    pub(crate) fn is_full(&self, of_pool: &DirtyBytes) -> bool {
-        self.dirty.load(Ordering::Relaxed) > self.dirty_max
-            && of_pool.0.load(Ordering::Relaxed) > self.dirty_max / 2 / self.pool_count()
     }
 
     fn pool_count(&self) -> u64 {
@@ -142,6 +122,38 @@ impl Engine {
     }
 }
 
-/// The bytes that are written to the datasets of one pool, and not yet in the pool.
-#[derive(Default)]
-pub(crate) struct DirtyBytes(AtomicU64);
+/// Counts the bytes that are written to the datasets of one pool, and not yet in the pool.
+pub(crate) struct DirtyMeter {
+    engine: Arc<Engine>,
+    of_pool: Arc<AtomicU64>,
+}
+
+impl DirtyMeter {
+    /// Counts bytes that became dirty.
+    pub(crate) fn add(&self, bytes: usize) {
+        self.of_pool.fetch_add(bytes as u64, Ordering::Relaxed);
+        let before = self.engine.dirty.fetch_add(bytes as u64, Ordering::Relaxed);
+        let half = self.engine.dirty_max / 2;
+        // Once each time that the half is passed: the commit then runs before writers have to wait.
+        if before <= half && before + bytes as u64 > half {
+            self.engine.wake();
+        }
+    }
+
+    /// Counts bytes that are no longer dirty.
+    pub(crate) fn sub(&self, bytes: usize) {
+        self.of_pool.fetch_sub(bytes as u64, Ordering::Relaxed);
+        self.engine.dirty.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Returns whether there are so many dirty bytes that a writer has to wait for a commit of this pool.
+    ///
+    /// A pool with less than its share does not wait, because its commit would free little. So if a slow or suspended
+    /// pool has most of the dirty bytes, writes to other pools do not each cause a commit. All pools together stay
+    /// below one and a half times the limit.
+    pub(crate) fn is_full(&self) -> bool {
+        let dirty_max = self.engine.dirty_max;
+        self.engine.dirty_bytes() > dirty_max
+            && self.of_pool.load(Ordering::Relaxed) > dirty_max / 2 / self.engine.pool_count()
+    }
+}

@@ -26,10 +26,10 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// None where nothing can be mounted.
     pub(crate) fn start() -> Option<Cluster> {
-        if !can_mount() || !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: volumes are mounted by root, with FUSE");
-            return None;
-        }
+        needs!(
+            can_mount() && is_root(),
+            "volumes are mounted by root, with FUSE"
+        );
         let place = Place::new();
         let image = place.pool("tank");
         fs::write(place.path("key"), [7; 32]).unwrap();

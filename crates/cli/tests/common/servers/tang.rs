@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{Place, find, is_installed};
+use crate::common::{Place, find, is_installed, needs};
 
 const TANGD: &str = "/usr/libexec/tangd";
 const KEYGEN: &str = "/usr/libexec/tangd-keygen";
@@ -31,10 +31,10 @@ impl Tang {
     /// With keys in this directory. `None` if there is no Tang.
     pub fn start(place: &Place, keys: &str) -> Option<Tang> {
         let is_there = |program: &&str| Path::new(program).exists();
-        if ![TANGD, KEYGEN].iter().all(is_there) || !is_installed("jose") {
-            eprintln!("skipped: tang is not installed");
-            return None;
-        }
+        needs!(
+            [TANGD, KEYGEN].iter().all(is_there) && is_installed("jose"),
+            "tang is not installed"
+        );
         let keys = place.path(keys);
         std::fs::create_dir(&keys).unwrap();
         let of_server = keys.clone();

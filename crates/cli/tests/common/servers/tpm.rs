@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::tang::are_installed;
-use crate::common::Place;
+use crate::common::{Place, needs};
 
 /// A TPM in software, until the test ends.
 pub struct Tpm {
@@ -28,9 +28,7 @@ impl Tpm {
     }
 
     fn start_there(place: &Place) -> Option<Tpm> {
-        if !are_installed(&["swtpm", "tpm2_pcrextend"]) {
-            return None;
-        }
+        needs!(are_installed(&["swtpm", "tpm2_pcrextend"]));
         let socket = place.arg("tpm.socket");
         // It listens before it goes to the background.
         let mut child = Command::new("swtpm")

@@ -132,8 +132,7 @@ impl Golden {
     }
 
     fn assert_features(&self, place: &Place) {
-        let json = place.ok("--json pool upgrade golden");
-        let pools: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let pools = place.json("--json pool upgrade golden");
         let features = pools[0]["features"].as_array().unwrap().iter();
         let active: Vec<&str> = features
             .filter(|feature| feature["active"] == true)

@@ -143,7 +143,7 @@ impl Dataset {
         let mut records = inode.records.lock();
         for block in blocks {
             if let Some(dirty) = records.remove(block) {
-                self.engine.sub_dirty(&self.dirty, dirty.buffer.len());
+                self.dirty.sub(dirty.buffer.len());
             }
             // In memory and in the array, under one hold: no commit sees only one of them.
             self.open.punch(&hold, ArrayKind::Data, *block);

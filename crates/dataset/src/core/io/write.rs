@@ -443,8 +443,7 @@ impl Dataset {
                 }
             }
         }
-        self.engine
-            .add_dirty(&self.dirty, part.len.saturating_sub(before));
+        self.dirty.add(part.len.saturating_sub(before));
     }
 
     /// Puts one record that an operation has prepared into memory, in the operation's transaction
@@ -479,9 +478,8 @@ impl Dataset {
             reserved: Some(reserved),
         };
         let before = inode.records.lock().insert(record, dirty);
-        self.engine
-            .sub_dirty(&self.dirty, before.map_or(0, |dirty| dirty.buffer.len()));
-        self.engine.add_dirty(&self.dirty, len);
+        self.dirty.sub(before.map_or(0, |dirty| dirty.buffer.len()));
+        self.dirty.add(len);
         inode.stored.forget();
         self.inodes
             .dirty
@@ -495,7 +493,7 @@ impl Dataset {
         let gone: Vec<u64> = records.range(range).map(|(record, _)| *record).collect();
         for record in gone {
             if let Some(dirty) = records.remove(&record) {
-                self.engine.sub_dirty(&self.dirty, dirty.buffer.len());
+                self.dirty.sub(dirty.buffer.len());
             }
         }
         drop(records);

@@ -203,7 +203,7 @@ impl Dataset {
                         self.cache_record(&ptr, &ahead.buffer);
                     }
                     records.remove(&ahead.record);
-                    self.engine.sub_dirty(&self.dirty, ahead.buffer.len());
+                    self.dirty.sub(ahead.buffer.len());
                 }
                 // The commit tries again, and reports the error.
                 _ => dirty.stage = RecordStage::Dirty,
@@ -357,7 +357,7 @@ impl Dataset {
                 self.cache_record(&frozen.ptr.lock(), &frozen.buffer);
             }
             records.remove(&frozen.record);
-            self.engine.sub_dirty(&self.dirty, frozen.buffer.len());
+            self.dirty.sub(frozen.buffer.len());
         }
     }
 }
