@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard};
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use super::write_pieces;
+use super::pieces::write_pieces;
 
 /// Buffers are aligned to this. A device that needs more is not used this way. Memory is never aligned to less,
 /// whatever the system allows: a driver may take memory for whole pages (zram of Linux 6.18 stores other bytes then).

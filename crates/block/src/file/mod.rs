@@ -3,6 +3,7 @@
 mod create;
 mod direct;
 mod flushes;
+mod pieces;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
@@ -15,6 +16,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use self::direct::Alignment;
 use self::flushes::Flushes;
+use self::pieces::write_all_vectored;
 use crate::ownership::backing_locks::BackingLocks;
 use crate::ownership::{holder, lock};
 use crate::reservation::{Disk, left_over};
@@ -501,78 +503,6 @@ fn is_unsupported(error: &io::Error) -> bool {
     refusals
         .iter()
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
-}
-
-fn write_all_vectored(
-    file: &File,
-    mut offset: u64,
-    pieces: &[IoSlice<'_>],
-    how: ReadWriteFlags,
-) -> io::Result<()> {
-    if let ([piece], true) = (pieces, how.is_empty()) {
-        return file.write_all_at(piece, offset);
-    }
-    // Linux takes 1,024 pieces at a time and may write fewer bytes than asked.
-    for group in pieces.chunks(1024) {
-        let len = total(group) as usize;
-        let written = match write_pieces(file, group, offset, how) {
-            Ok(n) => n,
-            Err(Errno::INTR) => 0,
-            Err(errno) => return Err(errno.into()),
-        };
-        if written < len {
-            write_rest(file, offset, group, written)?;
-            if !how.is_empty() {
-                file.sync_data()?;
-            }
-        }
-        offset += len as u64;
-    }
-    Ok(())
-}
-
-/// Writes pieces with one request, which may write fewer bytes than asked. Emulators and sandboxes may lack the request
-/// with flags (`pwritev2`). There the data is made durable by a second request.
-fn write_pieces(
-    file: &File,
-    pieces: &[IoSlice<'_>],
-    offset: u64,
-    how: ReadWriteFlags,
-) -> rustix::io::Result<usize> {
-    if how.is_empty() {
-        return rustix::io::pwritev(file, pieces, offset);
-    }
-    or_in_two_steps(
-        || rustix::io::pwritev2(file, pieces, offset, how),
-        || rustix::io::pwritev(file, pieces, offset),
-        || rustix::fs::fdatasync(file),
-    )
-}
-
-/// Makes a durable write by one request or, where the kernel has no such request, by a write and a sync.
-fn or_in_two_steps(
-    both: impl FnOnce() -> rustix::io::Result<usize>,
-    write: impl FnOnce() -> rustix::io::Result<usize>,
-    sync: impl FnOnce() -> rustix::io::Result<()>,
-) -> rustix::io::Result<usize> {
-    match both() {
-        Err(Errno::NOSYS) => {
-            let written = write()?;
-            sync()?;
-            Ok(written)
-        }
-        done => done,
-    }
-}
-
-fn write_rest(file: &File, offset: u64, group: &[IoSlice<'_>], written: usize) -> io::Result<()> {
-    let mut at = 0;
-    for piece in group {
-        let skip = written.saturating_sub(at).min(piece.len());
-        file.write_all_at(&piece[skip..], offset + (at + skip) as u64)?;
-        at += piece.len();
-    }
-    Ok(())
 }
 
 #[cfg(test)]

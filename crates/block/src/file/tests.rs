@@ -1,6 +1,7 @@
 use std::os::unix::fs::MetadataExt;
 
 use super::create::{create_in_place, create_whole};
+use super::pieces::write_rest;
 use super::*;
 
 fn temp(size: u64) -> (tempfile::TempDir, FileDevice) {
@@ -245,33 +246,4 @@ fn a_failed_flush_is_forgiven_only_by_beginning_anew() {
     device.flush().unwrap_err();
     device.begin_anew().unwrap();
     device.flush().unwrap();
-}
-
-/// Emulators and sandboxes lack the request that writes and syncs.
-#[test]
-fn a_durable_write_syncs_where_the_system_lacks_one_request_for_it() {
-    let done = std::cell::RefCell::new(Vec::new());
-    let say = |word: &'static str| done.borrow_mut().push(word);
-    let write = |both: rustix::io::Result<usize>, sync: rustix::io::Result<()>| {
-        done.borrow_mut().clear();
-        or_in_two_steps(
-            || both,
-            || {
-                say("write");
-                Ok(7)
-            },
-            || {
-                say("sync");
-                sync
-            },
-        )
-    };
-    assert_eq!(write(Err(Errno::NOSYS), Ok(())), Ok(7));
-    assert_eq!(*done.borrow(), ["write", "sync"]);
-    assert_eq!(write(Err(Errno::NOSYS), Err(Errno::IO)), Err(Errno::IO));
-    // Whatever else happens to the one request is its result.
-    for result in [Ok(5), Err(Errno::NOSPC), Err(Errno::INTR)] {
-        assert_eq!(write(result, Ok(())), result);
-        assert!(done.borrow().is_empty());
-    }
 }
