@@ -38,14 +38,6 @@ fn mounted_with_cache(cache: &'static str, size: &str, options: &str) -> Option<
     Some((place, dir))
 }
 
-fn is_root() -> bool {
-    let root = is_root();
-    if !root {
-        eprintln!("skipped: only root can change owners and become other users");
-    }
-    root
-}
-
 fn text(output: &Output) -> String {
     let out = String::from_utf8_lossy(&output.stdout);
     format!("{out}\n{}", String::from_utf8_lossy(&output.stderr))
@@ -61,7 +53,8 @@ fn assert_sound(place: &Place) {
 
 #[test]
 fn pjdfstest() {
-    needs!(is_installed("pjdfstest") && is_root());
+    needs!(is_installed("pjdfstest"));
+    needs!(is_root(), "only root can change owners");
     let (place, dir) = needs!(mounted("1G", ""));
     assert_posix(&place, &dir);
     assert_sound(&place);
@@ -138,7 +131,8 @@ impl Drop for Stack {
 
 #[test]
 fn pjdfstest_over_stacked_directories() {
-    needs!(is_installed("pjdfstest") && is_root());
+    needs!(is_installed("pjdfstest"));
+    needs!(is_root(), "only root can change owners");
     for format in FORMATS {
         let stack = needs!(Stack::new(format));
         assert_posix(&stack.place, &stack.view);

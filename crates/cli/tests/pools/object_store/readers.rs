@@ -14,7 +14,7 @@ fn writer(store: impl FnOnce(&Place) -> TestStore) -> (Place, TestStore, String)
     let address = store.pool("tank");
     one.ok(&format!("pool create -m none tank {address}"));
     make_files(&one, "tank/fs");
-    write_all(&one.path("m"), 0..10);
+    write_numbered(&one.path("m"), 0..10);
     one.ok("snapshot tank/fs@a");
     one.ok("pool sync tank");
     (one, store, address)
@@ -34,7 +34,7 @@ fn a_reader_reads_a_whole_state_beside_the_writer() {
     let objects = tree(&one.path("bucket"));
     import(&two, &address, "-o refresh=off");
     let there = seen_by(&two, &one);
-    are_there(&there, 0..10);
+    has_numbered(&there, 0..10);
     let refused = fs::write(there.join("new"), b"new").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ReadOnlyFilesystem);
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -43,7 +43,7 @@ fn a_reader_reads_a_whole_state_beside_the_writer() {
         .find(|line| line.contains(there.to_str().unwrap()));
     has(mount.unwrap(), " ro,");
     has(&two.ok("list -t snapshot"), "tank/fs@a");
-    are_there(&there.join(".snapshot/a"), 0..10);
+    has_numbered(&there.join(".snapshot/a"), 0..10);
     let sent = two.shell(&format!("{PROGRAM} send -w tank/fs@a > stream"));
     assert_eq!(sent.code, 0, "{sent:?}");
     let status = two.ok("pool status tank");
@@ -55,10 +55,10 @@ fn a_reader_reads_a_whole_state_beside_the_writer() {
     two.ok("pool export tank");
     two.fails(&format!("pool import {address} tank"), BUSY);
     import(&two, &address, "-o refresh=off");
-    write_all(&one.path("m"), 10..20);
+    write_numbered(&one.path("m"), 10..20);
     one.ok("pool sync tank");
     assert!(!there.join("10").exists());
-    are_there(&there, 0..10);
+    has_numbered(&there, 0..10);
     is_whole(&one, "tank");
     // A host that takes the pool is not kept away by readers.
     let three = needs!(other_host());
@@ -69,7 +69,7 @@ fn a_reader_reads_a_whole_state_beside_the_writer() {
     signal(&one, Signal::CONT);
     two.ok("pool refresh tank");
     has(&two.ok("list -t snapshot"), "tank/fs@taken");
-    are_there(&there, 0..20);
+    has_numbered(&there, 0..20);
 }
 
 /// A refresh keeps mounts, and open files have the newest contents.
@@ -80,7 +80,7 @@ fn a_refresh_keeps_mounts() {
     let mut two = store.daemon();
     import(&two, &address, "-o refresh=off");
     let there = seen_by(&two, &one);
-    are_there(&there, 0..10);
+    has_numbered(&there, 0..10);
     let open = |name: &str| fs::File::open(there.join(name)).unwrap();
     let [gone, kept, changed] = ["0", "2", "3"].map(open);
     let read = |file: &fs::File, len: usize| {
@@ -88,28 +88,28 @@ fn a_refresh_keeps_mounts() {
         file.read_exact_at(&mut bytes, 0).map(|()| bytes)
     };
     for (file, number) in [(&gone, 0), (&kept, 2), (&changed, 3)] {
-        assert!(read(file, 5000).unwrap() == file_of(number)[..5000]);
+        assert!(read(file, 5000).unwrap() == numbered(number)[..5000]);
     }
     let dir = one.path("m");
     fs::remove_file(dir.join("0")).unwrap();
     let newer = contents(77, 7000);
     write_synced(&dir.join("3"), &newer).unwrap();
     fs::rename(dir.join("4"), dir.join("four")).unwrap();
-    write_all(&dir, 10..12);
+    write_numbered(&dir, 10..12);
     one.ok("pool sync tank");
     // Until then nothing changes.
-    assert!(read(&gone, 5000).unwrap() == file_of(0)[..5000]);
-    are_there(&there, 0..10);
+    assert!(read(&gone, 5000).unwrap() == numbered(0)[..5000]);
+    has_numbered(&there, 0..10);
     let said = two.ok("pool refresh tank");
     has(&said, "'tank' was at ");
     has(&two.ok("pool refresh tank"), "has the newest state");
     has(&two.ok("pool refresh tank --json"), "\"txg\"");
-    are_there(&there, 10..12);
+    has_numbered(&there, 10..12);
     assert!(!there.join("0").exists() && !there.join("4").exists());
-    assert!(fs::read(there.join("four")).unwrap() == file_of(4));
+    assert!(fs::read(there.join("four")).unwrap() == numbered(4));
     assert_eq!(fs::read(there.join("3")).unwrap(), newer);
     assert_eq!(read(&changed, 7000).unwrap(), newer);
-    assert!(read(&kept, 5000).unwrap() == file_of(2)[..5000]);
+    assert!(read(&kept, 5000).unwrap() == numbered(2)[..5000]);
     assert_eq!(read(&gone, 5000).unwrap_err().raw_os_error(), Some(ESTALE));
     // After a rollback the next file has the same inode number.
     one.ok("snapshot tank/fs@b");
@@ -128,12 +128,12 @@ fn a_refresh_keeps_mounts() {
     two.refuses("pool refresh nowhere", NOT_FOUND, "no imported pool");
     one.refuses("pool refresh tank", USAGE, "readonly=on");
     // The next start reads the newest state.
-    write_all(&dir, 12..14);
+    write_numbered(&dir, 12..14);
     one.ok("pool sync tank");
     two.kill();
     store.start(&mut two);
     has(&two.ok("pool status tank"), " as of: ");
-    are_there(&there, 10..14);
+    has_numbered(&there, 10..14);
 }
 
 /// Datasets come, go and get other names; keys are changed; volumes in use hold a refresh.
@@ -159,7 +159,7 @@ fn a_refresh_follows_datasets_and_keys() {
     fs::write(one.path("new/file"), "new").unwrap();
     one.ok("key change -o keysource=raw,file://{DIR}/raw tank/fs");
     one.ok("key rotate tank/fs");
-    write_all(&one.path("m"), 10..12);
+    write_numbered(&one.path("m"), 10..12);
     one.ok("create -s -V 64M tank/disk");
     one.ok("pool sync tank");
     let done = two.run(&two.words("pool refresh tank"));
@@ -170,12 +170,12 @@ fn a_refresh_follows_datasets_and_keys() {
     assert_eq!(fs::read_to_string(seen("old").join("file")).unwrap(), "old");
     assert_eq!(fs::read_to_string(seen("new").join("file")).unwrap(), "new");
     assert!(!seen("gone").join("file").exists());
-    are_there(&seen("m"), 0..12);
+    has_numbered(&seen("m"), 0..12);
     two.ok("nbd export tank/disk");
     one.ok("snapshot tank/fs@b");
     one.ok("pool sync tank");
     two.refuses("pool refresh tank", BUSY, "tank/disk");
-    are_there(&seen("m"), 0..12);
+    has_numbered(&seen("m"), 0..12);
     two.ok("nbd unexport tank/disk");
     two.ok("pool refresh tank");
     has(&two.ok("list -t snapshot"), "tank/fs@b");
