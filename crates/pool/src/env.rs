@@ -15,8 +15,8 @@ pub trait Env: Send + Sync {
         Duration::ZERO
     }
 
-    /// Time since some moment, which also passes while the machine sleeps. By it a host gives a pool up that it could
-    /// not show to be its own.
+    /// Time since some moment, which nobody sets, and which also passes while the machine sleeps. By it a host gives a
+    /// pool up that it could not show to be its own, and the time of a pool goes on.
     fn lease_clock(&self) -> Duration {
         Duration::ZERO
     }

@@ -2,6 +2,8 @@
 
 use failure::FailureKind;
 
+use crate::utc::utc;
+
 /// The result of a pool operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -189,6 +191,20 @@ pub enum Error {
         /// The tags.
         tags: String,
     },
+    /// The snapshot, or a snapshot of the pool, has a hold that has not ended.
+    #[error(
+        "{name} is retained until {}, and no command destroys or releases it before; the time of the pool is {}",
+        utc(*until),
+        utc(*time)
+    )]
+    Retained {
+        /// The snapshot or the pool.
+        name: String,
+        /// The end of the retention, in seconds since 1970.
+        until: u64,
+        /// The time of the pool.
+        time: u64,
+    },
     /// The dataset is open.
     #[error("{name} is in use")]
     Busy {
@@ -313,7 +329,8 @@ impl From<&Error> for FailureKind {
             | Error::OtherHost { .. }
             | Error::HasDependents { .. }
             | Error::HasClones { .. }
-            | Error::Held { .. } => FailureKind::Busy,
+            | Error::Held { .. }
+            | Error::Retained { .. } => FailureKind::Busy,
             Error::BadName { .. } | Error::Refused { .. } | Error::Device { .. } => {
                 FailureKind::Usage
             }

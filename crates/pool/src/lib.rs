@@ -29,7 +29,7 @@
 //!
 //! | layer | holds |
 //! |---|---|
-//! | `error`, `env`, `names` | errors, time and random numbers, rules for names |
+//! | `utc`, `error`, `env`, `names` | dates, errors, time and random numbers, rules for names |
 //! | `format` | the bytes of a pool and their types: `records`, `superblock`, `datasets`, `logs`, `jobs`, `stream` |
 //! | `storage` | records on the devices: reading, allocating, freeing and writing them, removed groups, cache devices |
 //! | `engine` | transaction groups and the parts that a commit updates: the dataset table, deadlists, dedup, logs, quotas, the history, keys |
@@ -44,6 +44,7 @@ pub mod fuzzing;
 mod names;
 mod ops;
 mod storage;
+mod utc;
 
 pub use engine::context::TxgHold;
 pub use engine::datasets::facts::UnsealedFacts;
@@ -57,6 +58,7 @@ pub use engine::limits::counts::DatasetCounts;
 pub use engine::limits::quota::Limits;
 pub use engine::limits::quota::{Quota, QuotaKind};
 pub use engine::log::{Durability, LogEnd, LogEntry, LogReader};
+pub use engine::retention::length::retention_length;
 pub use env::{CacheHash, Env};
 pub use error::{Error, Result, SuspensionEnd};
 pub use format::datasets::bookmark::SnapshotBookmark;

@@ -83,7 +83,8 @@ pub(crate) struct Faults {
 }
 
 impl PoolContext {
-    pub(crate) fn new(core: Core, state: DatasetTable, read_only: bool) -> PoolContext {
+    pub(crate) fn new(core: Core, mut state: DatasetTable, read_only: bool) -> PoolContext {
+        state.start_clock(&core.env);
         PoolContext {
             core: Arc::new(core),
             read_only,

@@ -26,6 +26,7 @@ use crate::engine::limits::counts::CountsBefore;
 use crate::engine::limits::quota;
 use crate::engine::limits::reservation::Slacks;
 use crate::engine::log::Claims;
+use crate::engine::retention::commit_check::check_retained;
 use crate::engine::sweep::Sweeps;
 use crate::error::{Error, Result};
 use crate::storage::core::Core;
@@ -269,6 +270,7 @@ impl CommitEngine {
         // Before the task: a task that fails is undone, and this has to stay.
         self.enter_faults(&commit, &mut state);
         let devices = state.device_places();
+        state.keep_time();
         let outcome = run_task(&commit, &mut state, task);
         let is_bound = commit.has_key_blocks() || state.device_places() != devices;
         // After the task, so that space of what it destroys is freed with this commit already.
@@ -409,6 +411,7 @@ fn run_task<R>(
     let done = task(commit, state).and_then(|done| {
         check_key_roots(&before, state)?;
         check_layout(&before, state)?;
+        check_retained(&before, state)?;
         Ok(done)
     });
     done.inspect_err(|_| {

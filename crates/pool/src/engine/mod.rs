@@ -13,6 +13,7 @@ pub(crate) mod gate;
 pub(crate) mod history;
 pub(crate) mod limits;
 pub(crate) mod log;
+pub(crate) mod retention;
 pub(crate) mod state_lock;
 pub(crate) mod suspension;
 pub(crate) mod sweep;

@@ -96,6 +96,10 @@ pub struct Superblock {
     pub datasets: RecordPtr,
     /// The record of the checkpoint; empty if there is none.
     pub checkpoint: RecordPtr,
+    /// The latest end of a retention in the pool, if the time of the pool has not reached it.
+    pub retained_until: Option<u64>,
+    /// The time of the pool, if the pool keeps it; else 0.
+    pub pool_time: u64,
 }
 
 impl SpaceInfo {
@@ -141,6 +145,11 @@ impl Superblock {
                 true => RecordPtr::EMPTY,
                 false => root.checkpoint,
             },
+            retained_until: match root.retained_until.get() {
+                until if until > root.pool_time.get() => Some(until),
+                _ => None,
+            },
+            pool_time: root.pool_time.get(),
         })
     }
 }
@@ -441,6 +450,8 @@ impl Pool {
             host: state.root.last_host(),
             datasets: state.root.datasets,
             checkpoint: state.root.checkpoint,
+            retained_until: state.retained_until(),
+            pool_time: state.root.pool_time.get(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::engine::frees::free_waits::FreeWaits;
+use crate::engine::retention::pool_clock::PoolClock;
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::{DatasetKind, Entry};
 use crate::format::datasets::entry_flags::PARTIAL;
@@ -48,6 +49,8 @@ pub(crate) struct DatasetTable {
     pub(crate) async_free_dirty: BTreeSet<u64>,
     /// True if the configuration changed.
     pub(crate) config_dirty: bool,
+    /// The clock of the pool, once it is imported.
+    pub(crate) clock: Option<PoolClock>,
 }
 
 impl DatasetTable {
@@ -67,6 +70,7 @@ impl DatasetTable {
             async_free_dirty: BTreeSet::new(),
             history_waiting: Vec::new(),
             config_dirty: false,
+            clock: None,
         }
     }
 

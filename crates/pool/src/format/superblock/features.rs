@@ -108,6 +108,10 @@ pub(crate) const FEATURE_SPLIT_KEYS: u64 = 1 << 35;
 /// Seals may cover hashes of keyring, snapshots and properties. Set with the first such seal, and never removed.
 pub(crate) const FEATURE_SEALED_FACTS: u64 = 1 << 36;
 
+/// Snapshots may be retained until a time, and the root has the time of the pool. Set with the first such snapshot, and
+/// never removed.
+pub(crate) const FEATURE_RETENTION: u64 = 1 << 38;
+
 /// A feature that a program has to know to import a pool which has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
@@ -222,6 +226,12 @@ pub const FEATURES: &[Feature] = &[
         FEATURE_SEALED_FACTS,
         "seals over keyring, snapshots and the properties that protect people",
         "writing to an encrypted dataset",
+    ),
+    feature(
+        "retention",
+        FEATURE_RETENTION,
+        "snapshots that cannot be destroyed before a time",
+        "hold --until; a snapshot with retention set",
     ),
 ];
 

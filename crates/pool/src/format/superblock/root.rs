@@ -122,7 +122,12 @@ pub(crate) struct PoolRoot {
     checkpoint_ends: U32,
     /// The highest sequence that came with a stream since the checkpoint; 0 without a checkpoint.
     received_sequence: U64,
-    reserved: [u8; 124],
+    /// The latest time that the pool believes, in seconds since 1970; 0 without
+    /// [`FEATURE_RETENTION`](crate::format::superblock::features::FEATURE_RETENTION).
+    pub(crate) pool_time: U64,
+    /// The latest end of a retention in the pool, by its own time; 0 without that feature.
+    pub(crate) retained_until: U64,
+    reserved: [u8; 108],
 }
 
 const _: () = assert!(size_of::<PoolRoot>() == 2120);

@@ -24,7 +24,8 @@ use crate::storage::space::Space;
 impl Pool {
     /// Imports the state of the checkpoint. Unless the import is read-only, its first commit abandons the later state.
     /// Until this commit is durable, the space of the later state is kept. If the later state is damaged, only its
-    /// configuration and the record of the checkpoint are kept: from these another import can go back again.
+    /// configuration and the record of the checkpoint are kept: from these another import can go back again. Unless the
+    /// import is read-only, no retained snapshot may be lost.
     pub(crate) fn rewind(store: Arc<Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
         let store = without_strangers(store)?;
         let (txg, superblock, mut root) = newest_root(store.as_ref())?;
@@ -60,6 +61,11 @@ impl Pool {
             }
             Err(error) => return Err(error),
         };
+        match &given_up {
+            Some(later) => later.check_kept_in(&state)?,
+            // It is unknown which snapshots it had.
+            None => state.check_all_ended()?,
+        }
         let pool = assemble((disk, space, env), state, claims, read_only);
         pool.begin_writing(txg, &superblock)?;
         // Keyrings that were made later belong to no dataset.

@@ -31,7 +31,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`NoSuchDataset`](crate::Error::NoSuchDataset); [`BadName`](crate::Error::BadName), also for a name that is not
-    /// one of snapshots.
+    /// one of snapshots; [`Retained`](crate::Error::Retained).
     pub fn deferral(&self, name: &str, recursive: bool) -> Result<Deferral> {
         deferral(&self.engine.state.read(), name, recursive)
     }
@@ -73,6 +73,10 @@ impl Pool {
 fn deferral(state: &DatasetTable, name: &str, recursive: bool) -> Result<Deferral> {
     let all = name_ranges::named(state, name, recursive)?;
     let kept = |entry: &Arc<Entry>| holds::is_kept(state, entry);
-    let (later, now) = all.into_iter().partition(kept);
+    let (later, now): (Vec<_>, _) = all.into_iter().partition(kept);
+    // It would go at the end of its retention, which its owner may still put off.
+    later
+        .iter()
+        .try_for_each(|entry| state.check_ended(entry))?;
     Ok(Deferral { now, later })
 }

@@ -1,24 +1,25 @@
-//! Holds: tags on a snapshot. A snapshot with a tag cannot be destroyed; one that is to go goes with its last tag.
-//!
-//! They are stored with the snapshot's properties, under names that no property can have.
+//! Holds: tags on a snapshot. A snapshot with a tag cannot be destroyed; one that is to go goes with its last tag. A hold
+//! with an end cannot be released before it, and keeps nothing after it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::engine::datasets::table::DatasetTable;
 use crate::engine::history::{Origin, log, log_internal};
+use crate::engine::retention::length::RETENTION_MAX;
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
+use crate::format::datasets::hold_mark::HoldMark;
 use crate::format::superblock::features::{FEATURE_CLONES, FEATURE_DEFERRED};
 use crate::ops::datasets::properties::check_props;
 use crate::ops::pool::Pool;
 use crate::ops::snapshots::name_ranges;
 use crate::ops::snapshots::snapshot;
 use crate::storage::writer::txg::TxgWriter;
+use crate::utc::utc;
 
 /// The largest length of a tag.
 const TAG_MAX: usize = 200;
-const PREFIX: &str = "@hold ";
 
 /// A tag on a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct SnapshotHold {
     pub tag: String,
     /// The time of the hold, in seconds since 1970.
     pub time: u64,
+    /// The time of the pool before which the hold cannot be released; `None` if it has no end.
+    pub until: Option<u64>,
 }
 
 impl Pool {
@@ -46,20 +49,53 @@ impl Pool {
         recursive: bool,
         origin: &Origin,
     ) -> Result<()> {
+        self.put_tags(names, (tag, None), recursive, origin)
+    }
+
+    /// Puts a tag on snapshots that keeps them until a time of the pool. Before, nothing releases the tag and nothing
+    /// destroys the snapshots. A tag that has an end already gets the later one.
+    ///
+    /// # Errors
+    /// As [`Pool::hold`]; [`Error::Retained`] if a snapshot has the tag until later;
+    /// [`Error::Refused`] if the time is over, or too far away.
+    pub fn hold_until(
+        &self,
+        names: &[String],
+        (tag, until): (&str, u64),
+        recursive: bool,
+        origin: &Origin,
+    ) -> Result<()> {
+        self.put_tags(names, (tag, Some(until)), recursive, origin)
+    }
+
+    /// The time of the pool, in seconds since 1970, by which holds end.
+    pub fn time(&self) -> u64 {
+        self.engine.state.read().time()
+    }
+
+    /// The latest end of a hold in the pool, if it is still to come.
+    pub fn retained_until(&self) -> Option<u64> {
+        self.engine.state.read().retained_until()
+    }
+
+    fn put_tags(
+        &self,
+        names: &[String],
+        (tag, until): (&str, Option<u64>),
+        recursive: bool,
+        origin: &Origin,
+    ) -> Result<()> {
         self.engine.commit_within_limits(|commit, state| {
             check_tag(tag)?;
             let snapshots = all_named(state, names, recursive)?;
             let _reserved = commit.reserve_entries(snapshots.len(), snapshots.len() * TAG_MAX)?;
-            let now = commit.core.env.now().to_string();
+            let now = commit.core.env.now();
             log(commit, state, origin, None);
             state.root.features_required |= FEATURE_CLONES;
             for snapshot in snapshots {
-                let key = format!("{PREFIX}{tag}");
-                let props = &mut state.edit(snapshot.id)?.props;
-                if props.insert(key, now.clone()).is_some() {
-                    return Err(Error::Exists {
-                        name: format!("the tag '{tag}' on {}", state.name_of(&snapshot)),
-                    });
+                match until {
+                    None => put_tag(state, &snapshot, tag, now)?,
+                    Some(until) => retain(state, &snapshot, tag, (now, until))?,
                 }
                 let full =
                     |_| Error::refused(state.name_of(&snapshot), "it has as many tags as fit");
@@ -73,7 +109,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`] and [`Error::BadName`];
-    /// [`Error::Refused`] if a snapshot has no such tag;
+    /// [`Error::Refused`] if a snapshot has no such tag; [`Error::Retained`] before the end of the tag;
     /// [`Error::NoSpace`]; as [`Pool::commit`].
     pub fn release(
         &self,
@@ -88,13 +124,12 @@ impl Pool {
             log(commit, state, origin, None);
             let freed: Vec<u64> = snapshots.iter().map(|snapshot| snapshot.id).collect();
             for snapshot in snapshots {
-                let key = format!("{PREFIX}{tag}");
-                if state.edit(snapshot.id)?.props.remove(&key).is_none() {
-                    return Err(Error::Refused {
-                        name: state.name_of(&snapshot),
-                        reason: format!("it has no tag '{tag}'"),
-                    });
-                }
+                let Some(mark) = snapshot.hold_named(tag) else {
+                    let reason = format!("it has no tag '{tag}'");
+                    return Err(Error::refused(state.name_of(&snapshot), reason));
+                };
+                check_mark_ended(state, &snapshot, &mark)?;
+                state.edit(snapshot.id)?.remove_hold(tag);
             }
             destroy_due(self, commit, state, &freed, origin).map(drop)
         })
@@ -112,12 +147,13 @@ impl Pool {
     ) -> Result<Vec<u64>> {
         let state = self.engine.state.read();
         let mut named = all_named(&state, names, recursive)?;
-        let has_it = |snapshot: &Arc<Entry>| tags(snapshot).any(|(its, _)| its == tag);
+        let has_it = |snapshot: &Arc<Entry>| snapshot.hold_named(tag).is_some();
         if !named.iter().all(has_it) {
             return Ok(Vec::new());
         }
         named.retain(|snapshot| {
-            let is_last = tags(snapshot).count() == 1 && state.clones(snapshot.id).next().is_none();
+            let mut others = keeping(&state, snapshot).filter(|mark| mark.tag != tag);
+            let is_last = others.next().is_none() && state.clones(snapshot.id).next().is_none();
             snapshot.is_deferred() && is_last
         });
         Ok(named.iter().map(|snapshot| snapshot.id).collect())
@@ -169,10 +205,11 @@ impl Pool {
         let snapshots = all_named(&state, names, recursive)?;
         let holds = snapshots.iter().flat_map(|snapshot| {
             let name = state.name_of(snapshot);
-            tags(snapshot).map(move |(tag, time)| SnapshotHold {
+            snapshot.holds().map(move |mark| SnapshotHold {
                 snapshot: name.clone(),
-                tag: tag.into(),
-                time,
+                tag: mark.tag.into(),
+                time: mark.time,
+                until: mark.until,
             })
         });
         Ok(holds.collect())
@@ -200,16 +237,75 @@ fn check_tag(tag: &str) -> Result<()> {
     Ok(())
 }
 
-fn tags(snapshot: &Entry) -> impl Iterator<Item = (&str, u64)> {
-    snapshot.props.iter().filter_map(|(key, value)| {
-        let tag = key.strip_prefix(PREFIX)?;
-        Some((tag, value.parse().unwrap_or(0)))
-    })
+/// Puts a tag without an end on a snapshot.
+fn put_tag(state: &mut DatasetTable, snapshot: &Entry, tag: &str, now: u64) -> Result<()> {
+    if snapshot.hold_named(tag).is_some() {
+        return Err(taken(state, snapshot, tag));
+    }
+    state.edit(snapshot.id)?.put_hold(tag, now, None);
+    Ok(())
+}
+
+/// Puts a tag with an end on a snapshot, or moves the end of this tag away.
+fn retain(
+    state: &mut DatasetTable,
+    snapshot: &Entry,
+    tag: &str,
+    (now, until): (u64, u64),
+) -> Result<()> {
+    let time = state.time();
+    let refused = |reason: String| Err(Error::refused(state.name_of(snapshot), reason));
+    if until <= time {
+        let time = utc(time);
+        return refused(format!(
+            "the end of a hold has to come; the time of the pool is {time}"
+        ));
+    }
+    if until > time.max(now).saturating_add(RETENTION_MAX) {
+        return refused(
+            "a hold ends within 30 years, because nobody can end it earlier; a hold without --until has no end".into(),
+        );
+    }
+    let made = match snapshot.hold_named(tag) {
+        None => now,
+        Some(mark) if mark.until.is_none() => return Err(taken(state, snapshot, tag)),
+        Some(mark) => {
+            if mark.until > Some(until) {
+                check_mark_ended(state, snapshot, &mark)?;
+            }
+            mark.time
+        }
+    };
+    state.retain(snapshot.id, tag, (made, until))
+}
+
+fn taken(state: &DatasetTable, snapshot: &Entry, tag: &str) -> Error {
+    Error::Exists {
+        name: format!("the tag '{tag}' on {}", state.name_of(snapshot)),
+    }
+}
+
+/// Refuses to release a tag before its end, or to end it earlier.
+fn check_mark_ended(state: &DatasetTable, snapshot: &Entry, mark: &HoldMark<'_>) -> Result<()> {
+    let time = state.time();
+    match mark.until.filter(|until| *until > time) {
+        None => Ok(()),
+        Some(until) => Err(Error::Retained {
+            name: state.name_of(snapshot),
+            until,
+            time,
+        }),
+    }
+}
+
+/// The tags that keep a snapshot now.
+fn keeping<'a>(state: &'a DatasetTable, snapshot: &'a Entry) -> impl Iterator<Item = HoldMark<'a>> {
+    snapshot.holds().filter(|mark| mark.keeps(|| state.time()))
 }
 
 /// Returns whether a hold, a clone or a receive that goes on from it keeps a snapshot.
 pub(crate) fn is_kept(state: &DatasetTable, snapshot: &Entry) -> bool {
-    tags(snapshot).next().is_some() || state.clones(snapshot.id).next().is_some()
+    keeping(state, snapshot).next().is_some() || state.clones(snapshot.id).next().is_some()
 }
 
 /// The snapshots that wait to be destroyed, and that only clones among these keep.
@@ -219,7 +315,7 @@ pub(crate) fn freed_by(state: &DatasetTable, doomed: &[Arc<Entry>]) -> Vec<u64> 
     let origins: BTreeSet<u64> = heads.map(|head| head.origin).collect();
     let mut freed: Vec<u64> = origins.difference(&ids).copied().collect();
     freed.retain(|id| {
-        let waits = |it: &&Arc<Entry>| it.is_deferred() && tags(it).next().is_none();
+        let waits = |it: &&Arc<Entry>| it.is_deferred() && keeping(state, it).next().is_none();
         state.get(*id).filter(waits).is_some() && state.clones(*id).all(|it| ids.contains(&it.id))
     });
     freed
@@ -258,9 +354,10 @@ fn due(pool: &Pool, state: &DatasetTable, id: u64) -> Option<Arc<Entry>> {
     (is_due && is_closed()).then(|| Arc::clone(entry))
 }
 
-/// Refuses to destroy a snapshot that is held.
+/// Refuses to destroy a snapshot that is held or retained.
 pub(crate) fn check(state: &DatasetTable, snapshot: &Entry) -> Result<()> {
-    let tags: Vec<&str> = tags(snapshot).map(|(tag, _)| tag).collect();
+    state.check_ended(snapshot)?;
+    let tags: Vec<&str> = keeping(state, snapshot).map(|mark| mark.tag).collect();
     if tags.is_empty() {
         return Ok(());
     }

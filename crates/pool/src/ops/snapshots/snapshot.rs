@@ -92,7 +92,7 @@ impl Pool {
     }
 }
 
-/// Makes a snapshot of a dataset as the commit leaves it.
+/// Makes a snapshot of a dataset as the commit leaves it. The snapshot is retained if the property of the dataset says so.
 pub(crate) fn create(
     commit: &TxgWriter<'_>,
     state: &mut DatasetTable,
@@ -125,11 +125,12 @@ pub(crate) fn create(
     head.prev_snap_txg = commit.txg;
     head.deadlist = RecordPtr::EMPTY;
     head.dead_bytes = 0;
+    let head = head.id;
     state.insert(snapshot);
     if before != 0 {
         state.edit(before)?.next = id;
     }
-    Ok(())
+    state.retain_new(id, head)
 }
 
 /// Destroys a snapshot: what only it had is freed, the rest of its deadlist goes to its successor.
