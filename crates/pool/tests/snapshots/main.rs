@@ -8,5 +8,6 @@ mod deferral;
 mod key_holders;
 mod many_snapshots;
 mod prune;
+mod retention;
 mod rollback;
 mod written_space;

@@ -43,7 +43,7 @@ const fn golden(
 }
 
 #[rustfmt::skip]
-const POOLS: [Golden; 21] = [
+const POOLS: [Golden; 22] = [
     golden("log", "a", "logs", &[("fs", LOGGED)]),
     golden("quick-log", "a", "logs quick-logs", &[("fs", LOGGED)]),
     golden("bound-log", "a", "logs quick-logs log-pointers stored-sums checked bound-logs", &[("fs", LOGGED)]),
@@ -54,6 +54,7 @@ const POOLS: [Golden; 21] = [
     golden("sealed-facts", "a", "stored-sums checked seal-history split-keys sealed-facts", &[
         ("fs", &[("first", 20_000), ("second", 20_000)]),
     ]),
+    golden("retention", "a", "clones stored-sums retention", &[("fs", &[("first", 20_000), ("second", 20_000)])]),
     golden("mirror", "a b c", "redundant", &[("fs", &[("both", 100_000), ("one", 100_000)])]),
     golden("raidz", "a b c", "redundant parity", &[("fs", &[("large", 300_000), ("small", 3000)])]),
     golden("raidz3", "a b c d", "redundant parity raidz3", &[("fs", &[("large", 300_000), ("small", 3000)])]),
@@ -171,6 +172,10 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
         if golden.name == "keys" {
             place.fails("destroy -f golden/fs@one", BUSY);
             place.says("holds golden/fs@two", "kept too");
+        }
+        if golden.name == "retention" {
+            let said = place.fails("destroy -f golden/fs@one", BUSY);
+            has(&said, "retained until 2050-01-01 00:00 UTC");
         }
         if golden.name == "tang" {
             place.says("key slots golden/fs", " tang ");
