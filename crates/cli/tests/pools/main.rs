@@ -15,6 +15,7 @@ mod object_store;
 mod one_owner;
 mod pool_commands;
 mod pool_files;
+mod retention;
 mod split;
 mod stores;
 mod suspension;

@@ -242,6 +242,33 @@ fn the_process_of_a_user_is_closed_to_the_user() {
     }
 }
 
+/// The attack: the token of root was stolen.
+#[test]
+fn a_token_of_root_destroys_no_retained_snapshot() {
+    let place = needs!(shared_place());
+    place.pool("tank");
+    place.ok("snapshot tank@1");
+    place.ok("hold --until 2050-01-01T00:00Z keep tank@1");
+    let (web, authority) = Web::on_network(&place);
+    let client = client(authority);
+    let token = place.ok("web token create x");
+    let bearer = format!("Authorization: Bearer {}\r\n", token.trim_end());
+    for (command, body) in [
+        ("destroy", json!({"name": "tank@1"})),
+        ("release", json!({"names": ["tank@1"], "tag": "keep"})),
+        ("pool-destroy", json!({"pool": "tank", "force": true})),
+    ] {
+        let name = ServerName::try_from("localhost").unwrap();
+        let connection = ClientConnection::new(Arc::clone(&client), name).unwrap();
+        let stream = TcpStream::connect(&web.address).unwrap();
+        let request = post(&format!("/v1/commands/{command}"), &bearer, body);
+        let (status, said) = exchange(StreamOwned::new(connection, stream), &request);
+        assert_eq!(status, 409, "{command}: {said}");
+        has(&said, "is retained until 2050-01-01 00:00 UTC");
+    }
+    place.ok("list tank@1");
+}
+
 #[test]
 fn tokens_give_their_users_rights_on_the_network() {
     let place = needs!(shared_place());

@@ -193,7 +193,7 @@ commands! {
     Rollback(Rollback) => sends!(Rollback: name, recursive, clones, force),
     Clone(Clone) => sends!(Clone: snapshot, name, props, rekey, parents, no_mount),
     Promote(Promote) => sends!(Promote: name),
-    Hold(HoldArgs) => |args, session| call_quiet(session, request!(args.tagged, Hold: names, tag, recursive)),
+    Hold(HoldArgs) => snapshot::run::hold,
     Holds(Holds) => snapshot::run::holds,
     Release(Release) => |args, session| call_quiet(session, request!(args.tagged, Release: names, tag, recursive)),
     Diff(DiffArgs) => snapshot::run::diff::run,

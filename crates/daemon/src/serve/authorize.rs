@@ -224,9 +224,9 @@ impl<'a> PermissionCheck<'a> {
                 return Err(self.has_clones(name, &clones));
             }
             // Of a clone, it may be on a snapshot that the caller must not see.
-            Err(pool::Error::Held { name: held, .. })
-                if self.something_of(dataset_of(&held)).is_err() =>
-            {
+            Err(
+                pool::Error::Held { name: held, .. } | pool::Error::Retained { name: held, .. },
+            ) if self.something_of(dataset_of(&held)).is_err() => {
                 return Err(self.also_of_others(name));
             }
             doomed => doomed?,

@@ -29,15 +29,15 @@ pub use reports::{
     MappingReencryption, MappingRow, MappingTimes, MountRow, NewToken, OwnerKind, PermissionRow,
     PlainMapping, PointerRow, PoolAdvice, PoolIoReport, PoolReport, PoolStateRow, ProblemKind,
     PropertyRow, PropertyValue, ReaderRow, RefreshReport, RemovalRow, ReplicationRow,
-    ReservationRow, ScrubEstimate, ScrubRow, SessionRow, Severity, ShredReport, SlotRow,
-    StoreCheckRow, StoreIo, StoreProbeReport, StreamRow, SuperblockRow, Survivor, SweepRow,
-    TokenRow, TokenScope, ValueSource, ZoneRow, advice, is_behind,
+    ReservationRow, RetentionRow, ScrubEstimate, ScrubRow, SessionRow, Severity, ShredReport,
+    SlotRow, StoreCheckRow, StoreIo, StoreProbeReport, StreamRow, SuperblockRow, Survivor,
+    SweepRow, TokenRow, TokenScope, ValueSource, ZoneRow, advice, is_behind,
 };
 pub use zone_profile::ZoneProfile;
 
 /// The version of this protocol. A change of a request or a reply raises it. Command and daemon are one binary, but
 /// the daemon may still run an older one: the two refuse each other instead of misunderstanding a request.
-pub const API_VERSION: u32 = 24;
+pub const API_VERSION: u32 = 25;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -143,6 +143,7 @@ mod tests {
             name: "tank@1".into(),
             tag: (*tag).into(),
             time: 1,
+            until: None,
         };
         Reply::Holds(tags.iter().map(row).collect())
     }

@@ -92,6 +92,8 @@ pub enum Values {
     Count,
     /// The numbers of snapshots that are made and kept of each kind, or `none`.
     Schedule,
+    /// A length of time, or `off`.
+    Length,
     /// The size of a record: 4 KiB to 1 MiB, a power of two.
     RecordSize,
     /// A path that begins with `/`, or `none` or `legacy`.
@@ -131,6 +133,7 @@ impl Values {
             Values::Schedule => &[
                 "none", "hourly:", "daily:", "weekly:", "monthly:", "yearly:",
             ],
+            Values::Length => &["off"],
             Values::RecordSize => {
                 let sizes = (2..11).map(|power| 1u32 << power);
                 let sizes = sizes.map(|kib| match kib {
@@ -167,6 +170,7 @@ impl Values {
             Values::Schedule => {
                 "none | KIND:1-9999,...[,local] (KIND: 1min to 30min, hourly to yearly)".into()
             }
+            Values::Length => "off | a number with m, h, d, w or y, such as 30d; at most 30y".into(),
             Values::RecordSize => "4K to 1M, a power of two".into(),
             Values::Mountpoint => "a path | none | legacy".into(),
             Values::Compression => "on | off | lz4 | zstd | zstd-1 to zstd-19".into(),

@@ -226,6 +226,8 @@ pub const PROPERTIES: &[Property] = &[
         "none",
         "Which snapshots are made automatically, and how many are kept.",
     ).short("snapsched").received(ReceiveTreatment::Dropped),
+    setting("retention", Values::Length, "off", "How long nobody can destroy new and received snapshots, root included.")
+        .set_by(Tenant::No).received(ReceiveTreatment::Dropped),
     setting("primarycache", CACHING, "all", "What stays decrypted in memory; all is fastest (set it before the mount).")
         .of_snapshots(true),
     setting("secondarycache", CACHING, "all", "What cache devices may hold, encrypted as in the pool.")
@@ -286,6 +288,7 @@ pub const PROPERTIES: &[Property] = &[
     computed("reencryption", "How far re-encryption with the newest data keys is."),
     computed("origin", "The snapshot of which the dataset is a clone."),
     computed("clones", "The clones of the snapshot."),
+    computed("retained-until", "Until when nobody can destroy the snapshot, root included.").short("retained"),
     counted("usedbydataset", "usedds", "What destroying the dataset frees, after all its snapshots."),
     counted("usedbysnapshots", "usedsnap", "What destroying all snapshots of the dataset frees."),
     counted("usedbychildren", "usedchild", "Space of everything below the dataset.").of(Applies::Files),

@@ -543,6 +543,10 @@ fn computed(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<
                 .holds(std::slice::from_ref(&listed.name), false)?;
             PropertyValue::Number(holds.len() as u64)
         }
+        "retained-until" => match entry.retained_until() {
+            0 => PropertyValue::None,
+            until => PropertyValue::Time(until),
+        },
         "guid" => PropertyValue::Number(entry.guid),
         "createtxg" => PropertyValue::Number(entry.created_txg),
         "receive_resume_token" if is_snapshot => PropertyValue::None,

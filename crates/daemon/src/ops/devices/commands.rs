@@ -291,7 +291,7 @@ impl ActivePool {
             return Err(is_itself(&self.pool, path, &known));
         }
         let device = self.open_device(daemon, path)?;
-        daemon.refuse_used(&*device, Some(self.pool.guid()))?;
+        daemon.refuse_used(&device, Some(self.pool.guid()))?;
         Ok(NewMember {
             device,
             guid: new_guid(),

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use block::{BlockDevice, DeviceAccess};
-use pool::{DeviceInfo, PoolState, Superblock};
+use pool::{DeviceInfo, PoolState};
 use protocol::api::FailureKind;
 use protocol::device_name::DeviceName;
-use store::Store;
 
 use crate::failure::{Failure, Result};
+use crate::ops::devices::pool_devices::superblock;
 use crate::ops::devices::stores::object_stores::is_on_store;
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
@@ -149,12 +149,4 @@ impl Daemon {
             "{path} belongs to {what}; to take it away from that pool, use -f"
         ))
     }
-}
-
-/// Reads the newest superblock on a device, if there is one.
-fn superblock(device: &Arc<dyn BlockDevice>) -> Option<Superblock> {
-    let store = Store::open(vec![Arc::clone(device)]).ok()?;
-    let superblocks = store.superblocks().ok()?;
-    let (txg, payload) = superblocks.first()?;
-    Superblock::decode(*txg, payload).ok()
 }

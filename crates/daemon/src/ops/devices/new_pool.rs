@@ -103,12 +103,13 @@ impl Daemon {
             }
             name if name.is_path() => {
                 let device = open_file(path, new, made)?;
+                let device = meters::metered_file(device);
                 self.refuse_used(&device, None)?;
-                Ok(meters::metered_file(device))
+                Ok(device)
             }
             _ => {
                 let device = self.open_device(path, DeviceAccess::Exclusive, &user)?;
-                self.refuse_used(&*device, None)?;
+                self.refuse_used(&device, None)?;
                 Ok(device)
             }
         };

@@ -1,8 +1,12 @@
 //! Devices of pools that are imported, by this process or another one of this machine. No command takes them for another
 //! pool, whatever path they have and whatever is forced.
 
+use std::sync::Arc;
+
 use block::BlockDevice;
+use pool::{PoolState, Superblock};
 use protocol::api::FailureKind;
+use store::Store;
 
 use crate::failure::{Failure, Result};
 use crate::host::pool_lock::PoolLock;
@@ -10,18 +14,23 @@ use crate::ops::devices::commands::is_away;
 use crate::state::daemon::Daemon;
 
 impl Daemon {
-    /// Refuses a device that an imported pool uses. The pool with the guid `own` may take a device back that it does not
+    /// Refuses a device that an imported pool uses, or whose pool has retained snapshots. The pool with the guid `own` may take a device back that it does not
     /// use now.
-    pub(crate) fn refuse_used(&self, device: &dyn BlockDevice, own: Option<u64>) -> Result<()> {
-        let Ok(found) = store::probe(device) else {
+    pub(crate) fn refuse_used(
+        &self,
+        device: &Arc<dyn BlockDevice>,
+        own: Option<u64>,
+    ) -> Result<()> {
+        let Ok(found) = store::probe(device.as_ref()) else {
             return Ok(());
         };
         let path = device.name();
         let pools = self.pools();
         let Some(active) = { pools.iter() }.find(|it| it.pool.guid() == found.pool_guid) else {
             let shown = found.pool_guid.to_string();
-            return PoolLock::check(&shown, found.pool_guid)
-                .map_err(|failure| failure.context(format_args!("{path} is in use")));
+            PoolLock::check(&shown, found.pool_guid)
+                .map_err(|failure| failure.context(format_args!("{path} is in use")))?;
+            return refuse_retained(&path, device);
         };
         let is_own = own == Some(found.pool_guid);
         let name = active.pool.name();
@@ -40,4 +49,27 @@ impl Daemon {
             )),
         }
     }
+}
+
+/// Refuses a device of a pool whose snapshots nobody may destroy yet.
+fn refuse_retained(path: &str, device: &Arc<dyn BlockDevice>) -> Result<()> {
+    let Some(found) = superblock(device).filter(|it| it.state != PoolState::Destroyed) else {
+        return Ok(());
+    };
+    match found.retained_until {
+        None => Ok(()),
+        Some(until) => Err(Failure::from(pool::Error::Retained {
+            name: format!("{path}: the pool '{}'", found.name),
+            until,
+            time: found.pool_time,
+        })),
+    }
+}
+
+/// Reads the newest superblock on a device, if there is one.
+pub(crate) fn superblock(device: &Arc<dyn BlockDevice>) -> Option<Superblock> {
+    let store = Store::open(vec![Arc::clone(device)]).ok()?;
+    let superblocks = store.superblocks().ok()?;
+    let (txg, payload) = superblocks.first()?;
+    Superblock::decode(*txg, payload).ok()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pool::{
     DeviceInfo, Expandable, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus, SweepKind,
 };
-use protocol::api::{Fullness, PoolReport, RemovalRow, ScrubRow};
+use protocol::api::{Fullness, PoolReport, RemovalRow, RetentionRow, ScrubRow};
 
 use crate::failure::{Failure, Result};
 use crate::ops::devices::caches;
@@ -90,6 +90,7 @@ pub(crate) fn blank(name: &str, guid: u64) -> PoolReport {
         removal: None,
         trim: None,
         checkpoint: None,
+        retention: None,
         follower: None,
         initialize: None,
         damage: Vec::new(),
@@ -193,6 +194,10 @@ pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolRepor
         trim: active.sweep_row(SweepKind::Trim),
         initialize: active.sweep_row(SweepKind::Initialize),
         checkpoint: active.checkpoint_row(),
+        retention: pool.retained_until().map(|until| RetentionRow {
+            until,
+            pool_time: pool.time(),
+        }),
         follower: followers::row(pool),
         damage,
         waiting: Vec::new(),

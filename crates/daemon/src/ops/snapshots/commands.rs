@@ -16,7 +16,7 @@ impl Daemon {
     pub(crate) fn hold(
         &self,
         names: &[String],
-        tag: &str,
+        (tag, until): (&str, Option<u64>),
         recursive: bool,
         context: &mut CallerContext<'_>,
     ) -> Result<()> {
@@ -28,9 +28,11 @@ impl Daemon {
         for (active, names) in self.by_pool(names)? {
             let _admin = active.lock(context.decision)?;
             context.check_texts(&active, names.len() * tag.len())?;
-            active
-                .pool
-                .hold(&names, tag, recursive, &context.origin())?;
+            let (pool, origin) = (&active.pool, context.origin());
+            match until {
+                None => pool.hold(&names, tag, recursive, &origin)?,
+                Some(until) => pool.hold_until(&names, (tag, until), recursive, &origin)?,
+            }
         }
         Ok(())
     }
@@ -64,6 +66,7 @@ impl Daemon {
                     name: hold.snapshot,
                     tag: hold.tag,
                     time: hold.time,
+                    until: hold.until,
                 })?;
             }
         }

@@ -8,6 +8,7 @@ use crate::serve::authorize::refused;
 use crate::serve::zones::NameEffect;
 use crate::state::callers::context::reach;
 use crate::state::callers::row_stream::RowStream;
+use crate::state::zones::rules;
 
 serve!(
     Snapshot,
@@ -80,23 +81,35 @@ serve!(
     |it, daemon, context| daemon.promote(&it.name, context).map(done)
 );
 
-/// The two commands that change tags.
-macro_rules! tags {
-    ($command:ident, $verb:literal, $change:ident) => {
-        serve!(
-            $command,
-            |_| NameEffect::AsItIs,
-            |it, check| check.need_all(&it.names, it.recursive, &[$verb]),
-            |it, view| view.change_all(&mut it.names),
-            |it, daemon, context| daemon
-                .$change(&it.names, &it.tag, it.recursive, context)
-                .map(done)
-        );
-    };
-}
+serve!(
+    Hold,
+    |_| NameEffect::AsItIs,
+    |it, check| {
+        check.need_all(&it.names, it.recursive, &["hold"])?;
+        match it.until {
+            None => Ok(()),
+            // Nobody ends it earlier, the owner of the pool included.
+            Some(_) => check.need_all(&it.names, it.recursive, &["retention"]),
+        }
+    },
+    |it, view| match it.until {
+        None => view.change_all(&mut it.names),
+        Some(_) => Err(rules::refused()),
+    },
+    |it, daemon, context| daemon
+        .hold(&it.names, (&it.tag, it.until), it.recursive, context)
+        .map(done)
+);
 
-tags!(Hold, "hold", hold);
-tags!(Release, "release", release);
+serve!(
+    Release,
+    |_| NameEffect::AsItIs,
+    |it, check| check.need_all(&it.names, it.recursive, &["release"]),
+    |it, view| view.change_all(&mut it.names),
+    |it, daemon, context| daemon
+        .release(&it.names, &it.tag, it.recursive, context)
+        .map(done)
+);
 
 serve!(
     Holds,

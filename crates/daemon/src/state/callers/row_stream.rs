@@ -124,6 +124,7 @@ mod tests {
             name: "tank/a@1".into(),
             tag: "t".repeat(100),
             time: at,
+            until: None,
         }
     }
 

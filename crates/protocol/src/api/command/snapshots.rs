@@ -67,7 +67,7 @@ requests! {
     }
 
     /// Add a tag to snapshots, which keeps them from being destroyed.
-    Hold: Changes, "hold" ["-r" recursive, tag, names] {
+    Hold: Changes, "hold" ["-r" recursive, "--until" until, tag, names] {
         /// The snapshots.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
@@ -76,6 +76,9 @@ requests! {
         /// True for the same names on datasets below, too.
         #[serde(default)]
         recursive: bool,
+        /// The end of the hold, in seconds since 1970; it has none if this is left out. Nobody ends it earlier.
+        #[serde(default)]
+        until: Option<u64>,
     }
 
     /// Take a tag away.

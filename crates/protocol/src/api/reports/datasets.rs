@@ -158,6 +158,8 @@ pub struct HoldRow {
     pub tag: String,
     /// Seconds since 1970.
     pub time: u64,
+    /// The end of the hold, by the time of the pool; `None` if it has none.
+    pub until: Option<u64>,
 }
 
 /// A stream that would be sent.

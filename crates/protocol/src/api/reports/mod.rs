@@ -25,8 +25,8 @@ pub use inspection::{
 pub use pools::{
     CacheIo, CheckpointRow, DeviceIo, DeviceRow, EventRow, FeatureReport, FeatureRow, FollowerRow,
     HistoryRow, ImportablePool, Io, PoolIoReport, PoolReport, PoolStateRow, ReaderRow,
-    RefreshReport, RemovalRow, ScrubEstimate, ScrubRow, StoreCheckRow, StoreIo, StoreProbeReport,
-    SweepRow,
+    RefreshReport, RemovalRow, RetentionRow, ScrubEstimate, ScrubRow, StoreCheckRow, StoreIo,
+    StoreProbeReport, SweepRow,
 };
 pub use replication::{ReplicationRow, is_behind};
 pub use serving::{

@@ -62,6 +62,9 @@ pub struct PoolReport {
     /// The checkpoint.
     #[serde(default)]
     pub checkpoint: Option<CheckpointRow>,
+    /// The snapshots of the pool that nobody can destroy yet.
+    #[serde(default)]
+    pub retention: Option<RetentionRow>,
     /// The image in an object store that follows the pool.
     #[serde(default)]
     pub follower: Option<FollowerRow>,
@@ -344,6 +347,15 @@ pub struct CheckpointRow {
     pub created: u64,
     /// Bytes that nothing else has any more.
     pub bytes: u64,
+}
+
+/// Snapshots that nobody can destroy before a time of their pool, and the pool neither.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RetentionRow {
+    /// The end of the last of them, in seconds since 1970.
+    pub until: u64,
+    /// The time of the pool now.
+    pub pool_time: u64,
 }
 
 /// The progress of work on the free space of a pool, or the result of the last one.

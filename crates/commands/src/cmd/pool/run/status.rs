@@ -139,6 +139,16 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
         );
         let _ = writeln!(out, "checkpoint: created on {created}, consumes {bytes}");
     }
+    if let Some(retention) = &pool.retention {
+        let (until, now) = (
+            time::second(retention.until),
+            time::second(retention.pool_time),
+        );
+        let _ = writeln!(
+            out,
+            "retained: snapshots until {until}; the time of the pool is {now}"
+        );
+    }
     if let Some(follower) = &pool.follower {
         for line in followed(follower, now) {
             let _ = writeln!(out, "{}", text::in_a_cell(&line));

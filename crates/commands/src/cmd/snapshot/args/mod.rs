@@ -3,6 +3,7 @@
 mod diff;
 
 use clap::Args;
+use console::time_argument::TimeArgument;
 use console::values;
 
 pub(crate) use diff::DiffArgs;
@@ -218,6 +219,11 @@ pub(crate) struct Promote {
 ///
 /// A hold is a tag on a snapshot. A snapshot with a tag cannot be destroyed, neither alone nor with its
 /// dataset, until `release` removes the tag. A snapshot can have several tags.
+///
+/// With --until nobody removes the tag before that time, root included. Until then no command destroys the snapshot, its
+/// dataset or its pool, or makes the time earlier. The same command with a later time moves it. Afterwards the tag
+/// keeps nothing. The time is that of the pool, which `pool status` shows: setting the clock of the machine forward
+/// does not end a hold. A delegate needs the permissions hold and retention.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -227,9 +233,16 @@ EXAMPLES
   On the snapshots of a whole pool:
     strongroom hold -r audit tank@2026
 
+  So that nobody destroys it this year:
+    strongroom hold --until 2027-01-01 audit tank/home@monday
+
 EXIT CODES
-  3 if there is no such snapshot; 4 if it has the tag already.")]
+  2 if the time is over, or more than 30 years away; 3 if there is no such snapshot; 4 if it has the
+  tag already; 5 if it has the tag until later.")]
 pub(crate) struct HoldArgs {
+    /// A time before which nobody removes the tag: a date, or with hours as in 2027-01-31T18:00
+    #[arg(long, value_name = "DATE")]
+    pub(crate) until: Option<TimeArgument>,
     #[command(flatten)]
     pub(crate) tagged: HoldTagArgs,
 }
@@ -258,7 +271,7 @@ EXAMPLES
     strongroom release copying tank/home@monday
 
 EXIT CODES
-  2 if it has no such tag; 3 if there is no such snapshot.")]
+  2 if it has no such tag; 3 if there is no such snapshot; 5 before the end of a tag that has one.")]
 pub(crate) struct Release {
     #[command(flatten)]
     pub(crate) tagged: HoldTagArgs,
@@ -266,7 +279,7 @@ pub(crate) struct Release {
 
 /// List the holds on snapshots
 ///
-/// Each line is a tag on a snapshot, with the time of the hold.
+/// Each line is a tag on a snapshot, with the time of the hold, and its end if it has one.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -275,7 +288,8 @@ EXAMPLES
     strongroom holds tank/home@%
 
 JSON
-  [{\"name\", \"tag\", \"time\"}, ...] with times in seconds since 1970.
+  [{\"name\", \"tag\", \"time\", \"until\"}, ...] with times in seconds since 1970, `until` is null without an
+  end.
 
 EXIT CODES
   3 if there is no such snapshot.")]

@@ -8,7 +8,7 @@ use console::show::table::Column;
 use console::show::{json, time};
 use protocol::api::{HoldRow, command};
 
-use crate::cmd::snapshot::args::{BookmarkArgs, Holds, Snapshot};
+use crate::cmd::snapshot::args::{BookmarkArgs, HoldArgs, Holds, Snapshot};
 
 pub(crate) fn snapshot(args: Snapshot, session: &mut Session) -> Result {
     if args.prune {
@@ -40,11 +40,25 @@ fn prune(args: Snapshot, session: &mut Session) -> Result {
     Ok(Outcome::text(lines.collect::<String>()))
 }
 
+pub(crate) fn hold(args: HoldArgs, session: &mut Session) -> Result {
+    let HoldArgs { tagged, until } = args;
+    let command = command::Hold {
+        names: tagged.names,
+        tag: tagged.tag,
+        recursive: tagged.recursive,
+        until: until.map(|until| until.0),
+    };
+    call_quiet(session, command)
+}
+
 pub(crate) fn holds(args: Holds, session: &mut Session) -> Result {
     let script = args.script;
     let command = request!(args, Holds: names, recursive);
     let rows = answer!(session.call(command)?, Holds)?;
-    let heads = ["NAME", "TAG", "TIMESTAMP"].map(Column::left);
-    let cells = |row: HoldRow| vec![row.name, row.tag, time::second(row.time)];
+    let heads = ["NAME", "TAG", "TIMESTAMP", "UNTIL"].map(Column::left);
+    let cells = |row: HoldRow| {
+        let until = row.until.map_or("-".into(), time::second);
+        vec![row.name, row.tag, time::second(row.time), until]
+    };
     Ok(Outcome::rows(rows, session.json, &heads, script, cells))
 }

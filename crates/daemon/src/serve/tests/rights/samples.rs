@@ -43,6 +43,7 @@ const OF_DATASETS: &str = r##"
 {"rollback": {"name": "$FS@1", "recursive": true}}
 {"rollback": {"name": "$FS@1", "clones": true}}
 {"hold": {"names": ["$FS@2"], "tag": "tag"}}
+{"hold": {"names": ["$FS@2"], "tag": "later", "until": 2500000000}}
 {"holds": {"names": ["$FS@2"]}}
 {"release": {"names": ["$FS@2"], "tag": "tag"}}
 {"bookmark": {"of": "$FS@2", "name": "$FS#2"}}

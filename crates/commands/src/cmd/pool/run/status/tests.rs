@@ -155,6 +155,7 @@ fn pool() -> PoolReport {
         space_low: None,
         expandable: 0,
         checkpoint: None,
+        retention: None,
         follower: None,
         dedupratio: 1.0,
         freeing: false,
