@@ -115,6 +115,7 @@ pub use ops::snapshots::bookmarks::NamedBookmark;
 pub use ops::snapshots::deferral::Deferral;
 pub use ops::snapshots::holds::SnapshotHold;
 pub use ops::snapshots::prune::DatasetWith;
+pub use ops::streams::proof::{EarlierSnapshot, LostPart, ProofReader, SnapshotProof};
 pub use ops::streams::receive::{
     DryRun, IncomingStreams, ReceiveInto, ReceivePolicy, SealRecords, SealedRecord, StreamSealer,
 };

@@ -496,12 +496,7 @@ impl PoolReader {
         slot: u64,
         keep: Keep,
     ) -> Result<Arc<ArrayNode>> {
-        if ptr.level() != level || !ptr.is_consistent() {
-            return Err(Error::inconsistent(
-                "tree of nodes",
-                "a pointer has the wrong level",
-            ));
-        }
+        check_level(ptr, level)?;
         let cached = self.nodes.get(&ptr.place.checksum);
         if let Some(known) = self.node_lookups.count(cached)
             // Equal bytes at another level would be another node.
@@ -509,10 +504,36 @@ impl PoolReader {
         {
             return Ok(known.node);
         }
+        let node = self.read_node(ptr, level, slot, keep.cached)?;
+        if keep.nodes {
+            self.remember(ptr, Arc::clone(&node));
+        }
+        Ok(node)
+    }
+
+    /// Returns the same as [`PoolReader::node`], from the devices of the pool, even if the node is in memory.
+    pub(crate) fn node_on_devices(
+        &self,
+        ptr: &RecordPtr,
+        level: u8,
+        slot: u64,
+    ) -> Result<Arc<ArrayNode>> {
+        check_level(ptr, level)?;
+        self.read_node(ptr, level, slot, false)
+    }
+
+    /// Reads a node whose pointer has the right level.
+    fn read_node(
+        &self,
+        ptr: &RecordPtr,
+        level: u8,
+        slot: u64,
+        is_cached: bool,
+    ) -> Result<Arc<ArrayNode>> {
         let mut node = Arc::new(ArrayNode::new_zeroed());
         let bytes = Arc::get_mut(&mut node).expect("just made").as_mut_bytes();
         let mut is_whole = |bytes: &[u8]| checksum(bytes) == ptr.place.checksum;
-        let read = self.read(ptr, Some(slot), bytes, &mut is_whole, keep.cached);
+        let read = self.read(ptr, Some(slot), bytes, &mut is_whole, is_cached);
         read.map_err(|lost| lost.into_error("a node", &ptr.place.addr[0]))?;
         if node.identity(level) != ptr.identity {
             return Err(Error::damaged("a node's identity", &ptr.place.addr[0]));
@@ -522,9 +543,6 @@ impl PoolReader {
                 "tree of nodes",
                 "a node has impossible children",
             ));
-        }
-        if keep.nodes {
-            self.remember(ptr, Arc::clone(&node));
         }
         Ok(node)
     }
@@ -582,6 +600,16 @@ impl PoolReader {
             checksum(bytes) == ptr.place.checksum
         })?;
         Ok(buf)
+    }
+}
+
+fn check_level(ptr: &RecordPtr, level: u8) -> Result<()> {
+    match ptr.level() == level && ptr.is_consistent() {
+        true => Ok(()),
+        false => Err(Error::inconsistent(
+            "tree of nodes",
+            "a pointer has the wrong level",
+        )),
     }
 }
 

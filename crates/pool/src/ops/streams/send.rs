@@ -186,7 +186,7 @@ impl Pool {
     }
 
     /// The snapshot that a stream is to begin at, if it is an earlier one of the same line.
-    fn checked_from(&self, to: &Entry, from: u64) -> Result<Arc<Entry>> {
+    pub(super) fn checked_from(&self, to: &Entry, from: u64) -> Result<Arc<Entry>> {
         let state = self.engine.state.read();
         let from = Arc::clone(state.entry(from)?);
         match state.line(to).iter().any(|entry| entry.id == from.id) {
