@@ -37,6 +37,7 @@ use crate::cmd::objects::args::Objects;
 use crate::cmd::pool::args::{Inspect, PoolCommand};
 use crate::cmd::replicate::args::ReplicateCommand;
 use crate::cmd::send::args::{Receive, Send};
+use crate::cmd::send::verify::VerifyArgs;
 use crate::cmd::service::args::{AnchorArgs, Completion, DaemonArgs, Explain, Manual, VersionArgs};
 use crate::cmd::snapshot::args::{
     BookmarkArgs, Clone, DiffArgs, HoldArgs, Holds, Promote, Release, Rollback, Snapshot,
@@ -203,6 +204,7 @@ commands! {
     Send(Send) => send::run::send,
     #[command(alias = "recv")]
     Receive(Receive) => send::run::receive,
+    Verify(VerifyArgs) => send::verify::run,
     #[command(subcommand)]
     Replicate(ReplicateCommand) => replicate::run::run,
     #[command(subcommand)]

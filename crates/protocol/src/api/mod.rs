@@ -25,13 +25,13 @@ pub use reports::{
     DeviceAnswer, DeviceIo, DeviceRequest, DeviceRow, DeviceUse, DiffReport, DiffRow, DoomedReport,
     EventRow, ExportRow, FeatureReport, FeatureRow, FollowerRow, Fullness, GenerationRow, HaReport,
     HaTargetRow, HaUnitRow, HistoryRow, HoldRow, HomeRow, ImportablePool, InspectedDataset,
-    Inspection, Io, KeyRow, KeychainRow, LogEntryRow, LogRow, MappingChange, MappingKeyPlace,
-    MappingReencryption, MappingRow, MappingTimes, MountRow, NewToken, OwnerKind, PermissionRow,
-    PlainMapping, PointerRow, PoolAdvice, PoolIoReport, PoolReport, PoolStateRow, ProblemKind,
-    PropertyRow, PropertyValue, ReaderRow, RefreshReport, RemovalRow, ReplicationRow,
+    Inspection, Io, KeyRow, KeychainRow, LogEntryRow, LogRow, LostRecords, MappingChange,
+    MappingKeyPlace, MappingReencryption, MappingRow, MappingTimes, MountRow, NewToken, OwnerKind,
+    PermissionRow, PlainMapping, PointerRow, PoolAdvice, PoolIoReport, PoolReport, PoolStateRow,
+    ProblemKind, PropertyRow, PropertyValue, ReaderRow, RefreshReport, RemovalRow, ReplicationRow,
     ReservationRow, RetentionRow, ScrubEstimate, ScrubRow, SessionRow, Severity, ShredReport,
     SlotRow, StoreCheckRow, StoreIo, StoreProbeReport, StreamRow, SuperblockRow, Survivor,
-    SweepRow, TokenRow, TokenScope, ValueSource, ZoneRow, advice, is_behind,
+    SweepRow, TokenRow, TokenScope, ValueSource, VerifiedSnapshot, ZoneRow, advice, is_behind,
 };
 pub use zone_profile::ZoneProfile;
 

@@ -8,7 +8,7 @@ use super::{
     HistoryRow, HoldRow, HomeRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow,
     NewToken, PermissionRow, PoolIoReport, PoolReport, RefreshReport, ReplicationRow,
     ScrubEstimate, SessionRow, ShredReport, SlotRow, StoreProbeReport, StreamRow, TokenRow,
-    ZoneRow,
+    VerifiedSnapshot, ZoneRow,
 };
 
 /// The reply to a command.
@@ -49,6 +49,8 @@ pub enum Reply {
     Diff(DiffReport),
     /// Streams.
     Streams(Vec<StreamRow>),
+    /// Snapshots that were read.
+    Verified(Vec<VerifiedSnapshot>),
     /// Tags on snapshots.
     Holds(Vec<HoldRow>),
     /// The space and quotas of users or groups.
@@ -122,6 +124,7 @@ impl Reply {
             (Reply::Keys(rows), Reply::Keys(more)) => Reply::Keys(joined(rows, more)),
             (Reply::Accounts(rows), Reply::Accounts(more)) => Reply::Accounts(joined(rows, more)),
             (Reply::History(rows), Reply::History(more)) => Reply::History(joined(rows, more)),
+            (Reply::Verified(rows), Reply::Verified(more)) => Reply::Verified(joined(rows, more)),
             (Reply::Diff(rows), Reply::Diff(more)) => Reply::Diff(DiffReport {
                 files: rows
                     .files

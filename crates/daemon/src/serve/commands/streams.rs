@@ -114,6 +114,21 @@ serve!(
     |it, daemon, context| daemon.abandon_receive(&it.target, context).map(done)
 );
 
+serve!(
+    Verify,
+    |_| NameEffect::AsItIs,
+    |it, check| check.each_named(&it.names, false, &mut |name, active, head| {
+        // A proof of clear contents confirms a guess of them.
+        match head.suite {
+            0 => check.need_of(name, active, head, &["send", "key"]),
+            _ => check.something(name, active, head),
+        }
+    }),
+    // Seals and identities name more than what is a tenant's.
+    |_, _| Err(refused()),
+    |it, daemon, context| daemon.verify(it, context).map(Reply::Verified)
+);
+
 root_only! {
     // Marks of the state of a dataset name more than what is a tenant's.
     Anchor: |it, daemon, _| daemon.anchors(&it.names).map(Reply::Anchors);

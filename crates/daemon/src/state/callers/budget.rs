@@ -20,6 +20,8 @@ use crate::state::callers::channel::Channel;
 const LISTINGS: usize = 4;
 /// The largest number of dry runs of jobs of one user at a time. Each of them holds listings of both sides.
 const DRY_RUNS: usize = 2;
+/// The largest number of verifications of one user at a time. Each reads as fast as the devices allow.
+const VERIFICATIONS: usize = 2;
 /// The largest number of streams of one user at a time.
 const STREAMS: usize = 16;
 /// The longest wait for other listings of the same user.
@@ -105,6 +107,8 @@ pub(crate) enum BudgetedWork {
     DryRun,
     /// Sends or receives a stream.
     Stream,
+    /// Reads all records of snapshots.
+    Verification,
 }
 
 impl BudgetedWork {
@@ -121,6 +125,7 @@ impl BudgetedWork {
             | Command::Mounts => Some(BudgetedWork::Listing),
             Command::ReplicateRun(run) if run.dry_run => Some(BudgetedWork::DryRun),
             Command::Send(_) | Command::Receive(_) => Some(BudgetedWork::Stream),
+            Command::Verify(_) => Some(BudgetedWork::Verification),
             _ => None,
         }
     }
@@ -130,6 +135,7 @@ impl BudgetedWork {
             BudgetedWork::Listing => LISTINGS,
             BudgetedWork::DryRun => DRY_RUNS,
             BudgetedWork::Stream => STREAMS,
+            BudgetedWork::Verification => VERIFICATIONS,
         }
     }
 }
@@ -159,7 +165,9 @@ impl Budgets {
     ) -> Result<RunningWork> {
         let until = match work {
             BudgetedWork::Listing => Instant::now() + PATIENCE,
-            BudgetedWork::DryRun | BudgetedWork::Stream => Instant::now(),
+            BudgetedWork::DryRun | BudgetedWork::Stream | BudgetedWork::Verification => {
+                Instant::now()
+            }
         };
         loop {
             if let Some(begun) = self.try_begin(payer, work) {
@@ -213,6 +221,9 @@ fn too_many(work: BudgetedWork) -> Failure {
         BudgetedWork::Stream => {
             "too many of your streams run at the same time; wait until one has ended"
         }
+        BudgetedWork::Verification => {
+            "too many of your verifications run at the same time; wait until one has ended"
+        }
     };
     Failure::new(FailureKind::Busy, why)
 }
@@ -265,6 +276,7 @@ mod tests {
             (BudgetedWork::Listing, LISTINGS),
             (BudgetedWork::DryRun, DRY_RUNS),
             (BudgetedWork::Stream, STREAMS),
+            (BudgetedWork::Verification, VERIFICATIONS),
         ] {
             for payer in [Payer::User(1001), Payer::User(1002), Payer::Tenant(1001)] {
                 let mut all: Vec<_> = (0..most).map(|_| begin(payer, work).unwrap()).collect();

@@ -225,6 +225,7 @@ impl ZoneView {
             | Reply::Backup(_)
             | Reply::Anchors(_)
             | Reply::AnchorRows(_)
+            | Reply::Verified(_)
             | Reply::Inspection(_)
             | Reply::StoreProbe(_)
             | Reply::ScrubEstimate(_)

@@ -229,7 +229,7 @@ commands! {
         PoolDevices, PoolSplit, PoolReguid, PoolSync, PoolSweep, PoolCheckpoint, PoolScrub, PoolFeatures, PoolHistory,
         PoolEvents, PoolLabelClear, ObjectsProbe, KeyLoad, KeyUnload, KeyChange, KeyRotate, KeyGenerations, KeyAdd, KeyRemove,
         KeySlots, KeyBackup, KeyRestore, KeyAccept, KeyStatus, Create, Prune, Destroy, DestroyLater, Shred, Clone,
-        Promote, Hold, Release, Holds, Bookmark, DestroyBookmark, Send, Receive, Diff, ReceiveAbandon, Rename, Get, Set,
+        Promote, Hold, Release, Holds, Bookmark, DestroyBookmark, Send, Receive, Verify, Diff, ReceiveAbandon, Rename, Get, Set,
         Userspace, Inherit, Mount, Home, Remount, Unmount, Snapshot, Rollback, Inspect, Anchor, AnchorVerify,
         AnchorAccept, Permissions, ChangePermissions, ZoneCreate, ZoneSet, ZoneDestroy, TokenCreate, TokenRevoke,
         ReplicateAdd, ReplicateChange, ReplicateRun, ReplicateList,

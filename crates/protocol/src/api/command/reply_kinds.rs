@@ -44,6 +44,7 @@ pub fn reply_kinds(command: &str) -> &'static [&'static str] {
         "token-create" => &["token"],
         "tokens" => &["tokens"],
         "userspace" => &["accounts"],
+        "verify" => &["verified"],
         "whoami" => &["caller"],
         "zones" => &["zones"],
         _ => &["nothing"],

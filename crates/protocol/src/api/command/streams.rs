@@ -54,6 +54,16 @@ requests! {
         target: String,
     }
 
+    /// Read all records of snapshots, and check them.
+    Verify: Reads, "verify" ["--challenge" challenge, names] {
+        /// Snapshots, and datasets with all their snapshots.
+        #[serde(deserialize_with = "each_once")]
+        names: Vec<String>,
+        /// The key of the proof, 64 hexadecimal digits.
+        #[serde(default)]
+        challenge: Option<String>,
+    }
+
     /// Make anchors of the state of datasets, to keep elsewhere.
     Anchor: Reads, "anchor" [names] {
         /// With everything below them; all if none is named.

@@ -1,4 +1,4 @@
-//! The reports in the replies of the daemon: about pools, datasets, exports, and states of anchors.
+//! The reports in the replies of the daemon: about pools, datasets, exports, states of anchors, and verified copies.
 
 mod advice;
 mod anchor;
@@ -8,6 +8,7 @@ mod inspection;
 mod pools;
 mod replication;
 mod serving;
+mod verification;
 
 pub use advice::{PoolAdvice, ProblemKind, Severity, advice};
 pub use anchor::{AnchorDoubt, AnchorOutcome, AnchorRow, DatasetAnchor};
@@ -34,3 +35,4 @@ pub use serving::{
     HaUnitRow, MappingChange, MappingKeyPlace, MappingReencryption, MappingRow, MappingTimes,
     PlainMapping, ReservationRow, SessionRow,
 };
+pub use verification::{LostRecords, VerifiedSnapshot};

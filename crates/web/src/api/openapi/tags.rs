@@ -32,7 +32,7 @@ pub(super) fn of_command(name: &str) -> &'static str {
     match name {
         "snapshot" | "prune" | "rollback" | "clone" | "promote" | "diff" => "snapshots",
         "hold" | "holds" | "release" | "bookmark" | "destroy-bookmark" => "snapshots",
-        "send" | "receive" | "receive-abandon" => "streams",
+        "send" | "receive" | "receive-abandon" | "verify" => "streams",
         "mount" | "mounts" | "unmount" | "remount" | "home" => "mounts",
         "permissions" | "change-permissions" | "userspace" | "whoami" | "tokens" => "users",
         "inspect" => "pools",

@@ -61,6 +61,7 @@ const OF_DATASETS: &str = r##"
 {"send": {"what": {"snapshot": {"name": "$TO@1"}}, "raw": true}}
 {"send": {"what": {"rest": {"token": "nonsense"}}, "raw": true}}
 {"send": {"what": {"rest": {"token": "nonsense", "of": "$FS"}}, "raw": true}}
+{"verify": {"names": ["$FS@1", "$TO"]}}
 {"receive": {"target": "$TO/new", "naming": "exact", "props": [], "exclude": []}}
 {"receive": {"target": "$TO/new", "naming": "exact", "props": [["compression", "off"]], "exclude": []}}
 {"receive": {"target": "$TO/new", "naming": "exact", "props": [["mountpoint", "legacy"]], "exclude": []}}
