@@ -6,12 +6,14 @@
 //! - `copy`: one file, its contents and attributes;
 //! - `place`: source and target; `tally`: the counts that are printed;
 //! - `walk`: the directories, one after the other; `source`: directories that are encrypted;
+//! - `drill`: comparisons of the files of a copy with those of its source;
 //! - `begin`: the command `adopt`; `take_in`: files that are moved to a dataset at its mount; `versions`: files in the
 //!   snapshots of a mounted dataset.
 
 pub mod args;
 mod begin;
 mod copy;
+pub mod drill;
 mod place;
 mod source;
 mod take_in;

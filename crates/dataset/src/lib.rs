@@ -37,7 +37,7 @@ mod volume;
 pub use self::core::WrongBlocks;
 pub use self::core::{
     Ancestry, Atime, Clock, Dataset, Engine, EngineOptions, PrimaryCache, ReencryptionReport,
-    SealedState, Settings, SyncMode, WriteCache, ancestry, verify_seal,
+    SealChecker, SealedState, Settings, SyncMode, WriteCache, ancestry, verify_seal,
 };
 pub use diff::{
     Difference, DifferenceKind, FoundFiles, RecordFile, RecordSearch, diff, files_with,

@@ -20,7 +20,7 @@ const TEXT_MAX: usize = 1000;
 /// The states of a pool in which nothing is known of its devices.
 const UNKNOWN_STATES: [&str; 2] = ["UNAVAIL", "STALLED"];
 /// The begins of the subjects of jobs.
-const JOB_SUBJECTS: [&str; 2] = ["run of ", "lag of "];
+const JOB_SUBJECTS: [&str; 4] = ["run of ", "lag of ", "copy of ", "drill of "];
 /// The states of a device about which nothing is to be done.
 const GOOD_STATES: [&str; 4] = ["ONLINE", "AVAIL", "RESILVERING", "REMOVING"];
 
@@ -166,7 +166,7 @@ impl ProblemSurvey {
             let problem = CurrentProblem {
                 pool: pool.clone(),
                 subject: format!("{what} of {name} {source}"),
-                is_critical: false,
+                is_critical: what == "copy",
                 text,
                 action: action.clone(),
             };
@@ -183,6 +183,16 @@ impl ProblemSurvey {
             let hours = job.lag / 3600;
             let text = format!("the copy of {source} by {name} is {hours} h behind");
             add("lag", "", text);
+        }
+        let check = job.verification.as_ref();
+        if let Some(why) = check.and_then(|check| check.failure.as_ref()) {
+            let text = format!("the copy of {source} by {name} is not whole: {why}");
+            add("copy", why, text);
+        }
+        let drill = job.drill.as_ref();
+        if let Some(why) = drill.and_then(|drill| drill.failure.as_ref()) {
+            let text = format!("a drill with the copy of {source} by {name} failed: {why}");
+            add("drill", why, text);
         }
     }
 

@@ -44,6 +44,7 @@ pub const PAGES: &[GuidePage] = &[
     page!("keys-not-loaded", "keys-not-loaded.md"),
     page!("work-waits", "work-waits.md"),
     page!("replication-behind", "replication-behind.md"),
+    page!("copy-damaged", "copy-damaged.md"),
     page!("device-larger", "device-larger.md"),
     page!("exit-codes", "exit-codes.md"),
 ];

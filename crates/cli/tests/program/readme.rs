@@ -113,6 +113,7 @@ const PLACES: &[Place] = &[
             "docs/guide/src/wrong/pool-full.md",
             "docs/guide/src/wrong/keys-not-loaded.md",
             "docs/guide/src/wrong/replication-behind.md",
+            "docs/guide/src/wrong/copy-damaged.md",
             "docs/guide/src/wrong/device-larger.md",
         ],
         &[HOME, DISK, MIRROR],
@@ -236,6 +237,11 @@ const BLOCKS: &[(&str, &str, How)] = &[
         "docs/guide/src/notify.md",
         "strongroom notify test                               # a message to each target, and its result",
         Without("", &[("systemctl", NO_SYSTEMD)]),
+    ),
+    (
+        "docs/guide/src/replication.md",
+        "strongroom replicate verify local",
+        After("strongroom replicate add local tank/home backup/home; strongroom replicate run local"),
     ),
     (
         "docs/guide/src/recovery.md",

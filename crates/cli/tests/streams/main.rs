@@ -11,3 +11,4 @@ mod origin;
 mod plain;
 mod replicate;
 mod transfer;
+mod verification;

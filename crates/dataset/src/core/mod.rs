@@ -20,6 +20,6 @@ pub use history::ancestry::{Ancestry, SealedState, ancestry};
 pub use io::slots::block_counts::WrongBlocks;
 pub use log::SyncMode;
 pub use reencryption::ReencryptionReport;
-pub use sealed_state::verify_seal;
+pub use sealed_state::{SealChecker, verify_seal};
 pub(crate) use sealed_state::{check_seal, read_header, read_record};
 pub use settings::{Atime, PrimaryCache, Settings, WriteCache};

@@ -84,6 +84,27 @@ pub fn verify_seal(pool: &Pool, entry: &Entry, keys: Vec<DataKeys>) -> Result<()
     check_seal(pool, entry, &sealer, &pool.name_of(entry.id)?)
 }
 
+/// Checks seals over states of a dataset that need not be in a pool here, with the keys of its keyring.
+pub struct SealChecker {
+    sealer: Sealer,
+}
+
+impl SealChecker {
+    /// A checker with the keys of a dataset of this family.
+    ///
+    /// # Errors
+    /// The keys cannot be used.
+    pub fn new(family: u64, keys: Vec<DataKeys>) -> Result<SealChecker> {
+        let sealer = Sealer::new(family, keys)?;
+        Ok(SealChecker { sealer })
+    }
+
+    /// Returns whether any of the keys made the seal over a state.
+    pub fn is_right(&self, input: &SealInput, seal: &[u8; 32]) -> bool {
+        self.sealer.is_encrypted() && self.sealer.is_sealed(input, seal)
+    }
+}
+
 /// Checks the seal over the whole dataset, so that no mixture of old and new parts is opened.
 pub(crate) fn check_seal(pool: &Pool, entry: &Entry, sealer: &Sealer, name: &str) -> Result<()> {
     let dataset = name.to_owned();

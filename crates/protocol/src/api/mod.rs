@@ -21,17 +21,18 @@ pub use failure::{Failure, FailureKind, Result};
 pub use reply::Reply;
 pub use reports::{
     AccountRow, AnchorDoubt, AnchorOutcome, AnchorRow, BorrowedDevice, CacheIo, CallerReport,
-    CheckRow, CheckpointRow, ChunkRow, DaemonReport, DatasetAnchor, DatasetRow, DeferredReport,
-    DeviceAnswer, DeviceIo, DeviceRequest, DeviceRow, DeviceUse, DiffReport, DiffRow, DoomedReport,
-    EventRow, ExportRow, FeatureReport, FeatureRow, FollowerRow, Fullness, GenerationRow, HaReport,
-    HaTargetRow, HaUnitRow, HistoryRow, HoldRow, HomeRow, ImportablePool, InspectedDataset,
-    Inspection, Io, KeyRow, KeychainRow, LogEntryRow, LogRow, LostRecords, MappingChange,
-    MappingKeyPlace, MappingReencryption, MappingRow, MappingTimes, MountRow, NewToken, OwnerKind,
-    PermissionRow, PlainMapping, PointerRow, PoolAdvice, PoolIoReport, PoolReport, PoolStateRow,
-    ProblemKind, PropertyRow, PropertyValue, ReaderRow, RefreshReport, RemovalRow, ReplicationRow,
-    ReservationRow, RetentionRow, ScrubEstimate, ScrubRow, SessionRow, Severity, ShredReport,
-    SlotRow, StoreCheckRow, StoreIo, StoreProbeReport, StreamRow, SuperblockRow, Survivor,
-    SweepRow, TokenRow, TokenScope, ValueSource, VerifiedSnapshot, ZoneRow, advice, is_behind,
+    CheckRow, CheckpointRow, ChunkRow, CopyCheckRow, CopyCondition, CopyReport, CopyRow,
+    DaemonReport, DatasetAnchor, DatasetRow, DeferredReport, DeviceAnswer, DeviceIo, DeviceRequest,
+    DeviceRow, DeviceUse, DiffReport, DiffRow, DoomedReport, EventRow, ExportRow, FeatureReport,
+    FeatureRow, FollowerRow, Fullness, GenerationRow, HaReport, HaTargetRow, HaUnitRow, HistoryRow,
+    HoldRow, HomeRow, ImportablePool, InspectedDataset, Inspection, Io, KeyRow, KeychainRow,
+    LogEntryRow, LogRow, LostRecords, MappingChange, MappingKeyPlace, MappingReencryption,
+    MappingRow, MappingTimes, MountRow, NewToken, OwnerKind, PermissionRow, PlainMapping,
+    PointerRow, PoolAdvice, PoolIoReport, PoolReport, PoolStateRow, ProblemKind, PropertyRow,
+    PropertyValue, ReaderRow, RefreshReport, RemovalRow, ReplicationRow, ReservationRow,
+    RetentionRow, ScrubEstimate, ScrubRow, SealFinding, SessionRow, Severity, ShredReport, SlotRow,
+    StoreCheckRow, StoreIo, StoreProbeReport, StreamRow, SuperblockRow, Survivor, SweepRow,
+    TokenRow, TokenScope, ValueSource, VerifiedSnapshot, ZoneRow, advice, is_behind,
 };
 pub use zone_profile::ZoneProfile;
 

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AccountRow, AnchorRow, CallerReport, DaemonReport, DatasetAnchor, DatasetRow, DeferredReport,
-    DiffReport, DoomedReport, EventRow, ExportRow, FeatureReport, GenerationRow, HaReport,
-    HistoryRow, HoldRow, HomeRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow,
-    NewToken, PermissionRow, PoolIoReport, PoolReport, RefreshReport, ReplicationRow,
+    AccountRow, AnchorRow, CallerReport, CopyReport, DaemonReport, DatasetAnchor, DatasetRow,
+    DeferredReport, DiffReport, DoomedReport, EventRow, ExportRow, FeatureReport, GenerationRow,
+    HaReport, HistoryRow, HoldRow, HomeRow, ImportablePool, Inspection, KeyRow, MappingRow,
+    MountRow, NewToken, PermissionRow, PoolIoReport, PoolReport, RefreshReport, ReplicationRow,
     ScrubEstimate, SessionRow, ShredReport, SlotRow, StoreProbeReport, StreamRow, TokenRow,
     VerifiedSnapshot, ZoneRow,
 };
@@ -95,6 +95,8 @@ pub enum Reply {
     Tokens(Vec<TokenRow>),
     /// A new token.
     Token(NewToken),
+    /// The verification of the copies of a job.
+    CopyReport(CopyReport),
     /// Jobs that copy datasets.
     Replications(Vec<ReplicationRow>),
     /// The page of metrics.

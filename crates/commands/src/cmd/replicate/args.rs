@@ -3,6 +3,10 @@
 use clap::{Args, Subcommand};
 use console::values;
 
+use crate::cmd::replicate::drill::JobDrill;
+use crate::cmd::replicate::job::JobName;
+use crate::cmd::replicate::verify::JobVerify;
+
 /// Copy datasets to another place by themselves
 ///
 /// A job copies a dataset to a target again and again. The daemon runs it. The job belongs to the dataset: it
@@ -39,6 +43,8 @@ pub(crate) enum ReplicateCommand {
     List(JobList),
     Status(JobStatus),
     Run(JobRunNow),
+    Verify(JobVerify),
+    Drill(JobDrill),
     /// Pause a job
     ///
     /// The job does not run by itself until `replicate resume`. If it runs now, it stops, and what came is kept.
@@ -149,8 +155,9 @@ STATES
 
 JSON
   [{\"name\", \"source\", \"target\", \"owner\", \"state\", \"every\", \"recursive\", \"keep\", \"limit\",
-  \"window\", \"newest\", \"lag\", \"last_run\", \"step\", \"sent\", \"total\", \"rate\", \"error\"}, ...] with times
-  in seconds and sizes in bytes.")]
+  \"window\", \"newest\", \"lag\", \"last_run\", \"step\", \"sent\", \"total\", \"rate\", \"error\",
+  \"verification\": {\"time\", \"failure\"} or null, \"drill\": the same}, ...] with times in seconds and
+  sizes in bytes.")]
 pub(crate) struct JobList {
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]
@@ -204,17 +211,6 @@ pub(crate) struct JobRunNow {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) job: JobName,
-}
-
-// The name of a job.
-#[derive(Args, Debug)]
-pub(crate) struct JobName {
-    /// The name of the job
-    #[arg(value_name = "JOB")]
-    pub(crate) name: String,
-    /// The dataset that the job copies, if several have a job of this name
-    #[arg(value_name = "SOURCE")]
-    pub(crate) source: Option<String>,
 }
 
 /// Parses a time between two runs.

@@ -4,9 +4,11 @@ use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, answer};
 use console::show::table::Column;
 use console::show::{json, size, time};
-use protocol::api::{Failure, FailureKind, JobChange, ReplicationRow, StreamRow, command};
+use protocol::api::{CopyCheckRow, JobChange, ReplicationRow, StreamRow, command};
 
-use crate::cmd::replicate::args::{JobList, JobName, JobRunNow, JobStatus, ReplicateCommand};
+use crate::cmd::replicate::args::{JobList, JobRunNow, JobStatus, ReplicateCommand};
+use crate::cmd::replicate::job::{JobName, find, rows, source_of};
+use crate::cmd::replicate::{drill, verify};
 
 pub(crate) fn run(args: ReplicateCommand, session: &mut Session) -> Result {
     match args {
@@ -17,6 +19,8 @@ pub(crate) fn run(args: ReplicateCommand, session: &mut Session) -> Result {
         ReplicateCommand::List(args) => list(args, session),
         ReplicateCommand::Status(args) => status(&args, session),
         ReplicateCommand::Run(args) => run_now(&args, session),
+        ReplicateCommand::Verify(args) => verify::run(&args, session),
+        ReplicateCommand::Drill(args) => drill::run(&args, session),
         ReplicateCommand::Pause(job) => change(&job, JobChange::Pause, session),
         ReplicateCommand::Resume(job) => change(&job, JobChange::Resume, session),
         ReplicateCommand::Remove(job) => change(&job, JobChange::Remove, session),
@@ -31,50 +35,6 @@ fn change(job: &JobName, change: JobChange, session: &mut Session) -> Result {
         change,
     };
     call_quiet(session, command)
-}
-
-fn rows(
-    names: Vec<String>,
-    session: &mut Session,
-) -> std::result::Result<Vec<ReplicationRow>, Failure> {
-    answer!(
-        session.call(command::ReplicateList { names })?,
-        Replications
-    )
-}
-
-/// The job with a name. If several datasets have one, the command has to name the dataset.
-fn find(job: &JobName, session: &mut Session) -> std::result::Result<ReplicationRow, Failure> {
-    let mut found = rows(Vec::from_iter(job.source.clone()), session)?;
-    found.retain(|row| row.name == job.name);
-    match found.len() {
-        1 => Ok(found.remove(0)),
-        0 => {
-            let what = format!("there is no job '{}'", job.name);
-            Err(Failure::new(
-                FailureKind::NotFound,
-                format!("{what}; to see the jobs: strongroom replicate list"),
-            ))
-        }
-        _ => {
-            let sources: Vec<&str> = found.iter().map(|row| row.source.as_str()).collect();
-            Err(Failure::new(
-                FailureKind::Usage,
-                format!(
-                    "several datasets have a job '{}'; name one after it: {}",
-                    job.name,
-                    sources.join(", ")
-                ),
-            ))
-        }
-    }
-}
-
-fn source_of(job: &JobName, session: &mut Session) -> std::result::Result<String, Failure> {
-    match &job.source {
-        Some(source) => Ok(source.clone()),
-        None => Ok(find(job, session)?.source),
-    }
 }
 
 fn list(args: JobList, session: &mut Session) -> Result {
@@ -147,7 +107,20 @@ fn status(args: &JobStatus, session: &mut Session) -> Result {
     add("copied to", row.newest.map(time::history));
     add("lag", Some(lag(&row)));
     add("last run", row.last_run.map(time::history));
-    if let Some(step) = &row.step {
+    let check = |check: &Option<CopyCheckRow>, good| checked(check.as_ref(), good);
+    add(
+        "verified",
+        Some(check(&row.verification, "all copies are whole")),
+    );
+    add(
+        "restored",
+        Some(check(&row.drill, "a drill found no difference")),
+    );
+    if let Some(step) = &row.step
+        && row.state != "running"
+    {
+        add("now", Some(step.clone()));
+    } else if let Some(step) = &row.step {
         let (sent, total, rate) = (shown(row.sent), shown(row.total), shown(row.rate));
         add("now", Some(format!("{step}: {sent} of {total}, {rate}/s")));
     }
@@ -156,6 +129,17 @@ fn status(args: &JobStatus, session: &mut Session) -> Result {
         .iter()
         .map(|(name, value)| format!("{name:>9}: {value}\n"));
     Ok(Outcome::text(text.collect::<String>()))
+}
+
+/// The last check of a copy, for people.
+fn checked(check: Option<&CopyCheckRow>, good: &str) -> String {
+    match check {
+        None => "never".into(),
+        Some(check) => {
+            let found = check.failure.as_deref().unwrap_or(good);
+            format!("{}: {found}", time::history(check.time))
+        }
+    }
 }
 
 fn run_now(args: &JobRunNow, session: &mut Session) -> Result {

@@ -15,7 +15,7 @@ use protocol::api::{Failure, FailureKind, LostRecords, VerifiedSnapshot, command
 ///
 /// With --challenge the host also proves that it has the records: it prints a hash of them with the challenge as its
 /// key. Another host with the same snapshots prints the same hash for the same names in the same order. Draw a new
-/// challenge each time.
+/// challenge each time. `replicate verify` does this for the copies of a job, and compares everything.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -92,7 +92,7 @@ fn shown(rows: &[VerifiedSnapshot]) -> String {
 }
 
 /// A lost part, for people.
-fn lost_part(lost: &LostRecords) -> String {
+pub(crate) fn lost_part(lost: &LostRecords) -> String {
     let (array, slot, why) = (&lost.array, lost.slot, &lost.why);
     match lost.slots {
         1 => format!("record {slot} of {array}: {why}"),

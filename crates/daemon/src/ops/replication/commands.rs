@@ -6,19 +6,23 @@ use std::time::Duration;
 use pool::Entry;
 use protocol::accounts::user_name;
 use protocol::api::{FailureKind, JobChange, command};
+use protocol::characters::is_hidden;
 
 use crate::failure::{Failure, Result};
 use crate::host::callers::scope::PeerToken;
+use crate::host::process::system::now_secs;
 use crate::ops::replication::list::{JobOfDataset, is_of};
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
-use crate::state::replication::job::{JOBS, JOBS_MAX, ReplicationJob};
-use crate::state::replication::table::JobKey;
+use crate::state::replication::checks::{CheckKind, CheckOutcome};
+use crate::state::replication::job::{JOBS, JOBS_MAX, JobKey, ReplicationJob};
 use crate::state::replication::target::ReplicationTarget;
 
 /// The most jobs of a user other than root. All of them are looked at again and again.
 const JOBS_OF_USER: usize = 64;
+/// The longest reason of a drill that failed, in characters.
+const FAILURE_MAX: usize = 500;
 /// The time between two looks at the caller of a command that waits for a run.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -121,16 +125,17 @@ impl Daemon {
     /// Finds a job that the caller may run.
     pub(crate) fn job_to_run(
         &self,
-        it: &command::ReplicateRun,
+        job: &str,
+        of: &str,
         context: &CallerContext<'_>,
     ) -> Result<JobOfDataset> {
-        let (active, source) = self.dataset_to_copy(&it.source)?;
-        active.again(&source, &it.source, context.decision)?;
+        let (active, source) = self.dataset_to_copy(of)?;
+        active.again(&source, of, context.decision)?;
         let mut jobs = ReplicationJob::of(&source).into_iter();
-        let job = jobs.find(|job| job.name == it.name && is_of(job, &context.peer));
+        let found = jobs.find(|known| known.name == job && is_of(known, &context.peer));
         let one = JobOfDataset {
-            job: job.ok_or_else(|| no_job(&it.name, &it.source))?,
-            name: it.source.clone(),
+            job: found.ok_or_else(|| no_job(job, of))?,
+            name: of.to_owned(),
             active,
             source,
         };
@@ -141,10 +146,35 @@ impl Daemon {
                 format!(
                     "the job '{}' came with its pool, and does not run on this machine; look at it with 'strongroom \
                      replicate list', and run it here with: strongroom replicate resume {} {}",
-                    it.name, it.name, it.source
+                    job, job, of
                 ),
             )),
         }
+    }
+
+    /// Notes how a drill ended, by the word of the caller.
+    pub(crate) fn note_drill(
+        &self,
+        it: &command::ReplicateDrilled,
+        context: &CallerContext<'_>,
+    ) -> Result<()> {
+        let one = self.job_to_run(&it.name, &it.source, context)?;
+        let failure = it.failure.as_ref().map(|text| {
+            let shown = text.chars().filter(|c| !is_hidden(*c));
+            shown.take(FAILURE_MAX).collect::<String>()
+        });
+        let outcome = CheckOutcome {
+            time: now_secs(),
+            failure: failure.clone(),
+        };
+        let checks = &self.replications.checks;
+        let is_new = checks.note(&one.key(), CheckKind::Drill, outcome);
+        if let Some(why) = failure.filter(|_| is_new) {
+            let text = format!("{} of {}: a drill failed: {why}", it.name, it.source);
+            let pool = one.active.pool.name();
+            self.events.add("replicate_drill_fail", &pool, &text);
+        }
+        Ok(())
     }
 
     /// Has a job run now, and waits until it has ended. If the caller goes away, the run continues.

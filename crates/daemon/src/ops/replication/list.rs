@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use pool::{DatasetWith, Entry};
 use protocol::accounts::user_name;
-use protocol::api::ReplicationRow;
+use protocol::api::{CopyCheckRow, ReplicationRow};
 
 use crate::failure::Result;
 use crate::host::callers::users::Peer;
 use crate::ops::devices::stores::store_outages::unless_stalled;
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
-use crate::state::replication::job::{JOBS, ReplicationJob};
-use crate::state::replication::table::JobKey;
+use crate::state::replication::checks::CheckOutcome;
+use crate::state::replication::job::{JOBS, JobKey, ReplicationJob};
 
 /// A job, with its source.
 pub(crate) struct JobOfDataset {
@@ -112,7 +112,9 @@ impl Daemon {
                 job.name, one.name
             )
         };
+        let (checks, verifying) = self.replications.checks.view(&key);
         let running = view.running.as_ref();
+        let step = running.or(verifying.as_ref());
         Some(ReplicationRow {
             name: job.name.clone(),
             source: one.name.clone(),
@@ -127,7 +129,7 @@ impl Daemon {
             newest: lag.newest,
             lag: lag.lag,
             last_run: view.last_run,
-            step: running.and_then(|run| run.step()),
+            step: step.and_then(|run| run.step()),
             sent: running.map_or(0, |run| run.sent()),
             total: running.map_or(0, |run| run.total()),
             rate: running.map_or(0, |run| run.rate()),
@@ -135,6 +137,15 @@ impl Daemon {
                 true => view.error,
                 false => Some(unaccepted()),
             },
+            verification: checks.verification.map(check_row),
+            drill: checks.drill.map(check_row),
         })
+    }
+}
+
+fn check_row(check: CheckOutcome) -> CopyCheckRow {
+    CopyCheckRow {
+        time: check.time,
+        failure: check.failure,
     }
 }

@@ -4,7 +4,7 @@ use protocol::api::Reply;
 
 use super::done;
 use crate::serve::authorize::{PermissionCheck, refused};
-use crate::serve::replication::would_send;
+use crate::serve::replication::{verify_copies, would_send};
 use crate::serve::zones::NameEffect;
 use crate::state::replication::target::ReplicationTarget;
 use crate::state::zones::rules;
@@ -57,12 +57,37 @@ serve!(
     },
     |_, _| Err(rules::refused()),
     |it, daemon, context| {
-        let one = daemon.job_to_run(it, context)?;
+        let one = daemon.job_to_run(&it.name, &it.source, context)?;
         if it.dry_run {
             return would_send(daemon, one, context).map(Reply::Streams);
         }
         daemon.run_and_wait(&one.key(), context).map(done)
     }
+);
+
+serve!(
+    ReplicateVerify,
+    |_| NameEffect::AsItIs,
+    |it, check| {
+        whole_user(check)?;
+        check.need(&it.source, &["send"])
+    },
+    |_, _| Err(rules::refused()),
+    |it, daemon, context| {
+        let one = daemon.job_to_run(&it.name, &it.source, context)?;
+        verify_copies(daemon, one, it.newest, context).map(Reply::CopyReport)
+    }
+);
+
+serve!(
+    ReplicateDrilled,
+    |_| NameEffect::AsItIs,
+    |it, check| {
+        whole_user(check)?;
+        check.need(&it.source, &["send"])
+    },
+    |_, _| Err(rules::refused()),
+    |it, daemon, context| daemon.note_drill(it, context).map(done)
 );
 
 serve!(

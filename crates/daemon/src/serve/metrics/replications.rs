@@ -11,6 +11,10 @@ struct JobSample {
     is_running: bool,
     has_failed: bool,
     sent: u64,
+    verified: u64,
+    is_damaged: bool,
+    drilled: u64,
+    has_failed_drill: bool,
 }
 
 impl Daemon {
@@ -25,6 +29,12 @@ impl Daemon {
                 is_running: row.state == "running",
                 has_failed: matches!(&*row.state, "failed" | "stopped"),
                 sent: row.sent,
+                verified: row.verification.as_ref().map_or(0, |check| check.time),
+                drilled: row.drill.as_ref().map_or(0, |check| check.time),
+                has_failed_drill: row.drill.is_some_and(|check| check.failure.is_some()),
+                is_damaged: row
+                    .verification
+                    .is_some_and(|check| check.failure.is_some()),
             })
         };
         let jobs: Vec<JobSample> = self.all_jobs().into_iter().filter_map(sample).collect();
@@ -56,6 +66,26 @@ impl Daemon {
             "strongroom_replication_sent_bytes",
             "What the present run has sent; 0 if the job does not run.",
             |job| job.sent,
+        );
+        gauge(
+            "strongroom_replication_verified_time_seconds",
+            "The end of the last verification of the copies, since 1970; 0 if there was none.",
+            |job| job.verified,
+        );
+        gauge(
+            "strongroom_replication_damaged",
+            "1 if the last verification found a copy that is not whole, or not that of its source.",
+            |job| u64::from(job.is_damaged),
+        );
+        gauge(
+            "strongroom_replication_drill_time_seconds",
+            "The end of the last drill with the copy, since 1970; 0 if there was none.",
+            |job| job.drilled,
+        );
+        gauge(
+            "strongroom_replication_drill_failed",
+            "1 if a file differed, or could not be restored, in the last drill.",
+            |job| u64::from(job.has_failed_drill),
         );
     }
 }

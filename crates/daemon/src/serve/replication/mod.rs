@@ -18,8 +18,10 @@ mod run;
 mod scheduler;
 mod side;
 mod ssh;
+mod verification;
 
 pub(crate) use scheduler::start;
+pub(crate) use verification::verify_copies;
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};

@@ -21,16 +21,16 @@ const ROUNDS_MAX: usize = 8;
 
 /// A run of a job.
 pub(super) struct JobRun<'a> {
-    daemon: &'a Arc<Daemon>,
-    owner: JobOwner,
-    one: &'a JobOfDataset,
+    pub(super) daemon: &'a Arc<Daemon>,
+    pub(super) owner: JobOwner,
+    pub(super) one: &'a JobOfDataset,
     target: ReplicationTarget,
-    side: TargetSide,
-    progress: Arc<RunProgress>,
+    pub(super) side: TargetSide,
+    pub(super) progress: Arc<RunProgress>,
 }
 
 /// The two sides of a job.
-struct JobSides {
+pub(super) struct JobSides {
     source: Vec<ListedDataset>,
     target: Vec<ListedDataset>,
 }
@@ -115,17 +115,17 @@ impl<'a> JobRun<'a> {
     }
 
     /// The begin of the names of the job's bookmarks.
-    fn marks_prefix(&self) -> String {
+    pub(super) fn marks_prefix(&self) -> String {
         format!("#{}", self.one.job.mark_prefix(self.one.source.guid))
     }
 
     /// The name of the copy of a dataset of the source.
-    fn copy_name(&self, source: &ListedDataset) -> String {
+    pub(super) fn copy_name(&self, source: &ListedDataset) -> String {
         let below = source.name.strip_prefix(&self.one.name).unwrap_or_default();
         format!("{}{below}", self.target.dataset())
     }
 
-    fn sides(&self) -> Result<JobSides> {
+    pub(super) fn sides(&self) -> Result<JobSides> {
         let (top, recursive) = (&self.one.name, self.one.job.recursive);
         let source = self.owner.call(listing_of(top, recursive))?;
         let source = datasets_in(dataset_rows(source)?, top, recursive);
@@ -137,7 +137,10 @@ impl<'a> JobRun<'a> {
 
     /// The datasets of the source, each after the dataset above it. A clone comes after its origin, with the snapshot
     /// that it is a clone of.
-    fn in_order<'s>(&self, sides: &'s JobSides) -> Vec<(&'s ListedDataset, Option<&'s str>)> {
+    pub(super) fn in_order<'s>(
+        &self,
+        sides: &'s JobSides,
+    ) -> Vec<(&'s ListedDataset, Option<&'s str>)> {
         let mut waiting: Vec<&ListedDataset> = sides.source.iter().collect();
         let names: BTreeSet<&str> = waiting.iter().map(|one| one.name.as_str()).collect();
         let mut done = BTreeSet::new();
@@ -286,7 +289,7 @@ impl<'a> JobRun<'a> {
 }
 
 impl JobSides {
-    fn copy_of(&self, name: &str) -> Option<&ListedDataset> {
+    pub(super) fn copy_of(&self, name: &str) -> Option<&ListedDataset> {
         self.target.iter().find(|target| target.name == name)
     }
 }

@@ -12,8 +12,9 @@ use crate::ops::replication::list::JobOfDataset;
 use crate::serve::replication::lag_events;
 use crate::serve::replication::run::JobRun;
 use crate::state::daemon::Daemon;
+use crate::state::replication::job::JobKey;
 use crate::state::replication::progress::RunProgress;
-use crate::state::replication::table::{JobKey, RunPermit};
+use crate::state::replication::table::RunPermit;
 
 /// The longest time between two looks at the jobs.
 const LOOK: Duration = Duration::from_secs(10);

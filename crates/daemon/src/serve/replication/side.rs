@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use protocol::api::{DatasetRow, FailureKind, ReceiveName, Reply, command};
+use protocol::api::{DatasetRow, FailureKind, ReceiveName, Reply, VerifiedSnapshot, command};
 
 use crate::failure::{Failure, Result};
 use crate::serve::replication::listing::{ListedDataset, datasets_in, listing_of};
@@ -121,6 +121,18 @@ impl TargetSide {
         }
     }
 
+    /// Has the target read these snapshots.
+    pub(super) fn verify(
+        &self,
+        names: &[String],
+        challenge: &str,
+    ) -> Result<Vec<VerifiedSnapshot>> {
+        match &self.host {
+            Some(host) => host.verify(names, challenge),
+            None => verify_here(&self.owner, &self.progress, names.to_vec(), challenge),
+        }
+    }
+
     fn receive_here(&self, send: command::Send, name: &str, said: String) -> Result<()> {
         let failed = |error| Failure::other(format!("the two sides cannot be connected: {error}"));
         let (here, there) = UnixStream::pair().map_err(failed)?;
@@ -159,6 +171,31 @@ impl TargetSide {
             None => Ok(()),
             Some(failure) => Err(failure),
         }
+    }
+}
+
+/// Reads snapshots of this machine. A stop of the run ends it.
+pub(super) fn verify_here(
+    owner: &JobOwner,
+    progress: &RunProgress,
+    names: Vec<String>,
+    challenge: &str,
+) -> Result<Vec<VerifiedSnapshot>> {
+    let failed = |error| Failure::other(format!("no connection can be made: {error}"));
+    // Nothing is sent. The command ends when its end of the connection is closed.
+    let (here, _there) = UnixStream::pair().map_err(failed)?;
+    let end = PipeEnd::receiving(here) as Arc<dyn DataChannel>;
+    progress.enter(None, vec![Arc::clone(&end)])?;
+    let count = names.len();
+    let command = command::Verify {
+        names,
+        challenge: Some(challenge.to_owned()),
+    };
+    let reply = owner.call_with_data(command, end);
+    progress.check()?;
+    match reply? {
+        Reply::Verified(rows) if rows.len() == count => Ok(rows),
+        _ => Err(unexpected()),
     }
 }
 

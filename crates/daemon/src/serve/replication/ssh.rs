@@ -17,13 +17,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use protocol::accounts;
-use protocol::api::{DatasetRow, FailureKind};
+use protocol::api::{DatasetRow, FailureKind, VerifiedSnapshot};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::failure::{Failure, Result};
 use crate::serve::replication::pipe::PipeEnd;
 use crate::serve::replication::remote_rows::{LISTING_MAX, rows_of};
+use crate::serve::replication::verification::remote::verified_of;
 use crate::state::callers::channel::DataChannel;
 use crate::state::replication::job::ReplicationJob;
 use crate::state::replication::progress::RunProgress;
@@ -127,6 +128,24 @@ impl SshHost {
         self.ask(&format!("{words} {}", names.join(" "))).map(drop)
     }
 
+    /// Has the other host read snapshots.
+    pub(super) fn verify(
+        &self,
+        names: &[String],
+        challenge: &str,
+    ) -> Result<Vec<VerifiedSnapshot>> {
+        let quoted: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+        let words = format!("--json verify --challenge {challenge} {}", quoted.join(" "));
+        let (text, ended) = self.answer(&words)?;
+        match (verified_of(&text, names), ended) {
+            (Some(rows), Ok(())) => Ok(rows),
+            // It names what is damaged.
+            (Some(rows), Err(failure)) if failure.kind == FailureKind::Damaged => Ok(rows),
+            (_, Err(failure)) => Err(failure),
+            (None, Ok(())) => Err(self.failed("its verification is not understood")),
+        }
+    }
+
     /// Has the other host receive a stream that `send` writes.
     pub(super) fn receive(
         &self,
@@ -158,6 +177,12 @@ impl SshHost {
 
     /// Carries out a command, and returns its output.
     fn ask(&self, words: &str) -> Result<String> {
+        let (text, ended) = self.answer(words)?;
+        ended.map(|()| text)
+    }
+
+    /// Carries out a command. Returns its output, and how it ended.
+    fn answer(&self, words: &str) -> Result<(String, Result<()>)> {
         let (here, there) = UnixStream::pair().map_err(|error| self.failed(&error.to_string()))?;
         let input = PipeEnd::receiving(here);
         let end = Arc::clone(&input) as Arc<dyn DataChannel>;
@@ -172,12 +197,17 @@ impl SshHost {
         end.break_off();
         let ended = self.end(running);
         self.progress.check()?;
-        ended?;
+        if let Err(failure) = &ended
+            && failure.kind != FailureKind::Damaged
+        {
+            return ended.map(|()| (String::new(), Ok(())));
+        }
         read.map_err(|error| self.failed(&error.to_string()))?;
         if text.len() as u64 > LISTING_MAX {
             return Err(self.failed("its answer is too long"));
         }
-        String::from_utf8(text).map_err(|_| self.failed("its answer is not text"))
+        let text = String::from_utf8(text).map_err(|_| self.failed("its answer is not text"))?;
+        Ok((text, ended))
     }
 
     /// Starts the program. `end` is the end of its data connection here.

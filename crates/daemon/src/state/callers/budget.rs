@@ -124,6 +124,8 @@ impl BudgetedWork {
             | Command::ReplicateList(_)
             | Command::Mounts => Some(BudgetedWork::Listing),
             Command::ReplicateRun(run) if run.dry_run => Some(BudgetedWork::DryRun),
+            // What it reads is counted as verifications of the owner of the job.
+            Command::ReplicateVerify(_) => Some(BudgetedWork::DryRun),
             Command::Send(_) | Command::Receive(_) => Some(BudgetedWork::Stream),
             Command::Verify(_) => Some(BudgetedWork::Verification),
             _ => None,

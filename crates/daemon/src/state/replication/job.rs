@@ -30,6 +30,16 @@ const EVERY: std::ops::RangeInclusive<u64> = 60..=366 * 24 * 3600;
 /// The least bytes that a job may be limited to, in a second.
 const LIMIT_LEAST: u64 = 1 << 10;
 
+/// A job of a dataset.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct JobKey {
+    /// The guid of the pool.
+    pub(crate) pool: u64,
+    /// The guid of the source dataset.
+    pub(crate) dataset: u64,
+    pub(crate) name: String,
+}
+
 /// A job that copies a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplicationJob {

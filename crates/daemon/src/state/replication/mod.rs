@@ -1,5 +1,6 @@
 //! Jobs that copy datasets again and again: their definitions, and their states.
 
+pub(crate) mod checks;
 pub(crate) mod job;
 pub(crate) mod progress;
 pub(crate) mod table;

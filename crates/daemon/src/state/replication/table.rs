@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, Result};
 use crate::state::memory::StateDir;
 use crate::state::pools::schedule::Schedule;
-use crate::state::replication::job::ReplicationJob;
+use crate::state::replication::checks::JobChecks;
+use crate::state::replication::job::{JobKey, ReplicationJob};
 use crate::state::replication::progress::RunProgress;
 
 /// The file in the state directory.
@@ -25,16 +26,6 @@ const RUNS_MAX: usize = 4;
 const RETRY: u64 = 300;
 /// A stop waits this long for runs to end.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// A job of a dataset.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct JobKey {
-    /// The guid of the pool.
-    pub(crate) pool: u64,
-    /// The guid of the source dataset.
-    pub(crate) dataset: u64,
-    pub(crate) name: String,
-}
 
 /// A definition that this machine accepts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -153,6 +144,8 @@ pub(crate) struct ReplicationTable {
     accepted: Mutex<AcceptedJobs>,
     jobs: Mutex<JobRecords>,
     changed: Condvar,
+    /// The verifications and drills.
+    pub(crate) checks: JobChecks,
 }
 
 /// The definitions that this machine accepts.
@@ -191,6 +184,7 @@ impl ReplicationTable {
             state: Arc::clone(state),
             jobs: Mutex::default(),
             changed: Condvar::new(),
+            checks: JobChecks::new(state),
         }
     }
 
@@ -251,6 +245,7 @@ impl ReplicationTable {
             }
         }
         let keys: BTreeSet<&JobKey> = jobs.iter().map(|(key, _)| key).collect();
+        self.checks.sweep(pool, |key| keys.contains(key));
         self.jobs.lock().all.retain(|key, record| {
             let is_used = record.running.is_some() || record.is_wanted;
             key.pool != pool || is_used || keys.contains(key)
@@ -271,6 +266,7 @@ impl ReplicationTable {
             }
             self.changed.notify_all();
         }
+        self.checks.forget(key);
         let one = accepted_job(key, job)?;
         self.change_accepted(|all| all.remove(&one))
     }
@@ -418,6 +414,7 @@ impl ReplicationTable {
     /// Stops the run of a job, and waits until it has ended. No command wants it to run any more.
     pub(crate) fn stop_job(&self, key: &JobKey, reason: &'static str) {
         self.stop(|one, _| one == key, reason);
+        self.checks.stop(|one, _| one == key, reason);
     }
 
     /// Stops the runs of jobs that use a pool, because it goes away. The scheduler tries them again later.
@@ -425,7 +422,10 @@ impl ReplicationTable {
         let uses = |key: &JobKey, record: &JobRecord| {
             key.pool == guid || record.target_pool.as_deref() == Some(name)
         };
-        self.stop(uses, "a pool that it uses was exported");
+        let reason = "a pool that it uses was exported";
+        self.stop(uses, reason);
+        let uses = |key: &JobKey, target: Option<&str>| key.pool == guid || target == Some(name);
+        self.checks.stop(uses, reason);
     }
 
     /// Stops the runs of these jobs, and waits until they have ended.
@@ -457,11 +457,14 @@ impl ReplicationTable {
         self.jobs.lock().is_closed = true;
         self.changed.notify_all();
         self.stop(|_, _| true, "the daemon ends");
+        self.checks.set_closed(true);
+        self.checks.stop(|_, _| true, "the daemon ends");
     }
 
     /// Lets runs begin again.
     pub(crate) fn open(&self) {
         self.jobs.lock().is_closed = false;
+        self.checks.set_closed(false);
         self.wake();
     }
 }

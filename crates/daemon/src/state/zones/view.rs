@@ -226,6 +226,7 @@ impl ZoneView {
             | Reply::Anchors(_)
             | Reply::AnchorRows(_)
             | Reply::Verified(_)
+            | Reply::CopyReport(_)
             | Reply::Inspection(_)
             | Reply::StoreProbe(_)
             | Reply::ScrubEstimate(_)

@@ -232,6 +232,6 @@ commands! {
         Promote, Hold, Release, Holds, Bookmark, DestroyBookmark, Send, Receive, Verify, Diff, ReceiveAbandon, Rename, Get, Set,
         Userspace, Inherit, Mount, Home, Remount, Unmount, Snapshot, Rollback, Inspect, Anchor, AnchorVerify,
         AnchorAccept, Permissions, ChangePermissions, ZoneCreate, ZoneSet, ZoneDestroy, TokenCreate, TokenRevoke,
-        ReplicateAdd, ReplicateChange, ReplicateRun, ReplicateList,
+        ReplicateAdd, ReplicateChange, ReplicateRun, ReplicateVerify, ReplicateDrilled, ReplicateList,
     }
 }

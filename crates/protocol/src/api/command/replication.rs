@@ -50,6 +50,28 @@ requests! {
         dry_run: bool,
     }
 
+    /// Read the copies of a job, and compare them with the source.
+    ReplicateVerify: Reads, "replicate verify" ["--newest" newest, name, source] {
+        /// The name of the job.
+        name: String,
+        /// The dataset that the job copies.
+        source: String,
+        /// Only the newest copy of each dataset.
+        #[serde(default)]
+        newest: bool,
+    }
+
+    /// Note how a drill with the copy of a job ended.
+    ReplicateDrilled: Changes, "replicate drill" [name, source] {
+        /// The name of the job.
+        name: String,
+        /// The dataset that the job copies.
+        source: String,
+        /// The reason why it failed.
+        #[serde(default)]
+        failure: Option<String>,
+    }
+
     /// List jobs, with their states.
     ReplicateList: Reads, "replicate list" [names] {
         /// The datasets that the jobs copy; all if none is named.

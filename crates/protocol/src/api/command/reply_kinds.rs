@@ -40,6 +40,7 @@ pub fn reply_kinds(command: &str) -> &'static [&'static str] {
         "pool-status" => &["pools"],
         "replicate-list" => &["replications"],
         "replicate-run" => &["nothing", "streams"],
+        "replicate-verify" => &["copy-report"],
         "send" => &["nothing", "streams"],
         "token-create" => &["token"],
         "tokens" => &["tokens"],

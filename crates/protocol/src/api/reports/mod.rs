@@ -29,10 +29,12 @@ pub use pools::{
     RefreshReport, RemovalRow, RetentionRow, ScrubEstimate, ScrubRow, StoreCheckRow, StoreIo,
     StoreProbeReport, SweepRow,
 };
-pub use replication::{ReplicationRow, is_behind};
+pub use replication::{CopyCheckRow, ReplicationRow, is_behind};
 pub use serving::{
     BorrowedDevice, DeviceAnswer, DeviceRequest, DeviceUse, ExportRow, HaReport, HaTargetRow,
     HaUnitRow, MappingChange, MappingKeyPlace, MappingReencryption, MappingRow, MappingTimes,
     PlainMapping, ReservationRow, SessionRow,
 };
-pub use verification::{LostRecords, VerifiedSnapshot};
+pub use verification::{
+    CopyCondition, CopyReport, CopyRow, LostRecords, SealFinding, VerifiedSnapshot,
+};

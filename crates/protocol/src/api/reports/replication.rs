@@ -41,6 +41,19 @@ pub struct ReplicationRow {
     pub rate: u64,
     /// The reason why the last run failed, or why the job does not run.
     pub error: Option<String>,
+    /// The last verification of the copies. `None` if they were never verified.
+    pub verification: Option<CopyCheckRow>,
+    /// The last drill. `None` if no file was ever restored from the copy.
+    pub drill: Option<CopyCheckRow>,
+}
+
+/// A check of the copies of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyCheckRow {
+    /// The end of the check, in seconds since 1970.
+    pub time: u64,
+    /// The reason why it failed; `None` if all copies are whole.
+    pub failure: Option<String>,
 }
 
 /// A copy is behind after this number of runs, and this time in seconds. The rules for alerts say the same.

@@ -93,7 +93,7 @@ fn read(file: Option<&Path>) -> Result<String> {
     })
 }
 
-/// The anchors in a text, one in each line that is not empty.
+/// The anchors in a text, one in each line that is neither empty nor a comment, as in reports of `replicate verify`.
 fn anchors(text: &str) -> Result<Vec<DatasetAnchor>> {
     let usage = |message| Failure {
         kind: FailureKind::Usage,
@@ -101,7 +101,7 @@ fn anchors(text: &str) -> Result<Vec<DatasetAnchor>> {
     };
     let lines = (1..)
         .zip(text.lines())
-        .filter(|(_, line)| !line.trim().is_empty());
+        .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     let anchors: Vec<DatasetAnchor> = lines
         .map(|(number, line)| {
             anchor_line::read(line)

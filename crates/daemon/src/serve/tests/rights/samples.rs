@@ -75,6 +75,8 @@ const OF_DATASETS: &str = r##"
 {"replicate-add": {"name": "copy", "source": "$FS", "target": "ssh://localhost/backup/new", "every": 3600}}
 {"replicate-change": {"name": "copy", "source": "$FS", "change": "pause"}}
 {"replicate-run": {"name": "copy", "source": "$FS"}}
+{"replicate-verify": {"name": "copy", "source": "$FS"}}
+{"replicate-drilled": {"name": "copy", "source": "$FS"}}
 {"replicate-list": {"names": ["$FS"]}}
 {"replicate-list": {"names": []}}
 

@@ -2,6 +2,7 @@
 
 use super::RunPermit::*;
 use super::*;
+use crate::state::replication::checks::{CheckKind, CheckOutcome, LastChecks};
 
 fn job(owner: u32) -> ReplicationJob {
     ReplicationJob {
@@ -219,4 +220,44 @@ fn jobs_whose_datasets_are_gone_are_forgotten() {
     table.end(&key(2), &run, Ok(()));
     table.sweep(1, &[(key(1), &listed)], table.definitions_changed());
     assert_eq!(keys(), [key(1), elsewhere]);
+}
+
+#[test]
+fn copies_are_verified_once_at_a_time_and_the_outcome_is_remembered() {
+    let (dir, table) = table();
+    let checks = &table.checks;
+    let running = checks.begin(&key(1), &job(0)).unwrap();
+    let busy = checks.begin(&key(1), &job(0)).err().unwrap();
+    assert_eq!(busy.kind, FailureKind::Busy);
+    // An export of the pool of the source or of the copy stops it, and waits for its end.
+    table.stop_jobs_with(2, "home");
+    running.progress.check().unwrap();
+    std::thread::scope(|scope| {
+        let export = scope.spawn(|| table.stop_jobs_with(2, "backup"));
+        while running.progress.check().is_ok() {
+            std::thread::yield_now();
+        }
+        drop(running);
+        export.join().unwrap();
+    });
+    let outcome = |failure: Option<&str>| CheckOutcome {
+        time: 5,
+        failure: failure.map(str::to_owned),
+    };
+    let note = |outcome| checks.note(&key(1), CheckKind::Verification, outcome);
+    assert!(!note(outcome(None)));
+    assert!(note(outcome(Some("lost"))));
+    assert!(!note(outcome(Some("lost"))));
+    checks.note(&key(1), CheckKind::Drill, outcome(None));
+    let again = ReplicationTable::new(&Arc::new(StateDir::new(dir.path())));
+    let (last, running) = again.checks.view(&key(1));
+    assert!(running.is_none());
+    assert_eq!(last.verification, Some(outcome(Some("lost"))));
+    assert_eq!(last.drill, Some(outcome(None)));
+    again.checks.forget(&key(1));
+    assert_eq!(again.checks.view(&key(1)).0, LastChecks::default());
+    table.close();
+    assert!(checks.begin(&key(1), &job(0)).is_err());
+    table.open();
+    drop(checks.begin(&key(1), &job(0)).unwrap());
 }

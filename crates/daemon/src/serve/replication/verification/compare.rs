@@ -1,0 +1,311 @@
+//! Compares a snapshot with its copy, by what both sides say of it.
+
+use std::sync::Arc;
+
+use dataset::SealChecker;
+use encoding::unhex;
+use pool::{Entry, SealInput};
+use protocol::api::{CopyCondition, CopyRow, FailureKind, SealFinding, VerifiedSnapshot};
+use protocol::characters::is_hidden;
+
+use crate::state::pools::active_pool::ActivePool;
+
+/// The longest name of a copy that is shown, in characters.
+const NAME_MAX: usize = 600;
+
+/// The keys of a source, to check the seals of its copies with.
+pub(super) enum CopySeals {
+    Keys {
+        source: Arc<Entry>,
+        checker: SealChecker,
+    },
+    NoKey,
+    Clear,
+}
+
+impl CopySeals {
+    pub(super) fn of(active: &ActivePool, source: &Arc<Entry>) -> CopySeals {
+        let keys = active.data_keys(source);
+        let checker = keys.and_then(|keys| {
+            let new = |keys| SealChecker::new(source.family, keys);
+            Ok(keys.map(new).transpose()?)
+        });
+        match checker {
+            Ok(Some(checker)) => CopySeals::Keys {
+                source: Arc::clone(source),
+                checker,
+            },
+            Ok(None) => CopySeals::Clear,
+            Err(failure) => {
+                if failure.kind != FailureKind::NoKey {
+                    let reason = failure.message;
+                    tracing::warn!(reason, "seals of copies are not checked");
+                }
+                CopySeals::NoKey
+            }
+        }
+    }
+
+    /// Checks the seal over a copy. `own` is the guid in the seal of the source, if the source has the snapshot.
+    fn check(&self, read: &VerifiedSnapshot, own: Option<u64>) -> SealFinding {
+        let (source, checker) = match self {
+            CopySeals::Keys { source, checker } => (source, checker),
+            CopySeals::NoKey => return SealFinding::NoKey,
+            CopySeals::Clear => return SealFinding::Clear,
+        };
+        let seal = unhex(&read.seal).and_then(|seal| seal.try_into().ok());
+        let (Some(input), Some(seal)) = (input_of(read), seal) else {
+            return SealFinding::Wrong;
+        };
+        // A key may seal several datasets.
+        let is_its = input.guid == own.unwrap_or(SealInput::of(source, source.guid).guid)
+            || input.guid == source.guid;
+        match is_its && checker.is_right(&input, &seal) {
+            true => SealFinding::Right,
+            false => SealFinding::Wrong,
+        }
+    }
+}
+
+/// The data under the seal of a snapshot, as a side says it.
+pub(super) fn input_of(read: &VerifiedSnapshot) -> Option<SealInput> {
+    SealInput::from_report(&unhex(&read.sealed)?)
+}
+
+/// The row of a snapshot that both sides have.
+pub(super) fn row_of_pair(
+    held: &VerifiedSnapshot,
+    read: &VerifiedSnapshot,
+    seals: &CopySeals,
+) -> CopyRow {
+    let (state, why) = judge(held, read);
+    let is_proved = held.proof.is_some() && held.proof == read.proof;
+    let own = input_of(held).map(|input| input.guid);
+    CopyRow {
+        source: Some(held.name.clone()),
+        state,
+        why: why.map(str::to_owned),
+        proved: is_proved,
+        seal: seals.check(read, own),
+        ..row(read)
+    }
+}
+
+/// The row of a snapshot that only the copy has.
+pub(super) fn row_of_copy(read: &VerifiedSnapshot, seals: &CopySeals) -> CopyRow {
+    let lost = lost(read);
+    CopyRow {
+        state: match lost.is_some() {
+            true => CopyCondition::Damaged,
+            false => CopyCondition::Whole,
+        },
+        why: lost.map(str::to_owned),
+        seal: seals.check(read, None),
+        ..row(read)
+    }
+}
+
+/// The row of a copy that is not there. `guid` is that of the snapshot that the job copied last.
+pub(super) fn row_without(copy: &str, guid: Option<u64>, state: CopyCondition) -> CopyRow {
+    let why = match state {
+        CopyCondition::Missing => "the job has copied it, and the target does not have it any more",
+        _ => "the target does not have the snapshot any more that the job copied last",
+    };
+    CopyRow {
+        source: None,
+        copy: copy.to_owned(),
+        guid: guid.unwrap_or(0),
+        created: None,
+        state,
+        why: Some(why.into()),
+        proved: false,
+        seal: SealFinding::NoKey,
+        records: 0,
+        bytes: 0,
+        lost: Vec::new(),
+        anchor: None,
+    }
+}
+
+fn row(read: &VerifiedSnapshot) -> CopyRow {
+    CopyRow {
+        source: None,
+        copy: shown(&read.name),
+        guid: read.guid,
+        created: Some(read.created),
+        state: CopyCondition::Whole,
+        why: None,
+        proved: false,
+        seal: SealFinding::Clear,
+        records: read.records,
+        bytes: read.bytes,
+        lost: read.lost.clone(),
+        anchor: None,
+    }
+}
+
+/// The name of a snapshot of another host, for a terminal.
+fn shown(name: &str) -> String {
+    let shown = name.chars().filter(|c| !is_hidden(*c));
+    shown.take(NAME_MAX).collect()
+}
+
+fn lost(read: &VerifiedSnapshot) -> Option<&'static str> {
+    const LOST: &str = "records are damaged or cannot be read there";
+    (read.lost_count > 0).then_some(LOST)
+}
+
+/// The state of a copy, and the reason.
+fn judge(
+    held: &VerifiedSnapshot,
+    read: &VerifiedSnapshot,
+) -> (CopyCondition, Option<&'static str>) {
+    if let Some(found) = judge_state(held, read) {
+        return found;
+    }
+    if let Some(why) = lost(read) {
+        return (CopyCondition::Damaged, Some(why));
+    }
+    match (&held.proof, &read.proof) {
+        (None, _) => (
+            CopyCondition::Whole,
+            Some(
+                "the source itself is damaged, so the records are not proved; see 'strongroom verify'",
+            ),
+        ),
+        (Some(held), Some(read)) if held == read => (CopyCondition::Whole, None),
+        _ => (
+            CopyCondition::Damaged,
+            Some(
+                "the target does not prove that it has the records: they are others, or it does not have them",
+            ),
+        ),
+    }
+}
+
+/// Compares the states that the two sides have. `None` if they are the same.
+fn judge_state(
+    held: &VerifiedSnapshot,
+    read: &VerifiedSnapshot,
+) -> Option<(CopyCondition, Option<&'static str>)> {
+    let replaced = |why| Some((CopyCondition::Replaced, Some(why)));
+    let (Some(own), Some(other)) = (input_of(held), input_of(read)) else {
+        return replaced("its state is not understood");
+    };
+    if held.guid != read.guid || held.encrypted != read.encrypted {
+        return replaced("it is another snapshot");
+    }
+    let equal_roots = own.roots.iter().zip(&other.roots);
+    let equal_roots = equal_roots.filter(|(own, other)| own == other).count();
+    let is_same_seal = held.seal == read.seal;
+    let is_same = match held.encrypted {
+        true => is_same_seal && held.sealed == read.sealed,
+        // The seal of a clear dataset says nothing.
+        false => equal_roots == 2,
+    };
+    if is_same {
+        return None;
+    }
+    if held.encrypted && is_same_seal {
+        return Some((
+            CopyCondition::Mixed,
+            Some("its seal is over a state that it does not have"),
+        ));
+    }
+    if held.encrypted && other.sequence < own.sequence {
+        return Some((
+            CopyCondition::Older,
+            Some("it has an older state of the dataset"),
+        ));
+    }
+    match equal_roots {
+        1.. => Some((
+            CopyCondition::Mixed,
+            Some("its parts are of several states of the dataset"),
+        )),
+        _ => replaced("it has a state that the source never had"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use encoding::hex;
+    use pool::{RecordIdentity, SealInput};
+
+    use super::*;
+
+    fn identity(byte: u8) -> RecordIdentity {
+        RecordIdentity::record([byte; 24], [byte; 16], 0, 1, 0, 4096)
+    }
+
+    fn snapshot(sequence: u64, roots: [u8; 2]) -> VerifiedSnapshot {
+        let input = SealInput {
+            guid: 7,
+            sequence,
+            roots: roots.map(identity),
+            log: [0; 3],
+            log_states: [[0; 16]; 2],
+            volume: [0; 2],
+            waiting: None,
+            facts: None,
+        };
+        VerifiedSnapshot {
+            name: "tank/a@1".into(),
+            guid: 1,
+            created: 2,
+            encrypted: true,
+            seal: hex(&[sequence as u8 * 16 + roots[0] + roots[1]; 32]),
+            sealed: hex(&input.to_report()),
+            records: 3,
+            bytes: 4,
+            unchecked: 0,
+            lost: Vec::new(),
+            lost_count: 0,
+            proof: Some("aa".into()),
+        }
+    }
+
+    #[test]
+    fn a_copy_that_differs_is_named() {
+        let held = snapshot(5, [1, 2]);
+        let state = |read: &VerifiedSnapshot| judge(&held, read).0;
+        assert_eq!(judge(&held, &held.clone()), (CopyCondition::Whole, None));
+        assert_eq!(state(&snapshot(4, [1, 3])), CopyCondition::Older);
+        assert_eq!(state(&snapshot(5, [1, 3])), CopyCondition::Mixed);
+        assert_eq!(state(&snapshot(6, [4, 5])), CopyCondition::Replaced);
+        let forged = VerifiedSnapshot {
+            seal: held.seal.clone(),
+            ..snapshot(4, [4, 5])
+        };
+        assert_eq!(state(&forged), CopyCondition::Mixed);
+        let cases: [(fn(&mut VerifiedSnapshot), CopyCondition); 6] = [
+            (|it| it.lost_count = 1, CopyCondition::Damaged),
+            (|it| it.proof = None, CopyCondition::Damaged),
+            (|it| it.proof = Some("ab".into()), CopyCondition::Damaged),
+            (|it| it.guid = 2, CopyCondition::Replaced),
+            (|it| it.encrypted = false, CopyCondition::Replaced),
+            (|it| it.sealed = "00".into(), CopyCondition::Replaced),
+        ];
+        for (number, (change, wanted)) in cases.into_iter().enumerate() {
+            let mut read = held.clone();
+            change(&mut read);
+            assert_eq!(state(&read), wanted, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_source_proves_nothing() {
+        let held = VerifiedSnapshot {
+            proof: None,
+            lost_count: 1,
+            ..snapshot(5, [1, 2])
+        };
+        let read = snapshot(5, [1, 2]);
+        let row = row_of_pair(&held, &read, &CopySeals::NoKey);
+        assert_eq!((row.state, row.proved), (CopyCondition::Whole, false));
+        assert!(row.why.unwrap().contains("the source itself is damaged"));
+        // Two proofs that are missing are not equal.
+        let row = row_of_pair(&held, &held, &CopySeals::NoKey);
+        assert_eq!((row.state, row.proved), (CopyCondition::Damaged, false));
+    }
+}
