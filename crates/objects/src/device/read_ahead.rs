@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 use crate::Result;
 use crate::line::ranges::NumberSet;
 
-/// The most bytes that are read before they are asked for: eight objects, because one request after the other leaves the
-/// line idle.
+/// The most bytes that are read before they are asked for, for all readers in order together: eight objects, because one
+/// request after the other leaves the line idle.
 const WINDOW_MAX: u64 = 64 << 20;
 /// The bytes by which a reader goes on before more is read ahead.
 const STEP: u64 = 4 << 20;
@@ -23,17 +23,27 @@ const STEP: u64 = 4 << 20;
 const KEPT_MAX: usize = 96 << 20;
 /// The most bytes that are on their way before they are asked for. What does not fit is read when it is asked for.
 const ON_WAY_MAX: u64 = 128 << 20;
+/// The most readers for which whole objects are read. Each has two objects of which it needs a part.
+const WHOLE_READERS: u64 = 2;
 /// The most readers that are known.
 const STREAMS_MAX: usize = 16;
+/// A reader has ended when others have read so many bytes since its last read.
+const IDLE: u64 = WINDOW_MAX;
 /// Readers in order have several requests on their way, which come in any order within so many bytes.
 const SLACK: u64 = 8 << 20;
 
 /// The readers of a device.
 #[derive(Default)]
-pub(super) struct ReadStreams(VecDeque<ReadStream>);
+pub(super) struct ReadStreams {
+    streams: VecDeque<ReadStream>,
+    /// The bytes that were read.
+    read: u64,
+}
 
 /// A reader that perhaps goes on where it ended.
 struct ReadStream {
+    /// The bytes that all readers had read after its last read.
+    used: u64,
     /// The end of its reads.
     end: u64,
     /// The bytes that are read ahead. 0 for a reader that has not gone on yet.
@@ -42,33 +52,52 @@ struct ReadStream {
     ahead: u64,
 }
 
+/// The range of the device to read ahead for a reader.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ReadAheadPlan {
+    pub(super) range: Range<u64>,
+    /// True if there is memory for the objects as a whole.
+    pub(super) is_whole: bool,
+}
+
 impl ReadStreams {
     /// Notes a read. Returns the range to read ahead, if the reader goes on where it ended.
-    pub(super) fn note(&mut self, offset: u64, len: u64) -> Option<Range<u64>> {
+    pub(super) fn note(&mut self, offset: u64, len: u64) -> Option<ReadAheadPlan> {
+        self.read += len;
         let goes_on = |stream: &ReadStream| match stream.window {
             0 => stream.end == offset,
             _ => offset <= stream.end + SLACK && stream.end <= offset + SLACK,
         };
-        let Some(at) = self.0.iter().position(goes_on) else {
-            self.0.truncate(STREAMS_MAX - 1);
-            self.0.push_front(ReadStream {
+        let Some(at) = self.streams.iter().position(goes_on) else {
+            self.streams.truncate(STREAMS_MAX - 1);
+            self.streams.push_front(ReadStream {
+                used: self.read,
                 end: offset + len,
                 window: 0,
                 ahead: 0,
             });
             return None;
         };
-        let mut stream = self.0.remove(at)?;
+        let mut stream = self.streams.remove(at)?;
+        let is_active = |it: &&ReadStream| it.window > 0 && self.read - it.used <= IDLE;
+        let readers = 1 + self.streams.iter().filter(is_active).count() as u64;
+        stream.used = self.read;
         stream.end = stream.end.max(offset + len);
-        stream.window = (stream.window * 2).max(2 * len).min(WINDOW_MAX);
+        // The kernel has two requests of a reader on their way. A window that grows slowly leaves the line idle.
+        let window = (stream.window * 4).max(4 * len).min(WINDOW_MAX / readers);
+        // Whole records, if they have one length.
+        stream.window = (window - window % len.max(1)).max(len);
         // The read itself is in the same objects as what follows.
         let range = stream.ahead.max(offset)..stream.end + stream.window;
         let is_worthwhile = range.end.saturating_sub(range.start) >= STEP.min(stream.window / 2);
         if is_worthwhile {
             stream.ahead = range.end;
         }
-        self.0.push_front(stream);
-        is_worthwhile.then_some(range)
+        self.streams.push_front(stream);
+        is_worthwhile.then_some(ReadAheadPlan {
+            range,
+            is_whole: readers <= WHOLE_READERS,
+        })
     }
 }
 
@@ -99,7 +128,8 @@ struct ObjectPart {
     once: Option<(u64, NumberSet)>,
     /// The bytes. `None` while they are read.
     bytes: Option<Bytes>,
-    /// The last use.
+    /// The last use, or the request if a reader in order asks for it once: it goes after those that were requested before,
+    /// because they are what the reader has read already.
     used: u64,
 }
 
@@ -255,7 +285,9 @@ impl KnownParts {
             let Some(bytes) = &part.bytes else {
                 return ReadAheadStep::Wait;
             };
-            part.used = clock;
+            if part.once.is_none() {
+                part.used = clock;
+            }
             let skip = (range.start - key.1) as usize;
             let len = range.end - range.start;
             let known = bytes.slice(skip..skip + len as usize);
@@ -337,7 +369,8 @@ mod tests {
         // Two requests at a time, which come in the wrong order.
         for i in 0..200_u64 {
             let i = if i < 4 { i } else { i ^ 1 };
-            if let Some(range) = streams.note(i << 20, 1 << 20) {
+            if let Some(ReadAheadPlan { range, is_whole }) = streams.note(i << 20, 1 << 20) {
+                assert!(is_whole, "{range:?}");
                 assert!(range.start >= ahead && range.end > range.start, "{range:?}");
                 assert!(range.end <= (i << 20) + WINDOW_MAX + SLACK, "{range:?}");
                 ahead = range.end;
@@ -351,7 +384,81 @@ mod tests {
         for i in 0..100 {
             assert_eq!(random.note((i * 37 % 100) << 30, 4096), None);
         }
-        assert!(random.0.len() <= STREAMS_MAX);
+        assert!(random.streams.len() <= STREAMS_MAX);
+    }
+
+    /// The size of an object, and of its part of the device.
+    const OBJECT: u64 = 8 << 20;
+    /// The bytes that each reader reads.
+    const FILE: u64 = 20 * OBJECT;
+    const READ: u64 = 1 << 20;
+
+    /// Lets so many readers read in turn, after an import that keeps what it has read. Returns the bytes that were fetched.
+    /// Each object has something else too, so nothing says that it was read whole.
+    fn fetched_for(readers: u64) -> u64 {
+        let zeros = Bytes::from(vec![0; OBJECT as usize]);
+        let fetched = RefCell::new(0);
+        let fetch = |range: Range<u64>| {
+            *fetched.borrow_mut() += range.end - range.start;
+            let bytes = zeros.slice(..(range.end - range.start) as usize);
+            async move { Ok(bytes) }
+        };
+        let (mut streams, ahead) = (ReadStreams::default(), ObjectReadAhead::default());
+        for object in 0..2 {
+            run(ahead.read(u64::MAX - object, 0..OBJECT, PartUse::Any, fetch)).unwrap();
+        }
+        fetched.take();
+        for at in (0..FILE).step_by(READ as usize) {
+            for reader in 0..readers {
+                let offset = (reader << 40) + at;
+                let plan = streams.note(offset, READ);
+                let is_whole = plan.as_ref().is_some_and(|plan| plan.is_whole);
+                let (mut from, end) = plan.map_or((0, 0), |it| (it.range.start, it.range.end));
+                while from < end {
+                    let (object, begin) = (from / OBJECT, from % OBJECT);
+                    let part = match is_whole {
+                        true => 0..OBJECT,
+                        false => begin..OBJECT.min(begin + end - from),
+                    };
+                    from = (object + 1) * OBJECT;
+                    if !ahead.has(object, &part) {
+                        let part_use = PartUse::Stream(part.end - part.start + 1);
+                        run(ahead.read(object, part, part_use, fetch)).unwrap();
+                    }
+                }
+                let (object, begin) = (offset / OBJECT, offset % OBJECT);
+                run(ahead.read(object, begin..begin + READ, PartUse::Caller, fetch)).unwrap();
+                assert!(ahead.parts.lock().kept <= KEPT_MAX);
+            }
+        }
+        fetched.take()
+    }
+
+    #[test]
+    fn readers_in_order_do_not_push_out_what_is_needed_next() {
+        for readers in [1, 2, 3, 4, 5, 16] {
+            let fetched = fetched_for(readers);
+            // The first read of a reader is not known to be in order, and the last ones read ahead beyond the file.
+            let most = readers * (FILE + 2 * READ + WINDOW_MAX / readers + OBJECT);
+            assert!(
+                fetched <= most,
+                "{readers} readers fetch {fetched}, not {most}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_reader_that_has_ended_takes_no_part_of_the_memory() {
+        let mut streams = ReadStreams::default();
+        let mut read = |reader: u64, bytes: u64| {
+            for at in (0..bytes).step_by(READ as usize) {
+                streams.note((reader << 40) + at, READ);
+            }
+            streams.streams.front().map_or(0, |stream| stream.window)
+        };
+        assert_eq!(read(0, WINDOW_MAX), WINDOW_MAX);
+        assert_eq!(read(1, IDLE / 2), WINDOW_MAX / 2);
+        assert_eq!(read(2, 2 * IDLE), WINDOW_MAX);
     }
 
     #[test]

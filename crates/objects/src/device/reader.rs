@@ -232,9 +232,10 @@ impl Line {
     /// Begins to read the objects that follow, if a reader goes on where it ended. An object is read as a whole if much of
     /// it is needed, otherwise what follows in it.
     fn read_ahead(self: &Arc<Self>, offset: u64, len: u64) {
-        let Some(wanted) = self.streams.lock().note(offset, len) else {
+        let Some(plan) = self.streams.lock().note(offset, len) else {
             return;
         };
+        let wanted = plan.range;
         let mut parts = Vec::new();
         {
             let state = self.state();
@@ -249,7 +250,7 @@ impl Line {
                 let is = state.history.objects.get(&object);
                 let (size, live) = is.map_or((0, 0), |is| (is.size, is.live));
                 let at = u64::from(at);
-                match live * 2 >= size {
+                match plan.is_whole && live * 2 >= size {
                     true if whole.insert(object) => {
                         parts.push((object, 0..size, PartUse::Stream(live)));
                     }
