@@ -1,8 +1,8 @@
 //! Reads ahead: for a reader in order, what follows is read before it is asked for.
 //!
 //! Objects never change, so what was read of one stays right. Random reads get exactly what they ask for, and are not kept.
-//! A pool writes records in the order in which they are sealed, so what is one after the other in a file is shuffled on the
-//! device and in objects. So whole objects are read ahead.
+//! What a program writes in order is in one object after the other. On the device it is not in order: the pool fills one
+//! empty segment after the other, and a segment has neighbours of another time. So readers are followed in the log.
 
 use std::collections::{BTreeMap, VecDeque, btree_map};
 use std::ops::Range;
@@ -12,25 +12,28 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::Result;
+use crate::line::log_object::DATA_MAX;
 use crate::line::ranges::NumberSet;
 
 /// The most bytes that are read before they are asked for, for all readers in order together: eight objects, because one
 /// request after the other leaves the line idle.
 const WINDOW_MAX: u64 = 64 << 20;
-/// The bytes by which a reader goes on before more is read ahead.
-const STEP: u64 = 4 << 20;
 /// The most bytes that are kept: those that are read ahead, and those that are being used.
 const KEPT_MAX: usize = 96 << 20;
 /// The most bytes that are on their way before they are asked for. What does not fit is read when it is asked for.
 const ON_WAY_MAX: u64 = 128 << 20;
-/// The most readers for which whole objects are read. Each has two objects of which it needs a part.
-const WHOLE_READERS: u64 = 2;
+/// With more readers nothing is read ahead: together they have enough requests on their way, and their objects would push
+/// each other out of the memory.
+const READERS_MAX: u64 = 3;
 /// The most readers that are known.
 const STREAMS_MAX: usize = 16;
 /// A reader has ended when others have read so many bytes since its last read.
 const IDLE: u64 = WINDOW_MAX;
-/// Readers in order have several requests on their way, which come in any order within so many bytes.
-const SLACK: u64 = 8 << 20;
+/// Readers in order have several requests on their way, and several threads seal what a program writes. So they come in any
+/// order within so many bytes.
+const SLACK: u64 = 2 * OBJECT;
+/// The bytes of the log that belong to an object.
+const OBJECT: u64 = DATA_MAX as u64;
 
 /// The readers of a device.
 #[derive(Default)]
@@ -44,60 +47,71 @@ pub(super) struct ReadStreams {
 struct ReadStream {
     /// The bytes that all readers had read after its last read.
     used: u64,
-    /// The end of its reads.
+    /// The end of its reads in the log.
     end: u64,
-    /// The bytes that are read ahead. 0 for a reader that has not gone on yet.
+    /// The bytes to read ahead. 0 for a reader that has not gone on yet.
     window: u64,
-    /// The end of what was read ahead.
+    /// The number of the object behind those that were read ahead.
     ahead: u64,
 }
 
-/// The range of the device to read ahead for a reader.
+/// The objects to read ahead for a reader.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReadAheadPlan {
-    pub(super) range: Range<u64>,
-    /// True if there is memory for the objects as a whole.
-    pub(super) is_whole: bool,
+    /// The number of the first object.
+    pub(super) from: u64,
+    /// The bytes that follow the read, or are in the same object.
+    pub(super) window: u64,
+    /// Objects below this number were read ahead before.
+    pub(super) ahead: u64,
 }
 
 impl ReadStreams {
-    /// Notes a read. Returns the range to read ahead, if the reader goes on where it ended.
-    pub(super) fn note(&mut self, offset: u64, len: u64) -> Option<ReadAheadPlan> {
+    /// Notes a read of `len` bytes at a byte of an object. Returns the objects to read ahead, if the reader goes on where it
+    /// ended. [`ReadStreams::reached`] has to follow.
+    pub(super) fn note(&mut self, object: u64, at: u64, len: u64) -> Option<ReadAheadPlan> {
+        let start = object.saturating_mul(OBJECT).saturating_add(at);
+        let end = start.saturating_add(len);
         self.read += len;
         let goes_on = |stream: &ReadStream| match stream.window {
-            0 => stream.end == offset,
-            _ => offset <= stream.end + SLACK && stream.end <= offset + SLACK,
+            0 => stream.end == start,
+            _ => {
+                let ahead = stream.ahead.saturating_mul(OBJECT);
+                start <= stream.end.max(ahead).saturating_add(SLACK)
+                    && stream.end <= start.saturating_add(SLACK)
+            }
         };
-        let Some(at) = self.streams.iter().position(goes_on) else {
+        let Some(nth) = self.streams.iter().position(goes_on) else {
             self.streams.truncate(STREAMS_MAX - 1);
             self.streams.push_front(ReadStream {
                 used: self.read,
-                end: offset + len,
+                end,
                 window: 0,
                 ahead: 0,
             });
             return None;
         };
-        let mut stream = self.streams.remove(at)?;
+        let mut stream = self.streams.remove(nth)?;
         let is_active = |it: &&ReadStream| it.window > 0 && self.read - it.used <= IDLE;
         let readers = 1 + self.streams.iter().filter(is_active).count() as u64;
         stream.used = self.read;
-        stream.end = stream.end.max(offset + len);
+        stream.end = stream.end.max(end);
         // The kernel has two requests of a reader on their way. A window that grows slowly leaves the line idle.
-        let window = (stream.window * 4).max(4 * len).min(WINDOW_MAX / readers);
-        // Whole records, if they have one length.
-        stream.window = (window - window % len.max(1)).max(len);
-        // The read itself is in the same objects as what follows.
-        let range = stream.ahead.max(offset)..stream.end + stream.window;
-        let is_worthwhile = range.end.saturating_sub(range.start) >= STEP.min(stream.window / 2);
-        if is_worthwhile {
-            stream.ahead = range.end;
-        }
+        stream.window = (stream.window * 4).max(4 * len).min(WINDOW_MAX / readers);
+        let plan = ReadAheadPlan {
+            from: object,
+            window: stream.window,
+            ahead: stream.ahead,
+        };
         self.streams.push_front(stream);
-        is_worthwhile.then_some(ReadAheadPlan {
-            range,
-            is_whole: readers <= WHOLE_READERS,
-        })
+        (readers <= READERS_MAX).then_some(plan)
+    }
+
+    /// Notes the number behind the objects that are read ahead for the reader that was noted last.
+    pub(super) fn reached(&mut self, ahead: u64) {
+        if let Some(stream) = self.streams.front_mut() {
+            stream.ahead = stream.ahead.max(ahead);
+        }
     }
 }
 
@@ -361,34 +375,52 @@ mod tests {
         assert!(ahead.reserve(WINDOW_MAX) && !ahead.reserve(1));
     }
 
+    /// The numbers of the objects to read ahead, in a log in which each has all its bytes. Notes that they are read.
+    fn objects(streams: &mut ReadStreams, plan: Option<ReadAheadPlan>) -> Vec<u64> {
+        let Some(plan) = plan else {
+            return Vec::new();
+        };
+        let end = plan.from + 1 + plan.window.div_ceil(OBJECT);
+        streams.reached(end);
+        (plan.from.max(plan.ahead)..end).collect()
+    }
+
     #[test]
     fn what_follows_is_read_ahead_for_a_reader_in_order_and_for_no_other() {
         let mut streams = ReadStreams::default();
-        let mut ahead = 0;
-        let mut requests = 0;
+        let mut ahead = Vec::new();
         // Two requests at a time, which come in the wrong order.
         for i in 0..200_u64 {
             let i = if i < 4 { i } else { i ^ 1 };
-            if let Some(ReadAheadPlan { range, is_whole }) = streams.note(i << 20, 1 << 20) {
-                assert!(is_whole, "{range:?}");
-                assert!(range.start >= ahead && range.end > range.start, "{range:?}");
-                assert!(range.end <= (i << 20) + WINDOW_MAX + SLACK, "{range:?}");
-                ahead = range.end;
-                requests += 1;
-            }
-            assert!(i < 4 || ahead > (i + 1) << 20, "it falls behind at {i}");
-            assert!(i < 20 || ahead >= (i << 20) + WINDOW_MAX - STEP, "at {i}");
+            let plan = streams.note(7 + i / 8, (i % 8) << 20, 1 << 20);
+            ahead.extend(objects(&mut streams, plan));
+            let last = ahead.last().copied().unwrap_or_default();
+            assert!(i < 4 || last > 7 + i / 8, "it falls behind at {i}");
+            assert!(i < 20 || last == 7 + i / 8 + 8, "{last} at {i}");
         }
-        assert!(requests < 80, "{requests} requests");
+        let expected: Vec<u64> = (7..7 + 25 + 8).collect();
+        assert_eq!(ahead, expected, "each object once");
+        assert_eq!(streams.streams.len(), 1);
         let mut random = ReadStreams::default();
         for i in 0..100 {
-            assert_eq!(random.note((i * 37 % 100) << 30, 4096), None);
+            assert_eq!(random.note(i * 37 % 100 * 9, 0, 4096), None);
         }
         assert!(random.streams.len() <= STREAMS_MAX);
     }
 
-    /// The size of an object, and of its part of the device.
-    const OBJECT: u64 = 8 << 20;
+    #[test]
+    fn a_reader_goes_on_behind_objects_that_have_nothing_of_it() {
+        let mut streams = ReadStreams::default();
+        // Between two objects of a file there are 30 of something else.
+        for i in 0..400_u64 {
+            let object = i / 8 * 31;
+            if let Some(plan) = streams.note(object, (i % 8) << 20, 1 << 20) {
+                streams.reached(plan.from + 1 + plan.window / OBJECT * 31);
+            }
+        }
+        assert_eq!(streams.streams.len(), 1);
+    }
+
     /// The bytes that each reader reads.
     const FILE: u64 = 20 * OBJECT;
     const READ: u64 = 1 << 20;
@@ -410,23 +442,14 @@ mod tests {
         fetched.take();
         for at in (0..FILE).step_by(READ as usize) {
             for reader in 0..readers {
-                let offset = (reader << 40) + at;
-                let plan = streams.note(offset, READ);
-                let is_whole = plan.as_ref().is_some_and(|plan| plan.is_whole);
-                let (mut from, end) = plan.map_or((0, 0), |it| (it.range.start, it.range.end));
-                while from < end {
-                    let (object, begin) = (from / OBJECT, from % OBJECT);
-                    let part = match is_whole {
-                        true => 0..OBJECT,
-                        false => begin..OBJECT.min(begin + end - from),
-                    };
-                    from = (object + 1) * OBJECT;
-                    if !ahead.has(object, &part) {
-                        let part_use = PartUse::Stream(part.end - part.start + 1);
-                        run(ahead.read(object, part, part_use, fetch)).unwrap();
+                let (object, begin) = ((reader << 20) + at / OBJECT, at % OBJECT);
+                let plan = streams.note(object, begin, READ);
+                for next in objects(&mut streams, plan) {
+                    if !ahead.has(next, &(0..OBJECT)) {
+                        let part_use = PartUse::Stream(OBJECT + 1);
+                        run(ahead.read(next, 0..OBJECT, part_use, fetch)).unwrap();
                     }
                 }
-                let (object, begin) = (offset / OBJECT, offset % OBJECT);
                 run(ahead.read(object, begin..begin + READ, PartUse::Caller, fetch)).unwrap();
                 assert!(ahead.parts.lock().kept <= KEPT_MAX);
             }
@@ -438,8 +461,9 @@ mod tests {
     fn readers_in_order_do_not_push_out_what_is_needed_next() {
         for readers in [1, 2, 3, 4, 5, 16] {
             let fetched = fetched_for(readers);
-            // The first read of a reader is not known to be in order, and the last ones read ahead beyond the file.
-            let most = readers * (FILE + 2 * READ + WINDOW_MAX / readers + OBJECT);
+            // The first read of a reader is not known to be in order, and the last ones read ahead beyond the file. Readers
+            // that come later find a smaller window.
+            let most = readers * (FILE + 2 * READ + OBJECT) + 2 * WINDOW_MAX;
             assert!(
                 fetched <= most,
                 "{readers} readers fetch {fetched}, not {most}"
@@ -452,7 +476,7 @@ mod tests {
         let mut streams = ReadStreams::default();
         let mut read = |reader: u64, bytes: u64| {
             for at in (0..bytes).step_by(READ as usize) {
-                streams.note((reader << 40) + at, READ);
+                streams.note((reader << 20) + at / OBJECT, at % OBJECT, READ);
             }
             streams.streams.front().map_or(0, |stream| stream.window)
         };

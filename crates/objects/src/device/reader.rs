@@ -1,6 +1,5 @@
 //! Reads: from memory what is on its way, otherwise from the store.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,6 +23,8 @@ const WHOLE_MAX: u64 = 1 << 20;
 const SMALL: usize = 64 << 10;
 /// The piece of a larger object.
 const PIECE: u64 = 256 << 10;
+/// The most objects that are looked at for what follows a read. Between those of a file may be others.
+const LOOKED_AT: usize = 256;
 /// The number of objects that are read before they are asked for.
 const NEWEST: usize = 8;
 
@@ -54,10 +55,12 @@ impl Line {
     /// # Errors
     /// [`Error::Missing`], or a request was refused.
     pub(super) async fn read(self: &Arc<Self>, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.read_ahead(offset, buf.len() as u64);
         let mut attempts = 0;
         loop {
             let parts = self.gather(offset, buf);
+            if let Some(first) = parts.first().filter(|_| attempts == 0) {
+                self.read_ahead((first.object, first.at), buf.len() as u64);
+            }
             let reads = parts.into_iter().map(|part| self.read_part(part));
             let mut reads = stream::iter(reads).buffer_unordered(READS);
             let mut missing = None;
@@ -229,42 +232,37 @@ impl Line {
         }));
     }
 
-    /// Begins to read the objects that follow, if a reader goes on where it ended. An object is read as a whole if much of
-    /// it is needed, otherwise what follows in it.
-    fn read_ahead(self: &Arc<Self>, offset: u64, len: u64) {
-        let Some(plan) = self.streams.lock().note(offset, len) else {
+    /// Begins to read the objects that follow, if a reader goes on where it ended. Objects of which less than half is needed
+    /// are left out.
+    fn read_ahead(self: &Arc<Self>, first: (u64, u64), len: u64) {
+        let mut streams = self.streams.lock();
+        let Some(plan) = streams.note(first.0, first.1, len) else {
             return;
         };
-        let wanted = plan.range;
-        let mut parts = Vec::new();
+        let mut wanted = Vec::new();
         {
             let state = self.state();
-            let wanted = wanted.start..wanted.end.min(self.facts.size).max(wanted.start);
-            let mut whole = BTreeSet::new();
-            for piece in state.history.map.pieces(wanted) {
-                let source = piece.source.and_then(|is| Some((is.object, is.at?)));
-                let stored = source.filter(|(object, _)| state.in_memory(*object).is_none());
-                let Some((object, at)) = stored else {
+            let (mut found, mut next) = (0, plan.from);
+            for (number, is) in state.history.objects.range(plan.from..).take(LOOKED_AT) {
+                if found >= plan.window {
+                    break;
+                }
+                next = number.saturating_add(1);
+                if is.live * 2 < is.size || state.in_memory(*number).is_some() {
                     continue;
-                };
-                let is = state.history.objects.get(&object);
-                let (size, live) = is.map_or((0, 0), |is| (is.size, is.live));
-                let at = u64::from(at);
-                match plan.is_whole && live * 2 >= size {
-                    true if whole.insert(object) => {
-                        parts.push((object, 0..size, PartUse::Stream(live)));
-                    }
-                    true => {}
-                    false => {
-                        let part_use = PartUse::Stream(piece.len);
-                        parts.push((object, at..at + piece.len, part_use));
-                    }
+                }
+                // The rest of the object in which the reader is comes on top.
+                found += if *number > plan.from { is.live } else { 0 };
+                if *number >= plan.ahead {
+                    wanted.push((*number, is.size, is.live));
                 }
             }
+            streams.reached(next);
         }
-        for (object, range, part_use) in parts {
-            if !self.ahead.has(object, &range) {
-                self.begin_read(object, range, part_use);
+        drop(streams);
+        for (object, size, live) in wanted {
+            if !self.ahead.has(object, &(0..size)) {
+                self.begin_read(object, 0..size, PartUse::Stream(live));
             }
         }
     }
