@@ -9,8 +9,8 @@ use protocol::api::{Failure, FailureKind, LostRecords, VerifiedSnapshot, command
 
 /// Read snapshots, and check that they are whole
 ///
-/// Reads every record of the snapshots from the devices and checks it, up to the state that the seal of the dataset
-/// covers. No key is needed, so a host can check copies that it cannot open. `pool scrub` checks whole pools, repairs
+/// Reads every record of the snapshots from the devices. Checks each, up to the state under the seal of the dataset.
+/// No key is needed, so a host can check copies that it cannot open. `pool scrub` checks whole pools, repairs
 /// copies, and knows nothing of seals. A record that several snapshots share is read once.
 ///
 /// With --challenge the host also proves that it has the records: it prints a hash of them with the challenge as its

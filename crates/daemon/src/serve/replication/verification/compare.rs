@@ -278,7 +278,8 @@ mod tests {
             ..snapshot(4, [4, 5])
         };
         assert_eq!(state(&forged), CopyCondition::Mixed);
-        let cases: [(fn(&mut VerifiedSnapshot), CopyCondition); 6] = [
+        type Change = fn(&mut VerifiedSnapshot);
+        let cases: [(Change, CopyCondition); 6] = [
             (|it| it.lost_count = 1, CopyCondition::Damaged),
             (|it| it.proof = None, CopyCondition::Damaged),
             (|it| it.proof = Some("ab".into()), CopyCondition::Damaged),
