@@ -133,6 +133,50 @@ fn lost_parts_are_named_and_the_rest_is_read() {
 }
 
 #[test]
+fn an_earlier_snapshot_that_cannot_be_read_leaves_the_later_one_whole_without_a_proof() {
+    let devices = fault_devices(1, &FaultClock::new());
+    let pool = create_on(&devices);
+    let dataset = pool.open_dataset(1).unwrap();
+    put(&pool, &dataset, Data, 1, 1).unwrap();
+    put(&pool, &dataset, Pages, 0, 1).unwrap();
+    pool.commit().unwrap();
+    snapshot(&pool, "tank@1");
+    put(&pool, &dataset, Pages, 0, 2).unwrap();
+    pool.commit().unwrap();
+    snapshot(&pool, "tank@2");
+    assert!(prove(&pool, "tank@2", Some("tank@1")).proof.is_some());
+    let pages = pool.find("tank@1").unwrap().roots[Pages as usize];
+    assert_eq!(pages.level(), 1);
+    flip(&devices[0], &pages, 0);
+    flip(&devices[0], &pages, 1);
+    let found = prove(&pool, "tank@2", Some("tank@1"));
+    assert_eq!((found.lost_count, found.proof), (0, None));
+    assert!(prove(&pool, "tank@2", None).proof.is_some());
+}
+
+#[test]
+fn a_proof_can_be_stopped_where_a_node_is_lost() {
+    let devices = fault_devices(1, &FaultClock::new());
+    let pool = create_on(&devices);
+    let dataset = pool.open_dataset(1).unwrap();
+    put(&pool, &dataset, Pages, 0, 1).unwrap();
+    pool.commit().unwrap();
+    snapshot(&pool, "tank@1");
+    let snapshot = pool.find("tank@1").unwrap();
+    let pages = snapshot.roots[Pages as usize];
+    flip(&devices[0], &pages, 0);
+    flip(&devices[0], &pages, 1);
+    let reader = pool.prove(snapshot.id, None, &[0; 32], 0).unwrap();
+    let mut calls = 0;
+    let stopped = reader.read(&mut |_| {
+        calls += 1;
+        calls > 1
+    });
+    assert!(stopped.unwrap().is_none());
+    assert_eq!(calls, 2);
+}
+
+#[test]
 fn a_proof_can_be_stopped() {
     let pool = with_history();
     let id = pool.find("tank/a@one").unwrap().id;

@@ -58,7 +58,8 @@ pub struct SnapshotProof {
     pub lost: Vec<LostPart>,
     /// The number of lost parts.
     pub lost_count: u64,
-    /// The keyed hash of all records, in order; `None` if any is lost.
+    /// The keyed hash of all records, in order. `None` if any is lost, or if a node of the earlier snapshot cannot be read:
+    /// then it is not known what is new.
     pub proof: Option<[u8; 32]>,
 }
 
@@ -137,6 +138,7 @@ impl ProofReader {
             hasher: blake3::Hasher::new_keyed(&self.keys[1]),
             found: SnapshotProof::default(),
             go_on,
+            is_earlier_known: true,
             is_stopped: false,
         };
         for array in ArrayKind::ALL {
@@ -145,7 +147,8 @@ impl ProofReader {
         }
         walk.read_batch();
         let mut found = walk.found;
-        found.proof = (found.lost_count == 0).then(|| walk.hasher.finalize().into());
+        let is_complete = found.lost_count == 0 && walk.is_earlier_known;
+        found.proof = is_complete.then(|| walk.hasher.finalize().into());
         Ok((!walk.is_stopped).then_some(found))
     }
 
@@ -177,6 +180,8 @@ struct ProofWalk<'a> {
     hasher: blake3::Hasher,
     found: SnapshotProof,
     go_on: &'a mut dyn FnMut(u64) -> bool,
+    /// False if a node of the earlier snapshot cannot be read.
+    is_earlier_known: bool,
     is_stopped: bool,
 }
 
@@ -223,12 +228,16 @@ impl ProofWalk<'_> {
             Ok(news) => news,
             Err(error) => {
                 self.lose(array, first, slots, &error);
+                // A tree with many lost nodes has few batches.
+                self.is_stopped |= !(self.go_on)(0);
                 return Ok(());
             }
         };
-        // If the older state is damaged, that was found when it was read.
-        let olds = self.children(older, level, first);
-        let olds = olds.unwrap_or(SubtreeChildren::Lower(RecordPtr::EMPTY));
+        // Without the older node everything below is read. A hash of that would differ from the hash of a good copy.
+        let olds = self.children(older, level, first).unwrap_or_else(|_| {
+            self.is_earlier_known = false;
+            SubtreeChildren::Lower(RecordPtr::EMPTY)
+        });
         for index in 0..FANOUT {
             let child_first = first + index as u64 * coverage(level - 1);
             let pair = (&olds.get(index), &news.get(index));
