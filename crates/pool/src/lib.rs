@@ -58,6 +58,7 @@ pub use engine::limits::counts::DatasetCounts;
 pub use engine::limits::quota::Limits;
 pub use engine::limits::quota::{Quota, QuotaKind};
 pub use engine::log::{Durability, LogEnd, LogEntry, LogReader};
+pub use engine::retention::device_retention::DeviceRetention;
 pub use engine::retention::length::retention_length;
 pub use env::{CacheHash, Env};
 pub use error::{Error, Result, SuspensionEnd};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use block::fault::{Dice, FaultClock, FaultDevice, Survival};
-use pool::{AtCheckpoint, Env, Error, Pool, PoolState, Reach};
+use pool::{AtCheckpoint, DeviceRetention, Env, Error, Pool, PoolState, Reach};
 use store::Store;
 
 const DAY: u64 = 86_400;
@@ -434,11 +434,9 @@ fn the_property_retains_later_snapshots() {
     set(&pool, "tank/a", Some("1d"));
     snapshot(&pool, "tank/a@5");
     assert_eq!(end_of(&pool, "tank/a@5"), BEGIN + DAY);
-    for (name, value) in [("tank/a@6", Some("off")), ("tank/a@7", Some("nonsense"))] {
-        set(&pool, "tank/a", value);
-        snapshot(&pool, name);
-        assert_eq!(end_of(&pool, name), 0);
-    }
+    set(&pool, "tank/a", Some("off"));
+    snapshot(&pool, "tank/a@6");
+    assert_eq!(end_of(&pool, "tank/a@6"), 0);
     set(&pool, "tank/a", None);
     set(&pool, "tank", None);
     assert_retained(pool.destroy_dataset("tank/a@4", false, &origin()));
@@ -447,7 +445,7 @@ fn the_property_retains_later_snapshots() {
     let id = pool.find("tank/a").unwrap().id;
     let all = pool.snapshots(id).unwrap();
     let gone = pool.prune(&all, &origin()).unwrap();
-    assert_eq!(gone.len(), 5);
+    assert_eq!(gone.len(), 4);
     machine.pass(DAY);
     let all = pool.snapshots(id).unwrap();
     assert_eq!(pool.prune(&all, &origin()).unwrap(), ["tank/a@5"]);
@@ -458,11 +456,13 @@ fn the_property_retains_later_snapshots() {
 fn the_first_retention_does_not_begin_long_ago() {
     let (_devices, machine, pool) = pool(&FaultClock::new());
     pool.commit().unwrap();
+    set(&pool, "tank/a", Some("1d"));
     machine.set(5);
-    retain(&pool, "tank/a@2", BEGIN + DAY).unwrap();
+    snapshot(&pool, "tank/a@4");
+    assert_eq!(end_of(&pool, "tank/a@4"), BEGIN + DAY);
     assert_eq!(pool.time(), BEGIN);
     machine.pass(DAY);
-    release(&pool, "tank/a@2").unwrap();
+    pool.destroy_dataset("tank/a@4", false, &origin()).unwrap();
 }
 
 /// The pool catches up while the snapshot is retained. It is retained for all of the time all the same.
@@ -481,4 +481,95 @@ fn a_pool_that_catches_up_retains_for_as_long() {
         machine.pass(1);
         pool.destroy_dataset("tank/a@4", false, &origin()).unwrap();
     }
+}
+
+/// The retention that the newest superblock of a device shows.
+fn shown_on(device: &Arc<FaultDevice>) -> DeviceRetention {
+    let store = Store::open(dynamic(std::slice::from_ref(device))).unwrap();
+    let (txg, payload) = &store.superblocks().unwrap()[0];
+    DeviceRetention::read(*txg, payload).unwrap()
+}
+
+/// An end that is counted from the clock of the machine would come early in a pool that is ahead.
+#[test]
+fn a_pool_that_is_ahead_takes_no_end() {
+    let (_devices, machine, pool) = pool(&FaultClock::new());
+    retain(&pool, "tank/a@1", BEGIN + DAY).unwrap();
+    machine.set(BEGIN - DAY);
+    retain(&pool, "tank/a@2", BEGIN + 5 * DAY).unwrap();
+    machine.set(BEGIN - DAY - 1);
+    let refused = retain(&pool, "tank/a@3", BEGIN + 5 * DAY).unwrap_err();
+    let said = refused.to_string();
+    assert!(matches!(refused, Error::Refused { .. }), "{said}");
+    assert!(said.contains("the time of the pool is 2027-01-15 08:00 UTC"));
+    assert!(said.contains("that of this machine 2027-01-14 07:59 UTC"));
+}
+
+/// Neither a date nor the property retains anything for more than 30 years of the pool.
+#[test]
+fn a_clock_that_is_set_forward_retains_no_longer() {
+    let (_devices, machine, pool) = pool(&FaultClock::new());
+    retain(&pool, "tank/a@1", BEGIN + DAY).unwrap();
+    machine.set(BEGIN + 3_650 * DAY);
+    let most = BEGIN + 30 * 366 * DAY;
+    let refused = retain(&pool, "tank/a@2", most + 1);
+    assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+    set(&pool, "tank/a", Some("30y"));
+    snapshot(&pool, "tank/a@new");
+    assert_eq!(pool.retained_until(), Some(most));
+    retain(&pool, "tank/a@2", most).unwrap();
+}
+
+#[test]
+fn a_hold_replaces_one_that_has_ended() {
+    let (_devices, machine, pool) = pool(&FaultClock::new());
+    retain(&pool, "tank/a@2", BEGIN + DAY).unwrap();
+    machine.pass(DAY);
+    let names = ["tank/a@2".to_owned()];
+    pool.hold(&names, "keep", false, &origin()).unwrap();
+    let [hold] = &pool.holds(&names, false).unwrap()[..] else {
+        panic!("not one hold");
+    };
+    assert_eq!((hold.until, hold.time), (None, BEGIN + DAY));
+    assert!(matches!(
+        pool.destroy_dataset("tank/a@2", false, &origin()),
+        Err(Error::Held { .. })
+    ));
+}
+
+/// A later program may know other lengths. A snapshot without retention would be worse than none.
+#[test]
+fn a_length_that_cannot_be_read_refuses_the_snapshot() {
+    let (_devices, _machine, pool) = pool(&FaultClock::new());
+    set(&pool, "tank/a", Some("3fortnights"));
+    let refused = pool.snapshot(&["tank/a@new".into()], false, &origin());
+    assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+    assert!(pool.find("tank/a@new").is_err());
+    set(&pool, "tank/a", Some("off"));
+    snapshot(&pool, "tank/a@new");
+}
+
+/// The attack: a copy from before the retention is imported and lets its other device go. That the copy knows the device
+/// does not say that the retained snapshot is anywhere else.
+#[test]
+fn a_copy_does_not_prove_that_the_pool_went_on() {
+    let machine = Machine::new();
+    let clock = FaultClock::new();
+    let devices = fault_devices(2, &clock);
+    export(create_mirrors(&devices, &[2]));
+    let copy = copy_of(&devices[0]);
+    let pool = import(&devices, &machine);
+    snapshot(&pool, "tank@1");
+    retain(&pool, "tank@1", BEGIN + 10 * DAY).unwrap();
+    export(pool);
+    let retained = shown_on(&devices[1]);
+    assert_retained(retained.check_ended("b"));
+
+    let forged = import(&[copy], &machine);
+    snapshot(&forged, "tank@1");
+    retain(&forged, "tank@1", BEGIN + 20 * DAY).unwrap();
+    assert!(!forged.went_on_from(&retained));
+    // The pool itself did.
+    let pool = import(&devices[..1], &machine);
+    assert!(pool.went_on_from(&retained));
 }

@@ -301,6 +301,17 @@ fn is_past(epochs: &[Epoch], last: &PoolRoot, txg: u64, is_member: bool) -> bool
     start <= txg && (txg < end || was_cut_short)
 }
 
+/// Returns whether the pool certainly went on from this commit. Unlike [`is_past`] it believes no commit of an epoch that
+/// the pool has forgotten, and none that was interrupted: a copy of the pool could be brought to look like that.
+pub(crate) fn is_certain_past(epochs: &[Epoch], guid: u64, txg: u64, now: u64) -> bool {
+    let is_it = |epoch: &Epoch| guid != 0 && epoch.guid == guid;
+    let Some(index) = epochs.iter().position(is_it) else {
+        return false;
+    };
+    let end = epochs.get(index + 1).map(|next| next.start);
+    epochs[index].start <= txg && txg <= now && end.is_none_or(|end| txg < end)
+}
+
 /// The last commit that both the device and the pool have. An interrupted commit does not count.
 fn last_commit(epochs: &[Epoch], txg: u64, payload: &[u8]) -> u64 {
     let guid = PoolRoot::decode(payload).map_or(0, |root| root.epoch.get());
@@ -445,6 +456,17 @@ mod tests {
         alone.missed[0] = 2;
         assert!(!is_past(&epochs(), &alone, 20, true), "it went on alone");
         assert!(is_past(&[], &root(5), 5, true));
+    }
+
+    #[test]
+    fn the_certain_past_is_of_known_epochs() {
+        let certain = |guid, txg| is_certain_past(&epochs(), guid, txg, 40);
+        assert!(certain(7, 10) && certain(7, 19) && certain(8, 29) && certain(9, 40));
+        // The next import began with this number. The commit may be one that the pool lacks.
+        assert!(!certain(7, 20) && !certain(8, 30));
+        assert!(!certain(9, 41), "the pool is not so far");
+        assert!(!certain(6, 9) && !certain(0, 9), "before the list");
+        assert!(!is_certain_past(&[], 0, 5, 40));
     }
 
     #[test]

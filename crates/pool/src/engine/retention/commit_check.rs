@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::engine::datasets::table::DatasetTable;
-use crate::engine::retention::length::{RETENTION, retention_length};
+use crate::engine::retention::length::{RETENTION, RETENTION_MAX, retention_length};
 use crate::engine::retention::pool_clock::PoolClock;
 use crate::env::Env;
 use crate::error::{Error, Result};
@@ -62,17 +62,22 @@ impl DatasetTable {
     /// Retains a new snapshot for as long as the property `retention` of its dataset says.
     pub(crate) fn retain_new(&mut self, id: u64, head: u64) -> Result<()> {
         let head = self.entry(head)?;
-        let value = self.effective(head, RETENTION);
-        let length = value.and_then(|(value, _)| retention_length(value));
-        let Some(length) = length else {
+        let value = self.effective(head, RETENTION).map(|(value, _)| value);
+        let Some(value) = value.filter(|value| *value != "off") else {
             return Ok(());
+        };
+        let Some(length) = retention_length(value) else {
+            let reason = format!(
+                "this program cannot read its property 'retention', which is '{value}'; set it again, or to off"
+            );
+            return Err(Error::refused(self.name_of(head), reason));
         };
         let time = self.time();
         let now = self.clock.as_ref().map_or(time, PoolClock::machine);
         // The pool catches up with the clock of the machine twice as fast as time passes. So with this the retention is
         // not shorter.
         let behind = now.saturating_sub(time).min(length);
-        let until = time.saturating_add(length).saturating_add(behind);
+        let until = time.saturating_add(length.saturating_add(behind).min(RETENTION_MAX));
         self.retain(id, RETENTION, (now, until))
     }
 

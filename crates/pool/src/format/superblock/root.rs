@@ -14,6 +14,9 @@ pub(crate) const DEVICES_MAX: usize = 512;
 /// The highest sequence that is remembered for a rewind. It counts seals, so none gets there by counting.
 const RECEIVED_MAX: u64 = 1 << 61;
 
+/// A retention ends in at most so many seconds: 60 years, twice the time that a command accepts.
+const RETENTION_LIMIT: u64 = 60 * 366 * 86_400;
+
 /// The state of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -145,10 +148,22 @@ impl PoolRoot {
         root
     }
 
+    /// Reads a root, which may have features that this program does not know.
+    pub(crate) fn read(payload: &[u8]) -> Result<PoolRoot> {
+        let bad = |detail: &str| Error::inconsistent("superblock", detail);
+        let (root, _) = PoolRoot::read_from_prefix(payload).map_err(|_| bad("it is cut short"))?;
+        // A damaged end would keep the pool for ever, because nobody can end a retention earlier.
+        let (until, time) = (root.retained_until.get(), root.pool_time.get());
+        if until > time.saturating_add(RETENTION_LIMIT) {
+            return Err(bad("a retention ends after more than 60 years"));
+        }
+        Ok(root)
+    }
+
     /// Reads a root and checks that this program can open its pool.
     pub(crate) fn decode(payload: &[u8]) -> Result<PoolRoot> {
         let bad = |detail: &str| Error::inconsistent("superblock", detail);
-        let (root, _) = PoolRoot::read_from_prefix(payload).map_err(|_| bad("it is cut short"))?;
+        let root = PoolRoot::read(payload)?;
         let unknown = root.features_required.get() & !FEATURES_KNOWN;
         if unknown != 0 {
             return Err(Error::UnknownFeatures { bits: unknown });
@@ -399,6 +414,12 @@ mod tests {
         let mut counter = root.clone();
         counter.next_id = u64::MAX.into();
         assert!(PoolRoot::decode(counter.as_bytes()).is_err());
+        let mut retained = root.clone();
+        retained.pool_time = 1_800_000_000.into();
+        retained.retained_until = (1_800_000_000 + RETENTION_LIMIT).into();
+        assert!(PoolRoot::decode(retained.as_bytes()).is_ok());
+        retained.retained_until += 1;
+        assert!(PoolRoot::decode(retained.as_bytes()).is_err());
         let mut name = root;
         name.name_len = 257.into();
         assert!(PoolRoot::decode(name.as_bytes()).is_err());

@@ -21,6 +21,9 @@ use crate::utc::utc;
 /// The largest length of a tag.
 const TAG_MAX: usize = 200;
 
+/// A pool may be ahead of the clock of the machine by so many seconds, if a hold gets an end.
+const AHEAD_MAX: u64 = 86_400;
+
 /// A tag on a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotHold {
@@ -57,7 +60,8 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::hold`]; [`Error::Retained`] if a snapshot has the tag until later;
-    /// [`Error::Refused`] if the time is over, or too far away.
+    /// [`Error::Refused`] if the time is over, or too far away, or if the pool is ahead of the clock of the machine by more
+    /// than a day.
     pub fn hold_until(
         &self,
         names: &[String],
@@ -76,6 +80,14 @@ impl Pool {
     /// The latest end of a hold in the pool, if it is still to come.
     pub fn retained_until(&self) -> Option<u64> {
         self.engine.state.read().retained_until()
+    }
+
+    /// Refuses to destroy the pool before the end of all holds.
+    ///
+    /// # Errors
+    /// [`Error::Retained`].
+    pub fn check_retentions_ended(&self) -> Result<()> {
+        self.engine.state.read().check_all_ended()
     }
 
     fn put_tags(
@@ -237,9 +249,10 @@ fn check_tag(tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Puts a tag without an end on a snapshot.
+/// Puts a tag without an end on a snapshot. Replaces a tag that has ended.
 fn put_tag(state: &mut DatasetTable, snapshot: &Entry, tag: &str, now: u64) -> Result<()> {
-    if snapshot.hold_named(tag).is_some() {
+    let mark = snapshot.hold_named(tag);
+    if mark.is_some_and(|mark| mark.keeps(|| state.time())) {
         return Err(taken(state, snapshot, tag));
     }
     state.edit(snapshot.id)?.put_hold(tag, now, None);
@@ -261,7 +274,7 @@ fn retain(
             "the end of a hold has to come; the time of the pool is {time}"
         ));
     }
-    if until > time.max(now).saturating_add(RETENTION_MAX) {
+    if until > time.saturating_add(RETENTION_MAX) {
         return refused(
             "a hold ends within 30 years, because nobody can end it earlier; a hold without --until has no end".into(),
         );
@@ -276,6 +289,15 @@ fn retain(
             mark.time
         }
     };
+    // An end is a time of the pool. It would come too early by as much as the pool is ahead.
+    if time > now.saturating_add(AHEAD_MAX) {
+        return refused(format!(
+            "the time of the pool is {}, and that of this machine {}: the hold would end too early; set the clock of the \
+             machine, or use the property 'retention', which takes a length",
+            utc(time),
+            utc(now)
+        ));
+    }
     state.retain(snapshot.id, tag, (made, until))
 }
 
