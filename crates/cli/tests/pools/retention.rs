@@ -1,6 +1,7 @@
 //! Snapshots that no command of any user destroys before a time: attacks as root, delegate and tenant.
 
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 
 use crate::common::*;
 
@@ -93,6 +94,69 @@ fn root_cannot_destroy_it() {
     place.ok("pool import -N -d {DIR} tank");
     place.says("list -H -r -t snapshot -o name tank", "tank/c@two");
     place.ok("pool scrub -w tank");
+}
+
+/// An older copy of the pool, imported, lets devices go as the pool would.
+#[test]
+fn a_copy_gives_no_right_to_the_devices_of_the_pool() {
+    let place = Place::new();
+    place.ok("pool create -m none -s 64M tank mirror {DIR}/a {DIR}/b");
+    place.ok("pool export tank");
+    fs::create_dir(place.path("old")).unwrap();
+    fs::copy(place.path("a"), place.path("old/a")).unwrap();
+    place.ok("pool import -N -d {DIR} tank");
+    place.ok("snapshot tank@1");
+    place.ok(&format!("hold --until {UNTIL} keep tank@1"));
+    place.ok("pool export tank");
+    place.ok("pool import -f -N -d {DIR}/old tank");
+    place.ok("pool detach tank {DIR}/b");
+    place.ok("pool create -s 64M -m none other {DIR}/c");
+    for line in [
+        "pool labelclear -f {DIR}/b",
+        "pool create -f -m none new {DIR}/b",
+        "pool add -f other {DIR}/b",
+        "pool add -f tank {DIR}/b",
+        "pool attach -f tank {DIR}/old/a {DIR}/b",
+    ] {
+        retained(&place, line);
+    }
+    place.ok("pool export tank");
+    fs::remove_file(place.path("old/a")).unwrap();
+
+    // The pool itself has the snapshot, and lets go a device that was away.
+    fs::rename(place.path("b"), place.path("old/b")).unwrap();
+    place.ok("pool import -N -d {DIR} tank");
+    place.ok("pool detach tank {DIR}/b");
+    place.ok("pool labelclear -f {DIR}/old/b");
+}
+
+/// A device whose superblocks cannot be read may have retained snapshots.
+#[test]
+fn a_device_without_a_readable_superblock_is_not_taken() {
+    let place = Place::new();
+    place.pool("tank");
+    place.ok("pool export tank");
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(place.path("tank.pool"))
+        .unwrap();
+    let size = file.metadata().unwrap().len();
+    for at in [4096, size - (1 << 20)] {
+        let len = if at == 4096 {
+            1 << 20
+        } else {
+            (1 << 20) - 4096
+        };
+        file.write_all_at(&vec![0; len], at).unwrap();
+    }
+    for line in [
+        "pool labelclear -f {DIR}/tank.pool",
+        "pool create -f -m none new {DIR}/tank.pool",
+    ] {
+        let said = place.fails(line, BUSY);
+        has(&said, "its state cannot be read");
+        has(&said, "wipefs --all");
+    }
 }
 
 #[test]

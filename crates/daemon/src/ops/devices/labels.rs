@@ -9,7 +9,7 @@ use protocol::api::FailureKind;
 use protocol::device_name::DeviceName;
 
 use crate::failure::{Failure, Result};
-use crate::ops::devices::pool_devices::superblock;
+use crate::ops::devices::pool_devices::{refuse_retained, superblock};
 use crate::ops::devices::stores::object_stores::is_on_store;
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
@@ -50,15 +50,15 @@ impl Daemon {
                 "a command that removes its objects",
             )
             .and_then(|device| self.refuse_needed_device(path, &device, force));
-        if let Err(failure) = checked {
-            if !force || matches!(failure.kind, FailureKind::Usage | FailureKind::Busy) {
+        if let Err(mut failure) = checked {
+            // Objects that cannot be read may be of a pool with retained snapshots. Without a pool they are leftovers.
+            if !force || failure.kind != FailureKind::NotFound {
+                if force && failure.kind == FailureKind::Damaged {
+                    failure.message += "; its pool may have retained snapshots: if nobody needs the pool, delete its \
+                                        objects with a program of the store";
+                }
                 return Err(failure);
             }
-            tracing::warn!(
-                device = text,
-                reason = failure.message,
-                "a device cannot be read"
-            );
         }
         let count = self.remove_objects(text)?;
         if count == 0 {
@@ -118,8 +118,8 @@ impl Daemon {
                      detach {name} {path}, or strongroom pool remove {name} {path}"
                 ));
             }
-            // The device left that pool while it could not be reached.
-            return Ok(());
+            // The device left that pool while it could not be reached, or that pool is a copy of its pool.
+            return refuse_retained(device, found, Some(&active.pool));
         }
         if force {
             return Ok(());

@@ -4,33 +4,39 @@
 use std::sync::Arc;
 
 use block::BlockDevice;
-use pool::{PoolState, Superblock};
+use pool::{DeviceRetention, Pool, Superblock};
 use protocol::api::FailureKind;
-use store::Store;
+use store::{DeviceIdentity, Store};
 
 use crate::failure::{Failure, Result};
 use crate::host::pool_lock::PoolLock;
 use crate::ops::devices::commands::is_away;
+use crate::ops::devices::stores::object_stores::is_on_store;
 use crate::state::daemon::Daemon;
 
 impl Daemon {
-    /// Refuses a device that an imported pool uses, or whose pool has retained snapshots. The pool with the guid `own` may take a device back that it does not
-    /// use now.
+    /// Refuses a device that an imported pool uses, or whose pool has retained snapshots. The pool with the guid `own`
+    /// may take a device back that it does not use now.
     pub(crate) fn refuse_used(
         &self,
         device: &Arc<dyn BlockDevice>,
         own: Option<u64>,
     ) -> Result<()> {
-        let Ok(found) = store::probe(device.as_ref()) else {
-            return Ok(());
-        };
         let path = device.name();
+        let found = match store::probe(device.as_ref()) {
+            Ok(found) => found,
+            Err(store::Error::NotAPool { .. }) => return Ok(()),
+            Err(error @ (store::Error::DamagedLabel { .. } | store::Error::TooNew { .. })) => {
+                return Err(unreadable(&path, &error));
+            }
+            Err(error) => return Err(error.into()),
+        };
         let pools = self.pools();
         let Some(active) = { pools.iter() }.find(|it| it.pool.guid() == found.pool_guid) else {
             let shown = found.pool_guid.to_string();
             PoolLock::check(&shown, found.pool_guid)
                 .map_err(|failure| failure.context(format_args!("{path} is in use")))?;
-            return refuse_retained(&path, device);
+            return refuse_retained(device, &found, None);
         };
         let is_own = own == Some(found.pool_guid);
         let name = active.pool.name();
@@ -40,7 +46,7 @@ impl Daemon {
             is_it && (!is_own || !is_away(&it))
         });
         match is_used {
-            false => Ok(()),
+            false => refuse_retained(device, &found, Some(&active.pool)),
             true => Err(Failure::new(
                 FailureKind::Busy,
                 format!(
@@ -51,25 +57,51 @@ impl Daemon {
     }
 }
 
-/// Refuses a device of a pool whose snapshots nobody may destroy yet.
-fn refuse_retained(path: &str, device: &Arc<dyn BlockDevice>) -> Result<()> {
-    let Some(found) = superblock(device).filter(|it| it.state != PoolState::Destroyed) else {
+/// Refuses a device of a pool whose snapshots nobody may destroy yet. The imported pool with the same guid has these
+/// snapshots if it went on from the state on the device. It does not have to: it may be an older copy.
+pub(crate) fn refuse_retained(
+    device: &Arc<dyn BlockDevice>,
+    found: &DeviceIdentity,
+    imported: Option<&Pool>,
+) -> Result<()> {
+    // A spare holds nothing but its label.
+    if found.group == store::layout::NO_GROUP {
         return Ok(());
-    };
-    match found.retained_until {
-        None => Ok(()),
-        Some(until) => Err(Failure::from(pool::Error::Retained {
-            name: format!("{path}: the pool '{}'", found.name),
-            until,
-            time: found.pool_time,
-        })),
     }
+    let path = device.name();
+    let (txg, payload) = newest(device).map_err(|error| unreadable(&path, &error))?;
+    let shown = DeviceRetention::read(txg, &payload).map_err(|error| unreadable(&path, &error))?;
+    match imported {
+        Some(pool) if pool.went_on_from(&shown) => Ok(()),
+        _ => Ok(shown.check_ended(&path)?),
+    }
+}
+
+/// The refusal of a device that may be of a pool with retained snapshots.
+fn unreadable(path: &str, error: &dyn std::error::Error) -> Failure {
+    let way_out = match is_on_store(path) {
+        true => "delete its objects with a program of the store".to_owned(),
+        false => format!("erase the device with another program: wipefs --all {path}"),
+    };
+    let text = format!(
+        "{path} may belong to a pool with retained snapshots, and its state cannot be read: {error}; if nobody needs the \
+         pool, {way_out}"
+    );
+    Failure::new(FailureKind::Busy, text)
 }
 
 /// Reads the newest superblock on a device, if there is one.
 pub(crate) fn superblock(device: &Arc<dyn BlockDevice>) -> Option<Superblock> {
-    let store = Store::open(vec![Arc::clone(device)]).ok()?;
-    let superblocks = store.superblocks().ok()?;
-    let (txg, payload) = superblocks.first()?;
-    Superblock::decode(*txg, payload).ok()
+    let (txg, payload) = newest(device).ok()?;
+    Superblock::decode(txg, &payload).ok()
+}
+
+/// The number and the payload of the newest superblock on a device.
+fn newest(device: &Arc<dyn BlockDevice>) -> std::result::Result<(u64, Vec<u8>), store::Error> {
+    let store = Store::open(vec![Arc::clone(device)])?;
+    let superblocks = store.superblocks()?;
+    superblocks
+        .into_iter()
+        .next()
+        .ok_or(store::Error::NoSuperblock)
 }

@@ -464,6 +464,8 @@ impl Daemon {
         context: &mut CallerContext<'_>,
     ) -> Result<()> {
         let active = self.pool(name)?;
+        // Otherwise the refusal would come after jobs were stopped and mounts were withdrawn.
+        active.pool.check_retentions_ended()?;
         self.replications.stop_jobs_with(active.pool.guid(), name);
         let destroy = || self.destroy_in_whole(&active, force, context);
         let devices = active.pool.devices().into_iter();

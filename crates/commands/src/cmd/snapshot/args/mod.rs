@@ -223,7 +223,8 @@ pub(crate) struct Promote {
 /// With --until nobody removes the tag before that time, root included. Until then no command destroys the snapshot, its
 /// dataset or its pool, or makes the time earlier. The same command with a later time moves it. Afterwards the tag
 /// keeps nothing. The time is that of the pool, which `pool status` shows: setting the clock of the machine forward
-/// does not end a hold. A delegate needs the permissions hold and retention.
+/// does not end a hold. The files, volumes and disks that the pool lies in can still be destroyed, and keys changed. A
+/// delegate needs the permissions hold and retention.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
