@@ -25,6 +25,7 @@ use crate::state::memory::KnownPool;
 use crate::state::pools::active_pool::ActivePool;
 
 mod imports;
+mod verifications;
 
 const CACHE: u64 = 16 << 20;
 pub(crate) const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";

@@ -429,6 +429,7 @@ impl Daemon {
     ) -> Result<()> {
         let mut admin = active.lock(context.decision)?;
         let own_dirs = active.all_own_dirs();
+        let _no_verification = force.then(|| active.verifications.hold());
         let withdrawn = self.withdraw(&[(active, active.used_ids())], force)?;
         context.tell_cuts(active);
         let is_writable = !active.pool.is_read_only() && active.pool.suspended().is_none();
@@ -500,6 +501,7 @@ impl Daemon {
     ) -> Result<(Vec<pool::DeviceInfo>, Result<()>)> {
         let mut admin = active.lock(context.decision)?;
         let own_dirs = active.all_own_dirs();
+        let _no_verification = force.then(|| active.verifications.hold());
         let withdrawn = self.withdraw(&[(active, active.used_ids())], force)?;
         context.tell_cuts(active);
         active.stop_worker();

@@ -1,14 +1,15 @@
 //! Verifies snapshots: reads every record and checks it. No key is needed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use encoding::{hex, unhex};
 use pool::{ArrayKind, EarlierSnapshot, Entry, LostPart, SealInput, SnapshotProof};
-use protocol::api::{LostRecords, Reply, VerifiedSnapshot, command};
+use protocol::api::{FailureKind, LostRecords, Reply, VerifiedSnapshot, command};
 
 use crate::failure::{Failure, Result};
 use crate::state::callers::context::CallerContext;
+use crate::state::callers::verifications::{RunningVerification, interrupted};
 use crate::state::daemon::Daemon;
 use crate::state::pools::active_pool::ActivePool;
 
@@ -17,7 +18,8 @@ const READERS: usize = 4;
 
 /// A snapshot that is to be verified.
 struct WantedSnapshot {
-    active: Arc<ActivePool>,
+    /// A pool that is exported meanwhile does not stay open.
+    active: Weak<ActivePool>,
     snapshot: Arc<Entry>,
     name: String,
 }
@@ -30,30 +32,41 @@ impl Daemon {
         context: &mut CallerContext<'_>,
     ) -> Result<Vec<VerifiedSnapshot>> {
         let challenge = it.challenge.as_deref().map(parse_challenge).transpose()?;
+        // A forced end of the daemon closes the connection, which ends the verification.
+        let data = context.channel.data()?;
+        let _transfer = self.transfers.begin(&data)?;
         let mut last: Option<(WantedSnapshot, bool)> = None;
         for wanted in self.snapshots_to_verify(&it.names)? {
             // Reading takes long, and the caller may have lost a right meanwhile.
             context.decision.again()?;
-            let WantedSnapshot {
-                active,
-                snapshot,
-                name,
-            } = &wanted;
-            active.again(snapshot, name, context.decision)?;
+            let WantedSnapshot { snapshot, name, .. } = &wanted;
+            let active = &wanted.pool()?;
+            let running = active.verifications.begin(&data)?;
+            match active.again(snapshot, name, context.decision) {
+                // A proof is of exactly the snapshots that were named.
+                Err(failure) if failure.kind == FailureKind::NotFound && it.challenge.is_none() => {
+                    let notice = format!("'{name}' was destroyed meanwhile, and is left out");
+                    context.channel.notice(notice);
+                    continue;
+                }
+                found => found?,
+            };
             let is_before = |(last, _): &&(WantedSnapshot, bool)| {
-                Arc::ptr_eq(&last.active, active)
+                Weak::ptr_eq(&last.active, &wanted.active)
                     && last.snapshot.parent == snapshot.parent
                     && active.pool.is_earlier(&last.snapshot, snapshot)
+                    && (it.challenge.is_some() || active.pool.entry(last.snapshot.id).is_ok())
             };
             let since = last.as_ref().filter(is_before);
             let since = since.map(|(last, is_whole)| EarlierSnapshot {
                 id: last.snapshot.id,
                 is_whole: *is_whole,
             });
-            let proof = wanted.read(since, &challenge.unwrap_or_default(), context)?;
+            let challenge_key = challenge.unwrap_or_default();
+            let proof = wanted.read(active, since, &challenge_key, (&running, context))?;
             let was_whole = since.is_none_or(|since| since.is_whole);
             let is_whole = was_whole && proof.lost_count == 0;
-            let row = wanted.row(proof, challenge.is_some())?;
+            let row = wanted.row(active, proof, challenge.is_some())?;
             context.channel.rows(Reply::Verified(vec![row]))?;
             last = Some((wanted, is_whole));
         }
@@ -77,7 +90,7 @@ impl Daemon {
             for snapshot in snapshots {
                 wanted.push(WantedSnapshot {
                     name: active.pool.name_of(snapshot.id)?,
-                    active: Arc::clone(&active),
+                    active: Arc::downgrade(&active),
                     snapshot,
                 });
             }
@@ -87,22 +100,40 @@ impl Daemon {
 }
 
 impl WantedSnapshot {
-    fn read(
-        &self,
-        since: Option<EarlierSnapshot>,
-        challenge: &[u8; 32],
-        context: &mut CallerContext<'_>,
-    ) -> Result<SnapshotProof> {
-        let pool = &self.active.pool;
-        let reader = pool.prove(self.snapshot.id, since, challenge, READERS)?;
-        let mut go_on = |_| context.channel.pause(Duration::ZERO);
-        let read = reader.read(&mut go_on)?;
-        read.ok_or_else(|| Failure::other("the caller went away"))
+    fn pool(&self) -> Result<Arc<ActivePool>> {
+        let gone = || {
+            let text = format!("the pool of '{}' was exported meanwhile", self.name);
+            Failure::new(FailureKind::NotFound, text)
+        };
+        self.active.upgrade().ok_or_else(gone)
     }
 
-    fn row(&self, proof: SnapshotProof, is_proof_wanted: bool) -> Result<VerifiedSnapshot> {
+    fn read(
+        &self,
+        active: &ActivePool,
+        since: Option<EarlierSnapshot>,
+        challenge: &[u8; 32],
+        (running, context): (&RunningVerification<'_>, &mut CallerContext<'_>),
+    ) -> Result<SnapshotProof> {
+        let reader = active
+            .pool
+            .prove(self.snapshot.id, since, challenge, READERS)?;
+        let mut go_on = |_| context.channel.pause(Duration::ZERO) && !running.is_interrupted();
+        let read = reader.read(&mut go_on)?;
+        read.ok_or_else(|| match running.is_interrupted() {
+            true => interrupted(),
+            false => Failure::other("the caller went away"),
+        })
+    }
+
+    fn row(
+        &self,
+        active: &ActivePool,
+        proof: SnapshotProof,
+        is_proof_wanted: bool,
+    ) -> Result<VerifiedSnapshot> {
         let snapshot = &self.snapshot;
-        let head = self.active.pool.entry(snapshot.parent)?;
+        let head = active.pool.entry(snapshot.parent)?;
         Ok(VerifiedSnapshot {
             name: self.name.clone(),
             guid: snapshot.guid,

@@ -8,3 +8,4 @@ pub(crate) mod context;
 pub(crate) mod decision;
 pub(crate) mod row_stream;
 pub(crate) mod tokens;
+pub(crate) mod verifications;

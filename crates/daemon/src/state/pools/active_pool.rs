@@ -17,6 +17,7 @@ use crate::host::process::huge_pages::MountCount;
 use crate::host::process::wakeup::Wakeup;
 use crate::state::callers::channel::DataChannel;
 use crate::state::callers::decision::Decide;
+use crate::state::callers::verifications::PoolVerifications;
 use crate::state::datasets::seen_states::ComparedStates;
 use crate::state::datasets::snapshot_schedule::ScheduleChecks;
 use crate::state::datasets::volume_state::VolumeInUse;
@@ -56,6 +57,8 @@ pub(crate) struct ActivePool {
     pub(crate) wrong_tries: WrongTries,
     /// Commands that have data keys now.
     pub(crate) key_uses: Arc<KeyUses>,
+    /// Commands that read snapshots without a key now.
+    pub(crate) verifications: PoolVerifications,
     /// The mounts, by the id of the dataset or snapshot.
     pub(crate) mounts: Mutex<BTreeMap<u64, MountState>>,
     /// Lines about mounts in use that the present command has ended.
@@ -191,6 +194,7 @@ impl ActivePool {
             keys: LoadedKeys::default(),
             wrong_tries: WrongTries::default(),
             key_uses: Arc::default(),
+            verifications: PoolVerifications::default(),
             mounts: Mutex::default(),
             cuts: Mutex::default(),
             awaited_mounts: AwaitedMounts::default(),
