@@ -1,5 +1,6 @@
 //! The connection of a command to the daemon.
 
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use protocol::api::{Ask, Command, DeviceUse, Failure, FailureKind, MappingReencryption, Reply};
@@ -70,6 +71,16 @@ impl Session {
     /// Has a command done, by a daemon that is started if none runs.
     pub fn call(&mut self, command: impl Into<Command>) -> Result<Reply, Failure> {
         let client = self.connect()?;
+        let reply = client.call(command, &mut self.prompter);
+        reply.map_err(|failure| self.name_system_daemon(failure))
+    }
+
+    /// Has a long command done. It ends if the reader of the standard output goes away: a server of another host does
+    /// not end the command when the connection breaks.
+    pub fn call_while_read(&mut self, command: impl Into<Command>) -> Result<Reply, Failure> {
+        let stdout = std::io::stdout().as_fd().try_clone_to_owned();
+        let stdout = stdout.map_err(|error| other(format!("standard output: {error}")))?;
+        let client = self.connect()?.with_output(stdout);
         let reply = client.call(command, &mut self.prompter);
         reply.map_err(|failure| self.name_system_daemon(failure))
     }

@@ -4,6 +4,7 @@ mod remote_device;
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::process::Uid;
 use secret::Secret;
 
@@ -93,6 +96,8 @@ pub struct DaemonConnection {
     stream: UnixStream,
     hash_memory: Option<u64>,
     token: Option<Arc<Secret>>,
+    /// The output of the command, which ends when the reader of the output has gone.
+    output: Option<OwnedFd>,
 }
 
 impl DaemonConnection {
@@ -138,12 +143,21 @@ impl DaemonConnection {
         DaemonConnection { token, ..self }
     }
 
+    /// Ends a command when the reader of this output has gone: of a pipe, a socket or a terminal. Nothing is written.
+    pub fn with_output(self, output: OwnedFd) -> DaemonConnection {
+        DaemonConnection {
+            output: Some(output),
+            ..self
+        }
+    }
+
     /// Speaks over a stream that is connected to a daemon which the caller trusts.
     pub fn over(stream: UnixStream) -> DaemonConnection {
         DaemonConnection {
             stream,
             hash_memory: None,
             token: None,
+            output: None,
         }
     }
 
@@ -214,6 +228,7 @@ impl DaemonConnection {
         let mut piece = Vec::new();
         let mut rows = Vec::new();
         loop {
+            self.wait_for_answer()?;
             let received = wire::receive_any(&mut self.stream, &mut piece, wire::JSON_MAX);
             let answer = match received.map_err(lost)? {
                 wire::ReceivedFrame::Message(answer) => answer,
@@ -268,6 +283,26 @@ impl DaemonConnection {
         match wire::receive(&mut self.stream) {
             Ok(DaemonAnswer::Failed(failure)) => Err(failure),
             _ => Err(lost(error)),
+        }
+    }
+
+    /// Waits for an answer, if the output is watched.
+    fn wait_for_answer(&self) -> Result<(), Failure> {
+        let Some(output) = &self.output else {
+            return Ok(());
+        };
+        loop {
+            // Without events to wait for, the output tells only of its end.
+            let mut ends = [
+                PollFd::new(&self.stream, PollFlags::IN),
+                PollFd::new(output, PollFlags::empty()),
+            ];
+            match poll(&mut ends, None) {
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(lost(error.into())),
+                Ok(_) if ends[1].revents().is_empty() => return Ok(()),
+                Ok(_) => return Err(other("the reader of the output has gone".into())),
+            }
         }
     }
 
@@ -424,6 +459,43 @@ mod tests {
         let (root, ann, bob) = (Uid::ROOT, Uid::from_raw(1000), Uid::from_raw(1001));
         assert!(is_trusted(root, ann) && is_trusted(ann, ann) && is_trusted(root, root));
         assert!(!is_trusted(bob, ann) && !is_trusted(bob, root));
+    }
+
+    /// A terminal without a person.
+    struct NoTerminal;
+
+    impl Terminal for NoTerminal {
+        fn ask(&mut self, _: &Ask) -> Result<Option<Secret>, Failure> {
+            Ok(None)
+        }
+
+        fn notice(&mut self, _: &str) {}
+    }
+
+    /// The failure of a call with this output. The daemon does not answer before the caller goes, or time is up.
+    fn call_with_output(reader: Option<std::io::PipeReader>, writer: OwnedFd) -> String {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let client = DaemonConnection::over(here).with_output(writer);
+        let daemon = std::thread::spawn(move || {
+            let _: Request = wire::receive(&mut there).unwrap();
+            drop(reader);
+            there.set_read_timeout(Some(PATIENCE)).unwrap();
+            let _ = there.read(&mut [0]);
+        });
+        let said = client.call(Command::Mounts, &mut NoTerminal).unwrap_err();
+        daemon.join().unwrap();
+        said.message
+    }
+
+    #[test]
+    fn a_command_ends_with_the_reader_of_its_output() {
+        let gone = "the reader of the output has gone";
+        let (reader, writer) = std::io::pipe().unwrap();
+        assert_eq!(call_with_output(Some(reader), writer.into()), gone);
+        // The end of a socket, as some servers have it.
+        let (reader, writer) = UnixStream::pair().unwrap();
+        drop(reader);
+        assert_eq!(call_with_output(None, writer.into()), gone);
     }
 
     #[test]

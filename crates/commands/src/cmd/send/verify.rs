@@ -48,7 +48,7 @@ pub(crate) struct VerifyArgs {
 pub(crate) fn run(args: VerifyArgs, session: &mut Session) -> Result {
     let VerifyArgs { names, challenge } = args;
     let rows = answer!(
-        session.call(command::Verify { names, challenge })?,
+        session.call_while_read(command::Verify { names, challenge })?,
         Verified
     )?;
     let text = match session.json {
@@ -67,6 +67,7 @@ fn shown(rows: &[VerifiedSnapshot]) -> String {
         Column::left("SNAPSHOT"),
         Column::right("RECORDS"),
         Column::right("READ"),
+        Column::right("UNCHECKED"),
         Column::left("STATE"),
         Column::left("PROOF"),
     ];
@@ -79,6 +80,7 @@ fn shown(rows: &[VerifiedSnapshot]) -> String {
             row.name.clone(),
             row.records.to_string(),
             size::show(row.bytes, false),
+            row.unchecked.to_string(),
             state.into(),
             row.proof.clone().unwrap_or_else(|| "-".into()),
         ]
@@ -95,8 +97,12 @@ fn shown(rows: &[VerifiedSnapshot]) -> String {
 pub(crate) fn lost_part(lost: &LostRecords) -> String {
     let (array, slot, why) = (&lost.array, lost.slot, &lost.why);
     match lost.slots {
-        1 => format!("record {slot} of {array}: {why}"),
-        slots => format!("records {slot} to {} of {array}: {why}", slot + (slots - 1)),
+        0 | 1 => format!("record {slot} of {array}: {why}"),
+        slots => {
+            // The numbers may be those of a hostile host.
+            let last = slot.saturating_add(slots - 1);
+            format!("records {slot} to {last} of {array}: {why}")
+        }
     }
 }
 
