@@ -110,6 +110,8 @@ fn a_report_is_checked_later_by_its_anchors() {
     assert!(rows.iter().all(|row| row["outcome"] == "later"), "{told}");
     let text = fs::read_to_string(bench.place.path("report")).unwrap();
     has(&text, "safe/a@3: whole, proved: yes, seal: right");
+    let mode = fs::metadata(bench.place.path("report")).unwrap();
+    assert_eq!(mode.permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
@@ -186,6 +188,7 @@ fn a_drill_restores_from_the_copy_and_is_remembered() {
     let told = bench.ok("replicate drill copy");
     has(&told, "safe/a@3: 3 of 3 files compared");
     has(&told, "restored: ");
+    bench.place.fails("replicate drill --sample 0 copy", USAGE);
     has(
         &bench.ok("replicate status copy"),
         "a drill found no difference",
@@ -202,8 +205,30 @@ fn a_drill_restores_from_the_copy_and_is_remembered() {
     has(&done.out, "noise: cannot be read: ");
     has(
         &bench.ok("replicate status copy"),
-        "safe/a@3 differs from its source: noise",
+        "1 file of safe/a@3 differs from its source",
     );
+    // Names of files stay in the terminal of the caller.
+    for told in [
+        "replicate status copy",
+        "pool events -v",
+        "--json replicate list",
+    ] {
+        assert!(!bench.ok(told).contains("noise"), "{told}");
+    }
+}
+
+#[test]
+fn a_drill_that_restores_nothing_is_not_noted() {
+    let bench = needs!(Bench::new());
+    bench.ok("create tank/empty");
+    bench.ok("snapshot tank/empty@1");
+    bench.ok("replicate add copy tank/empty safe/empty --every 365d");
+    bench.ok("replicate run copy");
+    // The run may have mounted it.
+    bench.place.run(&words("mount -o ro safe/empty"));
+    let said = bench.place.fails("replicate drill copy", NOT_FOUND);
+    has(&said, "nothing of safe/empty@1 was restored");
+    has(&bench.ok("replicate status copy"), "restored: never");
 }
 
 /// A stand-in for `ssh` that runs the command here, through a program that may change the answer.

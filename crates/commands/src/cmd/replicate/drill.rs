@@ -18,11 +18,11 @@ use crate::cmd::replicate::job::{JobName, find};
 ///
 /// Takes the newest snapshot that both sides have. Compares the names, kinds, sizes and times of all files, and the
 /// contents and attributes of a sample, which is drawn at random each time. Then it restores one of these files into
-/// memory, and compares it with its source. The copy has to be mounted, with its own key. So the drill also shows
-/// whether the key of the copy is still there. Nothing is changed.
+/// memory, and compares it with its source. Of a large file it restores the first 256 MiB. The copy has to be mounted,
+/// with its own key. So the drill also shows whether the key of the copy is still there. Nothing is changed.
 ///
-/// `replicate status` shows the last drill. A copy that was never restored is shown as such. `replicate verify` reads
-/// all records of a copy and needs no key; a drill opens them.
+/// `replicate status` shows the last drill, without names of files. A copy that was never restored is shown as such.
+/// `replicate verify` reads all records of a copy and needs no key; a drill opens them.
 ///
 /// Copies on other hosts, and the datasets below the source of a job with -R, are not compared.
 #[derive(Args, Debug)]
@@ -38,17 +38,19 @@ JSON
   {\"snapshot\", \"copy\", \"files\", \"compared\", \"bytes\", \"restored\", \"differences\": [...], \"count\"}
 
 EXIT CODES
-  2 if the copy is on another host; 3 if there is no such job, or no snapshot that both sides have;
-  8 if one of the two is not mounted; 9 if a file differs or cannot be restored.")]
+  2 if the copy is on another host; 3 if there is no such job, no snapshot that both sides have,
+  or nothing to restore; 8 if one of the two is not mounted; 9 if a file differs or cannot be
+  restored.")]
 pub(crate) struct JobDrill {
     /// The number of files whose contents are compared
     #[arg(
         long,
         value_name = "COUNT",
         default_value = "100",
+        value_parser = clap::value_parser!(u32).range(1..),
         conflicts_with = "all"
     )]
-    pub(crate) sample: usize,
+    pub(crate) sample: u32,
     /// Compare the contents of all files
     #[arg(long)]
     pub(crate) all: bool,
@@ -89,30 +91,30 @@ pub(crate) fn run(args: &JobDrill, session: &mut Session) -> Result {
     let dirs = [&job.source, &job.target].map(|name| mount_of(&mounts, name));
     let [source, copy] = dirs;
     let (source, copy) = (source?, copy?);
-    let sample = (!args.all).then_some(args.sample);
+    let sample = (!args.all).then_some(args.sample as usize);
     let outcome = drill(
         mounted(&source, &common.source),
         mounted(&copy, &common.copy),
         sample,
     );
-    let failure = match &outcome {
-        Ok(outcome) => failure_of(outcome, &common),
-        Err(failure) => Some(failure.message.clone()),
+    // Names of files may be secret. The daemon shows what it notes to others.
+    let (note, failure) = match &outcome {
+        Ok(outcome) => findings(outcome, &common),
+        Err(failure) => {
+            let note = format!("the files of {} could not be read", common.copy);
+            (Some(Some(note)), Some(failure.clone()))
+        }
     };
-    let noted = command::ReplicateDrilled {
+    let noted = note.map(|failure| command::ReplicateDrilled {
         name: job.name,
         source: job.source,
-        failure: failure.clone(),
-    };
-    call_quiet(session, noted)?;
-    let outcome = outcome?;
-    let failure = failure.map(|message| Failure {
-        kind: FailureKind::Damaged,
-        message,
+        failure,
     });
+    let noted = noted.map_or(Ok(()), |noted| call_quiet(session, noted).map(drop));
+    let text = outcome.map(|outcome| shown(&outcome, &common, session.json));
     Ok(Outcome {
-        text: shown(&outcome, &common, session.json),
-        failures: failure.into_iter().collect(),
+        text: text.unwrap_or_default(),
+        failures: failure.into_iter().chain(noted.err()).collect(),
         ..Outcome::default()
     })
 }
@@ -187,13 +189,30 @@ fn mounted<'a>(dir: &'a Path, name: &'a str) -> MountedSnapshot<'a> {
     MountedSnapshot { dir, snapshot }
 }
 
-fn failure_of(outcome: &DrillOutcome, common: &CommonSnapshot) -> Option<String> {
-    let first = outcome.differences.first()?;
-    let (count, copy) = (outcome.count, &common.copy);
-    Some(match count {
-        1 => format!("{copy} differs from its source: {first}"),
-        _ => format!("{count} files of {copy} differ from their source, such as {first}"),
-    })
+/// The failure to note, if anything is to be noted, and the failure of the command.
+fn findings(
+    outcome: &DrillOutcome,
+    common: &CommonSnapshot,
+) -> (Option<Option<String>>, Option<Failure>) {
+    let failure = |kind, message| Some(Failure { kind, message });
+    let copy = &common.copy;
+    let differs = match outcome.count {
+        0 => None,
+        1 => Some(format!("1 file of {copy} differs from its source")),
+        count => Some(format!("{count} files of {copy} differ from their source")),
+    };
+    if let Some(message) = differs {
+        let failed = failure(FailureKind::Damaged, message.clone());
+        return (Some(Some(message)), failed);
+    }
+    if outcome.restored.is_some() {
+        return (Some(None), None);
+    }
+    // Without a restored file this was no drill.
+    let message = format!(
+        "nothing of {copy} was restored, because no compared file has contents; compare more files with --sample or --all"
+    );
+    (None, failure(FailureKind::NotFound, message))
 }
 
 fn shown(outcome: &DrillOutcome, common: &CommonSnapshot, as_json: bool) -> String {
@@ -222,7 +241,39 @@ fn shown(outcome: &DrillOutcome, common: &CommonSnapshot, as_json: bool) -> Stri
     );
     text += &match restored {
         Some(path) => format!("restored: {path}\n"),
-        None => "restored: nothing, because no file in the sample has contents\n".to_owned(),
+        None => "restored: nothing\n".to_owned(),
     };
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_are_not_noted_and_a_drill_without_a_restore_is_not() {
+        let common = CommonSnapshot {
+            source: "tank/a@1".into(),
+            copy: "safe/a@1".into(),
+        };
+        let outcome = |restored: Option<&str>, differences: &[&str]| DrillOutcome {
+            restored: restored.map(PathBuf::from),
+            differences: differences.iter().map(|line| (*line).to_owned()).collect(),
+            count: differences.len() as u64,
+            ..DrillOutcome::default()
+        };
+        let found = |outcome: DrillOutcome| {
+            let (note, failure) = findings(&outcome, &common);
+            (note, failure.map(|failure| failure.kind))
+        };
+        assert_eq!(found(outcome(Some("x"), &[])), (Some(None), None));
+        assert_eq!(
+            found(outcome(None, &[])),
+            (None, Some(FailureKind::NotFound))
+        );
+        let (note, kind) = found(outcome(Some("x"), &["secret: is missing", "other: too"]));
+        assert_eq!(kind, Some(FailureKind::Damaged));
+        let note = note.flatten().unwrap();
+        assert_eq!(note, "2 files of safe/a@1 differ from their source");
+    }
 }

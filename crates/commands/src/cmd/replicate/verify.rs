@@ -1,7 +1,8 @@
 //! `replicate verify`: compares the copies of a job with their source, and writes reports.
 
-use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::fs::OpenOptions;
+use std::io::{Error, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -67,67 +68,62 @@ pub(crate) fn run(args: &JobVerify, session: &mut Session) -> Result {
     let (name, source) = (args.job.name.clone(), source_of(&args.job, session)?);
     let newest = args.newest;
     // Before anything is read, which may take hours.
-    let file = args.report.as_deref().map(ReportFile::create).transpose()?;
+    args.report.as_deref().map_or(Ok(()), check_new)?;
     let command = command::ReplicateVerify {
         name,
         source,
         newest,
     };
     let report = answer!(session.call(command)?, CopyReport)?;
-    if let Some(file) = file {
-        file.write(&report_text(&report))?;
-    }
+    let path = args.report.as_deref();
+    let written = path.map_or(Ok(()), |path| write_new(path, &report_text(&report)));
     let text = match session.json {
         true => json::show(&report),
         false => shown(&report),
     };
     Ok(Outcome {
         text,
-        failures: failure(&report).into_iter().collect(),
+        failures: failure(&report).into_iter().chain(written.err()).collect(),
         ..Outcome::default()
     })
 }
 
-/// A file that did not exist before. It goes again if nothing is written.
-struct ReportFile<'a> {
-    path: &'a Path,
-    file: File,
-    is_written: bool,
+/// Refuses a file that exists, or cannot be made.
+fn check_new(path: &Path) -> Result<()> {
+    let found = match path.symlink_metadata() {
+        Ok(_) => ErrorKind::AlreadyExists.into(),
+        Err(error) if error.kind() == ErrorKind::NotFound => match path.parent() {
+            Some(dir) if !dir.as_os_str().is_empty() && !dir.is_dir() => error,
+            _ => return Ok(()),
+        },
+        Err(error) => error,
+    };
+    Err(not_made(path, &found))
 }
 
-impl<'a> ReportFile<'a> {
-    fn create(path: &'a Path) -> Result<ReportFile<'a>> {
-        let file = File::create_new(path).map_err(|error| Failure {
-            kind: match error.kind() {
-                ErrorKind::AlreadyExists => FailureKind::Exists,
-                _ => FailureKind::Other,
-            },
-            message: format!("{} cannot be made: {error}", path.display()),
-        })?;
-        Ok(ReportFile {
-            path,
-            file,
-            is_written: false,
-        })
-    }
-
-    fn write(mut self, text: &str) -> Result<()> {
-        let written = self.file.write_all(text.as_bytes());
-        let synced = written.and_then(|()| self.file.sync_all());
-        synced.map_err(|error| Failure {
+/// Writes a new file for its owner alone: the report has names of datasets and snapshots.
+fn write_new(path: &Path, text: &str) -> Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let mut file = options.open(path).map_err(|error| not_made(path, &error))?;
+    let written = file.write_all(text.as_bytes());
+    let synced = written.and_then(|()| file.sync_all());
+    synced.map_err(|error| {
+        let _ = std::fs::remove_file(path);
+        Failure {
             kind: FailureKind::Other,
-            message: format!("{} cannot be written: {error}", self.path.display()),
-        })?;
-        self.is_written = true;
-        Ok(())
-    }
+            message: format!("{} cannot be written: {error}", path.display()),
+        }
+    })
 }
 
-impl Drop for ReportFile<'_> {
-    fn drop(&mut self) {
-        if !self.is_written {
-            let _ = std::fs::remove_file(self.path);
-        }
+fn not_made(path: &Path, error: &Error) -> Failure {
+    Failure {
+        kind: match error.kind() {
+            ErrorKind::AlreadyExists => FailureKind::Exists,
+            _ => FailureKind::Other,
+        },
+        message: format!("{} cannot be made: {error}", path.display()),
     }
 }
 
