@@ -103,7 +103,7 @@ impl From<Payer> for HashPayer {
 pub(crate) enum BudgetedWork {
     /// Reads and answers with many rows.
     Listing,
-    /// Compares both sides of a job, by listings of the same user.
+    /// Compares both sides of a job: a dry run, or a verification of its copies.
     DryRun,
     /// Sends or receives a stream.
     Stream,
@@ -124,7 +124,7 @@ impl BudgetedWork {
             | Command::ReplicateList(_)
             | Command::Mounts => Some(BudgetedWork::Listing),
             Command::ReplicateRun(run) if run.dry_run => Some(BudgetedWork::DryRun),
-            // What it reads is counted as verifications of the owner of the job.
+            // What it reads is counted as verifications of the owner of the job, too.
             Command::ReplicateVerify(_) => Some(BudgetedWork::DryRun),
             Command::Send(_) | Command::Receive(_) => Some(BudgetedWork::Stream),
             Command::Verify(_) => Some(BudgetedWork::Verification),
@@ -218,7 +218,7 @@ fn too_many(work: BudgetedWork) -> Failure {
             "too many of your listings run at the same time; wait until one has ended"
         }
         BudgetedWork::DryRun => {
-            "too many dry runs of your jobs run at the same time; wait until one has ended"
+            "too many dry runs and verifications of your jobs run at the same time; wait until one has ended"
         }
         BudgetedWork::Stream => {
             "too many of your streams run at the same time; wait until one has ended"

@@ -57,6 +57,8 @@ struct StoredCheck {
 /// The verifications of all jobs.
 pub(crate) struct JobChecks {
     state: Arc<StateDir>,
+    /// Held while the file is written, so that the last state is written last.
+    writing: Mutex<()>,
     table: Mutex<CheckTable>,
     changed: Condvar,
 }
@@ -94,6 +96,7 @@ impl JobChecks {
         });
         JobChecks {
             state: Arc::clone(state),
+            writing: Mutex::default(),
             table: Mutex::new(CheckTable {
                 last: last.collect(),
                 ..CheckTable::default()
@@ -144,15 +147,16 @@ impl JobChecks {
             CheckKind::Drill => &mut last.drill,
         };
         let before = place.replace(outcome);
-        self.store(&table);
+        drop(table);
+        self.store();
         before.and_then(|before| before.failure) != failure
     }
 
     /// Forgets a job that was removed.
     pub(crate) fn forget(&self, key: &JobKey) {
-        let mut table = self.table.lock();
-        if table.last.remove(key).is_some() {
-            self.store(&table);
+        let forgotten = self.table.lock().last.remove(key);
+        if forgotten.is_some() {
+            self.store();
         }
     }
 
@@ -163,8 +167,10 @@ impl JobChecks {
         table
             .last
             .retain(|key, _| key.pool != pool || is_there(key));
-        if table.last.len() < before {
-            self.store(&table);
+        let is_changed = table.last.len() < before;
+        drop(table);
+        if is_changed {
+            self.store();
         }
     }
 
@@ -206,7 +212,10 @@ impl JobChecks {
         self.table.lock().is_closed = is_closed;
     }
 
-    fn store(&self, table: &CheckTable) {
+    /// Writes the file. Listings do not wait for that.
+    fn store(&self) {
+        let _writing = self.writing.lock();
+        let table = self.table.lock();
         let stored = table.last.iter().map(|(key, last)| StoredCheck {
             pool: key.pool,
             dataset: key.dataset,
@@ -214,6 +223,7 @@ impl JobChecks {
             last: last.clone(),
         });
         let stored: Vec<StoredCheck> = stored.collect();
+        drop(table);
         if let Err(failure) = self.state.remember(MEMORY, &stored) {
             let reason = failure.message;
             tracing::warn!(reason, "the outcome of a verification is not remembered");
