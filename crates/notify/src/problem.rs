@@ -189,6 +189,11 @@ impl ProblemSurvey {
             let text = format!("the copy of {source} by {name} is not whole: {why}");
             add("copy", why, text);
         }
+        let attempt = job.attempt.as_ref();
+        if let Some(why) = attempt.and_then(|attempt| attempt.failure.as_ref()) {
+            let text = format!("the copy of {source} by {name} was not verified: {why}");
+            add("verification", &without_numbers(why), text);
+        }
         let drill = job.drill.as_ref();
         if let Some(why) = drill.and_then(|drill| drill.failure.as_ref()) {
             let text = format!("a drill with the copy of {source} by {name} failed: {why}");

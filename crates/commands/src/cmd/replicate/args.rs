@@ -156,8 +156,9 @@ STATES
 JSON
   [{\"name\", \"source\", \"target\", \"owner\", \"state\", \"every\", \"recursive\", \"keep\", \"limit\",
   \"window\", \"newest\", \"lag\", \"last_run\", \"step\", \"sent\", \"total\", \"rate\", \"error\",
-  \"verification\": {\"time\", \"failure\"} or null, \"drill\": the same}, ...] with times in seconds and
-  sizes in bytes.")]
+  \"verification\": {\"time\", \"failure\", \"newest\"} or null, \"attempt\" and \"drill\": the same}, ...]
+  with times in seconds and sizes in bytes. \"newest\" is true if only the newest copies were read.
+  \"attempt\" is a later verification that found nothing out, such as one without an answer.")]
 pub(crate) struct JobList {
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]

@@ -108,10 +108,14 @@ fn status(args: &JobStatus, session: &mut Session) -> Result {
     add("lag", Some(lag(&row)));
     add("last run", row.last_run.map(time::history));
     let check = |check: &Option<CopyCheckRow>, good| checked(check.as_ref(), good);
-    add(
-        "verified",
-        Some(check(&row.verification, "all copies are whole")),
-    );
+    let good = match &row.verification {
+        Some(check) if check.newest => "the newest copies are whole",
+        _ => "all copies are whole",
+    };
+    let attempt = row.attempt.as_ref();
+    let attempt = attempt.map(|attempt| checked(Some(attempt), "it found nothing out"));
+    let attempt = attempt.map_or(String::new(), |told| format!("; last attempt: {told}"));
+    add("verified", Some(check(&row.verification, good) + &attempt));
     add(
         "restored",
         Some(check(&row.drill, "a drill found no difference")),

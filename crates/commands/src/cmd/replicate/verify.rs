@@ -11,7 +11,7 @@ use console::session::{Session, answer};
 use console::show::table::{self, Column};
 use console::show::{json, size, time};
 use daemon::anchor_line;
-use protocol::api::{CopyCondition, CopyReport, CopyRow, Failure, FailureKind, command};
+use protocol::api::{CopyReport, CopyRow, Failure, FailureKind, command};
 
 use crate::cmd::replicate::job::{JobName, source_of};
 use crate::cmd::send::verify::lost_part;
@@ -21,14 +21,16 @@ use crate::cmd::send::verify::lost_part;
 /// The target reads every record of each snapshot that both sides have and checks it; it needs no key. Then both
 /// sides hash these records with a key that was just drawn. A target that does not have the records cannot tell the
 /// hash. So a host that holds a copy without the key proves that it holds it, unchanged and whole. If the key is
-/// loaded here, the seal of each copy is checked too, also of snapshots that the source has destroyed.
+/// loaded here, the seal of each copy is checked too. Nobody can compare snapshots that the source has destroyed:
+/// their seals are checked, and their records are the word of the host.
 ///
-/// Both sides read the whole snapshots, except for what snapshots share. --newest reads only the newest one.
+/// Both sides read what the snapshot before does not have. So a copy is proved only if all earlier ones are. --newest
+/// reads only the newest one, all of it. It never ends a failure that is about other copies.
 /// `replicate status` shows the last verification. A copy that is not whole gives an event and an alert.
 ///
-/// --report writes what was found for people, and the state of each whole copy as an anchor. `anchor verify` compares
-/// these with the dataset at any time, without the target. A report has no signature: keep it where the target cannot
-/// write.
+/// --report writes what was found for people. It has an anchor of each state that the source or a key confirms.
+/// `anchor verify` compares these with the dataset at any time, without the target. A report has no signature: keep
+/// it where the target cannot write.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -38,12 +40,15 @@ EXAMPLES
     strongroom anchor verify offsite-monday.txt
 
 STATES
-  whole     every record is there, and the copy has the state of its source
-  damaged   records are damaged, cannot be read, or are not proved
-  older     the copy has an older state, or lacks the snapshot that was copied last
-  mixed     its parts are of several states
-  replaced  it has a state that the source never had
-  missing   it was copied, and is not there
+  whole           every record is proved, and the copy has the state of its source
+  claimed         the source has destroyed the snapshot; the host says that it is whole
+  damaged         records are damaged or cannot be read, or are not those of the source
+  unproved        it shares records with an earlier copy that is not proved
+  source-damaged  the source cannot read its own records, so it compares nothing
+  older           the copy has an older state, or not the snapshot that was copied last
+  mixed           its parts are of several states
+  replaced        it has a state that the source never had
+  missing         the job has copied it or a later one, and it is not there
 
 JSON
   {\"job\", \"source\", \"target\", \"begun\", \"ended\", \"copies\": [{\"source\", \"copy\", \"guid\", \"created\",
@@ -52,7 +57,8 @@ JSON
 
 EXIT CODES
   3 if there is no such job, or no copy yet; 4 if the file of --report exists; 5 if the copy is
-  being checked already; 6 if a right is missing; 9 if a copy is not whole, or a seal is wrong.")]
+  being checked already; 6 if a right is missing; 9 if a copy is neither whole nor claimed, or a
+  seal is wrong.")]
 pub(crate) struct JobVerify {
     /// Read only the newest copy of each dataset
     #[arg(long)]
@@ -167,7 +173,7 @@ fn report_text(report: &CopyReport) -> String {
     let (begun, ended) = (time::history(report.begun), time::history(report.ended));
     let mut text = format!(
         "# Verification of the copies of {} at {}, by the job {}, from {begun} to {ended}.\n\
-         # 'strongroom anchor verify' with this file shows, with the key, that the whole copies have states from which\n\
+         # 'strongroom anchor verify' with this file shows, with the key, that these copies have states from which\n\
          # the dataset has grown. Nothing in this file proves what the target had: that was proved to its writer.\n",
         report.source, report.target, report.job
     );
@@ -185,11 +191,7 @@ fn report_text(report: &CopyReport) -> String {
         text += &reasons(row)
             .lines()
             .fold(String::new(), |all, line| all + "# " + line + "\n");
-        if let Some(anchor) = row
-            .anchor
-            .as_ref()
-            .filter(|_| row.state == CopyCondition::Whole)
-        {
+        if let Some(anchor) = &row.anchor {
             text += &(anchor_line::write(anchor) + "\n");
         }
     }
@@ -206,22 +208,15 @@ fn failure(report: &CopyReport) -> Option<Failure> {
             ),
         });
     }
-    let damaged = |message| Failure {
+    report.failure().map(|message| Failure {
         kind: FailureKind::Damaged,
         message,
-    };
-    if let Some(why) = report.failure() {
-        return Some(damaged(why));
-    }
-    let mut copies = report.copies.iter();
-    let unproved = copies.find(|row| row.source.is_some() && !row.proved)?;
-    let (source, why) = (unproved.source.as_ref()?, unproved.why.as_ref()?);
-    Some(damaged(format!("{source}: {why}")))
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use protocol::api::{DatasetAnchor, SealFinding};
+    use protocol::api::{CopyCondition, DatasetAnchor, SealFinding};
 
     use super::*;
 
@@ -238,7 +233,7 @@ mod tests {
             records: 3,
             bytes: 4,
             lost: Vec::new(),
-            anchor: Some(DatasetAnchor {
+            anchor: (state == CopyCondition::Whole).then(|| DatasetAnchor {
                 dataset: "tank/a".into(),
                 pool_guid: 5,
                 txg: 6,
@@ -261,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_has_anchors_of_whole_copies_only() {
+    fn a_report_has_the_anchors_of_its_rows() {
         let text = report_text(&report(vec![
             row(CopyCondition::Whole),
             row(CopyCondition::Mixed),
@@ -285,11 +280,13 @@ mod tests {
             ..row(CopyCondition::Whole)
         };
         assert_eq!(kind(vec![wrong]), Some(FailureKind::Damaged));
-        let unproved = CopyRow {
-            proved: false,
-            why: Some("the source itself is damaged".into()),
-            ..row(CopyCondition::Whole)
-        };
-        assert_eq!(kind(vec![unproved]), Some(FailureKind::Damaged));
+        assert_eq!(kind(vec![row(CopyCondition::Claimed)]), None);
+        for state in [CopyCondition::Unproved, CopyCondition::SourceDamaged] {
+            assert_eq!(kind(vec![row(state)]), Some(FailureKind::Damaged));
+        }
+        // A copy that is wrong is named before one that only is not proved.
+        let several = vec![row(CopyCondition::SourceDamaged), row(CopyCondition::Mixed)];
+        let told = failure(&report(several)).unwrap().message;
+        assert_eq!(told, "the copy safe/a@1 is mixed: a reason");
     }
 }

@@ -166,6 +166,7 @@ impl Daemon {
         let outcome = CheckOutcome {
             time: now_secs(),
             failure: failure.clone(),
+            newest: false,
         };
         let checks = &self.replications.checks;
         let is_new = checks.note(&one.key(), CheckKind::Drill, outcome);

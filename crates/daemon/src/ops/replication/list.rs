@@ -138,6 +138,7 @@ impl Daemon {
                 false => Some(unaccepted()),
             },
             verification: checks.verification.map(check_row),
+            attempt: checks.attempt.map(check_row),
             drill: checks.drill.map(check_row),
         })
     }
@@ -147,5 +148,6 @@ fn check_row(check: CheckOutcome) -> CopyCheckRow {
     CopyCheckRow {
         time: check.time,
         failure: check.failure,
+        newest: check.newest,
     }
 }

@@ -34,6 +34,9 @@ pub(crate) struct CheckOutcome {
     pub(crate) time: u64,
     /// The reason why it failed.
     pub(crate) failure: Option<String>,
+    /// True if only the newest copy of each dataset was read.
+    #[serde(default)]
+    pub(crate) newest: bool,
 }
 
 /// The last checks of a job.
@@ -41,6 +44,9 @@ pub(crate) struct CheckOutcome {
 pub(crate) struct LastChecks {
     #[serde(default)]
     pub(crate) verification: Option<CheckOutcome>,
+    /// The verification after that, if it found nothing out: the target did not answer, or the two sides could not begin.
+    #[serde(default)]
+    pub(crate) attempt: Option<CheckOutcome>,
     #[serde(default)]
     pub(crate) drill: Option<CheckOutcome>,
 }
@@ -137,19 +143,37 @@ impl JobChecks {
         })
     }
 
-    /// Notes how a check ended. Returns whether the outcome differs from that of the last one.
+    /// Notes how a check ended. Returns whether the outcome differs from that of the last one. A failure stays if only the
+    /// newest copies were read since, and are whole: it may be about others.
     pub(crate) fn note(&self, key: &JobKey, kind: CheckKind, outcome: CheckOutcome) -> bool {
         let mut table = self.table.lock();
         let failure = outcome.failure.clone();
         let last = table.last.entry(key.clone()).or_default();
         let place = match kind {
-            CheckKind::Verification => &mut last.verification,
+            CheckKind::Verification => {
+                last.attempt = None;
+                &mut last.verification
+            }
             CheckKind::Drill => &mut last.drill,
         };
-        let before = place.replace(outcome);
+        let before = place.as_ref().and_then(|before| before.failure.clone());
+        let stays = outcome.newest && outcome.failure.is_none() && before.is_some();
+        if !stays {
+            *place = Some(outcome);
+        }
         drop(table);
         self.store();
-        before.and_then(|before| before.failure) != failure
+        !stays && before != failure
+    }
+
+    /// Notes that a verification found nothing out. The last finding stays. Returns whether the one before was no such attempt.
+    pub(crate) fn note_attempt(&self, key: &JobKey, attempt: CheckOutcome) -> bool {
+        let mut table = self.table.lock();
+        let last = table.last.entry(key.clone()).or_default();
+        let before = last.attempt.replace(attempt);
+        drop(table);
+        self.store();
+        before.is_none()
     }
 
     /// Forgets a job that was removed.

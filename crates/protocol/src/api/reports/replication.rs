@@ -43,6 +43,8 @@ pub struct ReplicationRow {
     pub error: Option<String>,
     /// The last verification of the copies. `None` if they were never verified.
     pub verification: Option<CopyCheckRow>,
+    /// The verification after that, if it could not find anything out.
+    pub attempt: Option<CopyCheckRow>,
     /// The last drill. `None` if no file was ever restored from the copy.
     pub drill: Option<CopyCheckRow>,
 }
@@ -52,8 +54,10 @@ pub struct ReplicationRow {
 pub struct CopyCheckRow {
     /// The end of the check, in seconds since 1970.
     pub time: u64,
-    /// The reason why it failed; `None` if all copies are whole.
+    /// The reason why it failed; `None` if the copies that were read are whole.
     pub failure: Option<String>,
+    /// True if only the newest copy of each dataset was read.
+    pub newest: bool,
 }
 
 /// A copy is behind after this number of runs, and this time in seconds. The rules for alerts say the same.

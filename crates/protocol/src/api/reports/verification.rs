@@ -51,10 +51,16 @@ pub struct LostRecords {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CopyCondition {
-    /// Every record is there, and the copy has the state of its source.
+    /// The target has proved every record, and the copy has the state of its source.
     Whole,
-    /// Records are damaged, cannot be read, or are not proved.
+    /// The source has destroyed the snapshot. The host says that the copy is whole, and nobody can compare it.
+    Claimed,
+    /// Records are damaged or cannot be read, or the target does not have those of the source.
     Damaged,
+    /// The copy without a fault whose records are not proved: it shares some with an earlier snapshot that is not.
+    Unproved,
+    /// The source cannot read its own records, so it cannot compare those of the copy.
+    SourceDamaged,
     /// The copy has an older state than its source, or lacks a snapshot that it had.
     Older,
     /// The parts of the copy are of several states.
@@ -70,7 +76,10 @@ impl CopyCondition {
     pub fn word(self) -> &'static str {
         match self {
             CopyCondition::Whole => "whole",
+            CopyCondition::Claimed => "claimed",
             CopyCondition::Damaged => "damaged",
+            CopyCondition::Unproved => "unproved",
+            CopyCondition::SourceDamaged => "source-damaged",
             CopyCondition::Older => "older",
             CopyCondition::Mixed => "mixed",
             CopyCondition::Replaced => "replaced",
@@ -120,7 +129,7 @@ pub struct CopyRow {
     pub state: CopyCondition,
     /// The reason.
     pub why: Option<String>,
-    /// True if the target has proved that it has the records, by a hash that it could not know before.
+    /// True if the target has proved that it has all records of the snapshot, by hashes that it could not know before.
     pub proved: bool,
     /// The finding about the seal.
     pub seal: SealFinding,
@@ -130,7 +139,7 @@ pub struct CopyRow {
     pub bytes: u64,
     /// The lost parts; at most the first hundred.
     pub lost: Vec<LostRecords>,
-    /// The state that the copy has, as an anchor of the source. `None` if it is not encrypted, or not known.
+    /// The state that the copy has, as an anchor of the source. `None` if neither its source nor a key confirms it.
     pub anchor: Option<DatasetAnchor>,
 }
 
@@ -151,25 +160,56 @@ pub struct CopyReport {
     pub copies: Vec<CopyRow>,
 }
 
-impl CopyReport {
-    /// The first copy that is not whole, or whose seal is wrong.
-    pub fn worst(&self) -> Option<&CopyRow> {
-        let mut copies = self.copies.iter();
-        copies.find(|row| row.state != CopyCondition::Whole || row.seal == SealFinding::Wrong)
+impl CopyRow {
+    /// True if the copy is not whole, or if its seal is wrong.
+    fn fails(&self) -> bool {
+        let is_good = matches!(self.state, CopyCondition::Whole | CopyCondition::Claimed);
+        !is_good || self.seal == SealFinding::Wrong
     }
 
-    /// The reason why the verification failed, in one line. `None` if all copies are whole.
+    fn is_only_unproved(&self) -> bool {
+        let is_unproved = matches!(
+            self.state,
+            CopyCondition::Unproved | CopyCondition::SourceDamaged
+        );
+        is_unproved && self.seal != SealFinding::Wrong
+    }
+}
+
+impl CopyReport {
+    /// The first copy that fails the verification. One that is wrong comes before one that is only not proved.
+    pub fn worst(&self) -> Option<&CopyRow> {
+        let mut copies = self.copies.iter();
+        copies
+            .clone()
+            .find(|row| row.fails() && !row.is_only_unproved())
+            .or_else(|| copies.find(|row| row.fails()))
+    }
+
+    /// True if a copy was compared with its source, or fails. A report without a finding says nothing of the copies.
+    pub fn has_finding(&self) -> bool {
+        let mut copies = self.copies.iter();
+        copies.any(|row| row.fails() || row.state == CopyCondition::Whole)
+    }
+
+    /// The reason why the verification failed, in one line. `None` if no copy fails.
     pub fn failure(&self) -> Option<String> {
         let worst = self.worst()?;
-        let why = match (&worst.why, worst.seal) {
-            (Some(why), _) => why.clone(),
-            (None, SealFinding::Wrong) => "no key of the source made its seal".into(),
-            (None, _) => format!("it is {}", worst.state.word()),
-        };
-        Some(format!(
-            "the copy {} is {}: {why}",
-            worst.copy,
-            worst.state.word()
-        ))
+        if let (CopyCondition::SourceDamaged, Some(source)) = (worst.state, &worst.source) {
+            return Some(format!(
+                "{source}: {}",
+                worst.why.as_deref().unwrap_or("it is damaged")
+            ));
+        }
+        let (copy, state) = (&worst.copy, worst.state.word());
+        Some(match (&worst.why, worst.seal) {
+            (None, SealFinding::Wrong) => {
+                format!("the copy {copy} has a wrong seal: no key of the source made it")
+            }
+            (why, _) => {
+                let why = why.as_deref().unwrap_or("no reason is known");
+                format!("the copy {copy} is {state}: {why}")
+            }
+        })
     }
 }

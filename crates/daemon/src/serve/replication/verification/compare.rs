@@ -12,6 +12,8 @@ use crate::state::pools::active_pool::ActivePool;
 
 /// The longest name of a copy that is shown, in characters.
 const NAME_MAX: usize = 600;
+/// The reason for a snapshot with another guid.
+const ANOTHER: &str = "it is another snapshot";
 
 /// The keys of a source, to check the seals of its copies with.
 pub(super) enum CopySeals {
@@ -72,14 +74,34 @@ pub(super) fn input_of(read: &VerifiedSnapshot) -> Option<SealInput> {
     SealInput::from_report(&unhex(&read.sealed)?)
 }
 
-/// The row of a snapshot that both sides have.
+/// The proofs of one request. Each covers what the snapshot before does not have, so it is worth nothing without the
+/// proofs before it.
+pub(super) struct ProofChain {
+    is_whole: bool,
+}
+
+impl ProofChain {
+    pub(super) fn new() -> ProofChain {
+        ProofChain { is_whole: true }
+    }
+
+    /// Adds the next snapshot. Returns whether the target has proved all of its records.
+    fn add(&mut self, held: &VerifiedSnapshot, read: &VerifiedSnapshot) -> bool {
+        self.is_whole &= held.proof.is_some() && held.proof == read.proof;
+        self.is_whole
+    }
+}
+
+/// The row of the next snapshot that both sides have.
 pub(super) fn row_of_pair(
     held: &VerifiedSnapshot,
     read: &VerifiedSnapshot,
     seals: &CopySeals,
+    chain: &mut ProofChain,
 ) -> CopyRow {
-    let (state, why) = judge(held, read);
-    let is_proved = held.proof.is_some() && held.proof == read.proof;
+    let was_whole = chain.is_whole;
+    let is_proved = chain.add(held, read);
+    let (state, why) = judge(held, read, was_whole);
     let own = input_of(held).map(|input| input.guid);
     CopyRow {
         source: Some(held.name.clone()),
@@ -91,17 +113,59 @@ pub(super) fn row_of_pair(
     }
 }
 
-/// The row of a snapshot that only the copy has.
-pub(super) fn row_of_copy(read: &VerifiedSnapshot, seals: &CopySeals) -> CopyRow {
-    let lost = lost(read);
+/// The row of a snapshot that only the copy has. `guid` is that of the snapshot that was asked for.
+pub(super) fn row_of_copy(read: &VerifiedSnapshot, guid: u64, seals: &CopySeals) -> CopyRow {
+    let (state, why) = match lost(read) {
+        _ if read.guid != guid => (CopyCondition::Replaced, Some(ANOTHER)),
+        Some(why) => (CopyCondition::Damaged, Some(why)),
+        None => (CopyCondition::Claimed, None),
+    };
     CopyRow {
-        state: match lost.is_some() {
-            true => CopyCondition::Damaged,
-            false => CopyCondition::Whole,
-        },
-        why: lost.map(str::to_owned),
+        state,
+        why: why.map(str::to_owned),
         seal: seals.check(read, None),
         ..row(read)
+    }
+}
+
+/// A row, with what the target read.
+pub(super) struct ReadCopy {
+    pub(super) row: CopyRow,
+    pub(super) read: VerifiedSnapshot,
+}
+
+impl ReadCopy {
+    /// The number of the seal, and the data that it is made over. `None` if the snapshot is clear.
+    fn state(&self) -> Option<(u64, &str)> {
+        let input = input_of(&self.read).filter(|_| self.read.encrypted)?;
+        Some((input.sequence, &self.read.sealed))
+    }
+}
+
+/// Finds snapshots without a source whose states do not lie between those of their neighbours. `copies` are all of a dataset,
+/// the oldest first. A host may show the right seal of another snapshot. Snapshots of a dataset that was not written between
+/// have the same state.
+pub(super) fn check_order(copies: &mut [ReadCopy]) {
+    let follows = |before: (u64, &str), after: (u64, &str)| before.0 < after.0 || before == after;
+    let is_wrong = |at: usize| {
+        let Some(state) = copies[at].state() else {
+            return false;
+        };
+        let mut before = copies[..at].iter().rev().filter_map(ReadCopy::state);
+        let mut after = copies[at + 1..].iter();
+        let after = after.find(|copy| copy.row.state == CopyCondition::Whole);
+        let after = after.and_then(ReadCopy::state);
+        before.next().is_some_and(|before| !follows(before, state))
+            || after.is_some_and(|after| !follows(state, after))
+    };
+    let wrong: Vec<usize> = (0..copies.len())
+        .filter(|at| copies[*at].row.state == CopyCondition::Claimed && is_wrong(*at))
+        .collect();
+    for at in wrong {
+        let row = &mut copies[at].row;
+        row.state = CopyCondition::Replaced;
+        row.why = Some("its state is not between those of the snapshots around it".into());
+        row.anchor = None;
     }
 }
 
@@ -111,6 +175,19 @@ pub(super) fn row_without(copy: &str, guid: Option<u64>, state: CopyCondition) -
         CopyCondition::Missing => "the job has copied it, and the target does not have it any more",
         _ => "the target does not have the snapshot any more that the job copied last",
     };
+    empty_row(copy, guid, state, why)
+}
+
+/// The row of a snapshot of the source that the target does not list, although the job has copied a later one.
+pub(super) fn row_of_gap(source: String, copy: &str, guid: u64) -> CopyRow {
+    let why = "the target does not have it, and the job has copied a later one";
+    CopyRow {
+        source: Some(source),
+        ..empty_row(copy, Some(guid), CopyCondition::Missing, why)
+    }
+}
+
+fn empty_row(copy: &str, guid: Option<u64>, state: CopyCondition, why: &str) -> CopyRow {
     CopyRow {
         source: None,
         copy: copy.to_owned(),
@@ -133,7 +210,7 @@ fn row(read: &VerifiedSnapshot) -> CopyRow {
         copy: shown(&read.name),
         guid: read.guid,
         created: Some(read.created),
-        state: CopyCondition::Whole,
+        state: CopyCondition::Unproved,
         why: None,
         proved: false,
         seal: SealFinding::Clear,
@@ -155,11 +232,16 @@ fn lost(read: &VerifiedSnapshot) -> Option<&'static str> {
     (read.lost_count > 0).then_some(LOST)
 }
 
-/// The state of a copy, and the reason.
+/// The state of a copy, and the reason. `was_proved` says that the snapshots before it were proved.
 fn judge(
     held: &VerifiedSnapshot,
     read: &VerifiedSnapshot,
+    was_proved: bool,
 ) -> (CopyCondition, Option<&'static str>) {
+    const NOT_HELD: &str = "the target does not prove that it has the records: they are others, or it does not have them";
+    const SOURCE: &str =
+        "the source itself is damaged, so the records are not proved; see 'strongroom verify'";
+    const SHARED: &str = "it shares records with an earlier snapshot that is not proved; --newest proves the newest copy alone";
     if let Some(found) = judge_state(held, read) {
         return found;
     }
@@ -167,19 +249,11 @@ fn judge(
         return (CopyCondition::Damaged, Some(why));
     }
     match (&held.proof, &read.proof) {
-        (None, _) => (
-            CopyCondition::Whole,
-            Some(
-                "the source itself is damaged, so the records are not proved; see 'strongroom verify'",
-            ),
-        ),
-        (Some(held), Some(read)) if held == read => (CopyCondition::Whole, None),
-        _ => (
-            CopyCondition::Damaged,
-            Some(
-                "the target does not prove that it has the records: they are others, or it does not have them",
-            ),
-        ),
+        (None, _) if held.lost_count > 0 => (CopyCondition::SourceDamaged, Some(SOURCE)),
+        (Some(held), Some(read)) if held != read => (CopyCondition::Damaged, Some(NOT_HELD)),
+        (Some(_), None) if was_proved => (CopyCondition::Damaged, Some(NOT_HELD)),
+        (Some(_), Some(_)) if was_proved => (CopyCondition::Whole, None),
+        _ => (CopyCondition::Unproved, Some(SHARED)),
     }
 }
 
@@ -193,7 +267,7 @@ fn judge_state(
         return replaced("its state is not understood");
     };
     if held.guid != read.guid || held.encrypted != read.encrypted {
-        return replaced("it is another snapshot");
+        return replaced(ANOTHER);
     }
     let equal_roots = own.roots.iter().zip(&other.roots);
     let equal_roots = equal_roots.filter(|(own, other)| own == other).count();
@@ -201,7 +275,7 @@ fn judge_state(
     let is_same = match held.encrypted {
         true => is_same_seal && held.sealed == read.sealed,
         // The seal of a clear dataset says nothing.
-        false => equal_roots == 2,
+        false => equal_roots == 2 && own.volume == other.volume,
     };
     if is_same {
         return None;
@@ -268,8 +342,9 @@ mod tests {
     #[test]
     fn a_copy_that_differs_is_named() {
         let held = snapshot(5, [1, 2]);
-        let state = |read: &VerifiedSnapshot| judge(&held, read).0;
-        assert_eq!(judge(&held, &held.clone()), (CopyCondition::Whole, None));
+        let state = |read: &VerifiedSnapshot| judge(&held, read, true).0;
+        let same = judge(&held, &held.clone(), true);
+        assert_eq!(same, (CopyCondition::Whole, None));
         assert_eq!(state(&snapshot(4, [1, 3])), CopyCondition::Older);
         assert_eq!(state(&snapshot(5, [1, 3])), CopyCondition::Mixed);
         assert_eq!(state(&snapshot(6, [4, 5])), CopyCondition::Replaced);
@@ -302,11 +377,23 @@ mod tests {
             ..snapshot(5, [1, 2])
         };
         let read = snapshot(5, [1, 2]);
-        let row = row_of_pair(&held, &read, &CopySeals::NoKey);
-        assert_eq!((row.state, row.proved), (CopyCondition::Whole, false));
+        let pair = |held: &VerifiedSnapshot, read: &VerifiedSnapshot| {
+            row_of_pair(held, read, &CopySeals::NoKey, &mut ProofChain::new())
+        };
+        let row = pair(&held, &read);
+        assert_eq!(
+            (row.state, row.proved),
+            (CopyCondition::SourceDamaged, false)
+        );
         assert!(row.why.unwrap().contains("the source itself is damaged"));
         // Two proofs that are missing are not equal.
-        let row = row_of_pair(&held, &held, &CopySeals::NoKey);
+        let row = pair(&held, &held);
         assert_eq!((row.state, row.proved), (CopyCondition::Damaged, false));
+        // The source lost only an earlier snapshot.
+        let held = VerifiedSnapshot {
+            lost_count: 0,
+            ..held
+        };
+        assert_eq!(pair(&held, &read).state, CopyCondition::Unproved);
     }
 }

@@ -6,7 +6,7 @@
 pub(super) mod compare;
 pub(super) mod remote;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -14,7 +14,9 @@ use std::time::Duration;
 use cipher::{Random, SystemRandom};
 use encoding::hex;
 use pool::Entry;
-use protocol::api::{CopyCondition, CopyReport, CopyRow, DatasetAnchor, VerifiedSnapshot};
+use protocol::api::{
+    CopyCondition, CopyReport, CopyRow, DatasetAnchor, SealFinding, VerifiedSnapshot,
+};
 
 use crate::failure::{Failure, Result};
 use crate::host::process::system::now_secs;
@@ -27,11 +29,13 @@ use crate::state::daemon::Daemon;
 use crate::state::replication::checks::{CheckKind, CheckOutcome};
 use crate::state::replication::job::PENDING;
 use crate::state::replication::progress::RunProgress;
-use compare::{CopySeals, row_of_copy, row_of_pair};
+use compare::{CopySeals, ProofChain, ReadCopy, check_order, row_of_copy, row_of_pair};
 
 /// The most snapshots of one request, and the most bytes of their names. They are on the command line of the other host.
 const NAMES_MAX: usize = 400;
 const NAME_BYTES: usize = 64 << 10;
+/// The longest reason of a failed attempt that is remembered, in characters.
+const FAILURE_MAX: usize = 500;
 /// The time between two looks at the caller.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -51,7 +55,7 @@ pub(crate) fn verify_copies(
         move || {
             let outcome = report(&daemon, &one, newest, &progress);
             if progress.check().is_ok() {
-                note(&daemon, &one, &outcome);
+                note(&daemon, &one, newest, &outcome);
             }
             // The caller may be gone.
             let _ = tell.send(outcome);
@@ -73,26 +77,39 @@ pub(crate) fn verify_copies(
 }
 
 /// Notes the outcome of a verification, and adds an event if it differs from the last one. A target that could not be asked
-/// is no finding about the copy: the last finding stays.
-fn note(daemon: &Daemon, one: &JobOfDataset, outcome: &Result<CopyReport>) {
-    let Ok(report) = outcome else { return };
-    let failure = report.failure();
+/// is no finding about the copy: the last finding stays, with the failed attempt.
+fn note(daemon: &Daemon, one: &JobOfDataset, newest: bool, outcome: &Result<CopyReport>) {
     let checks = &daemon.replications.checks;
-    let ended = CheckOutcome {
-        time: report.ended,
-        failure: failure.clone(),
+    let ended = |failure| CheckOutcome {
+        time: now_secs(),
+        failure,
+        newest,
     };
-    if !checks.note(&one.key(), CheckKind::Verification, ended) {
+    let note = |failure| checks.note(&one.key(), CheckKind::Verification, ended(failure));
+    let (is_new, class, told) = match outcome {
+        Err(failure) => {
+            let why: String = failure.message.chars().take(FAILURE_MAX).collect();
+            let told = format!("the copies were not verified: {why}");
+            let is_new = checks.note_attempt(&one.key(), ended(Some(why)));
+            (is_new, "replicate_verify_fail", told)
+        }
+        Ok(report) if !report.has_finding() => return,
+        Ok(report) => match report.failure() {
+            Some(why) => (note(Some(why.clone())), "replicate_damage", why),
+            None => {
+                let told = match newest {
+                    true => "the newest copies are whole",
+                    false => "all copies are whole",
+                };
+                (note(None), "replicate_whole", told.to_owned())
+            }
+        },
+    };
+    if !is_new {
         return;
     }
     let (job, name) = (&one.job.name, &one.name);
-    let (class, told) = match failure {
-        Some(why) => ("replicate_damage", format!("{job} of {name}: {why}")),
-        None => (
-            "replicate_whole",
-            format!("{job} of {name}: all copies are whole"),
-        ),
-    };
+    let told = format!("{job} of {name}: {told}");
     daemon.events.add(class, &one.active.pool.name(), &told);
 }
 
@@ -137,10 +154,11 @@ impl DatasetVerification<'_> {
     fn rows(&self, target: Option<&ListedDataset>) -> Result<Vec<CopyRow>> {
         let copy = self.run.copy_name(self.source);
         let copied = self.last_copied();
+        let copied_guid = copied.map(|point| point.guid);
         let Some(target) = target.filter(|target| !target.snapshots.is_empty()) else {
             let is_expected = copied.is_some();
-            let row =
-                is_expected.then(|| compare::row_without(&copy, copied, CopyCondition::Missing));
+            let row = is_expected
+                .then(|| compare::row_without(&copy, copied_guid, CopyCondition::Missing));
             return Ok(row.into_iter().collect());
         };
         let at_source: BTreeSet<u64> = guids(&self.source.snapshots);
@@ -155,18 +173,28 @@ impl DatasetVerification<'_> {
             kept
         };
         let both = points(&self.source.snapshots, &at_target, true);
-        let mut rows = Vec::new();
+        let mut copies = Vec::new();
         let alone = match self.newest && !both.is_empty() {
             true => Vec::new(),
             false => points(&target.snapshots, &at_source, false),
         };
         for batch in batches(&target.name, &alone) {
-            rows.extend(self.without_source(&target.name, batch)?);
+            copies.extend(self.without_source(&target.name, batch)?);
         }
         for batch in batches(&target.name, &both) {
-            rows.extend(self.with_source(target, batch)?);
+            copies.extend(self.with_source(target, batch)?);
         }
-        if let Some(guid) = copied.filter(|guid| !at_target.contains(guid)) {
+        // The rows of a group are in this order already.
+        let order = target.snapshots.iter().enumerate();
+        let order: BTreeMap<u64, usize> = order.map(|(at, point)| (point.guid, at)).collect();
+        copies.sort_by_key(|copy| order.get(&copy.guid));
+        let mut copies: Vec<ReadCopy> = copies.into_iter().map(|copy| copy.copy).collect();
+        check_order(&mut copies);
+        let mut rows: Vec<CopyRow> = copies.into_iter().map(|copy| copy.row).collect();
+        if let Some(copied) = copied.filter(|_| !self.newest) {
+            rows.extend(self.gaps(target, copied)?);
+        }
+        if let Some(guid) = copied_guid.filter(|guid| !at_target.contains(guid)) {
             rows.push(compare::row_without(
                 &copy,
                 Some(guid),
@@ -176,13 +204,39 @@ impl DatasetVerification<'_> {
         Ok(rows)
     }
 
-    /// The guid of the snapshot that the job copied last, as its bookmark says.
-    fn last_copied(&self) -> Option<u64> {
+    /// The rows of the snapshots that the target does not list, although the job has copied a later one. Those that the job
+    /// does not keep are left out.
+    fn gaps(&self, target: &ListedDataset, copied: &SavePoint) -> Result<Vec<CopyRow>> {
+        let points = missing(&self.source.snapshots, &target.snapshots, copied.txg);
+        let schedule = self.run.one.job.schedule()?;
+        let pruned: BTreeSet<u64> = schedule
+            .iter()
+            .flat_map(|schedule| {
+                let all = with_missing(&self.source.snapshots, &target.snapshots, &points);
+                let excess = schedule.excess(&all, |point| point.name.trim_start_matches('@'));
+                excess
+                    .into_iter()
+                    .map(|point| point.guid)
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        let is_gap =
+            |point: &&SavePoint| point.guid != copied.guid && !pruned.contains(&point.guid);
+        let row = |point: &SavePoint| {
+            let source = format!("{}{}", self.source.name, point.name);
+            let copy = format!("{}{}", target.name, point.name);
+            compare::row_of_gap(source, &copy, point.guid)
+        };
+        Ok(points.iter().filter(is_gap).map(row).collect())
+    }
+
+    /// The snapshot that the job copied last, as its bookmark says.
+    fn last_copied(&self) -> Option<&SavePoint> {
         let prefix = self.run.marks_prefix();
         let marks = self.source.bookmarks.iter();
         let mut own =
             marks.filter(|mark| mark.name.starts_with(&prefix) && !mark.name.ends_with(PENDING));
-        own.next_back().map(|mark| mark.guid)
+        own.next_back()
     }
 
     /// The keys of the source, to check seals with. They are not kept while anything is read.
@@ -193,7 +247,11 @@ impl DatasetVerification<'_> {
     }
 
     /// Verifies snapshots that both sides have.
-    fn with_source(&self, target: &ListedDataset, points: &[SavePoint]) -> Result<Vec<CopyRow>> {
+    fn with_source(
+        &self,
+        target: &ListedDataset,
+        points: &[SavePoint],
+    ) -> Result<Vec<CopyOfPoint>> {
         let challenge = challenge()?;
         let own: Vec<String> = names(&self.source.name, points);
         let named = |point: &SavePoint| {
@@ -208,31 +266,66 @@ impl DatasetVerification<'_> {
         let progress = &self.run.progress;
         let held = verify_here(&self.run.owner, progress, own, &challenge)?;
         let (seals, entry) = self.seals()?;
-        let pairs = held.iter().zip(&read).zip(points);
-        Ok(pairs
-            .map(|((held, read), point)| CopyRow {
-                anchor: self.anchor(&entry, read, point.txg),
-                ..row_of_pair(held, read, &seals)
-            })
-            .collect())
+        let mut chain = ProofChain::new();
+        let mut copies = Vec::new();
+        for ((held, read), point) in held.iter().zip(read).zip(points) {
+            if held.guid != point.guid {
+                return Err(Failure::other(format!(
+                    "{} was replaced while it was verified; run the command again",
+                    held.name
+                )));
+            }
+            let row = row_of_pair(held, &read, &seals, &mut chain);
+            copies.push(self.copy(point, &entry, row, read));
+        }
+        Ok(copies)
     }
 
     /// Verifies snapshots that the source has destroyed.
-    fn without_source(&self, target: &str, points: &[SavePoint]) -> Result<Vec<CopyRow>> {
+    fn without_source(&self, target: &str, points: &[SavePoint]) -> Result<Vec<CopyOfPoint>> {
         self.enter(target)?;
         let challenge = challenge()?;
         let read = self.run.side.verify(&names(target, points), &challenge)?;
         let (seals, entry) = self.seals()?;
-        let rows = read.iter().map(|read| CopyRow {
-            anchor: self.anchor(&entry, read, 0),
-            ..row_of_copy(read, &seals)
+        let copies = read.into_iter().zip(points).map(|(read, point)| {
+            let row = row_of_copy(&read, point.guid, &seals);
+            // The transaction group is of another pool.
+            let point = SavePoint {
+                txg: 0,
+                ..point.clone()
+            };
+            self.copy(&point, &entry, row, read)
         });
-        Ok(rows.collect())
+        Ok(copies.collect())
     }
 
     fn enter(&self, name: &str) -> Result<()> {
         let step = Some(format!("verifies {name}"));
         self.run.progress.enter(step, Vec::new())
+    }
+
+    /// The row with its anchor. The host chose the state: it is an anchor if it is that of the source, or if a key confirms it.
+    fn copy(
+        &self,
+        point: &SavePoint,
+        source: &Entry,
+        row: CopyRow,
+        read: VerifiedSnapshot,
+    ) -> CopyOfPoint {
+        let is_confirmed = match row.state {
+            CopyCondition::Whole => row.seal != SealFinding::Wrong,
+            CopyCondition::Claimed => row.seal == SealFinding::Right,
+            _ => false,
+        };
+        let anchor = is_confirmed.then(|| self.anchor(source, &read, point.txg));
+        let row = CopyRow {
+            anchor: anchor.flatten(),
+            ..row
+        };
+        CopyOfPoint {
+            guid: point.guid,
+            copy: ReadCopy { row, read },
+        }
     }
 
     /// The state of a copy as an anchor of its source, where it can be compared with the history of seals.
@@ -247,6 +340,40 @@ impl DatasetVerification<'_> {
             seal: read.seal.clone(),
         })
     }
+}
+
+/// A copy, with the guid that the listing of the target has for it.
+struct CopyOfPoint {
+    guid: u64,
+    copy: ReadCopy,
+}
+
+/// The snapshots of the source up to transaction group `txg` that the target does not list.
+fn missing(source: &[SavePoint], target: &[SavePoint], txg: u64) -> Vec<SavePoint> {
+    let at_target = guids(target);
+    let points = source.iter();
+    let points = points.filter(|point| point.txg <= txg && !at_target.contains(&point.guid));
+    points.cloned().collect()
+}
+
+/// The snapshots of the target as if it had those that are missing too, the oldest first. The order of a missing one and of
+/// those that the source has destroyed is not known: the missing one counts as older.
+fn with_missing(
+    source: &[SavePoint],
+    target: &[SavePoint],
+    missing: &[SavePoint],
+) -> Vec<SavePoint> {
+    let txgs: BTreeMap<u64, u64> = source.iter().map(|point| (point.guid, point.txg)).collect();
+    let is_older = |there: &SavePoint, point: &SavePoint| {
+        let txg = txgs.get(&there.guid);
+        txg.is_some_and(|txg| *txg < point.txg)
+    };
+    let mut all = target.to_vec();
+    for point in missing {
+        let last = all.iter().rposition(|there| is_older(there, point));
+        all.insert(last.map_or(0, |last| last + 1), point.clone());
+    }
+    all
 }
 
 fn guids(points: &[SavePoint]) -> BTreeSet<u64> {

@@ -243,17 +243,41 @@ fn copies_are_verified_once_at_a_time_and_the_outcome_is_remembered() {
     let outcome = |failure: Option<&str>| CheckOutcome {
         time: 5,
         failure: failure.map(str::to_owned),
+        newest: false,
+    };
+    let newest = |failure: Option<&str>| CheckOutcome {
+        newest: true,
+        ..outcome(failure)
     };
     let note = |outcome| checks.note(&key(1), CheckKind::Verification, outcome);
     assert!(!note(outcome(None)));
     assert!(note(outcome(Some("lost"))));
     assert!(!note(outcome(Some("lost"))));
+    // The newest copies say nothing of the others.
+    assert!(!note(newest(None)));
+    let attempt = || outcome(Some("no answer"));
+    assert!(checks.note_attempt(&key(1), attempt()));
+    assert!(!checks.note_attempt(&key(1), attempt()));
     checks.note(&key(1), CheckKind::Drill, outcome(None));
     let again = ReplicationTable::new(&Arc::new(StateDir::new(dir.path())));
     let (last, running) = again.checks.view(&key(1));
     assert!(running.is_none());
     assert_eq!(last.verification, Some(outcome(Some("lost"))));
     assert_eq!(last.drill, Some(outcome(None)));
+    assert_eq!(last.attempt, Some(attempt()));
+    assert!(
+        again
+            .checks
+            .note(&key(1), CheckKind::Verification, outcome(None))
+    );
+    assert!(
+        again
+            .checks
+            .note(&key(1), CheckKind::Verification, newest(Some("old")))
+    );
+    let (last, _) = again.checks.view(&key(1));
+    assert_eq!(last.verification, Some(newest(Some("old"))));
+    assert_eq!(last.attempt, None);
     again.checks.forget(&key(1));
     assert_eq!(again.checks.view(&key(1)).0, LastChecks::default());
     table.close();
