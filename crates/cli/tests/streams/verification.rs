@@ -97,7 +97,11 @@ fn a_report_is_checked_later_by_its_anchors() {
     bench.ok("destroy -f tank/a@2");
     let told = bench.ok(&format!("replicate verify --report {file} copy"));
     let rows = table(&told);
-    assert_eq!(rows[0][..4], ["safe/a@2", "whole", "no", "right"], "{told}");
+    assert_eq!(
+        rows[1][..4],
+        ["safe/a@2", "claimed", "no", "right"],
+        "{told}"
+    );
     assert_eq!(rows.len(), 3, "{told}");
     bench
         .place
@@ -155,7 +159,33 @@ fn a_damaged_source_proves_nothing() {
     assert_eq!(done.code, DAMAGED, "{done:?}");
     has(&done.err, "tank/a@2: the source itself is damaged");
     let row: Vec<&str> = table(&done.out).remove(1);
-    assert_eq!(row[..3], ["safe/a@2", "whole", "no"], "{done:?}");
+    assert_eq!(row[..3], ["safe/a@2", "source-damaged", "no"], "{done:?}");
+    has(
+        &bench.ok("replicate status copy"),
+        "the source itself is damaged",
+    );
+}
+
+#[test]
+fn a_snapshot_that_the_target_leaves_out_is_missing_and_the_newest_copy_does_not_end_that() {
+    let bench = needs!(with_copy());
+    bench.ok("destroy -f safe/a@2");
+    let missing = || {
+        let done = bench.place.run(&words("replicate verify copy"));
+        assert_eq!(done.code, DAMAGED, "{done:?}");
+        has(&done.err, "the copy safe/a@2 is missing");
+    };
+    missing();
+    let told = bench.ok("replicate verify --newest copy");
+    assert_eq!(table(&told)[0][..3], ["safe/a@3", "whole", "yes"]);
+    has(
+        &bench.ok("replicate status copy"),
+        "the copy safe/a@2 is missing",
+    );
+    bench.ok("destroy -f tank/a@2");
+    has(&bench.ok("replicate verify copy"), "whole");
+    let status = bench.ok("replicate status copy");
+    has(&status, "all copies are whole");
 }
 
 #[test]
@@ -284,6 +314,10 @@ fn another_host_proves_its_copy_and_a_lie_is_found() {
         "its verification is not understood",
     );
     says("echo hello", OTHER, "its verification is not understood");
+    // An answer that says nothing leaves the finding, and is told.
+    let status = bench.ok("replicate status copy");
+    has(&status, "is mixed: ");
+    has(&status, "; last attempt: ");
     says(
         "head -c 20000000 /dev/zero",
         OTHER,

@@ -396,4 +396,68 @@ mod tests {
         };
         assert_eq!(pair(&held, &read).state, CopyCondition::Unproved);
     }
+
+    #[test]
+    fn a_proof_is_worth_nothing_without_those_before_it() {
+        let held = snapshot(5, [1, 2]);
+        let lost = VerifiedSnapshot {
+            proof: None,
+            lost_count: 1,
+            ..held.clone()
+        };
+        let mut chain = ProofChain::new();
+        let mut states = Vec::new();
+        for read in [&held, &lost, &held] {
+            let row = row_of_pair(&held, read, &CopySeals::NoKey, &mut chain);
+            states.push((row.state, row.proved));
+        }
+        let wanted = [
+            (CopyCondition::Whole, true),
+            (CopyCondition::Damaged, false),
+            (CopyCondition::Unproved, false),
+        ];
+        assert_eq!(states, wanted);
+    }
+
+    #[test]
+    fn a_snapshot_without_a_source_is_only_claimed_and_lies_between_its_neighbours() {
+        let states = |sequences: [u64; 4]| {
+            let copy = |(number, sequence): (usize, u64)| {
+                let read = snapshot(sequence, [sequence as u8, 2]);
+                let row = match number {
+                    0 | 3 => row_of_pair(&read, &read, &CopySeals::NoKey, &mut ProofChain::new()),
+                    _ => row_of_copy(&read, 1, &CopySeals::NoKey),
+                };
+                ReadCopy { row, read }
+            };
+            let mut copies: Vec<ReadCopy> = sequences.into_iter().enumerate().map(copy).collect();
+            check_order(&mut copies);
+            [copies[1].row.state, copies[2].row.state]
+        };
+        let (claimed, replaced) = (CopyCondition::Claimed, CopyCondition::Replaced);
+        assert_eq!(states([1, 2, 3, 4]), [claimed; 2]);
+        // Nothing was written between the snapshots.
+        assert_eq!(states([1, 1, 4, 4]), [claimed; 2]);
+        assert_eq!(states([3, 2, 3, 4]), [replaced, claimed]);
+        assert_eq!(states([1, 2, 5, 4]), [claimed, replaced]);
+        let other = row_of_copy(&snapshot(1, [1, 2]), 9, &CopySeals::NoKey);
+        assert_eq!((other.state, other.guid), (replaced, 1));
+    }
+
+    #[test]
+    fn a_clear_volume_has_the_size_of_its_source() {
+        let clear = |size: u64| {
+            let it = snapshot(5, [1, 2]);
+            let mut input = input_of(&it).unwrap();
+            input.volume = [size, 4096];
+            VerifiedSnapshot {
+                encrypted: false,
+                sealed: hex(&input.to_report()),
+                ..it
+            }
+        };
+        let state = |size| judge(&clear(1 << 20), &clear(size), true).0;
+        assert_eq!(state(1 << 20), CopyCondition::Whole);
+        assert_eq!(state(2 << 20), CopyCondition::Mixed);
+    }
 }

@@ -414,6 +414,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn snapshots_that_the_target_leaves_out_are_missing() {
+        let points = |numbers: &[u64]| -> Vec<SavePoint> {
+            let point = |number: &u64| SavePoint {
+                name: format!("@{number}"),
+                guid: *number,
+                txg: *number,
+            };
+            numbers.iter().map(point).collect()
+        };
+        let guids_of =
+            |points: &[SavePoint]| -> Vec<u64> { points.iter().map(|point| point.guid).collect() };
+        let source = points(&[1, 3, 5, 6, 8]);
+        let gone = missing(&source, &points(&[3, 4, 6]), 6);
+        assert_eq!(guids_of(&gone), [1, 5]);
+        // The source has destroyed 4.
+        let all = with_missing(&source, &points(&[3, 4, 6]), &gone);
+        assert_eq!(guids_of(&all), [1, 3, 5, 4, 6]);
+    }
+
+    #[test]
     fn batches_have_all_snapshots_in_order() {
         let point = |number: usize| SavePoint {
             name: format!("@{}{number}", "x".repeat(200)),
