@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-/// A moment, in seconds since 1970. A date is the beginning of that day, in the time zone of the user.
+/// A moment, in seconds since 1970. A date is the beginning of that day, in the time zone of the user. A number of nine digits or
+/// more is the seconds, as the history of a pool has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeArgument(pub u64);
 
@@ -14,6 +15,11 @@ impl FromStr for TimeArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<TimeArgument, String> {
+        if text.len() >= 9
+            && let Ok(seconds) = text.parse()
+        {
+            return Ok(TimeArgument(seconds));
+        }
         moment_in(&TimeZone::system(), text).map(TimeArgument).ok_or_else(|| {
             "write a date, as in 2027-01-31, or a time, as in 2027-01-31T18:00 or 2027-01-31T17:00Z"
                 .into()
@@ -46,5 +52,6 @@ mod tests {
         for bad in ["", "soon", "2027", "2027-13-01", "1969-01-01", "30d"] {
             assert_eq!(moment_in(&zone, bad), None, "{bad}");
         }
+        assert_eq!("2500000000".parse(), Ok(TimeArgument(2_500_000_000)));
     }
 }

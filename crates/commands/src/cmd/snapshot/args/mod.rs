@@ -289,8 +289,8 @@ EXAMPLES
     strongroom holds tank/home@%
 
 JSON
-  [{\"name\", \"tag\", \"time\", \"until\"}, ...] with times in seconds since 1970, `until` is null without an
-  end.
+  [{\"name\", \"tag\", \"time\", \"until\"}, ...]
+  Times are seconds since 1970; `until` is null without an end.
 
 EXIT CODES
   3 if there is no such snapshot.")]
