@@ -253,6 +253,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
         "strongroom key change --only tank/home            # a new passphrase; the old keys and the sheet open nothing",
         After("typed() { yes 'another horse battery' | \"$@\"; }"),
     ),
+    ("docs/guide/src/retention.md", "wipefs --all /dev/sdX", Not(NO_DISK)),
     ("docs/guide/src/luks.md", "strongroom luks open --token-only /dev/sdb data", Not(NO_DISK)),
     (
         "docs/guide/src/luks.md",
