@@ -1,8 +1,9 @@
 //! Reads ahead: for a reader in order, what follows is read before it is asked for.
 //!
 //! Objects never change, so what was read of one stays right. Random reads get exactly what they ask for, and are not kept.
-//! What a program writes in order is in one object after the other. On the device it is not in order: the pool fills one
-//! empty segment after the other, and a segment has neighbours of another time. So readers are followed in the log.
+//!
+//! Readers are followed in the log, not on the device. A program that writes in order fills one object after the other. On the
+//! device its bytes are apart: the pool fills one empty segment after the other, and a segment has neighbours of another time.
 
 use std::collections::{BTreeMap, VecDeque, btree_map};
 use std::ops::Range;
