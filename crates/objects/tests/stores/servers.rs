@@ -200,3 +200,31 @@ fn azurite_keeps_the_contract() {
     let report = contract::judge(&client);
     assert!(report.is_safe(), "{report:?}");
 }
+
+#[test]
+fn the_testbench_of_google_keeps_the_contract() {
+    let install = "pip install git+https://github.com/googleapis/storage-testbench@e8c8507";
+    let Some(testbench) = program("storage-testbench", install) else {
+        return;
+    };
+    // The Python that has the testbench.
+    let python = testbench.canonicalize().unwrap().with_file_name("python3");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/gcs-testbench");
+    let server = start_until_ready(|| {
+        let [port] = free_ports();
+        let mut command = Command::new(&python);
+        command.arg(&script).arg(port.to_string());
+        let mut server = StoreServer::start(&mut command, port);
+        let client = Client::google(port, "bucket");
+        server.ready(|| client.list("", None, 1).ok())?;
+        Some(server)
+    });
+    let client = Client::google(server.port, "bucket");
+    contract::check(&client);
+    let report = contract::judge(&client);
+    assert!(report.is_safe(), "{report:?}");
+    let lost = Client::google(server.port, "nowhere");
+    let error = lost.list("log/", None, 1).unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    assert!(error.to_string().contains("no such bucket"), "{error}");
+}

@@ -60,6 +60,17 @@ impl Client {
         Client::new(connect_with(&address, &settings(&variables)).unwrap())
     }
 
+    /// A client of a bucket of an emulator of Google on this machine.
+    pub(crate) fn google(port: u16, bucket: &str) -> Client {
+        let emulator = format!("127.0.0.1:{port}");
+        let address = StoreAddress {
+            provider: StoreProvider::Gcs,
+            ..s3_address(bucket)
+        };
+        let variables = settings(&[("STORAGE_EMULATOR_HOST", &emulator)]);
+        Client::new(connect_with(&address, &variables).unwrap())
+    }
+
     pub(crate) fn wait<T: Send>(&self, request: RequestFuture<'_, T>) -> T {
         let mut answer = None;
         self.executor.wait(Box::pin(async {
