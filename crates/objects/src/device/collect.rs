@@ -254,7 +254,6 @@ impl Line {
             let extents = state.history.map.iter();
             extents
                 .filter(|(_, _, is)| group.contains(&is.object))
-                .map(|(offset, len, is)| (offset, len, *is))
                 .collect()
         };
         for extents in extents.chunks(COPIED_RUNS) {

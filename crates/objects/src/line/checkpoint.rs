@@ -8,9 +8,9 @@ use twox_hash::XxHash3_128;
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::extent_map::MapSource;
-use super::history::{DOOMED_MAX, LineHistory};
-use super::log_object::{BatchPart, OBJECT_MAX};
+use super::extent_map::{ExtentMap, MapSource};
+use super::history::{DOOMED_MAX, LineHistory, ObjectRecord};
+use super::log_object::{BatchPart, END_MAX, OBJECT_MAX};
 use super::ranges::NumberSet;
 use super::replay::TOO_MANY;
 
@@ -193,30 +193,36 @@ pub(crate) fn decode(
 
 /// Reads the records of objects. A younger one would be confused with an object that a writer makes later.
 fn read_objects(history: &mut LineHistory, objects: &[ObjectLayout]) -> Result<(), &'static str> {
-    for layout in objects {
+    let last = history.last;
+    let read = objects.iter().map(|layout| {
         let (number, size) = (layout.number.get(), layout.size.get());
-        if !(1..=history.last).contains(&number) {
+        if !(1..=last).contains(&number) {
             return Err("it lists objects that are younger than itself");
         }
         if size > OBJECT_MAX {
             return Err("it lists an object that is larger than any");
         }
-        let object = history.objects.entry(number).or_default();
-        object.size = size;
-        object.is_mark = layout.is_mark.get() != 0;
-        object.batch =
-            BatchPart::from_number(layout.batch.get().into()).ok_or("a newer version made it")?;
-    }
+        let part = BatchPart::from_number(layout.batch.get().into());
+        let record = ObjectRecord {
+            size,
+            is_mark: layout.is_mark.get() != 0,
+            batch: part.ok_or("a newer version made it")?,
+            ..ObjectRecord::default()
+        };
+        Ok((number, record))
+    });
+    history.objects = read.collect::<Result<_, _>>()?;
     Ok(())
 }
 
 fn read_extents(history: &mut LineHistory, extents: &[ExtentLayout]) -> Result<(), &'static str> {
+    let (objects, last) = (&mut history.objects, history.last);
     let mut from = 0;
-    for layout in extents {
+    let read = extents.iter().map(|layout| {
         let (offset, len) = (layout.offset.get(), layout.len.get());
         let end = offset
             .checked_add(len)
-            .filter(|_| len > 0 && offset >= from);
+            .filter(|end| len > 0 && offset >= from && *end <= END_MAX);
         from = end.ok_or("its extents are out of order")?;
         let at = layout.at.get();
         let source = MapSource {
@@ -224,10 +230,10 @@ fn read_extents(history: &mut LineHistory, extents: &[ExtentLayout]) -> Result<(
             at: (at != NO_PLACE).then_some(at),
             origin: layout.origin.get(),
         };
-        if source.origin > history.last {
+        if source.origin > last {
             return Err("an extent of it is younger than itself");
         }
-        let object = history.objects.get_mut(&source.object);
+        let object = objects.get_mut(&source.object);
         let object = object.ok_or("it names an object that it does not list")?;
         match source.at {
             Some(at) if object.size.checked_sub(at.into()) < Some(len) => {
@@ -236,8 +242,9 @@ fn read_extents(history: &mut LineHistory, extents: &[ExtentLayout]) -> Result<(
             Some(_) => object.live += len,
             None => object.zeros += len,
         }
-        history.map.insert(offset, len, source);
-    }
+        Ok((offset, len, source))
+    });
+    history.map = ExtentMap::of_ordered(read)?;
     Ok(())
 }
 
@@ -281,7 +288,6 @@ pub(crate) fn identity(bytes: &[u8]) -> Option<([u8; 16], u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::history::ObjectRecord;
     use crate::line::log_object::{LineEntry, LogKind, Run, RunKind};
 
     fn sample() -> LineHistory {
@@ -350,7 +356,7 @@ mod tests {
             let source = MapSource { object, at, origin };
             move |history: &mut LineHistory| history.map.insert(1 << 40, 64, source)
         };
-        for (at, origin) in [(Some(970), 6), (Some(u32::MAX - 1), 6)] {
+        for (at, origin) in [(Some(970), 6), (Some(OBJECT_MAX as u32), 6)] {
             let is = refusal(extent(6, at, origin));
             assert_eq!(is, "an extent lies outside its object");
         }
@@ -358,6 +364,14 @@ mod tests {
         assert_eq!(is, "an extent of it is younger than itself");
         let is = refusal(extent(4, None, 4));
         assert_eq!(is, "it names an object that it does not list");
+        // No device is so large, and a longer run would not fit into the map.
+        let source = MapSource {
+            object: 6,
+            at: None,
+            origin: 6,
+        };
+        let is = refusal(|history| history.map.insert(END_MAX - 10, 11, source));
+        assert_eq!(is, "its extents are out of order");
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(crate) const RUNS_MAX: usize = 4096;
 const RUNS_LIMIT: usize = 1 << 18;
 /// An object has no more data than this.
 pub(crate) const DATA_MAX: usize = 8 << 20;
+/// No device ends behind this byte.
+pub(crate) const END_MAX: u64 = i64::MAX as u64;
 /// The first read of an object's end takes so many bytes: the footer, the runs of most objects, and all of an object that has
 /// one block for both headers.
 pub(crate) const END_READ: u64 = 12 << 10;
@@ -276,7 +278,7 @@ impl Run {
         let kind = RUN_KINDS.get(layout.kind.get() as usize);
         let kind = *kind.ok_or("it was made by a newer version")?;
         let end = layout.offset.get().checked_add(layout.len.get());
-        end.filter(|_| layout.len.get() > 0)
+        end.filter(|end| layout.len.get() > 0 && *end <= END_MAX)
             .ok_or("a run of it lies nowhere")?;
         Ok(Run {
             kind,

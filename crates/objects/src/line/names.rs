@@ -7,8 +7,8 @@ pub(crate) const LOG: &str = "log/";
 /// The folder of the checkpoints.
 pub(crate) const MAP: &str = "map/";
 
-/// The largest number. No pool has as many objects, and sums of numbers and windows do not overflow.
-const NUMBER_MAX: u64 = 1 << 62;
+/// The largest number that is read. No pool has as many objects: a writer with a thousand in a second needs 2,000 years.
+pub(crate) const NUMBER_MAX: u64 = 1 << 46;
 
 /// The name of a log object.
 pub(crate) fn log(number: u64) -> String {
