@@ -130,25 +130,43 @@ fn a_copy_gives_no_right_to_the_devices_of_the_pool() {
     place.ok("pool labelclear -f {DIR}/old/b");
 }
 
+/// Fills both headers of a device with a byte, all but the labels.
+fn fill_headers(place: &Place, device: &str, byte: u8) {
+    let file = fs::OpenOptions::new().write(true).open(place.path(device));
+    let file = file.unwrap();
+    let size = file.metadata().unwrap().len();
+    let headers = vec![byte; (1 << 20) - 4096];
+    for at in [4096, size - (1 << 20)] {
+        file.write_all_at(&headers, at).unwrap();
+    }
+}
+
+/// A `pool attach` that was cut after the label leaves a device without a superblock.
+#[test]
+fn a_device_that_was_only_labelled_is_taken_by_its_pool() {
+    let place = Place::new();
+    place.ok("pool create -m none -s 64M tank mirror {DIR}/a {DIR}/b {DIR}/c");
+    fs::copy(place.path("c"), place.path("copy")).unwrap();
+    place.ok("pool detach tank {DIR}/c");
+    place.ok("snapshot tank@1");
+    place.ok(&format!("hold --until {UNTIL} keep tank@1"));
+
+    // Other bytes may have been superblocks.
+    fill_headers(&place, "copy", 7);
+    let said = place.fails("pool attach -f tank {DIR}/a {DIR}/copy", BUSY);
+    has(&said, "its state cannot be read");
+
+    fill_headers(&place, "copy", 0);
+    place.ok("pool attach -f tank {DIR}/a {DIR}/copy");
+}
+
 /// A device whose superblocks cannot be read may have retained snapshots.
 #[test]
 fn a_device_without_a_readable_superblock_is_not_taken() {
     let place = Place::new();
     place.pool("tank");
     place.ok("pool export tank");
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .open(place.path("tank.pool"))
-        .unwrap();
-    let size = file.metadata().unwrap().len();
-    for at in [4096, size - (1 << 20)] {
-        let len = if at == 4096 {
-            1 << 20
-        } else {
-            (1 << 20) - 4096
-        };
-        file.write_all_at(&vec![0; len], at).unwrap();
-    }
+    fill_headers(&place, "tank.pool", 0);
     for line in [
         "pool labelclear -f {DIR}/tank.pool",
         "pool create -f -m none new {DIR}/tank.pool",

@@ -305,6 +305,19 @@ impl Member {
         }
     }
 
+    /// Returns whether all bytes of both rings are zeros: the device has a label, and never had a superblock.
+    pub(crate) fn has_empty_rings(&self) -> Result<bool> {
+        let mut ring = vec![0; RING_SLOTS as usize * BLOCK];
+        for copy in COPIES {
+            let offset = self.geometry.superblock(copy, 0);
+            self.device.read_at(offset, &mut ring)?;
+            if ring.iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// The transaction group of the last superblock, if there is one that can be read.
     pub(crate) fn newest_txg(&self) -> Option<u64> {
         let mut found = Vec::new();

@@ -51,6 +51,20 @@ impl Store {
         }
     }
 
+    /// Returns whether no device ever had a superblock. A device that gets its label, and no state before the machine
+    /// stops, is like that.
+    ///
+    /// # Errors
+    /// The failure of a device.
+    pub fn has_empty_rings(&self) -> Result<bool> {
+        for member in self.groups.now().active() {
+            if !member.has_empty_rings()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// The newest superblock of each device, spares left out.
     pub fn newest_superblocks(&self) -> Vec<Newest> {
         let newest = |member: &Arc<Member>| {

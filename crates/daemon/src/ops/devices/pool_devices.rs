@@ -69,7 +69,13 @@ pub(crate) fn refuse_retained(
         return Ok(());
     }
     let path = device.name();
-    let (txg, payload) = newest(device).map_err(|error| unreadable(&path, &error))?;
+    let (txg, payload) = match newest(device) {
+        // A `pool add` or `pool attach` of this pool was cut after the label. The device never held data.
+        Err(store::Error::NoSuperblock) if imported.is_some() && is_only_labelled(device) => {
+            return Ok(());
+        }
+        newest => newest.map_err(|error| unreadable(&path, &error))?,
+    };
     let shown = DeviceRetention::read(txg, &payload).map_err(|error| unreadable(&path, &error))?;
     match imported {
         Some(pool) if pool.went_on_from(&shown) => Ok(()),
@@ -88,6 +94,12 @@ fn unreadable(path: &str, error: &dyn std::error::Error) -> Failure {
          pool, {way_out}"
     );
     Failure::new(FailureKind::Busy, text)
+}
+
+/// Returns whether a device has a label and nothing else.
+fn is_only_labelled(device: &Arc<dyn BlockDevice>) -> bool {
+    let store = Store::open(vec![Arc::clone(device)]);
+    store.is_ok_and(|store| store.has_empty_rings().unwrap_or(false))
 }
 
 /// Reads the newest superblock on a device, if there is one.
