@@ -341,13 +341,14 @@ fn read_records(reader: &ProofReader, batch: &[ProofItem]) -> Vec<Option<Result<
             results.lock()[number] = read;
         }
     };
-    match reader.threads.min(batch.len()) {
-        0 | 1 => work(),
-        threads => std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(work);
+    std::thread::scope(|scope| {
+        for _ in 1..reader.threads.min(batch.len()) {
+            // The caller reads too. So nothing is missing where no more threads can be started.
+            if threads::start_in(scope, "proof", work).is_err() {
+                break;
             }
-        }),
-    }
+        }
+        work();
+    });
     results.into_inner()
 }
