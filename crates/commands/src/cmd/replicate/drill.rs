@@ -6,6 +6,7 @@ use adopt::drill::{DrillOutcome, MountedSnapshot, drill};
 use clap::Args;
 use console::outcome::{Outcome, Result, call_quiet};
 use console::session::{Session, answer, usage};
+use console::show::text::printable;
 use console::show::{json, size};
 use protocol::api::{
     DatasetRow, Failure, FailureKind, MountRow, PropertyValue, ReplicationRow, command,
@@ -240,7 +241,8 @@ fn shown(outcome: &DrillOutcome, common: &CommonSnapshot, as_json: bool) -> Stri
         size::show(outcome.bytes, false)
     );
     text += &match restored {
-        Some(path) => format!("restored: {path}\n"),
+        // Users choose the names of files.
+        Some(path) => format!("restored: {}\n", printable(&path)),
         None => "restored: nothing\n".to_owned(),
     };
     text
@@ -262,6 +264,8 @@ mod tests {
             count: differences.len() as u64,
             ..DrillOutcome::default()
         };
+        let hostile = shown(&outcome(Some("a\x1b[2Jb"), &[]), &common, false);
+        assert!(!hostile.contains('\x1b'), "{hostile:?}");
         let found = |outcome: DrillOutcome| {
             let (note, failure) = findings(&outcome, &common);
             (note, failure.map(|failure| failure.kind))
