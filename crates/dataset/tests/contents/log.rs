@@ -33,6 +33,31 @@ fn after_power_cut(device: &FaultDevice, suite: Option<Suite>) -> (Pool, Arc<Dat
     (pool, files)
 }
 
+/// A dataset that syncs rarely takes little space, and waits for few bytes. One that syncs much gets a larger ring.
+#[test]
+fn a_log_begins_small_and_grows() {
+    let device = fault_device(512 << 20, &FaultClock::new());
+    let suite = Some(Suite::Xaes256Gcm);
+    let pool = create_pool(&device, suite);
+    let files = open_files(&pool, suite, Settings::default(), 2);
+    let ino = make(&files, "file");
+    let before = device.written();
+    files.fsync(ino, false).unwrap();
+    let first = device.written() - before;
+    assert!(first < 6 << 20, "{first} bytes for the first fsync");
+
+    // 24 MiB of entries. A ring of 4 MiB would need a commit for each time that it is full.
+    let before = pool.committed_txg();
+    for round in 0..3072_u64 {
+        let bytes = contents(round, 6000);
+        files.write(ino, round * 6000, &bytes, false).unwrap();
+        files.fsync(ino, false).unwrap();
+    }
+    let commits = pool.committed_txg() - before;
+    assert!((1..6).contains(&commits), "{commits} commits");
+    drop((files, pool));
+}
+
 #[test]
 fn more_than_an_entry_holds_is_durable_too() {
     let device = fault_device(64 << 20, &FaultClock::new());

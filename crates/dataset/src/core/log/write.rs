@@ -26,8 +26,9 @@ const LARGE: usize = 64 << 10;
 const STEPS_MAX: usize = 256 << 10;
 const _: () = assert!(STEPS_MAX < ENTRY_STEPS_MAX && ENTRY_STEPS_MAX < pool::RECORD_MAX as usize);
 
-/// The size of a new log, in bytes.
-const LOG_MIN: u64 = 32 << 20;
+/// The size of a new log, in bytes. The first `fsync` waits until all of it is written once, and a dataset with few of
+/// them needs no more.
+const LOG_MIN: u64 = 4 << 20;
 /// The largest size of a log. It grows while commits are too slow and the pool has free space.
 const LOG_MAX: u64 = 1 << 30;
 

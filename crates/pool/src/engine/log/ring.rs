@@ -8,6 +8,7 @@
 //! they hold no entry.
 
 use std::collections::BTreeSet;
+use std::io::IoSlice;
 
 use store::{Shape, UNIT};
 
@@ -27,6 +28,10 @@ use crate::storage::writer::txg::TxgWriter;
 const FREE_PART: u64 = 16;
 /// The smallest chunk, in bytes.
 const CHUNK_MIN: u32 = 64 << 10;
+/// The chunks of a small ring are as large as this, so that long entries fit. But the ring has four of them.
+const CHUNK_OF_SMALL_RING: u64 = 1 << 20;
+/// The bytes of zeros in one write.
+const FILL_STEP: u32 = 1 << 20;
 
 /// The log of an open dataset.
 pub(crate) struct Ring {
@@ -496,6 +501,7 @@ impl Ring {
         let part = commit.core.space.largest_cell();
         // So that the ring has its size in fewer chunks than a head lists.
         let size = self.wanted * u64::from(part) / (CHUNKS_MAX as u64 - 2);
+        let size = size.max(CHUNK_OF_SMALL_RING.min(self.wanted / 4));
         let mut size = u32::try_from(size).unwrap_or(largest).next_power_of_two();
         size = size.clamp(CHUNK_MIN, largest);
         commit.core.note_log();
@@ -579,13 +585,19 @@ fn find_chunk(commit: &TxgWriter<'_>, bytes: u64, size: u32) -> Result<StoredExt
 
 /// Writes a whole chunk once. In a file, a flush of a block that was never written takes much longer.
 fn fill(commit: &TxgWriter<'_>, chunk: &Chunk) -> Result<()> {
-    static ZEROS: [u8; CHUNK_MIN as usize] = [0; CHUNK_MIN as usize];
+    static ZEROS: [u8; FILL_STEP as usize] = [0; FILL_STEP as usize];
     let store = &commit.core.disk.store;
     for at in (0..chunk.size()).step_by(ZEROS.len()) {
-        let len = (chunk.size() - at).min(CHUNK_MIN);
-        let units: Vec<&[u8]> = ZEROS[..len as usize].chunks(UNIT as usize).collect();
+        let len = (chunk.size() - at).min(FILL_STEP);
+        let zeros = &ZEROS[..len as usize];
         let place = chunk.place(at, len);
-        store.write_each(place.segment(), place.offset(), &units)?;
+        match chunk.shape.has_parity() {
+            true => {
+                let units: Vec<&[u8]> = zeros.chunks(UNIT as usize).collect();
+                store.write_each(place.segment(), place.offset(), &units)?;
+            }
+            false => store.write(place.segment(), place.offset(), &[IoSlice::new(zeros)])?,
+        }
     }
     Ok(())
 }
