@@ -131,7 +131,7 @@ impl ObjectDevice {
     /// # Errors
     /// The store refuses, or does not answer for long.
     pub fn remove(store: Arc<dyn ObjectStore>, executor: Arc<dyn Executor>) -> Result<u64, Error> {
-        let known = finish(&*executor, create::read_facts(&*store));
+        let known = finish(&*executor, create::read_facts((&*store, &*executor)));
         let (facts, checkpoints) = match known {
             Ok((facts, checkpoints)) => (Some(facts), checkpoints),
             Err(error) if error.says_unreadable() => (None, None),
@@ -457,7 +457,8 @@ fn read_line(
     (patience, observer): (&Arc<StorePatience>, OutageObserver),
     older: Option<&Arc<Line>>,
 ) -> Result<Arc<Line>, Error> {
-    let facts = create::within((&*store, &*executor), create::read_facts(&*store));
+    let on = (&*store, &*executor);
+    let facts = create::within(on, create::read_facts(on));
     let (facts, checkpoints) = finish(&*executor, facts)?;
     let how = (LineLimits::of(&facts), random()?);
     let mut line = Line::new(store, executor, facts, how);

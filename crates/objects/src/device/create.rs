@@ -6,14 +6,18 @@ use futures_util::future::{self, Either};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::line::Line;
+use super::outage::FIRST_PAUSE;
 use super::scan::ListedNumbers;
 use crate::line::names;
 use crate::line::pool_object::{self, DeviceFacts};
-use crate::store::{Creation, Executor, ListedObject, ObjectStore};
+use crate::store::{Creation, Executor, ListedObject, ObjectStore, Part};
 use crate::{Error, Result};
 
 /// A store that does not answer is waited for so long by work that nobody has to wait for: opening, removal.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The first read of a device is sent so often, within two seconds. A request that is lost does no harm then, and a
+/// command that looks for pools does not wait long for a store that is away.
+const FIRST_ATTEMPTS: u32 = 6;
 /// The most names in a list.
 const LIST_MAX: usize = 1000;
 /// The number of objects that are removed at the same time.
@@ -66,9 +70,9 @@ pub(super) async fn check(store: &dyn ObjectStore) -> Result<()> {
 /// # Errors
 /// [`Error::NoPool`], [`Error::Damaged`], or a request was refused or not answered.
 pub(super) async fn read_facts(
-    store: &dyn ObjectStore,
+    (store, executor): (&dyn ObjectStore, &dyn Executor),
 ) -> Result<(DeviceFacts, Option<ListedNumbers>)> {
-    let part = store.get(names::POOL, 0..pool_object::SIZE as u64 + 1);
+    let part = read_pool_object(store, executor);
     let page = store.list(names::MAP, None, LIST_MAX);
     let (part, page) = future::join(part, page).await;
     let part = part?;
@@ -88,6 +92,26 @@ pub(super) async fn read_facts(
     };
     let checkpoints = page.and_then(|page| page.into_iter().map(numbered).collect());
     Ok((facts, checkpoints))
+}
+
+/// Reads the object `pool`. The line, which repeats its requests, cannot be there before.
+async fn read_pool_object(
+    store: &dyn ObjectStore,
+    executor: &dyn Executor,
+) -> Result<Option<Part>> {
+    let mut pause = FIRST_PAUSE;
+    let mut attempts = 0;
+    loop {
+        let part = store
+            .get(names::POOL, 0..pool_object::SIZE as u64 + 1)
+            .await;
+        attempts += 1;
+        if attempts == FIRST_ATTEMPTS || !part.as_ref().is_err_and(Error::is_outage) {
+            return part;
+        }
+        executor.sleep(pause).await;
+        pause *= 2;
+    }
 }
 
 /// Removes all objects of a device, the object `pool` last. Objects with other names stay. Returns the number of objects.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use block::{BlockDevice, DeviceAccess};
@@ -23,6 +23,8 @@ use crate::{Error, OutageObserver, Result, StorePatience};
 struct FickleStore {
     store: FrozenStore,
     is_away: Arc<AtomicBool>,
+    /// The number of the first requests that have no answer.
+    lost: AtomicUsize,
 }
 
 impl FickleStore {
@@ -31,7 +33,12 @@ impl FickleStore {
         object: &str,
         answer: RequestFuture<'a, Result<T>>,
     ) -> RequestFuture<'a, Result<T>> {
-        if !self.is_away.load(Ordering::Relaxed) {
+        let one_less = |lost: usize| lost.checked_sub(1);
+        let is_lost = self
+            .lost
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+            .is_ok();
+        if !is_lost && !self.is_away.load(Ordering::Relaxed) {
             return answer;
         }
         let error = Error::Unanswered {
@@ -108,21 +115,34 @@ fn a_look_at_the_line_leaves_the_state_of_a_reader() {
     assert!(!at_once(line.is_current()).expect("a list"));
 }
 
-#[test]
-fn a_reader_that_was_given_up_is_opened_again_and_waits_as_before() {
+/// A pool that was exported, on a store that does not answer the first requests.
+fn fickle(is_away: &Arc<AtomicBool>, lost: usize) -> Arc<FickleStore> {
     let schedule = exported();
-    let guid = FACTS.encode();
     let world = &schedule.stage.world;
-    let pool = (names::POOL.to_owned(), Bytes::from(guid));
+    let pool = (names::POOL.to_owned(), Bytes::from(FACTS.encode()));
     world.state().shelf.objects.extend([pool]);
-    let is_away = Arc::new(AtomicBool::new(false));
-    let store = Arc::new(FickleStore {
+    Arc::new(FickleStore {
         store: FrozenStore {
             world: Arc::clone(world),
             has_checkpoints: true,
         },
-        is_away: Arc::clone(&is_away),
-    });
+        is_away: Arc::clone(is_away),
+        lost: lost.into(),
+    })
+}
+
+#[test]
+fn the_first_requests_of_a_device_are_repeated() {
+    let store = fickle(&Arc::default(), 4);
+    let waits: (_, OutageObserver) = (&Arc::default(), Arc::new(|| ()));
+    let opened = ObjectDevice::open(store, executor(), DeviceAccess::ReadOnly, waits);
+    opened.expect("the store answers soon");
+}
+
+#[test]
+fn a_reader_that_was_given_up_is_opened_again_and_waits_as_before() {
+    let is_away = Arc::new(AtomicBool::new(false));
+    let store = fickle(&is_away, 0);
     let patience = Arc::new(StorePatience::default());
     let is_told = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&is_told);
