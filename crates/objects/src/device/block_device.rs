@@ -155,6 +155,21 @@ impl ObjectDevice {
         removed
     }
 
+    /// Removes all objects of this device, which was opened to be read. Its last writer must have ended before that, and no
+    /// other machine may have taken the line since. It takes the line first, so that this stays so. Returns the number of
+    /// objects.
+    ///
+    /// # Errors
+    /// [`Error::Changed`]: another machine may use the device, and nothing is removed; as [`ObjectDevice::remove`].
+    pub fn remove_unchanged(&self) -> Result<u64, Error> {
+        let line = &self.line;
+        let on = (&*line.store, &*line.executor);
+        finish(&*line.executor, create::within(on, line.take_released()))?;
+        let removed = finish(&*line.executor, create::remove(line));
+        line.end();
+        removed
+    }
+
     /// Opens the device again to read its newest state, with the same store. `None` if this device has that state. Objects
     /// that this device has read are not read again.
     ///

@@ -73,6 +73,18 @@ impl Line {
         taken.inspect_err(|error| self.fail(error.clone()))
     }
 
+    /// Becomes the writer of a line whose last writer has ended, and that nothing was written to since this machine read it.
+    ///
+    /// # Errors
+    /// [`Error::Changed`]: another machine has taken the line, or may have; a request was refused.
+    pub(super) async fn take_released(self: &Arc<Self>) -> Result<()> {
+        let is_released = self.state().history.is_released;
+        match is_released {
+            true => self.take().await,
+            false => Err(self.changed_meanwhile()),
+        }
+    }
+
     /// Becomes the writer of the line also while another machine writes. What that wrote since this one read the line is read
     /// now, so nothing may have been read of the device.
     ///

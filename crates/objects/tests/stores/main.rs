@@ -4,5 +4,6 @@ mod answers;
 mod contract;
 mod defects;
 mod folder;
+mod removal;
 mod servers;
 mod support;

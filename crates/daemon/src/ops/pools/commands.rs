@@ -20,7 +20,7 @@ use crate::ops::datasets::spec::DatasetSpec;
 use crate::ops::devices::commands::keeps_keys;
 use crate::ops::devices::commands::{redundancy, refuse_mixed};
 use crate::ops::devices::new_pool::MadeDevices;
-use crate::ops::devices::stores::object_stores::{is_on_store, keeps_objects, no_heartbeats};
+use crate::ops::devices::stores::object_stores::{is_on_store, no_heartbeats};
 use crate::ops::devices::stores::store_outages::give_up;
 use crate::ops::imports::disk_reservations::{claim_late, explain_unreserved, release_unwanted};
 use crate::ops::imports::last_host::{is_same, refuse_other_host};
@@ -477,16 +477,14 @@ impl Daemon {
         let is_inside = |volume: &str| volume.split('/').next() == Some(name);
         let forgotten = self.forget_offers(&active, is_inside);
         self.forget_ha(&active);
-        let image = image.map(|path| (self.check_own_image(&active, &path), path));
+        let image = image.map(|path| (self.own_image(&active, &path), path));
         close(active, context);
         for device in left.iter().filter(|device| !is_on_store(&device.path)) {
             context.channel.notice(keeps_keys(device));
         }
         self.remove_objects_of(&places, context);
-        match image {
-            Some((Ok(()), path)) => self.remove_objects_of(&[path], context),
-            Some((Err(failure), path)) => context.channel.notice(keeps_objects(&path, &failure)),
-            None => {}
+        if let Some((image, path)) = image {
+            self.remove_image(&path, image, context);
         }
         destroyed.and(forgotten)
     }

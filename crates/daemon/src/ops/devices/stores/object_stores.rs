@@ -133,21 +133,26 @@ impl Daemon {
         Ok(Some(Arc::new(newer)))
     }
 
-    /// Fails if the image at this address is not that of the pool any more: another host may have imported it, and use it.
+    /// The image at this address, if it is that of the pool still: another host may have imported it, and use it.
     ///
     /// # Errors
     /// The store does not answer, or refuses; the image has another history, or belongs to another pool.
-    pub(crate) fn check_own_image(&self, active: &ActivePool, text: &str) -> Result<()> {
+    pub(crate) fn own_image(&self, active: &ActivePool, text: &str) -> Result<Arc<ObjectDevice>> {
         // The connection of the copies may not know yet that another host has written.
         let device = self.open_watched(&ObjectUri::parse(text)?, DeviceAccess::ReadOnly)?;
-        let checked = active.pool.follower().check_own(Arc::new(device));
-        checked.map_err(|error| match error {
-            pool::Error::OtherHistory { .. } => Failure::new(
+        let device = Arc::new(device);
+        let checked = active
+            .pool
+            .follower()
+            .check_own(Arc::<ObjectDevice>::clone(&device));
+        match checked {
+            Ok(()) => Ok(device),
+            Err(pool::Error::OtherHistory { .. }) => Err(Failure::new(
                 FailureKind::Device,
                 "it has changes that this pool does not have: another host uses it",
-            ),
-            error => error.into(),
-        })
+            )),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Makes a device of `size` bytes for a new pool. `made` removes it again if the pool cannot be made.
@@ -293,21 +298,42 @@ impl Daemon {
     /// Removes the objects of the devices of a destroyed pool, and tells the caller.
     pub(crate) fn remove_objects_of(&self, paths: &[String], context: &mut CallerContext<'_>) {
         for path in paths.iter().filter(is_on_store) {
-            let notice = match self.remove_objects(path) {
-                Ok(count) => format!("{count} objects were removed from {path}"),
-                Err(failure) => keeps_objects(path, &failure),
-            };
-            context.channel.notice(notice);
+            tell_removed(path, self.remove_objects(path), context);
         }
+    }
+
+    /// Removes the objects of the image of a destroyed pool, unless another host has imported it since it was opened, and
+    /// tells the caller.
+    pub(crate) fn remove_image(
+        &self,
+        path: &str,
+        image: Result<Arc<ObjectDevice>>,
+        context: &mut CallerContext<'_>,
+    ) {
+        let removed = image.and_then(|image| {
+            let _slot = self.object_devices.reserve(path, USER)?;
+            match image.remove_unchanged() {
+                Err(Error::Changed { .. }) => Err(Failure::new(
+                    FailureKind::Device,
+                    "another host may have imported it",
+                )),
+                removed => Ok(removed?),
+            }
+        });
+        tell_removed(path, removed, context);
     }
 }
 
-/// The notice that objects of a destroyed pool stay.
-pub(crate) fn keeps_objects(path: &str, failure: &Failure) -> String {
-    format!(
-        "objects of the pool stay in {path}: {}; to remove them: strongroom pool labelclear -f {path}",
-        failure.message
-    )
+/// Tells the caller how many objects of a destroyed pool were removed, or that they stay.
+fn tell_removed(path: &str, removed: Result<u64>, context: &mut CallerContext<'_>) {
+    let notice = match removed {
+        Ok(count) => format!("{count} objects were removed from {path}"),
+        Err(failure) => format!(
+            "objects of the pool stay in {path}: {}; to remove them: strongroom pool labelclear -f {path}",
+            failure.message
+        ),
+    };
+    context.channel.notice(notice);
 }
 
 /// Returns whether a device lies in an object store.
