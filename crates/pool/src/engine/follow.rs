@@ -29,6 +29,8 @@ pub(crate) struct FollowProgress {
     pub(crate) problem: Option<String>,
     /// The bytes that were copied since the import.
     pub(crate) copied: u64,
+    /// The number of damaged records that could not be copied since the import, or since a copy of the whole pool.
+    pub(crate) lost: u64,
     /// The time of the last commit, if the pool was imported from its image.
     pub(crate) imported: Option<u64>,
 }

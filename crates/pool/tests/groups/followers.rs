@@ -417,6 +417,28 @@ fn a_record_that_cannot_be_read_now_is_copied_later() {
 }
 
 #[test]
+fn damaged_records_are_counted_until_the_whole_pool_is_copied() {
+    let (devices, pool, _image) = followed();
+    let lost = || pool.follower().info().unwrap().lost;
+    let dataset = pool.open_dataset(1).unwrap();
+    write_to(&pool, &dataset, 20);
+    let addr = dataset.get(ArrayKind::Data, 25).unwrap().place.addr[0];
+    let segment = u64::from(addr.segment().index()) << 20;
+    devices[0].flip(HEADER + segment + u64::from(addr.offset()) + 100, 1);
+    assert!(copy(&pool).unwrap());
+    assert_eq!(lost(), 1);
+    // The next copy does not visit it.
+    write_to(&pool, &dataset, 0);
+    assert!(copy(&pool).unwrap());
+    assert_eq!(lost(), 1);
+    // An empty image gets everything. The record was written anew.
+    write_to(&pool, &dataset, 20);
+    connect(&pool, &BatchDevice::new());
+    assert!(copy(&pool).unwrap());
+    assert_eq!(lost(), 0);
+}
+
+#[test]
 fn an_image_of_a_pool_with_a_checkpoint_has_none() {
     let (_devices, pool, image) = followed();
     pool.make_checkpoint(&origin()).unwrap();

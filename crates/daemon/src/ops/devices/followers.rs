@@ -159,5 +159,6 @@ pub(crate) fn row(pool: &Pool) -> Option<FollowerRow> {
         time: info.time,
         problem: info.problem,
         copied: info.copied,
+        lost: info.lost,
     })
 }

@@ -46,6 +46,8 @@ pub struct FollowerInfo {
     pub problem: Option<String>,
     /// The bytes that were copied since the import.
     pub copied: u64,
+    /// The number of damaged records that could not be copied since the import, or since a copy of the whole pool.
+    pub lost: u64,
 }
 
 impl Pool {
@@ -79,6 +81,7 @@ impl Follower<'_> {
                 .map_or(0, |since| now.saturating_sub(since)),
             problem: progress.problem,
             copied: progress.copied,
+            lost: progress.lost,
         })
     }
 

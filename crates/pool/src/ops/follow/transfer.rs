@@ -114,6 +114,8 @@ impl Follower<'_> {
         progress.has = Some((pinned.txg, pinned.root.time.get()));
         progress.lacks_since = progress.lacks_next;
         progress.copied += copied;
+        let before = if base == 0 { 0 } else { progress.lost };
+        progress.lost = before + walk.lost();
         Ok(true)
     }
 

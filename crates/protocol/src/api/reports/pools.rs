@@ -130,6 +130,9 @@ pub struct FollowerRow {
     pub problem: Option<String>,
     /// The bytes that were copied since the import.
     pub copied: u64,
+    /// The number of damaged records that could not be copied since the import, or since a copy of the whole pool.
+    #[serde(default)]
+    pub lost: u64,
 }
 
 /// A device of a pool.

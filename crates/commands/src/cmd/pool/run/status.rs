@@ -200,6 +200,12 @@ fn followed(follower: &FollowerRow, now: u64) -> Vec<String> {
     if let Some(problem) = &follower.problem {
         lines.push(format!("\tit does not follow now: {problem}"));
     }
+    if follower.lost > 0 {
+        lines.push(format!(
+            "\tdamaged records that it lacks: {}; see 'strongroom explain data-damaged'",
+            follower.lost
+        ));
+    }
     lines
 }
 

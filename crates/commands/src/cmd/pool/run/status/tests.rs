@@ -192,6 +192,31 @@ fn reader() {
 }
 
 #[test]
+fn image() {
+    let mut pool = pool();
+    let mut follower = FollowerRow {
+        path: "s3://bucket/tank".into(),
+        interval: 30,
+        state: "current".into(),
+        behind: 0,
+        txg: Some(7),
+        time: None,
+        problem: None,
+        copied: 0,
+        lost: 0,
+    };
+    pool.follower = Some(follower.clone());
+    let text = report(&pool, false, 0);
+    let line = "follows: s3://bucket/tank has the newest state\n";
+    assert!(text.contains(line) && !text.contains("lacks"), "{text}");
+    follower.lost = 3;
+    pool.follower = Some(follower);
+    let text = report(&pool, false, 0);
+    let line = "damaged records that it lacks: 3; see 'strongroom explain data-damaged'\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn healthy() {
     assert_eq!(
         report(&pool(), false, 0),
