@@ -1,6 +1,6 @@
 //! Finds rows of the table of properties.
 
-use super::row::{Applies, Property, Settable};
+use super::row::{Applies, Property, ReceiveTreatment, Settable};
 use super::table::PROPERTIES;
 
 /// Returns whether only the first dataset of a pool has a property.
@@ -17,6 +17,11 @@ pub fn of_pools() -> impl Iterator<Item = &'static str> {
 }
 
 impl Property {
+    /// Returns whether a stream brings this setting to another machine.
+    pub fn travels(&self) -> bool {
+        self.settable != Settable::Never && self.received == ReceiveTreatment::Kept
+    }
+
     /// The property with a name, whole or short.
     pub fn find(name: &str) -> Option<&'static Property> {
         let mut all = PROPERTIES.iter();

@@ -57,6 +57,12 @@ pub(crate) struct CommandReply {
     pub(crate) notices: Vec<String>,
 }
 
+/// The name under which the places and memory of a token are counted that has its own. No zone has such a name.
+pub(crate) fn own_name(report: &CallerReport) -> Option<String> {
+    let token = report.token.as_ref().filter(|_| report.apart);
+    token.map(|id| format!("token {id}"))
+}
+
 impl ApiCaller {
     /// The user that the daemon knows the caller as.
     ///
@@ -76,7 +82,7 @@ impl ApiCaller {
     pub(crate) fn reserve(&self, size: usize) -> Result<MemoryShare, Problem> {
         let report = self.known()?;
         let account = MemoryAccount {
-            user: (report.uid, report.zone.clone()),
+            user: (report.uid, report.zone.clone().or_else(|| own_name(report))),
             is_admin: report.admin,
         };
         let share = self.memory.take(&account, size, PATIENCE);

@@ -14,6 +14,6 @@ mod secrets;
 mod streams;
 
 pub(crate) use answer::{ApiAnswer, answer};
-pub(crate) use daemon::ApiCaller;
+pub(crate) use daemon::{ApiCaller, own_name};
 pub(crate) use secrets::{LockedText, parse};
 pub(crate) use streams::STREAM_COST;

@@ -12,7 +12,7 @@ use rustix::event::PollFlags;
 use rustix::net::Shutdown;
 use rustls::ServerConfig;
 
-use crate::api::{ApiCaller, STREAM_COST};
+use crate::api::{ApiCaller, STREAM_COST, own_name};
 use crate::http::{Problem, TimedSocket};
 use crate::serve::{SiteContext, Visitor, connection};
 use crate::tls;
@@ -152,9 +152,32 @@ fn stream_place(places: &Arc<ConnectionPlaces>, caller: &ApiCaller) -> Result<Pe
 
 /// A caller, as the one that its places are counted for.
 fn source_of(report: &CallerReport) -> ClientSource {
-    let source = match &report.zone {
-        Some(zone) => ClientSource::tenant(report.uid, zone),
-        None => ClientSource::user(report.uid),
+    let source = match (&report.zone, own_name(report)) {
+        (Some(zone), _) => ClientSource::tenant(report.uid, zone),
+        (None, Some(name)) => ClientSource::tenant(report.uid, &name),
+        (None, None) => ClientSource::user(report.uid),
     };
     source.reserved(report.admin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_of_root_for_a_dataset_takes_no_places_of_others() {
+        let report = |token: Option<&str>, apart| CallerReport {
+            user: "root".into(),
+            uid: 0,
+            admin: false,
+            zone: None,
+            token: token.map(str::to_owned),
+            expires: None,
+            apart,
+        };
+        let source = |token, apart| source_of(&report(token, apart));
+        assert_ne!(source(Some("1a"), true), source(Some("2b"), true));
+        assert_ne!(source(Some("1a"), true), source(None, false));
+        assert_eq!(source(Some("1a"), false), source(Some("2b"), false));
+    }
 }

@@ -135,6 +135,9 @@ EXAMPLES
     strongroom web token create --read-only dashboard
     strongroom web token create --dataset tank/home --commands get,send backup
 
+  One for the jobs of another host that copy to this one:
+    strongroom web token create --dataset backup/nas --receive-only --expires never nas
+
 JSON
   {\"id\", \"token\"}
 
@@ -154,6 +157,12 @@ pub(crate) struct TokenCreate {
     /// Reach this dataset and those below it; the token keeps it when it is renamed
     #[arg(long, value_name = "DATASET", conflicts_with = "zone")]
     pub(crate) dataset: Option<String>,
+    /// Receive sealed streams into --dataset and below, and change nothing else
+    ///
+    /// The token is for a host that sends copies by itself. A thief of it can add snapshots, and destroys, renames and
+    /// reads nothing.
+    #[arg(long, requires = "dataset", conflicts_with_all = ["read_only", "commands"])]
+    pub(crate) receive_only: bool,
     /// Accept these commands, by their names in the HTTP API, such as `get,send`
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) commands: Vec<String>,
@@ -176,8 +185,8 @@ EXAMPLES
 
 JSON
   [{\"id\", \"user\", \"label\", \"zone\": NAME|null, \"scope\": {\"read_only\", \"dataset\": NAME|null,
-  \"commands\": [NAME, ...]}, \"created\", \"expires\": SECONDS|null, \"last_used\": SECONDS|null},
-  ...]; last_used is since the daemon started.")]
+  \"commands\": [NAME, ...], \"receive_only\"}, \"created\", \"expires\": SECONDS|null,
+  \"last_used\": SECONDS|null}, ...]; last_used is since the daemon started.")]
 pub(crate) struct TokenList {
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]

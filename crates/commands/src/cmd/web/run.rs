@@ -89,6 +89,7 @@ fn create(args: TokenCreate, session: &mut Session) -> Result {
             read_only: args.read_only,
             dataset: args.dataset,
             commands: args.commands,
+            receive_only: args.receive_only,
         },
     };
     let made = answer!(session.call(new)?, Token)?;
@@ -152,6 +153,9 @@ fn scope(scope: &TokenScope) -> String {
     }
     if let Some(dataset) = &scope.dataset {
         parts.push(format!("--dataset {dataset}"));
+    }
+    if scope.receive_only {
+        parts.push("--receive-only".to_owned());
     }
     if !scope.commands.is_empty() {
         parts.push(format!("--commands {}", scope.commands.join(",")));

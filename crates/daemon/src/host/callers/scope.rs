@@ -1,5 +1,6 @@
 //! The scope of a token: limits besides the rights of its user.
 
+use protocol::property::Property;
 use serde::{Deserialize, Serialize};
 
 /// Permissions that a token with a dataset never has, whatever its user has. With `allow` a stolen token would live on in
@@ -14,6 +15,9 @@ const NEVER: [&str; 7] = [
     "setuid",
 ];
 
+/// Permissions that a token has that only receives. The settings that a stream may bring are decided apart.
+const RECEIVES: [&str; 4] = ["create", "mount", "receive", "userprop"];
+
 /// The scope of a token, with its dataset bound to the guid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -24,6 +28,8 @@ pub(crate) struct BoundScope {
     pub(crate) dataset: Option<BoundDataset>,
     /// The commands that are accepted; all if empty.
     pub(crate) commands: Vec<String>,
+    /// Sealed streams are received, and nothing else changes. It needs a dataset.
+    pub(crate) receive_only: bool,
 }
 
 /// A dataset that keeps its meaning when it is renamed, and when another one gets its name.
@@ -64,6 +70,77 @@ impl PeerToken {
 
     /// Returns whether a permission is of no use with this token.
     pub(crate) fn denies(&self, permission: &str) -> bool {
+        let is_setting = || Property::find(permission).is_some_and(Property::travels);
         self.has_dataset() && NEVER.contains(&permission)
+            || self.scope.receive_only && !RECEIVES.contains(&permission) && !is_setting()
+    }
+
+    /// Returns whether the token takes sealed streams, and nothing else.
+    pub(crate) fn only_receives(&self) -> bool {
+        self.scope.receive_only
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(receive_only: bool) -> PeerToken {
+        let dataset = BoundDataset {
+            name: "tank/a".into(),
+            pool: 1,
+            guid: 2,
+        };
+        PeerToken {
+            id: "id".into(),
+            scope: BoundScope {
+                dataset: Some(dataset),
+                receive_only,
+                ..BoundScope::default()
+            },
+            is_of_admin: true,
+        }
+    }
+
+    #[test]
+    fn a_token_that_receives_has_no_permission_for_anything_else() {
+        for permission in [
+            "allow",
+            "bookmark",
+            "clone",
+            "destroy",
+            "diff",
+            "hold",
+            "key",
+            "keychange",
+            "keysource",
+            "mountpoint",
+            "promote",
+            "release",
+            "rename",
+            "reservation",
+            "retention",
+            "rollback",
+            "send",
+            "setuid",
+            "sharenfs",
+            "snapshot",
+            "snapshot-schedule",
+            "userquota",
+            "volsize",
+        ] {
+            assert!(token(true).denies(permission), "{permission}");
+        }
+        for permission in [
+            "receive",
+            "create",
+            "mount",
+            "userprop",
+            "compression",
+            "quota",
+        ] {
+            assert!(!token(true).denies(permission), "{permission}");
+        }
+        assert!(token(false).denies("allow") && !token(false).denies("destroy"));
     }
 }

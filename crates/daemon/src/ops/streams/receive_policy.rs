@@ -421,6 +421,9 @@ impl ReceivePolicy for ReceiveRules<'_> {
         txg: u64,
         kept: Option<&[u8]>,
     ) -> std::result::Result<StreamSealer, String> {
+        if self.right.takes_only_sealed() {
+            return Err("the token receives streams as they are sealed: send it with -w".into());
+        }
         let sealing = match self.active.pool.find(self.dataset) {
             Ok(head) => self.seal_for(&head),
             Err(_) => self.seal_new(begin, family, txg, kept),

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
+use crate::host::callers::scope::PeerToken;
 use crate::host::callers::users::Peer;
 use crate::state::callers::context::{CallerContext, forbidden};
 use crate::state::callers::decision::{DatasetGuid, Decide};
@@ -65,6 +66,12 @@ impl<'a> ReceiveRight<'a> {
     /// either.
     pub(crate) fn forbidden(&self) -> Ref<'_, BTreeSet<&'static str>> {
         self.forbidden.borrow()
+    }
+
+    /// Returns whether no key of this machine may seal what arrives.
+    pub(crate) fn takes_only_sealed(&self) -> bool {
+        let token = self.peer.token.as_ref();
+        token.is_some_and(PeerToken::only_receives)
     }
 
     /// Returns whether the dataset did not exist before this receive, and does not yet.

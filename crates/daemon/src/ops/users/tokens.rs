@@ -7,7 +7,7 @@ use protocol::api::{CallerReport, FailureKind, NewToken, TokenRow, command};
 use protocol::characters::is_hidden;
 
 use crate::failure::{Failure, Result};
-use crate::host::callers::scope::{BoundDataset, BoundScope};
+use crate::host::callers::scope::{BoundDataset, BoundScope, PeerToken};
 use crate::host::callers::users::Peer;
 use crate::state::callers::context::CallerContext;
 use crate::state::daemon::Daemon;
@@ -29,6 +29,7 @@ impl Daemon {
             zone: token.as_ref().and_then(|token| token.zone.clone()),
             token: shown.map(|token| token.id.clone()),
             expires: token.and_then(|token| token.expires),
+            apart: shown.is_some_and(PeerToken::gives_all),
         }
     }
 
@@ -75,6 +76,12 @@ impl Daemon {
             );
             return Err(Failure::usage(why));
         }
+        if scope.receive_only
+            && (scope.dataset.is_none() || scope.read_only || !scope.commands.is_empty())
+        {
+            let why = "a token that only receives needs the dataset into which it does, and no other limit";
+            return Err(Failure::usage(why));
+        }
         let dataset = match (&scope.dataset, &new.zone) {
             (None, _) => None,
             (Some(_), Some(_)) => {
@@ -99,6 +106,7 @@ impl Daemon {
             read_only: scope.read_only,
             dataset,
             commands: scope.commands.clone(),
+            receive_only: scope.receive_only,
         })
     }
 

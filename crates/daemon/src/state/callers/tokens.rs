@@ -222,6 +222,7 @@ impl Tokens {
                 read_only: token.scope.read_only,
                 dataset: token.scope.dataset.as_ref().map(|found| found.name.clone()),
                 commands: token.scope.commands.clone(),
+                receive_only: token.scope.receive_only,
             },
             created: token.created,
             expires: token.expires,
@@ -285,12 +286,13 @@ fn has_room(all: &All, uid: u32) -> bool {
     }
 }
 
-/// The hash as the file has it. An older version does not know scopes, and would give the token all rights of its user:
-/// it finds no token with this hash.
+/// The hash as the file has it. An older version does not know scopes, or not this one, and would give the token more
+/// rights: it finds no token with this hash.
 fn kept(hash: &str, scope: &BoundScope) -> String {
-    match scope.is_narrow() {
-        true => format!("scoped {hash}"),
-        false => hash.into(),
+    match (scope.receive_only, scope.is_narrow()) {
+        (true, _) => format!("receive-only {hash}"),
+        (false, true) => format!("scoped {hash}"),
+        (false, false) => hash.into(),
     }
 }
 
@@ -361,19 +363,30 @@ mod tests {
             read_only: true,
             ..BoundScope::default()
         };
-        let whole = tokens.add(0, "", None, None, BoundScope::default());
-        let [whole, narrow] = [
-            whole.unwrap(),
-            tokens.add(0, "", None, None, scope).unwrap(),
-        ];
+        let receiver = BoundScope {
+            receive_only: true,
+            ..BoundScope::default()
+        };
+        let [whole, narrow, receiver] = [BoundScope::default(), scope, receiver]
+            .map(|scope| tokens.add(0, "", None, None, scope).unwrap());
         let again = Tokens::new(&state);
         assert!(again.with_id(&narrow.id).unwrap().scope.read_only);
-        for made in [&whole, &narrow] {
+        assert!(again.with_id(&receiver.id).unwrap().scope.receive_only);
+        for made in [&whole, &narrow, &receiver] {
             assert_eq!(shown(&again, &made.token), Some(made.id.clone()));
         }
         let path = dir.path().join(MEMORY);
         let mut file: serde_json::Value =
             serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        // A version that knows other scopes takes it for a token without limits.
+        for token in file.as_object_mut().unwrap().values_mut() {
+            let scope = token["scope"].as_object_mut().unwrap();
+            scope.remove("receive_only");
+        }
+        std::fs::write(&path, file.to_string()).unwrap();
+        let before = Tokens::new(&state);
+        assert_eq!(shown(&before, &narrow.token), Some(narrow.id.clone()));
+        assert_eq!(shown(&before, &receiver.token), None);
         for token in file.as_object_mut().unwrap().values_mut() {
             token.as_object_mut().unwrap().remove("scope");
         }

@@ -72,6 +72,7 @@ requests! {
     /// Make a token. A caller that shows it has the rights of its user.
     TokenCreate: Changes, "web token create" [
         "--commands" scope.commands.list(), "--dataset" scope.dataset, "--read-only" scope.read_only,
+        "--receive-only" scope.receive_only,
         "--user" user, "--zone" zone, label,
     ] {
         /// The user; the caller if absent.

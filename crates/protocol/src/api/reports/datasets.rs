@@ -249,6 +249,9 @@ pub struct CallerReport {
     pub token: Option<String>,
     /// The end of the token, in seconds since 1970.
     pub expires: Option<u64>,
+    /// True if the token has places and memory of its own, so that it takes none from other tokens.
+    #[serde(default)]
+    pub apart: bool,
 }
 
 /// A token.
@@ -283,6 +286,8 @@ pub struct TokenScope {
     pub dataset: Option<String>,
     /// The commands that are accepted, by the names of the HTTP API; all if empty.
     pub commands: Vec<String>,
+    /// Only sealed streams are received, into the dataset and below it. Nothing else is changed.
+    pub receive_only: bool,
 }
 
 /// A token that was just made.

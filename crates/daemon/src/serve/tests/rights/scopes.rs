@@ -1,5 +1,7 @@
 //! Tokens with a scope: each kind of scope takes rights away for each command, and gives none.
 
+use std::collections::BTreeSet;
+
 use protocol::api::{CommandDefinition, Effect, TokenScope};
 use secret::Secret;
 
@@ -192,4 +194,89 @@ fn a_token_keeps_its_dataset_by_guid() {
     ));
     assert!(site.ask_as(&peer, &get(&["tank/web/moved"])).is_ok());
     assert!(is_refused(&site.ask_as(&peer, &get(&["tank/web/fs"]))));
+}
+
+fn receiver(site: &Site) -> Peer {
+    let scope = TokenScope {
+        receive_only: true,
+        ..of_dataset("tank/web/fs")
+    };
+    root_with(site, scope)
+}
+
+/// The requests of an intruder who has everything of the host that sends copies: about the dataset of the token, about its
+/// neighbours, and about the machine.
+#[test]
+fn a_token_that_receives_does_nothing_else() {
+    let site = Site::new(&ZONES[..1]);
+    let peer = receiver(&site);
+    let before = site.state();
+    let all = samples::about("tank/web/fs", "tank/web/to");
+    let within = samples::about("tank/web/fs", "tank/web/fs");
+    let all = all.into_iter().chain(within);
+    let mut accepted = BTreeSet::new();
+    for command in all.chain(samples::of_the_machine()) {
+        let outcome = site.ask_as(&peer, &command);
+        if !is_refused(&outcome) {
+            accepted.insert(command.name());
+        }
+        assert_eq!(site.state(), before, "{command:?}");
+    }
+    let expected = ["get", "receive-abandon", "verify", "whoami"].map(String::from);
+    assert_eq!(accepted, BTreeSet::from(expected));
+}
+
+#[test]
+fn a_token_that_receives_lists_copies_and_adds_to_them() {
+    let site = Site::new(&ZONES[..1]);
+    let peer = receiver(&site);
+    let listing = |props: &[&str]| request!({"get": {"names": ["tank/web/fs"], "snapshots": true, "bookmarks": true, "props": props}});
+    let sees = [
+        "type",
+        "guid",
+        "createtxg",
+        "receive_resume_token",
+        "origin",
+    ];
+    let listed = names_in(site.ask_as(&peer, &listing(&sees)));
+    assert!(listed.iter().all(|name| name.starts_with("tank/web/fs")));
+    for props in [&[][..], &["used"], &["guid", "keysource"], &["all"]] {
+        assert!(
+            is_refused(&site.ask_as(&peer, &listing(props))),
+            "{props:?}"
+        );
+    }
+    let receive = |change: serde_json::Value| {
+        let mut fields = serde_json::json!({"target": "tank/web/fs/new", "naming": "exact", "props": [], "exclude": [], "no_mount": true, "resumable": true});
+        for (name, value) in change.as_object().unwrap() {
+            fields[name] = value.clone();
+        }
+        let command = request!({ "receive": fields });
+        is_refused(&site.ask_as(&peer, &command))
+    };
+    assert!(!receive(serde_json::json!({})));
+    for more in [
+        serde_json::json!({"target": "tank/web/to/new"}),
+        serde_json::json!({"force": true}),
+        serde_json::json!({"no_mount": false}),
+        serde_json::json!({"naming": "path"}),
+        serde_json::json!({"props": [["readonly", "off"]]}),
+        serde_json::json!({"exclude": ["canmount"]}),
+    ] {
+        assert!(receive(more.clone()), "{more}");
+    }
+    for wrong in [
+        serde_json::json!({"receive_only": true}),
+        serde_json::json!({"receive_only": true, "dataset": "tank/web/fs", "read_only": true}),
+        serde_json::json!({"receive_only": true, "dataset": "tank/web/fs", "commands": ["get"]}),
+    ] {
+        let root = Peer {
+            uid: 0,
+            is_admin: true,
+            ..site.delegate(|_| false)
+        };
+        let new = request!({"token-create": {"label": "", "scope": wrong}});
+        let failure = site.ask_as(&root, &new).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Usage);
+    }
 }
