@@ -25,9 +25,7 @@ serve!(
     |_| NameEffect::Alone,
     |it, check| check.need_all(&it.names, it.recursive, &["destroy", "mount"]),
     |it, view| view.change_all(&mut it.names),
-    |it, daemon, context| daemon
-        .prune(&it.names, it.recursive, it.dry_run, context)
-        .map(Reply::Names)
+    |it, daemon, context| daemon.prune(it, context).map(Reply::Names)
 );
 
 serve!(

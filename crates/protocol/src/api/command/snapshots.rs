@@ -14,7 +14,7 @@ requests! {
     }
 
     /// Destroy the snapshots that the schedules of datasets no longer keep.
-    Prune: Changes, "snapshot --prune" ["-n" dry_run, "-r" recursive, names] {
+    Prune: Changes, "snapshot --prune" ["--keep" keep, "-n" dry_run, "-r" recursive, names] {
         /// The datasets.
         #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
@@ -24,6 +24,9 @@ requests! {
         /// Only say what would go.
         #[serde(default)]
         dry_run: bool,
+        /// The snapshots to keep, in the words of `snapshot-schedule`, in place of the schedules of the datasets.
+        #[serde(default)]
+        keep: Option<String>,
     }
 
     /// Take a dataset back to a snapshot.

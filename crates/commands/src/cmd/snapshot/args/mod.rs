@@ -39,6 +39,9 @@ EXAMPLES
     strongroom snapshot --prune -n -r tank/home
     strongroom snapshot --prune -r tank/home
 
+  A copy that another host sends has no schedule; keep a year of its days:
+    strongroom snapshot --prune -r --keep daily:365 backup/home
+
 JSON
   With --prune, an array of names.
 
@@ -56,6 +59,9 @@ pub(crate) struct Snapshot {
     /// With --prune, only show what would be destroyed
     #[arg(short = 'n', requires = "prune")]
     pub(crate) dry_run: bool,
+    /// With --prune, what is kept, in place of snapshot-schedule: hourly:24,daily:30
+    #[arg(long, value_name = "SCHEDULE", requires = "prune")]
+    pub(crate) keep: Option<String>,
     /// The snapshots to create; with --prune, datasets
     #[arg(value_name = "DATASET@SNAPSHOT|DATASET", required = true)]
     pub(crate) names: Vec<String>,

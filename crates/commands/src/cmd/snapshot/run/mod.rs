@@ -31,7 +31,7 @@ fn prune(args: Snapshot, session: &mut Session) -> Result {
         true => "would destroy",
         false => "destroyed",
     };
-    let command = request!(args, Prune: names, recursive, dry_run);
+    let command = request!(args, Prune: names, recursive, dry_run, keep);
     let names = call_names(session, command)?;
     if session.json {
         return Ok(Outcome::text(json::show(&names)));

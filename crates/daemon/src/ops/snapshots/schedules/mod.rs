@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use pool::{DatasetWith, Entry, Error, Origin};
+use protocol::api::command;
 
 use crate::failure::{Failure, Result};
 use crate::state::callers::context::CallerContext;
@@ -64,6 +65,29 @@ impl ActivePool {
             Some(ScheduledDataset { dataset, schedule })
         });
         Ok(all.collect())
+    }
+
+    /// A dataset, and with `recursive` those below it, as if they had this schedule.
+    fn by_one_schedule(
+        &self,
+        entry: &Arc<Entry>,
+        recursive: bool,
+        schedule: &SnapshotSchedule,
+    ) -> Result<Vec<ScheduledDataset>> {
+        let heads = match recursive {
+            true => self.heads_below(entry)?,
+            false => vec![Arc::clone(entry)],
+        };
+        let scheduled = heads.into_iter().map(|entry| {
+            let dataset = DatasetWith {
+                name: self.pool.name_of(entry.id)?,
+                entry,
+                value: String::new(),
+            };
+            let schedule = schedule.clone();
+            Ok(ScheduledDataset { dataset, schedule })
+        });
+        scheduled.collect()
     }
 
     /// Makes the snapshots of one kind, all at the same moment.
@@ -154,17 +178,28 @@ fn own_origin(text: String) -> Origin {
     }
 }
 
+/// The schedule that a command names.
+fn kept(keep: &str) -> Result<SnapshotSchedule> {
+    let schedule = SnapshotSchedule::parse(keep).filter(|_| keep != "none");
+    schedule.ok_or_else(|| {
+        Failure::usage(format!(
+            "--keep '{keep}': write it as the property {PROPERTY}, such as hourly:24,daily:30"
+        ))
+    })
+}
+
 impl Daemon {
-    /// Prunes the snapshots of datasets by their schedules; with `dry_run` it destroys none. Returns the names.
+    /// Prunes the snapshots of datasets by their schedules, or by that of the command; with `dry_run` it destroys none.
+    /// Returns the names.
     pub(crate) fn prune(
         &self,
-        names: &[String],
-        recursive: bool,
-        dry_run: bool,
+        it: &command::Prune,
         context: &CallerContext<'_>,
     ) -> Result<Vec<String>> {
+        let (recursive, dry_run) = (it.recursive, it.dry_run);
+        let keep = it.keep.as_deref().map(kept).transpose()?;
         let mut gone = Vec::new();
-        for name in names {
+        for name in &it.names {
             let (active, entry) = self.find(name)?;
             if entry.is_snapshot() {
                 return Err(Failure::usage(format!(
@@ -173,15 +208,22 @@ impl Daemon {
             }
             let _admin = active.lock(context.decision)?;
             active.same(&entry, name, context.decision)?;
-            let below = format!("{name}/");
-            let mut scheduled = active.scheduled()?;
-            scheduled.retain(|one| {
-                one.dataset.entry.id == entry.id
-                    || recursive && one.dataset.name.starts_with(&below)
-            });
+            let scheduled = match &keep {
+                Some(keep) => active.by_one_schedule(&entry, recursive, keep)?,
+                None => {
+                    let below = format!("{name}/");
+                    let mut scheduled = active.scheduled()?;
+                    scheduled.retain(|one| {
+                        one.dataset.entry.id == entry.id
+                            || recursive && one.dataset.name.starts_with(&below)
+                    });
+                    scheduled
+                }
+            };
             if scheduled.is_empty() {
                 return Err(Failure::other(format!(
-                    "'{name}' has no {PROPERTY}; to give it one: strongroom set {PROPERTY}=daily:30 {name}"
+                    "'{name}' has no {PROPERTY}; to give it one: strongroom set {PROPERTY}=daily:30 {name}; to prune a \
+                     copy: strongroom snapshot --prune --keep daily:30 {name}"
                 )));
             }
             gone.extend(match dry_run {
