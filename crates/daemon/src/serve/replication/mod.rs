@@ -13,11 +13,10 @@ mod marks;
 mod owner;
 mod pipe;
 mod plan;
-mod remote_rows;
+mod remote;
 mod run;
 mod scheduler;
 mod side;
-mod ssh;
 mod verification;
 
 pub(crate) use scheduler::start;

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::serve::replication::listing::{ListedDataset, datasets_in, listing_of};
 use crate::serve::replication::owner::{JobOwner, unexpected};
 use crate::serve::replication::pipe::PipeEnd;
-use crate::serve::replication::ssh::SshHost;
+use crate::serve::replication::remote::SshHost;
 use crate::state::callers::channel::DataChannel;
 use crate::state::replication::job::ReplicationJob;
 use crate::state::replication::progress::RunProgress;

@@ -1,8 +1,7 @@
-//! The target of a job on another host: runs `strongroom` there, by the program `ssh`.
+//! Programs that speak with another host for a run, such as `ssh`.
 //!
-//! The program runs as the owner of the job, with the owner's keys and settings of `ssh`, and never asks anything. It
-//! gets no variable from a caller. The names in its command are quoted for the shell of the other host. Everything that
-//! comes back may be forged: it is parsed with limits, and decides only what is sent of the job's own source.
+//! A program runs as the owner of the job, in the owner's home, with no variable from a caller. It is ended when the run
+//! is to stop. What it says may come from the other host: it has a limit, and nothing in it is for a terminal.
 
 use std::io::Read;
 use std::net::Shutdown;
@@ -17,34 +16,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use protocol::accounts;
-use protocol::api::{DatasetRow, FailureKind, VerifiedSnapshot};
+use protocol::api::FailureKind;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::failure::{Failure, Result};
 use crate::serve::replication::pipe::PipeEnd;
-use crate::serve::replication::remote_rows::{LISTING_MAX, rows_of};
-use crate::serve::replication::verification::remote::verified_of;
+use crate::serve::replication::remote::rows::LISTING_MAX;
 use crate::state::callers::channel::DataChannel;
 use crate::state::replication::job::ReplicationJob;
 use crate::state::replication::progress::RunProgress;
-use crate::state::replication::target::SshTarget;
 
-/// The program, unless the environment of the daemon names another one.
-const PROGRAM: &str = "/usr/bin/ssh";
-/// The variable of the daemon that names the program. It is not the variable of a caller.
-const VARIABLE: &str = "STRONGROOM_SSH";
-/// The options of each connection. Without an answer for a minute a connection ends.
-const OPTIONS: [&str; 6] = [
-    "BatchMode=yes",
-    "ClearAllForwardings=yes",
-    "ConnectTimeout=30",
-    "PermitLocalCommand=no",
-    "ServerAliveInterval=15",
-    "ServerAliveCountMax=4",
-];
-/// The begin of a command on the other host. Ordinary users use root's daemon, unless their environment names another.
-const REMOTE: &str = r#"strongroom --socket "${STRONGROOM_SOCKET:-/run/strongroom/socket}""#;
 /// The longest message of the program, in bytes.
 const MESSAGE_MAX: u64 = 2 << 10;
 /// A program whose connections are closed gets this long to end.
@@ -53,19 +35,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_AT_STOP: Duration = Duration::from_secs(5);
 /// The time between two looks whether the run is to stop.
 const LOOK: Duration = Duration::from_millis(250);
-/// The exit code of `ssh` if there was no connection, and that of a shell without the program.
-const NO_CONNECTION: i32 = 255;
-const NO_PROGRAM: i32 = 127;
 
-/// Another host.
-pub(super) struct SshHost {
-    target: SshTarget,
-    program: PathBuf,
+/// Programs of the owner of a job, for one other host.
+pub(super) struct OwnerPrograms {
+    /// The name of the other host, for people.
+    host: String,
     uid: u32,
     gid: u32,
-    user: String,
+    pub(super) user: String,
     home: PathBuf,
     progress: Arc<RunProgress>,
+    /// Exit codes that are not those of `strongroom`.
+    pub(super) meanings: Vec<(i32, String)>,
 }
 
 /// A program that runs, in a process group of its own.
@@ -80,17 +61,17 @@ struct RunningProgram {
     messages: JoinHandle<String>,
 }
 
-impl SshHost {
+impl OwnerPrograms {
     pub(super) fn new(
-        target: &SshTarget,
+        host: &str,
         job: &ReplicationJob,
         progress: &Arc<RunProgress>,
-    ) -> Result<SshHost> {
+    ) -> Result<OwnerPrograms> {
         let own = rustix::process::geteuid();
         if !own.is_root() && own.as_raw() != job.owner {
             return Err(Failure::new(
                 FailureKind::Permission,
-                "only root's daemon can use ssh as another user",
+                "only root's daemon can speak with another host as another user",
             ));
         }
         let none = || {
@@ -99,57 +80,21 @@ impl SshHost {
         };
         let mut all = accounts::accounts().map_err(|_| none())?;
         let account = all.remove(&job.owner).ok_or_else(none)?;
-        let program = std::env::var_os(VARIABLE).map(PathBuf::from);
-        Ok(SshHost {
-            target: target.clone(),
-            program: program
-                .filter(|program| program.is_absolute())
-                .unwrap_or_else(|| PROGRAM.into()),
+        Ok(OwnerPrograms {
+            host: host.to_owned(),
             uid: job.owner,
             gid: account.gid,
             home: account.home.into(),
             user: account.name,
             progress: Arc::clone(progress),
+            meanings: Vec::new(),
         })
     }
 
-    /// The rows of a listing of the other host.
-    pub(super) fn list(&self, name: &str, recursive: bool) -> Result<Vec<DatasetRow>> {
-        let depth = if recursive { "-r" } else { "-d 1" };
-        let columns = "name,guid,createtxg,receive_resume_token,origin";
-        let words = format!("--json list {depth} -t all -o {columns} {}", quoted(name));
-        let text = self.ask(&words)?;
-        rows_of(&text).ok_or_else(|| self.failed("its listing is not understood"))
-    }
-
-    /// Carries out a command whose answer does not matter.
-    pub(super) fn order(&self, words: &str, names: &[&str]) -> Result<()> {
-        let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
-        self.ask(&format!("{words} {}", names.join(" "))).map(drop)
-    }
-
-    /// Has the other host read snapshots.
-    pub(super) fn verify(
-        &self,
-        names: &[String],
-        challenge: &str,
-    ) -> Result<Vec<VerifiedSnapshot>> {
-        let quoted: Vec<String> = names.iter().map(|name| quoted(name)).collect();
-        let words = format!("--json verify --challenge {challenge} {}", quoted.join(" "));
-        let (text, ended) = self.answer(&words)?;
-        match (verified_of(&text, names), ended) {
-            (Some(rows), Ok(())) => Ok(rows),
-            // It names what is damaged.
-            (Some(rows), Err(failure)) if failure.kind == FailureKind::Damaged => Ok(rows),
-            (_, Err(failure)) => Err(failure),
-            (None, Ok(())) => Err(self.failed("its verification is not understood")),
-        }
-    }
-
-    /// Has the other host receive a stream that `send` writes.
+    /// Has a program take a stream that `send` writes.
     pub(super) fn receive(
         &self,
-        name: &str,
+        command: Command,
         said: String,
         limit: Option<u64>,
         send: impl FnOnce(Arc<dyn DataChannel>) -> Result<()>,
@@ -158,9 +103,8 @@ impl SshHost {
         let out = PipeEnd::sending(here, &self.progress, limit);
         let end = Arc::clone(&out) as Arc<dyn DataChannel>;
         self.progress.enter(Some(said), vec![Arc::clone(&end)])?;
-        let words = format!("receive -s {}", quoted(name));
         let stdin = Stdio::from(OwnedFd::from(there));
-        let running = self.start(&words, stdin, Stdio::null(), &out)?;
+        let running = self.start(command, stdin, Stdio::null(), &out)?;
         let sent = send(Arc::clone(&end));
         // After a failure the host sees that the stream ends too early, and keeps what came.
         if sent.is_err() {
@@ -176,19 +120,19 @@ impl SshHost {
     }
 
     /// Carries out a command, and returns its output.
-    fn ask(&self, words: &str) -> Result<String> {
-        let (text, ended) = self.answer(words)?;
+    pub(super) fn ask(&self, command: Command) -> Result<String> {
+        let (text, ended) = self.answer(command)?;
         ended.map(|()| text)
     }
 
     /// Carries out a command. Returns its output, and how it ended.
-    fn answer(&self, words: &str) -> Result<(String, Result<()>)> {
+    pub(super) fn answer(&self, command: Command) -> Result<(String, Result<()>)> {
         let (here, there) = UnixStream::pair().map_err(|error| self.failed(&error.to_string()))?;
         let input = PipeEnd::receiving(here);
         let end = Arc::clone(&input) as Arc<dyn DataChannel>;
         self.progress.enter(None, vec![Arc::clone(&end)])?;
         let stdout = Stdio::from(OwnedFd::from(there));
-        let running = self.start(words, Stdio::null(), stdout, &input)?;
+        let running = self.start(command, Stdio::null(), stdout, &input)?;
         let mut text = Vec::new();
         let read = end.reader().and_then(|reader| {
             let mut reader = reader.take(LISTING_MAX + 1);
@@ -213,17 +157,18 @@ impl SshHost {
     /// Starts the program. `end` is the end of its data connection here.
     fn start(
         &self,
-        words: &str,
+        mut command: Command,
         stdin: Stdio,
         stdout: Stdio,
         end: &Arc<PipeEnd>,
     ) -> Result<RunningProgram> {
+        let command_name = PathBuf::from(command.get_program());
         let failed = |error: std::io::Error| {
-            let program = self.program.display();
+            let program = command_name.display();
             self.failed(&format!("{program} cannot be started: {error}"))
         };
         let (stderr, there) = UnixStream::pair().map_err(failed)?;
-        let mut command = self.command(words);
+        self.as_owner(&mut command);
         command
             .stdin(stdin)
             .stdout(stdout)
@@ -246,20 +191,8 @@ impl SshHost {
         }
     }
 
-    /// The program with its arguments, for the owner of the job.
-    fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(&self.program);
-        command.arg("-T");
-        for option in OPTIONS {
-            command.args(["-o", option]);
-        }
-        if let Some(port) = self.target.port {
-            command.args(["-p", &port.to_string()]);
-        }
-        if let Some(user) = &self.target.user {
-            command.args(["-l", user]);
-        }
-        command.args(["--", &self.target.host, &format!("{REMOTE} {words}")]);
+    /// Gives a program the user, the place and the variables that it runs with.
+    fn as_owner(&self, command: &mut Command) {
         command
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
@@ -272,7 +205,6 @@ impl SshHost {
             // This gives up the groups of root too.
             command.uid(self.uid).gid(self.gid);
         }
-        command
     }
 
     /// Waits for the end of a program whose connections are closed.
@@ -291,13 +223,11 @@ impl SshHost {
         };
         match status.code().filter(|_| !was_killed) {
             Some(0) => Ok(()),
-            Some(NO_CONNECTION) => Err(self.failed(&format!(
-                "no connection by ssh as the user {}: {told}",
-                self.user
-            ))),
-            Some(NO_PROGRAM) => Err(self.failed(&format!("there is no strongroom there: {told}"))),
-            Some(code) => Err(Failure::new(kind_of(code), self.failed(&told).message)),
-            None => Err(self.failed(&format!("ssh was ended: {told}"))),
+            Some(code) => Err(match self.meanings.iter().find(|known| known.0 == code) {
+                Some((_, meaning)) => self.failed(&format!("{meaning}: {told}")),
+                None => Failure::new(kind_of(code), self.failed(&told).message),
+            }),
+            None => Err(self.failed(&format!("the program for it was ended: {told}"))),
         }
     }
 
@@ -317,8 +247,8 @@ impl SshHost {
         }
     }
 
-    fn failed(&self, why: &str) -> Failure {
-        Failure::other(format!("{}: {why}", self.target.host))
+    pub(super) fn failed(&self, why: &str) -> Failure {
+        Failure::other(format!("{}: {why}", self.host))
     }
 }
 
@@ -366,6 +296,7 @@ fn messages(mut stderr: impl Read) -> String {
     let _ = std::io::copy(&mut stderr, &mut std::io::sink());
     let told = String::from_utf8_lossy(&told);
     let lines = told.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = lines.map(|line| line.strip_prefix("strongroom: ").unwrap_or(line));
     let line = lines.collect::<Vec<_>>().join("; ");
     line.chars()
         .filter(|c| !protocol::characters::is_hidden(*c))
@@ -384,34 +315,9 @@ fn kind_of(code: i32) -> FailureKind {
     found.unwrap_or(Other)
 }
 
-/// A word for the shell of the other host. Nothing in it has a meaning there.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_has_no_meaning_for_the_shell() {
-        for name in [
-            "a b",
-            "a'b",
-            "$(touch x)",
-            "`touch x`",
-            "a;b",
-            "-n",
-            "a\\'b",
-            "'",
-            "*",
-            "\"$HOME\"",
-        ] {
-            let script = format!("printf %s {}", quoted(name));
-            let done = Command::new("sh").args(["-c", &script]).output().unwrap();
-            assert_eq!(String::from_utf8(done.stdout).unwrap(), name);
-        }
-    }
 
     #[test]
     fn messages_are_one_line() {
