@@ -26,6 +26,7 @@
 //! | `session` | who asks: tokens and cookies |
 //! | `serve` | one connection |
 //! | `tls` | the certificate, and connections under TLS |
+//! | `remote` | requests to a site on another host |
 //! | `listen` | the sockets, and the processes that serve them |
 
 mod api;
@@ -34,11 +35,13 @@ mod guard;
 mod http;
 mod listen;
 mod memory;
+mod remote;
 mod serve;
 mod session;
 mod shape;
 mod tls;
 
+pub use remote::RemoteSite;
 pub use tls::IdentityFiles;
 
 pub use listen::{

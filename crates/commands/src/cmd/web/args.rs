@@ -81,6 +81,35 @@ EXAMPLES
         /// The process that started it
         parent: u32,
     },
+    /// Send one request to the site of another host
+    ///
+    /// A job of `strongroom replicate` with a target by https starts a process like this for each request, as the user
+    /// of the job.
+    #[command(
+        hide = true,
+        after_help = "\
+EXAMPLES
+  List the datasets of a token:
+    strongroom web call --token /root/nas.token nas.example:8443 get \\
+      '/v1/datasets?properties=guid'"
+    )]
+    Call(SiteCall),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SiteCall {
+    /// The file with the token
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token: PathBuf,
+    /// The authorities of the certificate, as PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// The address of the site, as HOST:PORT
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: String,
+    /// The request: get PATH, post COMMAND BODY, or receive QUERY with the stream as input
+    #[arg(value_name = "REQUEST", required = true, num_args = 2..=3)]
+    pub(crate) request: Vec<String>,
 }
 
 /// Create, list and revoke tokens for the network

@@ -12,7 +12,7 @@ use console::show::{json, time};
 use console::values;
 use protocol::api::{Command, Failure, FailureKind, TokenRow, TokenScope, command};
 
-use crate::cmd::web::args::{Token, TokenCreate, TokenList, Web, WebCommand};
+use crate::cmd::web::args::{SiteCall, Token, TokenCreate, TokenList, Web, WebCommand};
 
 pub(crate) fn run(args: Web, session: &mut Session) -> Result {
     match args.command {
@@ -30,7 +30,39 @@ pub(crate) fn run(args: Web, session: &mut Session) -> Result {
             }
             Ok(Outcome::done())
         }
+        Some(WebCommand::Call(args)) => call(args),
     }
+}
+
+/// Sends a request to the site of another host.
+fn call(args: SiteCall) -> Result {
+    let wrong = || usage(format!("'{}' is not HOST:PORT", args.address));
+    let (host, port) = args.address.rsplit_once(':').ok_or_else(wrong)?;
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let site = web::RemoteSite {
+        host: bare.unwrap_or(host).to_owned(),
+        port: port.parse().map_err(|_| wrong())?,
+        token: args.token,
+        authorities: args.ca,
+    };
+    let words: Vec<&str> = args.request.iter().map(String::as_str).collect();
+    let answer = match words[..] {
+        ["get", path] => site.get(path)?,
+        ["post", name, body] => site.command(name, body)?,
+        ["receive", query] => {
+            site.receive(query, &mut std::io::stdin().lock())?;
+            return Ok(Outcome::done());
+        }
+        _ => {
+            return Err(usage(
+                "a request is get PATH, post COMMAND BODY or receive QUERY",
+            ));
+        }
+    };
+    let text = String::from_utf8(answer).map_err(|_| other("the answer is not text"))?;
+    Ok(Outcome::text(text))
 }
 
 fn serve(args: &Web, session: &mut Session) -> Result {
