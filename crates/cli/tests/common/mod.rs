@@ -195,6 +195,24 @@ impl Place {
         self.daemon.as_ref().expect("a daemon").id()
     }
 
+    /// The number of threads of the daemon that carry out commands.
+    pub fn commands(&self) -> usize {
+        let tasks = format!("/proc/{}/task", self.pid());
+        let is_command = |entry: std::io::Result<std::fs::DirEntry>| {
+            let name = std::fs::read_to_string(entry.unwrap().path().join("comm"));
+            name.is_ok_and(|name| name == "command\n")
+        };
+        let tasks = std::fs::read_dir(tasks).unwrap();
+        tasks.map(is_command).filter(|is| *is).count()
+    }
+
+    /// Waits until the daemon has ended all commands.
+    pub fn until_idle(&self) {
+        while self.commands() > 0 {
+            std::thread::yield_now();
+        }
+    }
+
     /// Kills the daemon, as a crash does, if it still runs.
     pub fn kill(&mut self) {
         let mut child = self.daemon.take().expect("a daemon");

@@ -2,10 +2,13 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/servers/web.rs"]
+mod site;
 
 mod estimates;
 mod forgeries;
 mod jobs;
+mod jobs_https;
 mod jobs_ssh;
 mod origin;
 mod plain;

@@ -134,24 +134,6 @@ fn chunk(stream: &mut impl Write, bytes: &[u8]) {
     stream.write_all(&chunk).unwrap();
 }
 
-/// The number of threads of the daemon that carry out commands.
-fn commands(place: &Place) -> usize {
-    let tasks = format!("/proc/{}/task", place.pid());
-    let is_command = |entry: std::io::Result<std::fs::DirEntry>| {
-        let name = std::fs::read_to_string(entry.unwrap().path().join("comm"));
-        name.is_ok_and(|name| name == "command\n")
-    };
-    let tasks = std::fs::read_dir(tasks).unwrap();
-    tasks.map(is_command).filter(|is| *is).count()
-}
-
-/// Waits until the daemon has ended all commands.
-fn until_idle(place: &Place) {
-    while commands(place) > 0 {
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn streams_go_from_pool_to_pool() {
     let bench = needs!(Bench::new());
@@ -321,7 +303,7 @@ fn hostile_streams_end_and_leave_nothing() {
     assert_eq!(other.status, 200, "{other:?}");
     // It goes away, and what came stays.
     drop(slow);
-    until_idle(place);
+    place.until_idle();
     let token = bench.ok("get -H -o value receive_resume_token safe/b");
     assert!(token.len() > 10, "{token}");
     bench.ok("receive -A safe/b");
@@ -336,9 +318,9 @@ fn hostile_streams_end_and_leave_nothing() {
     lazy.write_all(head.as_bytes()).unwrap();
     lazy.read_exact(&mut [0; 15]).unwrap();
     assert_eq!(sends(socket, &of("tank/a@1", json!({}))).status, 200);
-    assert!(commands(place) > 0);
+    assert!(place.commands() > 0);
     drop(lazy);
-    until_idle(place);
+    place.until_idle();
     // If the key goes in the middle, the answer is cut.
     let mut cut = UnixStream::connect(socket).unwrap();
     let mut clear = of("tank/a@2", json!({}));

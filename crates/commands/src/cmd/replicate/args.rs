@@ -103,6 +103,10 @@ EXAMPLES
     strongroom set snapshot-schedule=hourly:24 tank/home
     strongroom replicate add long --keep hourly:9999 tank/home backup/long
 
+  To a host that takes copies and lets nobody destroy them from here; the token is made there:
+    strongroom replicate add far --token file:///etc/strongroom/far.token \\
+      tank/home https://nas.example:8443/backup/home
+
 EXIT CODES
   2 for a wrong value; 3 if there is no such dataset; 4 if the dataset has a job of this name; 6 if
   a right is missing.")]
@@ -122,13 +126,22 @@ pub(crate) struct JobAdd {
     /// The hours in which the job runs by itself, in the time of the machine [default: all]
     #[arg(long, value_name = "HH:MM-HH:MM")]
     pub(crate) window: Option<String>,
+    /// The file with the token for a target by https, as file:///PATH
+    ///
+    /// The user of the job reads it at each run. Other users must not be able to. On the other host:
+    /// `strongroom web token create --receive-only --dataset POOL/DATASET LABEL`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token: Option<String>,
+    /// The authorities of the certificate of a target by https, as file:///PATH, in PEM form [default: the system's]
+    #[arg(long, value_name = "FILE", requires = "token")]
+    pub(crate) ca: Option<String>,
     /// The name of the job
     #[arg(value_name = "JOB")]
     pub(crate) name: String,
     /// The dataset to copy
     #[arg(value_name = "SOURCE")]
     pub(crate) source: String,
-    /// The dataset that becomes the copy
+    /// The dataset that becomes the copy: POOL/DATASET, or ssh:// or https://HOST[:PORT]/POOL/DATASET
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
 }
@@ -155,7 +168,7 @@ STATES
 
 JSON
   [{\"name\", \"source\", \"target\", \"owner\", \"state\", \"every\", \"recursive\", \"keep\", \"limit\",
-  \"window\", \"newest\", \"lag\", \"last_run\", \"step\", \"sent\", \"total\", \"rate\", \"error\",
+  \"window\", \"token\", \"ca\", \"newest\", \"lag\", \"last_run\", \"step\", \"sent\", \"total\", \"rate\", \"error\",
   \"verification\": {\"time\", \"failure\", \"newest\"} or null, \"attempt\" and \"drill\": the same}, ...]
   with times in seconds and sizes in bytes. \"newest\" is true if only the newest copies were read.
   \"attempt\" is a later verification that found nothing out, such as one without an answer.")]

@@ -14,7 +14,7 @@ pub(crate) fn run(args: ReplicateCommand, session: &mut Session) -> Result {
     match args {
         ReplicateCommand::Add(args) => call_quiet(
             session,
-            request!(args, ReplicateAdd: name, source, target, every, recursive, keep, limit, window),
+            request!(args, ReplicateAdd: name, source, target, every, recursive, keep, limit, window, token, ca),
         ),
         ReplicateCommand::List(args) => list(args, session),
         ReplicateCommand::Status(args) => status(&args, session),
@@ -104,6 +104,8 @@ fn status(args: &JobStatus, session: &mut Session) -> Result {
         row.limit.map(|limit| format!("{}/s", shown(limit))),
     );
     add("hours", row.window.clone());
+    add("token", row.token.clone());
+    add("ca", row.ca.clone());
     add("copied to", row.newest.map(time::history));
     add("lag", Some(lag(&row)));
     add("last run", row.last_run.map(time::history));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pool::Entry;
+use pool::{Entry, PROPERTY_MAX};
 use protocol::accounts::user_name;
 use protocol::api::{FailureKind, JobChange, command};
 use protocol::characters::is_hidden;
@@ -44,6 +44,8 @@ impl Daemon {
             keep: it.keep.clone(),
             limit: it.limit,
             window: it.window.clone(),
+            token: it.token.clone(),
+            ca: it.ca.clone(),
             paused: false,
         };
         job.check()?;
@@ -68,7 +70,14 @@ impl Daemon {
             )));
         }
         jobs.push(job.clone());
-        context.check_texts(&active, ReplicationJob::to_text(&jobs)?.len())?;
+        let text = ReplicationJob::to_text(&jobs)?;
+        if text.len() > PROPERTY_MAX {
+            return Err(Failure::usage(format!(
+                "the jobs of '{}' have too much text together; use shorter names of files, or remove a job first",
+                it.source
+            )));
+        }
+        context.check_texts(&active, text.len())?;
         store(&active, &it.source, &jobs, context)?;
         self.replications
             .accept(&key_of(&active, &source, &job), &job)?;

@@ -126,6 +126,8 @@ impl Daemon {
             keep: job.keep.clone(),
             limit: job.limit,
             window: job.window.clone(),
+            token: job.token.clone(),
+            ca: job.ca.clone(),
             newest: lag.newest,
             lag: lag.lag,
             last_run: view.last_run,

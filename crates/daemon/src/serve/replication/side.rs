@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::serve::replication::listing::{ListedDataset, datasets_in, listing_of};
 use crate::serve::replication::owner::{JobOwner, unexpected};
 use crate::serve::replication::pipe::PipeEnd;
-use crate::serve::replication::remote::SshHost;
+use crate::serve::replication::remote::{HttpsSite, SshHost};
 use crate::state::callers::channel::DataChannel;
 use crate::state::replication::job::ReplicationJob;
 use crate::state::replication::progress::RunProgress;
@@ -21,8 +21,15 @@ pub(super) struct TargetSide {
     owner: JobOwner,
     progress: Arc<RunProgress>,
     limit: Option<u64>,
-    /// The other host; `None` for this machine.
-    host: Option<SshHost>,
+    place: CopyPlace,
+}
+
+/// The way to a target.
+enum CopyPlace {
+    /// A pool of this machine.
+    Here,
+    Ssh(SshHost),
+    Https(HttpsSite),
 }
 
 impl TargetSide {
@@ -35,9 +42,14 @@ impl TargetSide {
             owner: owner.clone(),
             progress: Arc::clone(progress),
             limit: job.limit,
-            host: match job.place()? {
-                ReplicationTarget::Local(_) => None,
-                ReplicationTarget::Ssh(target) => Some(SshHost::new(&target, job, progress)?),
+            place: match job.place()? {
+                ReplicationTarget::Local(_) => CopyPlace::Here,
+                ReplicationTarget::Ssh(target) => {
+                    CopyPlace::Ssh(SshHost::new(&target, job, progress)?)
+                }
+                ReplicationTarget::Https(target) => {
+                    CopyPlace::Https(HttpsSite::new(&target, job, progress)?)
+                }
             },
         })
     }
@@ -45,15 +57,16 @@ impl TargetSide {
     /// Returns whether a clone can be received as a clone: by root, in a pool of this machine. Others may not see what it
     /// would be a clone of.
     pub(super) fn takes_clones(&self) -> bool {
-        self.host.is_none() && self.owner.is_admin()
+        matches!(self.place, CopyPlace::Here) && self.owner.is_admin()
     }
 
     /// The datasets with this name and below it. There are none if there is no dataset of this name, or none that the
     /// owner may see.
     pub(super) fn list(&self, name: &str, recursive: bool) -> Result<Vec<ListedDataset>> {
-        let rows = match &self.host {
-            Some(host) => host.list(name, recursive),
-            None => self
+        let rows = match &self.place {
+            CopyPlace::Ssh(host) => host.list(name, recursive),
+            CopyPlace::Https(site) => site.list(name, recursive),
+            CopyPlace::Here => self
                 .owner
                 .call(listing_of(name, recursive))
                 .and_then(dataset_rows),
@@ -75,9 +88,10 @@ impl TargetSide {
 
     /// Throws away what an interrupted receive left.
     pub(super) fn abandon(&self, name: &str) -> Result<()> {
-        match &self.host {
-            Some(host) => host.order("receive -A", &[name]),
-            None => {
+        match &self.place {
+            CopyPlace::Ssh(host) => host.order("receive -A", &[name]),
+            CopyPlace::Https(site) => site.abandon(name),
+            CopyPlace::Here => {
                 let target = name.to_owned();
                 self.owner
                     .call(command::ReceiveAbandon { target })
@@ -88,9 +102,13 @@ impl TargetSide {
 
     /// Renames a copy.
     pub(super) fn rename(&self, from: &str, to: &str) -> Result<()> {
-        match &self.host {
-            Some(host) => host.order("rename", &[from, to]),
-            None => {
+        match &self.place {
+            CopyPlace::Ssh(host) => host.order("rename", &[from, to]),
+            CopyPlace::Https(site) => {
+                let what = format!("the source of '{from}' was renamed");
+                site.refuse(&what, &format!("strongroom rename {from} {to}"))
+            }
+            CopyPlace::Here => {
                 let rename = command::Rename {
                     from: from.to_owned(),
                     to: to.to_owned(),
@@ -105,19 +123,24 @@ impl TargetSide {
 
     /// Destroys a snapshot, on this machine only if it is still the one with this guid.
     pub(super) fn destroy(&self, name: &str, guid: u64) -> Result<()> {
-        match &self.host {
-            Some(host) => host.order("destroy -f", &[name]),
-            None => self.owner.destroy_same(name, guid),
+        match &self.place {
+            CopyPlace::Ssh(host) => host.order("destroy -f", &[name]),
+            CopyPlace::Https(site) => {
+                let what = format!("'{name}' is to be destroyed");
+                site.refuse(&what, &format!("strongroom destroy {name}"))
+            }
+            CopyPlace::Here => self.owner.destroy_same(name, guid),
         }
     }
 
     /// Sends a stream to a dataset. `said` is the step, for people.
     pub(super) fn receive(&self, send: command::Send, name: &str, said: String) -> Result<()> {
-        match &self.host {
-            Some(host) => host.receive(name, said, self.limit, |data| {
-                self.owner.call_with_data(send, data).map(drop)
-            }),
-            None => self.receive_here(send, name, said),
+        let sending =
+            |data: Arc<dyn DataChannel>| self.owner.call_with_data(send.clone(), data).map(drop);
+        match &self.place {
+            CopyPlace::Ssh(host) => host.receive(name, said, self.limit, sending),
+            CopyPlace::Https(site) => site.receive(name, said, self.limit, sending),
+            CopyPlace::Here => self.receive_here(send, name, said),
         }
     }
 
@@ -127,9 +150,10 @@ impl TargetSide {
         names: &[String],
         challenge: &str,
     ) -> Result<Vec<VerifiedSnapshot>> {
-        match &self.host {
-            Some(host) => host.verify(names, challenge),
-            None => verify_here(&self.owner, &self.progress, names.to_vec(), challenge),
+        match &self.place {
+            CopyPlace::Ssh(host) => host.verify(names, challenge),
+            CopyPlace::Https(site) => site.verify(names, challenge),
+            CopyPlace::Here => verify_here(&self.owner, &self.progress, names.to_vec(), challenge),
         }
     }
 

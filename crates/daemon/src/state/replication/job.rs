@@ -6,6 +6,7 @@
 
 use pool::Entry;
 use protocol::api::FailureKind;
+use protocol::characters::is_hidden;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
@@ -27,6 +28,9 @@ const TARGET_MAX: usize = 300;
 const USER_MAX: usize = 64;
 /// The shortest and the longest time between two runs, in seconds.
 const EVERY: std::ops::RangeInclusive<u64> = 60..=366 * 24 * 3600;
+/// The begin of the name of a file, and the most bytes of it.
+const FILE: &str = "file://";
+const FILE_MAX: usize = 200;
 /// The least bytes that a job may be limited to, in a second.
 const LIMIT_LEAST: u64 = 1 << 10;
 
@@ -64,8 +68,20 @@ pub(crate) struct ReplicationJob {
     /// The hours in which it runs by itself ([`DayWindow`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) window: Option<String>,
+    /// The file with the token of a target by HTTPS, as `file:///PATH`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<String>,
+    /// The file with the authorities of the certificate of such a target; those of the system if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ca: Option<String>,
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) paused: bool,
+}
+
+/// The files that a target by HTTPS needs, by their paths.
+pub(crate) struct SiteFiles {
+    pub(crate) token: String,
+    pub(crate) authorities: Option<String>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -137,7 +153,34 @@ impl ReplicationJob {
             ));
         }
         self.day_window()?;
-        self.schedule().map(drop)
+        self.schedule()?;
+        match self.place()? {
+            ReplicationTarget::Https(_) => self.files().map(drop),
+            _ if self.token.is_none() && self.ca.is_none() => Ok(()),
+            _ => Err(Failure::usage(
+                "--token and --ca are for a target https://HOST/POOL/DATASET",
+            )),
+        }
+    }
+
+    /// The files that a target by HTTPS needs.
+    pub(crate) fn files(&self) -> Result<SiteFiles> {
+        let token = self.token.as_deref().ok_or_else(|| {
+            Failure::usage(
+                "a target https://HOST/POOL/DATASET needs --token file:///PATH; to make a token on that host: strongroom \
+                 web token create --receive-only --dataset POOL/DATASET LABEL",
+            )
+        })?;
+        if self.keep.is_some() {
+            return Err(Failure::usage(
+                "a job by https destroys nothing at its target, so there is no --keep; on the host of the copy: strongroom \
+                 snapshot --prune --keep SCHEDULE DATASET",
+            ));
+        }
+        Ok(SiteFiles {
+            token: path_of(token)?,
+            authorities: self.ca.as_deref().map(path_of).transpose()?,
+        })
     }
 
     /// Refuses a job whose owner is another user now, or was removed. `user` is the name that the number has now.
@@ -190,6 +233,18 @@ impl ReplicationJob {
     }
 }
 
+/// The path in the name of a file.
+fn path_of(name: &str) -> Result<String> {
+    let path = name.strip_prefix(FILE).filter(|path| {
+        path.starts_with('/') && path.len() <= FILE_MAX && !path.chars().any(is_hidden)
+    });
+    path.map(str::to_owned).ok_or_else(|| {
+        Failure::usage(format!(
+            "'{name}' is no file: write file:///PATH, with at most {FILE_MAX} bytes"
+        ))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,7 +260,42 @@ mod tests {
             keep: Some("hourly:24,daily:7".into()),
             limit: Some(10 << 20),
             window: Some("22:00-06:00".into()),
+            token: None,
+            ca: None,
             paused: false,
+        }
+    }
+
+    /// A job by HTTPS.
+    fn far() -> ReplicationJob {
+        ReplicationJob {
+            target: "https://host:8443/backup/home".into(),
+            keep: None,
+            token: Some("file:///etc/token".into()),
+            ca: Some("file:///etc/ca.pem".into()),
+            ..job()
+        }
+    }
+
+    #[test]
+    fn a_target_by_https_has_a_token_and_prunes_nothing() {
+        far().check().unwrap();
+        let files = far().files().unwrap();
+        assert_eq!(files.token, "/etc/token");
+        assert_eq!(files.authorities.as_deref(), Some("/etc/ca.pem"));
+        let wrong: [fn(&mut ReplicationJob); 7] = [
+            |job| job.token = None,
+            |job| job.token = Some("/etc/token".into()),
+            |job| job.token = Some("file://token".into()),
+            |job| job.token = Some("file:///a\nb".into()),
+            |job| job.ca = Some(format!("file:///{}", "x".repeat(FILE_MAX))),
+            |job| job.keep = Some("daily:7".into()),
+            |job| job.target = "ssh://host/backup/home".into(),
+        ];
+        for (number, change) in wrong.into_iter().enumerate() {
+            let mut job = far();
+            change(&mut job);
+            assert!(job.check().is_err(), "{number}");
         }
     }
 

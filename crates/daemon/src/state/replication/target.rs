@@ -9,8 +9,11 @@ use pool::DatasetName;
 
 use crate::failure::{Failure, Result};
 
-/// The begin of a target on another host.
+/// The begin of a target on another host, by `ssh` and by its HTTPS API.
 const SSH: &str = "ssh://";
+const HTTPS: &str = "https://";
+/// The port of a target by HTTPS that names none.
+const HTTPS_PORT: u16 = 443;
 /// The most bytes of the name of a host or user.
 const NAME_MAX: usize = 255;
 
@@ -19,8 +22,18 @@ const NAME_MAX: usize = 255;
 pub(crate) enum ReplicationTarget {
     /// A dataset of a pool of this machine.
     Local(String),
-    /// A dataset of another host.
+    /// A dataset of another host, by `ssh`.
     Ssh(SshTarget),
+    /// A dataset of another host, by its HTTPS API.
+    Https(HttpsTarget),
+}
+
+/// A dataset of another host with a site on the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HttpsTarget {
+    pub(crate) host: String,
+    port: Option<u16>,
+    dataset: String,
 }
 
 /// A dataset of another host.
@@ -36,6 +49,10 @@ impl ReplicationTarget {
     pub(crate) fn parse(text: &str) -> Result<ReplicationTarget> {
         let target = match text.strip_prefix(SSH) {
             Some(rest) => SshTarget::parse(rest).map(ReplicationTarget::Ssh),
+            None if text.starts_with(HTTPS) => {
+                let target = HttpsTarget::parse(&text[HTTPS.len()..]);
+                target.map(ReplicationTarget::Https)
+            }
             None if text.contains("://") => None,
             None => {
                 check_dataset(text)?;
@@ -44,7 +61,8 @@ impl ReplicationTarget {
         };
         let target = target.ok_or_else(|| {
             Failure::usage(format!(
-                "the target '{text}' is neither a dataset nor ssh://[USER@]HOST[:PORT]/POOL/DATASET"
+                "the target '{text}' is neither a dataset, nor ssh://[USER@]HOST[:PORT]/POOL/DATASET, nor \
+                 https://HOST[:PORT]/POOL/DATASET"
             ))
         })?;
         check_dataset(target.dataset())?;
@@ -56,6 +74,7 @@ impl ReplicationTarget {
         match self {
             ReplicationTarget::Local(dataset) => dataset,
             ReplicationTarget::Ssh(target) => &target.dataset,
+            ReplicationTarget::Https(target) => &target.dataset,
         }
     }
 
@@ -63,7 +82,7 @@ impl ReplicationTarget {
     pub(crate) fn local_pool(&self) -> Option<&str> {
         match self {
             ReplicationTarget::Local(dataset) => dataset.split('/').next(),
-            ReplicationTarget::Ssh(_) => None,
+            ReplicationTarget::Ssh(_) | ReplicationTarget::Https(_) => None,
         }
     }
 }
@@ -83,6 +102,7 @@ impl fmt::Display for ReplicationTarget {
         match self {
             ReplicationTarget::Local(dataset) => f.write_str(dataset),
             ReplicationTarget::Ssh(target) => target.fmt(f),
+            ReplicationTarget::Https(target) => target.fmt(f),
         }
     }
 }
@@ -94,25 +114,7 @@ impl SshTarget {
             Some((user, place)) => (Some(user), place),
             None => (None, place),
         };
-        let (host, port) = match place.strip_prefix('[') {
-            Some(rest) => {
-                let (host, after) = rest.split_once(']')?;
-                let is_address = host.parse::<std::net::Ipv6Addr>().is_ok();
-                (is_address.then_some(host)?, after)
-            }
-            None => {
-                let end = place.find(':').unwrap_or(place.len());
-                let (host, after) = place.split_at(end);
-                (is_word(host).then_some(host)?, after)
-            }
-        };
-        let port = match port.strip_prefix(':') {
-            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-                Some(digits.parse().ok().filter(|port| *port > 0)?)
-            }
-            None if port.is_empty() => None,
-            _ => return None,
-        };
+        let (host, port) = host_and_port(place)?;
         if !user.is_none_or(is_word) {
             return None;
         }
@@ -131,13 +133,72 @@ impl fmt::Display for SshTarget {
         if let Some(user) = &self.user {
             write!(f, "{user}@")?;
         }
+        write_place(f, &self.host, self.port)?;
+        write!(f, "/{}", self.dataset)
+    }
+}
+
+/// The name or address in `HOST[:PORT]`, with the port if there is one.
+fn host_and_port(place: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match place.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']')?;
+            let is_address = host.parse::<std::net::Ipv6Addr>().is_ok();
+            (is_address.then_some(host)?, after)
+        }
+        None => {
+            let end = place.find(':').unwrap_or(place.len());
+            let (host, after) = place.split_at(end);
+            (is_word(host).then_some(host)?, after)
+        }
+    };
+    let port = match port.strip_prefix(':') {
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some(digits.parse().ok().filter(|port| *port > 0)?)
+        }
+        None if port.is_empty() => None,
+        _ => return None,
+    };
+    Some((host, port))
+}
+
+/// Writes `HOST[:PORT]`.
+fn write_place(f: &mut fmt::Formatter<'_>, host: &str, port: Option<u16>) -> fmt::Result {
+    match host.contains(':') {
+        true => write!(f, "[{host}]")?,
+        false => f.write_str(host)?,
+    }
+    match port {
+        Some(port) => write!(f, ":{port}"),
+        None => Ok(()),
+    }
+}
+
+impl HttpsTarget {
+    fn parse(text: &str) -> Option<HttpsTarget> {
+        let (place, dataset) = text.split_once('/')?;
+        let (host, port) = host_and_port(place)?;
+        Some(HttpsTarget {
+            host: host.into(),
+            port,
+            dataset: dataset.into(),
+        })
+    }
+
+    /// The host and the port, as `HOST:PORT`.
+    pub(crate) fn place(&self) -> String {
+        let port = self.port.unwrap_or(HTTPS_PORT);
         match self.host.contains(':') {
-            true => write!(f, "[{}]", self.host)?,
-            false => f.write_str(&self.host)?,
+            true => format!("[{}]:{port}", self.host),
+            false => format!("{}:{port}", self.host),
         }
-        if let Some(port) = self.port {
-            write!(f, ":{port}")?;
-        }
+    }
+}
+
+impl fmt::Display for HttpsTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HTTPS)?;
+        write_place(f, &self.host, self.port)?;
         write!(f, "/{}", self.dataset)
     }
 }
@@ -163,6 +224,9 @@ mod tests {
             "ssh://ann@host.example.org:2222/backup/a b",
             "ssh://ann@[2001:db8::1]/backup",
             "ssh://[::1]:22/backup/home",
+            "https://host/backup/home",
+            "https://host.example.org:8443/backup/a b",
+            "https://[2001:db8::1]:8443/backup",
         ] {
             let target = ReplicationTarget::parse(text).unwrap();
             assert_eq!(target.to_string(), text);
@@ -173,6 +237,16 @@ mod tests {
         };
         assert_eq!((ssh.user.as_deref(), &*ssh.host), (Some("ann"), "host"));
         assert_eq!((ssh.port, &*ssh.dataset), (Some(22), "backup/home"));
+        for (text, place) in [
+            ("https://host/backup", "host:443"),
+            ("https://[::1]:8443/backup", "[::1]:8443"),
+        ] {
+            let target = ReplicationTarget::parse(text).unwrap();
+            let ReplicationTarget::Https(https) = target else {
+                panic!("{target}");
+            };
+            assert_eq!(https.place(), place);
+        }
     }
 
     #[test]
@@ -198,6 +272,11 @@ mod tests {
             "ssh://host/backup/x@1",
             "ssh://host/backup/a\nb",
             "http://host/backup",
+            "https://host",
+            "https://ann@host/backup",
+            "https://-h/backup",
+            "https://host:x/backup",
+            "https://host/backup/x@1",
         ] {
             assert!(ReplicationTarget::parse(text).is_err(), "{text:?}");
         }

@@ -5,13 +5,15 @@ use crate::api::arguments::{JobChange, each_once};
 requests! {
     /// Add a job that copies a dataset to a target.
     ReplicateAdd: Changes, "replicate add" [
-        "-R" recursive, "--every" every_text(), "--keep" keep, "--limit" limit, "--window" window, name, source, target,
+        "-R" recursive, "--ca" ca, "--every" every_text(), "--keep" keep, "--limit" limit, "--token" token,
+        "--window" window, name, source, target,
     ] {
         /// The name of the job.
         name: String,
         /// The dataset that is copied.
         source: String,
-        /// The dataset that becomes the copy, or `ssh://[USER@]HOST[:PORT]/POOL/DATASET`.
+        /// The dataset that becomes the copy, `ssh://[USER@]HOST[:PORT]/POOL/DATASET`, or
+        /// `https://HOST[:PORT]/POOL/DATASET`.
         target: String,
         /// The seconds between two runs.
         every: u64,
@@ -27,6 +29,13 @@ requests! {
         /// The hours in which the job runs by itself, as `22:00-06:00` in the time of the machine.
         #[serde(default)]
         window: Option<String>,
+        /// The file with the token for a target by HTTPS, as `file:///PATH`. The owner of the job reads it at each run.
+        #[serde(default)]
+        token: Option<String>,
+        /// The file with the authorities of the certificate of such a target, as `file:///PATH`; those of the system if
+        /// absent.
+        #[serde(default)]
+        ca: Option<String>,
     }
 
     /// Pause, resume or remove a job.

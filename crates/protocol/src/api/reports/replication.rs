@@ -25,6 +25,12 @@ pub struct ReplicationRow {
     pub limit: Option<u64>,
     /// The hours in which the job runs by itself.
     pub window: Option<String>,
+    /// The file with the token for a target by HTTPS. The token itself is not known.
+    #[serde(default)]
+    pub token: Option<String>,
+    /// The file with the authorities of such a target.
+    #[serde(default)]
+    pub ca: Option<String>,
     /// The time of the newest snapshot that was copied, in seconds since 1970.
     pub newest: Option<u64>,
     /// The seconds since the oldest snapshot was made that was not copied yet; 0 if all were.

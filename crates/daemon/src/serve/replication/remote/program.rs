@@ -1,4 +1,4 @@
-//! Programs that speak with another host for a run, such as `ssh`.
+//! Programs that speak with another host for a run: `ssh`, and this program itself.
 //!
 //! A program runs as the owner of the job, in the owner's home, with no variable from a caller. It is ended when the run
 //! is to stop. What it says may come from the other host: it has a limit, and nothing in it is for a terminal.

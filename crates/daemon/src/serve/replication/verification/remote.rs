@@ -49,9 +49,24 @@ impl PrintedSnapshot {
     }
 }
 
+/// The answer of the HTTP API, as far as it matters.
+#[derive(Deserialize)]
+struct AnsweredSnapshots {
+    value: Vec<PrintedSnapshot>,
+}
+
+/// The rows in an answer of the HTTP API.
+pub(crate) fn answered_of(text: &str, names: &[String]) -> Option<Vec<VerifiedSnapshot>> {
+    let answer: AnsweredSnapshots = serde_json::from_str(text).ok()?;
+    checked(answer.value, names)
+}
+
 /// The rows of the snapshots with these names, in this order. `None` if the text is anything else.
 pub(crate) fn verified_of(text: &str, names: &[String]) -> Option<Vec<VerifiedSnapshot>> {
-    let printed: Vec<PrintedSnapshot> = serde_json::from_str(text).ok()?;
+    checked(serde_json::from_str(text).ok()?, names)
+}
+
+fn checked(printed: Vec<PrintedSnapshot>, names: &[String]) -> Option<Vec<VerifiedSnapshot>> {
     let rows = printed.into_iter().map(PrintedSnapshot::parse);
     let rows: Vec<VerifiedSnapshot> = rows.collect::<Option<_>>()?;
     let is_asked = rows.iter().map(|row| &row.name).eq(names);

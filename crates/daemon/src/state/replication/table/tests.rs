@@ -15,6 +15,8 @@ fn job(owner: u32) -> ReplicationJob {
         keep: None,
         limit: None,
         window: None,
+        token: None,
+        ca: None,
         paused: false,
     }
 }
