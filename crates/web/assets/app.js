@@ -1,6 +1,6 @@
 // The frame of the page: navigation, the page that the address names, dialogs, and the session.
 
-import { get, logIn, logOut, Failure } from "./lib/api.js";
+import { get, logIn, logOut, openLink, Failure } from "./lib/api.js";
 import { Dialogs, actButton } from "./lib/dialog.js";
 import { icon, logo, mark } from "./lib/icons.js";
 import { Rates } from "./lib/rates.js";
@@ -45,7 +45,9 @@ const IDLE = 20 * 60 * 1000;
 // The server ends the session ten minutes later. Then the page finds out, so that it shows nothing any more.
 const OVER = 31 * 60 * 1000;
 let touched = Date.now();
-const isIdle = () => session?.via === "session" && Date.now() - touched > IDLE;
+const isIdle = () => isEnding() && Date.now() - touched > IDLE;
+/** Whether the session ends by itself. At the socket it does not. */
+const isEnding = () => session !== null && session.via !== "socket";
 
 const store = new Store(draw, expired, isIdle);
 const rates = new Rates(draw, isIdle);
@@ -147,7 +149,7 @@ function side(path) {
       { class: "fold" },
       h("p", {}, store.isLive ? "Live" : "Refreshed every few seconds"),
       h("p", {}, visible(session.user ?? ""), session.zone ? ` in zone ${visible(session.zone)}` : ""),
-      session.via === "session" && h("p", {}, h("button", { type: "button", class: "button link", on: { click: leave } }, "Log out")),
+      isEnding() && h("p", {}, h("button", { type: "button", class: "button link", on: { click: leave } }, "Log out")),
     ),
   ];
 }
@@ -190,12 +192,18 @@ function loginPage() {
       "form",
       { class: "card", on: { submit: enter } },
       h("div", { class: "brand" }, logo(), h("h1", { id: "title" }, "Strongroom")),
-      login.text && h("div", { class: "notice", role: "status" }, mark("quiet"), h("p", {}, login.text)),
-      h("div", { class: "field" }, h("label", { for: "token" }, "Token"), h("input", { id: "token", type: "password", required: true, autocomplete: "current-password", "aria-describedby": "token-hint" }), h("span", { class: "hint", id: "token-hint" }, "Root makes one with ", h("code", {}, "strongroom web token create"), ".")),
-      login.failure && h("div", { class: "notice bad", role: "alert" }, mark("bad"), h("p", {}, visible(login.failure))),
-      h("button", { type: "submit", class: "button main", disabled: login.busy }, "Log in"),
+      login.text && h("div", { class: "notice", role: "status" }, mark("quiet"), h("p", {}, visible(login.text))),
+      login.isByLink ? h("p", {}, "For another link, run ", h("code", {}, "strongroom web open"), " on the machine of the browser.") : tokenFields(),
     ),
   );
+}
+
+function tokenFields() {
+  return [
+    h("div", { class: "field" }, h("label", { for: "token" }, "Token"), h("input", { id: "token", type: "password", required: true, autocomplete: "current-password", "aria-describedby": "token-hint" }), h("span", { class: "hint", id: "token-hint" }, "Root makes one with ", h("code", {}, "strongroom web token create"), ".")),
+    login.failure && h("div", { class: "notice bad", role: "alert" }, mark("bad"), h("p", {}, visible(login.failure))),
+    h("button", { type: "submit", class: "button main", disabled: login.busy }, "Log in"),
+  ];
 }
 
 async function enter(event) {
@@ -214,6 +222,24 @@ async function enter(event) {
   draw();
 }
 
+/** The code of a link. It leaves the address, and so the history, at once. */
+function takeCode() {
+  const code = /^#open=([0-9a-f]+)$/.exec(location.hash)?.[1];
+  if (code) history.replaceState(null, "", "/");
+  return code;
+}
+
+/** A code is right once; a browser that has the session may open the link again. */
+async function enterByLink(code) {
+  try {
+    return await openLink(code);
+  } catch (failure) {
+    return get("/v1/session").catch(() => {
+      throw failure;
+    });
+  }
+}
+
 async function leave() {
   await logOut().catch(() => {});
   end("You are logged out.");
@@ -225,6 +251,7 @@ function expired() {
 
 function end(text) {
   if (login) return;
+  const isByLink = session?.via === "link";
   dialog.close();
   store.clear();
   rates.stop();
@@ -232,7 +259,7 @@ function end(text) {
   context.kept = {};
   session = null;
   told = [];
-  login = { text };
+  login = { text, isByLink };
   draw();
   queueMicrotask(() => document.getElementById("token")?.focus());
 }
@@ -243,15 +270,19 @@ function begin() {
   draw();
 }
 
-async function start() {
+async function start(code = takeCode()) {
   draw();
   try {
-    session = await get("/v1/session");
+    session = code ? await enterByLink(code) : await get("/v1/session");
     begin();
   } catch (failure) {
+    if (code && failure.kind === "login") {
+      login = { text: failure.message, isByLink: true };
+      return draw();
+    }
     if (failure instanceof Failure && failure.kind === "login") return expired();
     render(root, h("main", { class: "login" }, h("div", {}, h("h1", {}, "Strongroom"), h("p", { role: "alert" }, visible(failure.message)))));
-    setTimeout(start, 3000);
+    setTimeout(() => start(code), 3000);
   }
 }
 
@@ -274,10 +305,13 @@ for (const sign of ["pointermove", "keydown", "wheel", "touchstart"]) {
   );
 }
 
+/** Whether a request failed because the session is over. A site that was opened by a link ends with it. */
+const isOver = ({ kind }) => kind === "login" || (kind === "offline" && session?.via === "link");
+
 setInterval(() => {
   if (!isIdle()) return;
   store.rest();
-  if (Date.now() - touched > OVER) get("/v1/session").catch((failure) => failure.kind === "login" && expired());
+  if (Date.now() - touched > OVER) get("/v1/session").catch((failure) => isOver(failure) && expired());
 }, 60000);
 
 start();

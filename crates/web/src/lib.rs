@@ -23,7 +23,9 @@
 //! | `assets` | the files of the pages |
 //! | `guard` | requests that pages of other sites may have made |
 //! | `api` | what is asked of the daemon, and its answer as JSON |
-//! | `session` | who asks: tokens and cookies |
+//! | `session` | tokens, and sessions of browsers |
+//! | `link` | the session that a link opens |
+//! | `door` | who asks: by the socket, a token or a link |
 //! | `serve` | one connection |
 //! | `tls` | the certificate, and connections under TLS |
 //! | `remote` | requests to a site on another host |
@@ -31,8 +33,10 @@
 
 mod api;
 mod assets;
+mod door;
 mod guard;
 mod http;
+mod link;
 mod listen;
 mod memory;
 mod remote;
@@ -45,5 +49,5 @@ pub use remote::RemoteSite;
 pub use tls::IdentityFiles;
 
 pub use listen::{
-    CONNECTION, NETWORK, Network, default_socket, run, serve_connection, serve_network,
+    CONNECTION, NETWORK, Network, default_socket, run, serve_connection, serve_link, serve_network,
 };

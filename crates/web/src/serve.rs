@@ -15,10 +15,11 @@ use secret::Secret;
 
 use crate::api::{self, ApiAnswer, ApiCaller};
 use crate::assets;
+use crate::door::{self, SiteDoor};
 use crate::guard::{self, SiteNames};
 use crate::http::{ANSWER_TIME, ClientStream, Method, Problem, Request, RequestReader, linger};
 use crate::memory::{MemoryShare, RequestMemory};
-use crate::session::{self, SiteLogins, Via};
+use crate::session::Via;
 
 /// After this many requests a connection is closed.
 const REQUESTS_MAX: usize = 10_000;
@@ -31,8 +32,7 @@ pub(crate) struct SiteContext {
     pub(crate) names: SiteNames,
     /// The daemon's.
     pub(crate) socket: PathBuf,
-    /// On the network. Without them the caller is the user of this process.
-    pub(crate) logins: Option<SiteLogins>,
+    pub(crate) door: SiteDoor,
     pub(crate) memory: Arc<RequestMemory>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn connection<S: ClientStream>(
             }
             Ok((ApiAnswer::Events(events), caller)) => match (from.begin_stream)(&caller) {
                 Ok(_counted) => {
-                    let lasts = || site.logins.as_ref().is_none_or(|all| all.lasts(&request));
+                    let lasts = || site.door.lasts(&request);
                     return events.send(stream, &caller, &lasts);
                 }
                 Err(problem) => problem.response(),
@@ -104,7 +104,9 @@ pub(crate) fn connection<S: ClientStream>(
         stream.end_in(ANSWER_TIME);
         // The body was not read.
         let stays = request.stays && !request.has_stream();
-        response.send(stream, request.method != Method::Head, stays)?;
+        let sent = response.send(stream, request.method != Method::Head, stays);
+        site.door.answered();
+        sent?;
         if request.has_stream() {
             linger(stream);
         }
@@ -120,7 +122,7 @@ fn answer(
     site: &SiteContext,
     from: &Visitor<'_>,
 ) -> Result<(ApiAnswer, ApiCaller), Problem> {
-    guard::check(request, &site.names, site.logins.is_some())?;
+    guard::check(request, &site.names, site.door.is_secure())?;
     if !guard::is_api(&request.path) {
         let file = assets::response(request).filter(|_| request.method.is_safe());
         let file = file.ok_or_else(|| Problem::no_such(&request.path))?;
@@ -130,8 +132,7 @@ fn answer(
     let is_login = is_session && request.method == Method::Post;
     let result = caller(request, site, from, is_login).and_then(|(caller, via)| {
         let answer = match is_session {
-            true => session::answer(request, site.logins.as_ref(), &caller, via)
-                .map(ApiAnswer::Response)?,
+            true => door::answer(request, &site.door, &caller, via).map(ApiAnswer::Response)?,
             false => {
                 // Also where the answer needs nothing of the daemon.
                 caller.known()?;
@@ -153,7 +154,7 @@ fn admit(
     site: &SiteContext,
     from: &Visitor<'_>,
 ) -> Result<MemoryShare, Problem> {
-    let taken = guard::check(head, &site.names, site.logins.is_some())
+    let taken = guard::check(head, &site.names, site.door.is_secure())
         .and_then(|()| caller(head, site, from, false))
         .and_then(|(caller, _)| caller.reserve(len * BODY_COST));
     taken.map_err(|problem| counted(problem, head.bearer.is_some(), site, from))
@@ -161,8 +162,8 @@ fn admit(
 
 /// The response to an unknown caller. It counts as a failure if a token was shown.
 fn counted(problem: Problem, has_token: bool, site: &SiteContext, from: &Visitor<'_>) -> Problem {
-    match (problem, &site.logins, &from.source) {
-        (Problem::Login(why), Some(logins), Some(source)) if has_token => {
+    match (problem, &site.door, &from.source) {
+        (Problem::Login(why), SiteDoor::Network(logins), Some(source)) if has_token => {
             logins.failed(source, why)
         }
         (problem, ..) => problem,
@@ -175,14 +176,8 @@ fn caller(
     from: &Visitor<'_>,
     is_login: bool,
 ) -> Result<(ApiCaller, Via), Problem> {
-    let Some(logins) = &site.logins else {
-        return Ok((caller_with(None, site, from), Via::Socket));
-    };
-    let (token, via) = match is_login {
-        true => (session::token_in_body(request)?, Via::Session),
-        false => logins.token_of(request)?,
-    };
-    Ok((caller_with(Some(token), site, from), via))
+    let (token, via) = site.door.caller(request, is_login)?;
+    Ok((caller_with(token, site, from), via))
 }
 
 fn caller_with(token: Option<Arc<Secret>>, site: &SiteContext, from: &Visitor<'_>) -> ApiCaller {

@@ -1,4 +1,4 @@
-//! The caller of a request: at the unix socket the user of this process, on the network the user of a token.
+//! Sessions of browsers, and the tokens of the site on the network.
 //!
 //! A browser shows its token once and gets a cookie for it. The cookie is another secret, which is forgotten soon, so
 //! that the token is in no browser's store.
@@ -8,20 +8,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use admission::ClientSource;
-use protocol::api::CallerReport;
 use protocol::client::BAD_TOKEN;
 use protocol::wire::TOKEN_MAX;
 use rustix::rand::{GetRandomFlags, getrandom};
 use secret::Secret;
 use serde::Deserialize;
-use serde_json::json;
 
-use crate::api::{ApiCaller, LockedText, parse};
-use crate::http::{Method, Problem, Request, Response};
+use crate::api::{LockedText, parse};
+use crate::http::{Problem, Request};
 use crate::memory::User;
 
 /// A session ends after this time.
-const LONGEST: Duration = Duration::from_secs(12 * 3600);
+pub(crate) const LONGEST: Duration = Duration::from_secs(12 * 3600);
 /// The time without a request after which a session ends early.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 /// The number of open sessions of a user; one more ends the user's oldest.
@@ -34,12 +32,18 @@ const ADDRESSES_MAX: usize = 10_000;
 
 /// A browser drops it if it does not come over TLS, or for other than this host and `/`.
 const COOKIE: &str = "__Host-strongroom";
-const COOKIE_BYTES: usize = 32;
+const RANDOM_BYTES: usize = 32;
 
 /// A browser that has logged in.
 struct LoginSession {
     user: User,
     token: Arc<Secret>,
+    times: SessionTimes,
+}
+
+/// The times by which a session ends.
+#[derive(Clone, Copy)]
+pub(crate) struct SessionTimes {
     begun: Instant,
     used: Instant,
 }
@@ -63,6 +67,7 @@ pub(crate) enum Via {
     Socket,
     Token,
     Session,
+    Link,
 }
 
 impl SiteLogins {
@@ -80,14 +85,14 @@ impl SiteLogins {
         }
         let absent =
             "log in: send 'Authorization: Bearer TOKEN'; 'strongroom web token create' makes one";
-        let Some(cookie) = cookie(request) else {
+        let Some(cookie) = cookie(request, COOKIE) else {
             return Err(Problem::Login(absent.into()));
         };
         let mut sessions = locked(&self.sessions);
-        sessions.retain(|_, session| session.is_open());
+        sessions.retain(|_, session| session.times.is_open());
         match sessions.get_mut(cookie) {
             Some(session) => {
-                session.used = Instant::now();
+                session.times.use_now();
                 Ok((Arc::clone(&session.token), Via::Session))
             }
             None => Err(Problem::Login("the session is over; log in again".into())),
@@ -95,37 +100,25 @@ impl SiteLogins {
     }
 
     /// Begins a session, and returns its cookie.
-    fn begin(&self, user: User, token: Arc<Secret>) -> Result<String, Problem> {
-        let mut bytes = [0; COOKIE_BYTES];
-        // From the kernel itself: two copies of this process give out different cookies.
-        let filled = getrandom(&mut bytes, GetRandomFlags::empty());
-        if !filled.is_ok_and(|len| len == COOKIE_BYTES) {
-            let no_random = "there are no random numbers".into();
-            return Err(Problem::TooMany(no_random, 1));
-        }
-        let cookie = encoding::hex(&bytes);
+    pub(crate) fn begin(&self, user: User, token: Arc<Secret>) -> Result<String, Problem> {
+        let cookie = random_text()?;
         let mut sessions = locked(&self.sessions);
-        sessions.retain(|_, session| session.is_open());
+        sessions.retain(|_, session| session.times.is_open());
         let of_user = || sessions.iter().filter(|(_, session)| session.user == user);
         if of_user().count() >= SESSIONS_EACH_MAX {
-            let oldest = of_user().min_by_key(|(_, session)| session.used);
+            let oldest = of_user().min_by_key(|(_, session)| session.times.used);
             if let Some(oldest) = oldest.map(|(cookie, _)| cookie.clone()) {
                 sessions.remove(&oldest);
             }
         }
-        let (begun, used) = (Instant::now(), Instant::now());
-        let session = LoginSession {
-            user,
-            token,
-            begun,
-            used,
-        };
+        let times = SessionTimes::begin();
+        let session = LoginSession { user, token, times };
         sessions.insert(cookie.clone(), session);
         Ok(cookie)
     }
 
-    fn end(&self, request: &Request) {
-        if let Some(cookie) = cookie(request) {
+    pub(crate) fn end(&self, request: &Request) {
+        if let Some(cookie) = cookie(request, COOKIE) {
             locked(&self.sessions).remove(cookie);
         }
     }
@@ -135,10 +128,10 @@ impl SiteLogins {
         let open = |cookie| {
             locked(&self.sessions)
                 .get(cookie)
-                .map(LoginSession::is_open)
+                .map(|session| session.times.is_open())
         };
         // A token is checked by the daemon.
-        request.bearer.is_some() || cookie(request).and_then(open).unwrap_or(false)
+        request.bearer.is_some() || cookie(request, COOKIE).and_then(open).unwrap_or(false)
     }
 
     /// Notes a wrong token, and says what to answer. A right one is never refused: with 256 random bits it is not
@@ -163,9 +156,41 @@ impl SiteLogins {
     }
 }
 
-impl LoginSession {
-    fn is_open(&self) -> bool {
-        self.begun.elapsed() < LONGEST && self.used.elapsed() < IDLE
+impl SessionTimes {
+    /// The times of a session that begins now.
+    pub(crate) fn begin() -> SessionTimes {
+        let now = Instant::now();
+        SessionTimes {
+            begun: now,
+            used: now,
+        }
+    }
+
+    /// Notes a request of the session.
+    pub(crate) fn use_now(&mut self) {
+        self.used = Instant::now();
+    }
+
+    /// Returns whether the session goes on.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.left().is_zero()
+    }
+
+    /// The time that is left without a request.
+    pub(crate) fn left(&self) -> Duration {
+        let whole = LONGEST.saturating_sub(self.begun.elapsed());
+        whole.min(IDLE.saturating_sub(self.used.elapsed()))
+    }
+}
+
+/// A text that is not found by guesses: 256 random bits. They are from the kernel itself, so two copies of this process
+/// give out different ones.
+pub(crate) fn random_text() -> Result<String, Problem> {
+    let mut bytes = [0; RANDOM_BYTES];
+    let filled = getrandom(&mut bytes, GetRandomFlags::empty());
+    match filled.is_ok_and(|len| len == RANDOM_BYTES) {
+        true => Ok(encoding::hex(&bytes)),
+        false => Err(Problem::TooMany("there are no random numbers".into(), 1)),
     }
 }
 
@@ -173,37 +198,6 @@ impl Failures {
     fn is_recent(&self) -> bool {
         self.since.elapsed() < FAILURE_TIME
     }
-}
-
-/// `/v1/session`: who the caller is; log in and out.
-pub(crate) fn answer(
-    request: &Request,
-    logins: Option<&SiteLogins>,
-    caller: &ApiCaller,
-    via: Via,
-) -> Result<Response, Problem> {
-    let mut response = match request.method {
-        Method::Get | Method::Head => return Ok(shown(caller.known()?, via)),
-        Method::Post | Method::Delete => Response::json(&json!({})),
-    };
-    let Some(logins) = logins else {
-        let why = "nobody logs in at the unix socket: it knows the user";
-        return Err(Problem::Refused(405, why.into()));
-    };
-    let cookie = match (request.method, &caller.token) {
-        (Method::Post, Some(token)) => {
-            let report = caller.known()?;
-            response = shown(report, via);
-            let user = (report.uid, report.zone.clone());
-            set_cookie(&logins.begin(user, Arc::clone(token))?, LONGEST)
-        }
-        _ => {
-            logins.end(request);
-            set_cookie("", Duration::ZERO)
-        }
-    };
-    response.header("Set-Cookie", cookie);
-    Ok(response)
 }
 
 /// The token in the body of a login.
@@ -225,34 +219,16 @@ fn short(token: Secret) -> Result<Secret, Problem> {
     }
 }
 
-fn shown(report: &CallerReport, via: Via) -> Response {
-    let via = match via {
-        Via::Socket => "socket",
-        Via::Token => "token",
-        Via::Session => "session",
-    };
-    Response::json(&json!({
-        "user": report.user,
-        "uid": report.uid,
-        "admin": report.admin,
-        "zone": report.zone,
-        "token": report.token,
-        "expires": report.expires,
-        "via": via,
-        "version": env!("CARGO_PKG_VERSION"),
-    }))
-}
-
-/// The cookie of a session, if the request has one.
-fn cookie(request: &Request) -> Option<&str> {
+/// The cookie of this name, if the request has one.
+pub(crate) fn cookie<'a>(request: &'a Request, wanted: &str) -> Option<&'a str> {
     let all = std::str::from_utf8(request.cookie.as_ref()?.expose()).ok()?;
     let mut pairs = all
         .split(';')
         .filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE).map(|pair| pair.1)
+    pairs.find(|(name, _)| *name == wanted).map(|pair| pair.1)
 }
 
-fn set_cookie(value: &str, age: Duration) -> String {
+pub(crate) fn set_cookie(value: &str, age: Duration) -> String {
     let age = age.as_secs();
     format!("{COOKIE}={value}; Path=/; Max-Age={age}; Secure; HttpOnly; SameSite=Strict")
 }

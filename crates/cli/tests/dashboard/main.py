@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import acts
+import link
 import others
 import pages
 from browser import Browser, Failed
@@ -55,7 +56,7 @@ def main():
     try:
         if world.pictures:
             return pages.pictures(world)
-        for part in (pages, acts, others):
+        for part in (pages, acts, others, link):
             part.run(world)
         complaints = [line for line in world.browser.complaints() if "status of 4" not in line]
         if complaints:

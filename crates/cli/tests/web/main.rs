@@ -10,6 +10,7 @@ mod api;
 mod callers;
 mod clients;
 mod dashboard;
+mod link;
 mod metrics;
 mod notify;
 mod streams;

@@ -24,6 +24,11 @@ export function logIn(token) {
   return send("POST", "/v1/session", { token });
 }
 
+/** Exchanges the code of a link for a session. */
+export function openLink(code) {
+  return send("POST", "/v1/session", { code });
+}
+
 /** Ends the session. */
 export function logOut() {
   return send("DELETE", "/v1/session", {});

@@ -40,7 +40,7 @@ function tokens(context) {
   const entry = store.use("/v1/tokens", "tokens");
   return card(
     "Tokens",
-    { sub: "Programs and browsers show a token to act for a user.", tools: session.via === "socket" && session.admin && context.button("Create a token", createToken) },
+    { sub: "Programs and browsers show a token to act for a user.", tools: session.via !== "session" && session.admin && context.button("Create a token", createToken) },
     shown(entry, (rows) => {
       if (!rows.length) return h("p", { class: "muted" }, "There are no tokens.");
       return h(

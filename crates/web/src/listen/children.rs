@@ -17,10 +17,12 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use super::network;
 use super::processes::{BEGUN, KNOWN};
 use super::settings::{self, NetworkSettings};
+use crate::door::SiteDoor;
 use crate::guard::SiteNames;
 use crate::http::TimedSocket;
 use crate::memory::RequestMemory;
 use crate::serve::{SiteContext, Visitor, connection};
+use crate::session::SiteLogins;
 use crate::tls::TlsIdentity;
 
 /// A connection at the unix socket is kept so long without a request, or only so long if the daemon does not know its
@@ -45,7 +47,7 @@ pub fn serve_connection(daemon: &Path, parent: u32) -> Result<(), Failure> {
     let site = SiteContext {
         names: SiteNames::local(),
         socket: daemon.to_owned(),
-        logins: None,
+        door: SiteDoor::Socket,
         memory: RequestMemory::of_one(inherited(io::stdout())?),
     };
     let from = Visitor {
@@ -97,7 +99,7 @@ pub fn serve_network(daemon: &Path, parent: u32) -> Result<(), Failure> {
     let site = SiteContext {
         names: SiteNames::of(settings.names),
         socket: daemon.to_owned(),
-        logins: Some(crate::session::SiteLogins::new()),
+        door: SiteDoor::Network(SiteLogins::new()),
         memory: RequestMemory::of_all(),
     };
     // Nothing but a wrong message ends this: without its parent this process ends.

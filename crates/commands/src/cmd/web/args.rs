@@ -24,6 +24,9 @@ EXAMPLES
     strongroom web &
     curl --unix-socket /run/strongroom/web.sock http://localhost/v1/pools
 
+  The dashboard in a browser on this machine:
+    strongroom web open
+
   The dashboard in a browser on another machine, by SSH, at http://localhost:8080/ there:
     ssh -L 8080:/run/strongroom/web.sock root@nas
 
@@ -62,6 +65,7 @@ pub(crate) struct Web {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WebCommand {
+    Open(PageLink),
     #[command(subcommand)]
     Token(Token),
     /// Serve one connection, or the network
@@ -110,6 +114,35 @@ pub(crate) struct SiteCall {
     /// The request: get PATH, post COMMAND BODY, or receive QUERY with the stream as input
     #[arg(value_name = "REQUEST", required = true, num_args = 2..=3)]
     pub(crate) request: Vec<String>,
+}
+
+/// Open the dashboard in a browser on this machine
+///
+/// Prints a link. The first browser that opens it has your rights, until you log out, or for 30 minutes without
+/// use. The link can be opened once, within 60 seconds. This command serves the page, and ends with it.
+///
+/// Connections of other users of the machine are closed at once. Your own are accepted, and those of the user who
+/// called sudo. `strongroom web` need not run.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  With your own rights; with those of root, in your own browser:
+    strongroom web open
+    sudo strongroom web open
+
+  Root's page in the browser of ann:
+    strongroom web open --user ann
+
+JSON
+  {\"url\"}
+
+EXIT CODES
+  1 if the link is not opened in time; 3 if there is no such user; 13 if the daemon cannot be
+  reached.")]
+pub(crate) struct PageLink {
+    /// The user whose browser may open the link too; default: the one who called sudo
+    #[arg(long, value_name = "USER")]
+    pub(crate) user: Option<String>,
 }
 
 /// Create, list and revoke tokens for the network

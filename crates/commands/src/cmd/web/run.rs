@@ -10,13 +10,15 @@ use console::session::{Session, absolute, answer, other, usage};
 use console::show::table::Column;
 use console::show::{json, time};
 use console::values;
+use protocol::accounts::uid_of;
 use protocol::api::{Command, Failure, FailureKind, TokenRow, TokenScope, command};
 
-use crate::cmd::web::args::{SiteCall, Token, TokenCreate, TokenList, Web, WebCommand};
+use crate::cmd::web::args::{PageLink, SiteCall, Token, TokenCreate, TokenList, Web, WebCommand};
 
 pub(crate) fn run(args: Web, session: &mut Session) -> Result {
     match args.command {
         None => serve(&args, session),
+        Some(WebCommand::Open(args)) => open(&args, session),
         Some(WebCommand::Token(Token::Create(args))) => create(args, session),
         Some(WebCommand::Token(Token::List(args))) => list(&args, session),
         Some(WebCommand::Token(Token::Revoke { id })) => {
@@ -87,6 +89,43 @@ fn serve(args: &Web, session: &mut Session) -> Result {
         let _ = writeln!(std::io::stdout(), "{}", at.display());
     })?;
     Ok(Outcome::done())
+}
+
+fn open(args: &PageLink, session: &mut Session) -> Result {
+    let own = rustix::process::geteuid();
+    let browser = match &args.user {
+        Some(name) => Some(named_user(name)?),
+        None if own.is_root() => sudo_user(),
+        None => None,
+    };
+    // The daemon is there before the link is.
+    session.call(Command::Whoami)?;
+    let users = [Some(own.as_raw()), browser];
+    web::serve_link(
+        &session.socket,
+        users.into_iter().flatten().collect(),
+        |url| {
+            let text = match session.json {
+                true => json::show(&serde_json::json!({ "url": url })),
+                false => format!("{url}\n"),
+            };
+            let mut out = std::io::stdout();
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        },
+    )?;
+    Ok(Outcome::done())
+}
+
+fn named_user(name: &str) -> Result<u32> {
+    uid_of(name).ok_or_else(|| {
+        let why = format!("there is no user '{name}' on this machine");
+        Failure::new(FailureKind::NotFound, why)
+    })
+}
+
+/// The user who called sudo, which tells it.
+fn sudo_user() -> Option<u32> {
+    std::env::var("SUDO_UID").ok()?.parse().ok()
 }
 
 /// The addresses that are served on the network.
