@@ -17,17 +17,20 @@ import { performance_ } from "./pages/performance.js";
 import { pools } from "./pages/pools.js";
 import { snapshots } from "./pages/snapshots.js";
 
-// Path, title, picture, page, and whether only an administrator has use for it.
+const everyone = () => true;
+const admins = (session) => session.admin;
+
+// Path, title, picture, page, and whose page it is.
 const PAGES = [
-  ["", "Overview", "overview", overview, false],
-  ["pools", "Pools", "pools", pools, true],
-  ["datasets", "Datasets", "datasets", datasets, false],
-  ["snapshots", "Snapshots", "snapshots", snapshots, false],
-  ["keys", "Keys", "keys", keys, false],
-  ["exports", "Exports", "exports", exports_, true],
-  ["performance", "Performance", "speed", performance_, true],
-  ["activity", "Activity", "activity", activity, true],
-  ["access", "Access", "rights", access, false],
+  ["", "Overview", "overview", overview, everyone],
+  ["pools", "Pools", "pools", pools, admins],
+  ["datasets", "Datasets", "datasets", datasets, everyone],
+  ["snapshots", "Snapshots", "snapshots", snapshots, everyone],
+  ["keys", "Keys", "keys", keys, everyone],
+  ["exports", "Exports", "exports", exports_, admins],
+  ["performance", "Performance", "speed", performance_, admins],
+  ["activity", "Activity", "activity", activity, admins],
+  ["access", "Access", "rights", access, everyone],
 ];
 
 const root = document.getElementById("app");
@@ -51,7 +54,7 @@ const isEnding = () => session !== null && session.via !== "socket";
 
 const store = new Store(draw, expired, isIdle);
 const rates = new Rates(draw, isIdle);
-const dialog = new Dialogs(dialogs, acted, expired);
+const dialog = new Dialogs(dialogs, acted, (text) => tell("bad", text), expired);
 
 /** What a page gets: data, what it keeps while the session lasts, and ways to act. */
 const context = {
@@ -106,9 +109,14 @@ function frame() {
       h("div", { class: isMenuOpen ? "side open" : "side" }, side(path)),
       h("main", { id: "main", tabindex: -1 }, h("div", { key: `${path}/${rest.join("/")}` }, failure(), view)),
     ),
-    h("div", { class: "told", role: "status" }, told.map(({ key, text }) => h("div", { class: "notice", key }, mark("good"), h("p", {}, visible(text))))),
+    h("div", { class: "told", role: "status" }, told.map(toldView)),
   );
   store.end();
+}
+
+function toldView({ key, level, text }) {
+  const dismiss = level === "bad" && h("button", { type: "button", class: "button plain", on: { click: () => untell(key) } }, "Dismiss");
+  return h("div", { class: `notice ${level}`, key, role: level === "bad" ? "alert" : null }, mark(level), h("p", {}, visible(text)), dismiss);
 }
 
 function skip(event) {
@@ -117,7 +125,7 @@ function skip(event) {
 }
 
 function side(path) {
-  const pages = PAGES.filter(([, , , , isForAdmins]) => session.admin || !isForAdmins);
+  const pages = PAGES.filter(([, , , , isFor]) => isFor(session));
   const health = session.admin ? store.use("/v1/health", "health").value : null;
   const level = { warning: "warn", critical: "bad" }[health?.status];
   return [
@@ -171,12 +179,18 @@ function failure() {
 }
 
 function acted(message, next) {
-  const key = `told-${Date.now()}`;
-  told = [...told.slice(-2), { key, text: message }];
+  const key = tell("good", message);
   setTimeout(() => untell(key), 8000);
   if (next) location.hash = next;
   store.refresh();
+}
+
+/** Shows what became of an act. A failure stays until it is dismissed. */
+function tell(level, text) {
+  const key = `told-${Date.now()}`;
+  told = [...told.slice(-2), { key, level, text }];
   draw();
+  return key;
 }
 
 function untell(key) {

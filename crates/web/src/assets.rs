@@ -26,6 +26,7 @@ const FILES: &[(&str, &str, &[u8])] = files! {
     "icon.svg" PICTURE
     "acts/datasets.js" SCRIPT
     "acts/keys.js" SCRIPT
+    "acts/new-pool.js" SCRIPT
     "acts/pools.js" SCRIPT
     "acts/serving.js" SCRIPT
     "lib/api.js" SCRIPT
@@ -33,6 +34,7 @@ const FILES: &[(&str, &str, &[u8])] = files! {
     "lib/dialog.js" SCRIPT
     "lib/format.js" SCRIPT
     "lib/icons.js" SCRIPT
+    "lib/layout.js" SCRIPT
     "lib/line-chart.js" SCRIPT
     "lib/long-list.js" SCRIPT
     "lib/parts.js" SCRIPT

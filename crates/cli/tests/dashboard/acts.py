@@ -1,5 +1,7 @@
 """Each act, from its button to its effect. The dialog shows the command that the history then has."""
 
+import os
+
 from browser import Failed
 
 
@@ -62,6 +64,7 @@ def run(world):
     properties(acts)
     exports(acts)
     permissions(acts)
+    new_pool(acts)
     pools(acts)
 
 
@@ -126,6 +129,59 @@ def keys(acts):
     browser.click("button", "Data keys of tank/made")
     browser.says("seals what is written now")
     browser.click("button", "Data keys of tank/made")
+
+
+def forced(acts):
+    """What the command line does with `-f` is a button beside the failure, and the failure stays in sight until then."""
+    world, browser = acts.world, acts.browser
+    world.go("pools", "Pools")
+    browser.click("button", "Create a pool")
+    dialog = browser.find("dialog", "Create a pool")
+    browser.fill("Name", "second")
+    browser.choose("Layout", "Single disks: none may fail")
+    browser.choose("Encryption of the root dataset", "Off: anybody with the devices can read it")
+    browser.fill("Devices, one in a line", f"{world.dir}/used.img")
+    browser.fill("Mountpoint", "none")
+    browser.click("button", "Create", dialog)
+    browser.find("alert", "")
+    browser.fill("Mountpoint", "none")
+    browser.find("alert", "")
+    browser.says("With force: overwrite what the devices hold")
+    browser.click("button", "Force")
+    acts.closed("second was created.")
+    browser.find("heading", "second")
+    shown = world.history("second")[0]
+    if " -f " not in shown:
+        raise Failed(f"the history has {shown}")
+
+
+def new_pool(acts):
+    world, browser = acts.world, acts.browser
+    world.go("pools", "Pools")
+    files = [f"{world.dir}/new-{number}.img" for number in range(1, 6)]
+    browser.click("button", "Create a pool")
+    dialog = browser.find("dialog", "Create a pool")
+    browser.fill("Name", "fresh")
+    browser.fill("Devices, one in a line", "\n".join(files[:4]))
+    browser.fill("Create the devices as files of this size", "64M")
+    browser.fill("Spares", files[4])
+    browser.choose("Encryption of the root dataset", "Off: anybody with the devices can read it")
+    browser.fill("Mountpoint", "none")
+    browser.says("Survives the loss of any one disk of each mirror")
+    browser.says("About 128 MiB for data.")
+    # The daemon has looked, and made nothing.
+    browser.says("the pool can be created")
+    assert "fresh" not in world.run("pool", "list", "-H")
+    shown = browser.js("return arguments[0].querySelector('pre').textContent", dialog)
+    browser.click("button", "Create", dialog)
+    acts.closed("fresh was created.")
+    browser.find("heading", "fresh")
+    history = world.history("fresh")
+    if shown not in history:
+        raise Failed(f"the dialog showed '{shown}', and the history has {history}")
+    world.run("pool", "export", "fresh")
+    os.rename(f"{world.dir}/new-1.img", f"{world.dir}/used.img")
+    forced(acts)
 
 
 def snapshots(acts):

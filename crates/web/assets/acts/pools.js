@@ -51,9 +51,10 @@ export const detachDevice = {
   text: (c) => `${c.device} leaves its mirror. The pool has one copy less of what it holds.`,
   verb: "Detach",
   isDanger: true,
+  fields: () => [{ name: "force", label: "Even if the device in its place is incomplete", kind: "check" }],
   confirm: (c) => c.pool,
-  words: (v, c) => ["pool", "detach", c.pool, c.device],
-  request: (v, c) => ["pool-devices", { pool: c.pool, change: { detach: { device: c.device, force: false } } }],
+  words: (v, c) => ["pool", "detach", v.force && "-f", c.pool, c.device],
+  request: (v, c) => ["pool-devices", { pool: c.pool, change: { detach: { device: c.device, force: v.force } } }],
   done: (v, c) => `${c.device} is detached.`,
 };
 
@@ -111,8 +112,9 @@ export const importPool = {
   fields: () => [
     { name: "pool", label: "Name of the pool", required: true },
     { name: "search", label: "Where its devices are", placeholder: "the usual places", hint: "A directory, a disk or a file on the machine of the daemon." },
+    { name: "force", label: "Import it even if another machine may use it", kind: "check", hint: "Two machines that write to one pool destroy it." },
   ],
-  words: (v) => ["pool", "import", ...(v.search ? ["-d", v.search] : []), v.pool || "POOL"],
-  request: (v) => ["pool-import", { search: v.search ? [v.search] : [], pool: v.pool, new_name: null, read_only: false, force: false, no_mount: false, load_keys: false, without_logs: false }],
+  words: (v) => ["pool", "import", v.force && "-f", ...(v.search ? ["-d", v.search] : []), v.pool || "POOL"],
+  request: (v) => ["pool-import", { search: v.search ? [v.search] : [], pool: v.pool, new_name: null, read_only: false, force: v.force, no_mount: false, load_keys: false, without_logs: false }],
   done: (v) => `${v.pool} is imported.`,
 };

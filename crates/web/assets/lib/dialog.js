@@ -3,7 +3,10 @@
 // An act is `{title(c), text(c), verb, isDanger, fields(c), asks(v, c), words(v, c), request(v, c), confirm(c),
 // preview(v, c), done(v, c, reply), next(v, c), tell(reply)}`. `c` is what it is about, `v` has the values of its fields.
 // `asks` are secrets that will be asked for, `words` the command after `strongroom`, `request` a name and a body,
-// `preview` a request that only says what would go. The daemon may ask for further secrets.
+// `preview` a request that only says what would go; with `looked(value)` it only says what would be done. `picture(v, c)`
+// shows what will be. An act with `isLong` goes on when its dialog is closed. The daemon may ask for further secrets.
+//
+// Where the command line would need `-f`, the failure has a button that does the same, if there is a field `force`.
 
 import { command, Failure } from "./api.js";
 import { commandLine } from "./characters.js";
@@ -18,17 +21,22 @@ const HINTS = {
   "key-file": "Key file",
 };
 
-/** Opens acts in `host`. Calls `onDone(message, next)` after each that succeeded, `onLogin` if the session is over. */
+/**
+ * Opens acts in `host`. Calls `onDone(message, next)` after each that succeeded, `onFailed(message)` if one failed whose
+ * dialog is closed, and `onLogin` if the session is over.
+ */
 export class Dialogs {
   #host;
   #dialog = null;
   #onDone;
+  #onFailed;
   #onLogin;
   #timer = null;
 
-  constructor(host, onDone, onLogin) {
+  constructor(host, onDone, onFailed, onLogin) {
     this.#host = host;
     this.#onDone = onDone;
+    this.#onFailed = onFailed;
     this.#onLogin = onLogin;
   }
 
@@ -83,6 +91,7 @@ export class Dialogs {
             act.text && [act.text(context)].flat().map((text) => h("p", {}, text)),
             fields.map((field) => this.#field(field)),
             this.#asks.map((ask, i) => this.#secret(ask, i)),
+            act.picture?.(values, context),
             this.#preview(),
             target && this.#confirm(target),
             h(
@@ -91,12 +100,13 @@ export class Dialogs {
               h("header", {}, h("span", { id: "command-title" }, "The same on the command line"), copyButton(line)),
               h("pre", { tabindex: 0, role: "group", "aria-labelledby": "command-title" }, line),
             ),
-            failure && h("div", { class: "notice bad", role: "alert", key: "failure" }, mark("bad"), h("p", {}, visible(failure))),
+            busy && act.isLong && h("p", { role: "status", key: "goes-on" }, act.isLong),
+            failure && h("div", { class: "notice bad", role: "alert", key: "failure" }, mark("bad"), h("div", {}, h("p", {}, visible(failure)), this.#force(failure))),
           ),
           h(
             "footer",
             {},
-            h("button", { type: "button", class: "button", on: { click: () => this.close() } }, "Cancel"),
+            h("button", { type: "button", class: "button", on: { click: () => this.close() } }, busy ? "Close" : "Cancel"),
             h(
               "button",
               { type: "submit", class: act.isDanger ? "button danger" : "button main", disabled: busy || (target !== undefined && this.now.typed !== target) },
@@ -133,12 +143,23 @@ export class Dialogs {
     );
   }
 
+  /** What the command line does with `-f`, where the failure names that. */
+  #force(failure) {
+    const { act, context, values } = this.now;
+    const force = act.fields?.(context).find((field) => field.name === "force");
+    if (!force || values.force || !/ -f\b/.test(failure)) return null;
+    const go = () => {
+      values.force = true;
+      this.#dialog.querySelector("form").requestSubmit();
+    };
+    return h("div", { class: "force" }, h("p", {}, `With force: ${force.label[0].toLowerCase()}${force.label.slice(1)}.`), force.hint && h("p", {}, force.hint), h("button", { type: "button", class: "button danger", on: { click: go } }, "Force"));
+  }
+
   #field(field) {
     const { values } = this.now;
     const id = `field-${field.name}`;
     const set = (value) => {
       values[field.name] = value;
-      this.now.failure = null;
       this.#draw();
       this.#look();
     };
@@ -154,6 +175,8 @@ export class Dialogs {
         { ...common, props: { value: values[field.name] }, on: { change: (event) => set(event.target.value) } },
         field.options.map(([value, label]) => h("option", { value }, visible(label))),
       );
+    } else if (field.kind === "lines") {
+      input = h("textarea", { ...common, rows: 4, spellcheck: "false", autocapitalize: "none", placeholder: field.placeholder, props: { value: values[field.name] }, on: { input: (event) => set(event.target.value) } });
     } else {
       const isSecret = field.kind === "secret";
       input = h("input", {
@@ -187,7 +210,6 @@ export class Dialogs {
     }
     const typed = (which, text) => {
       secrets[i] = { ...secrets[i], [which]: text };
-      this.now.failure = null;
     };
     const isNew = ask.twice && ask.format === "passphrase";
     const input = (which, text, id) =>
@@ -223,6 +245,7 @@ export class Dialogs {
   #preview() {
     const { preview } = this.now;
     if (!preview) return null;
+    if (preview.told) return h("div", { class: "notice good", role: "status", key: "preview" }, mark("good"), h("p", {}, visible(preview.told)));
     if (preview.failure) return h("div", { class: "notice warn", key: "preview" }, mark("warn"), h("p", {}, visible(preview.failure)));
     const names = preview.names.slice(0, 8);
     return h(
@@ -244,14 +267,19 @@ export class Dialogs {
     const now = this.now;
     if (!now?.act.preview) return;
     clearTimeout(this.#timer);
+    const look = (now.looks = (now.looks ?? 0) + 1);
     this.#timer = setTimeout(async () => {
       const request = now.act.preview(now.values, now.context);
+      let preview = null;
       try {
-        const { value } = await command(...request);
-        now.preview = { names: namesOf(value), freed: value?.freed };
+        const { value } = request ? await command(...request) : {};
+        if (request) preview = now.act.looked ? { told: now.act.looked(value, now.values) } : { names: namesOf(value), freed: value?.freed };
       } catch (failure) {
-        now.preview = { failure: failure.message };
+        preview = { failure: failure.message };
       }
+      // A later look says more.
+      if (now.looks !== look) return;
+      now.preview = preview;
       if (this.now === now) this.#draw();
     }, 150);
   }
@@ -270,10 +298,13 @@ export class Dialogs {
       const [which, body] = now.act.request(now.values, now.context);
       const given = asks.map((ask, i) => ({ ...(ask.isExpected ? {} : { dataset: ask.dataset }), ...pick(now.secrets[i]) }));
       const reply = await command(which, given.length ? { ...body, secrets: given } : body);
-      if (this.now === now) this.#succeeded(now, reply);
+      this.#succeeded(now, reply);
     } catch (failure) {
       if (!(failure instanceof Failure)) throw failure;
-      if (this.now !== now) return;
+      if (this.now !== now) {
+        if (failure.kind === "login") return this.#onLogin();
+        return this.#onFailed(`${now.act.title(now.context)}: ${failure.message}`);
+      }
       now.busy = false;
       if (failure.kind === "secret-needed" && failure.ask) this.#ask(failure.ask);
       else if (failure.kind === "login") {
@@ -286,15 +317,16 @@ export class Dialogs {
   #succeeded(now, reply) {
     const { act, values, context } = now;
     const told = act.tell?.(reply, values, context);
+    const isOpen = this.now === now;
     const message = [act.done?.(values, context, reply) ?? "Done.", ...(reply?.notices ?? [])].join(" ");
-    if (told) {
+    if (told && isOpen) {
       now.told = told;
       now.secrets = {};
       this.#draw();
-    } else {
+    } else if (isOpen) {
       this.close();
     }
-    this.#onDone(message, act.next?.(values, context));
+    this.#onDone(message, isOpen ? act.next?.(values, context) : undefined);
   }
 
   #ask(ask) {

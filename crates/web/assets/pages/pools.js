@@ -5,6 +5,7 @@ import { icon, stateOf } from "../lib/icons.js";
 import { capacity, card, datasetLink, facts, head, levelOf, notice, shown, wordOf } from "../lib/parts.js";
 import { h, name, visible } from "../lib/view.js";
 import { attachDevice, clearFailures, detachDevice, exportPool, importPool, replaceDevice, scrub, takeOffline, takeOnline } from "../acts/pools.js";
+import { addDevices, createPool } from "../acts/new-pool.js";
 import { jobView } from "./jobs.js";
 
 export function pools(context, [which]) {
@@ -16,11 +17,11 @@ export function pools(context, [which]) {
     });
   }
   return [
-    head("Pools", null, context.button("Import a pool", importPool)),
+    head("Pools", null, context.button("Create a pool", createPool), context.button("Import a pool", importPool)),
     shown(entry, (all) =>
       all.length
         ? h("div", { class: "stack" }, all.map((pool) => h("div", { class: "stack", key: pool.name }, summary(context, pool))))
-        : card("No pool is imported", {}, h("p", { class: "muted" }, "Create one on the command line: ", h("code", {}, "strongroom pool create -s 4G tank /var/lib/tank.pool"))),
+        : card("No pool is imported", {}, h("p", { class: "muted" }, "Create one from disks or files, or import one.")),
     ),
   ];
 }
@@ -42,6 +43,7 @@ function poolPage(context, pool) {
       name(pool.name),
       stateOf(levelOf(pool.health), wordOf(pool.health)),
       isScrubbing ? context.button("Pause the scrub", scrub, { pool: pool.name, how: "pause" }) : context.button(pool.scrub.state === "paused" ? "Go on with the scrub" : "Scrub", scrub, { pool: pool.name, how: "start" }),
+      context.button("Add devices", addDevices, { pool: pool.name }),
       context.button("Clear failures", clearFailures, { pool: pool.name }),
       context.button("Export the pool", exportPool, { pool: pool.name }),
     ),
