@@ -8,6 +8,7 @@ import { Store } from "./lib/store.js";
 import { h, render, visible } from "./lib/view.js";
 import { activity } from "./pages/activity.js";
 import { access } from "./pages/access.js";
+import { copies } from "./pages/copies.js";
 import { dataset } from "./pages/dataset.js";
 import { datasets } from "./pages/datasets.js";
 import { exports_ } from "./pages/exports.js";
@@ -19,6 +20,7 @@ import { snapshots } from "./pages/snapshots.js";
 
 const everyone = () => true;
 const admins = (session) => session.admin;
+const noTenants = (session) => !session.zone;
 
 // Path, title, picture, page, and whose page it is.
 const PAGES = [
@@ -26,6 +28,7 @@ const PAGES = [
   ["pools", "Pools", "pools", pools, admins],
   ["datasets", "Datasets", "datasets", datasets, everyone],
   ["snapshots", "Snapshots", "snapshots", snapshots, everyone],
+  ["copies", "Copies", "copies", copies, noTenants],
   ["keys", "Keys", "keys", keys, everyone],
   ["exports", "Exports", "exports", exports_, admins],
   ["performance", "Performance", "speed", performance_, admins],

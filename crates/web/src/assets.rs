@@ -24,6 +24,7 @@ const FILES: &[(&str, &str, &[u8])] = files! {
     "index.html"
     "app.js" SCRIPT
     "icon.svg" PICTURE
+    "acts/copies.js" SCRIPT
     "acts/datasets.js" SCRIPT
     "acts/keys.js" SCRIPT
     "acts/new-pool.js" SCRIPT
@@ -45,6 +46,7 @@ const FILES: &[(&str, &str, &[u8])] = files! {
     "lib/view.js" SCRIPT
     "pages/access.js" SCRIPT
     "pages/activity.js" SCRIPT
+    "pages/copies.js" SCRIPT
     "pages/dataset.js" SCRIPT
     "pages/datasets.js" SCRIPT
     "pages/exports.js" SCRIPT

@@ -65,6 +65,7 @@ def run(world):
     exports(acts)
     permissions(acts)
     new_pool(acts)
+    copies(acts)
     pools(acts)
 
 
@@ -182,6 +183,36 @@ def new_pool(acts):
     world.run("pool", "export", "fresh")
     os.rename(f"{world.dir}/new-1.img", f"{world.dir}/used.img")
     forced(acts)
+
+
+def copies(acts):
+    """A job from its making to its end. It copies to the pool that `forced` has made."""
+    world, browser = acts.world, acts.browser
+    world.go("copies", "Copies")
+    browser.says("Nothing is copied")
+    job = [("Name of the job", "offsite"), ("Dataset to copy", "tank/many/1"), ("Target", "second/one")]
+    acts.act("Copy a dataset", fill=job, verb="Add the job", said="The job offsite was added.", in_history=False)
+    browser.find("heading", "offsite")
+    # Without an event nothing would be seen.
+    browser.says("the copy has every snapshot")
+    browser.says("Only a verification shows whether the copy is whole")
+    browser.says("replicate drill offsite tank/many/1")
+    world.run("snapshot", "tank/many/1@copied")
+    browser.says("behind")
+    browser.click("button", "Run offsite of tank/many/1")
+    browser.says("It would send")
+    browser.click("button", "Run", browser.find("dialog", "Run offsite now"))
+    acts.closed("offsite has run.")
+    browser.says("the copy has every snapshot")
+    assert "second/one@copied" in world.run("list", "-H", "-t", "snapshot", "-o", "name")
+    acts.act("Verify offsite of tank/many/1", verb="Verify", said="were read", in_history=False)
+    browser.says("all copies are whole")
+    acts.act("Pause offsite of tank/many/1", verb="Pause", said="pauses")
+    browser.says("Paused")
+    acts.act("Resume offsite of tank/many/1", verb="Resume", said="goes on")
+    acts.act("Remove offsite of tank/many/1", confirm="offsite", verb="Remove", said="was removed")
+    browser.says("Nothing is copied")
+    world.run("pool", "export", "second")
 
 
 def snapshots(acts):

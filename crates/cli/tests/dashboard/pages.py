@@ -11,6 +11,7 @@ PAGES = [
     ("datasets", "Datasets"),
     ("datasets/tank/many", "tank/many"),
     ("snapshots", "Snapshots"),
+    ("copies", "Copies"),
     ("keys", "Keys"),
     ("exports", "Exports"),
     ("performance", "Performance"),

@@ -28,7 +28,9 @@ const LONGEST: Duration = Duration::from_secs(600);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The kinds of state that are compared, which are the names of events.
-const WATCHED: [&str; 6] = ["pools", "datasets", "keys", "mounts", "exports", "jobs"];
+const WATCHED: [&str; 7] = [
+    "pools", "datasets", "keys", "mounts", "exports", "jobs", "copies",
+];
 
 /// A stream of events.
 pub(crate) struct EventFeed {
@@ -145,6 +147,7 @@ impl EventFeed {
         let mounts = asked(Command::Mounts)?;
         let exports = [Command::NbdExports, Command::IscsiExports];
         let [nbd, iscsi] = exports.map(asked);
+        let copies = asked(command::ReplicateList { names: Vec::new() }.into())?;
         let now = [
             pools,
             json!([heads, all]),
@@ -152,6 +155,7 @@ impl EventFeed {
             json!(mounts),
             json!([nbd?, iscsi?]),
             json!(jobs),
+            json!(copies),
         ]
         .map(|json| Some(hash(&json)));
         let pairs = WATCHED.iter().zip(self.seen.iter().zip(&now));

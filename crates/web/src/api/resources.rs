@@ -85,6 +85,10 @@ resources! {
         let names = query.all("name");
         shown(caller, command::LuksStatus { names })
     };
+    "/v1/replications" "Jobs that copy datasets" ["name"], "replications", |query, caller| {
+        let names = query.all("name");
+        shown(caller, command::ReplicateList { names })
+    };
     "/v1/holds" "Tags on snapshots" ["name", "recursive"], "holds", |query, caller| {
         let (names, recursive) = (query.all("name"), query.flag("recursive")?);
         shown(caller, command::Holds { names, recursive })

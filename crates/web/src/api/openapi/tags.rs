@@ -59,6 +59,7 @@ pub(super) fn of_resource(path: &str) -> &'static str {
         "snapshots" | "holds" | "diff" => "snapshots",
         "keys" | "slots" | "generations" => "keys",
         "mounts" => "mounts",
+        "replications" => "streams",
         "exports/nbd" | "exports/iscsi" | "sessions" => "exports",
         "mappings" => "luks",
         "zones" | "tokens" | "permissions" | "users" | "groups" | "session" => "users",
