@@ -64,6 +64,7 @@ def run(world):
     properties(acts)
     exports(acts)
     permissions(acts)
+    slots(acts)
     new_pool(acts)
     copies(acts)
     pools(acts)
@@ -130,6 +131,17 @@ def keys(acts):
     browser.click("button", "Data keys of tank/made")
     browser.says("seals what is written now")
     browser.click("button", "Data keys of tank/made")
+
+
+def slots(acts):
+    """A slot that the key source needs: what is refused has a button that forces it."""
+    world, browser = acts.world, acts.browser
+    world.run("key", "add", "tank/made", input="another passphrase\nanother passphrase\n")
+    world.go("keys", "Keys")
+    browser.click("button", "Slots of tank/made")
+    before = world.json("key", "slots", "tank/made")
+    acts.act(f"Remove slot {before[-1]['slot']} of tank/made", confirm="tank/made", verb="Remove the slot", said="was removed")
+    assert len(world.json("key", "slots", "tank/made")) == len(before) - 1
 
 
 def forced(acts):

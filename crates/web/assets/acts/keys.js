@@ -83,3 +83,16 @@ export const steerReencryption = {
   request: (v, c) => ["key-rotate", { name: c.dataset, how: c.how }],
   done: (v, c) => `The re-encryption of ${c.dataset} ${c.how === "pause" ? "pauses" : "goes on"}.`,
 };
+
+/** `c` is `{dataset, slot, kind}`. */
+export const removeSlot = {
+  title: (c) => `Remove slot ${c.slot} of ${c.dataset}`,
+  text: (c) => `The ${c.kind === "passphrase" ? "passphrase" : "key"} of this slot, or the recovery sheet, opens the dataset no more. An old copy of the devices still opens with it.`,
+  verb: "Remove the slot",
+  isDanger: true,
+  fields: () => [{ name: "force", label: "Even if the key source of the dataset then opens nothing", kind: "check" }],
+  confirm: (c) => c.dataset,
+  words: (v, c) => ["key", "remove", v.force && "-f", c.dataset, String(c.slot)],
+  request: (v, c) => ["key-remove", { name: c.dataset, slot: c.slot, keysource: null, force: v.force }],
+  done: (v, c) => `Slot ${c.slot} of ${c.dataset} was removed.`,
+};

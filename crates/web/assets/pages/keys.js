@@ -5,7 +5,7 @@ import { ago, bytes, count, plural } from "../lib/format.js";
 import { icon, stateOf } from "../lib/icons.js";
 import { card, datasetLink, head, keyState, prop, shown } from "../lib/parts.js";
 import { h, name, visible } from "../lib/view.js";
-import { changeKey, loadKey, rotateKey, steerReencryption, unloadKey } from "../acts/keys.js";
+import { changeKey, loadKey, removeSlot, rotateKey, steerReencryption, unloadKey } from "../acts/keys.js";
 
 const PATH = query("/v1/datasets", { properties: "encryption,rekeydate,reencryption" });
 // Datasets with the key of another one that are shown before they are folded.
@@ -103,6 +103,7 @@ function nearest(dataset, known) {
 function rootView(context, root, heirs, below, details, view) {
   const about = { dataset: root.name, keysource: root.keysource, heirs: heirs.length + 1 };
   const opened = (context.kept.openKeys ??= new Set());
+  const slotted = (context.kept.openSlots ??= new Set());
   const unfolded = (context.kept.openHeirs ??= new Set());
   const toggle = (set) => () => {
     if (!set.delete(root.name)) set.add(root.name);
@@ -111,6 +112,8 @@ function rootView(context, root, heirs, below, details, view) {
   const seen = unfolded.has(root.name) ? heirs : heirs.slice(0, HEIRS);
   const rest = heirs.length - HEIRS;
   const isOpen = opened.has(root.name);
+  const hasSlots = slotted.has(root.name);
+  const fold = (label, is, set) => h("button", { type: "button", class: "button plain", "aria-expanded": String(is), on: { click: toggle(set) } }, label, h("span", { class: "unseen" }, ` of ${visible(root.name)}`));
   return h(
     "li",
     { key: root.name },
@@ -126,10 +129,12 @@ function rootView(context, root, heirs, below, details, view) {
           isLoaded(root)
             ? [button(context, "Rotate", "data keys of", rotateKey, about), button(context, "Change", "the key of", changeKey, about), button(context, "Unload", "the key of", unloadKey, about)]
             : button(context, "Load", "the key of", loadKey, about),
-          h("button", { type: "button", class: "button plain", "aria-expanded": String(isOpen), on: { click: toggle(opened) } }, "Data keys", h("span", { class: "unseen" }, ` of ${visible(root.name)}`)),
+          fold("Data keys", isOpen, opened),
+          fold("Slots", hasSlots, slotted),
         ),
     ),
     isOpen && generations(context, root.name),
+    hasSlots && slots(context, root.name),
     (seen.length > 0 || below.length > 0) &&
       h(
         "ul",
@@ -188,5 +193,41 @@ function generations(context, dataset) {
         ),
       ),
     ),
+  );
+}
+
+const KINDS = { passphrase: "A passphrase, or a recovery sheet", key: "A key", unknown: "Of another version of Strongroom" };
+
+/** The slots of a key: each opens the dataset. */
+function slots(context, dataset) {
+  const entry = context.store.use(query("/v1/slots", { name: dataset }), "keys");
+  const remove = (row) => context.button(["Remove", h("span", { class: "unseen" }, ` slot ${row.slot} of ${visible(dataset)}`)], removeSlot, { dataset, slot: row.slot, kind: row.kind }, { className: "button plain" });
+  return h(
+    "div",
+    { class: "stack", style: { margin: "0 0 12px 30px" } },
+    shown(entry, (rows) =>
+      h(
+        "table",
+        { class: "table folding" },
+        h("caption", { class: "unseen" }, `Slots of ${visible(dataset)}`),
+        h("thead", {}, h("tr", {}, ["Slot", "Opened by", "Made", "Cost of a guess"].map((title) => h("th", { scope: "col" }, title)), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Act")))),
+        h(
+          "tbody",
+          {},
+          rows.map((row) =>
+            h(
+              "tr",
+              { key: row.slot },
+              h("td", { "data-label": "Slot" }, count(row.slot), row.priority !== 128 && h("span", { class: "muted small" }, `, priority ${row.priority}`)),
+              h("td", { "data-label": "Opened by" }, KINDS[row.kind] ?? visible(row.kind)),
+              h("td", { "data-label": "Made" }, ago(row.created)),
+              h("td", { "data-label": "Cost of a guess" }, visible(row.cost ?? "–")),
+              h("td", { class: "act" }, remove(row)),
+            ),
+          ),
+        ),
+      ),
+    ),
+    h("p", { class: "muted small" }, "A recovery sheet is a page with one more key, to print. Its digits do not pass a network or a browser, so it is made on the machine: ", h("code", {}, visible(`strongroom key sheet ${dataset} sheet.pdf`))),
   );
 }
