@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use protocol::api::{
     Ask, Command, DeviceRow, Failure, FailureKind, Fullness, PoolReport, ProblemKind,
-    ReplicationRow, Reply, Severity, advice, command, is_behind,
+    ReplicationRow, Reply, Severity, WRONG_KEYS_ALARM, WrongKeyRow, advice, command, is_behind,
 };
 use protocol::client::{DaemonConnection, Terminal};
 use secret::Secret;
@@ -21,6 +21,8 @@ const TEXT_MAX: usize = 1000;
 const UNKNOWN_STATES: [&str; 2] = ["UNAVAIL", "STALLED"];
 /// The begins of the subjects of jobs.
 const JOB_SUBJECTS: [&str; 4] = ["run of ", "lag of ", "copy of ", "drill of "];
+/// The begin of the subjects of wrong keys.
+const KEYS_SUBJECT: &str = "wrong keys of ";
 /// The states of a device about which nothing is to be done.
 const GOOD_STATES: [&str; 4] = ["ONLINE", "AVAIL", "RESILVERING", "REMOVING"];
 
@@ -49,6 +51,8 @@ pub(crate) struct SurveyAnswer {
     pub(crate) pools: Vec<PoolReport>,
     /// None if the daemon did not tell them.
     pub(crate) jobs: Option<Vec<ReplicationRow>>,
+    /// The wrong keys of the last hour; none if the daemon did not tell them.
+    pub(crate) wrong_keys: Option<Vec<WrongKeyRow>>,
 }
 
 impl ProblemSurvey {
@@ -89,6 +93,8 @@ impl ProblemSurvey {
                 survey.add("", problem);
             }
         }
+        let wrong_keys = answer.wrong_keys.iter().flatten();
+        wrong_keys.for_each(|row| survey.add_wrong_keys(row));
         survey.answer = Some(answer);
         survey
     }
@@ -112,7 +118,10 @@ impl ProblemSurvey {
             let mut pools = answer.pools.iter();
             pools.any(|pool| pool.name == *name && !UNKNOWN_STATES.contains(&&*pool.health))
         };
-        told.pool.as_ref().is_none_or(is_known) && (!is_job || answer.jobs.is_some())
+        let is_of_keys = told.subject.starts_with(KEYS_SUBJECT);
+        told.pool.as_ref().is_none_or(is_known)
+            && (!is_job || answer.jobs.is_some())
+            && (!is_of_keys || answer.wrong_keys.is_some())
     }
 
     fn add_pool(&mut self, pool: &PoolReport) {
@@ -201,6 +210,24 @@ impl ProblemSurvey {
         }
     }
 
+    fn add_wrong_keys(&mut self, row: &WrongKeyRow) {
+        if row.count < WRONG_KEYS_ALARM {
+            return;
+        }
+        let (name, user) = (&row.name, &row.user);
+        let problem = CurrentProblem {
+            pool: None,
+            subject: format!("{KEYS_SUBJECT}{name} {user}"),
+            is_critical: false,
+            text: format!(
+                "{user} tried {} wrong keys of {name} within an hour",
+                row.count
+            ),
+            action: Some("strongroom key tries".into()),
+        };
+        self.add("", problem);
+    }
+
     /// Adds a problem. It stays the same one as long as its pool, subject, severity and `detail` do.
     fn add(&mut self, detail: &str, mut problem: CurrentProblem) {
         problem.text = problem.text.chars().take(TEXT_MAX).collect();
@@ -221,7 +248,8 @@ fn ask(socket: &Path) -> Result<SurveyAnswer, Failure> {
     let (sender, answers) = mpsc::channel();
     let socket: PathBuf = socket.to_owned();
     let asked = threads::start("notify-ask", move || {
-        for command in [command::PoolStatus::default().into(), all_jobs()] {
+        let tries = command::KeyTries.into();
+        for command in [command::PoolStatus::default().into(), all_jobs(), tries] {
             let command: Command = command;
             let daemon = DaemonConnection::connect(&socket);
             let asked = daemon.and_then(|daemon| daemon.call(command, &mut NoTerminal));
@@ -243,7 +271,15 @@ fn ask(socket: &Path) -> Result<SurveyAnswer, Failure> {
         Ok(Reply::Replications(jobs)) => Some(jobs),
         _ => None,
     };
-    Ok(SurveyAnswer { pools, jobs })
+    let wrong_keys = match answer() {
+        Ok(Reply::WrongKeys(rows)) => Some(rows),
+        _ => None,
+    };
+    Ok(SurveyAnswer {
+        pools,
+        jobs,
+        wrong_keys,
+    })
 }
 
 fn all_jobs() -> Command {
@@ -286,6 +322,7 @@ pub(crate) mod tests {
         let survey = ProblemSurvey::of(SurveyAnswer {
             pools: vec![pool(changes)],
             jobs: Some(Vec::new()),
+            wrong_keys: None,
         });
         survey.problems.into_keys().collect()
     }
@@ -295,6 +332,22 @@ pub(crate) mod tests {
             "path": path, "guid": 1, "size": 1, "state": state, "group": 0, "is_log": false, "parity": 0, "column": 0,
             "replaces": null, "was_spare": false, "read": 0, "write": 0, "checksum": 0,
         })
+    }
+
+    #[test]
+    fn ten_wrong_keys_are_one_problem() {
+        let keys = |count: u64| {
+            let row = json!({"name": "tank/a", "user": "ann", "count": count, "last": 5});
+            let survey = ProblemSurvey::of(SurveyAnswer {
+                pools: Vec::new(),
+                jobs: Some(Vec::new()),
+                wrong_keys: Some(vec![serde_json::from_value(row).unwrap()]),
+            });
+            survey.problems.into_keys().collect::<Vec<String>>()
+        };
+        assert_eq!(keys(9), [] as [String; 0]);
+        assert_eq!(keys(10), keys(11));
+        assert_eq!(keys(10).len(), 1);
     }
 
     #[test]

@@ -208,6 +208,7 @@ mod tests {
             answer: Some(SurveyAnswer {
                 pools: vec![pool(json!({}))],
                 jobs: Some(Vec::new()),
+                wrong_keys: Some(Vec::new()),
             }),
         }
     }
@@ -240,7 +241,11 @@ mod tests {
     fn what_is_not_known_is_not_solved() {
         let mut target = ToldTarget::default();
         target.note(
-            &survey(&[("space", "full"), ("run of x tank/a", "no")]),
+            &survey(&[
+                ("space", "full"),
+                ("run of x tank/a", "no"),
+                ("wrong keys of tank/a ann", ""),
+            ]),
             1000,
         );
         let unknown = |change: fn(&mut SurveyAnswer)| {
@@ -254,8 +259,9 @@ mod tests {
             target.news(&survey, 2000);
             target.news(&survey, late).solved.len()
         };
-        assert_eq!(is_solved(survey(&[])), 2);
-        assert_eq!(is_solved(unknown(|answer| answer.jobs = None)), 1);
+        assert_eq!(is_solved(survey(&[])), 3);
+        assert_eq!(is_solved(unknown(|answer| answer.jobs = None)), 2);
+        assert_eq!(is_solved(unknown(|answer| answer.wrong_keys = None)), 2);
         assert_eq!(is_solved(unknown(|answer| answer.pools.clear())), 0);
         assert_eq!(
             is_solved(unknown(|answer| answer.pools[0].health = "UNAVAIL".into())),

@@ -42,6 +42,7 @@ pub const PAGES: &[GuidePage] = &[
     page!("scrub-too-old", "scrub-too-old.md"),
     page!("pool-full", "pool-full.md"),
     page!("keys-not-loaded", "keys-not-loaded.md"),
+    page!("wrong-keys", "wrong-keys.md"),
     page!("work-waits", "work-waits.md"),
     page!("replication-behind", "replication-behind.md"),
     page!("copy-damaged", "copy-damaged.md"),

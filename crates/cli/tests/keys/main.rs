@@ -13,3 +13,4 @@ mod shred;
 mod tang;
 mod tpm;
 mod unload;
+mod wrong_keys;

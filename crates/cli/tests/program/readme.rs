@@ -112,6 +112,7 @@ const PLACES: &[Place] = &[
             "docs/guide/src/wrong/scrub-too-old.md",
             "docs/guide/src/wrong/pool-full.md",
             "docs/guide/src/wrong/keys-not-loaded.md",
+            "docs/guide/src/wrong/wrong-keys.md",
             "docs/guide/src/wrong/replication-behind.md",
             "docs/guide/src/wrong/copy-damaged.md",
             "docs/guide/src/wrong/device-larger.md",

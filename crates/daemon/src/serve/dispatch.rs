@@ -79,7 +79,7 @@ fn is_look(command: &Command) -> bool {
         Command::PoolEvents(events) => !events.clear,
         Command::PoolStatus(_) | Command::Get(_) | Command::KeyStatus(_) => true,
         Command::Mounts | Command::NbdExports | Command::IscsiExports => true,
-        Command::Whoami | Command::Metrics => true,
+        Command::Whoami | Command::Metrics | Command::KeyTries => true,
         _ => false,
     }
 }

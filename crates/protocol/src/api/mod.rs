@@ -32,7 +32,8 @@ pub use reports::{
     PropertyValue, ReaderRow, RefreshReport, RemovalRow, ReplicationRow, ReservationRow,
     RetentionRow, ScrubEstimate, ScrubRow, SealFinding, SessionRow, Severity, ShredReport, SlotRow,
     StoreCheckRow, StoreIo, StoreProbeReport, StreamRow, SuperblockRow, Survivor, SweepRow,
-    TokenRow, TokenScope, ValueSource, VerifiedSnapshot, ZoneRow, advice, is_behind,
+    TokenRow, TokenScope, ValueSource, VerifiedSnapshot, WRONG_KEYS_ALARM, WrongKeyRow, ZoneRow,
+    advice, is_behind,
 };
 pub use zone_profile::ZoneProfile;
 

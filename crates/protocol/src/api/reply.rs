@@ -8,7 +8,7 @@ use super::{
     HaReport, HistoryRow, HoldRow, HomeRow, ImportablePool, Inspection, KeyRow, MappingRow,
     MountRow, NewToken, PermissionRow, PoolIoReport, PoolReport, RefreshReport, ReplicationRow,
     ScrubEstimate, SessionRow, ShredReport, SlotRow, StoreProbeReport, StreamRow, TokenRow,
-    VerifiedSnapshot, ZoneRow,
+    VerifiedSnapshot, WrongKeyRow, ZoneRow,
 };
 
 /// The reply to a command.
@@ -57,6 +57,8 @@ pub enum Reply {
     Accounts(Vec<AccountRow>),
     /// Keys.
     Keys(Vec<KeyRow>),
+    /// Wrong keys that users tried.
+    WrongKeys(Vec<WrongKeyRow>),
     /// Generations of data keys.
     Generations(Vec<GenerationRow>),
     /// Slots.

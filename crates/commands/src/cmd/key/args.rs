@@ -51,6 +51,7 @@ pub(crate) enum KeyCommand {
     Rotate(KeyRotateArgs),
     Generations(KeyGenerationsArgs),
     Status(KeyStatusArgs),
+    Tries(KeyTriesArgs),
     Add(KeyAddArgs),
     Remove(KeyRemoveArgs),
     Slots(KeySlotsArgs),
@@ -557,6 +558,28 @@ pub(crate) struct KeyStatusArgs {
     /// Datasets; default: all encrypted datasets
     #[arg(value_name = "DATASET")]
     pub(crate) names: Vec<String>,
+}
+
+/// Show the wrong keys that users tried within the last hour
+///
+/// Each row is a dataset or the device of a LUKS container, and a user. COUNT is the number of wrong
+/// passphrases or keys, at most 100. Ten of them are an alert: an event, a message of `strongroom notify`, and an alert of
+/// Prometheus. The daemon forgets them when it ends. Only root sees them.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Look who guesses:
+    strongroom key tries
+
+JSON
+  [{\"name\", \"user\", \"count\", \"last\"}, ...]
+
+EXIT CODES
+  6 if the caller is not root.")]
+pub(crate) struct KeyTriesArgs {
+    /// Print no header, and tabs between columns
+    #[arg(short = 'H')]
+    pub(crate) script: bool,
 }
 
 /// The form in which `keygen` writes a key.

@@ -12,13 +12,14 @@ use console::terminal::{self, Prompter};
 use encoding::{hex, unhex};
 use keys::{KeySource, Location};
 use protocol::api::{
-    Ask, AskFormat, Failure, FailureKind, GenerationRow, KeyRow, Rotation, SlotRow, command,
+    Ask, AskFormat, Failure, FailureKind, GenerationRow, KeyRow, Rotation, SlotRow, WrongKeyRow,
+    command,
 };
 use protocol::client::Terminal;
 
 use crate::cmd::key::args::{
     KeyBackupArgs, KeyCommand, KeyFormat, KeyGenerationsArgs, KeyRecover, KeyRestoreArgs,
-    KeySlotsArgs, KeyStatusArgs, Keygen,
+    KeySlotsArgs, KeyStatusArgs, KeyTriesArgs, Keygen,
 };
 use crate::cmd::key::pktool::{self, NewKey};
 use crate::cmd::key::sheet;
@@ -63,6 +64,7 @@ pub(crate) fn run(args: KeyCommand, session: &mut Session) -> Result {
         }
         KeyCommand::Generations(args) => generations(args, session),
         KeyCommand::Status(args) => status(args, session),
+        KeyCommand::Tries(args) => tries(&args, session),
         KeyCommand::Add(args) => {
             let command = command::KeyAdd {
                 name: args.name,
@@ -234,6 +236,23 @@ fn status(args: KeyStatusArgs, session: &mut Session) -> Result {
     }
     let heads = ["NAME", "KEYROOT", "KEYSTATUS", "KEYSOURCE"].map(Column::left);
     let cells = |row: KeyRow| vec![row.name, row.key_root, row.status, row.keysource];
+    Ok(Outcome::rows(
+        rows,
+        session.json,
+        &heads,
+        args.script,
+        cells,
+    ))
+}
+
+fn tries(args: &KeyTriesArgs, session: &mut Session) -> Result {
+    let rows = answer!(session.call(command::KeyTries)?, WrongKeys)?;
+    let mut heads = ["NAME", "USER", "COUNT", "LAST"].map(Column::left);
+    heads[2] = Column::right("COUNT");
+    let cells = |row: WrongKeyRow| {
+        let count = row.count.to_string();
+        vec![row.name, row.user, count, time::second(row.last)]
+    };
     Ok(Outcome::rows(
         rows,
         session.json,

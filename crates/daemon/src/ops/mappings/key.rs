@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use keys::TokenUri;
+use keys::{HashCaller, TokenUri};
 use luks::Container;
 use protocol::api::{Ask, AskFormat, FailureKind, MappingKeyPlace, command};
 use protocol::wire::KEY_FILE_MAX;
@@ -14,6 +14,8 @@ use crate::failure::{Failure, Result};
 use crate::host::pkcs11::token_modules;
 use crate::ops::mappings::container_tokens::{TokenChoice, TokenHolder, open_by_token};
 use crate::state::callers::channel::Channel;
+use crate::state::daemon::Daemon;
+use crate::state::keys::wrong_keys::{LockedObject, WrongKey};
 
 /// The time limit for the file system of a key file.
 const KEY_TIME: Duration = Duration::from_secs(30);
@@ -134,8 +136,21 @@ impl TokenHolder for PinCaller<'_> {
 }
 
 /// The device of a new mapping, for people.
-fn shown(new: &command::LuksOpen) -> String {
+pub(super) fn shown(new: &command::LuksOpen) -> String {
     new.device.display().to_string()
+}
+
+/// Counts a wrong key of the container on a device, and returns the result of the try.
+pub(super) fn counted<T>(daemon: &Daemon, device: &str, tried: luks::Result<T>) -> luks::Result<T> {
+    if let Err(luks::Error::WrongPassphrase { .. }) = tried {
+        let wrong = WrongKey {
+            thing: LockedObject::Container(device.to_owned()),
+            name: device,
+            payer: HashCaller::present().payer,
+        };
+        daemon.events.add_wrong_key("-", &wrong);
+    }
+    tried
 }
 
 /// The whole content of the key file, or the passphrase that a person types. The client reads the file: so the

@@ -14,7 +14,7 @@ use protocol::device_name::DeviceName;
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mappings::key::{plain_key, unlock_new};
+use crate::ops::mappings::key::{counted, plain_key, shown, unlock_new};
 use crate::state::callers::channel::Channel;
 use crate::state::daemon::Daemon;
 use crate::state::devices::mapping_table::OpenMapping;
@@ -53,7 +53,8 @@ pub(super) fn open_luks(
                 "the container is in re-encryption, with two ciphers: leave out --provider",
             ));
         }
-        let open = open_in_reencryption(container, data, header_file.clone(), channel, new)?;
+        let open =
+            open_in_reencryption(daemon, container, data, header_file.clone(), channel, new)?;
         let data_file = data_file.filter(|_| header.is_some() || !open.has_locked_file());
         if let Some(file) = data_file {
             file.let_others_lock();
@@ -61,7 +62,8 @@ pub(super) fn open_luks(
         return Ok(open);
     }
     container.check_slots(new.key_slot)?;
-    let open = |given: &Secret, slot| container.unlock(given, slot);
+    let device = shown(new);
+    let open = |given: &Secret, slot| counted(daemon, &device, container.unlock(given, slot));
     let UnlockedKey { slot, key } = unlock_new(new, &container, channel, open)?;
     let flags = flags(&container, new);
     let mapping = Mapping::open(&container, Arc::clone(&data), &key, flags)?;
@@ -81,6 +83,7 @@ pub(super) fn open_luks(
 /// Opens a container whose re-encryption was interrupted. It keeps a guard on the re-encryption: cryptsetup must not
 /// continue it below the mapping.
 fn open_in_reencryption(
+    daemon: &Daemon,
     mut container: Container,
     data: Arc<dyn BlockDevice>,
     file: Option<Arc<FileDevice>>,
@@ -94,7 +97,8 @@ fn open_in_reencryption(
         ));
     }
     let guard = ReencryptionGuard::named(container.uuid())?;
-    let open = |given: &Secret, _| container.unlock_both(given);
+    let device = shown(new);
+    let open = |given: &Secret, _| counted(daemon, &device, container.unlock_both(given));
     let keys = unlock_new(new, &container, channel, open)?;
     let flags = flags(&container, new);
     let on = Arc::clone(&data);

@@ -13,7 +13,7 @@ use rustix::process::{getpriority_process, setpriority_process};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mappings::key::passphrase_of;
+use crate::ops::mappings::key::{counted, passphrase_of};
 use crate::state::callers::channel::{Channel, Dialogue};
 use crate::state::daemon::Daemon;
 use crate::state::devices::leases::Lease;
@@ -156,7 +156,7 @@ impl Daemon {
             zone: what.zone,
             device_size: None,
         };
-        let ended = self.work(&mut work, &given, pace, &mut *data.dialogue());
+        let ended = self.work(&mut work, (&device, &given), pace, &mut *data.dialogue());
         let is_to_pause = work.worker.0.is_to_pause();
         self.end_work(work);
         match ended? {
@@ -174,7 +174,7 @@ impl Daemon {
     fn work(
         &self,
         work: &mut ContainerReencryption,
-        given: &Secret,
+        (device, given): (&str, &Secret),
         pace: ReencryptionPace,
         caller: &mut dyn Dialogue,
     ) -> Result<ReencryptionEnd> {
@@ -189,7 +189,7 @@ impl Daemon {
             ));
         }
         container.check_writable()?;
-        let keys = container.unlock_both(given)?;
+        let keys = counted(self, device, container.unlock_both(given))?;
         let mut pacer = Pacer::new();
         let mut go_on = |progress: ReencryptionProgress| {
             let row = pacer.row(progress, true);

@@ -10,7 +10,7 @@ use protocol::api::{DeviceUse, FailureKind, command};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mappings::key::unlock;
+use crate::ops::mappings::key::{counted, unlock};
 use crate::state::callers::channel::Channel;
 use crate::state::daemon::Daemon;
 use crate::state::devices::mapping_table::{HeaderLoan, MappingPart, OpenMapping};
@@ -73,13 +73,13 @@ impl Daemon {
         let (mapping, _) = self.mapping_of_container(&what.name)?;
         let container = &held.container;
         if container.is_in_reencryption() {
-            let keys = container.unlock_both(given)?;
+            let keys = counted(self, device, container.unlock_both(given))?;
             mapping.resume_in_reencryption(container, &keys)?;
             // Other programs must not continue it below the mapping.
             self.read_header_again(Path::new(device), held.lock.take());
             return Ok(keys.slot);
         }
-        let unlocked = container.unlock(given, what.key_slot)?;
+        let unlocked = counted(self, device, container.unlock(given, what.key_slot))?;
         mapping.resume(container, &unlocked.key)?;
         Ok(unlocked.slot)
     }

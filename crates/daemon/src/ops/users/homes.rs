@@ -359,6 +359,12 @@ fn opened_by<'a>(
     }
     // Another failure than a wrong passphrase says more.
     let is_wrong = |failure: &Failure| failure.kind == FailureKind::WrongKey;
+    // The passphrase of one home is none of another one: it is wrong if it opens none.
+    for (home, failure) in homes.iter().zip(&failures) {
+        if is_wrong(failure) {
+            home.active.count_wrong_key(&home.entry, &home.name);
+        }
+    }
     let at = failures.iter().position(|failure| !is_wrong(failure));
     Err(failures.swap_remove(at.unwrap_or(0)))
 }

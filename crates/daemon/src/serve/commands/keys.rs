@@ -1,5 +1,7 @@
 //! Keys.
 
+use std::time::Instant;
+
 use encoding::{hex, unhex};
 use protocol::api::Reply;
 
@@ -114,6 +116,8 @@ serve!(
 );
 
 root_only! {
+    // The names are those of other users too.
+    KeyTries: |_, daemon, _| Ok(Reply::WrongKeys(daemon.events.wrong_keys.rows(Instant::now())));
     // Copies of wrapped keys are about more than what is a tenant's.
     KeyBackup: |it, daemon, _| {
         let (active, entry) = daemon.find(&it.name)?;

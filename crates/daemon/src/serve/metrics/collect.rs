@@ -3,6 +3,7 @@
 //! Labels name pools, devices, datasets and operations. They contain no names or contents from inside a dataset.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use block::DeviceMeter;
 use luks::MappingMeter;
@@ -83,6 +84,14 @@ impl Daemon {
             roots.map(|key| {
                 let labels = vec![("dataset", key.dataset.clone())];
                 (labels, u8::from(key.is_loaded))
+            }),
+        );
+        page.gauge(
+            "strongroom_wrong_keys",
+            "Wrong keys that a user tried on a dataset or container within the last hour.",
+            { self.events.wrong_keys.rows(Instant::now()).into_iter() }.map(|row| {
+                let labels = vec![("name", row.name), ("user", row.user)];
+                (labels, row.count)
             }),
         );
         page.gauge(

@@ -22,6 +22,7 @@ use crate::state::datasets::properties;
 use crate::state::keys::key_material::{
     Materials, OpenedSlot, first_that_opens, materials, typed_again,
 };
+use crate::state::keys::wrong_keys::{LockedObject, WrongKey};
 use crate::state::pools::active_pool::ActivePool;
 
 /// The time to try a passphrase.
@@ -284,6 +285,12 @@ impl ActivePool {
             let key = self.wrong_tries.attempt(payer, key_root.guid, || {
                 first_that_opens(keyring.wrapping(), found)
             });
+            if key
+                .as_ref()
+                .is_err_and(|failure| failure.kind == FailureKind::WrongKey)
+            {
+                self.count_wrong_key(key_root, &name);
+            }
             key.map_err(|failure| failure.context(format_args!("the key of '{name}'")))
         };
         // Fails before the user is asked in vain.
@@ -329,6 +336,16 @@ impl ActivePool {
             self.accept_as_set(entry.id);
         }
         Ok(())
+    }
+
+    /// Counts a wrong key of a dataset, which the present caller tried.
+    pub(crate) fn count_wrong_key(&self, key_root: &Entry, name: &str) {
+        let wrong = WrongKey {
+            thing: LockedObject::Dataset(self.pool.guid(), key_root.guid),
+            name,
+            payer: HashCaller::present().payer,
+        };
+        self.events.add_wrong_key(&self.pool.name(), &wrong);
     }
 
     /// Loads a key unless it is loaded. Returns whether it did.

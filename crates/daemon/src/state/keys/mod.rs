@@ -6,4 +6,5 @@ pub(crate) mod key_material;
 pub(crate) mod key_uses;
 pub(crate) mod keyring;
 pub(crate) mod loaded_keys;
+pub(crate) mod wrong_keys;
 pub(crate) mod wrong_tries;

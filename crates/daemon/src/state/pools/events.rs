@@ -4,6 +4,7 @@
 //! with its state at the last comparison. So no code that changes a pool can forget an event.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use pool::{DeviceState, Pool, RemovalPhase, ScrubPhase, ScrubStatus};
@@ -11,6 +12,7 @@ use protocol::api::{EventRow, Fullness};
 use store::ErrorCounts;
 
 use crate::host::process::system::now_secs;
+use crate::state::keys::wrong_keys::{WrongKey, WrongKeys};
 
 /// The number of events that are kept. Older ones are dropped.
 const EVENTS_MAX: usize = 1000;
@@ -21,6 +23,8 @@ const TEXT_MAX: usize = 1000;
 #[derive(Default)]
 pub(crate) struct EventLog {
     ring: Mutex<EventRing>,
+    /// The wrong keys that users tried lately. Many of them are one event.
+    pub(crate) wrong_keys: WrongKeys,
 }
 
 #[derive(Default)]
@@ -45,6 +49,13 @@ impl EventLog {
             ring.events.pop_front();
         }
         ring.events.push_back(event);
+    }
+
+    /// Counts a wrong key, and adds an event if it is worth one. `pool` is `-` for a container.
+    pub(crate) fn add_wrong_key(&self, pool: &str, wrong: &WrongKey<'_>) {
+        if let Some(text) = self.wrong_keys.add(wrong, Instant::now(), now_secs()) {
+            self.add("wrong_key", pool, &text);
+        }
     }
 
     /// The events with greater numbers, the oldest first.

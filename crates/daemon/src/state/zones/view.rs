@@ -231,6 +231,7 @@ impl ZoneView {
             | Reply::StoreProbe(_)
             | Reply::ScrubEstimate(_)
             | Reply::Permissions(_)
+            | Reply::WrongKeys(_)
             | Reply::Zones(_)
             | Reply::Tokens(_)
             | Reply::Token(_)

@@ -215,6 +215,8 @@ commands! {
         Tokens: Reads, "web token list";
         /// The page of metrics.
         Metrics: Reads, "metrics";
+        /// List the wrong keys of the last hour.
+        KeyTries: Reads, "key tries";
         /// Show the state of the daemon.
         DaemonStatus: Reads, "daemon status";
         /// Unmount everything and end.

@@ -24,6 +24,7 @@ pub fn reply_kinds(command: &str) -> &'static [&'static str] {
         "key-backup" => &["backup"],
         "key-generations" => &["generations"],
         "key-slots" => &["slots"],
+        "key-tries" => &["wrong-keys"],
         "key-status" => &["keys"],
         "luks-status" => &["mappings"],
         "metrics" => &["metrics"],

@@ -101,6 +101,22 @@ pub struct KeyRow {
     pub keysource: String,
 }
 
+/// The wrong keys of a user within an hour from which on there is an alert.
+pub const WRONG_KEYS_ALARM: u64 = 10;
+
+/// The wrong keys that a user tried on a dataset or container within the last hour.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WrongKeyRow {
+    /// The dataset, or the device of the container.
+    pub name: String,
+    /// The user.
+    pub user: String,
+    /// The number of wrong keys, at most 100.
+    pub count: u64,
+    /// The time of the last one, in seconds since 1970.
+    pub last: u64,
+}
+
 /// Data keys of a dataset.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GenerationRow {

@@ -16,7 +16,7 @@ pub use datasets::{
     AccountRow, CallerReport, DaemonReport, DatasetRow, DeferredReport, DiffReport, DiffRow,
     DoomedReport, GenerationRow, HoldRow, HomeRow, KeyRow, MountRow, NewToken, OwnerKind,
     PermissionRow, PropertyRow, PropertyValue, ShredReport, SlotRow, StreamRow, Survivor, TokenRow,
-    TokenScope, ValueSource, ZoneRow,
+    TokenScope, ValueSource, WRONG_KEYS_ALARM, WrongKeyRow, ZoneRow,
 };
 pub use fullness::Fullness;
 pub use inspection::{

@@ -248,7 +248,8 @@ pub(crate) enum Activity {
 /// `statechange`, `device_add` and `device_remove` of devices; `device_stall` and `device_answer`, of object
 /// stores at once, of other devices when a command shows the pool or its events; `image_late` when the image in an object store is ten times older than it may be, and
 /// `image_follows`; `dataset_rollback`, see `anchor accept`; `dataset_changed` without its key; `checksum` for bad copies, `io` for failed requests; `scrub_start`, `scrub_paused`, `scrub_resume`, `scrub_abort`, `scrub_finish`; `resilver_start`,
-/// `resilver_finish`; `removal_start`, `removal_abort`, `removal_finish`; `key_load`, `key_unload`; `mount_cut` for a
+/// `resilver_finish`; `removal_start`, `removal_abort`, `removal_finish`; `key_load`, `key_unload`; `wrong_key` for the first wrong key of a user
+/// and for the tenth within an hour, see `key tries`; `mount_cut` for a
 /// mount in use that was ended; `unit_wait` for a volume that `ha start` does not serve, with the reason, and `unit_serve`.
 #[derive(Args, Debug)]
 #[command(after_help = "\

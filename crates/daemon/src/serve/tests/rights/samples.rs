@@ -155,6 +155,7 @@ const OF_THE_MACHINE: &str = r##"
 "tokens"
 {"token-revoke": {"id": "0badcafe"}}
 "metrics"
+"key-tries"
 {"nbd-export": {"device": "/nonexistent/device", "read_only": true}}
 {"nbd-unexport": {"name": "export"}}
 {"nbd-attach": {"device": "/nonexistent/device", "read_only": true}}
