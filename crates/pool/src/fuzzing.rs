@@ -34,7 +34,7 @@ pub fn decode(kind: u8, bytes: &[u8]) {
         }
         1 => node(bytes),
         2 => {
-            let _ = history_line::decode(bytes);
+            let _ = history_line::HistoryRecord::decode(bytes);
         }
         3 => {
             if let Some(config) = Config::decode(bytes) {
@@ -255,6 +255,8 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         time: 1,
         txg: 2,
         internal: false,
+        uid: Some(0),
+        object: 7,
         who: "root on host".into(),
         text: "strongroom create tank".into(),
     };
@@ -269,7 +271,10 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     vec![
         (0, entry.encode()),
         (1, ArrayNode::empty().as_bytes().to_vec()),
-        (2, line.encode()),
+        (
+            2,
+            [history_line::HistoryHead::default().encode(), line.encode()].concat(),
+        ),
         (3, Config::default().encode()),
         (4, job.encode()),
         (5, [&[2, 0, 0, 0, 0, 0, 0, 0][..], &[1; 96]].concat()),

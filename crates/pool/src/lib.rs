@@ -53,7 +53,7 @@ pub use engine::datasets::placed_record::PlacedRecord;
 pub use engine::datasets::reseal::Reseal;
 pub use engine::datasets::stored_space::StoredSpace;
 pub use engine::dedup::SPACE as DEDUP_SPACE;
-pub use engine::history::Origin;
+pub use engine::history::{ChainedLine, HistoryChain, Origin};
 pub use engine::limits::counts::DatasetCounts;
 pub use engine::limits::quota::Limits;
 pub use engine::limits::quota::{Quota, QuotaKind};
@@ -84,7 +84,7 @@ pub use format::stream::{
 };
 pub use format::superblock::config::{DeviceState, Purpose};
 pub use format::superblock::features::{FEATURES, Feature};
-pub use format::superblock::history_line::HistoryLine;
+pub use format::superblock::history_line::{HistoryHead, HistoryLine};
 pub use format::superblock::root::{DedupInfo, Host, PoolState};
 pub use names::{DatasetName, NAME_MAX, check_pool_name};
 pub use ops::check::{CheckReport, Finding};

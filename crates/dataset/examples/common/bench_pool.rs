@@ -135,6 +135,7 @@ fn origin() -> Origin {
     Origin {
         who: "bench".into(),
         text: "bench".into(),
+        uid: None,
     }
 }
 

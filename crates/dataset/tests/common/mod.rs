@@ -90,6 +90,7 @@ pub fn origin() -> Origin {
     Origin {
         who: "test".into(),
         text: "test".into(),
+        uid: None,
     }
 }
 

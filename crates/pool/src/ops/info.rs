@@ -8,7 +8,7 @@ use meter::{CacheTotals, Times};
 
 use crate::engine::datasets::table::DatasetTable;
 use crate::engine::frees::deadlist;
-use crate::engine::history;
+use crate::engine::history::{self, HistoryChain};
 use crate::engine::limits::reservation::{received_into, taken_by};
 use crate::error::{Result, SuspensionEnd};
 use crate::format::datasets::entry::Entry;
@@ -469,9 +469,20 @@ impl Pool {
     /// # Errors
     /// As [`Pool::each_record`].
     pub fn history(&self) -> Result<Vec<HistoryLine>> {
+        let lines = self.history_chain()?.lines.into_iter();
+        Ok(lines.map(|chained| chained.line).collect())
+    }
+
+    /// The history, with its chain of hashes.
+    ///
+    /// # Errors
+    /// As [`Pool::each_record`].
+    pub fn history_chain(&self) -> Result<HistoryChain> {
         let _committing = self.engine.lock_commits();
-        let root = self.engine.state.read().root.history;
-        history::read(&self.engine.disk, &root)
+        let state = self.engine.state.read();
+        let (root, last) = (state.root.history, state.root.history_slot.get());
+        drop(state);
+        history::read(&self.engine.disk, &root, last)
     }
 
     /// Returns how long commits took since the import.

@@ -52,6 +52,7 @@ pub fn origin() -> Origin {
     Origin {
         who: "test".into(),
         text: "test".into(),
+        uid: None,
     }
 }
 
@@ -247,6 +248,7 @@ pub fn snapshot(pool: &Pool, name: &str) {
 pub fn assert_clean(pool: &Pool) {
     let report = pool.check().unwrap();
     assert!(report.is_clean(), "{:#?}", report.findings);
+    assert_eq!(pool.history_chain().unwrap().fault, None);
 }
 
 /// A pool with mirrors of the devices, as many in each as `widths` say.

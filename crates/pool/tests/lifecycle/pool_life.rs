@@ -338,6 +338,7 @@ fn the_history_says_who_did_what() {
         let origin = pool::Origin {
             who: "ann on host".into(),
             text: format!("strongroom set note:n={n} tank"),
+            uid: Some(n),
         };
         pool.set_props(
             &["tank".into()],
@@ -353,6 +354,8 @@ fn the_history_says_who_did_what() {
     assert!(history.windows(2).all(|pair| pair[0].txg < pair[1].txg));
     assert_eq!(history[299].text, "strongroom set note:n=299 tank");
     assert_eq!(history[299].who, "ann on host");
+    assert_eq!(history[299].uid, Some(299));
+    assert_eq!(history[299].object, pool.top().unwrap().guid);
     assert_eq!(pool.property(1, "note:n").unwrap(), Some(("299".into(), 1)));
     assert_clean(&pool);
 }

@@ -335,7 +335,7 @@ fn a_checkpoint_opens_and_can_be_gone_back_to() {
     };
     let then = Golden {
         // From what was written before it went back.
-        features: "stored-sums checked seal-history sealed-facts",
+        features: "stored-sums checked seal-history sealed-facts audit",
         datasets: &[("fs", &[("first", 20_000), ("second", 20_000)])],
         ..now
     };

@@ -256,6 +256,7 @@ impl ActivePool {
             let origin = Origin {
                 who: "strongroom".into(),
                 text: format!("pool online -e {} {path}, by autoexpand=on", pool.name()),
+                uid: None,
             };
             let gained = pool.expand_device(found.guid, &origin)?;
             if gained.records > 0 {

@@ -246,6 +246,7 @@ impl ActivePool {
         let origin = Origin {
             who: "daemon".into(),
             text: format!("re-encryption of {name} has finished"),
+            uid: None,
         };
         if !unused.is_empty() {
             let change = NewKeyring {

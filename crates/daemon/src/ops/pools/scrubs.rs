@@ -100,6 +100,7 @@ impl ActivePool {
         pool.record(&Origin {
             who: "strongroom".into(),
             text: format!("pool scrub {}, by scrub-schedule={word}", pool.name()),
+            uid: None,
         })?;
         tracing::info!("a scrub starts by its schedule");
         pool.scrubber().start()

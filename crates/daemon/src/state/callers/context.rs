@@ -114,6 +114,7 @@ impl<'a> CallerContext<'a> {
     pub(crate) fn origin(&self) -> Origin {
         Origin {
             who: self.peer.who.clone(),
+            uid: Some(self.peer.uid),
             text: self.said.clone(),
         }
     }

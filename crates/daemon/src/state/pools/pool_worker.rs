@@ -378,6 +378,7 @@ pub(super) mod tests {
         let origin = Origin {
             who: "test".into(),
             text: "test".into(),
+            uid: None,
         };
         let on = ("multihost".to_owned(), Some("on".to_owned()));
         active

@@ -112,6 +112,10 @@ pub(crate) const FEATURE_SEALED_FACTS: u64 = 1 << 36;
 /// never removed.
 pub(crate) const FEATURE_RETENTION: u64 = 1 << 38;
 
+/// Lines of the history may have hashes, which a program that adds lines has to continue. Set with the first such line, and
+/// never removed.
+pub(crate) const FEATURE_AUDIT: u64 = 1 << 39;
+
 /// A feature that a program has to know to import a pool which has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
@@ -232,6 +236,12 @@ pub const FEATURES: &[Feature] = &[
         FEATURE_RETENTION,
         "snapshots that cannot be destroyed before a time",
         "hold --until; a snapshot with retention set",
+    ),
+    feature(
+        "audit",
+        FEATURE_AUDIT,
+        "a history that shows whether lines of it were changed",
+        "each command that is in the history",
     ),
 ];
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::engine::datasets::reseal::{Reseal, seal_anew};
 use crate::engine::datasets::table::DatasetTable;
-use crate::engine::history::{Origin, log, log_rekey};
+use crate::engine::history::{Origin, log, log_about, log_rekey};
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::{Entry, text_bytes};
 use crate::format::superblock::features::FEATURE_CLONES;
@@ -86,7 +86,8 @@ impl Pool {
         self.engine.commit_within_limits(|commit, state| {
             let moving = moving(state, name)?;
             let _reserved = commit.reserve_entries(moving.len() + 3, 0)?;
-            log(commit, state, origin, None);
+            let guid = state.find(name)?.guid;
+            log_about(commit, state, origin, guid);
             promote(state, name, &moving, reseal)
         })
     }

@@ -6,7 +6,7 @@ use crate::engine::datasets::keyarea;
 use crate::engine::datasets::reseal::{Reseal, seal_again};
 use crate::engine::datasets::table::DatasetTable;
 use crate::engine::gate::CommitEngine;
-use crate::engine::history::{Origin, log, log_internal, log_rekey};
+use crate::engine::history::{Origin, log, log_about, log_internal, log_rekey};
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
 use crate::format::superblock::features::FEATURE_ROTATED;
@@ -88,7 +88,8 @@ impl Pool {
     pub fn rotate_keyring(&self, id: u64, rotation: NewKeys, origin: &Origin) -> Result<()> {
         let committing = self.engine.lock_commits();
         let done = self.engine.commit_holding(&committing, |commit, state| {
-            log(commit, state, origin, None);
+            let guid = state.entry(id)?.guid;
+            log_about(commit, state, origin, guid);
             self.rotate_in(commit, state, id, rotation, origin)
         })?;
         done();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::history::{Origin, log};
+use crate::engine::history::{Origin, log_about};
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::{Entry, PROPERTY_MAX, text_bytes};
 use crate::ops::pool::Pool;
@@ -43,7 +43,11 @@ impl Pool {
                 texts += text_bytes(&entry.props);
             }
             let _reserved = commit.reserve_entries(names.len(), texts)?;
-            log(commit, state, origin, None);
+            let object = match names {
+                [name] => state.find(name)?.guid,
+                _ => 0,
+            };
+            log_about(commit, state, origin, object);
             Ok(())
         })
     }

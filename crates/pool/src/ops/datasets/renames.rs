@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::datasets::table::DatasetTable;
-use crate::engine::history::{Origin, log};
+use crate::engine::history::{Origin, log, log_about};
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
 use crate::format::datasets::entry_flags::PARTIAL;
@@ -45,7 +45,7 @@ impl Pool {
             }
             state.rename(entry.id, parent, &last)?;
             check_name_lengths(state, entry.id, &state.pool_name())?;
-            log(commit, state, origin, None);
+            log_about(commit, state, origin, entry.guid);
             Ok(())
         })
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::engine::datasets::table::DatasetTable;
-use crate::engine::history::{Origin, log};
+use crate::engine::history::{Origin, log_about};
 use crate::error::{Error, Result};
 use crate::format::datasets::bookmark::SnapshotBookmark;
 use crate::format::datasets::entry::Entry;
@@ -66,7 +66,7 @@ impl Pool {
                 return Err(Error::Exists { name: name.into() });
             }
             let _reserved = commit.reserve_entries(1, TEXT + mark.len())?;
-            log(commit, state, origin, None);
+            log_about(commit, state, origin, head.guid);
             state.root.features_required |= FEATURE_BOOKMARKS;
             let head = state.edit(head.id)?;
             head.set_bookmark(mark, &bookmark);
@@ -83,9 +83,9 @@ impl Pool {
     pub fn destroy_bookmark(&self, name: &str, origin: &Origin) -> Result<()> {
         self.engine.commit_with(|commit, state| {
             let (dataset, mark) = split(name)?;
-            let head = head(state, dataset)?.id;
+            let (head, guid) = { head(state, dataset) }.map(|head| (head.id, head.guid))?;
             let _reserved = commit.reserve_entries(1, 0)?;
-            log(commit, state, origin, None);
+            log_about(commit, state, origin, guid);
             match state.edit(head)?.remove_bookmark(mark) {
                 true => Ok(()),
                 false => Err(Error::NoSuchDataset { name: name.into() }),

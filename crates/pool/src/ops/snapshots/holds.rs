@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::engine::datasets::table::DatasetTable;
-use crate::engine::history::{Origin, log, log_internal};
+use crate::engine::history::{Origin, log_about, log_internal};
 use crate::engine::retention::length::RETENTION_MAX;
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
@@ -102,7 +102,7 @@ impl Pool {
             let snapshots = all_named(state, names, recursive)?;
             let _reserved = commit.reserve_entries(snapshots.len(), snapshots.len() * TAG_MAX)?;
             let now = commit.core.env.now();
-            log(commit, state, origin, None);
+            log_about(commit, state, origin, only(&snapshots));
             state.root.features_required |= FEATURE_CLONES;
             for snapshot in snapshots {
                 match until {
@@ -133,7 +133,7 @@ impl Pool {
         self.engine.commit_with(|commit, state| {
             let snapshots = all_named(state, names, recursive)?;
             let _reserved = commit.reserve_entries(snapshots.len(), 0)?;
-            log(commit, state, origin, None);
+            log_about(commit, state, origin, only(&snapshots));
             let freed: Vec<u64> = snapshots.iter().map(|snapshot| snapshot.id).collect();
             for snapshot in snapshots {
                 let Some(mark) = snapshot.hold_named(tag) else {
@@ -197,7 +197,7 @@ impl Pool {
         drop(state);
         let origin = Origin {
             who: "pool".into(),
-            text: String::new(),
+            ..Origin::default()
         };
         let destroy = |id| {
             self.engine.commit_with(|commit, state| {
@@ -237,6 +237,14 @@ fn all_named(state: &DatasetTable, names: &[String], recursive: bool) -> Result<
         all.extend(named.filter(|snapshot| ids.insert(snapshot.id)));
     }
     Ok(all)
+}
+
+/// The guid of a snapshot that is the only one; otherwise 0.
+fn only(snapshots: &[Arc<Entry>]) -> u64 {
+    match snapshots {
+        [one] => one.guid,
+        _ => 0,
+    }
 }
 
 fn check_tag(tag: &str) -> Result<()> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::datasets::reseal::{Reseal, seal_again};
 use crate::engine::datasets::table::DatasetTable;
-use crate::engine::history::{Origin, log, log_internal};
+use crate::engine::history::{Origin, log_about, log_internal};
 use crate::error::{Error, Result};
 use crate::format::datasets::entry::Entry;
 use crate::ops::datasets::destroy::{Reach, destroy_all, with_clones};
@@ -76,7 +76,7 @@ impl Pool {
             self.engine.check_closed(state, &doomed)?;
             self.engine
                 .check_closed(state, std::slice::from_ref(&head))?;
-            log(commit, state, origin, None);
+            log_about(commit, state, origin, head.guid);
             let freed = holds::freed_by(state, &doomed);
             let mut names = destroy_all(commit, state, &doomed, origin)?;
             roll_back(commit, state, head.id, &target)?;

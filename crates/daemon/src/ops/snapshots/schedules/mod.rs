@@ -175,6 +175,7 @@ fn own_origin(text: String) -> Origin {
     Origin {
         who: "strongroom".into(),
         text: format!("{text}, by {PROPERTY}"),
+        uid: None,
     }
 }
 

@@ -117,6 +117,7 @@ fn origin() -> Origin {
     Origin {
         who: "test".into(),
         text: "test".into(),
+        uid: None,
     }
 }
 

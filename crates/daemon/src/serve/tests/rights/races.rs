@@ -185,6 +185,7 @@ fn origin() -> Origin {
     Origin {
         who: "root on host".into(),
         text: "meanwhile".into(),
+        uid: None,
     }
 }
 

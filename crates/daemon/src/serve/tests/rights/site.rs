@@ -124,6 +124,7 @@ impl Site {
             let origin = Origin {
                 who: "test".into(),
                 text: "allow".into(),
+                uid: None,
             };
             let allow = [("@allow".to_owned(), Some(text.join("\n")))];
             active.pool.set_props(&[dataset], &allow, &origin).unwrap();
