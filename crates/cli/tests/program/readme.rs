@@ -93,6 +93,7 @@ const PLACES: &[Place] = &[
     place(&["docs/guide/src/recovery.md"], &[HOME, SHEET]),
     place(&["docs/guide/src/replication.md"], &[HOME, DISK, USERS]),
     place(&["docs/guide/src/retention.md"], &[HOME, USERS, HOST]),
+    place(&["docs/guide/src/audit.md"], &[TANK]),
     place(&["docs/guide/src/notify.md"], &[HOME, MESSAGES]),
     place(&["docs/guide/src/luks.md"], &["cd ~"]),
     place(&["docs/guide/src/directories.md"], &[]),

@@ -4,6 +4,7 @@
 mod common;
 
 mod anchor;
+mod audit;
 mod changed_facts;
 mod foreign_log;
 mod old_seals;

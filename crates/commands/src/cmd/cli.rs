@@ -22,6 +22,7 @@ use homes::stack::args::Stack;
 use notify::args::Notify;
 use protocol::api::{Failure, OwnerKind};
 
+use crate::cmd::audit::args::Audit;
 use crate::cmd::csi::args::Csi;
 use crate::cmd::dataset::args::{
     Allow, Cp, CreateArgs, DestroyArgs, Get, Groupspace, Inherit, List, Properties, RenameArgs,
@@ -45,8 +46,8 @@ use crate::cmd::snapshot::args::{
 use crate::cmd::web::args::Web;
 use crate::cmd::zone::args::ZoneCommand;
 use crate::cmd::{
-    csi, dataset, doctor, export, generate, ha, key, luks, objects, pool, replicate, send, service,
-    snapshot, web, zone,
+    audit, csi, dataset, doctor, export, generate, ha, key, luks, objects, pool, replicate, send,
+    service, snapshot, web, zone,
 };
 
 macro_rules! socket_help {
@@ -238,6 +239,8 @@ commands! {
     #[command(subcommand)]
     Bench(Bench) => |args, session| bench::storage::run::run(args, session.json),
     Anchor(AnchorArgs) => service::run::anchor::run,
+    #[command(subcommand)]
+    Audit(Audit) => audit::run::run,
     #[command(subcommand)]
     Crypto(Crypto) => |args, session| bench::crypto::run::run(args, session),
     Daemon(DaemonArgs) => service::run::run,

@@ -18,6 +18,7 @@ macro_rules! sends {
     };
 }
 
+mod audit;
 pub(crate) mod cli;
 mod csi;
 mod dataset;

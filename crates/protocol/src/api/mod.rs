@@ -20,20 +20,20 @@ pub use command::{Command, CommandDefinition, Effect};
 pub use failure::{Failure, FailureKind, Result};
 pub use reply::Reply;
 pub use reports::{
-    AccountRow, AnchorDoubt, AnchorOutcome, AnchorRow, BorrowedDevice, CacheIo, CallerReport,
-    CheckRow, CheckpointRow, ChunkRow, CopyCheckRow, CopyCondition, CopyReport, CopyRow,
-    DaemonReport, DatasetAnchor, DatasetRow, DeferredReport, DeviceAnswer, DeviceIo, DeviceRequest,
-    DeviceRow, DeviceUse, DiffReport, DiffRow, DoomedReport, EventRow, ExportRow, FeatureReport,
-    FeatureRow, FollowerRow, Fullness, GenerationRow, HaReport, HaTargetRow, HaUnitRow, HistoryRow,
-    HoldRow, HomeRow, ImportablePool, InspectedDataset, Inspection, Io, KeyRow, KeychainRow,
-    LogEntryRow, LogRow, LostRecords, MappingChange, MappingKeyPlace, MappingReencryption,
-    MappingRow, MappingTimes, MountRow, NewToken, OwnerKind, PermissionRow, PlainMapping,
-    PointerRow, PoolAdvice, PoolIoReport, PoolReport, PoolStateRow, ProblemKind, PropertyRow,
-    PropertyValue, ReaderRow, RefreshReport, RemovalRow, ReplicationRow, ReservationRow,
-    RetentionRow, ScrubEstimate, ScrubRow, SealFinding, SessionRow, Severity, ShredReport, SlotRow,
-    StoreCheckRow, StoreIo, StoreProbeReport, StreamRow, SuperblockRow, Survivor, SweepRow,
-    TokenRow, TokenScope, ValueSource, VerifiedSnapshot, WRONG_KEYS_ALARM, WrongKeyRow, ZoneRow,
-    advice, is_behind,
+    AccountRow, AnchorDoubt, AnchorOutcome, AnchorRow, AuditAnchor, AuditFinding, AuditReport,
+    AuditRow, BorrowedDevice, CacheIo, CallerReport, CheckRow, CheckpointRow, ChunkRow,
+    CopyCheckRow, CopyCondition, CopyReport, CopyRow, DaemonReport, DatasetAnchor, DatasetRow,
+    DeferredReport, DeviceAnswer, DeviceIo, DeviceRequest, DeviceRow, DeviceUse, DiffReport,
+    DiffRow, DoomedReport, EventRow, ExportRow, FeatureReport, FeatureRow, FollowerRow, Fullness,
+    GenerationRow, HaReport, HaTargetRow, HaUnitRow, HistoryRow, HoldRow, HomeRow, ImportablePool,
+    InspectedDataset, Inspection, Io, KeyRow, KeychainRow, LogEntryRow, LogRow, LostRecords,
+    MappingChange, MappingKeyPlace, MappingReencryption, MappingRow, MappingTimes, MountRow,
+    NewToken, OwnerKind, PermissionRow, PlainMapping, PointerRow, PoolAdvice, PoolIoReport,
+    PoolReport, PoolStateRow, ProblemKind, PropertyRow, PropertyValue, ReaderRow, RefreshReport,
+    RemovalRow, ReplicationRow, ReservationRow, RetentionRow, ScrubEstimate, ScrubRow, SealFinding,
+    SessionRow, Severity, ShredReport, SlotRow, StoreCheckRow, StoreIo, StoreProbeReport,
+    StreamRow, SuperblockRow, Survivor, SweepRow, TokenRow, TokenScope, ValueSource,
+    VerifiedSnapshot, WRONG_KEYS_ALARM, WrongKeyRow, ZoneRow, advice, is_behind,
 };
 pub use zone_profile::ZoneProfile;
 

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AccountRow, AnchorRow, CallerReport, CopyReport, DaemonReport, DatasetAnchor, DatasetRow,
-    DeferredReport, DiffReport, DoomedReport, EventRow, ExportRow, FeatureReport, GenerationRow,
-    HaReport, HistoryRow, HoldRow, HomeRow, ImportablePool, Inspection, KeyRow, MappingRow,
-    MountRow, NewToken, PermissionRow, PoolIoReport, PoolReport, RefreshReport, ReplicationRow,
-    ScrubEstimate, SessionRow, ShredReport, SlotRow, StoreProbeReport, StreamRow, TokenRow,
-    VerifiedSnapshot, WrongKeyRow, ZoneRow,
+    AccountRow, AnchorRow, AuditReport, AuditRow, CallerReport, CopyReport, DaemonReport,
+    DatasetAnchor, DatasetRow, DeferredReport, DiffReport, DoomedReport, EventRow, ExportRow,
+    FeatureReport, GenerationRow, HaReport, HistoryRow, HoldRow, HomeRow, ImportablePool,
+    Inspection, KeyRow, MappingRow, MountRow, NewToken, PermissionRow, PoolIoReport, PoolReport,
+    RefreshReport, ReplicationRow, ScrubEstimate, SessionRow, ShredReport, SlotRow,
+    StoreProbeReport, StreamRow, TokenRow, VerifiedSnapshot, WrongKeyRow, ZoneRow,
 };
 
 /// The reply to a command.
@@ -43,6 +43,10 @@ pub enum Reply {
     Features(Vec<FeatureReport>),
     /// The history.
     History(Vec<HistoryRow>),
+    /// Records of the log of who did what.
+    Audit(Vec<AuditRow>),
+    /// The check of that log.
+    AuditReport(AuditReport),
     /// The events of pools.
     Events(Vec<EventRow>),
     /// The differences of two states.
@@ -128,6 +132,7 @@ impl Reply {
             (Reply::Keys(rows), Reply::Keys(more)) => Reply::Keys(joined(rows, more)),
             (Reply::Accounts(rows), Reply::Accounts(more)) => Reply::Accounts(joined(rows, more)),
             (Reply::History(rows), Reply::History(more)) => Reply::History(joined(rows, more)),
+            (Reply::Audit(rows), Reply::Audit(more)) => Reply::Audit(joined(rows, more)),
             (Reply::Verified(rows), Reply::Verified(more)) => Reply::Verified(joined(rows, more)),
             (Reply::Diff(rows), Reply::Diff(more)) => Reply::Diff(DiffReport {
                 files: rows

@@ -1,7 +1,8 @@
 //! Snapshots, and all that is made of them: clones, bookmarks, differences, anchors, schedules.
 
 pub mod anchor_line;
-pub(crate) mod anchors;
+mod anchors;
+mod audit;
 pub(crate) mod bookmarks;
 pub(crate) mod clones;
 pub(crate) mod commands;

@@ -55,6 +55,8 @@ root_only! {
     ObjectsProbe: |it, daemon, _| daemon.probe_store(&it.address).map(Reply::StoreProbe);
     PoolFeatures: |it, daemon, _| daemon.features(&it.pools).map(Reply::Features);
     PoolHistory: |it, daemon, _| daemon.history(&it.pool, it.internal).map(Reply::History);
+    Audit: |it, daemon, context| daemon.audit(&it.pool, it.from, context).map(Reply::Audit);
+    AuditVerify: |it, daemon, _| daemon.audit_report(&it.pool, it.anchor.as_ref()).map(Reply::AuditReport);
     Inspect: |it, daemon, _| {
         let inspection = daemon.inspect(&it.target, it.detail, it.check)?;
         Ok(Reply::Inspection(Box::new(inspection)))

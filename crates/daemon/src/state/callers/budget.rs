@@ -117,6 +117,7 @@ impl BudgetedWork {
         match command {
             Command::Get(_)
             | Command::Holds(_)
+            | Command::Audit(_)
             | Command::KeyStatus(_)
             | Command::Userspace(_)
             | Command::Diff(_)

@@ -2,7 +2,7 @@
 //! command ends when its caller has gone.
 
 use protocol::api::{
-    AccountRow, DatasetRow, DiffRow, HoldRow, PropertyRow, PropertyValue, ValueSource,
+    AccountRow, AuditRow, DatasetRow, DiffRow, HoldRow, PropertyRow, PropertyValue, ValueSource,
 };
 
 use crate::failure::{Failure, Result};
@@ -98,6 +98,12 @@ fn size_of_property(prop: &PropertyRow) -> u64 {
 impl SizedRow for HoldRow {
     fn size(&self) -> u64 {
         text(&self.name) + text(&self.tag)
+    }
+}
+
+impl SizedRow for AuditRow {
+    fn size(&self) -> u64 {
+        8 * FRAME + text(&self.pool) + text(&self.who) + text(&self.command)
     }
 }
 

@@ -221,6 +221,8 @@ impl ZoneView {
             | Reply::Importable(_)
             | Reply::Features(_)
             | Reply::History(_)
+            | Reply::Audit(_)
+            | Reply::AuditReport(_)
             | Reply::Events(_)
             | Reply::Backup(_)
             | Reply::Anchors(_)

@@ -228,7 +228,7 @@ commands! {
         NbdExport, NbdUnexport, NbdAttach, NbdDetach, IscsiExport, IscsiUnexport, IscsiKick, HaStart, HaStop, HaVerify,
         HaCheck, HaStatus, LuksOpen, LuksClose, LuksStatus, LuksRefresh, LuksResize, LuksReencrypt, LuksSuspend,
         LuksResume, LuksBorrow, PoolCreate, PoolImportable, PoolImport, PoolExport, PoolRefresh, PoolDestroy, PoolStatus, PoolIo,
-        PoolDevices, PoolSplit, PoolReguid, PoolSync, PoolSweep, PoolCheckpoint, PoolScrub, PoolFeatures, PoolHistory,
+        PoolDevices, PoolSplit, PoolReguid, PoolSync, PoolSweep, PoolCheckpoint, PoolScrub, PoolFeatures, PoolHistory, Audit, AuditVerify,
         PoolEvents, PoolLabelClear, ObjectsProbe, KeyLoad, KeyUnload, KeyChange, KeyRotate, KeyGenerations, KeyAdd, KeyRemove,
         KeySlots, KeyBackup, KeyRestore, KeyAccept, KeyStatus, Create, Prune, Destroy, DestroyLater, Shred, Clone,
         Promote, Hold, Release, Holds, Bookmark, DestroyBookmark, Send, Receive, Verify, Diff, ReceiveAbandon, Rename, Get, Set,

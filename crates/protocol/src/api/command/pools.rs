@@ -6,6 +6,7 @@ use super::history::{HistoryText, HistoryValue, interval_text, size_text};
 use crate::api::arguments::{
     CheckpointUse, DeviceChange, NewPoolDevices, Props, SpaceWork, each_once,
 };
+use crate::api::reports::AuditAnchor;
 
 requests! {
     /// Make a pool with a root dataset.
@@ -240,6 +241,23 @@ requests! {
         /// Also what the pool did by itself.
         #[serde(default)]
         internal: bool,
+    }
+
+    /// List the records of who did what to a pool.
+    Audit: Reads, "audit list" [pool] {
+        /// The pool.
+        pool: String,
+        /// Only records with this number, or a greater one.
+        #[serde(default)]
+        from: u64,
+    }
+
+    /// Check the records of who did what to a pool.
+    AuditVerify: Reads, "audit verify" [pool, anchor.as_ref().map(AuditAnchor::to_string)] {
+        /// The pool.
+        pool: String,
+        /// A record that has to be there.
+        anchor: Option<AuditAnchor>,
     }
 
     /// List the latest events of pools.

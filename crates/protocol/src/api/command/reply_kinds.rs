@@ -6,6 +6,8 @@ pub fn reply_kinds(command: &str) -> &'static [&'static str] {
     match command {
         "anchor" => &["anchors"],
         "anchor-verify" => &["anchor-rows"],
+        "audit" => &["audit"],
+        "audit-verify" => &["audit-report"],
         "create" | "snapshot" | "prune" | "receive" => &["names"],
         "pool-import" | "pool-split" | "key-restore" => &["names"],
         "daemon-status" => &["daemon"],

@@ -2,6 +2,7 @@
 
 mod advice;
 mod anchor;
+mod audit;
 mod datasets;
 mod fullness;
 mod inspection;
@@ -12,6 +13,7 @@ mod verification;
 
 pub use advice::{PoolAdvice, ProblemKind, Severity, advice};
 pub use anchor::{AnchorDoubt, AnchorOutcome, AnchorRow, DatasetAnchor};
+pub use audit::{AuditAnchor, AuditFinding, AuditReport, AuditRow};
 pub use datasets::{
     AccountRow, CallerReport, DaemonReport, DatasetRow, DeferredReport, DiffReport, DiffRow,
     DoomedReport, GenerationRow, HoldRow, HomeRow, KeyRow, MountRow, NewToken, OwnerKind,

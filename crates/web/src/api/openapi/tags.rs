@@ -38,7 +38,7 @@ pub(super) fn of_command(name: &str) -> &'static str {
         "inspect" => "pools",
         "metrics" => "daemon",
         _ => match name.split('-').next().unwrap_or(name) {
-            "pool" | "objects" => "pools",
+            "pool" | "objects" | "audit" => "pools",
             "key" => "keys",
             "nbd" | "iscsi" => "exports",
             "ha" => "failover",

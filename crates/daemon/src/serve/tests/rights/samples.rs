@@ -144,6 +144,8 @@ const OF_THE_MACHINE: &str = r##"
 {"pool-label-clear": {"device": "/nonexistent/device"}}
 {"pool-features": {"pools": ["tank"]}}
 {"pool-history": {"pool": "tank"}}
+{"audit": {"pool": "tank"}}
+{"audit-verify": {"pool": "tank"}}
 {"inspect": {"target": {"devices": ["/nonexistent/device"]}, "detail": 0}}
 {"zone-create": {"name": "new", "dataset": "tank/web", "profile": "none"}}
 {"zone-set": {"name": "z", "profile": "strict"}}

@@ -1,0 +1,5 @@
+//! `audit`: the log of who did what to a pool.
+
+pub(super) mod args;
+mod export;
+pub(super) mod run;
