@@ -20,6 +20,7 @@ use crate::host::process::input::at_end_of_input;
 use crate::host::process::notify;
 use crate::host::state_dir;
 use crate::host::state_dir::state_dir_at;
+use crate::ops::keys::autolock;
 use crate::serve::metrics::server as metrics;
 use crate::serve::replication;
 use crate::serve::unix::ConnectionEnd;
@@ -141,6 +142,8 @@ fn start(options: &ServeOptions) -> Result<RunningDaemon> {
     FRONT_ENDS.iter().for_each(|each| each.prepare(&daemon));
     daemon
         .follow_outages()
+        .map_err(|error| Failure::other(format!("a thread cannot be started: {error}")))?;
+    autolock::start(&daemon)
         .map_err(|error| Failure::other(format!("a thread cannot be started: {error}")))?;
     if let Some(listener) = listening.metrics.take() {
         metrics::serve(&daemon, listener)?;

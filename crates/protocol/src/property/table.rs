@@ -228,6 +228,8 @@ pub const PROPERTIES: &[Property] = &[
     ).short("snapsched").received(ReceiveTreatment::Dropped),
     setting("retention", Values::Length, "off", "How long nobody can destroy new and received snapshots, root included.")
         .set_by(Tenant::No).received(ReceiveTreatment::Dropped),
+    setting("autolock", Values::Length, "off", "How long no program uses the data before the key is unloaded.")
+        .received(ReceiveTreatment::Dropped),
     setting("primarycache", CACHING, "all", "What stays decrypted in memory; all is fastest (set it before the mount).")
         .of_snapshots(true),
     setting("secondarycache", CACHING, "all", "What cache devices may hold, encrypted as in the pool.")
@@ -284,6 +286,7 @@ pub const PROPERTIES: &[Property] = &[
             .of_snapshots(true).set_by(Tenant::No)
     },
     computed("keystatus", "Whether the key is loaded."),
+    computed("locks-at", "When the key is unloaded, if no program uses the data (autolock)."),
     computed("rekeydate", "When the newest data keys were made."),
     computed("reencryption", "How far re-encryption with the newest data keys is."),
     computed("origin", "The snapshot of which the dataset is a clone."),

@@ -497,6 +497,8 @@ fn computed(active: &ActivePool, listed: &DatasetListing, name: &str) -> Result<
         }
         "keystatus" if entry.suite == 0 => PropertyValue::None,
         "keystatus" => PropertyValue::Text(key_state(active, active.key_root(entry)?).into()),
+        "locks-at" if entry.suite == 0 => PropertyValue::None,
+        "locks-at" => { active.locks_at(entry)? }.map_or(PropertyValue::None, PropertyValue::Time),
         "rekeydate" if entry.suite == 0 => PropertyValue::None,
         "rekeydate" => match active.opened_keyring(entry) {
             Ok((keyring, _)) => PropertyValue::Time(keyring.newest().created()),

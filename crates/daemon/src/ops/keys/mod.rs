@@ -1,6 +1,7 @@
 //! Keys of datasets: load, change, rotate, back up, re-encrypt.
 
 pub(crate) mod at_start;
+pub(crate) mod autolock;
 pub(crate) mod backup;
 pub(crate) mod change;
 pub(crate) mod commands;

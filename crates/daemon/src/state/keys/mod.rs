@@ -2,6 +2,7 @@
 
 pub(crate) mod acceptances;
 pub(crate) mod accepted_sources;
+pub(crate) mod idle_keys;
 pub(crate) mod key_material;
 pub(crate) mod key_uses;
 pub(crate) mod keyring;

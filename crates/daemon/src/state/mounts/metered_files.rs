@@ -27,6 +27,12 @@ impl FilesMeter {
             .collect()
     }
 
+    /// The number of requests, of all kinds.
+    pub(crate) fn requests(&self) -> u64 {
+        let all = self.operations.iter();
+        all.map(|operation| operation.totals().times.count()).sum()
+    }
+
     pub(crate) fn io_errors(&self) -> u64 {
         self.io_errors.load(Ordering::Relaxed)
     }

@@ -23,6 +23,7 @@ use crate::state::datasets::snapshot_schedule::ScheduleChecks;
 use crate::state::datasets::volume_state::VolumeInUse;
 use crate::state::devices::leases::{Lease, LeasedObject, Leases};
 use crate::state::keys::acceptances::Acceptances;
+use crate::state::keys::idle_keys::IdleKeys;
 use crate::state::keys::key_uses::{KeyUse, KeyUses};
 use crate::state::keys::loaded_keys::LoadedKeys;
 use crate::state::keys::wrong_tries::WrongTries;
@@ -53,6 +54,8 @@ pub(crate) struct ActivePool {
     /// Commands that change the pool run one after the other. True once the pool is exported.
     admin: Mutex<bool>,
     pub(crate) keys: LoadedKeys,
+    /// The loaded keys that no program uses, where `autolock` asks for it.
+    pub(crate) idle_keys: IdleKeys,
     /// Wrong keys that users tried.
     pub(crate) wrong_tries: WrongTries,
     /// Commands that have data keys now.
@@ -192,6 +195,7 @@ impl ActivePool {
             accepted: Arc::clone(accepted),
             admin: Mutex::default(),
             keys: LoadedKeys::default(),
+            idle_keys: IdleKeys::default(),
             wrong_tries: WrongTries::default(),
             key_uses: Arc::default(),
             verifications: PoolVerifications::default(),
