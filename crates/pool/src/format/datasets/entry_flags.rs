@@ -5,6 +5,7 @@ use crate::format::datasets::entry::{DatasetKind, Entry};
 use crate::format::datasets::past_seal::PAST;
 use crate::format::datasets::sealed_facts::FACTS;
 use crate::format::datasets::volume_shape::{VOLUME, VolumeShape};
+use crate::format::records::array_kind::ArrayKind;
 use crate::format::stream::{self, Begin, Lineage};
 
 /// The dataset that the seal of this state is over, where it is another one.
@@ -107,11 +108,13 @@ impl Entry {
             .unwrap_or_else(|| stream::lineage(self.roots.iter().map(|root| &root.identity)))
     }
 
-    /// Names the state of its contents that was committed last, in hexadecimal: another one has another name.
+    /// Names the state of the contents of a volume that was committed last, in hexadecimal: another one has another name.
+    /// The history of its seals, which grows when it is closed, does not count.
     pub fn contents_mark(&self) -> String {
-        let roots = stream::lineage(self.roots.iter().map(|root| &root.identity));
+        let data = &self.roots[ArrayKind::Data as usize].identity;
+        let root = stream::lineage(std::iter::once(data));
         let size = self.volume().map_or(0, |shape| shape.size());
-        format!("{}-{size}", blake3::Hash::from_bytes(roots).to_hex())
+        format!("{}-{size}", blake3::Hash::from_bytes(root).to_hex())
     }
 
     /// Stores the state of a snapshot that was received in the clear.
