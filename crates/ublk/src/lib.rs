@@ -5,12 +5,14 @@
 //!
 //! Layers, lowest first:
 //! - `error`: failures;
-//! - `wire`: structures and numbers of the driver, and rings.
+//! - `wire`: structures and numbers of the driver, and rings;
+//! - `serve`: requests, helpers and queues.
 
 // The layers above come with the next changes.
 #![allow(dead_code)]
 
 mod error;
+mod serve;
 mod wire;
 
 pub use error::{Error, Result};
