@@ -6,13 +6,18 @@
 //! Layers, lowest first:
 //! - `error`: failures;
 //! - `wire`: structures and numbers of the driver, and rings;
-//! - `serve`: requests, helpers and queues.
+//! - `serve`: requests, helpers and queues;
+//! - `control`: requests to the driver;
+//! - `device`: a device by its number.
 
 // The layers above come with the next changes.
 #![allow(dead_code)]
 
+mod control;
+mod device;
 mod error;
 mod serve;
 mod wire;
 
+pub use device::UblkDevice;
 pub use error::{Error, Result};
