@@ -11,15 +11,23 @@ pub fn program(name: &str) -> Option<PathBuf> {
     paths.find(|path| path.exists())
 }
 
+/// The directory that has `boot` and `lib/modules` of the kernel of the machine. `KROOT` names that of an unpacked package.
+fn kernel_root() -> PathBuf {
+    std::env::var_os("KROOT").map_or_else(|| "/".into(), PathBuf::from)
+}
+
 /// The files of kernel modules and of those that they need, in the order in which they are loaded.
 fn modules(names: &[&str]) -> Option<Vec<PathBuf>> {
-    let kernels = fs::read_dir("/lib/modules").ok()?;
+    let root = kernel_root();
+    let kernels = fs::read_dir(root.join("lib/modules")).ok()?;
     let kernel = kernels
         .filter_map(|entry| Some(entry.ok()?.file_name()))
         .max()?;
     let mut files = Vec::new();
     for name in names {
         let output = Command::new(program("modprobe")?)
+            .arg("-d")
+            .arg(&root)
             .arg("-S")
             .arg(&kernel)
             .args(["--show-depends", name])
@@ -35,6 +43,18 @@ fn modules(names: &[&str]) -> Option<Vec<PathBuf>> {
         }
     }
     Some(files)
+}
+
+/// The file of a module as the machine loads it: later kernels have compressed ones.
+fn unpacked(module: PathBuf, place: &Place) -> PathBuf {
+    if module.extension().is_none_or(|ending| ending != "xz") {
+        return module;
+    }
+    let name = module.file_stem().unwrap_or_default().to_string_lossy();
+    let output = Command::new("xz").arg("-dc").arg(&module).output();
+    let path = place.path(&name);
+    fs::write(&path, output.expect("xz").stdout).unwrap();
+    path
 }
 
 /// Runs a shell script in a machine that has the program and these of the system, files in `/in`, and modules, which are loaded.
@@ -58,6 +78,8 @@ pub fn run_in_machine(
         return None;
     };
     let place = Place::new();
+    let modules = { modules.into_iter() }.map(|module| unpacked(module, &place));
+    let modules: Vec<PathBuf> = modules.collect();
     let mut binaries: Vec<PathBuf> = programs.iter().filter_map(|name| program(name)).collect();
     binaries.push(PROGRAM.into());
     let binaries: Vec<&str> = binaries.iter().filter_map(|path| path.to_str()).collect();

@@ -15,3 +15,4 @@ mod nfs;
 mod remote_exports;
 mod reservations;
 mod sharenfs;
+mod ublk_kernel;

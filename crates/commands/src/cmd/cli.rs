@@ -29,7 +29,7 @@ use crate::cmd::dataset::args::{
     Set, Unallow, Userspace,
 };
 use crate::cmd::doctor::args::Doctor;
-use crate::cmd::export::args::{Iscsi, Mount, Nbd, Unmount};
+use crate::cmd::export::args::{Iscsi, Mount, Nbd, Ublk, Unmount};
 use crate::cmd::generate::args::Generate;
 use crate::cmd::ha::args::Ha;
 use crate::cmd::key::args::{KeyCommand, Keygen};
@@ -227,6 +227,8 @@ commands! {
     Nbd(Nbd) => export::run::nbd::run,
     #[command(subcommand)]
     Iscsi(Iscsi) => export::run::iscsi::run,
+    #[command(subcommand)]
+    Ublk(Ublk) => export::run::ublk::run,
     #[command(subcommand)]
     Ha(Ha) => ha::run::run,
     #[command(subcommand)]

@@ -78,7 +78,9 @@ fn is_look(command: &Command) -> bool {
     match command {
         Command::PoolEvents(events) => !events.clear,
         Command::PoolStatus(_) | Command::Get(_) | Command::KeyStatus(_) => true,
-        Command::Mounts | Command::NbdExports | Command::IscsiExports => true,
+        Command::Mounts | Command::NbdExports | Command::UblkDevices | Command::IscsiExports => {
+            true
+        }
         Command::Whoami | Command::Metrics | Command::KeyTries => true,
         _ => false,
     }

@@ -145,15 +145,19 @@ impl EventFeed {
         let all = asked(get(true, &["guid"]).into())?;
         let keys = asked(command::KeyStatus { names: Vec::new() }.into())?;
         let mounts = asked(Command::Mounts)?;
-        let exports = [Command::NbdExports, Command::IscsiExports];
-        let [nbd, iscsi] = exports.map(asked);
+        let exports = [
+            Command::NbdExports,
+            Command::UblkDevices,
+            Command::IscsiExports,
+        ];
+        let [nbd, ublk, iscsi] = exports.map(asked);
         let copies = asked(command::ReplicateList { names: Vec::new() }.into())?;
         let now = [
             pools,
             json!([heads, all]),
             json!(keys),
             json!(mounts),
-            json!([nbd?, iscsi?]),
+            json!([nbd?, ublk?, iscsi?]),
             json!(jobs),
             json!(copies),
         ]

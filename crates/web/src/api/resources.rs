@@ -79,6 +79,7 @@ resources! {
     "/v1/zones" "Zones" [], "zones", |_, caller| shown(caller, Command::Zones);
     "/v1/tokens" "Tokens" [], "tokens", |_, caller| shown(caller, Command::Tokens);
     "/v1/exports/nbd" "Exports" [], "exports", |_, caller| shown(caller, Command::NbdExports);
+    "/v1/exports/ublk" "Devices of the kernel by ublk" [], "exports", |_, caller| shown(caller, Command::UblkDevices);
     "/v1/exports/iscsi" "Targets of iSCSI" [], "exports", |_, caller| shown(caller, Command::IscsiExports);
     "/v1/sessions" "Sessions of initiators" [], "sessions", |_, caller| shown(caller, Command::IscsiSessions);
     "/v1/mappings" "Open LUKS containers" ["name"], "mappings", |query, caller| {

@@ -22,6 +22,7 @@ use crate::state::daemon::Daemon;
 use crate::state::datasets::properties;
 use crate::state::datasets::volume_state::VolumeInUse;
 use crate::state::devices::leases::{Lease, LeasedObject};
+use crate::state::exports::registry::VolumeGuid;
 use crate::state::pools::active_pool::ActivePool;
 
 /// The default block size, in bytes.
@@ -288,6 +289,8 @@ impl Daemon {
         let _admin = active.lock(context.decision)?;
         let entry = active.again(&entry, name, context.decision)?;
         self.resize_volume(&active, &entry, name, size, force, context)?;
+        let volume = Some(VolumeGuid::of(&active, &entry));
+        self.tell_kernel_of_size(|is| is.volume == volume, context);
         context.tell(active.apply_settings()?);
         Ok(true)
     }

@@ -10,6 +10,7 @@ use protocol::api::FailureKind;
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
 use crate::state::exports::device::Exportable;
+use crate::state::exports::listen::ListenAddress;
 use crate::state::exports::registry::{Entry, ExportDefinition, State, VolumeGuid};
 use crate::state::exports::servers::ServerExport;
 use crate::state::front_end::{ExclusiveUse, FrontEnd, FrontEndGuard, offers_nothing};
@@ -19,14 +20,15 @@ pub(crate) struct ExportFrontEnd;
 
 impl FrontEnd<Daemon> for ExportFrontEnd {
     /// Ends devices of the kernel that the last daemon did not leave on purpose, even if their volumes cannot be opened
-    /// later: their requests would wait for ever.
+    /// later: their requests would wait for ever. Those of ublk lost nothing, and go on when their volumes are open.
     fn prepare(&self, daemon: &Daemon) {
         let _changing = daemon.exported.changing.lock();
         let all = daemon.exported.recall();
         for is in all.values() {
             daemon.exported.note_loss(&is.device, daemon.last_run.end);
         }
-        for (export, is) in all.into_iter().filter(|(_, is)| !is.waits) {
+        let by_ublk = |is: &ExportDefinition| matches!(is.listen, ListenAddress::Ublk(_));
+        for (export, is) in { all.into_iter() }.filter(|(_, is)| !is.waits && !by_ublk(is)) {
             if let Err(failure) = daemon.end_waiting(&is, true) {
                 let reason = failure.message;
                 tracing::error!(export, reason, "the kernel's device could not be ended");
@@ -48,6 +50,9 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
                 // The volume may have another name now.
                 Ok(()) => has_changed |= matches!(is.device, Exportable::Volume(_)),
                 Err(failure) => {
+                    daemon.end_without_source(&is, &failure);
+                    // The attempt may have noted something.
+                    let is = daemon.exported.get(&name).map_or(is, |entry| entry.is);
                     let reason = failure.message;
                     tracing::error!(export = name, reason, "it could not be exported again");
                     daemon.exported.set(&name, is, State::Failed(reason));
@@ -145,7 +150,7 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
         for (name, Entry { mut is, state }) in all {
             let ended = match state {
                 State::Open(ServerExport::Kernel(attachment), _) if force => {
-                    daemon.leave_to_next(&name, &mut is, &attachment)
+                    daemon.leave_to_next(&name, &mut is, &*attachment)
                 }
                 _ if force && is.waits => Ok(()),
                 _ => daemon.end_offer(&name, &is, force),

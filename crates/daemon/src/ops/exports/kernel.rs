@@ -16,23 +16,37 @@ use protocol::device_name::DeviceName;
 
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
+use crate::state::exports::attached_place::{AttachedPlace, nbd_identity};
 use crate::state::exports::device::Exportable;
+use crate::state::exports::kernel_attachment::KernelAttachment;
 use crate::state::exports::listen::{ListenAddress, Protocol};
-use crate::state::exports::registry::{ExportDefinition, KeptIdentity, State, VolumeGuid};
+use crate::state::exports::registry::{Entry, ExportDefinition, KeptIdentity, State, VolumeGuid};
 use crate::state::exports::servers::ServerExport;
 use crate::state::pools::active_pool::ActivePool;
 
 impl Daemon {
     pub(crate) fn attach_device(&self, new: &command::NbdAttach) -> Result<ExportRow> {
-        let device = Exportable::parse(&new.device)?;
         let kernel = new.kernel.as_deref().map(kernel_device).transpose()?;
+        let listen = ListenAddress::Kernel(kernel.map(|device| device.0));
+        self.attach(&new.device, new.read_only, listen)
+    }
+
+    /// Attaches a device to the kernel at a place.
+    pub(super) fn attach(
+        &self,
+        device: &str,
+        read_only: bool,
+        listen: ListenAddress,
+    ) -> Result<ExportRow> {
+        let device = Exportable::parse(device)?;
         let is_snapshot = matches!(&device, Exportable::Volume(name) if name.contains('@'));
         let name = device.shown();
+        let protocol = listen.protocol();
         let is = ExportDefinition {
             device,
             description: String::new(),
-            read_only: new.read_only || is_snapshot,
-            listen: ListenAddress::Kernel(kernel.map(|device| device.0)),
+            read_only: read_only || is_snapshot,
+            listen,
             more: Vec::new(),
             certificates: None,
             volume: None,
@@ -53,21 +67,32 @@ impl Daemon {
             ));
         }
         self.export(&name, is, None, false)?;
-        let mut rows = self.export_rows(Protocol::Kernel).into_iter();
+        let mut rows = self.export_rows(protocol).into_iter();
         let row = rows.find(|row| row.name == name);
-        row.ok_or_else(|| not_attached(&name))
+        row.ok_or_else(|| not_attached(protocol, &name))
     }
 
     /// Detaches a device of the kernel. `named` is the device, or the volume that is attached to it.
     pub(crate) fn detach_device(&self, named: &str, force: bool) -> Result<()> {
         let kernel = KernelDevice::parse(named).map(|device| ListenAddress::Kernel(Some(device.0)));
+        self.detach(Protocol::Kernel, named, kernel, force)
+    }
+
+    /// Detaches a device of the kernel, by its place or by its source.
+    pub(super) fn detach(
+        &self,
+        protocol: Protocol,
+        named: &str,
+        place: Option<ListenAddress>,
+        force: bool,
+    ) -> Result<()> {
         let device = Exportable::parse(named)?;
         let all = self.exported.entries().into_iter();
-        let mut attached = all.filter(|(_, it)| it.is.listen.protocol() == Protocol::Kernel);
+        let mut attached = all.filter(|(_, it)| it.is.listen.protocol() == protocol);
         let found = attached
-            .find(|(_, it)| kernel.as_ref() == Some(&it.is.listen) || it.is.device == device);
-        let (name, _) = found.ok_or_else(|| not_attached(named))?;
-        self.unexport(Protocol::Kernel, &name, force)
+            .find(|(_, it)| place.as_ref() == Some(&it.is.listen) || it.is.device == device);
+        let (name, _) = found.ok_or_else(|| not_attached(protocol, named))?;
+        self.unexport(protocol, &name, force)
     }
 
     /// Attaches an export: takes over the device that the last daemon left, or attaches a new one.
@@ -79,7 +104,7 @@ impl Daemon {
         meter: Arc<DeviceMeter>,
     ) -> Result<()> {
         let mut is = is.clone();
-        let identity = identity(&is);
+        let identity = nbd_identity(&is);
         let device = known_device(&is);
         let is_same = || {
             let contents = self.contents_below(&is.device.name());
@@ -116,14 +141,13 @@ impl Daemon {
 
     /// Ends the kernel's device of an export that is not open. The device waits for a daemon.
     pub(super) fn end_waiting(&self, is: &ExportDefinition, force: bool) -> Result<()> {
-        let Some(device) = known_device(is) else {
+        let Some(device) = AttachedPlace::of(is) else {
             return Ok(());
         };
-        let identity = identity(is);
-        if !force && device.is_of(&identity) {
+        if !force && device.is_there() {
             device.may_end()?;
         }
-        Ok(device.end(&identity)?)
+        device.end()
     }
 
     /// Cuts the kernel's connections to suspended mappings. It keeps the requests that wait, and gets no errors for them.
@@ -142,7 +166,7 @@ impl Daemon {
         &self,
         name: &str,
         is: &mut ExportDefinition,
-        attachment: &Attachment,
+        attachment: &dyn KernelAttachment,
     ) -> Result<()> {
         let detached = match self.may_detach_suspended(&is.device) {
             Ok(()) => attachment.detach(false),
@@ -152,11 +176,10 @@ impl Daemon {
                 .and_then(|()| attachment.detach(true)),
         };
         match detached {
-            Err(nbd::Error::KernelDeviceInUse { .. }) => {}
-            detached => return Ok(detached?),
+            Err(failure) if failure.kind == FailureKind::Busy => {}
+            detached => return detached,
         }
-        let left = { attachment.leave().map_err(Failure::from) }
-            .and_then(|()| self.contents_below(&is.device.name()));
+        let left = { attachment.leave() }.and_then(|()| self.contents_below(&is.device.name()));
         match left {
             Ok(contents) => {
                 tracing::warn!(name, "it is mounted, and waits for the next daemon");
@@ -177,16 +200,21 @@ impl Daemon {
 
     /// Identifies the contents of the volume below a device; `None` if there is no volume. The contents include all
     /// writes, those in the log of the volume too.
-    fn contents_below(&self, device: &DeviceName<'_>) -> Result<Option<String>> {
+    pub(super) fn contents_below(&self, device: &DeviceName<'_>) -> Result<Option<String>> {
+        let Some((active, name)) = self.volume_below(device)? else {
+            return Ok(None);
+        };
+        active.pool.commit()?;
+        Ok(Some(active.pool.find(&name)?.contents_mark()))
+    }
+
+    /// The volume below a device, and its pool; `None` if there is no volume.
+    fn volume_below(&self, device: &DeviceName<'_>) -> Result<Option<(Arc<ActivePool>, String)>> {
         match device {
-            DeviceName::Volume(name) => {
-                let (active, _) = self.find(name)?;
-                active.pool.commit()?;
-                Ok(Some(active.pool.find(name)?.contents_mark()))
-            }
+            DeviceName::Volume(name) => Ok(Some((self.find(name)?.0, (*name).to_owned()))),
             DeviceName::Luks(mapping) => {
                 let below = self.mapping_device(mapping)?;
-                self.contents_below(&DeviceName::parse(&below))
+                self.volume_below(&DeviceName::parse(&below))
             }
             _ => Ok(None),
         }
@@ -202,29 +230,28 @@ impl Daemon {
             Some(entry) => known == VolumeGuid::of(active, entry),
             None => known.pool == active.pool.guid(),
         };
-        let waits = |is: &ExportDefinition| {
-            let device = known_device(is).filter(|_| is.waits && is.volume.is_some_and(is_one));
-            device.is_some_and(|device| device.is_of(&identity(is)))
+        let waits = |Entry { is, state }: &Entry| {
+            // A ublk device waits after a daemon that was killed, too.
+            let may_wait = is.waits || is.listen.protocol() == Protocol::Ublk;
+            may_wait
+                && !matches!(state, State::Open(..))
+                && is.volume.is_some_and(is_one)
+                && AttachedPlace::of(is).is_some_and(|device| device.is_there())
         };
         let all = self.exported.entries().into_iter();
-        let mut waiting = all.filter(|(_, entry)| waits(&entry.is));
+        let mut waiting = all.filter(|(_, entry)| waits(entry));
         match waiting.next() {
             None => Ok(()),
-            Some((name, _)) => Err(Failure::new(
+            Some((name, entry)) => Err(Failure::new(
                 FailureKind::Busy,
                 format!(
                     "'{name}' is attached to the kernel and mounted; what is written there waits until the volume can be \
                      opened again; unmount it and detach it first: {}",
-                    Protocol::Kernel.taking_back(&name)
+                    entry.is.listen.protocol().taking_back(&name)
                 ),
             )),
         }
     }
-}
-
-/// The name by which a later daemon recognizes the kernel's device of this export.
-fn identity(is: &ExportDefinition) -> String {
-    format!("strongroom-{:016x}", is.unit_number())
 }
 
 fn known_device(is: &ExportDefinition) -> Option<KernelDevice> {
@@ -243,15 +270,16 @@ fn kernel_device(path: &str) -> Result<KernelDevice> {
     })
 }
 
-fn not_attached(name: &str) -> Failure {
+fn not_attached(protocol: Protocol, name: &str) -> Failure {
+    let command = protocol.command();
     Failure::new(
         FailureKind::NotFound,
-        format!("'{name}' is not attached; 'strongroom nbd list' lists what is"),
+        format!("'{name}' is not attached; 'strongroom {command} list' lists what is"),
     )
 }
 
 /// The refusal of `nbd unexport` for an attached device.
-pub(super) fn is_attached(name: &str) -> Failure {
-    let end = Protocol::Kernel.taking_back(name);
+pub(super) fn is_attached(protocol: Protocol, name: &str) -> Failure {
+    let end = protocol.taking_back(name);
     Failure::usage(format!("'{name}' is attached to the kernel; use {end}"))
 }

@@ -8,6 +8,7 @@ mod kernel;
 mod last_flush;
 pub(crate) mod losses;
 pub(crate) mod sessions;
+mod ublk;
 
 use std::sync::Arc;
 
@@ -154,8 +155,10 @@ impl Daemon {
         let _changing = self.exported.changing.lock();
         let found = self.exported.get(name).map(|entry| entry.is);
         let other = found.as_ref().map(|is| is.listen.protocol());
-        if let (Protocol::Nbd, Some(Protocol::Kernel)) = (protocol, other) {
-            return Err(kernel::is_attached(name));
+        if let (Protocol::Nbd, Some(other @ (Protocol::Kernel | Protocol::Ublk))) =
+            (protocol, other)
+        {
+            return Err(kernel::is_attached(other, name));
         }
         let found = found.filter(|is| is.listen.protocol() == protocol);
         let is = found.ok_or_else(|| no_such_export(protocol, name))?;
@@ -239,9 +242,13 @@ impl Daemon {
         let is = &self.identify(name, is)?;
         let secrets = { is.chap.as_ref() }.map(|chap| self.exported.typed.secrets(name, chap));
         let secrets = secrets.transpose()?;
+        let left = self.ublk_left(name, is)?;
         let device = self.open_exportable(name, is)?;
         let meter = Arc::new(DeviceMeter::default());
         let device = Arc::new(MeteredDevice::new(device, Arc::clone(&meter)));
+        if let ListenAddress::Ublk(_) = is.listen {
+            return self.attach_by_ublk(name, is, left, device, meter);
+        }
         if let ListenAddress::Kernel(_) = is.listen {
             let export = Export::new(name, &is.description, device, is.read_only)?;
             return self.attach_to_kernel(name, is, Arc::new(export), meter);
@@ -357,8 +364,10 @@ impl Daemon {
             self.may_detach_suspended(&is.device)?;
         }
         match (&offered, &is.listen) {
-            (Some(ServerExport::Kernel(attachment)), _) => return Ok(attachment.detach(force)?),
-            (_, ListenAddress::Kernel(_)) => return self.end_waiting(is, force),
+            (Some(ServerExport::Kernel(attachment)), _) => return attachment.detach(force),
+            (_, ListenAddress::Kernel(_) | ListenAddress::Ublk(_)) => {
+                return self.end_waiting(is, force);
+            }
             _ => {}
         }
         for place in is.places() {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use pool::{Pool, PoolState, Superblock};
@@ -299,7 +300,8 @@ impl Daemon {
             }
         };
         let pool = pool.map_err(|failure| explain_unreserved(failure, &unreserved))?;
-        let last_end = self.last_end_of(&pool, superblock);
+        let was_own = self.was_own(&pool, superblock);
+        let last_end = self.last_end_of(&pool, superblock, was_own);
         if !import.read_only {
             claim_late(&pool, import, context)?;
             pool.claim(this_host())?;
@@ -333,6 +335,12 @@ impl Daemon {
         }
         let guid = active.pool.guid();
         active.note_losses(last_end, self.last_run.has_lost(guid));
+        let goes_on = was_own
+            && superblock.state == PoolState::Active
+            && self.last_run.end == LastEnd::Process
+            && import.checkpoint != CheckpointUse::Rewind
+            && !import.without_logs;
+        active.goes_on.store(goes_on, Relaxed);
         self.last_run.note_pool(guid, last_end == LastEnd::Machine);
         self.pool_table
             .set_remembered(active.pool.guid(), !is_temporary(import));
@@ -359,20 +367,21 @@ impl Daemon {
     }
 
     /// Returns how the last use of a pool ended, which is being imported.
-    fn last_end_of(&self, pool: &Pool, superblock: &Superblock) -> LastEnd {
+    fn last_end_of(&self, pool: &Pool, superblock: &Superblock, was_own: bool) -> LastEnd {
         if superblock.state != PoolState::Active {
             return LastEnd::Clean;
         }
         if self.last_run.has_lost(pool.guid()) {
             return LastEnd::Machine;
         }
-        let is_own = self
-            .pool_table
-            .absent()
-            .values()
-            .any(|it| it.is_of(pool.guid()));
-        let was_own = is_own && is_same(&superblock.host, &this_host());
         LastEnd::of_pool(pool, was_own.then_some(self.last_run.end))
+    }
+
+    /// Returns whether the last daemon of this machine was the last user of a pool.
+    fn was_own(&self, pool: &Pool, superblock: &Superblock) -> bool {
+        let absent = self.pool_table.absent();
+        let is_own = absent.values().any(|it| it.is_of(pool.guid()));
+        is_own && is_same(&superblock.host, &this_host())
     }
 
     /// Adds a pool to the imported pools. If this fails, it exports the pool again.

@@ -1,4 +1,4 @@
-//! Exports by NBD and iSCSI, and LUKS mappings.
+//! Exports by NBD and iSCSI, devices of the kernel, and LUKS mappings.
 
 use protocol::api::Reply;
 
@@ -10,6 +10,9 @@ root_only! {
     NbdUnexport: |it, daemon, _| daemon.unexport(Protocol::Nbd, &it.name, it.force).map(done);
     NbdAttach: |it, daemon, _| Ok(Reply::Exports(vec![daemon.attach_device(it)?]));
     NbdDetach: |it, daemon, _| daemon.detach_device(&it.device, it.force).map(done);
+    UblkAttach: |it, daemon, _| Ok(Reply::Exports(vec![daemon.attach_ublk(it)?]));
+    UblkDetach: |it, daemon, _| daemon.detach_ublk(&it.device, it.force).map(done);
+    UblkDevices: |_, daemon, _| Ok(Reply::Exports(daemon.export_rows(Protocol::Ublk)));
     NbdExports: |_, daemon, _| Ok(Reply::Exports(daemon.export_rows(Protocol::Nbd)));
     IscsiExport: |it, daemon, context| daemon.export_target(it, context.channel).map(done);
     IscsiUnexport: |it, daemon, _| daemon.unexport(Protocol::Iscsi, &it.name, it.force).map(done);

@@ -11,6 +11,7 @@ use protocol::api::FailureKind;
 use protocol::nbd_uri::percent;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use ublk::UblkDevice;
 
 use crate::failure::{Failure, Result};
 use crate::host::listen::{SocketFile, bind};
@@ -28,6 +29,8 @@ pub(crate) enum ListenAddress {
     Iscsi(String),
     /// `/dev/nbdN` of this kernel. Its number is known once it is attached.
     Kernel(Option<u32>),
+    /// `/dev/ublkbN` of this kernel. Its number is known once it is attached.
+    Ublk(Option<u32>),
 }
 
 /// The protocol at a place.
@@ -37,6 +40,8 @@ pub(crate) enum Protocol {
     Iscsi,
     /// NBD with the kernel of this machine.
     Kernel,
+    /// The driver ublk of this machine.
+    Ublk,
 }
 
 impl Protocol {
@@ -45,6 +50,7 @@ impl Protocol {
         match self {
             Protocol::Nbd | Protocol::Kernel => "nbd",
             Protocol::Iscsi => "iscsi",
+            Protocol::Ublk => "ublk",
         }
     }
 
@@ -54,7 +60,9 @@ impl Protocol {
             Protocol::Nbd | Protocol::Iscsi => {
                 format!("strongroom {} unexport {name}", self.command())
             }
-            Protocol::Kernel => format!("strongroom nbd detach {name}"),
+            Protocol::Kernel | Protocol::Ublk => {
+                format!("strongroom {} detach {name}", self.command())
+            }
         }
     }
 }
@@ -92,6 +100,7 @@ impl ListenAddress {
             ListenAddress::Unix(_) | ListenAddress::Tcp(_) => Protocol::Nbd,
             ListenAddress::Iscsi(_) => Protocol::Iscsi,
             ListenAddress::Kernel(_) => Protocol::Kernel,
+            ListenAddress::Ublk(_) => Protocol::Ublk,
         }
     }
 
@@ -118,7 +127,9 @@ impl ListenAddress {
     /// Listens there, for NBD.
     fn open(&self, certificates: Option<&Path>) -> Result<OpenSocket> {
         match self {
-            ListenAddress::Kernel(_) => Err(Failure::other("the kernel is no server")),
+            ListenAddress::Kernel(_) | ListenAddress::Ublk(_) => {
+                Err(Failure::other("the kernel is no server"))
+            }
             ListenAddress::Unix(path) => {
                 check_replaceable(path)?;
                 let listener = bind(path)?;
@@ -150,7 +161,7 @@ impl ListenAddress {
             }
             ListenAddress::Tcp(address) => format!("nbds://{address}/{export}"),
             ListenAddress::Iscsi(address) => format!("iscsi://{address}/{export}/0"),
-            ListenAddress::Kernel(_) => self.to_string(),
+            ListenAddress::Kernel(_) | ListenAddress::Ublk(_) => self.to_string(),
         }
     }
 }
@@ -163,7 +174,10 @@ impl fmt::Display for ListenAddress {
             ListenAddress::Kernel(Some(index)) => {
                 write!(f, "{}", KernelDevice(*index).path().display())
             }
-            ListenAddress::Kernel(None) => f.write_str("the kernel"),
+            ListenAddress::Ublk(Some(index)) => {
+                write!(f, "{}", UblkDevice(*index).path().display())
+            }
+            ListenAddress::Kernel(None) | ListenAddress::Ublk(None) => f.write_str("the kernel"),
         }
     }
 }
@@ -176,7 +190,10 @@ impl ListenAddress {
     pub(crate) fn try_portal(&self) -> Result<()> {
         match self {
             ListenAddress::Iscsi(address) => listen_at(address).map(drop),
-            ListenAddress::Unix(_) | ListenAddress::Tcp(_) | ListenAddress::Kernel(_) => Ok(()),
+            ListenAddress::Unix(_)
+            | ListenAddress::Tcp(_)
+            | ListenAddress::Kernel(_)
+            | ListenAddress::Ublk(_) => Ok(()),
         }
     }
 }

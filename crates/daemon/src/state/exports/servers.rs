@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use iscsi::{CommandCounts, IscsiTarget, SessionNow};
-use nbd::{Attachment, Export};
+use nbd::Export;
 use protocol::api::ReservationRow;
 
 use crate::failure::Result;
 use crate::host::listen::SocketFile;
+use crate::state::exports::kernel_attachment::KernelAttachment;
 
 /// A running server. Dropping this stops it.
 pub(crate) enum ExportServer {
@@ -31,7 +32,7 @@ pub(crate) enum ServerExport {
     Nbd(Arc<Export>),
     Iscsi(Arc<IscsiTarget>, Arc<dyn BlockDevice>),
     /// To the kernel of this machine.
-    Kernel(Arc<Attachment>),
+    Kernel(Arc<dyn KernelAttachment>),
 }
 
 impl ServerExports {
@@ -65,7 +66,7 @@ impl ServerExport {
         match self {
             ServerExport::Nbd(export) => export.device(),
             ServerExport::Iscsi(_, device) => device,
-            ServerExport::Kernel(attachment) => attachment.export().device(),
+            ServerExport::Kernel(attachment) => attachment.device(),
         }
     }
 
@@ -74,7 +75,7 @@ impl ServerExport {
         match self {
             ServerExport::Nbd(export) => export.clients(),
             ServerExport::Iscsi(target, _) => target.sessions().len(),
-            ServerExport::Kernel(attachment) => attachment.export().clients(),
+            ServerExport::Kernel(attachment) => attachment.clients(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -71,6 +72,8 @@ pub(crate) struct ActivePool {
     pub(crate) volumes: Mutex<BTreeMap<u64, Arc<VolumeInUse>>>,
     /// The losses that clients of volumes have to be told of.
     pub(crate) losses: VolumeLosses,
+    /// True if the last daemon of this machine was killed, and no other program has used the pool since.
+    pub(crate) goes_on: AtomicBool,
     /// The datasets whose states are noted for the next import.
     pub(crate) compared: ComparedStates,
     /// The leases of datasets, volumes and keys.
@@ -204,6 +207,7 @@ impl ActivePool {
             awaited_mounts: AwaitedMounts::default(),
             volumes: Mutex::default(),
             losses: VolumeLosses::default(),
+            goes_on: AtomicBool::new(false),
             compared: ComparedStates::default(),
             leases: Leases::default(),
             reencryption_waits: Mutex::default(),

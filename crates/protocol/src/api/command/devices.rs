@@ -53,6 +53,26 @@ requests! {
         force: bool,
     }
 
+    /// Make a device one of the kernel, by its driver ublk.
+    UblkAttach: Changes, "ublk attach" [device, kernel] {
+        /// The device, as `Exportable` in the daemon has it: an absolute path.
+        device: String,
+        /// `/dev/ublkbN`; one that is free if absent.
+        kernel: Option<String>,
+        /// True if the kernel cannot change it.
+        #[serde(default)]
+        read_only: bool,
+    }
+
+    /// End a device of the kernel.
+    UblkDetach: Changes, "ublk detach" ["--force" force, device] {
+        /// `/dev/ublkbN`, or what is attached to it.
+        device: String,
+        /// Also if it is mounted.
+        #[serde(default)]
+        force: bool,
+    }
+
     /// Offer a device to initiators.
     IscsiExport: Changes, "iscsi export" [device] {
         /// The device, as `Exportable` in the daemon has it: an absolute path.

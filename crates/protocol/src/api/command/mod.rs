@@ -205,6 +205,8 @@ commands! {
         Zones: Reads, "zone list";
         /// List the exports by NBD.
         NbdExports: Reads, "nbd list";
+        /// List the devices of the kernel that are attached by ublk.
+        UblkDevices: Reads, "ublk list";
         /// List the targets of iSCSI.
         IscsiExports: Reads, "iscsi list";
         /// List the sessions of initiators.
@@ -225,7 +227,8 @@ commands! {
         DaemonStopForced: Changes, "daemon stop -f";
     }
     {
-        NbdExport, NbdUnexport, NbdAttach, NbdDetach, IscsiExport, IscsiUnexport, IscsiKick, HaStart, HaStop, HaVerify,
+        NbdExport, NbdUnexport, NbdAttach, NbdDetach, UblkAttach, UblkDetach, IscsiExport, IscsiUnexport, IscsiKick, HaStart,
+        HaStop, HaVerify,
         HaCheck, HaStatus, LuksOpen, LuksClose, LuksStatus, LuksRefresh, LuksResize, LuksReencrypt, LuksSuspend,
         LuksResume, LuksBorrow, PoolCreate, PoolImportable, PoolImport, PoolExport, PoolRefresh, PoolDestroy, PoolStatus, PoolIo,
         PoolDevices, PoolSplit, PoolReguid, PoolSync, PoolSweep, PoolCheckpoint, PoolScrub, PoolFeatures, PoolHistory, Audit, AuditVerify,

@@ -21,6 +21,7 @@ pub fn reply_kinds(command: &str) -> &'static [&'static str] {
         "home" => &["home"],
         "inspect" => &["inspection"],
         "nbd-attach" | "nbd-exports" | "iscsi-exports" => &["exports"],
+        "ublk-attach" | "ublk-devices" => &["exports"],
         "iscsi-sessions" => &["sessions"],
         "key-add" => &["slot"],
         "key-backup" => &["backup"],

@@ -40,7 +40,7 @@ pub(super) fn of_command(name: &str) -> &'static str {
         _ => match name.split('-').next().unwrap_or(name) {
             "pool" | "objects" | "audit" => "pools",
             "key" => "keys",
-            "nbd" | "iscsi" => "exports",
+            "nbd" | "iscsi" | "ublk" => "exports",
             "ha" => "failover",
             "luks" => "luks",
             "anchor" => "anchors",
@@ -60,7 +60,7 @@ pub(super) fn of_resource(path: &str) -> &'static str {
         "keys" | "slots" | "generations" => "keys",
         "mounts" => "mounts",
         "replications" => "streams",
-        "exports/nbd" | "exports/iscsi" | "sessions" => "exports",
+        "exports/nbd" | "exports/iscsi" | "exports/ublk" | "sessions" => "exports",
         "mappings" => "luks",
         "zones" | "tokens" | "permissions" | "users" | "groups" | "session" => "users",
         "daemon" | "jobs" | "health" => "daemon",

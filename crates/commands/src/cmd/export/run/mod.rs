@@ -1,6 +1,7 @@
-//! Mounts, and exports over NBD and iSCSI.
+//! Mounts, exports over NBD and iSCSI, and devices of the kernel.
 
 pub(crate) mod iscsi;
 pub(crate) mod mount;
 pub(crate) mod nbd;
 mod take_in;
+pub(crate) mod ublk;

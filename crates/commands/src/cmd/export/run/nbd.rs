@@ -49,8 +49,13 @@ fn attach(args: NbdAttachArgs, session: &mut Session) -> Result {
         read_only: args.read_only,
     };
     let rows = answer!(session.call(Command::NbdAttach(new))?, Exports)?;
+    show_attached(&rows, session)
+}
+
+/// The block device of a volume that was attached.
+pub(super) fn show_attached(rows: &Vec<ExportRow>, session: &Session) -> Result {
     if session.json {
-        return Ok(Outcome::text(json::show(&rows)));
+        return Ok(Outcome::text(json::show(rows)));
     }
     let lines = rows.iter().map(|row| format!("{}\n", row.uri));
     Ok(Outcome::text(lines.collect::<String>()))

@@ -163,6 +163,9 @@ const OF_THE_MACHINE: &str = r##"
 {"nbd-attach": {"device": "/nonexistent/device", "read_only": true}}
 {"nbd-detach": {"device": "/nonexistent/device"}}
 "nbd-exports"
+{"ublk-attach": {"device": "/nonexistent/device", "read_only": true}}
+{"ublk-detach": {"device": "/nonexistent/device"}}
+"ublk-devices"
 {"iscsi-export": {"device": "/nonexistent/device", "read_only": true, "initiators": [], "chap": [], "open": true}}
 {"iscsi-unexport": {"name": "iqn.2026-01.org.example:export"}}
 {"iscsi-kick": {"target": "iqn.2026-01.org.example:export", "number": 1}}

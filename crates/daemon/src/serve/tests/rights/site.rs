@@ -255,6 +255,7 @@ impl Site {
             daemon.mount_list().unwrap(),
             daemon.zone_rows(),
             daemon.export_rows(Protocol::Nbd),
+            daemon.export_rows(Protocol::Ublk),
             daemon.mapping_rows(&[]).unwrap(),
             std::fs::read_to_string(self.dir.path().join("state/accepted.json")).unwrap(),
         ]);
