@@ -59,9 +59,9 @@ impl SiteDoor {
                 Ok((Some(token), via))
             }
             SiteDoor::Link(link) => {
-                match is_login {
-                    true => link.redeem(request)?,
-                    false => link.check(request)?,
+                // The code of a login is looked at when the daemon has answered: it is right only once.
+                if !is_login {
+                    link.check(request)?;
                 }
                 Ok((None, Via::Link))
             }
@@ -96,8 +96,9 @@ pub(crate) fn answer(
             set_cookie("", Duration::ZERO)
         }
         (SiteDoor::Link(link), _) => {
-            if !is_login {
-                link.end();
+            match is_login {
+                true => link.redeem(request)?,
+                false => link.end(),
             }
             link.set_cookie()
         }

@@ -183,8 +183,8 @@ impl LinkLogin {
     }
 
     fn has_cookie(&self, request: &Request, cookie: &str) -> bool {
-        session::cookie(request, &self.cookie_name)
-            .is_some_and(|given| is_same(given.as_bytes(), cookie.as_bytes()))
+        session::cookies(request, &self.cookie_name)
+            .any(|given| is_same(given.as_bytes(), cookie.as_bytes()))
     }
 
     /// The state. A thread that panicked with it left it whole: it changes in single steps.
@@ -240,6 +240,8 @@ mod tests {
         login.check(&with(&own)).unwrap();
         assert!(login.lasts(&with(&own)));
         assert!(login.check(&with("strongroom-80=0")).is_err());
+        let beside_another = format!("strongroom-80=0; {own}");
+        assert!(login.check(&with(&beside_another)).is_ok());
         assert!(
             login
                 .check(&with(&own.replace("strongroom-80", "strongroom-81")))

@@ -85,7 +85,7 @@ impl SiteLogins {
         }
         let absent =
             "log in: send 'Authorization: Bearer TOKEN'; 'strongroom web token create' makes one";
-        let Some(cookie) = cookie(request, COOKIE) else {
+        let Some(cookie) = cookies(request, COOKIE).next() else {
             return Err(Problem::Login(absent.into()));
         };
         let mut sessions = locked(&self.sessions);
@@ -118,7 +118,7 @@ impl SiteLogins {
     }
 
     pub(crate) fn end(&self, request: &Request) {
-        if let Some(cookie) = cookie(request, COOKIE) {
+        if let Some(cookie) = cookies(request, COOKIE).next() {
             locked(&self.sessions).remove(cookie);
         }
     }
@@ -131,7 +131,11 @@ impl SiteLogins {
                 .map(|session| session.times.is_open())
         };
         // A token is checked by the daemon.
-        request.bearer.is_some() || cookie(request, COOKIE).and_then(open).unwrap_or(false)
+        request.bearer.is_some()
+            || cookies(request, COOKIE)
+                .next()
+                .and_then(open)
+                .unwrap_or(false)
     }
 
     /// Notes a wrong token, and says what to answer. A right one is never refused: with 256 random bits it is not
@@ -219,13 +223,15 @@ fn short(token: Secret) -> Result<Secret, Problem> {
     }
 }
 
-/// The cookie of this name, if the request has one.
-pub(crate) fn cookie<'a>(request: &'a Request, wanted: &str) -> Option<&'a str> {
-    let all = std::str::from_utf8(request.cookie.as_ref()?.expose()).ok()?;
-    let mut pairs = all
-        .split(';')
-        .filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == wanted).map(|pair| pair.1)
+/// The cookies of this name. A page at another port of the host can add one, with a longer path.
+pub(crate) fn cookies<'a>(request: &'a Request, wanted: &'a str) -> impl Iterator<Item = &'a str> {
+    let all = request.cookie.as_ref().map(|text| text.expose());
+    let all = all.and_then(|text| std::str::from_utf8(text).ok());
+    let pairs = all.unwrap_or_default().split(';');
+    let pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
+    pairs
+        .filter(move |(name, _)| *name == wanted)
+        .map(|pair| pair.1)
 }
 
 pub(crate) fn set_cookie(value: &str, age: Duration) -> String {

@@ -160,6 +160,14 @@ fn a_link_opens_one_session() {
     assert_eq!(status, 200);
     has(&answer, "tank");
     assert_eq!(with("/v1/session", "").2["via"], "link");
+    // A page at another port has set a cookie of the same name, which comes first.
+    let name = cookie
+        .trim_start_matches("Cookie: ")
+        .split('=')
+        .next()
+        .unwrap();
+    let hidden = cookie.replace("Cookie: ", &format!("Cookie: {name}=0; "));
+    assert_eq!(page.ask(&get("/v1/datasets", &hidden)).0, 200);
     assert_eq!(with("/v1/session", "Sec-Fetch-Site: same-site\r\n").0, 403);
     let stolen = format!("{cookie}Origin: http://localhost:1\r\n");
     let act = post("/v1/commands/mounts", &stolen, json!({}));
@@ -223,6 +231,11 @@ fn a_page_has_the_rights_of_its_user() {
         .args(["web", "open"]);
     ann(&mut command);
     let page = Page::by(command);
+    // BOB would type passphrases into ANN's page.
+    let mut command = place.command();
+    command.args(["web", "open", "--user", &BOB.to_string()]);
+    ann(&mut command);
+    assert_eq!(command.output().unwrap().status.code(), Some(6));
     let right = page.login("", &page.code);
     // Root is another user too.
     assert_eq!(page.ask(&right).0, 0);

@@ -137,10 +137,10 @@ JSON
   {\"url\"}
 
 EXIT CODES
-  1 if the link is not opened in time; 3 if there is no such user; 13 if the daemon cannot be
-  reached.")]
+  1 if the link is not opened in time; 3 if there is no such user; 6 if you name a user and are not
+  root; 13 if the daemon cannot be reached.")]
 pub(crate) struct PageLink {
-    /// The user whose browser may open the link too; default: the one who called sudo
+    /// The user whose browser may open root's link too; default: the one who called sudo
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<String>,
 }

@@ -94,6 +94,11 @@ fn serve(args: &Web, session: &mut Session) -> Result {
 fn open(args: &PageLink, session: &mut Session) -> Result {
     let own = rustix::process::geteuid();
     let browser = match &args.user {
+        // The page of one user in the browser of another would get the passphrases that are typed there.
+        Some(_) if !own.is_root() => {
+            let why = "only root can open a page in the browser of another user; leave out --user";
+            return Err(Failure::new(FailureKind::Permission, why));
+        }
         Some(name) => Some(named_user(name)?),
         None if own.is_root() => sudo_user(),
         None => None,
