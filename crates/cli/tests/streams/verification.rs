@@ -89,6 +89,25 @@ fn a_copy_is_proved_without_a_key() {
     assert_eq!(table(&told).len(), 1, "{told}");
 }
 
+/// Nobody has made a seal of a dataset that was never written. That is no wrong seal.
+#[test]
+fn a_copy_of_an_empty_dataset_is_whole() {
+    let bench = needs!(Bench::new());
+    let key = bench.place.arg("key");
+    bench.ok(&format!("keygen {key}"));
+    bench.ok(&format!(
+        "create -o encryption=on -o keysource=raw,file://{key} -o mountpoint=none tank/empty"
+    ));
+    bench.ok("snapshot tank/empty@1");
+    bench.ok("replicate add copy tank/empty safe/empty --every 365d");
+    bench.ok("replicate run copy");
+    let told = bench.ok("replicate verify copy");
+    assert_eq!(
+        table(&told)[0][..4],
+        ["safe/empty@1", "whole", "yes", "unsealed"]
+    );
+}
+
 #[test]
 fn a_report_is_checked_later_by_its_anchors() {
     let bench = needs!(with_copy());

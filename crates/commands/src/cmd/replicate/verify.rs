@@ -21,7 +21,8 @@ use crate::cmd::send::verify::lost_part;
 /// The target reads every record of each snapshot that both sides have and checks it; it needs no key. Then both
 /// sides hash these records with a key that was just drawn. A target that does not have the records cannot tell the
 /// hash. So a host that holds a copy without the key proves that it holds it, unchanged and whole. If the key is
-/// loaded here, the seal of each copy is checked too. Nobody can compare snapshots that the source has destroyed:
+/// loaded here, the seal of each copy is checked too; a dataset that was never written has none (`unsealed`). Nobody can
+/// compare snapshots that the source has destroyed:
 /// their seals are checked, and their records are the word of the host.
 ///
 /// Both sides read what the snapshot before does not have. So a copy is proved only if all earlier ones are. --newest
@@ -52,8 +53,8 @@ STATES
 
 JSON
   {\"job\", \"source\", \"target\", \"begun\", \"ended\", \"copies\": [{\"source\", \"copy\", \"guid\", \"created\",
-  \"state\", \"why\", \"proved\", \"seal\": right|wrong|no-key|clear, \"records\", \"bytes\", \"lost\": [...],
-  \"anchor\"}, ...]}, where \"source\" is null if the source has destroyed the snapshot.
+  \"state\", \"why\", \"proved\", \"seal\": right|wrong|no-key|unsealed|clear, \"records\", \"bytes\",
+  \"lost\": [...], \"anchor\"}, ...]}, where \"source\" is null if the source has destroyed the snapshot.
 
 EXIT CODES
   3 if there is no such job, or no copy yet; 4 if the file of --report exists; 5 if the copy is

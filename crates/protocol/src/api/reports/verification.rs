@@ -98,6 +98,8 @@ pub enum SealFinding {
     Wrong,
     /// The key is not loaded here.
     NoKey,
+    /// The dataset was never written, so nobody has made a seal.
+    Unsealed,
     /// The dataset is not encrypted.
     Clear,
 }
@@ -109,6 +111,7 @@ impl SealFinding {
             SealFinding::Right => "right",
             SealFinding::Wrong => "wrong",
             SealFinding::NoKey => "no-key",
+            SealFinding::Unsealed => "unsealed",
             SealFinding::Clear => "clear",
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dataset::SealChecker;
 use encoding::unhex;
-use pool::{Entry, SealInput};
+use pool::{Entry, RecordPtr, SealInput};
 use protocol::api::{CopyCondition, CopyRow, FailureKind, SealFinding, VerifiedSnapshot};
 use protocol::characters::is_hidden;
 
@@ -59,6 +59,9 @@ impl CopySeals {
         let (Some(input), Some(seal)) = (input_of(read), seal) else {
             return SealFinding::Wrong;
         };
+        if is_unwritten(&input) && seal == [0; 32] {
+            return SealFinding::Unsealed;
+        }
         // A key may seal several datasets.
         let is_its = input.guid == own.unwrap_or(SealInput::of(source, source.guid).guid)
             || input.guid == source.guid;
@@ -67,6 +70,11 @@ impl CopySeals {
             false => SealFinding::Wrong,
         }
     }
+}
+
+/// Returns whether a state is that of a dataset that nothing was written to.
+fn is_unwritten(input: &SealInput) -> bool {
+    input.sequence == 0 && input.roots == [RecordPtr::EMPTY.identity; 2]
 }
 
 /// The data under the seal of a snapshot, as a side says it.
@@ -442,6 +450,18 @@ mod tests {
         assert_eq!(states([1, 2, 5, 4]), [claimed, replaced]);
         let other = row_of_copy(&snapshot(1, [1, 2]), 9, &CopySeals::NoKey);
         assert_eq!((other.state, other.guid), (replaced, 1));
+    }
+
+    #[test]
+    fn only_a_state_that_was_never_written_has_no_seal() {
+        let unwritten = |sequence, root| {
+            let mut input = input_of(&snapshot(0, [0, 0])).unwrap();
+            (input.sequence, input.roots) = (sequence, [root; 2]);
+            is_unwritten(&input)
+        };
+        let empty = RecordPtr::EMPTY.identity;
+        assert!(unwritten(0, empty));
+        assert!(!unwritten(1, empty) && !unwritten(0, identity(1)));
     }
 
     #[test]

@@ -313,7 +313,7 @@ impl DatasetVerification<'_> {
         read: VerifiedSnapshot,
     ) -> CopyOfPoint {
         let is_confirmed = match row.state {
-            CopyCondition::Whole => row.seal != SealFinding::Wrong,
+            CopyCondition::Whole => !matches!(row.seal, SealFinding::Wrong | SealFinding::Unsealed),
             CopyCondition::Claimed => row.seal == SealFinding::Right,
             _ => false,
         };
