@@ -89,7 +89,7 @@ fn a_copy_is_proved_without_a_key() {
     assert_eq!(table(&told).len(), 1, "{told}");
 }
 
-/// Nobody has made a seal of a dataset that was never written. That is no wrong seal.
+/// A dataset that was never written has no seal, which is not a wrong one.
 #[test]
 fn a_copy_of_an_empty_dataset_is_whole() {
     let bench = needs!(Bench::new());
