@@ -81,7 +81,7 @@ impl Daemon {
             return Ok(true);
         }
         // A command works on the pool: it may use this one.
-        let Some(_admin) = active.try_lock() else {
+        let Some(admin) = active.try_lock() else {
             return Ok(true);
         };
         if active.activity_of(root)? != activity {
@@ -89,23 +89,43 @@ impl Daemon {
         }
         let name = active.pool.name_of(root)?;
         let mounted: Vec<u64> = activity.mounts.keys().copied().collect();
-        let unmounted = match self.unmount_all(active, &mounted, false) {
-            Ok(unmounted) => unmounted,
-            // A file is open, or a program works in the directory.
+        match self.unload_idle_key(active, &entry, &mounted) {
+            Ok(()) => {}
+            // A file is open, a program works in the directory, or a command began meanwhile.
             Err(failure) if failure.kind == FailureKind::Busy => {
                 active.idle_keys.note_use(root, now);
                 return Ok(true);
             }
             Err(failure) => return Err(failure),
-        };
-        unmounted.iter().rev().for_each(EndedMount::remove_dir);
-        self.unload_key(active, &entry, false)?;
+        }
+        drop(admin);
+        // Commands that use data keys may have waited for the lock of the pool.
+        active.end_uses(&entry)?;
         let seconds = length.as_secs();
         tracing::info!(
             dataset = name,
             "the key was unloaded: no program used it for {seconds} s (autolock)"
         );
         Ok(false)
+    }
+
+    /// Unmounts datasets, and unloads their key. If one of both fails, all are mounted as before.
+    fn unload_idle_key(
+        self: &Arc<Self>,
+        active: &Arc<ActivePool>,
+        root: &Entry,
+        mounted: &[u64],
+    ) -> Result<()> {
+        let unmounted = self.unmount_all(active, mounted, false)?;
+        if let Err(failure) = self.unload_key(active, root, false) {
+            // Without its mount, programs would write into the directory below.
+            for failure in self.mount_again(unmounted) {
+                tracing::error!(reason = failure.message, "could not be mounted again");
+            }
+            return Err(failure);
+        }
+        unmounted.iter().rev().for_each(EndedMount::remove_dir);
+        Ok(())
     }
 }
 
@@ -211,6 +231,44 @@ mod tests {
         daemon.lock_idle_keys(start + 31 * MINUTE);
         assert!(!active.has_key(root));
         assert_eq!(active.locks_at(&entry).unwrap(), None);
+    }
+
+    #[test]
+    fn a_key_that_is_used_as_it_goes_comes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_daemon, active, root) = place(dir.path(), "none");
+        let entry = active.pool.entry(root).unwrap();
+        // A stream that began after the look at the uses.
+        let using = active.use_key(root, "a test", None);
+        let failure = active.remove_unused_key(&entry).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Busy);
+        assert!(active.has_key(root));
+        drop(using);
+        active.remove_unused_key(&entry).unwrap();
+        assert!(!active.has_key(root));
+    }
+
+    #[test]
+    fn a_mount_stays_if_its_key_cannot_go() {
+        if fs::File::open("/dev/fuse").is_err() || !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: there is no FUSE");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let mnt = dir.path().join("mnt");
+        let (daemon, active, root) = place(dir.path(), mnt.to_str().unwrap());
+        let request = serde_json::from_value(json!({"name": "tank/a", "load_keys": true}));
+        let request = request.unwrap();
+        command(|context| daemon.mount_named("tank/a", &request, context)).unwrap();
+        fs::write(mnt.join("file"), "kept").unwrap();
+        let entry = active.pool.entry(root).unwrap();
+        let using = active.use_key(root, "a test", None);
+        let failed = daemon.unload_idle_key(&active, &entry, &[root]);
+        assert_eq!(failed.unwrap_err().kind, FailureKind::Busy);
+        assert_eq!(fs::read(mnt.join("file")).unwrap(), b"kept");
+        drop(using);
+        daemon.unload_idle_key(&active, &entry, &[root]).unwrap();
+        assert!(!active.has_key(root) && !mnt.exists());
     }
 
     #[test]

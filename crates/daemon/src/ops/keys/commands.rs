@@ -164,47 +164,18 @@ impl Daemon {
                 format!("the key of '{name}' is not loaded"),
             ));
         }
-        let mut all_used = Vec::new();
-        for id in active.used_ids() {
-            if active.key_root(&*active.pool.entry(id)?)? == root.id {
-                all_used.push(id);
-            }
+        if !force {
+            active.key_may_go(root)?;
+            self.withdraw(&[(active, Vec::new())], false)?;
+            return active.remove_unused_key(root);
         }
-        if let Some(used) = all_used.first().filter(|_| !force) {
-            let pool = &active.pool;
-            let (root, name) = (pool.name_of(root.id)?, pool.name_of(*used)?);
-            let users = active
-                .leases
-                .users(&LeasedObject::Dataset(*used))
-                .join(" and ");
-            return Err(Failure::new(
-                FailureKind::Busy,
-                format!(
-                    "the key of '{root}' is in use: '{name}' is used by {users}; end that, or use -f"
-                ),
-            ));
-        }
-        let of_key = active.leases.users(&LeasedObject::Key(root.id));
-        if let Some(what) = of_key.first().filter(|_| !force) {
-            let root = active.pool.name_of(root.id)?;
-            return Err(Failure::new(
-                FailureKind::Busy,
-                format!("the key of '{root}' is in use, by {what}; end that, or use -f"),
-            ));
-        }
-        let wanted = [(active, all_used)];
-        let kept = match force {
-            false => self.withdraw(&wanted, false).map(|_| None)?,
-            // The key goes, whatever cannot end.
-            true => {
-                let kept = self.withdraw_what_can(&wanted);
-                active.await_closed(&wanted[0].1)?;
-                kept.into_iter().next()
-            }
-        };
+        let wanted = [(active, active.used_below(root.id)?)];
+        // The key goes, whatever cannot end.
+        let kept = self.withdraw_what_can(&wanted);
+        active.await_closed(&wanted[0].1)?;
         active.seal_changed_facts(root.id, Facts::All);
         active.keys.remove(&[root.id]);
-        kept.map_or(Ok(()), Err)
+        kept.into_iter().next().map_or(Ok(()), Err)
     }
 
     /// The datasets whose keys a command works on, by pool; all datasets if it names none.
@@ -230,6 +201,51 @@ impl Daemon {
 }
 
 impl ActivePool {
+    /// The datasets in use that have the key of a key root.
+    fn used_below(&self, root: u64) -> Result<Vec<u64>> {
+        let mut used = Vec::new();
+        for id in self.used_ids() {
+            if self.key_root(&*self.pool.entry(id)?)? == root {
+                used.push(id);
+            }
+        }
+        Ok(used)
+    }
+
+    /// Refuses to unload a key that is in use.
+    fn key_may_go(&self, root: &Entry) -> Result<()> {
+        let name = self.pool.name_of(root.id)?;
+        let busy = |message| Err(Failure::new(FailureKind::Busy, message));
+        if let Some(used) = self.used_below(root.id)?.first() {
+            let users = self.leases.users(&LeasedObject::Dataset(*used));
+            let (used, users) = (self.pool.name_of(*used)?, users.join(" and "));
+            return busy(format!(
+                "the key of '{name}' is in use: '{used}' is used by {users}; end that, or use -f"
+            ));
+        }
+        match self.leases.users(&LeasedObject::Key(root.id)).first() {
+            Some(what) => busy(format!(
+                "the key of '{name}' is in use, by {what}; end that, or use -f"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets a key that nothing uses. A volume or a stream may be opened with the key until it goes, as this needs no
+    /// lock of the pool. Then the key comes back.
+    pub(in crate::ops) fn remove_unused_key(&self, root: &Entry) -> Result<()> {
+        self.seal_changed_facts(root.id, Facts::All);
+        let key = self.keys.copy_of(root.id)?;
+        self.keys.remove(&[root.id]);
+        // A volume that is being opened has its lease once this lock is free.
+        drop(self.volumes.lock());
+        let unused = self.key_may_go(root);
+        if let (Err(_), Some(key)) = (&unused, key) {
+            self.keys.put_first(root.id, key);
+        }
+        unused
+    }
+
     /// Ends the commands that still use data keys below a key that is unloaded.
     pub(in crate::ops) fn end_uses(&self, root: &Entry) -> Result<()> {
         if self.key_uses.end(root.id) {
