@@ -27,10 +27,12 @@ impl FilesMeter {
             .collect()
     }
 
-    /// The number of requests, of all kinds.
+    /// The number of requests that use files: those of monitoring, which ask for the free space, do not count.
     pub(crate) fn requests(&self) -> u64 {
-        let all = self.operations.iter();
-        all.map(|operation| operation.totals().times.count()).sum()
+        let all = self.operations.iter().enumerate();
+        let all = all.filter(|(op, _)| *op != Op::Statfs as usize);
+        all.map(|(_, operation)| operation.totals().times.count())
+            .sum()
     }
 
     pub(crate) fn io_errors(&self) -> u64 {
@@ -172,6 +174,15 @@ mod tests {
         assert_eq!(NAMES[Op::Copy as usize], "copy");
         assert_eq!(NAMES[Op::Removexattr as usize], "removexattr");
         assert_eq!(Op::Removexattr as usize + 1, NAMES.len());
+    }
+
+    #[test]
+    fn a_look_at_the_free_space_is_no_use() {
+        let meter = FilesMeter::default();
+        for (op, requests) in [(Op::Statfs, 0), (Op::Read, 1), (Op::Statfs, 1)] {
+            meter.count(op, |()| 0, || Ok(())).unwrap();
+            assert_eq!(meter.requests(), requests);
+        }
     }
 
     #[test]
