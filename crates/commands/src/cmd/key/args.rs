@@ -564,7 +564,7 @@ pub(crate) struct KeyStatusArgs {
 ///
 /// Each row is a dataset or the device of a LUKS container, and a user. COUNT is the number of wrong
 /// passphrases or keys, at most 100. Ten of them are an alert: an event, a message of `strongroom notify`, and an alert of
-/// Prometheus. The daemon forgets them when it ends. Only root sees them.
+/// Prometheus. Thirty of `several things` are one too. The daemon forgets them when it ends. Only root sees them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

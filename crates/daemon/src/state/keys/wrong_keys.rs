@@ -18,8 +18,13 @@ use protocol::api::{WRONG_KEYS_ALARM, WrongKeyRow};
 const WINDOW: Duration = Duration::from_secs(3600);
 /// The greatest number of a count.
 const COUNT_MAX: usize = 100;
-/// The most counts of a user. The one that was changed longest ago is forgotten.
+/// The most counts of a user. The smallest is forgotten, and of equal ones that which was changed longest ago.
 const COUNTS_OF_USER: usize = 32;
+/// The wrong keys of a user on all things together from which on there is an alert. Those of an alert about one thing do
+/// not count here. So a user who tries many things to have a count forgotten is found too.
+const SUM_ALARM: usize = 30;
+/// The name of all things together.
+const ALL_THINGS: &str = "several things";
 /// The most counts of all users.
 const COUNTS_MAX: usize = 1024;
 /// The most events about a user within the window. Each user of an alert has one more for it.
@@ -49,10 +54,13 @@ pub(crate) struct WrongKeys(Mutex<CountTable>);
 #[derive(Default)]
 struct CountTable {
     counts: BTreeMap<(HashPayer, LockedObject), TryCount>,
+    /// The wrong keys of each user that no alert about one thing has told. No other count makes these be forgotten.
+    sums: BTreeMap<HashPayer, TryCount>,
     /// The times of events about each user.
     told: BTreeMap<HashPayer, VecDeque<Instant>>,
 }
 
+#[derive(Default)]
 struct TryCount {
     name: String,
     /// The times of the last wrong keys, the oldest first.
@@ -73,18 +81,8 @@ impl WrongKeys {
         if !table.counts.contains_key(&place) {
             table.make_space(wrong.payer);
         }
-        let count = table.counts.entry(place).or_insert_with(|| TryCount {
-            name: String::new(),
-            times: VecDeque::new(),
-            last: 0,
-            is_told: false,
-        });
-        count.name = wrong.name.to_owned();
-        count.last = secs;
-        if count.times.len() == COUNT_MAX {
-            count.times.pop_front();
-        }
-        count.times.push_back(now);
+        let count = table.counts.entry(place).or_default();
+        count.add(wrong.name, now, secs);
         let user = user_text(wrong.payer);
         let number = count.times.len();
         if number as u64 >= WRONG_KEYS_ALARM && !count.is_told {
@@ -93,6 +91,18 @@ impl WrongKeys {
             return Some(format!(
                 "{user} tried {number} wrong keys of {} within an hour",
                 wrong.name
+            ));
+        }
+        if count.is_told {
+            return None;
+        }
+        let sum = table.sums.entry(wrong.payer).or_default();
+        sum.add(ALL_THINGS, now, secs);
+        let all = sum.times.len();
+        if all >= SUM_ALARM && !sum.is_told {
+            sum.is_told = true;
+            return Some(format!(
+                "{user} tried {all} wrong keys of {ALL_THINGS} within an hour"
             ));
         }
         if number > 1 {
@@ -110,15 +120,33 @@ impl WrongKeys {
     pub(crate) fn rows(&self, now: Instant) -> Vec<WrongKeyRow> {
         let mut table = self.0.lock();
         table.forget(now);
-        let row = |((payer, _), count): (&(HashPayer, LockedObject), &TryCount)| WrongKeyRow {
-            name: count.name.clone(),
-            user: user_text(*payer),
-            count: count.times.len() as u64,
-            last: count.last,
-        };
-        let mut rows: Vec<WrongKeyRow> = table.counts.iter().map(row).collect();
+        let counts = table.counts.iter();
+        let counts = counts.map(|((payer, _), count)| count.row(*payer));
+        let sums = table.sums.iter().filter(|(_, sum)| sum.is_told);
+        let sums = sums.map(|(payer, sum)| sum.row(*payer));
+        let mut rows: Vec<WrongKeyRow> = counts.chain(sums).collect();
         rows.sort_by(|a, b| (b.count, &a.name).cmp(&(a.count, &b.name)));
         rows
+    }
+}
+
+impl TryCount {
+    fn add(&mut self, name: &str, now: Instant, secs: u64) {
+        name.clone_into(&mut self.name);
+        self.last = secs;
+        if self.times.len() == COUNT_MAX {
+            self.times.pop_front();
+        }
+        self.times.push_back(now);
+    }
+
+    fn row(&self, payer: HashPayer) -> WrongKeyRow {
+        WrongKeyRow {
+            name: self.name.clone(),
+            user: user_text(payer),
+            count: self.times.len() as u64,
+            last: self.last,
+        }
     }
 }
 
@@ -137,6 +165,11 @@ impl CountTable {
             count.is_told &= count.times.len() as u64 >= WRONG_KEYS_ALARM;
             has_some
         });
+        self.sums.retain(|_, sum| {
+            let has_some = drop_old(&mut sum.times, now);
+            sum.is_told &= sum.times.len() >= SUM_ALARM;
+            has_some
+        });
         self.told.retain(|_, times| drop_old(times, now));
     }
 
@@ -150,10 +183,10 @@ impl CountTable {
         }
         let candidates = self.counts.iter();
         let candidates = candidates.filter(|(of, _)| own < COUNTS_OF_USER || is_own(of));
-        let oldest =
-            candidates.min_by_key(|(_, count)| (count.is_told, count.times.back().copied()));
-        let oldest = oldest.map(|(of, _)| of.clone());
-        oldest.map(|of| self.counts.remove(&of));
+        let least =
+            candidates.min_by_key(|(_, count)| (count.times.len(), count.times.back().copied()));
+        let least = least.map(|(of, _)| of.clone());
+        least.map(|of| self.counts.remove(&of));
     }
 }
 
@@ -215,19 +248,33 @@ mod tests {
             keys.add(&wrong(1, 7), now, 5);
         }
         let told = (0..5000).filter_map(|dataset| keys.add(&wrong(2, dataset), now, 5));
-        assert_eq!(told.count(), EVENTS_OF_USER);
+        assert_eq!(told.count(), EVENTS_OF_USER + 1, "one for all together");
         let rows = keys.rows(now);
-        assert_eq!(rows.len(), 1 + COUNTS_OF_USER);
-        assert_eq!(rows[0].count, WRONG_KEYS_ALARM);
+        assert_eq!(rows.len(), 1 + COUNTS_OF_USER + 1);
+        assert_eq!((&*rows[0].name, rows[0].count), (ALL_THINGS, 100));
+        assert_eq!(rows[1].count, WRONG_KEYS_ALARM);
         for user in 0..5000 {
             keys.add(&wrong(user, 9), now, 5);
         }
         let rows = keys.rows(now);
-        assert_eq!(rows.len(), COUNTS_MAX);
-        assert_eq!(rows[0].count, WRONG_KEYS_ALARM, "an alert stays");
+        assert_eq!(rows.len(), COUNTS_MAX + 1);
+        assert_eq!(rows[1].count, WRONG_KEYS_ALARM, "an alert stays");
         for _ in 0..2 * COUNT_MAX {
             keys.add(&wrong(1, 7), now, 5);
         }
-        assert_eq!(keys.rows(now)[0].count, COUNT_MAX as u64);
+        let of_one = |row: &WrongKeyRow| row.name == "tank/a" && row.count == COUNT_MAX as u64;
+        assert!(keys.rows(now).iter().any(of_one));
+    }
+
+    #[test]
+    fn tries_of_many_things_hide_no_count_and_are_an_alert_together() {
+        let (keys, now) = (WrongKeys::default(), Instant::now());
+        let told_of = |dataset: u64| keys.add(&wrong(4_000_001, dataset), now, 5);
+        (1..WRONG_KEYS_ALARM).for_each(|_| drop(told_of(7)));
+        let told: Vec<String> = (100..150).filter_map(told_of).collect();
+        let all = "uid 4000001 tried 30 wrong keys of several things within an hour";
+        assert!(told.contains(&all.into()), "{told:?}");
+        let tenth = told_of(7).unwrap();
+        assert!(tenth.contains("10 wrong keys of tank/a"), "{tenth}");
     }
 }

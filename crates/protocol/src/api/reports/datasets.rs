@@ -107,7 +107,7 @@ pub const WRONG_KEYS_ALARM: u64 = 10;
 /// The wrong keys that a user tried on a dataset or container within the last hour.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WrongKeyRow {
-    /// The dataset, or the device of the container.
+    /// The dataset, or the device of the container; `several things` for many wrong keys of all together.
     pub name: String,
     /// The user.
     pub user: String,
