@@ -9,13 +9,13 @@ use crate::format::datasets::entry::Entry;
 use crate::format::records::extent::Class;
 use crate::format::records::pointer::RecordPtr;
 use crate::format::superblock::features::FEATURE_AUDIT;
-use crate::format::superblock::history_line::{HistoryHead, HistoryLine, HistoryRecord};
+use crate::format::superblock::history_line::{
+    HistoryHead, HistoryLine, HistoryRecord, KEPT_FIRST,
+};
 use crate::storage::array::{Overlay, walk};
 use crate::storage::reader::PoolReader;
 use crate::storage::writer::txg::TxgWriter;
 
-/// The number of first records that stay.
-const KEPT_FIRST: u64 = 4;
 /// The number of newest records that stay.
 const KEPT_LAST: u64 = 4096;
 
@@ -120,7 +120,7 @@ pub(crate) fn sync(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<(
     let last = walk::get(disk, &root, slot)?;
     // The last record has space for more lines: it is written again with them. A record of an earlier version stays as it
     // is, and the chain begins behind it.
-    let mut head = HistoryHead::default();
+    let mut head = HistoryHead::default().in_slot(slot);
     let mut bytes = head.encode();
     if !last.is_empty() {
         let record = decode_record(disk, &last)?;
@@ -132,15 +132,21 @@ pub(crate) fn sync(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<(
                     bytes.extend(line.encode());
                 }
             }
-            None => next_slot(&mut slot, &mut overlay),
+            None => {
+                next_slot(&mut slot, &mut overlay);
+                head = head.in_slot(slot);
+                bytes = head.encode();
+            }
         }
     }
     for line in lines {
         let encoded = line.encode();
         if bytes.len() + encoded.len() > store::UNIT as usize {
-            let full = std::mem::replace(&mut bytes, head.encode());
+            let full = std::mem::take(&mut bytes);
             overlay.put(slot, commit.place_record(Class::Meta, full)?);
             next_slot(&mut slot, &mut overlay);
+            head = head.in_slot(slot);
+            bytes = head.encode();
         }
         head = head.after(&line);
         bytes.extend(encoded);
@@ -241,9 +247,19 @@ impl ChainReader {
             return;
         };
         let before = self.chain.head;
-        if slot > 0 && may_skip && head.sequence > before.sequence {
-            self.chain.dropped = Some((before.sequence, head.sequence));
-        } else if head != before {
+        let mut expected = before.in_slot(slot);
+        if may_skip {
+            // The hash at the end of the first records is known across those that were dropped.
+            expected.kept = before.in_slot(KEPT_FIRST).kept;
+            if head.sequence > before.sequence {
+                self.chain.dropped = Some((before.sequence, head.sequence));
+                (expected.sequence, expected.hash) = (head.sequence, head.hash);
+            }
+        }
+        if record.lines.is_empty() {
+            self.fault(format!("record {slot} has no lines"));
+        }
+        if head != expected {
             self.fault(format!(
                 "line {} is not the one that follows line {}",
                 head.sequence,
@@ -292,18 +308,28 @@ mod tests {
         }
     }
 
-    /// Records of three lines each, as they are on a device.
-    fn records(count: u64) -> Vec<Vec<u8>> {
+    /// The record of a slot with lines behind the end of a chain, as it is on a device.
+    fn record(head: &mut HistoryHead, slot: u64, lines: &[HistoryLine]) -> Vec<u8> {
+        *head = head.in_slot(slot);
+        let mut bytes = head.encode();
+        for line in lines {
+            *head = head.after(line);
+            bytes.extend(line.encode());
+        }
+        bytes
+    }
+
+    /// Records of three lines each, from a slot on.
+    fn records_from(first: u64, count: u64) -> Vec<Vec<u8>> {
         let mut head = HistoryHead::default();
-        let record = |slot: u64| {
-            let mut bytes = head.encode();
-            for number in 3 * slot..3 * slot + 3 {
-                head = head.after(&line(number));
-                bytes.extend(line(number).encode());
-            }
-            bytes
-        };
-        (0..count).map(record).collect()
+        let lines = |slot: u64| [0, 1, 2].map(|at| line(3 * (slot - first) + at));
+        (first..first + count)
+            .map(|slot| record(&mut head, slot, &lines(slot)))
+            .collect()
+    }
+
+    fn records(count: u64) -> Vec<Vec<u8>> {
+        records_from(0, count)
     }
 
     fn read(records: &[(u64, Vec<u8>)], last: u64) -> HistoryChain {
@@ -380,7 +406,7 @@ mod tests {
     fn a_chain_may_begin_late_and_lack_its_middle() {
         let earlier = [&[1; 1][..], &[0; 17], &[2, 0], b"up", &[2, 0], b"to"].concat();
         let mut later: Vec<(u64, Vec<u8>)> = vec![(0, earlier)];
-        later.extend((1..).zip(records(2)));
+        later.extend((1..).zip(records_from(1, 2)));
         let found = read(&later, 2);
         assert_eq!((found.fault, found.lines.len()), (None, 7));
         assert_eq!((found.lines[0].place, found.head.sequence), (None, 6));
@@ -398,7 +424,50 @@ mod tests {
         );
         assert_eq!(found.head, read(&all, last).head);
         // One more is missing than may be.
-        kept.remove(KEPT_FIRST as usize);
-        assert!(read(&kept, last).fault.is_some());
+        let mut fewer = kept.clone();
+        fewer.remove(KEPT_FIRST as usize);
+        assert!(read(&fewer, last).fault.is_some());
+
+        // The first records are changed, with right hashes; or an earlier version seems to have written them.
+        let mut head = HistoryHead::default();
+        for slot in 0..KEPT_FIRST {
+            kept[slot as usize].1 = record(&mut head, slot, &[line(slot), line(99), line(7)]);
+        }
+        assert!(read(&kept, last).fault.unwrap().contains("not the one"));
+        (0..KEPT_FIRST as usize).for_each(|slot| kept[slot].1 = later[0].1.clone());
+        assert!(read(&kept, last).fault.unwrap().contains("not the one"));
+    }
+
+    /// Lines of a young history that are moved behind the records that are dropped, to hide others.
+    #[test]
+    fn lines_cannot_be_made_to_seem_old() {
+        let young = numbered(records(KEPT_FIRST + 2));
+        let newest = read(&young, KEPT_FIRST + 1).lines.pop().unwrap();
+        let last = KEPT_FIRST + KEPT_LAST + 5;
+        let first = oldest_newest(last).unwrap();
+        let moved = |in_place: bool, lines: &[HistoryLine]| {
+            let mut all = young[..KEPT_FIRST as usize].to_vec();
+            let record_of = |bytes: &[u8]| HistoryRecord::decode(bytes).unwrap();
+            let hidden = record_of(&young[KEPT_FIRST as usize + 1].1);
+            let mut head = hidden.head.unwrap();
+            let bytes = record(&mut head, first, &hidden.lines);
+            all.push((first, bytes));
+            if !in_place {
+                all.last_mut().unwrap().1 = young[KEPT_FIRST as usize + 1].1.clone();
+            }
+            all.extend((first + 1..=last).map(|slot| (slot, record(&mut head, slot, lines))));
+            read(&all, last)
+        };
+        let found = moved(true, &[line(1)]);
+        assert_eq!(found.fault, None);
+        let has_newest = found.lines.iter().any(|line| line.place == newest.place);
+        assert!(!has_newest, "its hash says where it was");
+        assert!(
+            moved(false, &[line(1)])
+                .fault
+                .unwrap()
+                .contains("not the one")
+        );
+        assert!(moved(true, &[]).fault.unwrap().contains("has no lines"));
     }
 }

@@ -181,7 +181,7 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
             has(&said, "retained until 2050-01-01 00:00 UTC");
         }
         if golden.name == "audit" {
-            let anchor = "3:6557c4769d4a3df05db716de1427293b72d4582782c63d12353b3c93c8981f10";
+            let anchor = "3:85b62833bc16490c64adaa1e8fe6792aef8433870f7c68c2a620d80a49de2851";
             let verify = format!("audit verify golden {anchor}");
             place.says(&verify, "the anchor is proved");
             // The chain goes on.

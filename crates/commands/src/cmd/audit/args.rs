@@ -112,7 +112,8 @@ pub(crate) struct AuditExportArgs {
 /// Prints the newest record as an anchor, NUMBER:HASH. Keep it where root of this machine cannot write. An exported record
 /// is an anchor too: its `sequence` and `hash`.
 ///
-/// With ANCHOR: `proved` means that the log has this record and all before it, unchanged. `cut` means that the log
+/// With ANCHOR: `proved` means that the log has this record and all before it, unchanged. Those that were
+/// dropped because of their age are not there, and those without a hash are not covered. `cut` means that the log
 /// ends before it. An attacker cut off the end, or the pool went back to a checkpoint or an older copy.
 /// `changed` means that another record is in its place. `dropped` means that the record was too old, and nothing is
 /// proved. Records after the anchor are only as sound as the root of this machine.

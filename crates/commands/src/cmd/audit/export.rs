@@ -12,6 +12,7 @@ use console::show::text;
 use protocol::api::{AuditAnchor, AuditRow, Failure, FailureKind, command};
 
 use super::args::AuditExportArgs;
+use super::report::failure;
 
 /// The socket of syslog. The journal of systemd listens there too.
 const SYSLOG: &str = "/dev/log";
@@ -21,6 +22,14 @@ const PRIORITY: u8 = 10 << 3 | 5;
 const POSITION_MAX: u64 = 1024;
 
 pub(super) fn run(args: &AuditExportArgs, session: &mut Session) -> Result {
+    let check = command::AuditVerify {
+        pool: args.pool.clone(),
+        anchor: None,
+    };
+    let report = answer!(session.call(check)?, AuditReport)?;
+    if let Some(failure) = failure(&report) {
+        return Err(failure);
+    }
     let position = args.position.as_deref();
     let last = position.map(read_position).transpose()?.flatten();
     let from = last.as_ref().map_or(0, |last| last.sequence);

@@ -2,4 +2,5 @@
 
 pub(super) mod args;
 mod export;
+mod report;
 pub(super) mod run;

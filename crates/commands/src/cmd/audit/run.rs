@@ -1,16 +1,15 @@
 //! `audit list` and `audit verify`.
 
-use std::fmt::Write;
-
 use console::outcome::{Outcome, Result};
 use console::session::{Session, answer};
 use console::show::table::Column;
 use console::show::{json, time};
 use protocol::accounts::uid_of;
-use protocol::api::{AuditFinding, AuditReport, AuditRow, Failure, FailureKind, command};
+use protocol::api::{AuditRow, Failure, FailureKind, command};
 
 use super::args::{Audit, AuditListArgs, AuditVerifyArgs};
 use super::export::{self, records};
+use super::report::{failure, shown};
 
 pub(crate) fn run(args: Audit, session: &mut Session) -> Result {
     match args {
@@ -65,58 +64,4 @@ fn verify(args: AuditVerifyArgs, session: &mut Session) -> Result {
         failures: failure(&report).into_iter().collect(),
         ..Outcome::default()
     })
-}
-
-fn shown(report: &AuditReport) -> String {
-    let mut out = format!("{}: {} records with a hash", report.pool, report.records);
-    for (count, what) in [
-        (report.unchained, "without one, of an earlier version"),
-        (report.dropped, "dropped because of their age"),
-    ] {
-        if count > 0 {
-            let _ = write!(out, ", {count} {what}");
-        }
-    }
-    out += "\n";
-    if let Some(newest) = &report.newest {
-        let _ = writeln!(out, "newest record: {newest}");
-    }
-    let finding = match report.finding {
-        Some(AuditFinding::Proved) => {
-            "the anchor is proved: its record and all before it are there"
-        }
-        Some(AuditFinding::Dropped) => "the record of the anchor was dropped: nothing is proved",
-        Some(AuditFinding::Cut) => "the log ends before the record of the anchor",
-        Some(AuditFinding::Changed) => "another record is in the place of the anchor",
-        None => return out,
-    };
-    out + finding + "\n"
-}
-
-fn failure(report: &AuditReport) -> Option<Failure> {
-    let pool = &report.pool;
-    let of = |kind, message: String| Some(Failure::new(kind, message));
-    if let Some(fault) = &report.fault {
-        let message = format!("the log of '{pool}' contradicts itself: {fault}");
-        return of(FailureKind::Damaged, message);
-    }
-    match report.finding {
-        None | Some(AuditFinding::Proved) => None,
-        Some(AuditFinding::Dropped) => of(
-            FailureKind::Other,
-            format!("the log of '{pool}' proves nothing about this record; keep a newer one"),
-        ),
-        Some(AuditFinding::Cut) => of(
-            FailureKind::Damaged,
-            format!(
-                "the log of '{pool}' was cut off, or the pool went back to a checkpoint or an older copy of its devices"
-            ),
-        ),
-        Some(AuditFinding::Changed) => of(
-            FailureKind::Damaged,
-            format!(
-                "the log of '{pool}' was changed, the pool went back to an earlier state, or the anchor is of another pool"
-            ),
-        ),
-    }
 }

@@ -2,12 +2,16 @@
 //!
 //! Each line has a number and a hash, which is over the line and the hash of the line before. So a line that is removed,
 //! changed or moved gives all later lines other hashes. A record begins with the number of its first line and the hash
-//! before it: the records between the first and the newest ones are dropped after some time.
+//! before it: the records between the first and the newest ones are dropped after some time. The hash at the end of the
+//! first records is in all later ones, and so are their slots: the first ones cannot be changed, and others not dropped
+//! earlier.
 
 use crate::format::codec::{ValueReader, ValueWriter};
 
-/// A line is cut at this many bytes.
-const TEXT_MAX: usize = 2000;
+/// The number of first records that are never dropped.
+pub(crate) const KEPT_FIRST: u64 = 4;
+/// A user and a text are cut at this many bytes: a record has space for one line.
+const TEXT_MAX: usize = 1900;
 
 /// A line without a number and a hash, of an earlier version.
 const UNCHAINED: u8 = 1;
@@ -26,6 +30,10 @@ pub struct HistoryHead {
     pub sequence: u64,
     /// The hash of the line before; zeros before the first one.
     pub hash: [u8; 32],
+    /// The slot of the record.
+    pub slot: u64,
+    /// The hash at the end of the records that are never dropped; zeros in these.
+    pub kept: [u8; 32],
 }
 
 /// A line of the history.
@@ -59,17 +67,33 @@ impl HistoryHead {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut w = ValueWriter::default();
         w.u8(HEAD).u64(self.sequence).value(&self.hash);
+        w.u64(self.slot).value(&self.kept);
         w.bytes
+    }
+
+    /// The same place, at the begin of the record in a slot.
+    pub(crate) fn in_slot(self, slot: u64) -> HistoryHead {
+        HistoryHead {
+            slot,
+            kept: match slot == KEPT_FIRST {
+                true => self.hash,
+                false => self.kept,
+            },
+            ..self
+        }
     }
 
     /// The place after a line.
     pub(crate) fn after(&self, line: &HistoryLine) -> HistoryHead {
         let mut hasher = blake3::Hasher::new_derive_key("strongroom 2026-11 history line v1");
         hasher.update(&self.sequence.to_le_bytes());
-        hasher.update(&self.hash).update(&line.encode());
+        hasher.update(&self.hash);
+        hasher.update(&self.slot.to_le_bytes());
+        hasher.update(&self.kept).update(&line.encode());
         HistoryHead {
             sequence: self.sequence.saturating_add(1),
             hash: hasher.finalize().into(),
+            ..*self
         }
     }
 }
@@ -128,6 +152,8 @@ impl HistoryRecord {
                     record.head = Some(HistoryHead {
                         sequence: r.u64()?,
                         hash: r.value()?,
+                        slot: r.u64()?,
+                        kept: r.value()?,
                     });
                 }
                 _ => return None,
@@ -158,6 +184,8 @@ mod tests {
         let head = HistoryHead {
             sequence: 3,
             hash: [9; 32],
+            slot: 5,
+            kept: [8; 32],
         };
         let mut bytes = head.encode();
         bytes.extend(line("create").encode());
@@ -176,6 +204,10 @@ mod tests {
             let _ = HistoryRecord::decode(&bad);
         }
         assert_eq!(cut(&"é".repeat(2000)).len(), TEXT_MAX);
+        // The longest line has space in a record.
+        let mut longest = line(&"x".repeat(TEXT_MAX));
+        longest.who = "x".repeat(TEXT_MAX);
+        assert!(head.encode().len() + longest.encode().len() < store::UNIT as usize);
     }
 
     #[test]
@@ -221,11 +253,21 @@ mod tests {
         for (number, each) in changes.into_iter().enumerate() {
             assert_ne!(change(each), hash, "{number}");
         }
-        let later = HistoryHead {
-            sequence: 1,
-            ..head
-        };
-        assert_ne!(later.after(&line("create")).hash, hash);
+        let (other, zeros) = ([1; 32], [0; 32]);
+        for (sequence, before, slot, kept) in [
+            (1, zeros, 0, zeros),
+            (0, other, 0, zeros),
+            (0, zeros, 1, zeros),
+            (0, zeros, 0, other),
+        ] {
+            let moved = HistoryHead {
+                sequence,
+                hash: before,
+                slot,
+                kept,
+            };
+            assert_ne!(moved.after(&line("create")).hash, hash, "{moved:?}");
+        }
         assert_ne!(head.after(&line("x")).after(&line("create")).hash, hash);
     }
 }

@@ -40,7 +40,8 @@ impl AuditRow {
     }
 }
 
-/// The number and the hash of a record. A log that has this record has all records before it.
+/// The number and the hash of a record. A log that has this record has all records before it, except those that were
+/// dropped because of their age.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditAnchor {
     /// The number of the record.
@@ -75,7 +76,7 @@ impl FromStr for AuditAnchor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuditFinding {
-    /// The log has the record, and so all records before it.
+    /// The log has the record, and so all records before it that were not dropped.
     Proved,
     /// The record was dropped because of its age. Nothing is proved.
     Dropped,
@@ -100,7 +101,7 @@ pub struct AuditReport {
     pub newest: Option<AuditAnchor>,
     /// The first contradiction in the log.
     pub fault: Option<String>,
-    /// The finding about the given anchor.
+    /// The finding about the given anchor, if there is no contradiction.
     pub finding: Option<AuditFinding>,
 }
 
