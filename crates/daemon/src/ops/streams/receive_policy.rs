@@ -96,7 +96,10 @@ impl Chosen {
         };
         props.retain(|name, _| !is_of_keys(name));
         let mut owner = BTreeMap::new();
-        context.record_owner(&mut owner);
+        // A token that only receives is on another machine. Its datasets are no homes of root, which logins here open.
+        if !right.takes_only_sealed() {
+            context.record_owner(&mut owner);
+        }
         Ok(Chosen {
             props,
             exclude,
@@ -457,6 +460,7 @@ impl ReceivePolicy for ReceiveRules<'_> {
                 props.insert(name.into(), value.into());
             }
         }
+        props.remove(properties::OWNER);
         props.extend(self.owner.clone());
         // Received snapshots have the names of the sender's schedule. A schedule of this pool would prune them.
         if !self.exclude.iter().any(|left| left == SCHEDULE)
@@ -531,7 +535,8 @@ impl ReceivePolicy for ReceiveRules<'_> {
                 .iter()
                 .for_each(|entry| self.active.forget_seen(entry));
         }
-        if self.no_mount && finished.is_ok() {
+        // A token that only receives changes no mounts: what was mounted is mounted again.
+        if self.no_mount && finished.is_ok() && !self.right.takes_only_sealed() {
             return finished;
         }
         let failures = withdrawn.offer_again(self.daemon);
