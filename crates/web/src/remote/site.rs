@@ -126,9 +126,7 @@ impl RemoteSite {
             io::Error::other(format!("the token in {path} cannot be used: {why}"))
         };
         let file = open_regular(&self.token).map_err(|error| unusable(error.to_string()))?;
-        let stat = rustix::fs::fstat(&file)?;
-        let own = rustix::process::geteuid().as_raw();
-        if stat.st_mode & 0o077 != 0 || ![0, own].contains(&stat.st_uid) {
+        if !is_closed(&file, 0o077)? {
             let why = "other users may read or change it; run chmod 600 on it";
             return Err(unusable(why.into()));
         }
@@ -184,7 +182,7 @@ impl RemoteSite {
                     let path = path.display();
                     failed(&format!("the authorities in {path} cannot be used: {why}"))
                 };
-                let pem = read(path).map_err(|error| unusable(error.to_string()))?;
+                let pem = read_authorities(path).map_err(|error| unusable(error.to_string()))?;
                 let all = CertificateDer::pem_slice_iter(&pem);
                 for certificate in all {
                     let added = certificate.map(|it| roots.add(it));
@@ -249,11 +247,28 @@ fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+/// Returns whether a file is of root or the user of this process, and has none of these bits of its mode.
+fn is_closed(file: &File, bits: u32) -> io::Result<bool> {
+    let stat = rustix::fs::fstat(file)?;
+    let own = rustix::process::geteuid().as_raw();
+    Ok(stat.st_mode & bits == 0 && [0, own].contains(&stat.st_uid))
+}
+
+/// Reads a file with authorities. Another user who changes it could pass as the host.
+fn read_authorities(path: &Path) -> io::Result<Vec<u8>> {
     let file = open_regular(path)?;
-    file.take(AUTHORITIES_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    if !is_closed(&file, 0o022)? {
+        let why = "other users may change it; run chmod 644 on it, as its owner or root";
+        return Err(io::Error::other(why));
+    }
+    let mut bytes = Vec::new();
+    file.take(AUTHORITIES_MAX + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > AUTHORITIES_MAX {
+        false => Ok(bytes),
+        true => Err(io::Error::other(format!(
+            "it is longer than {AUTHORITIES_MAX} bytes"
+        ))),
+    }
 }
 
 /// The reason of a failed connection, for people.
@@ -276,5 +291,32 @@ fn why(error: &io::Error) -> String {
             "the connection ended before the answer".into()
         }
         None => format!("{error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn authorities_that_others_may_change_and_long_files_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("authorities.pem");
+        let len = usize::try_from(AUTHORITIES_MAX).unwrap();
+        let read = |mode, len: usize| {
+            std::fs::write(&path, vec![b'x'; len]).unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            read_authorities(&path).map(|bytes| bytes.len())
+        };
+        assert_eq!(read(0o644, len).unwrap(), len);
+        let long = read(0o644, len + 1).unwrap_err().to_string();
+        assert!(long.contains("longer than"), "{long}");
+        for mode in [0o664, 0o646] {
+            let open = read(mode, 1).unwrap_err().to_string();
+            assert!(open.contains("other users may change it"), "{open}");
+        }
     }
 }
