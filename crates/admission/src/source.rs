@@ -14,6 +14,7 @@ pub struct ClientSource {
 enum SourceKey {
     User(u32),
     Tenant(u32, String),
+    Token(u32),
     /// An IPv4 address, or a network of IPv6 with a length of its prefix.
     Network(IpAddr, u8),
 }
@@ -38,6 +39,11 @@ impl ClientSource {
     /// A user in a zone.
     pub fn tenant(uid: u32, zone: &str) -> ClientSource {
         ClientSource::of(SourceKey::Tenant(uid, zone.to_owned()))
+    }
+
+    /// A token that is counted apart from its user, by its id.
+    pub fn token(id: u32) -> ClientSource {
+        ClientSource::of(SourceKey::Token(id))
     }
 
     /// An address: one of IPv4, or the /64 network of one of IPv6.
@@ -93,6 +99,7 @@ impl fmt::Display for ClientSource {
         match &self.key {
             SourceKey::User(uid) => write!(f, "uid {uid}"),
             SourceKey::Tenant(uid, zone) => write!(f, "uid {uid} in zone {zone}"),
+            SourceKey::Token(id) => write!(f, "token {id:08x}"),
             SourceKey::Network(IpAddr::V4(address), _) => write!(f, "{address}"),
             SourceKey::Network(network, prefix) => write!(f, "{network}/{prefix}"),
         }

@@ -104,6 +104,7 @@ impl Daemon {
         let _lines = log_for(match payer {
             Payer::Root => None,
             Payer::User(uid) => Some(format!("uid {uid}")),
+            Payer::Token(id) => Some(format!("token {id:08x}")),
             Payer::Tenant(_) => view.map(|view| format!("zone {}", view.name)),
             Payer::Login(uid) => Some(format!("login uid {uid}")),
         });

@@ -200,7 +200,7 @@ impl Daemon {
         let max = self.request_max(&peer);
         let time = match max {
             Some(_) => {
-                self.guests.admit(guest, peer.uid)?;
+                self.guests.admit(guest, &peer)?;
                 REQUEST_TIME
             }
             None => {
@@ -263,8 +263,8 @@ impl Daemon {
         let Some(AcceptedToken { id, token, account }) = self.tokens.shown(token) else {
             return Err(self.bad_token(from));
         };
-        self.guests.admit(guest, token.uid)?;
         let peer = Peer::of_token(token.uid, account, &id, token.scope.clone());
+        self.guests.admit(guest, &peer)?;
         if let Some(name) = &token.zone {
             let zone = self
                 .zones
@@ -287,7 +287,7 @@ impl Daemon {
         guest: &mut CommandPermit,
     ) -> Result<RequestOutcome> {
         zone.check(&peer)?;
-        self.guests.admit(guest, peer.uid)?;
+        self.guests.admit(guest, &peer)?;
         let mut caller = ConnectedCaller::new(stream);
         let _running = zone.callers.begin(&caller.data()?)?;
         let request = receive_in_time(stream, DELEGATE_REQUEST_MAX)?;

@@ -68,6 +68,11 @@ impl PeerToken {
         self.has_dataset() && self.is_of_admin
     }
 
+    /// The id as a number.
+    pub(crate) fn number(&self) -> u32 {
+        u32::from_str_radix(&self.id, 16).unwrap_or_default()
+    }
+
     /// Returns whether a permission is of no use with this token.
     pub(crate) fn denies(&self, permission: &str) -> bool {
         let is_setting = || Property::find(permission).is_some_and(Property::travels);

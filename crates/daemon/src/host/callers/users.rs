@@ -47,6 +47,26 @@ impl Peer {
         Peer::new(uid, account.gid, Some(account.name), Some(token))
     }
 
+    /// A user who shows a token, perhaps one with a dataset.
+    #[cfg(test)]
+    pub(crate) fn with_token(uid: u32, id: &str, dataset: Option<&str>) -> Peer {
+        let account = SystemAccount {
+            name: uid.to_string(),
+            gid: uid,
+            home: String::new(),
+        };
+        let dataset = dataset.map(|name| BoundDataset {
+            name: name.to_owned(),
+            pool: 1,
+            guid: 2,
+        });
+        let scope = BoundScope {
+            dataset,
+            ..BoundScope::default()
+        };
+        Peer::of_token(uid, account, id, scope)
+    }
+
     /// The user whose rights a job has. Without an account the user is in no group.
     pub(crate) fn of_job(uid: u32, account: Option<SystemAccount>, job: &str) -> Peer {
         let (name, gid) = match account {

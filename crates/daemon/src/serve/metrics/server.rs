@@ -52,7 +52,7 @@ fn answer(
     guest: &mut CommandPermit,
 ) -> std::io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
-    let admin = Peer::admin_of(stream).and_then(|peer| daemon.guests.admit(guest, peer.uid));
+    let admin = Peer::admin_of(stream).and_then(|peer| daemon.guests.admit(guest, &peer));
     let (status, body) = match admin {
         Err(failure) => ("403 Forbidden", failure.message + "\n"),
         Ok(_) => match check_request(&mut hurried(stream))? {

@@ -1,7 +1,7 @@
 //! The budget of each user: how much work the daemon does for one user at a time.
 //!
 //! A small request can ask for much work. So listings and streams are counted for each user. A tenant is counted by its
-//! zone, and a token as its user. Root and the daemon's own user have no limit here, so a user cannot take their share.
+//! zone, and a token as its user. A token of root with a dataset is counted apart from the others. Root and the daemon's own user have no limit here, so a user cannot take their share.
 //! Rows of answers leave the daemon in pieces ([`crate::state::callers::row_stream`]), so an answer needs little memory.
 
 use std::collections::BTreeMap;
@@ -47,6 +47,8 @@ pub(crate) enum Payer {
     User(u32),
     /// All users of a zone, by the guid of its root.
     Tenant(u64),
+    /// A token of root with a dataset, by its id. One that was stolen takes nothing from the others.
+    Token(u32),
     /// The logins of a user, by uid. Root asks for them, and each local user can have it ask.
     Login(u32),
 }
@@ -58,7 +60,10 @@ impl Payer {
             // Also for root of a container.
             Some(root) => Payer::Tenant(root),
             _ if peer.is_admin => Payer::Root,
-            None => Payer::User(peer.uid),
+            None => match peer.token.as_ref().filter(|token| token.gives_all()) {
+                Some(token) => Payer::Token(token.number()),
+                None => Payer::User(peer.uid),
+            },
         }
     }
 
@@ -74,7 +79,7 @@ impl Payer {
     pub(crate) fn answer_max(self) -> u64 {
         match self {
             Payer::Root => ANSWER_OF_ROOT,
-            Payer::User(_) | Payer::Tenant(_) | Payer::Login(_) => ANSWER,
+            Payer::User(_) | Payer::Tenant(_) | Payer::Token(_) | Payer::Login(_) => ANSWER,
         }
     }
 
@@ -82,7 +87,7 @@ impl Payer {
     pub(crate) fn comparison_max(self) -> u64 {
         match self {
             Payer::Root => COMPARISON_OF_ROOT,
-            Payer::User(_) | Payer::Tenant(_) | Payer::Login(_) => COMPARISON,
+            Payer::User(_) | Payer::Tenant(_) | Payer::Token(_) | Payer::Login(_) => COMPARISON,
         }
     }
 }
@@ -93,6 +98,8 @@ impl From<Payer> for HashPayer {
             Payer::Root => HashPayer::Root,
             Payer::User(uid) => HashPayer::User(uid),
             Payer::Tenant(root) => HashPayer::Tenant(root),
+            // Hashes of passphrases need much memory, so all these tokens share one part. Root itself does not use it.
+            Payer::Token(_) => HashPayer::User(0),
             Payer::Login(uid) => HashPayer::Login(uid),
         }
     }
@@ -281,7 +288,13 @@ mod tests {
             (BudgetedWork::Stream, STREAMS),
             (BudgetedWork::Verification, VERIFICATIONS),
         ] {
-            for payer in [Payer::User(1001), Payer::User(1002), Payer::Tenant(1001)] {
+            for payer in [
+                Payer::User(1001),
+                Payer::User(1002),
+                Payer::Tenant(1001),
+                Payer::Token(1),
+                Payer::Token(2),
+            ] {
                 let mut all: Vec<_> = (0..most).map(|_| begin(payer, work).unwrap()).collect();
                 let root: Vec<_> = (0..2 * most).map(|_| begin(Payer::Root, work)).collect();
                 assert!(root.iter().all(Result::is_ok));
@@ -291,6 +304,17 @@ mod tests {
             }
         }
         assert!(budgets.running.lock().is_empty());
+    }
+
+    #[test]
+    fn a_token_of_root_with_a_dataset_pays_for_itself() {
+        let payer =
+            |id: &str, dataset: Option<&str>| Payer::of(&Peer::with_token(0, id, dataset), None);
+        assert_eq!(payer("0000000a", Some("tank/a")), Payer::Token(10));
+        assert_eq!(payer("0000000b", Some("tank/a")), Payer::Token(11));
+        assert_eq!(payer("0000000a", None), Payer::Root);
+        let user = Peer::with_token(65_533, "0000000a", Some("tank/a"));
+        assert_eq!(Payer::of(&user, None), Payer::User(65_533));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use protocol::wire;
 use rustix::process::{Resource, Rlimit, Uid, getrlimit, setrlimit};
 
 use crate::failure::{Failure, Result};
-use crate::host::callers::users::is_admin;
+use crate::host::callers::users::{Peer, is_admin};
 
 /// The largest number of connections of one user at a time.
 const PER_USER: usize = 64;
@@ -101,12 +101,15 @@ impl CommandConnections {
     }
 
     /// Counts a connection as one of a user who has a permission, or whose token was shown.
-    pub(crate) fn admit(&self, guest: &mut CommandPermit, uid: u32) -> Result<()> {
-        let is_reserved = is_admin(Uid::from_raw(uid));
-        let admitted = guest
-            .permit
-            .admit_as(ClientSource::user(uid).reserved(is_reserved));
-        admitted.map_err(|why| {
+    /// A token of root with a dataset has no reserved place: it may be a stolen one.
+    pub(crate) fn admit(&self, guest: &mut CommandPermit, peer: &Peer) -> Result<()> {
+        let uid = peer.uid;
+        let token = peer.token.as_ref();
+        let source = match token.filter(|token| token.gives_all()) {
+            Some(token) => ClientSource::token(token.number()),
+            None => ClientSource::user(uid).reserved(is_admin(Uid::from_raw(uid))),
+        };
+        guest.permit.admit_as(source).map_err(|why| {
             let text = match why {
                 NoPlace::OfSource => "you have too many commands running; wait until one has ended",
                 NoPlace::OfAll => "too many commands of other users are running; try again",
@@ -169,7 +172,12 @@ mod tests {
 
     fn admit(guests: &CommandConnections, uid: u32) -> Result<(CommandPermit, UnixStream)> {
         let (mut guest, there) = connect(guests, uid);
-        guests.admit(&mut guest, uid).map(|()| (guest, there))
+        let peer = user(uid);
+        guests.admit(&mut guest, &peer).map(|()| (guest, there))
+    }
+
+    fn user(uid: u32) -> Peer {
+        Peer::with_token(uid, "00000001", None)
     }
 
     #[test]
@@ -187,6 +195,20 @@ mod tests {
     }
 
     #[test]
+    fn a_token_of_root_with_a_dataset_takes_only_its_own_places() {
+        let guests = CommandConnections::with_max(ALL);
+        let show = |id: &str| {
+            let (mut guest, there) = connect(&guests, 2001);
+            let peer = Peer::with_token(0, id, Some("tank/a"));
+            guests.admit(&mut guest, &peer).map(|()| (guest, there))
+        };
+        let stolen: Vec<_> = (0..PER_USER).map(|_| show("0000000a").unwrap()).collect();
+        assert_eq!(show("0000000a").err().unwrap().kind, FailureKind::Busy);
+        let others = [show("0000000b").unwrap(), admit(&guests, 0).unwrap()];
+        drop((stolen, others));
+    }
+
+    #[test]
     fn the_oldest_stranger_hears_why_it_gives_way() {
         let guests = CommandConnections::with_max(ALL);
         let mut known = admit(&guests, 2001).unwrap();
@@ -196,11 +218,11 @@ mod tests {
             DaemonAnswer::Failed(failure) => assert_eq!(failure.kind, FailureKind::Busy),
             other => panic!("{other:?}"),
         }
-        assert!(guests.admit(&mut slow, 2001).is_err());
-        guests.admit(&mut known.0, 2001).unwrap();
+        assert!(guests.admit(&mut slow, &user(2001)).is_err());
+        guests.admit(&mut known.0, &user(2001)).unwrap();
         // It shows a token of another user.
         let mut last = more.into_iter().last().unwrap();
-        guests.admit(&mut last.0, 3001).unwrap();
+        guests.admit(&mut last.0, &user(3001)).unwrap();
         assert!(guests.may_tell(7) && !guests.may_tell(7) && guests.may_tell(8));
     }
 }
