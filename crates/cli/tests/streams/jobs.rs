@@ -95,7 +95,7 @@ fn a_job_copies_what_is_new_and_the_source_may_prune() {
     bench.write("safe/a", "mine", "m");
     bench.write_for("tank/a@5", "fifth", "5");
     let said = bench.place.fails("replicate run copy", USAGE);
-    has(&said, "strongroom rollback safe/a@SNAPSHOT");
+    has(&said, "strongroom rollback 'safe/a@SNAPSHOT'");
     assert_eq!(bench.read("safe/a", "mine"), Some("m".into()));
     bench.ok("replicate remove copy");
     assert_eq!(bench.ok("list -H -t bookmark -o name -r tank/a"), "");
@@ -216,7 +216,7 @@ fn a_target_that_has_diverged_is_named_with_the_way_out() {
     bench.ok("snapshot safe/a@mine");
     bench.write_for("tank/a@2", "second", "2");
     let said = bench.place.fails("replicate run copy", USAGE);
-    has(&said, "strongroom rollback -r safe/a@1");
+    has(&said, "strongroom rollback -r 'safe/a@1'");
     assert_eq!(field(&bench, "state"), "failed");
     has(&bench.ok("pool events"), "replicate_fail");
     bench.ok("rollback -r safe/a@1");

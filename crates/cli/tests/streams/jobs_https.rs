@@ -172,10 +172,14 @@ fn a_job_copies_by_https() {
     }
     bench.ok("key accept safe/in/a");
     bench.ok("set mountpoint=/mnt safe/in/a");
-    // A renamed dataset is not renamed from here.
+    // A renamed dataset is not renamed from here. The others are copied, and the job goes on.
     bench.ok("rename tank/a/b tank/a/c");
-    let said = bench.place.fails("replicate run copy", PERMISSION);
-    has(&said, "strongroom rename safe/in/a/b safe/in/a/c");
+    bench.ok("snapshot tank/a@3");
+    let said = bench.place.fails("replicate run copy", USAGE);
+    has(&said, "strongroom rename 'safe/in/a/b' 'safe/in/a/c'");
+    let copied = ["safe/in/a@2", "safe/in/a@3", "safe/in/a/b@1"];
+    assert_eq!(names(bench, "snapshot", "safe/in")[1..], copied);
+    has(&bench.ok("--json replicate status copy"), "\"failed\"");
     bench.ok("rename safe/in/a/b safe/in/a/c");
     bench.ok("replicate run copy");
     // Nor pruned. Its own host does both.
@@ -196,11 +200,37 @@ fn a_job_copies_by_https() {
     let left = [
         "safe/in/a@1",
         "safe/in/a@2",
+        "safe/in/a@3",
         "safe/in/a@auto-daily-2026-11-03-0000Z",
         "safe/in/a/c@1",
     ];
     assert_eq!(names(bench, "snapshot", "safe/in"), left);
     has(&bench.ok("replicate run -n copy"), "nothing to send");
+}
+
+#[test]
+fn a_copy_that_is_mounted_stays_mounted_and_has_no_owner() {
+    let far = needs!(FarHost::new());
+    let bench = &far.bench;
+    far.add(far.port(), "");
+    bench.ok("replicate run copy");
+    let value = |name: &str| bench.ok(&format!("get -H -o value {name} safe/in/a"));
+    assert_eq!(value("owner").trim(), "-");
+    bench.ok("key accept safe/in/a");
+    let dir = bench.place.arg("mnt/copy");
+    bench.ok(&format!("set mountpoint={dir} safe/in/a"));
+    let key = bench.stream("a");
+    let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    bench
+        .place
+        .ok_with("key load -L prompt safe/in/a", &(digits + "\n"));
+    bench.ok("mount -o ro safe/in/a");
+    assert_eq!(value("mounted").trim(), "yes");
+    bench.write_for("tank/a@2", "second", "2");
+    bench.ok("replicate run copy");
+    assert_eq!(value("mounted").trim(), "yes");
+    let second = bench.place.path("mnt/copy/second");
+    assert_eq!(fs::read_to_string(second).unwrap(), "2");
 }
 
 #[test]
@@ -267,7 +297,7 @@ fn what_is_wrong_is_named() {
     let (bench, port) = (&far.bench, far.port());
     let add = |name: &str, files: &str, target: &str| {
         bench.ok(&format!(
-            "replicate add {name} {files} --every 365d tank/a https://{target}"
+            "replicate add {name} {files} --every 365d tank/a https://{target}/{name}"
         ));
     };
     let good = far.files("token", "authority.pem");
@@ -278,30 +308,30 @@ fn what_is_wrong_is_named() {
     add(
         "ca",
         &far.files("token", "cert.pem"),
-        &format!("{localhost}/safe/in/a"),
+        &format!("{localhost}/safe/in"),
     );
-    add("name", &good, &format!("127.0.0.1:{port}/safe/in/a"));
+    add("name", &good, &format!("127.0.0.1:{port}/safe/in"));
     add(
         "open",
         &far.files("open", "authority.pem"),
-        &format!("{localhost}/safe/in/a"),
+        &format!("{localhost}/safe/in"),
     );
     add(
         "none",
         &far.files("none", "authority.pem"),
-        &format!("{localhost}/safe/in/a"),
+        &format!("{localhost}/safe/in"),
     );
     add(
         "two",
         &far.files("two", "authority.pem"),
-        &format!("{localhost}/safe/in/a"),
+        &format!("{localhost}/safe/in"),
     );
     add(
         "wrong",
         &far.files("wrong", "authority.pem"),
-        &format!("{localhost}/safe/in/a"),
+        &format!("{localhost}/safe/in"),
     );
-    add("other", &good, &format!("{localhost}/safe/other"));
+    add("other", &good, &format!("{localhost}/safe"));
     for (job, code, why) in [
         ("ca", OTHER, "its certificate is not trusted"),
         ("name", OTHER, "its certificate is not trusted"),

@@ -100,7 +100,7 @@ fn a_job_copies_to_another_host() {
     bench.ok("snapshot safe/a@mine");
     bench.ok("snapshot tank/a@new");
     let said = bench.place.fails("replicate run copy", USAGE);
-    has(&said, "rollback -r safe/a@auto-daily-2026-11-03-0000Z");
+    has(&said, "rollback -r 'safe/a@auto-daily-2026-11-03-0000Z'");
     bench.ok("replicate add lost tank/a ssh://gone/safe/lost --every 365d");
     let said = bench.place.fails("replicate run lost", OTHER);
     has(

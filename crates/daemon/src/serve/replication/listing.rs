@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pool::DatasetName;
 use protocol::api::{DatasetRow, PropertyValue, command};
 
 /// The properties that a listing needs.
@@ -50,7 +51,8 @@ pub(super) fn listing_of(name: &str, recursive: bool) -> command::Get {
     }
 }
 
-/// The datasets in the rows of a listing, in order. Without `recursive` only the first one.
+/// The datasets in the rows of a listing, in order. Without `recursive` only the first one. A row is left out if its name is
+/// none, or not at or below `top`: another host may be hostile, and names become advice and requests.
 pub(super) fn datasets_in(rows: Vec<DatasetRow>, top: &str, recursive: bool) -> Vec<ListedDataset> {
     let mut order = Vec::new();
     let mut all: BTreeMap<String, ListedDataset> = BTreeMap::new();
@@ -74,7 +76,7 @@ pub(super) fn datasets_in(rows: Vec<DatasetRow>, top: &str, recursive: bool) -> 
         };
         let end = row.name.find(['@', '#']).unwrap_or(row.name.len());
         let (dataset, mark) = row.name.split_at(end);
-        if !recursive && dataset != top {
+        if !recursive && dataset != top || !is_name_within(dataset, mark, top) {
             continue;
         }
         let listed = all.entry(dataset.to_owned()).or_insert_with(|| {
@@ -107,4 +109,52 @@ pub(super) fn datasets_in(rows: Vec<DatasetRow>, top: &str, recursive: bool) -> 
         dataset.bookmarks.sort_by_key(|point| point.txg);
     }
     datasets
+}
+
+/// Returns whether a dataset with its mark has a name that is allowed, at or below `top`.
+fn is_name_within(dataset: &str, mark: &str, top: &str) -> bool {
+    let below = dataset.strip_prefix(top);
+    // A bookmark has a name like that of a snapshot.
+    let name = format!("{dataset}{}", mark.replacen('#', "@", 1));
+    below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+        && DatasetName::parse(&name).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_with_names_that_are_none_are_left_out() {
+        let row = |name: &str| DatasetRow {
+            name: name.to_owned(),
+            kind: String::new(),
+            props: Vec::new(),
+        };
+        let long = format!("safe/a/{}", "x".repeat(9 << 20));
+        let names = [
+            "safe/a",
+            "safe/a@1",
+            "safe/a#replicate.j.7",
+            "safe/a@a;curl evil|sh",
+            "safe/a#b'c",
+            "safe/a@1#2",
+            "safe/a/b c",
+            "safe/a/$(id)",
+            "safe/a/\u{1b}[2J",
+            "safe/ab",
+            "other/a",
+            "",
+            &long,
+        ];
+        let rows = names.map(row).to_vec();
+        let found = datasets_in(rows, "safe/a", true);
+        let names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["safe/a", "safe/a/b c"]);
+        let marks = |points: &[SavePoint]| -> Vec<String> {
+            points.iter().map(|point| point.name.clone()).collect()
+        };
+        assert_eq!(marks(&found[0].snapshots), ["@1"]);
+        assert_eq!(marks(&found[0].bookmarks), ["#replicate.j.7"]);
+    }
 }

@@ -48,7 +48,7 @@ pub(super) fn steps(
             None if began(source, token, marks) => Ok(vec![CopyStep::Abandon]),
             None => Err(Failure::usage(format!(
                 "'{0}' has an interrupted receive that this job did not begin and cannot go on; finish it, or throw it away: \
-                 strongroom receive -A {0}",
+                 strongroom receive -A '{0}'",
                 target.name
             ))),
             Some(received) => {
@@ -232,7 +232,7 @@ fn base<'a>(source: &'a ListedDataset, target: &ListedDataset) -> Result<&'a Sav
             let last = &last.name;
             Err(Failure::usage(format!(
                 "'{copy}' has diverged: '{copy}{last}' is not in '{name}', and newer than the last common snapshot; to \
-                 give it up: strongroom rollback -r {copy}{same}"
+                 give it up: strongroom rollback -r '{copy}{same}'"
             )))
         }
         _ => Ok(common),
@@ -335,8 +335,8 @@ mod tests {
         for (snapshots, bookmarks, target, way_out) in [
             (&[1, 2][..], &[][..], &[][..], "destroy 'backup/a'"),
             (&[1, 2], &[], &[7], "destroy 'backup/a'"),
-            (&[1, 2], &[], &[1, 7], "rollback -r backup/a@1"),
-            (&[2], &[1], &[1, 7], "rollback -r backup/a@1"),
+            (&[1, 2], &[], &[1, 7], "rollback -r 'backup/a@1'"),
+            (&[2], &[1], &[1, 7], "rollback -r 'backup/a@1'"),
         ] {
             let source = listed("tank/a", snapshots, bookmarks);
             let target = listed("backup/a", target, &[]);
@@ -427,7 +427,7 @@ mod tests {
             let found = steps(&source, Some(&target), None, MARKS);
             let found = found.map(|mut steps| steps.remove(0) == CopyStep::Abandon);
             if let Err(failure) = &found {
-                assert!(failure.message.contains("receive -A backup/a"));
+                assert!(failure.message.contains("receive -A 'backup/a'"));
             }
             assert_eq!(found.ok(), outcome, "{token:?}");
         }

@@ -71,7 +71,7 @@ impl<'a> JobRun<'a> {
         self.progress
             .enter(Some("compares both sides".into()), Vec::new())?;
         let mut sides = self.sides()?;
-        self.follow_renames(&mut sides)?;
+        let mut failures = self.follow_renames(&mut sides)?;
         for (source, origin) in self.in_order(&sides) {
             let target = sides.copy_of(&self.copy_name(source));
             let steps = steps(source, target, origin, &self.marks_prefix());
@@ -81,7 +81,6 @@ impl<'a> JobRun<'a> {
                     .add_total(rows.iter().map(|row| row.size).sum());
             }
         }
-        let mut failures = Vec::new();
         for (source, origin) in self.in_order(&sides) {
             if let Err(failure) = self.copy(source, origin, &sides) {
                 self.progress.check()?;
@@ -98,20 +97,27 @@ impl<'a> JobRun<'a> {
         Err(first)
     }
 
-    /// Renames the copies of datasets that were renamed below the source.
-    fn follow_renames(&self, sides: &mut JobSides) -> Result<()> {
+    /// Renames the copies of datasets that were renamed below the source. A dataset whose copy keeps its old name is not
+    /// copied: it would become a second copy. Returns the failures of these.
+    fn follow_renames(&self, sides: &mut JobSides) -> Result<Vec<Failure>> {
+        let mut failures = Vec::new();
         // Each rename brings one copy to its place.
         for _ in 0..sides.source.len() {
             let name = |source: &ListedDataset| self.copy_name(source);
             let Some((from, to)) = renamed(&sides.source, &sides.target, name) else {
-                return Ok(());
+                break;
             };
             self.progress.check()?;
-            self.side.rename(&from, &to)?;
+            if let Err(failure) = self.side.rename(&from, &to) {
+                self.progress.check()?;
+                failures.push(failure);
+                sides.leave_out(|source| self.copy_name(source) == to);
+                continue;
+            }
             let top = self.target.dataset();
             sides.target = self.side.list(top, self.one.job.recursive)?;
         }
-        Ok(())
+        Ok(failures)
     }
 
     /// The begin of the names of the job's bookmarks.
@@ -207,7 +213,7 @@ impl<'a> JobRun<'a> {
         let copy = self.copy_name(source);
         if source.snapshots.is_empty() {
             return Err(Failure::other(format!(
-                "'{}' has no snapshot to copy; to make them: strongroom set snapshot-schedule=hourly:24 {}",
+                "'{}' has no snapshot to copy; to make them: strongroom set snapshot-schedule=hourly:24 '{}'",
                 source.name, self.one.name
             )));
         }
@@ -228,7 +234,7 @@ impl<'a> JobRun<'a> {
             if is_stuck || round == ROUNDS_MAX {
                 return Err(Failure::other(format!(
                     "'{copy}' did not get all snapshots, and nothing says why; look at it there with: strongroom list -t all \
-                     -r {copy}"
+                     -r '{copy}'"
                 )));
             }
             let before = newest(target.as_ref());
@@ -292,6 +298,22 @@ impl JobSides {
     pub(super) fn copy_of(&self, name: &str) -> Option<&ListedDataset> {
         self.target.iter().find(|target| target.name == name)
     }
+
+    /// Leaves out a dataset of the source, those below it, and clones of them.
+    fn leave_out(&mut self, is_meant: impl Fn(&ListedDataset) -> bool) {
+        let Some(name) = self.source.iter().find(|one| is_meant(one)) else {
+            return;
+        };
+        let name = name.name.clone();
+        let is_within = |other: &str| {
+            let below = other.strip_prefix(&name);
+            below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+        };
+        self.source.retain(|one| {
+            let origin = one.origin.as_deref().map(dataset_of);
+            !is_within(&one.name) && !origin.is_some_and(is_within)
+        });
+    }
 }
 
 /// The failure of a receive. A job never takes a copy back by itself.
@@ -299,7 +321,7 @@ fn explained(mut failure: Failure, copy: &str) -> Failure {
     const FORCE: &str = "-F takes it back to that";
     if failure.message.contains(FORCE) {
         let how = format!(
-            "take it back to its newest snapshot with 'strongroom rollback {copy}@SNAPSHOT', and mount it with -o ro"
+            "take it back to its newest snapshot with \"strongroom rollback '{copy}@SNAPSHOT'\", and mount it with -o ro"
         );
         failure.message = failure.message.replace(FORCE, &how);
     }

@@ -106,7 +106,7 @@ impl TargetSide {
             CopyPlace::Ssh(host) => host.order("rename", &[from, to]),
             CopyPlace::Https(site) => {
                 let what = format!("the source of '{from}' was renamed");
-                site.refuse(&what, &format!("strongroom rename {from} {to}"))
+                site.refuse(&what, &format!("strongroom rename '{from}' '{to}'"))
             }
             CopyPlace::Here => {
                 let rename = command::Rename {
@@ -127,7 +127,7 @@ impl TargetSide {
             CopyPlace::Ssh(host) => host.order("destroy -f", &[name]),
             CopyPlace::Https(site) => {
                 let what = format!("'{name}' is to be destroyed");
-                site.refuse(&what, &format!("strongroom destroy {name}"))
+                site.refuse(&what, &format!("strongroom destroy '{name}'"))
             }
             CopyPlace::Here => self.owner.destroy_same(name, guid),
         }

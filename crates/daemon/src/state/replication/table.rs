@@ -12,6 +12,7 @@ use protocol::api::FailureKind;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
+use crate::host::log::cut_to;
 use crate::state::memory::StateDir;
 use crate::state::pools::schedule::Schedule;
 use crate::state::replication::checks::JobChecks;
@@ -24,6 +25,8 @@ const MEMORY: &str = "replicate.json";
 const RUNS_MAX: usize = 4;
 /// A run that failed is tried again after this time, in seconds.
 const RETRY: u64 = 300;
+/// The longest failure of a run that is kept, in bytes.
+const FAILURE_MAX: usize = 4 << 10;
 /// A stop waits this long for runs to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -104,7 +107,11 @@ impl JobRecord {
         self.running = None;
         self.target_pool = None;
         self.ended += 1;
-        let failure = outcome.err();
+        // It may have names that another host said, and is kept and logged.
+        let failure = outcome.err().map(|failure| Failure {
+            message: cut_to(failure.message, FAILURE_MAX),
+            ..failure
+        });
         if failure.is_some() && run.check().is_err() {
             self.stop = failure;
             return false;

@@ -7,7 +7,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use protocol::api::{DatasetRow, FailureKind, VerifiedSnapshot};
+use protocol::api::{DatasetRow, VerifiedSnapshot};
 
 use crate::failure::{Failure, Result};
 use crate::serve::replication::listing::PROPS;
@@ -65,13 +65,14 @@ impl HttpsSite {
         self.programs.ask(call).map(drop)
     }
 
-    /// Refuses a change that a token does not allow that only receives. `how` is the command that does it there.
+    /// Refuses a change that a token does not allow that only receives. `how` is the command that does it there. The owner
+    /// of the job has lost no right, so the job goes on.
     pub(crate) fn refuse(&self, what: &str, how: &str) -> Result<()> {
         let why = format!(
             "{}: {what}, and a job by https only adds to its target; do it there: {how}",
             self.target.host
         );
-        Err(Failure::new(FailureKind::Permission, why))
+        Err(Failure::usage(why))
     }
 
     /// Has the other host receive a stream that `send` writes.

@@ -59,6 +59,15 @@ fn a_job_runs_when_it_is_due_and_once_at_a_time() {
 }
 
 #[test]
+fn a_long_failure_is_cut() {
+    let (_dir, table) = table();
+    let run = table.begin(&key(1), &job(0), WhenDue, 1000).unwrap();
+    let long = Failure::other("x".repeat(9 << 20));
+    assert!(table.end(&key(1), &run, Err(long)));
+    assert!(table.view(&key(1)).error.unwrap().len() < FAILURE_MAX + 100);
+}
+
+#[test]
 fn a_run_that_is_stopped_is_no_fault() {
     let (_dir, table) = table();
     let begin = |permit, now| table.begin(&key(1), &job(0), permit, now);
