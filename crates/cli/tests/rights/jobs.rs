@@ -135,8 +135,9 @@ fn a_user_has_a_limited_number_of_jobs() {
     place.pool("tank");
     let add = |dataset: usize, job: usize| {
         // Nothing runs there: the user has no account.
-        let line =
-            format!("replicate add j{job} tank/d{dataset} ssh://host.invalid/safe/a --every 365d");
+        let line = format!(
+            "replicate add j{job} tank/d{dataset} ssh://host.invalid/safe/a{job} --every 365d"
+        );
         place.run_as(ANN, &place.socket(), &line)
     };
     for dataset in 0..6 {

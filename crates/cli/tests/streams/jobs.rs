@@ -266,6 +266,17 @@ fn wrong_jobs_are_refused() {
     bench
         .place
         .fails("replicate add copy tank/a safe/other", EXISTS);
+    let said = bench
+        .place
+        .fails("replicate add second tank/a safe/a", EXISTS);
+    has(&said, "the job 'copy' copies 'tank/a' to 'safe/a' already");
+    // A pool that is away may come later.
+    let absent = bench
+        .place
+        .run(&words("replicate add later tank/a gone/a --every 365d"));
+    assert_eq!(absent.code, 0, "{absent:?}");
+    has(&absent.err, "'gone/a' is not imported here");
+    bench.ok("replicate remove later");
     // A failed run tells the reason.
     bench.ok("pool export safe");
     bench.place.fails("replicate run copy", NOT_FOUND);

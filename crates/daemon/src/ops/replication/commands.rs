@@ -63,6 +63,18 @@ impl Daemon {
                 format!("'{}' has a job '{}' already", it.source, job.name),
             ));
         }
+        // Two such jobs would each see the other one's copy as its own.
+        let place = job.place()?;
+        let is_same = |known: &&ReplicationJob| known.place().is_ok_and(|other| other == place);
+        if let Some(known) = jobs.iter().find(is_same) {
+            return Err(Failure::new(
+                FailureKind::Exists,
+                format!(
+                    "the job '{}' copies '{}' to '{}' already; choose another target, or remove that job first",
+                    known.name, it.source, job.target
+                ),
+            ));
+        }
         if jobs.len() >= JOBS_MAX {
             return Err(Failure::usage(format!(
                 "'{}' has {JOBS_MAX} jobs, which is the most; remove one first",
@@ -83,7 +95,20 @@ impl Daemon {
             .accept(&key_of(&active, &source, &job), &job)?;
         drop(admin);
         self.replications.wake();
+        self.tell_absent_target(&place, context);
         Ok(())
+    }
+
+    /// Tells root that the pool of a target is not imported. Others may not know which pools there are.
+    fn tell_absent_target(&self, place: &ReplicationTarget, context: &mut CallerContext<'_>) {
+        if let ReplicationTarget::Local(target) = place
+            && context.is_root()
+            && self.pool_of(target).is_err()
+        {
+            context.channel.notice(format!(
+                "the pool of the target '{target}' is not imported here; the job fails until it is"
+            ));
+        }
     }
 
     /// Pauses, resumes or removes a job.
