@@ -4,6 +4,7 @@
 //! The kernel of Debian 12 has no driver. `KROOT` names a directory with the unpacked package of a kernel that has it, such
 //! as `linux-image-6.12.*-amd64` of Debian.
 
+use std::fs;
 use std::path::Path;
 
 use crate::common::machine::run_in_machine;
