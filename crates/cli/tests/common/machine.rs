@@ -12,7 +12,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
 }
 
 /// The directory that has `boot` and `lib/modules` of the kernel of the machine. `KROOT` names that of an unpacked package.
-fn kernel_root() -> PathBuf {
+pub fn kernel_root() -> PathBuf {
     std::env::var_os("KROOT").map_or_else(|| "/".into(), PathBuf::from)
 }
 

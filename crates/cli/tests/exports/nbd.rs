@@ -282,6 +282,12 @@ fn a_kernel_uses_an_export_as_a_disk() {
         is_installed("qemu-system-x86_64") && Path::new("/usr/sbin/nbd-client").exists(),
         "no qemu-system-x86_64 or no nbd-client to put into the machine"
     );
+    needs!(
+        crate::common::machine::kernel_root()
+            .join("lib/modules")
+            .is_dir(),
+        "no kernel for the machine"
+    );
     let place = Place::new();
     let disk = image(&place, "disk.img", 16 << 20);
     place.ok(&format!("nbd export {disk}"));
