@@ -58,7 +58,7 @@ fn each_change_is_a_record_with_its_user_and_object() {
     }
     let of_object = all
         .iter()
-        .filter(|row| row["object"].to_string() == guid.trim());
+        .filter(|row| row["object"].as_u64() == guid.trim().parse().ok());
     assert!(of_object.count() >= 3, "{all:?}");
     for word in ["sideways", "tank/none", "horse"] {
         let row = all.iter().find(|row| command(row).contains(word));
