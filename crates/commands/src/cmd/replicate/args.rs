@@ -141,7 +141,7 @@ pub(crate) struct JobAdd {
     /// The dataset to copy
     #[arg(value_name = "SOURCE")]
     pub(crate) source: String,
-    /// The dataset that becomes the copy: POOL/DATASET, or ssh:// or https://HOST[:PORT]/POOL/DATASET
+    /// The dataset that becomes the copy: POOL/DATASET, or ssh:// or https://HOST/POOL/DATASET
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
 }
