@@ -51,6 +51,7 @@ pub fn origin() -> Origin {
     Origin {
         who: "fuzz".into(),
         text: "fuzz".into(),
+        uid: None,
     }
 }
 
