@@ -195,7 +195,7 @@ impl UblkAttachment {
     /// Tells the kernel of the size that the device has now. False if the kernel cannot change the size of a device.
     ///
     /// # Errors
-    /// What the device or the kernel says.
+    /// The failure of the device or of the kernel.
     pub fn follow_size(&self) -> Result<bool> {
         let sectors = self.device().refresh_size()? / SECTOR;
         match UblkDriver::open()?.update_size(self.kernel.0, sectors) {

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 /// memory (io_uring), with a queue for each processor. Unlike those of `nbd attach`, devices of volumes outlive a crash
 /// of the daemon: requests wait for the next one.
 ///
-/// It needs Linux 6.5 or newer with the module `ublk_drv`, and a daemon of root.
+/// Linux 6.5 or newer with the module `ublk_drv` is needed, and a daemon of root.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 EXAMPLES
