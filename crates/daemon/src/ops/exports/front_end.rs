@@ -9,6 +9,7 @@ use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
+use crate::state::exports::attached_place::AttachedPlace;
 use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::ListenAddress;
 use crate::state::exports::registry::{Entry, ExportDefinition, State, VolumeGuid};
@@ -152,7 +153,7 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
                 State::Open(ServerExport::Kernel(attachment), _) if force => {
                     daemon.leave_to_next(&name, &mut is, &*attachment)
                 }
-                _ if force && is.waits => Ok(()),
+                _ if force && (is.waits || waits_after_crash(&is)) => Ok(()),
                 _ => daemon.end_offer(&name, &is, force),
             };
             // With force the others end even if one fails.
@@ -173,6 +174,13 @@ impl FrontEnd<Daemon> for ExportFrontEnd {
     }
 
     offers_nothing!(Daemon: offer withdraw withdraw_what_can stop);
+}
+
+/// Returns whether the device of an export waits since a daemon was killed. Its contents were noted, so a later daemon
+/// finds out whether it may take the device over.
+fn waits_after_crash(is: &ExportDefinition) -> bool {
+    let is_there = || AttachedPlace::of(is).is_some_and(|device| device.is_there());
+    is.contents.is_some() && is_there()
 }
 
 /// Ends the sessions of targets, all at the same time: each initiator has a second to log out.

@@ -75,7 +75,8 @@ impl Daemon {
             return Ok(Some("it may have been changed meanwhile"));
         };
         let (active, entry) = self.find(volume)?;
-        if !active.goes_on.load(Relaxed) {
+        // Contents that were noted after the crash prove it themselves, whoever has used the pool since.
+        if is.contents.is_none() && !active.goes_on.load(Relaxed) {
             return Ok(Some(
                 "the pool may have been used by another program meanwhile",
             ));
