@@ -49,6 +49,7 @@ impl UblkDriver {
                 Err(Error::NotPermitted)
             }
             Err(source) if is(&source, Errno::NOSYS) => Err(Error::NoRing { source }),
+            Err(error) if is_shortage(&error) => Err(Error::Driver(error)),
             Err(_) => Err(Error::OldDriver),
             Ok(_) => Ok(driver),
         }
@@ -160,6 +161,12 @@ fn is_unknown_command(error: &io::Error) -> bool {
 
 pub(crate) fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+/// Returns whether an error says that this process or the machine has too little of something now.
+fn is_shortage(error: &io::Error) -> bool {
+    let of = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
+    of.into_iter().any(|errno| is(error, errno))
 }
 
 #[cfg(test)]

@@ -35,6 +35,12 @@ impl UblkDevice {
         info.is_ok_and(|info| info.is_some_and(|info| info.state != state::DEAD))
     }
 
+    /// Returns whether the device may be there under this identity. Unlike [`UblkDevice::is_of`], true if the kernel cannot be
+    /// asked now: whatever guards its requests must not let go.
+    pub fn may_be_of(self, identity: u64) -> bool {
+        may_be_there(UblkDriver::open().and_then(|driver| self.info_of(&driver, identity)))
+    }
+
     /// The facts about the device; `None` if it is not there, or not of this identity.
     fn info_of(self, driver: &UblkDriver, identity: u64) -> Result<Option<UblkInfo>> {
         match driver.info(self.0) {
@@ -104,9 +110,32 @@ impl UblkDevice {
     }
 }
 
+fn may_be_there(info: Result<Option<UblkInfo>>) -> bool {
+    match info {
+        Ok(info) => info.is_some_and(|info| info.state != state::DEAD),
+        // No device of this crate is there.
+        Err(Error::NoDriver | Error::OldDriver) => false,
+        Err(_) => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_may_be_there_if_nobody_knows() {
+        let info = |state| UblkInfo {
+            state,
+            ..UblkInfo::default()
+        };
+        assert!(may_be_there(Ok(Some(info(state::DEAD + 1)))));
+        assert!(!may_be_there(Ok(Some(info(state::DEAD)))));
+        assert!(!may_be_there(Ok(None)));
+        assert!(!may_be_there(Err(Error::NoDriver)));
+        assert!(may_be_there(Err(Error::Driver(Errno::MFILE.into()))));
+        assert!(may_be_there(Err(Error::NotPermitted)));
+    }
 
     #[test]
     fn a_device_has_one_name() {

@@ -27,11 +27,11 @@ impl AttachedPlace {
         }
     }
 
-    /// Returns whether the device is there, and of this export.
+    /// Returns whether the device is there, and of this export. One of ublk counts as there if the kernel cannot be asked.
     pub(crate) fn is_there(&self) -> bool {
         match self {
             AttachedPlace::Nbd(device, identity) => device.is_of(identity),
-            AttachedPlace::Ublk(device, identity) => device.is_of(*identity),
+            AttachedPlace::Ublk(device, identity) => device.may_be_of(*identity),
         }
     }
 
